@@ -1,0 +1,31 @@
+# `make demo` and `make test` each go from nothing to working, alone.
+
+PYTHON := .venv/bin/python
+READY := .venv/.ready
+
+.DEFAULT_GOAL := $(READY)
+.PHONY: demo test lint lock clean
+
+demo: $(READY)
+	@$(PYTHON) -m commands.demo
+
+test: $(READY) lint
+	$(PYTHON) -m pytest
+
+lint: $(READY)
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports --no-logo
+
+$(READY): requirements.lock make-venv.sh
+	@sh make-venv.sh
+	@touch $@
+
+# Needs uv. Names, versions and hashes only, so that any index can serve them.
+lock:
+	uv pip compile pyproject.toml --extra demo --group dev --universal --python-version 3.11 \
+	    --generate-hashes --no-emit-index-url --no-header --quiet --output-file requirements.lock
+
+clean:
+	rm -rf .venv build
