@@ -1,0 +1,1 @@
+"""Sampling until the answers converge: answers, consensus, entropy, stopping rules, waves."""

@@ -1,0 +1,1 @@
+"""The stopping rules: the source's four modes, and those beyond it."""

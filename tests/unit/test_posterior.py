@@ -1,0 +1,93 @@
+"""The closed-form probabilities about votes that are not cast yet."""
+
+from fractions import Fraction
+from math import comb
+
+import pytest
+
+from reflection.convergence.rules.posterior import (
+    beta_binomial_ways,
+    flip_probability,
+    lead_probability,
+    reach_probability,
+)
+
+
+@pytest.mark.parametrize(
+    ("leader", "runner_up", "left", "chance"),
+    [
+        (3, 0, 7, Fraction(1, 33)),
+        (4, 1, 5, Fraction(37, 924)),
+        (5, 2, 3, Fraction(1, 33)),
+        (2, 2, 6, Fraction(1, 2)),
+        (5, 5, 0, Fraction(1, 2)),
+        (6, 4, 0, Fraction(0)),
+    ],
+)
+def test_flip_probability(leader: int, runner_up: int, left: int, chance: Fraction) -> None:
+    """The probability that the leader is overtaken is Beta-binomial, a final tie half of it."""
+    found = flip_probability(leader, runner_up, left)
+
+    assert found == pytest.approx(float(chance), abs=1e-15)
+
+
+def test_golden_flip_probabilities() -> None:
+    """Of 10 answers, 3-0, 4-1 and 5-2 change their leader in 3.03 %, 4.00 % and 3.03 %."""
+    found = [flip_probability(3, 0, 7), flip_probability(4, 1, 5), flip_probability(5, 2, 3)]
+
+    assert [round(each, 6) for each in found] == [0.030303, 0.040043, 0.030303]
+
+
+@pytest.mark.parametrize(
+    ("leader", "runner_up", "chance"), [(4, 0, 0.96875), (6, 1, 0.96484375), (3, 3, 0.5)]
+)
+def test_lead_probability(leader: int, runner_up: int, chance: float) -> None:
+    """The probability of the lead is that of at most so many heads in one toss more."""
+    found = lead_probability(leader, runner_up)
+
+    assert found == chance
+
+
+def test_probabilities_of_a_thousand_answers() -> None:
+    """At the greatest allowance no probability overflows or leaves 0 to 1."""
+    found = [
+        flip_probability(500, 499, 1),
+        flip_probability(0, 0, 1000),
+        lead_probability(1000, 0),
+        lead_probability(600, 600),
+        reach_probability(1, 5, 995, 0.8),
+    ]
+
+    assert all(0.0 <= each <= 1.0 for each in found)
+    assert found[1] == found[3] == 0.5
+
+
+@pytest.mark.parametrize(("calls", "alpha", "beta"), [(0, 1, 1), (1, 2, 3), (7, 1, 4), (12, 5, 2)])
+def test_beta_binomial_ways(calls: int, alpha: int, beta: int) -> None:
+    """The ways are those of the Beta-binomial distribution, and together all there are."""
+    found = list(beta_binomial_ways(calls, alpha, beta))
+
+    assert found == [
+        comb(k + alpha - 1, k) * comb(calls - k + beta - 1, calls - k) for k in range(calls + 1)
+    ]
+    assert sum(found) == comb(calls + alpha + beta - 1, calls)
+
+
+@pytest.mark.parametrize(
+    ("leader", "votes", "left", "share", "chance"),
+    [
+        (2, 5, 5, 0.8, 0.0),
+        (3, 5, 5, 0.8, 56 / 462),
+        (4, 5, 5, 0.8, 266 / 462),
+        (5, 5, 5, 0.8, 434 / 462),
+        (2, 2, 2, 1.0, 0.6),
+        (2, 2, 2, 0.75, 0.9),
+        (7, 10, 0, 0.7, 1.0),
+        (7, 10, 0, 0.71, 0.0),
+    ],
+)
+def test_reach_probability(leader: int, votes: int, left: int, share: float, chance: float) -> None:
+    """The probability that the leader reaches a share at the end is Beta-binomial."""
+    found = reach_probability(leader, votes, left, share)
+
+    assert found == pytest.approx(chance, abs=1e-15)

@@ -1,0 +1,165 @@
+"""Recorded answers, replayed through the rules in many orderings."""
+
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+
+from reflection.convergence.replay import Recorded, Replay, Runs, recorded
+from reflection.convergence.rules.settings import Stopping
+from reflection.convergence.stopping import StoppingRule
+from reflection.convergence.tally import Tally
+from reflection.convergence.waves import Waves
+from tests.unit.states import RULES, random_settings
+
+
+def run_of(settings: Stopping, question: Recorded, ordering: Sequence[int]) -> Runs:
+    """Run one rule over one ordering, one answer at a time, with nothing shared or kept."""
+    rule, tally, unreadable, first = StoppingRule(settings), Tally(), 0, dict[str | None, int]()
+    waves, calls, rounds, wave_end = Waves(rule), 0, 0, 0
+    for position in ordering:
+        if calls == wave_end:
+            rounds, wave_end = rounds + 1, calls + waves.length(tally.counts, unreadable, 16)
+        calls, vote = calls + 1, question.votes[position]
+        if vote < 0:
+            unreadable += 1
+        else:
+            tally.add(str(vote))
+            first.setdefault(str(vote), position)
+        if rule.decide(tally.counts, unreadable).stop:
+            break
+    final = first.get(tally.measurement.leader)
+    right = question.right
+    wins = None if right is None else int(final is not None and right[final])
+    return Runs(1, len(ordering), calls, rounds, wins)
+
+
+def random_question(chance: Random) -> Recorded:
+    distinct, lost, length = chance.randint(1, 20), chance.choice([0, 0.3]), chance.randint(1, 40)
+    answers = [
+        None if chance.random() < lost else str(int(distinct * chance.random() ** 2))
+        for _ in range(length)
+    ]
+    ok = [chance.randint(0, 1) for _ in answers]
+    return recorded("exact", answers, gold="0", ok=chance.choice([ok, None]))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_replaying_is_running(seed: int) -> None:
+    """All rules at once have the calls, rounds and right answers of each run alone."""
+    chance = Random(seed)  # noqa: S311 - repeatable, and no secret
+    most = chance.randint(1, 30)
+    settings = [random_settings(chance, most) for _ in range(6)]
+    replay, questions = Replay(settings), [random_question(chance) for _ in range(4)]
+
+    for question in questions:
+        size = len(question.votes)
+        orders = [chance.sample(range(size), min(size, most)) for _ in range(5)]
+        alone = [[run_of(each, question, order) for order in orders] for each in settings]
+        summed = [
+            Runs(5, 5 * min(size, most), *(sum(run[i] or 0 for run in runs) for i in (2, 3, 4)))
+            for runs in alone
+        ]
+
+        assert replay.runs(question, orders) == summed
+
+
+@pytest.mark.parametrize(
+    ("rule", "calls", "rounds"),
+    [
+        ("combined", 10, 2),
+        ("confidence_only", 10, 2),
+        ("entropy_only", 10, 2),
+        ("off", 10, 2),
+        ("predictive", 8, 4),
+        ("beta", 9, 4),
+        ("ahead_by", 8, 4),
+        ("fixed", 10, 1),
+        ("curtail", 8, 3),
+    ],
+)
+def test_one_run_of_each_rule(rule: str, calls: int, rounds: int) -> None:
+    """Ten answers with votes for A and B take these calls and rounds."""
+    question = recorded("exact", list("ABABAABAAA"), gold="A")
+
+    runs = Replay([Stopping(rule=rule)]).runs(question, [range(10)])
+
+    assert runs == [Runs(1, 10, calls, rounds, 1)]
+
+
+def test_a_run_ends_with_its_ordering() -> None:
+    """Three recorded answers are three calls, though the rule would ask for more."""
+    question = recorded("exact", ["A", "B", "A"], gold="A")
+
+    runs = Replay([Stopping(rule="fixed", max_responses=40)]).runs(question, [range(3)])
+
+    assert runs == [Runs(1, 3, 3, 1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("ordering", "right"), [((0, 1, 2, 3), 1), ((1, 0, 2, 3), 0), ((3, 2, 1, 0), 0)]
+)
+def test_a_tie_goes_to_the_answer_seen_first(ordering: tuple[int, ...], right: int) -> None:
+    """Among equals the final answer is the first one of the ordering, not of the record."""
+    question = recorded("exact", ["A", "B", "A", "B"], gold="A")
+
+    runs = Replay([Stopping(rule="fixed", max_responses=4)]).runs(question, [ordering])
+
+    assert runs[0].right == right
+
+
+@pytest.mark.parametrize(("ordering", "right"), [((0, 1, 2), 1), ((1, 0, 2), 0), ((2, 1, 0), 0)])
+def test_ok_of_the_first_occurrence(ordering: tuple[int, ...], right: int) -> None:
+    """With `ok` a run is as right as the first occurrence of its final answer."""
+    question = recorded("number", ["24", "24.0", "24"], ok=[1, 0, 0])
+
+    runs = Replay([Stopping(rule="fixed", max_responses=3)]).runs(question, [ordering])
+
+    assert question.votes == (0, 0, 0)
+    assert runs[0].right == right
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_run_without_a_readable_answer_is_wrong(rule: str) -> None:
+    """Unreadable answers are calls, and a run of nothing else is wrong though `ok` says 1."""
+    question = recorded("number", [None, "no idea", ""], ok=[1, 1, 1])
+
+    runs = Replay([Stopping(rule=rule, max_responses=3)]).runs(question, [range(3)])
+
+    assert question.votes == (-1, -1, -1)
+    assert (runs[0].calls, runs[0].right) == (3, 0)
+
+
+def test_nobody_knows_what_is_right() -> None:
+    """Without gold and ok there is no number of right runs."""
+    question = recorded("exact", ["A", "A"])
+
+    runs = Replay([Stopping(rule="fixed", max_responses=2)]).runs(question, [range(2)])
+
+    assert runs == [Runs(1, 2, 2, 1, None)]
+
+
+def test_answers_and_gold_are_read_alike() -> None:
+    """The answer kind reads answers and gold, so that 1,290 is 1290.00."""
+    question = recorded("number", ["$1,290.00", "1290", "12.9", None], gold="1290.")
+
+    assert question == Recorded((0, 0, 1, -1), (True, True, False, False))
+
+
+def test_ok_has_precedence() -> None:
+    """Where a question has gold and ok, ok counts."""
+    question = recorded("exact", ["A", "B"], gold="A", ok=[0, 1])
+
+    assert question.right == (False, True)
+
+
+def test_ok_of_another_length() -> None:
+    """`ok` must say of each answer whether it is right."""
+    with pytest.raises(ValueError, match="1 values in ok for 2 answers"):
+        recorded("exact", ["A", "B"], ok=[1])
+
+
+def test_gold_that_no_answer_can_equal() -> None:
+    """Gold that can't be read under the answer kind is refused, since every run would be wrong."""
+    with pytest.raises(ValueError, match="gold can't be read as an answer of the kind number"):
+        recorded("number", ["1"], gold="none of these")
