@@ -1,0 +1,104 @@
+"""The port to language models, the errors it may raise, and the activities that use it.
+
+ModelError                     a call failed
+├── TransientModelError        it may work the next time: Temporal retries it
+├── SampleError                this one reply can't be had (content filter, cut off)
+└── PermanentModelError        no call like it can work (no key, no such model)
+"""
+
+from typing import Any, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from reflection.usage import Spending
+
+
+class ModelCall(BaseModel):
+    """One call of a model: what to ask, and within which bounds.
+
+    `model` is a LiteLLM name, or None for the worker's own. `reply_schema` is a JSON schema that
+    the reply should follow where the model can be held to one. `labels` mark the call's span and
+    are never sent.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    model: str | None
+    prompt: str
+    temperature: float
+    seed: int | None
+    max_output_tokens: int
+    timeout_seconds: float
+    reply_schema: dict[str, Any] | None = None
+    labels: dict[str, str | int] = Field(default_factory=dict)
+
+
+class ModelReply(BaseModel):
+    """What came back: a complete text, by which model, what it cost, and what was left out.
+
+    `left_out` names the parameters that the provider does not know and that were not sent.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    text: str
+    model: str
+    provider: str
+    finish_reason: str
+    spending: Spending
+    response_id: str | None = None
+    left_out: tuple[str, ...] = ()
+
+
+class ModelError(Exception):
+    """A call failed. `kind` is the provider's class name, `status` the HTTP status or None."""
+
+    def __init__(self, message: str, kind: str = "ModelError", status: int | None = None) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.status = status
+
+
+class TransientModelError(ModelError):
+    """It may work the next time. `retry_after` is the seconds that the server asked to wait."""
+
+    def __init__(
+        self,
+        message: str,
+        kind: str = "TransientModelError",
+        status: int | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message, kind, status)
+        self.retry_after = retry_after
+
+
+class SampleError(ModelError):
+    """This one reply can't be had: the content filter, or a reply that was cut off.
+
+    `spending` is what it cost all the same.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        kind: str = "SampleError",
+        status: int | None = None,
+        spending: Spending | None = None,
+        finish_reason: str | None = None,
+    ) -> None:
+        super().__init__(message, kind, status)
+        self.spending = spending or Spending(calls=1)
+        self.finish_reason = finish_reason
+
+
+class PermanentModelError(ModelError):
+    """No call like this one can work: authentication, permission, no such model, a bad request."""
+
+
+class LanguageModel(Protocol):
+    """Whatever answers a prompt."""
+
+    async def complete(self, call: ModelCall) -> ModelReply:
+        """Make one call, once. Raises ModelError, in one of its three kinds, and nothing else."""
+        ...

@@ -1,0 +1,185 @@
+"""The activities that ask a language model: for a sample, and whether two answers mean the same."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import NoReturn
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from activities.language_model import (
+    LanguageModel,
+    ModelCall,
+    ModelError,
+    ModelReply,
+    PermanentModelError,
+    SampleError,
+    TransientModelError,
+)
+from reflection.convergence.answers.kinds import read_answer
+from reflection.convergence.answers.meaning import (
+    MEANING_SCHEMA,
+    build_meaning_prompt,
+    parse_meaning,
+)
+from reflection.convergence.answers.reply import build_prompt, parse_reply, reply_schema
+from reflection.convergence.answers.texts import well_formed
+from reflection.convergence.request import AnswerKind
+from reflection.convergence.result import Response
+from reflection.request import Record
+from reflection.usage import Spending
+
+TASK_QUEUE = "mull-llm"
+HEARTBEAT_SECONDS = 2.0
+
+
+class SampleTask(Record):
+    """What to ask for one sample; `index` counts from 0."""
+
+    index: int
+    question: str
+    answers: AnswerKind
+    prompt_template: str | None
+    model: str | None
+    temperature: float
+    seed: int | None
+    max_output_tokens: int
+    timeout_seconds: float
+
+
+class MeaningTask(Record):
+    """Two answers to a question, of which a model shall say whether they mean the same."""
+
+    question: str
+    earlier: str
+    new: str
+    model: str | None
+    timeout_seconds: float
+
+
+class Meaning(Record):
+    """Whether two answers mean the same; None: the reply could not be read. And what it cost."""
+
+    same: bool | None
+    spending: Spending
+
+
+class SamplingActivities:
+    """What a run of self-consistency asks of a language model."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        self._model = model
+
+    @activity.defn
+    async def sample_answer(self, task: SampleTask) -> Response:
+        """Ask once and read the reply.
+
+        A reply that can't be had or read is a response without a vote. Raises ApplicationError,
+        non-retryable where no call like it can work.
+        """
+        call = ModelCall(
+            model=task.model,
+            prompt=build_prompt(task.question, task.prompt_template, task.answers),
+            temperature=task.temperature,
+            seed=task.seed,
+            max_output_tokens=task.max_output_tokens,
+            timeout_seconds=task.timeout_seconds,
+            reply_schema=reply_schema(task.answers),
+            labels={"mull.sample.index": task.index, "mull.attempt": activity.info().attempt},
+        )
+        try:
+            reply = await self._ask(call)
+        except SampleError as error:
+            return _refused(task, error)
+        return _read(task, reply)
+
+    @activity.defn
+    async def compare_meaning(self, task: MeaningTask) -> Meaning:
+        """Ask whether two answers mean the same. Raises as `sample_answer` does."""
+        call = ModelCall(
+            model=task.model,
+            prompt=build_meaning_prompt(task.question, task.earlier, task.new),
+            temperature=0.0,
+            seed=0,
+            max_output_tokens=512,
+            timeout_seconds=task.timeout_seconds,
+            reply_schema=MEANING_SCHEMA,
+        )
+        try:
+            reply = await self._ask(call)
+        except SampleError as error:
+            return Meaning(same=None, spending=error.spending)
+        return Meaning(same=parse_meaning(reply.text), spending=reply.spending)
+
+    async def _ask(self, call: ModelCall) -> ModelReply:
+        async with _heartbeating():
+            try:
+                return await self._model.complete(call)
+            except SampleError:
+                raise
+            except ModelError as error:
+                _raise_for_temporal(error)
+
+
+def _read(task: SampleTask, reply: ModelReply) -> Response:
+    parsed = parse_reply(reply.text)
+    vote = read_answer(task.answers, parsed.answer) if parsed else None
+    return Response(
+        index=task.index,
+        answer=parsed.answer if parsed else None,
+        vote=vote,
+        reasoning=parsed.reasoning if parsed else well_formed(reply.text),
+        timestamp=datetime.now(UTC),
+        error=None if vote is not None else _unreadable(task.answers, parsed is not None),
+        model=reply.model,
+        seed=task.seed,
+        finish_reason=reply.finish_reason,
+        attempts=activity.info().attempt,
+        spending=reply.spending,
+    )
+
+
+def _unreadable(kind: AnswerKind, parsed: bool) -> str:
+    return f"the answer can't be read as {kind}" if parsed else "the reply has no answer in it"
+
+
+def _refused(task: SampleTask, error: SampleError) -> Response:
+    return Response(
+        index=task.index,
+        answer=None,
+        timestamp=datetime.now(UTC),
+        error=f"{error.kind}: {error}",
+        model=task.model,
+        seed=task.seed,
+        finish_reason=error.finish_reason,
+        attempts=activity.info().attempt,
+        spending=error.spending,
+    )
+
+
+def _raise_for_temporal(error: ModelError) -> NoReturn:
+    wait = error.retry_after if isinstance(error, TransientModelError) else None
+    raise ApplicationError(
+        str(error),
+        type=error.kind,
+        non_retryable=isinstance(error, PermanentModelError),
+        next_retry_delay=timedelta(seconds=wait) if wait is not None else None,
+    ) from None
+
+
+@asynccontextmanager
+async def _heartbeating() -> AsyncIterator[None]:
+    """Tell Temporal that the call is under way; it answers with a cancellation, if there is one."""
+
+    async def beat() -> None:
+        while True:
+            activity.heartbeat()
+            await asyncio.sleep(HEARTBEAT_SECONDS)
+
+    beating = asyncio.create_task(beat())
+    try:
+        yield
+    finally:
+        beating.cancel()

@@ -1,0 +1,46 @@
+"""What the Temporal server itself is asked: which of Mull's search attributes it knows."""
+
+import time
+
+from temporalio import activity
+from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
+from temporalio.client import Client
+from temporalio.service import RPCError
+
+from telemetry import SEARCH_ATTRIBUTES
+
+REMEMBER_SECONDS = 60.0
+
+
+class ServerActivities:
+    """Questions to the server, as quick local activities."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._asked_at = float("-inf")
+        self._registered: list[str] = []
+
+    @activity.defn
+    async def registered_search_attributes(self) -> list[str]:
+        """List Mull's search attributes that are registered with their right type.
+
+        A server that refuses to say counts as one that has none: a run works without them.
+        """
+        if time.monotonic() - self._asked_at > REMEMBER_SECONDS:
+            self._registered = await self._ask()
+            self._asked_at = time.monotonic()
+        return self._registered
+
+    async def _ask(self) -> list[str]:
+        request = ListSearchAttributesRequest(namespace=self._client.namespace)
+        try:
+            answer = await self._client.operator_service.list_search_attributes(request)
+        except RPCError as error:
+            activity.logger.warning("search attributes are not used: %s", error.message)
+            return []
+        found = {
+            name: IndexedValueType.Name(number).removeprefix("INDEXED_VALUE_TYPE_").title()
+            for name, number in answer.custom_attributes.items()
+        }
+        return [name for name, kind in SEARCH_ATTRIBUTES.items() if found.get(name) == kind]

@@ -1,0 +1,113 @@
+"""Task queues, and the one way to a Temporal server: converter, tracing and environment."""
+
+from typing import Any, get_args
+
+from pydantic import ValidationError
+from temporalio.api.common.v1 import Payload
+from temporalio.api.failure.v1 import Failure
+from temporalio.client import Client
+from temporalio.contrib.opentelemetry import OpenTelemetryPlugin
+from temporalio.contrib.pydantic import PydanticJSONPlainPayloadConverter
+from temporalio.converter import (
+    CompositePayloadConverter,
+    DataConverter,
+    DefaultFailureConverter,
+    DefaultPayloadConverter,
+    JSONPlainPayloadConverter,
+    PayloadConverter,
+)
+from temporalio.envconfig import ClientConfig
+from temporalio.exceptions import ApplicationError
+
+from reflection.request import Request, explain
+
+TASK_QUEUE = "mull"
+DEFAULT_ADDRESS = "localhost:7233"
+
+
+class NoServerError(Exception):
+    """No Temporal server answers at `address`."""
+
+    def __init__(self, address: str, reason: str) -> None:
+        super().__init__(f"no Temporal server answers at {address}")
+        self.address = address
+        self.reason = reason
+
+
+class _RequestConverter(PydanticJSONPlainPayloadConverter):
+    """Pydantic's converter, except that a malformed request fails its workflow at once.
+
+    Anything else that can't be read (an activity's result of other code, say) fails the task, so
+    that the run goes on once the right code is deployed.
+    """
+
+    def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
+        try:
+            return super().from_payload(payload, type_hint)
+        except ValidationError as error:
+            name = _request_name(type_hint)
+            if name is None:
+                raise
+            raise ApplicationError(
+                f"malformed {name}: {explain(error)}", type="InvalidRequest", non_retryable=True
+            ) from None
+
+
+class _MullFailureConverter(DefaultFailureConverter):
+    """Temporal's converter, without a stack trace where the message says it all."""
+
+    def to_failure(
+        self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure
+    ) -> None:
+        super().to_failure(exception, payload_converter, failure)
+        if isinstance(exception, ApplicationError) and exception.non_retryable:
+            failure.stack_trace = ""
+
+
+class _MullPayloadConverter(CompositePayloadConverter):
+    """Temporal's converters, with requests checked strictly."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            *(
+                _RequestConverter() if isinstance(each, JSONPlainPayloadConverter) else each
+                for each in DefaultPayloadConverter.default_encoding_payload_converters
+            )
+        )
+
+
+DATA_CONVERTER = DataConverter(
+    payload_converter_class=_MullPayloadConverter, failure_converter_class=_MullFailureConverter
+)
+
+
+def _request_name(type_hint: Any) -> str | None:
+    for each in (type_hint, *get_args(type_hint)):
+        if isinstance(each, type) and issubclass(each, Request):
+            return each.__name__
+    return None
+
+
+def address() -> str:
+    """Name the server's address, by Temporal's environment configuration; else localhost:7233."""
+    return ClientConfig.load_client_connect_config().get("target_host", DEFAULT_ADDRESS)
+
+
+def namespace() -> str:
+    """Name the namespace, by Temporal's environment configuration; else `default`."""
+    return ClientConfig.load_client_connect_config().get("namespace", "default")
+
+
+async def connect() -> Client:
+    """Connect by Temporal's standard environment configuration (TEMPORAL_ADDRESS, profiles, TLS).
+
+    Raises NoServerError where nobody answers.
+    """
+    config = ClientConfig.load_client_connect_config()
+    config.setdefault("target_host", DEFAULT_ADDRESS)
+    try:
+        return await Client.connect(
+            **config, data_converter=DATA_CONVERTER, plugins=[OpenTelemetryPlugin()]
+        )
+    except RuntimeError as error:
+        raise NoServerError(config["target_host"], str(error)) from error

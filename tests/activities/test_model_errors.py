@@ -1,0 +1,165 @@
+from datetime import UTC, datetime
+
+import pytest
+
+from activities.language_model import PermanentModelError, SampleError, TransientModelError
+from activities.model_errors import read_error, read_failure, retry_after_seconds, status_of
+from activities.redaction import one_line
+
+NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
+PROMPT = (
+    'Think step by step.\nQuestion: how many "angels" fit on the head of a pin? '
+    "针尖上究竟能站多少位天使呢"
+)
+
+
+class ProviderError(Exception):
+    def __init__(self, message: str = "no", **attributes: object) -> None:
+        super().__init__(message)
+        self.__dict__.update(attributes)
+
+
+class RateLimitError(ProviderError):
+    pass
+
+
+class InternalServerError(ProviderError):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        ("3", 3.0),
+        ("0.5", 0.5),
+        ("0", 0.0),
+        ("-5", 0.0),
+        ("61", 60.0),
+        ("inf", 60.0),
+        ("nan", None),
+        ("soon", None),
+        ("", None),
+        ("Sat, 21 Nov 2026 12:00:20 GMT", 20.0),
+        ("Sat, 21 Nov 2026 12:00:20 -0000", 20.0),
+        ("Sat, 21 Nov 2026 13:00:20 +0100", 20.0),
+        ("Sat, 21 Nov 2026 11:00:00 GMT", 0.0),
+        ("Fri, 31 Dec 2099 23:59:59 GMT", 60.0),
+    ],
+)
+def test_retry_after_is_seconds_or_a_date_and_at_most_60(
+    header: str, seconds: float | None
+) -> None:
+    """A Retry-After header, in whichever form, becomes 0 to 60 seconds, or None."""
+    assert retry_after_seconds(header, NOW) == seconds
+
+
+@pytest.mark.parametrize(
+    ("status_code", "status"),
+    [(429, 429), ("503", 503), ("overloaded", None), (None, None), ("", None), (0, None)],
+)
+def test_only_an_http_status_is_a_status(status_code: object, status: int | None) -> None:
+    """A provider's word in the place of a status is no status."""
+    assert status_of(ProviderError(status_code=status_code)) == status
+
+
+@pytest.mark.parametrize(
+    ("error", "expected", "kind"),
+    [
+        (ProviderError(status_code="overloaded"), TransientModelError, "ProviderError"),
+        (ProviderError(), TransientModelError, "ProviderError"),
+        (ProviderError(status_code=200), TransientModelError, "ProviderError"),
+        (ProviderError(status_code=403), PermanentModelError, "ProviderError"),
+        (RateLimitError(status_code=429), TransientModelError, "RateLimitError"),
+        (
+            RateLimitError(status_code=429, body={"code": "insufficient_quota"}),
+            PermanentModelError,
+            "insufficient_quota",
+        ),
+        (ProviderError(code="content_filter"), SampleError, "ContentPolicyViolationError"),
+        (
+            InternalServerError("Missing credentials. Please pass an `api_key`", status_code=500),
+            PermanentModelError,
+            "AuthenticationError",
+        ),
+        (
+            InternalServerError("No module named 'google.auth'", status_code=500),
+            PermanentModelError,
+            "ImportError",
+        ),
+    ],
+)
+def test_an_error_is_permanent_by_its_status_or_its_words(
+    error: ProviderError, expected: type[Exception], kind: str
+) -> None:
+    """A status, a code or a few known phrases decide; whatever else is unknown may be retried."""
+    read = read_error(error, "", ())
+
+    assert type(read) is expected
+    assert read.kind == kind
+
+
+def test_the_codes_of_the_causes_count() -> None:
+    """A code that only the first exception of a chain has is found."""
+    error = RateLimitError(status_code=429)
+    error.__cause__ = ProviderError(body={"code": "insufficient_quota"})
+
+    assert read_failure(error).codes == {"insufficient_quota"}
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("litellm.RateLimitError: RateLimitError: OpenAIException - slow down", "slow down"),
+        ("litellm.Timeout: Timeout Error: OpenAIException - no", "no"),
+        ("Connection error.", "Connection error."),
+        ("two\n\n  lines", "two lines"),
+        ("", "the provider gave no reason"),
+        ('XException - {"error": {"type": "x", "message": "say \\"when\\""}}', 'say "when"'),
+        ("boom\nTraceback (most recent call last):\n  File x", "boom"),
+        ("Cannot connect to host a.b:443 ssl:<ssl.SSLContext object at 0x7f2> [x]",
+         "Cannot connect to host a.b:443 [x]"),
+    ],
+)  # fmt: skip
+def test_a_message_is_one_plain_line(text: str, line: str) -> None:
+    """Class names, line breaks, JSON wrappings and tracebacks are taken off a message."""
+    assert one_line(text) == line
+
+
+def test_a_message_is_at_most_300_characters() -> None:
+    """A long message ends in an ellipsis, at its 300th character."""
+    line = one_line("very long, " * 100)
+
+    assert len(line) == 300
+    assert line.endswith("…")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("Incorrect API key provided: sk-proj-abc123def456.", "Incorrect API key provided: [key]."),
+        ("Incorrect API key provided: sk-ab***wxyz.", "Incorrect API key provided: [key]."),
+        ("header Authorization: Bearer abc.def", "header Authorization: Bearer [key]"),
+        ("key AIzaSyD4x8Q2mN0pRsTuVwXyZ refused", "key [key] refused"),
+        ("at https://me:secret@host/v1", "at https://[key]@host/v1"),
+        ("token 0123456789abcdef0123456789abcdef", "token [key]"),
+        ("the word opensesame is wrong", "the word [key] is wrong"),
+        ("no model claude-3-5-sonnet-20240620", "no model claude-3-5-sonnet-20240620"),
+    ],
+)
+def test_keys_are_taken_out(text: str, line: str) -> None:
+    """What looks like a key, and the keys in use, become [key]; names of models stay."""
+    assert one_line(text, "", ["opensesame"]) == line
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("bad input 'how many angels fit on'", "bad input '[prompt]'"),
+        (r"bad input: how many \"angels\" fit\non the head, sir", "bad input: [prompt], sir"),
+        (f"bad: {PROMPT[-13:]!a}", "bad: '[prompt]'"),
+        ("step back", "step back"),
+    ],
+)
+def test_the_prompt_is_taken_out(text: str, line: str) -> None:
+    """A stretch of the prompt, also quoted or escaped, becomes [prompt]."""
+    assert one_line(text, PROMPT) == line
