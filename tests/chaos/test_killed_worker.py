@@ -1,0 +1,107 @@
+"""A worker that is killed outright, as the kernel or a pod's eviction does it."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.client import Client
+
+from reflection.convergence.result import SelfConsistencyResult
+from tests.conftest import begin
+from tests.scripted_endpoint import Scripted, ScriptedEndpoint
+
+ANSWERS = ["7", "8", "7", "9", "7", "7", "8", "7", "7", "7"]
+REQUEST = {"question": "What is it?", "seed": 0, "answers": "number", "max_responses": 10}
+
+
+def said(seed: int) -> Scripted:
+    text = json.dumps({"reasoning": "counted", "answer": ANSWERS[seed]})
+    return Scripted(text=text, delay=0.2 + 0.3 * (seed % 5))
+
+
+@asynccontextmanager
+async def working(root: Path, endpoint: ScriptedEndpoint, traces: Path) -> AsyncIterator[Any]:
+    """A worker process of its own, and a way to kill it and start the next one."""
+    environment = {
+        **os.environ,
+        "MULL_MODEL": "openai/scripted",
+        "OPENAI_API_BASE": endpoint.url,
+        "OPENAI_API_KEY": "scripted",
+    }
+    command = [sys.executable, str(root / "worker.py"), "--traces", str(traces)]
+    log = traces.with_suffix(".log").open("ab")
+    workers: list[subprocess.Popen[bytes]] = []
+
+    def start() -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+        workers.append(process)
+        return process
+
+    try:
+        yield start
+    finally:
+        for each in workers:
+            each.terminate()
+            each.wait(60)
+        log.close()
+
+
+async def asked(endpoint: ScriptedEndpoint, calls: int) -> None:
+    async with asyncio.timeout(60):
+        while len(endpoint.requests) < calls:
+            await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize("kill_after", [[3], [6], [2, 7]])
+async def test_a_killed_worker_changes_nothing(
+    client: Client, root: Path, tmp_path: Path, kill_after: list[int]
+) -> None:
+    """The run ends alike, decision for decision, and no recorded call is made twice."""
+    with ScriptedEndpoint(by_seed=said) as endpoint:
+        async with working(root, endpoint, tmp_path / "undisturbed") as start:
+            start()
+            handle = await begin(client, REQUEST)
+            undisturbed = SelfConsistencyResult.model_validate(await handle.result())
+    traces = tmp_path / "spans"
+    with ScriptedEndpoint(by_seed=said) as endpoint:
+        async with working(root, endpoint, traces) as start:
+            process = start()
+            handle = await begin(client, REQUEST)
+            for calls in kill_after:
+                await asked(endpoint, calls)
+                await asyncio.sleep(0.5)
+                process.send_signal(signal.SIGKILL)
+                process.wait(10)
+                process = start()
+            result = SelfConsistencyResult.model_validate(await handle.result())
+        made = Counter(each["seed"] for each in endpoint.requests)
+
+    assert result.decisions == undisturbed.decisions
+    assert result.final_answer == undisturbed.final_answer == "7"
+    assert result.answer_distribution == undisturbed.answer_distribution
+    assert (result.waves, result.usage.calls) == (undisturbed.waves, undisturbed.usage.calls)
+    attempts = {each.index: each.attempts for each in result.responses}
+    assert all(made[index] <= attempts[index] for index in attempts)
+    assert sum(attempts.values()) > len(attempts)
+    assert_one_id_each(traces)
+
+
+def assert_one_id_each(traces: Path) -> None:
+    """No event of the run has two span ids, though several workers wrote spans of it."""
+    ids: dict[tuple[Any, ...], set[str]] = defaultdict(set)
+    for line in traces.read_text().splitlines():
+        span = json.loads(line)
+        known = span["attributes"]
+        names = ("mull.wave", "mull.sample.index", "mull.attempt")
+        ids[span["name"], *(known.get(name) for name in names)].add(span["context"]["span_id"])
+    assert ids
+    assert {event: found for event, found in ids.items() if len(found) > 1} == {}

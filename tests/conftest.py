@@ -1,0 +1,108 @@
+"""A real Temporal server for the tests that need one, and a worker with the strictest settings."""
+
+import asyncio
+import os
+import subprocess
+import time
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import temporalio.workflow
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from temporalio.client import Client, WorkflowHandle
+
+import telemetry
+import worker
+from activities.language_model import LanguageModel
+from activities.scripted_model import ScriptedModel
+from commands.embedded import Place, free_port, server_command
+from connection import TASK_QUEUE, NoServerError, connect
+
+STRICT: dict[str, Any] = {
+    "max_cached_workflows": 0,
+    "workflow_failure_exception_types": [temporalio.workflow.NondeterminismError],
+}
+
+
+@pytest.fixture(scope="session")
+def spans() -> InMemorySpanExporter:
+    """Every span of this process, kept in memory."""
+    exporter = InMemorySpanExporter()
+    provider = telemetry.set_up(None, [SimpleSpanProcessor(exporter)])
+    assert provider
+    return exporter
+
+
+@pytest.fixture(scope="session")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """A development server of the tests' own, stopped by its own handle."""
+    folder = tmp_path_factory.mktemp("temporal")
+    chosen = Place(free_port(), free_port(), folder / "temporal.db")
+    with (folder / "log").open("wb") as log:
+        server = subprocess.Popen(server_command(chosen), stdout=log, stderr=log)
+    try:
+        _wait_for(chosen, server)
+        yield chosen
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+def _wait_for(place: Place, server: "subprocess.Popen[bytes]") -> None:
+    os.environ["TEMPORAL_ADDRESS"] = place.address
+    try:
+        for _ in range(150):
+            try:
+                asyncio.run(connect())
+            except NoServerError:
+                assert server.poll() is None
+                time.sleep(0.2)
+            else:
+                return
+        pytest.fail("the development server did not start")
+    finally:
+        del os.environ["TEMPORAL_ADDRESS"]
+
+
+@pytest.fixture
+async def client(
+    place: Place, spans: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
+) -> Client:
+    """A client of the development server, found by the standard environment."""
+    spans.clear()
+    monkeypatch.setenv("TEMPORAL_ADDRESS", place.address)
+    return await connect()
+
+
+@asynccontextmanager
+async def served(client: Client, model: LanguageModel) -> AsyncIterator[None]:
+    """Serve every queue with this model, without a workflow cache, so that each task replays."""
+    async with AsyncExitStack() as stack:
+        for each in worker.build(client, worker.QUEUES, model, **STRICT):
+            await stack.enter_async_context(each)
+        yield
+
+
+async def begin(client: Client, request: Any) -> WorkflowHandle[Any, Any]:
+    """Start a run as any client would, with one JSON object."""
+    return await client.start_workflow(
+        "SelfConsistencyWorkflow", request, id=f"test-{uuid.uuid4().hex}", task_queue=TASK_QUEUE
+    )
+
+
+async def until_asked(model: ScriptedModel, calls: int) -> None:
+    """Wait until the model was called this often."""
+    async with asyncio.timeout(20):
+        while len(model.calls) < calls:
+            await asyncio.sleep(0.02)
+
+
+@pytest.fixture
+def root() -> Path:
+    """The project's folder."""
+    return Path(__file__).parent.parent

@@ -1,0 +1,167 @@
+"""The composition root: builds the adapters, registers workflows and activities, serves queues.
+
+worker.py                     every queue
+worker.py --queues llm        model calls alone
+"""
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from temporalio.client import Client
+from temporalio.worker import Worker
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+
+import telemetry
+from activities import sampling
+from activities.language_model import LanguageModel
+from activities.sampling import SamplingActivities
+from activities.server import ServerActivities
+from commands.console import end_process
+from connection import TASK_QUEUE, NoServerError, address, connect
+from workflows.self_consistency import SelfConsistencyWorkflow
+
+QUEUES = ("mull", "llm")
+GRACE = timedelta(seconds=20)
+NOTICE_CANCELLING = timedelta(seconds=2)
+STICKY = timedelta(seconds=5)
+OURS = ("reflection", "activities", "workflows", "telemetry", "connection")
+
+logger = logging.getLogger("mull.worker")
+
+
+def build(
+    client: Client,
+    queues: Sequence[str],
+    model: LanguageModel,
+    calls_per_second: float | None = None,
+    **workflow_options: Any,
+) -> list[Worker]:
+    """Build the workers for these queues, by their short names.
+
+    `workflow_options` go to the workflow worker as they are: tests replay every task by them.
+    """
+    workers: list[Worker] = []
+    if "mull" in queues:
+        server = ServerActivities(client)
+        workers.append(
+            Worker(
+                client,
+                task_queue=TASK_QUEUE,
+                workflows=[SelfConsistencyWorkflow],
+                activities=[server.registered_search_attributes],
+                workflow_runner=runner(),
+                graceful_shutdown_timeout=GRACE,
+                sticky_queue_schedule_to_start_timeout=STICKY,
+                **workflow_options,
+            )
+        )
+    if "llm" in queues:
+        asked = SamplingActivities(model)
+        workers.append(
+            Worker(
+                client,
+                task_queue=sampling.TASK_QUEUE,
+                activities=[asked.sample_answer, asked.compare_meaning],
+                max_heartbeat_throttle_interval=NOTICE_CANCELLING,
+                graceful_shutdown_timeout=GRACE,
+                max_task_queue_activities_per_second=calls_per_second,
+            )
+        )
+    return workers
+
+
+def runner() -> SandboxedWorkflowRunner:
+    """Sandbox workflow code; the project's own modules are pure and need no second import."""
+    return SandboxedWorkflowRunner(
+        restrictions=SandboxRestrictions.default.with_passthrough_modules(*OURS)
+    )
+
+
+@contextlib.contextmanager
+def adapters(default: str | None) -> Iterator[LanguageModel]:
+    """Build what reaches the models; the embedded one runs where it is the default."""
+    # These imports take seconds, which `--help` and tests with a model of their own do without.
+    from activities.embedded_model import EmbeddedModel
+    from activities.litellm_model import LiteLLMModel
+    from activities.model_telemetry import ObservedModel
+
+    if default != EmbeddedModel.name:
+        yield ObservedModel(LiteLLMModel(default), default)
+        return
+    with EmbeddedModel() as embedded:
+        endpoints = {EmbeddedModel.name: embedded.endpoint}
+        yield ObservedModel(LiteLLMModel(default, endpoints), default)
+
+
+async def serve(options: argparse.Namespace) -> None:
+    """Serve until a signal says stop, then let calls under way end."""
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    default = os.environ.get("MULL_MODEL") or None
+    client = await connect()
+    with adapters(default) as model:
+        workers = build(client, options.queues, model, options.calls_per_second)
+        async with contextlib.AsyncExitStack() as stack:
+            for each in workers:
+                await stack.enter_async_context(each)
+            logger.info("serving %s at %s", _names(options.queues), address())
+            await stop.wait()
+            logger.info("stopping: calls under way have %d s", GRACE.total_seconds())
+
+
+def _names(queues: Sequence[str]) -> str:
+    known = {"mull": TASK_QUEUE, "llm": sampling.TASK_QUEUE}
+    return ", ".join(known[each] for each in queues)
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Serve Mull's task queues until interrupted.")
+    parser.add_argument(
+        "--queues", type=_queues, default=list(QUEUES), help="of: mull, llm (all of them)"
+    )
+    parser.add_argument("--traces", type=Path, metavar="FILE", help="write spans here, as JSON")
+    parser.add_argument(
+        "--calls-per-second", type=float, help="bound model calls of all workers together"
+    )
+    return parser.parse_args(arguments)
+
+
+def _queues(text: str) -> list[str]:
+    names = [each.strip().removeprefix("mull-") for each in text.split(",") if each.strip()]
+    unknown = [each for each in names if each not in QUEUES]
+    if unknown or not names:
+        raise argparse.ArgumentTypeError(f"one or more of {', '.join(QUEUES)}, with commas")
+    return names
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Serve, and return an exit code: 0 stopped by a signal, 1 failed, 3 no server."""
+    options = _parse(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s: %(message)s")
+    for chatty in ("LiteLLM", "httpx", "httpcore"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+    tracing, metering = telemetry.set_up(options.traces), telemetry.measure()
+    try:
+        asyncio.run(serve(options))
+    except NoServerError as error:
+        sys.stderr.write(f"Error: {error}\nSet TEMPORAL_ADDRESS, or try `starter.py dev`.\n")
+        return 3
+    finally:
+        tracing.shutdown()
+        if metering is not None:
+            metering.shutdown()
+    return 0
+
+
+if __name__ == "__main__":
+    end_process(main(sys.argv[1:]))

@@ -1,0 +1,77 @@
+"""Which cluster an answer joins: by its canonical form, or by asking a model what it means."""
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError
+
+with workflow.unsafe.imports_passed_through():
+    from activities.sampling import TASK_QUEUE, Meaning, MeaningTask, SamplingActivities
+    from reflection.convergence.clusters import Clusters
+    from reflection.convergence.request import SelfConsistencyRequest
+    from reflection.convergence.result import Response
+    from reflection.convergence.sampling import Sampling
+    from workflows import failures
+    from workflows.timeouts import call_times
+
+
+class Meanings:
+    """The clusters of a run, and the model that is asked where canonical forms differ."""
+
+    def __init__(self, request: SelfConsistencyRequest, sampling: Sampling) -> None:
+        self._request = request
+        self._sampling = sampling
+        self._clusters = Clusters(request.answers)
+        self._times = call_times(request.sample_timeout_seconds, request.max_attempts)
+
+    async def named(self, response: Response) -> Response:
+        """Return the response with its vote named by the cluster that it joins.
+
+        The kind `llm` asks about each earlier cluster in turn and joins the first that means the
+        same; a reply that can't be read or had counts as different. Raises ApplicationError for a
+        failure that holds for every call.
+        """
+        canonical, written = response.vote, response.answer
+        if canonical is None or written is None:
+            return response
+        name = self._clusters.find(canonical) or await self._match(canonical, written)
+        if name is None:
+            name = self._clusters.open(canonical, written)
+        return response.model_copy(update={"vote": name})
+
+    async def _match(self, canonical: str, written: str) -> str | None:
+        if self._request.answers != "llm":
+            return None
+        for name in self._clusters.names:
+            if await self._same(name, written):
+                return self._clusters.join(canonical, name)
+        return None
+
+    async def _same(self, earlier: str, new: str) -> bool:
+        try:
+            meaning = await self._ask(earlier, new)
+        except ActivityError as error:
+            failure = failures.permanent(error)
+            if failure is not None:
+                raise failure from error
+            self._sampling.retried += self._request.max_attempts
+            self._sampling.warn(f"two answers could not be compared: {failures.explain(error)}")
+            return False
+        self._sampling.evaluating.append(meaning.spending)
+        return meaning.same is True
+
+    async def _ask(self, earlier: str, new: str) -> Meaning:
+        return await workflow.execute_activity_method(
+            SamplingActivities.compare_meaning,
+            MeaningTask(
+                question=self._request.question,
+                earlier=earlier,
+                new=new,
+                model=self._request.model,
+                timeout_seconds=self._request.sample_timeout_seconds,
+            ),
+            task_queue=TASK_QUEUE,
+            summary="do two answers mean the same?",
+            start_to_close_timeout=self._times.attempt,
+            schedule_to_close_timeout=self._times.whole,
+            heartbeat_timeout=self._times.heartbeat,
+            retry_policy=self._times.retry,
+        )

@@ -1,0 +1,42 @@
+"""Every time-out of a call, stated together: client < attempt < whole."""
+
+from datetime import timedelta
+from typing import NamedTuple
+
+from temporalio.common import RetryPolicy
+
+HEARTBEAT = timedelta(seconds=10)
+CLIENT_MARGIN = timedelta(seconds=15)
+LONGEST_WAIT = timedelta(seconds=60)
+QUEUE = timedelta(hours=1)
+LOCAL = timedelta(seconds=10)
+
+
+class CallTimes(NamedTuple):
+    """The times of one model call, from the client's outwards, and how it is retried.
+
+    The attempt outlasts the client by a margin. The whole has room for every attempt, with the
+    longest wait before it (a server's Retry-After is cut to that) and an hour in the queue.
+    """
+
+    attempt: timedelta
+    whole: timedelta
+    heartbeat: timedelta
+    retry: RetryPolicy
+
+
+def call_times(client_seconds: float, max_attempts: int) -> CallTimes:
+    """Nest the time-outs around a client's time-out, in seconds, and a number of attempts."""
+    attempt = timedelta(seconds=client_seconds) + CLIENT_MARGIN
+    return CallTimes(
+        attempt=attempt,
+        whole=(attempt + LONGEST_WAIT) * max_attempts + QUEUE,
+        heartbeat=HEARTBEAT,
+        retry=RetryPolicy(
+            initial_interval=timedelta(seconds=1),
+            backoff_coefficient=2.0,
+            maximum_interval=timedelta(seconds=30),
+            maximum_attempts=max_attempts,
+            non_retryable_error_types=["PayloadsTooLarge"],
+        ),
+    )
