@@ -1,0 +1,83 @@
+"""`dev`: an embedded Temporal with its Web UI and a worker, until interrupted."""
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from commands.console import fail
+from commands.session import Exit
+
+if TYPE_CHECKING:
+    from commands.embedded import Place
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    app.command()(dev)
+
+
+def dev(
+    port: Annotated[int, typer.Option(min=1, max=65_535, help="Of Temporal.")] = 7233,
+    ui_port: Annotated[int, typer.Option(min=1, max=65_535, help="Of the Web UI.")] = 8233,
+    db: Annotated[
+        Path, typer.Option(metavar="FILE", help="Temporal's database, made if it is not there.")
+    ] = Path("mull-dev.db"),
+    traces: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the worker's spans here, as JSON.")
+    ] = None,
+) -> None:
+    """Run an embedded Temporal with its Web UI, and a worker, until Ctrl-C.
+
+    Answers come from MULL_MODEL (any LiteLLM name), else from an embedded toy model.
+
+    Example: MULL_MODEL=openai/gpt-5-mini starter.py dev
+    """
+    from commands.embedded import Place, is_free
+
+    for option, number in (("--port", port), ("--ui-port", ui_port)):
+        if not is_free(number):
+            fail(f"port {number} is taken; choose another with {option}.", Exit.USAGE)
+    place = Place(port, ui_port, db.resolve())
+    if not place.db.parent.is_dir():
+        fail(f"there is no folder {place.db.parent} for --db.", Exit.USAGE)
+    raise typer.Exit(asyncio.run(_stay(place, traces)))
+
+
+async def _stay(place: "Place", traces: Path | None) -> Exit:
+    import telemetry
+    from commands.embedded import embedded
+
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    telemetry.set_up(None)
+    log = place.db.with_suffix(".log")
+    async with embedded(place, traces, log) as running:
+        _say(place, log)
+        asked, ended = asyncio.create_task(stop.wait()), asyncio.create_task(running.ended())
+        await asyncio.wait({asked, ended}, return_when=asyncio.FIRST_COMPLETED)
+        if ended.done():
+            fail(f"{ended.result()} ended by itself; {log} says why.", Exit.FAILED)
+        ended.cancel()
+        sys.stderr.write("stopping\n")
+    return Exit.DONE
+
+
+def _say(place: "Place", log: Path) -> None:
+    from commands.embedded import TOY_MODEL
+
+    model = os.environ["MULL_MODEL"]
+    toy = " (a toy: set MULL_MODEL for a real one)" if model == TOY_MODEL else ""
+    sys.stderr.write(
+        f"Temporal  {place.address}\n"
+        f"Web UI    {place.web_ui}\n"
+        f"Model     {model}{toy}\n"
+        f"Database  {place.db}\n"
+        f"Log       {log}\n"
+        'Try: starter.py ask "Is 91 prime?"   Ctrl-C stops all of it.\n'
+    )

