@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from temporalio.client import Client
-from temporalio.worker import Worker
-from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 import telemetry
 from activities import sampling
@@ -33,7 +32,6 @@ QUEUES = ("mull", "llm")
 GRACE = timedelta(seconds=20)
 NOTICE_CANCELLING = timedelta(seconds=2)
 STICKY = timedelta(seconds=5)
-OURS = ("reflection", "activities", "workflows", "telemetry", "connection")
 
 logger = logging.getLogger("mull.worker")
 
@@ -52,16 +50,21 @@ def build(
     workers: list[Worker] = []
     if "mull" in queues:
         server = ServerActivities(client)
+        options: dict[str, Any] = {
+            # Its cost is a third of a run's, and import contracts and strict replay tests, which
+            # do run in the sandbox, hold workflow code to the same rules: docs/adr/0009.
+            "workflow_runner": UnsandboxedWorkflowRunner(),
+            "sticky_queue_schedule_to_start_timeout": STICKY,
+            **workflow_options,
+        }
         workers.append(
             Worker(
                 client,
                 task_queue=TASK_QUEUE,
                 workflows=[SelfConsistencyWorkflow],
                 activities=[server.registered_search_attributes],
-                workflow_runner=runner(),
                 graceful_shutdown_timeout=GRACE,
-                sticky_queue_schedule_to_start_timeout=STICKY,
-                **workflow_options,
+                **options,
             )
         )
     if "llm" in queues:
@@ -77,13 +80,6 @@ def build(
             )
         )
     return workers
-
-
-def runner() -> SandboxedWorkflowRunner:
-    """Sandbox workflow code; the project's own modules are pure and need no second import."""
-    return SandboxedWorkflowRunner(
-        restrictions=SandboxRestrictions.default.with_passthrough_modules(*OURS)
-    )
 
 
 @contextlib.contextmanager

@@ -175,8 +175,8 @@ async def _heartbeating() -> AsyncIterator[None]:
 
     async def beat() -> None:
         while True:
-            activity.heartbeat()
             await asyncio.sleep(HEARTBEAT_SECONDS)
+            activity.heartbeat()
 
     beating = asyncio.create_task(beat())
     try:

@@ -1,6 +1,6 @@
 """Measure how long replaying takes: 1,000 questions, 40 answers, 40 orderings, every rule.
 
-    .venv/bin/python bench/replay.py
+    .venv/bin/python -m bench.replay
 
 The answers are generated: each question has its own share of right answers, and wrong ones are
 spread over nine others, so that every rule meets easy questions, split votes and noise.

@@ -1,5 +1,6 @@
 """`ask`: start a run of self-consistency, show it live, and print its answer."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,6 +26,12 @@ no consensus, 5 cancelled, 130 detached (the run goes on).
 RULES = "combined, confidence_only, entropy_only, off, predictive, beta, ahead_by, curtail, fixed"
 
 
+STOPPING = "When to stop"
+_model = partial(typer.Option, rich_help_panel="Model and answers")
+_stopping = partial(typer.Option, rich_help_panel=STOPPING)
+_bounds = partial(typer.Option, rich_help_panel="Bounds")
+
+
 def register(app: typer.Typer) -> None:
     """Add the command to the command line."""
     app.command("ask", help=HELP)(ask)
@@ -34,44 +41,67 @@ def ask(
     question: Annotated[str, typer.Argument(help="The question; - reads it from standard input.")],
     model: Annotated[
         str | None,
-        typer.Option(envvar="MULL_MODEL", help="Any LiteLLM name; else the worker's own."),
+        _model(help="Any LiteLLM name; else the worker's own.", envvar="MULL_MODEL"),
     ] = None,
     answers: Annotated[
         str | None,
-        typer.Option(
-            metavar="KIND", help="How answers are compared: exact, text, number, choice, llm."
+        _model(
+            help="How answers are compared: exact (default), text, number, choice, or llm, which"
+            " asks the model whether two mean the same.",
+            metavar="KIND",
         ),
     ] = None,
-    preset: Annotated[str | None, typer.Option(help="thrifty or thorough.")] = None,
+    temperature: Annotated[float | None, _model(help="0 to 2; 0.7 by default.")] = None,
+    seed: Annotated[int | None, _model(help="Sample i is asked with seed + i.")] = None,
+    prompt_template: Annotated[
+        Path | None, _model(help="A file; {question} in it is the place of the question.")
+    ] = None,
+    max_output_tokens: Annotated[int | None, _model(help="Of one reply; 1024 by default.")] = None,
+    preset: Annotated[
+        str | None,
+        _stopping(help="thrifty (predictive, at most 10) or thorough (0.02, at most 40)."),
+    ] = None,
     rule: Annotated[
         str | None,
-        typer.Option("--rule", "--entropy-mode", help=f"The stopping rule: {RULES}."),
+        typer.Option(
+            "--rule", "--entropy-mode", help=f"One of: {RULES}.", rich_help_panel=STOPPING
+        ),
     ] = None,
-    min_responses: Annotated[int | None, typer.Option(help="Readable answers at least.")] = None,
-    max_responses: Annotated[int | None, typer.Option(help="Answers at most.")] = None,
-    confidence_threshold: Annotated[float | None, typer.Option(help="0 to 1.")] = None,
-    entropy_threshold: Annotated[float | None, typer.Option(help="0 to 1.")] = None,
-    entropy_weight: Annotated[float | None, typer.Option(help="0 to 1.")] = None,
-    min_entropy_samples: Annotated[int | None, typer.Option(help="Before entropy counts.")] = None,
-    epsilon: Annotated[float | None, typer.Option(help="Of `predictive`: 0 to 1.")] = None,
-    beta_threshold: Annotated[float | None, typer.Option(help="Of `beta`: 0 to 1.")] = None,
-    ahead_by: Annotated[int | None, typer.Option(help="Of `ahead_by`: votes.")] = None,
+    min_responses: Annotated[
+        int | None, _stopping(help="Readable answers at least; 5 for the source's modes, else 1.")
+    ] = None,
+    max_responses: Annotated[int | None, _stopping(help="Answers at most; 10 by default.")] = None,
+    quorum: Annotated[
+        int | None, _stopping(help="Readable answers for a consensus; 1 by default.")
+    ] = None,
+    confidence_threshold: Annotated[float | None, _stopping(help="0 to 1; 0.8 by default.")] = None,
+    entropy_threshold: Annotated[float | None, _stopping(help="0 to 1; 0.3 by default.")] = None,
+    entropy_weight: Annotated[float | None, _stopping(help="0 to 1; 0.3 by default.")] = None,
+    min_entropy_samples: Annotated[
+        int | None, _stopping(help="Readable answers before entropy counts; 4 by default.")
+    ] = None,
+    epsilon: Annotated[
+        float | None, _stopping(help="predictive stops at this chance of a flip; 0.05 by default.")
+    ] = None,
+    beta_threshold: Annotated[
+        float | None, _stopping(help="beta stops at this certainty; 0.95 by default.")
+    ] = None,
+    ahead_by: Annotated[
+        int | None, _stopping(help="ahead_by stops at this lead in votes; 3 by default.")
+    ] = None,
     futility: Annotated[
-        float | None, typer.Option(help="Stop when agreement is at most this likely: 0 to 1.")
+        float | None, _stopping(help="Stop when agreement is at most this likely; off by default.")
     ] = None,
-    quorum: Annotated[int | None, typer.Option(help="Readable answers, else no consensus.")] = None,
-    temperature: Annotated[float | None, typer.Option(help="0 to 2.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Sample i is asked with seed + i.")] = None,
-    prompt_template: Annotated[
-        Path | None, typer.Option(help="A file; {question} in it is the question's place.")
+    max_concurrency: Annotated[
+        int | None, _bounds(help="Calls at once, at most; 16 by default.")
     ] = None,
-    max_output_tokens: Annotated[int | None, typer.Option(help="Of one reply.")] = None,
-    max_concurrency: Annotated[int | None, typer.Option(help="Calls of a wave, at most.")] = None,
-    budget_tokens: Annotated[int | None, typer.Option(help="Tokens in and out.")] = None,
-    budget_usd: Annotated[float | None, typer.Option(help="US dollars.")] = None,
-    budget_seconds: Annotated[float | None, typer.Option(help="From the start.")] = None,
-    sample_timeout_seconds: Annotated[float | None, typer.Option(help="Of one call.")] = None,
-    max_attempts: Annotated[int | None, typer.Option(help="Calls for one sample.")] = None,
+    budget_tokens: Annotated[int | None, _bounds(help="Tokens in and out.")] = None,
+    budget_usd: Annotated[float | None, _bounds(help="US dollars.")] = None,
+    budget_seconds: Annotated[float | None, _bounds(help="Seconds from the start.")] = None,
+    sample_timeout_seconds: Annotated[
+        float | None, _bounds(help="Seconds for one call; 120 by default.")
+    ] = None,
+    max_attempts: Annotated[int | None, _bounds(help="Calls for one sample; 5 by default.")] = None,
     require_confidence: Annotated[
         float | None, typer.Option(min=0, max=1, help="Exit with 4 below this confidence.")
     ] = None,
@@ -84,6 +114,7 @@ def ask(
     own = {"require_confidence", "workflow_id", "detach", "as_json", "prompt_template"}
     fields = {name: value for name, value in options.items() if name not in own}
     fields["question"] = _question(question)
+    fields["model"] = model or None
     fields["prompt_template"] = _template(prompt_template)
     request = _request({name: value for name, value in fields.items() if value is not None})
     from commands import following

@@ -15,6 +15,7 @@ import temporalio.workflow
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from temporalio.client import Client, WorkflowHandle
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 import telemetry
 import worker
@@ -23,7 +24,14 @@ from activities.scripted_model import ScriptedModel
 from commands.embedded import Place, free_port, server_command
 from connection import TASK_QUEUE, NoServerError, connect
 
+# Everything but the workflows' own files is passed through: those are what it shall watch.
+SANDBOX = SandboxedWorkflowRunner(
+    restrictions=SandboxRestrictions.default.with_passthrough_modules(
+        "reflection", "activities", "telemetry", "connection", "pydantic", "opentelemetry"
+    )
+)
 STRICT: dict[str, Any] = {
+    "workflow_runner": SANDBOX,
     "max_cached_workflows": 0,
     "workflow_failure_exception_types": [temporalio.workflow.NondeterminismError],
 }

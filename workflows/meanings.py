@@ -1,5 +1,7 @@
 """Which cluster an answer joins: by its canonical form, or by asking a model what it means."""
 
+from collections.abc import Callable
+
 from temporalio import workflow
 from temporalio.exceptions import ActivityError
 
@@ -22,25 +24,31 @@ class Meanings:
         self._clusters = Clusters(request.answers)
         self._times = call_times(request.sample_timeout_seconds, request.max_attempts)
 
-    async def named(self, response: Response) -> Response:
+    async def named(self, response: Response, interrupted: Callable[[], bool]) -> Response:
         """Return the response with its vote named by the cluster that it joins.
 
         The kind `llm` asks about each earlier cluster in turn and joins the first that means the
-        same; a reply that can't be read or had counts as different. Raises ApplicationError for a
-        failure that holds for every call.
+        same; a reply that can't be read or had counts as different, and so does an answer that is
+        not compared because the run is to end. Raises ApplicationError for a failure that holds
+        for every call.
         """
         canonical, written = response.vote, response.answer
         if canonical is None or written is None:
             return response
-        name = self._clusters.find(canonical) or await self._match(canonical, written)
+        name = self._clusters.find(canonical)
+        if name is None and self._request.answers == "llm":
+            name = await self._match(canonical, written, interrupted)
         if name is None:
             name = self._clusters.open(canonical, written)
         return response.model_copy(update={"vote": name})
 
-    async def _match(self, canonical: str, written: str) -> str | None:
-        if self._request.answers != "llm":
-            return None
+    async def _match(
+        self, canonical: str, written: str, interrupted: Callable[[], bool]
+    ) -> str | None:
         for name in self._clusters.names:
+            if interrupted():
+                self._sampling.warn("the run was to end before every answer was compared")
+                return None
             if await self._same(name, written):
                 return self._clusters.join(canonical, name)
         return None

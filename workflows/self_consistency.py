@@ -143,6 +143,13 @@ class SelfConsistencyWorkflow:
             lambda: self._finish is not None, None if left is None else max(0.0, left)
         )
 
+    async def _named(self, response: Response) -> Response:
+        return await self._meanings.named(response, self._interrupted)
+
+    def _interrupted(self) -> bool:
+        left = self._seconds_left()
+        return self._finish is not None or (left is not None and left <= 0)
+
     def _take_put_in(self) -> list[Response]:
         put_in, self._put_in = self._put_in, []
         return put_in
@@ -151,5 +158,5 @@ class SelfConsistencyWorkflow:
         """Count by index, a wave's replies before what people put in meanwhile."""
         while responses:
             for response in responses:
-                visibility.decided(self._sampling.count(await self._meanings.named(response)))
+                visibility.decided(self._sampling.count(await self._named(response)))
             responses = self._take_put_in()

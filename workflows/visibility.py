@@ -47,7 +47,7 @@ def run_span(request: SelfConsistencyRequest) -> Iterator[Span]:
 def wave(number: int, length: int) -> Iterator[None]:
     """Span one wave, counted from 1, and group its events in the history."""
     tracer = trace.get_tracer(telemetry.TRACER)
-    group = workflow.create_event_group(f"wave-{number}", label=f"wave {number}")
+    group = workflow.create_event_group(f"wave {number}")
     with tracer.start_as_current_span(telemetry.SPAN_WAVE) as span, group.scope():
         span.set_attributes(
             {telemetry.KIND: "CHAIN", "mull.wave": number, "mull.wave.length": length}

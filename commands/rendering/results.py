@@ -1,5 +1,7 @@
 """The result of a run: its sentence, and what it rests on."""
 
+from collections import Counter
+
 from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
@@ -18,6 +20,8 @@ from reflection.plain import plain
 
 FINAL_COLUMNS = 2_000
 MOST_ANSWERS = 10
+EMBEDDED = "embedded/"
+MOST_ERRORS = 3
 MOST_WAVES = 12
 SPARKS = 24
 UNCERTAINTY_STYLES = {"low": "green", "medium": "yellow", "high": "red"}
@@ -57,8 +61,14 @@ def _details(result: SelfConsistencyResult) -> list[tuple[str, Text | Table]]:
         ("answers", Text(_answers(result))),
         ("usage", Text(spent_words(result.usage))),
     ]
-    rows += [("model", Text(plain(result.model, 200)))] if result.model else []
+    rows += [("errors", each) for each in _errors(result)]
+    rows += [("model", _model(result.model))] if result.model else []
     return rows + [("warning", Text(plain(each, 400), "yellow")) for each in result.warnings]
+
+
+def _model(name: str) -> Text:
+    toy = " (a toy: its answers show how Mull works, not how good models are)"
+    return Text(plain(name, 200)).append(toy if name.startswith(EMBEDDED) else "", "dim")
 
 
 def _votes(result: SelfConsistencyResult) -> Table:
@@ -91,6 +101,13 @@ def _flags(result: SelfConsistencyResult) -> list[Text]:
     if not result.quorum_met:
         flags.append("the quorum of readable answers was not met")
     return [Text(each, "bold yellow") for each in flags]
+
+
+def _errors(result: SelfConsistencyResult) -> list[Text]:
+    """Show why responses gave no vote, the commonest reasons first."""
+    found = Counter(each.error for each in result.responses if each.error is not None)
+    listed = [f"{plain(error, 200)} ({times} x)" for error, times in found.most_common(MOST_ERRORS)]
+    return [Text(each, "yellow") for each in listed]
 
 
 def _confidence(result: SelfConsistencyResult) -> Text:

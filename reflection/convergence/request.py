@@ -10,6 +10,7 @@ AnswerKind = Literal["exact", "text", "number", "choice", "llm"]
 
 QUESTION_BYTES = 100_000
 HISTORY_BYTES = 20_000_000
+COMPARED_RESPONSES = 100
 
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
@@ -49,7 +50,16 @@ class SelfConsistencyRequest(Stopping):
 
     @model_validator(mode="after")
     def _small_history(self) -> Self:
-        size = len(self.question.encode("utf-8", "surrogatepass")) * self.max_responses
+        asked = self.question + (self.prompt_template or "")
+        size = len(asked.encode("utf-8", "surrogatepass")) * self.max_responses
         if size > HISTORY_BYTES:
-            raise ValueError("question times max_responses is above 20,000,000 bytes of history")
+            raise ValueError(
+                f"question and prompt_template, {self.max_responses} times, are {size:,} bytes of"
+                f" history, and at most {HISTORY_BYTES:,} are taken"
+            )
+        if self.answers == "llm" and self.max_responses > COMPARED_RESPONSES:
+            raise ValueError(
+                f"max_responses is at most {COMPARED_RESPONSES} where answers are compared by a"
+                " model, which may be asked about every pair of them"
+            )
         return self

@@ -11,7 +11,7 @@ from reflection.convergence.rules.settings import StopReason
 from reflection.convergence.stopping import StoppingRule, Verdict
 from reflection.convergence.tally import Tally
 from reflection.convergence.waves import Waves
-from reflection.usage import Spending, total
+from reflection.usage import Spending
 
 
 class Plan(NamedTuple):
@@ -72,8 +72,7 @@ class Sampling:
         wanted = self._waves.length(self.tally.counts, self.unreadable, most)
         fits = room(
             Budget(self.request.budget_tokens, self.request.budget_usd),
-            total([*self.generating, *self.evaluating]),
-            self._largest(),
+            [*self.generating, *self.evaluating],
             wanted,
         )
         return Plan(fits.calls) if fits.calls else Plan(0, "budget", fits.reason)
@@ -131,17 +130,3 @@ class Sampling:
         )
         self.decisions.append(decision)
         return decision
-
-    def _largest(self) -> Spending | None:
-        made = self.generating
-        if not made:
-            return None
-        tokens = [each.tokens for each in made]
-        dollars = [each.cost_usd for each in made]
-        known_tokens = [each for each in tokens if each is not None]
-        known_dollars = [each for each in dollars if each is not None]
-        return Spending(
-            input_tokens=max(known_tokens) if known_tokens else None,
-            output_tokens=0,
-            cost_usd=max(known_dollars) if known_dollars else None,
-        )

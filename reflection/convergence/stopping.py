@@ -66,7 +66,7 @@ class StoppingRule:
     def _at_maximum(self, votes: int) -> Verdict:
         most, quorum = self.settings.max_responses, self.settings.quorum
         if votes < quorum:
-            reason = f"{votes} readable answers of {most}, and the quorum is {quorum}"
+            reason = f"readable answers: {votes} of {most}, and the quorum is {quorum}"
             return Verdict("no_consensus", Judgement(True, votes, quorum, reason))
         return Verdict("max_responses", Judgement(True, None, most, f"the maximum of {most}"))
 

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
+from activities.scripted_model import ScriptedModel
 from reflection.convergence.result import SelfConsistencyResult
-from tests.conftest import begin
+from tests.conftest import begin, served
 from tests.scripted_endpoint import Scripted, ScriptedEndpoint
 
 ANSWERS = ["7", "8", "7", "9", "7", "7", "8", "7", "7", "7"]
@@ -55,6 +56,13 @@ async def working(root: Path, endpoint: ScriptedEndpoint, traces: Path) -> Async
         log.close()
 
 
+async def run_undisturbed(client: Client) -> SelfConsistencyResult:
+    """The same run with a model that says the same, in a worker that nobody kills."""
+    async with served(client, ScriptedModel(ANSWERS)):
+        handle = await begin(client, REQUEST)
+        return SelfConsistencyResult.model_validate(await handle.result())
+
+
 async def asked(endpoint: ScriptedEndpoint, calls: int) -> None:
     async with asyncio.timeout(60):
         while len(endpoint.requests) < calls:
@@ -66,11 +74,7 @@ async def test_a_killed_worker_changes_nothing(
     client: Client, root: Path, tmp_path: Path, kill_after: list[int]
 ) -> None:
     """The run ends alike, decision for decision, and no recorded call is made twice."""
-    with ScriptedEndpoint(by_seed=said) as endpoint:
-        async with working(root, endpoint, tmp_path / "undisturbed") as start:
-            start()
-            handle = await begin(client, REQUEST)
-            undisturbed = SelfConsistencyResult.model_validate(await handle.result())
+    undisturbed = await run_undisturbed(client)
     traces = tmp_path / "spans"
     with ScriptedEndpoint(by_seed=said) as endpoint:
         async with working(root, endpoint, traces) as start:

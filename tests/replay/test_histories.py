@@ -8,8 +8,8 @@ from temporalio.client import WorkflowHistory
 from temporalio.contrib.opentelemetry import OpenTelemetryPlugin
 from temporalio.worker import Replayer
 
-import worker
 from connection import DATA_CONVERTER
+from tests.conftest import SANDBOX
 from workflows.self_consistency import SelfConsistencyWorkflow
 
 HISTORIES = sorted(Path(__file__).parent.glob("*.json"))
@@ -24,7 +24,7 @@ async def test_a_recorded_history_replays(path: Path, spans: InMemorySpanExporte
     await Replayer(
         workflows=[SelfConsistencyWorkflow],
         data_converter=DATA_CONVERTER,
-        workflow_runner=worker.runner(),
+        workflow_runner=SANDBOX,
         plugins=[OpenTelemetryPlugin()],
     ).replay_workflow(history)
 

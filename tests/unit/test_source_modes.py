@@ -103,7 +103,7 @@ def test_defaults(mode: Mode, most: int) -> None:
 @pytest.mark.parametrize("seed", range(150))
 def test_random_settings(seed: int) -> None:
     """Under random settings each mode decides as the pseudo-code in every state to 12 answers."""
-    chance = Random(seed)  # noqa: S311 - repeatable, and no secret
+    chance = Random(seed)
     most = chance.randint(1, 14)
     settings = Stopping(
         rule=chance.choice(MODES),

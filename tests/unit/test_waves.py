@@ -90,7 +90,7 @@ def test_exhaustive_entropies(
 @pytest.mark.parametrize("seed", range(120))
 def test_exhaustive_under_random_settings(seed: int) -> None:
     """Under any settings the wave is the shortest end in every state up to 8 answers."""
-    chance = Random(seed)  # noqa: S311 - repeatable, and no secret
+    chance = Random(seed)
 
     settings = random_settings(chance, chance.randint(1, 8))
 
@@ -131,7 +131,7 @@ def random_stream(chance: Random, length: int) -> list[str | None]:
 @pytest.mark.parametrize("seed", range(250))
 def test_waves_waste_nothing(seed: int) -> None:
     """On a long stream waves make the calls, decisions and answer of asking one by one."""
-    chance = Random(seed)  # noqa: S311 - repeatable, and no secret
+    chance = Random(seed)
     most = chance.randint(1, 60)
     settings, stream = random_settings(chance, most), random_stream(chance, most)
 

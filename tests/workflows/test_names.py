@@ -29,7 +29,7 @@ def test_activity_types() -> None:
 
 
 def test_search_attributes() -> None:
-    """Names and types are as a server has them registered: 5 keywords, 3 doubles, 3 ints, 1 bool."""
+    """Names and types are as servers have them: 5 keywords, 3 doubles, 3 ints and a bool."""
     assert telemetry.SEARCH_ATTRIBUTES == {
         "MullStopReason": "Keyword",
         "MullConsensus": "Keyword",

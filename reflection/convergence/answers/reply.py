@@ -26,13 +26,15 @@ HINTS: dict[AnswerKind, str] = {
 }
 
 STRING: dict[str, Any] = {"type": "string"}
+# A small model reasons until it is cut off unless it is held to a length.
+REASONING: dict[str, Any] = {"type": "string", "maxLength": 600}
 NUMBER_OR_STRING: dict[str, Any] = {"anyOf": [{"type": "number"}, {"type": "string"}]}
 ANSWER_SCHEMAS: dict[AnswerKind, dict[str, Any]] = {
-    "exact": STRING,
-    "text": STRING,
+    "exact": NUMBER_OR_STRING,
+    "text": NUMBER_OR_STRING,
     "number": NUMBER_OR_STRING,
     "choice": STRING,
-    "llm": STRING,
+    "llm": NUMBER_OR_STRING,
 }
 
 
@@ -65,12 +67,12 @@ def _asked(question: str, template: str | None) -> str:
 def reply_schema(kind: AnswerKind) -> dict[str, Any]:
     """Return the JSON schema of a reply: reasoning first, then the answer, and nothing else.
 
-    A number may come as a number or as a string, since a forced type changes what a model
-    answers. It keeps to what strict structured output knows.
+    An answer may come as a number or as a string, since a forced type changes what a model
+    answers. The bound on the reasoning is left out for providers that refuse bounds.
     """
     return {
         "type": "object",
-        "properties": {"reasoning": dict(STRING), "answer": dict(ANSWER_SCHEMAS[kind])},
+        "properties": {"reasoning": dict(REASONING), "answer": dict(ANSWER_SCHEMAS[kind])},
         "required": ["reasoning", "answer"],
         "additionalProperties": False,
     }

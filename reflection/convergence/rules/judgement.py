@@ -78,12 +78,12 @@ def _combined(settings: Stopping, votes: Votes) -> Judgement:
 
 def _predictive(settings: Stopping, votes: Votes) -> Judgement:
     chance = flip_probability(votes.first, votes.second, votes.calls_left)
-    return _within("probability that the leader changes", chance, settings.epsilon)
+    return _within("chance of another leader", chance, settings.epsilon)
 
 
 def _beta(settings: Stopping, votes: Votes) -> Judgement:
     chance = lead_probability(votes.first, votes.second)
-    return _compare("probability of the lead", chance, settings.beta_threshold)
+    return _compare("chance that the lead is right", chance, settings.beta_threshold)
 
 
 def _ahead_by(settings: Stopping, votes: Votes) -> Judgement:

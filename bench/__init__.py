@@ -1,0 +1,1 @@
+"""Every number in the README and the docs comes from a command here."""

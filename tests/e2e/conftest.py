@@ -1,0 +1,85 @@
+"""A worker process of its own with a scripted endpoint, and the command line as users run it."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from commands.embedded import Place
+from tests.scripted_endpoint import Scripted, ScriptedEndpoint, failing
+
+ROOT = Path(__file__).parents[2]
+Cli = Callable[..., "subprocess.CompletedProcess[str]"]
+
+# The seed that a test asks with chooses what the model does.
+AGREE, SPLIT, SLOW, NO_KEY, BUSY = 0, 1_000, 2_000, 3_000, 4_000
+
+
+def reply(seed: int) -> Scripted:
+    """Agree, split into all different answers, or fail, by the thousand of the seed."""
+    behaviour = seed // 1_000 * 1_000
+    if behaviour == NO_KEY:
+        return failing(401)
+    if behaviour == BUSY:
+        return failing(503)
+    answer = "129" if behaviour == AGREE else str(seed)
+    text = json.dumps({"reasoning": "summed", "answer": answer})
+    return Scripted(text=text, delay=60 if behaviour == SLOW else 0)
+
+
+@pytest.fixture(scope="module")
+def environment(place: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The environment of commands beside a running server and worker."""
+    log = tmp_path_factory.mktemp("worker") / "log"
+    with ScriptedEndpoint(by_seed=reply) as endpoint, log.open("wb") as output:
+        known = {
+            **os.environ,
+            "TEMPORAL_ADDRESS": place.address,
+            "MULL_WEB_UI": place.web_ui,
+            "NO_COLOR": "1",
+            "COLUMNS": "80",
+        }
+        model = {
+            "MULL_MODEL": "openai/scripted",
+            "OPENAI_API_BASE": endpoint.url,
+            "OPENAI_API_KEY": "sk-secret",
+        }
+        worker = subprocess.Popen(
+            [sys.executable, "worker.py"],
+            cwd=ROOT,
+            env={**known, **model},
+            stdout=output,
+            stderr=output,
+        )
+        try:
+            yield known
+        finally:
+            worker.terminate()
+            worker.wait(60)
+
+
+@pytest.fixture(scope="module")
+def cli(environment: dict[str, str]) -> Cli:
+    """Run a command to its end, and return what it printed and its exit code."""
+
+    def run(*arguments: str, stdin: str = "", **more: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [sys.executable, "starter.py", *arguments],
+            cwd=ROOT,
+            env={**environment, **more},
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=90,
+            check=False,
+        )
+
+    for _ in range(60):
+        served = run("ask", "ready?", "--seed", str(AGREE), "--max-responses", "1")
+        if served.returncode == 0:
+            return run
+    pytest.fail(f"the worker did not start: {served.stderr}")

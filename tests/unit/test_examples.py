@@ -1,0 +1,70 @@
+"""The files of examples/: each is what its command takes."""
+
+from pathlib import Path
+
+import pytest
+
+from commands.recordings import read_recordings
+from reflection.convergence.answers.reply import build_prompt
+from reflection.convergence.request import SelfConsistencyRequest
+from reflection.convergence.rules.settings import Stopping
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+QUESTIONS = ("tickets.txt", "melting-ice.txt", "refund-policy.txt")
+
+
+def text_of(name: str) -> str:
+    return (EXAMPLES / name).read_text(encoding="utf-8")
+
+
+def test_every_file_has_its_command() -> None:
+    """The README has a command for each file beside it, and links to it."""
+    names = {each.name for each in EXAMPLES.iterdir()} - {"README.md"}
+    readme = text_of("README.md")
+
+    missing = {each for each in names if f"({each})" not in readme}
+    without_command = {each for each in names if f"examples/{each}" not in readme}
+
+    assert (missing, without_command) == (set(), set())
+
+
+def test_the_request_is_valid() -> None:
+    """The JSON request starts a run as it stands, with the rule and the bounds that it names."""
+    request = SelfConsistencyRequest.model_validate_json(text_of("request.json"))
+
+    assert (request.answers, request.rule, request.quorum) == ("number", "predictive", 3)
+    assert (request.budget_tokens, request.budget_seconds) == (20_000, 600)
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_a_question_is_valid(name: str) -> None:
+    """A file with a question makes a request of it."""
+    request = SelfConsistencyRequest(question=text_of(name))
+
+    assert request.question == text_of(name).strip()
+
+
+def test_the_template_has_a_place_for_the_question() -> None:
+    """The question stands in the template once, and its place does not remain."""
+    prompt = build_prompt("What is 6 times 7?", text_of("careful-prompt.txt"), "number")
+
+    assert prompt.count("What is 6 times 7?") == 1
+    assert "{question}" not in prompt
+
+
+def test_the_recorded_answers_are_enough_for_every_rule() -> None:
+    """There are 12 judged questions, with at least as many answers as a run takes at most."""
+    questions = read_recordings(EXAMPLES / "recorded-answers.jsonl", "number")
+
+    assert len(questions) == 12
+    assert all(question.right is not None for question in questions)
+    assert min(len(question.votes) for question in questions) >= Stopping().max_responses
+
+
+def test_the_recorded_answers_show_every_case() -> None:
+    """Some are unreadable, one question is a tie, and on one the majority is wrong."""
+    questions = read_recordings(EXAMPLES / "recorded-answers.jsonl", "number")
+    unread = sum(question.votes.count(-1) for question in questions)
+    right = [sum(question.right or ()) for question in questions]
+
+    assert (unread, right) == (6, [12, 11, 10, 9, 9, 9, 9, 12, 6, 6, 3, 2])

@@ -1,0 +1,68 @@
+"""A server that knows none of Mull's search attributes: the time-skipping test server."""
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from temporalio.contrib.opentelemetry import OpenTelemetryPlugin
+from temporalio.testing import WorkflowEnvironment
+
+from activities.language_model import TransientModelError
+from activities.scripted_model import Said, ScriptedModel
+from connection import DATA_CONVERTER
+from reflection.convergence.result import SelfConsistencyResult
+from tests.conftest import begin, served
+
+
+@pytest.fixture
+def test_server() -> str:
+    found = shutil.which("temporal-test-server", path=str(Path(sys.executable).parent))
+    assert found is not None
+    return found
+
+
+async def test_a_run_works_without_search_attributes(
+    test_server: str, spans: InMemorySpanExporter
+) -> None:
+    """Where they are not registered the run ends as ever, and says so once."""
+    del spans
+    async with (
+        await WorkflowEnvironment.start_time_skipping(
+            test_server_existing_path=test_server,
+            data_converter=DATA_CONVERTER,
+            plugins=[OpenTelemetryPlugin()],
+        ) as environment,
+        served(environment.client, ScriptedModel(["129"] * 5)),
+    ):
+        handle = await begin(environment.client, {"question": "Which number?"})
+        result = SelfConsistencyResult.model_validate(await handle.result())
+
+    assert (result.final_answer, result.stop_reason) == ("129", "rule")
+    assert len(result.warnings) == 1
+    assert "search attributes are not registered" in result.warnings[0]
+
+
+async def test_long_waits_for_a_provider_are_sat_out(
+    test_server: str, spans: InMemorySpanExporter
+) -> None:
+    """A provider that asks for a minute, three times over, is asked again each time."""
+    del spans
+    busy = TransientModelError("busy", "RateLimitError", 429, retry_after=60)
+    waited: list[Said] = [busy, busy, busy, "129"]
+    async with (
+        await WorkflowEnvironment.start_time_skipping(
+            test_server_existing_path=test_server,
+            data_converter=DATA_CONVERTER,
+            plugins=[OpenTelemetryPlugin()],
+        ) as environment,
+        served(environment.client, ScriptedModel([waited])),
+    ):
+        started = await environment.get_current_time()
+        handle = await begin(environment.client, {"question": "Which number?", "max_responses": 1})
+        result = SelfConsistencyResult.model_validate(await handle.result())
+        passed = await environment.get_current_time() - started
+
+    assert (result.final_answer, result.responses[0].attempts) == ("129", 4)
+    assert passed.total_seconds() >= 180
