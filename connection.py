@@ -19,6 +19,7 @@ from temporalio.converter import (
 from temporalio.envconfig import ClientConfig
 from temporalio.exceptions import ApplicationError
 
+from reflection.plain import plain
 from reflection.request import Request, explain
 
 TASK_QUEUE = "mull"
@@ -26,12 +27,16 @@ DEFAULT_ADDRESS = "localhost:7233"
 
 
 class NoServerError(Exception):
-    """No Temporal server answers at `address`."""
+    """No Temporal server answers at `address`; `reason` is said where it is not the usual one."""
 
     def __init__(self, address: str, reason: str) -> None:
-        super().__init__(f"no Temporal server answers at {address}")
-        self.address = address
-        self.reason = reason
+        usual = "refused" in reason.lower()
+        more = "" if usual else f" ({plain(reason, 200)})"
+        super().__init__(f"no Temporal server answers at {address}{more}")
+
+
+class ConfigurationError(Exception):
+    """Temporal's environment configuration can't be used: a profile, an address or a file."""
 
 
 class _RequestConverter(PydanticJSONPlainPayloadConverter):
@@ -101,13 +106,22 @@ def namespace() -> str:
 async def connect() -> Client:
     """Connect by Temporal's standard environment configuration (TEMPORAL_ADDRESS, profiles, TLS).
 
-    Raises NoServerError where nobody answers.
+    Raises NoServerError where nobody answers, and ConfigurationError.
     """
-    config = ClientConfig.load_client_connect_config()
+    try:
+        config = ClientConfig.load_client_connect_config()
+    except Exception as error:
+        # The SDK raises a plain exception of its own for a missing profile or a broken file.
+        raise ConfigurationError(f"Temporal's configuration: {plain(str(error), 300)}") from error
     config.setdefault("target_host", DEFAULT_ADDRESS)
+    if "://" in config["target_host"]:
+        raise ConfigurationError("TEMPORAL_ADDRESS: give host:port, without a scheme")
     try:
         return await Client.connect(
             **config, data_converter=DATA_CONVERTER, plugins=[OpenTelemetryPlugin()]
         )
     except RuntimeError as error:
         raise NoServerError(config["target_host"], str(error)) from error
+    except ValueError as error:
+        said = f"{config['target_host']} is no address: {plain(str(error), 200)}"
+        raise ConfigurationError(f"TEMPORAL_ADDRESS: {said}") from error

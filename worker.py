@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from temporalio.client import Client
+from temporalio.service import RPCError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 import telemetry
@@ -25,7 +26,8 @@ from activities.language_model import LanguageModel
 from activities.sampling import SamplingActivities
 from activities.server import ServerActivities
 from commands.console import end_process
-from connection import TASK_QUEUE, NoServerError, address, connect
+from connection import TASK_QUEUE, ConfigurationError, NoServerError, address, connect
+from reflection.plain import plain
 from workflows.self_consistency import SelfConsistencyWorkflow
 
 QUEUES = ("mull", "llm")
@@ -49,37 +51,40 @@ def build(
     """
     workers: list[Worker] = []
     if "mull" in queues:
-        server = ServerActivities(client)
-        options: dict[str, Any] = {
-            # Its cost is a third of a run's, and import contracts and strict replay tests, which
-            # do run in the sandbox, hold workflow code to the same rules: docs/adr/0009.
-            "workflow_runner": UnsandboxedWorkflowRunner(),
-            "sticky_queue_schedule_to_start_timeout": STICKY,
-            **workflow_options,
-        }
-        workers.append(
-            Worker(
-                client,
-                task_queue=TASK_QUEUE,
-                workflows=[SelfConsistencyWorkflow],
-                activities=[server.registered_search_attributes],
-                graceful_shutdown_timeout=GRACE,
-                **options,
-            )
-        )
+        workers.append(_workflow_worker(client, workflow_options))
     if "llm" in queues:
-        asked = SamplingActivities(model)
-        workers.append(
-            Worker(
-                client,
-                task_queue=sampling.TASK_QUEUE,
-                activities=[asked.sample_answer, asked.compare_meaning],
-                max_heartbeat_throttle_interval=NOTICE_CANCELLING,
-                graceful_shutdown_timeout=GRACE,
-                max_task_queue_activities_per_second=calls_per_second,
-            )
-        )
+        workers.append(_model_worker(client, model, calls_per_second))
     return workers
+
+
+def _workflow_worker(client: Client, options: dict[str, Any]) -> Worker:
+    chosen: dict[str, Any] = {
+        # Its cost is a third of a run's, and import contracts and strict replay tests, which do
+        # run in the sandbox, hold workflow code to the same rules: docs/adr/0009.
+        "workflow_runner": UnsandboxedWorkflowRunner(),
+        "sticky_queue_schedule_to_start_timeout": STICKY,
+        **options,
+    }
+    return Worker(
+        client,
+        task_queue=TASK_QUEUE,
+        workflows=[SelfConsistencyWorkflow],
+        activities=[ServerActivities(client).registered_search_attributes],
+        graceful_shutdown_timeout=GRACE,
+        **chosen,
+    )
+
+
+def _model_worker(client: Client, model: LanguageModel, calls_per_second: float | None) -> Worker:
+    asked = SamplingActivities(model)
+    return Worker(
+        client,
+        task_queue=sampling.TASK_QUEUE,
+        activities=[asked.sample_answer, asked.compare_meaning],
+        max_heartbeat_throttle_interval=NOTICE_CANCELLING,
+        graceful_shutdown_timeout=GRACE,
+        max_task_queue_activities_per_second=calls_per_second,
+    )
 
 
 @contextlib.contextmanager
@@ -127,7 +132,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--traces", type=Path, metavar="FILE", help="write spans here, as JSON")
     parser.add_argument(
-        "--calls-per-second", type=float, help="bound model calls of all workers together"
+        "--calls-per-second", type=_rate, help="bound model calls of all workers together"
     )
     return parser.parse_args(arguments)
 
@@ -140,23 +145,41 @@ def _queues(text: str) -> list[str]:
     return names
 
 
+def _rate(text: str) -> float:
+    rate = float(text)
+    if not 0 < rate < float("inf"):
+        raise argparse.ArgumentTypeError("a number above 0")
+    return rate
+
+
 def main(arguments: Sequence[str]) -> int:
-    """Serve, and return an exit code: 0 stopped by a signal, 1 failed, 3 no server."""
+    """Serve, and return an exit code: 0 stopped by a signal, 1 failed, 2 usage, 3 no server."""
     options = _parse(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s: %(message)s")
     for chatty in ("LiteLLM", "httpx", "httpcore"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
-    tracing, metering = telemetry.set_up(options.traces), telemetry.measure()
+    try:
+        tracing, metering = telemetry.set_up(options.traces), telemetry.measure()
+    except OSError as error:
+        return _failed(f"{options.traces} can't be written: {error.strerror}", 2)
     try:
         asyncio.run(serve(options))
     except NoServerError as error:
-        sys.stderr.write(f"Error: {error}\nSet TEMPORAL_ADDRESS, or try `starter.py dev`.\n")
-        return 3
+        return _failed(f"{error}.\nSet TEMPORAL_ADDRESS, or try `starter.py dev`", 3)
+    except ConfigurationError as error:
+        return _failed(str(error), 2)
+    except (RPCError, RuntimeError) as error:
+        return _failed(f"the worker can't serve: {plain(str(error), 300)}", 1)
     finally:
         tracing.shutdown()
         if metering is not None:
             metering.shutdown()
     return 0
+
+
+def _failed(message: str, code: int) -> int:
+    sys.stderr.write(f"Error: {message}.\n")
+    return code
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
 """A span and metrics for each call of a model, by OpenTelemetry's GenAI conventions."""
 
+import asyncio
 import json
 import time
 
 from opentelemetry import metrics, trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
-from activities.language_model import LanguageModel, ModelCall, ModelError, ModelReply
+from activities.language_model import LanguageModel, ModelCall, ModelError, ModelReply, SampleError
+from reflection.usage import Spending
 from telemetry import KIND, SPAN_CHAT, TRACER, captures_content
 
 
@@ -34,25 +36,30 @@ class ObservedModel:
             _describe_call(span, name, call)
             try:
                 reply = await self._model.complete(call)
-            except ModelError as error:
-                span.set_attribute("error.type", error.kind)
+            except (ModelError, asyncio.CancelledError) as error:
+                kind = error.kind if isinstance(error, ModelError) else "cancelled"
+                span.set_attribute("error.type", kind)
                 span.set_status(Status(StatusCode.ERROR, str(error)))
-                self._duration.record(
-                    time.perf_counter() - started, {**_labels(name), "error.type": error.kind}
-                )
+                self._record(name, time.perf_counter() - started, {"error.type": kind})
+                if isinstance(error, SampleError):
+                    self._spent(span, name, error.spending)
                 raise
-            _describe_reply(span, reply)
-        self._duration.record(time.perf_counter() - started, _labels(name))
-        self._count_tokens(name, reply)
+            _describe_reply(span, call, reply)
+            self._spent(span, name, reply.spending)
+        self._record(name, time.perf_counter() - started, {})
         return reply
 
-    def _count_tokens(self, name: str, reply: ModelReply) -> None:
-        for kind, tokens in (
-            ("input", reply.spending.input_tokens),
-            ("output", reply.spending.output_tokens),
-        ):
+    def _record(self, name: str, seconds: float, more: dict[str, str]) -> None:
+        self._duration.record(seconds, {**_labels(name), **more})
+
+    def _spent(self, span: Span, name: str, spending: Spending) -> None:
+        if spending.cost_usd is not None:
+            span.set_attribute("mull.cost.usd", spending.cost_usd)
+        sides = (("input", spending.input_tokens), ("output", spending.output_tokens))
+        for side, tokens in sides:
             if tokens is not None:
-                self._tokens.record(tokens, {**_labels(name), "gen_ai.token.type": kind})
+                span.set_attribute(f"gen_ai.usage.{side}_tokens", tokens)
+                self._tokens.record(tokens, {**_labels(name), "gen_ai.token.type": side})
 
 
 def _labels(name: str) -> dict[str, str]:
@@ -63,9 +70,7 @@ def _describe_call(span: Span, name: str, call: ModelCall) -> None:
     known = {
         KIND: "LLM",
         **_labels(name),
-        "gen_ai.request.temperature": call.temperature,
         "gen_ai.request.max_tokens": call.max_output_tokens,
-        "gen_ai.request.seed": call.seed,
         **call.labels,
     }
     span.set_attributes({key: value for key, value in known.items() if value is not None})
@@ -73,14 +78,17 @@ def _describe_call(span: Span, name: str, call: ModelCall) -> None:
         span.set_attribute("gen_ai.input.messages", _messages("user", call.prompt))
 
 
-def _describe_reply(span: Span, reply: ModelReply) -> None:
+def _describe_reply(span: Span, call: ModelCall, reply: ModelReply) -> None:
+    asked = {"temperature": call.temperature, "seed": call.seed}
     known = {
+        **{
+            f"gen_ai.request.{name}": value
+            for name, value in asked.items()
+            if name not in reply.left_out
+        },
         "gen_ai.provider.name": reply.provider,
         "gen_ai.response.model": reply.model,
         "gen_ai.response.id": reply.response_id,
-        "gen_ai.usage.input_tokens": reply.spending.input_tokens,
-        "gen_ai.usage.output_tokens": reply.spending.output_tokens,
-        "mull.cost.usd": reply.spending.cost_usd,
     }
     span.set_attributes({key: value for key, value in known.items() if value is not None})
     span.set_attribute("gen_ai.response.finish_reasons", [reply.finish_reason])

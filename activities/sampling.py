@@ -29,6 +29,7 @@ from reflection.convergence.answers.texts import well_formed
 from reflection.convergence.request import AnswerKind
 from reflection.convergence.result import Response
 from reflection.request import Record
+from reflection.size import cut_encoded, encoded_size
 from reflection.usage import Spending
 
 TASK_QUEUE = "mull-llm"
@@ -47,6 +48,8 @@ class SampleTask(Record):
     seed: int | None
     max_output_tokens: int
     timeout_seconds: float
+    answer_bytes: int = 2_000
+    reasoning_bytes: int = 20_000
 
 
 class MeaningTask(Record):
@@ -64,6 +67,7 @@ class Meaning(Record):
 
     same: bool | None
     spending: Spending
+    attempts: int = 1
 
 
 class SamplingActivities:
@@ -110,8 +114,8 @@ class SamplingActivities:
         try:
             reply = await self._ask(call)
         except SampleError as error:
-            return Meaning(same=None, spending=error.spending)
-        return Meaning(same=parse_meaning(reply.text), spending=reply.spending)
+            return _meaning(None, error.spending)
+        return _meaning(parse_meaning(reply.text), reply.spending)
 
     async def _ask(self, call: ModelCall) -> ModelReply:
         async with _heartbeating():
@@ -123,26 +127,36 @@ class SamplingActivities:
                 _raise_for_temporal(error)
 
 
+def _meaning(same: bool | None, spending: Spending) -> Meaning:
+    return Meaning(same=same, spending=spending, attempts=activity.info().attempt)
+
+
 def _read(task: SampleTask, reply: ModelReply) -> Response:
     parsed = parse_reply(reply.text)
-    vote = read_answer(task.answers, parsed.answer) if parsed else None
+    error = _too_long(task, parsed.answer) if parsed else "the reply has no answer in it"
+    vote = read_answer(task.answers, parsed.answer) if parsed and error is None else None
+    if error is None and vote is None:
+        error = f"the answer can't be read as {task.answers}"
+    reasoning = parsed.reasoning if parsed else well_formed(reply.text)
     return Response(
         index=task.index,
-        answer=parsed.answer if parsed else None,
+        answer=cut_encoded(parsed.answer, task.answer_bytes) if parsed else None,
         vote=vote,
-        reasoning=parsed.reasoning if parsed else well_formed(reply.text),
+        reasoning=cut_encoded(reasoning, task.reasoning_bytes),
         timestamp=datetime.now(UTC),
-        error=None if vote is not None else _unreadable(task.answers, parsed is not None),
+        error=error,
         model=reply.model,
-        seed=task.seed,
+        seed=None if "seed" in reply.left_out else task.seed,
+        left_out=reply.left_out,
         finish_reason=reply.finish_reason,
         attempts=activity.info().attempt,
         spending=reply.spending,
     )
 
 
-def _unreadable(kind: AnswerKind, parsed: bool) -> str:
-    return f"the answer can't be read as {kind}" if parsed else "the reply has no answer in it"
+def _too_long(task: SampleTask, answer: str) -> str | None:
+    size = encoded_size(answer)
+    return f"an answer of {size:,} bytes is too long" if size > task.answer_bytes else None
 
 
 def _refused(task: SampleTask, error: SampleError) -> Response:

@@ -19,7 +19,8 @@ class ScriptedModel:
 
     A line is an answer, None for a reply without one, an error, or a list with one of these for
     each attempt. `delays` are seconds by sample; `same` decides whether two answers mean the
-    same. A call that the script does not foresee fails the run, loudly.
+    same, after the errors of `judging` and `judging_delay` seconds. A call that the script does
+    not foresee fails the run, loudly.
     """
 
     def __init__(
@@ -28,11 +29,15 @@ class ScriptedModel:
         *,
         delays: Sequence[float] = (),
         same: Callable[[str, str], bool] | None = None,
+        judging: Sequence[ModelError] = (),
+        judging_delay: float = 0,
         spending: Spending | None = None,
     ) -> None:
         self._script = script
         self._delays = delays
         self._same = same
+        self._judging = list(judging)
+        self._judging_delay = judging_delay
         self._spending = spending or Spending(
             calls=1, input_tokens=80, output_tokens=20, cached_tokens=0, cost_usd=0.001
         )
@@ -45,6 +50,7 @@ class ScriptedModel:
         self.calls.append(call)
         index = call.labels.get("mull.sample.index")
         if not isinstance(index, int):
+            await asyncio.sleep(self._judging_delay)
             return self._reply(self._judge(call))
         await self._wait(index)
         said = self._line(index)
@@ -73,6 +79,8 @@ class ScriptedModel:
     def _judge(self, call: ModelCall) -> str:
         if self._same is None:
             raise PermanentModelError("no comparison is foreseen", "ScriptExhausted")
+        if self._judging:
+            raise self._judging.pop(0)
         earlier, new = map(json.loads, COMPARED.findall(call.prompt))
         return json.dumps({"reasoning": "scripted", "same_meaning": self._same(earlier, new)})
 

@@ -10,6 +10,10 @@ from temporalio.service import RPCError
 
 from telemetry import SEARCH_ATTRIBUTES
 
+TYPES = {
+    number: name.removeprefix("INDEXED_VALUE_TYPE_").title()
+    for name, number in IndexedValueType.items()
+}
 REMEMBER_SECONDS = 60.0
 
 
@@ -39,8 +43,5 @@ class ServerActivities:
         except RPCError as error:
             activity.logger.warning("search attributes are not used: %s", error.message)
             return []
-        found = {
-            name: IndexedValueType.Name(number).removeprefix("INDEXED_VALUE_TYPE_").title()
-            for name, number in answer.custom_attributes.items()
-        }
+        found = {name: TYPES.get(number) for name, number in answer.custom_attributes.items()}
         return [name for name, kind in SEARCH_ATTRIBUTES.items() if found.get(name) == kind]

@@ -1,31 +1,29 @@
 """Starting a run and following it: waves on standard error, the result on standard output."""
 
 import asyncio
+import json
 import re
 import sys
 import uuid
-from contextlib import nullcontext, suppress
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import nullcontext
 from datetime import timedelta
 
 from rich.console import Console
 from temporalio.client import (
     Client,
-    WorkflowExecutionStatus,
     WorkflowFailureError,
     WorkflowHandle,
+    WorkflowQueryFailedError,
 )
-from temporalio.exceptions import (
-    ApplicationError,
-    CancelledError,
-    TerminatedError,
-    WorkflowAlreadyStartedError,
-)
+from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
 from commands.console import fail
-from commands.rendering import print_result, print_wave
+from commands.ending import ended_badly, show_result
+from commands.rendering import print_wave
 from commands.session import Exit, unserved
-from commands.webui import run_page
 from connection import TASK_QUEUE
 from reflection.convergence.outcome import standing
 from reflection.convergence.request import SelfConsistencyRequest
@@ -63,7 +61,7 @@ async def start(
     except WorkflowAlreadyStartedError:
         fail(f"a run with the id {chosen} is under way. Watch it, or choose another.", Exit.USAGE)
     if detach:
-        sys.stdout.write(f'{{"id": "{chosen}"}}\n' if as_json else f"{chosen}\n")
+        sys.stdout.write(json.dumps({"id": chosen}) + "\n" if as_json else f"{chosen}\n")
         return Exit.DONE
     Console(stderr=True).print(f"run {chosen}", style="dim", markup=False, highlight=False)
     return await follow(handle, request, as_json, bar)
@@ -71,7 +69,7 @@ async def start(
 
 async def follow(
     handle: WorkflowHandle[object, SelfConsistencyResult],
-    request: SelfConsistencyRequest,
+    request: SelfConsistencyRequest | None,
     as_json: bool,
     bar: float | None,
 ) -> Exit:
@@ -79,7 +77,8 @@ async def follow(
     console = Console(stderr=True)
     ending = asyncio.create_task(handle.result())
     try:
-        await _show_waves(console, handle, request, ending)
+        if request is not None:
+            await _show_waves(console, handle, request, ending)
         result = await ending
     except WorkflowFailureError as error:
         return ended_badly(error)
@@ -87,44 +86,6 @@ async def follow(
         sys.stderr.write(f"\nDetached; the run goes on: starter.py watch {handle.id}\n")
         raise
     return show_result(handle, result, as_json, bar)
-
-
-def show_result(
-    handle: WorkflowHandle[object, SelfConsistencyResult],
-    result: SelfConsistencyResult,
-    as_json: bool,
-    bar: float | None,
-) -> Exit:
-    """Print a result, and tell by the exit code whether it meets the bar that was asked for."""
-    if as_json:
-        sys.stdout.write(result.model_dump_json() + "\n")
-    else:
-        print_result(Console(), result)
-        page = run_page(handle.id, handle.result_run_id or handle.run_id)
-        if page:
-            sys.stderr.write(f"Web UI: {page}\n")
-    below = bar is not None and result.consensus_confidence < bar - 1e-9
-    no_consensus = not result.quorum_met or result.stop_reason == "no_consensus"
-    if below:
-        said = f"confidence {result.consensus_confidence:.2f} is below {bar:g}"
-        sys.stderr.write(f"{said}, which was required.\n")
-    return Exit.BELOW_BAR if below or no_consensus else Exit.DONE
-
-
-def ended_badly(error: WorkflowFailureError) -> Exit:
-    """Say in one line how a run failed, and give its exit code."""
-    cause = error.cause
-    if isinstance(cause, CancelledError):
-        sys.stderr.write("The run was cancelled.\n")
-        return Exit.CANCELLED
-    if isinstance(cause, TerminatedError):
-        sys.stderr.write("Error: the run was terminated.\n")
-    elif isinstance(cause, ApplicationError):
-        said = plain(f"{cause.type}: {cause.message}", 1_000)
-        sys.stderr.write(f"Error: the run failed. {said}\n")
-    else:
-        sys.stderr.write(f"Error: the run failed. {plain(str(cause), 1_000)}\n")
-    return Exit.FAILED
 
 
 def new_id(command: str, text: str) -> str:
@@ -157,33 +118,52 @@ async def _show_waves(
     with console.status("asking") if console.is_terminal else nullcontext():
         while not ending.done():
             await asyncio.wait({ending}, timeout=LOOK_SECONDS)
-            if ending.done():
-                break
-            decisions = await _decisions(handle)
-            if decisions is None and not silent:
-                sys.stderr.write("no worker answers just now; the run waits for one\n")
-            silent = decisions is None
-            shown = _print_waves(console, request, decisions or [], shown)
-        if ending.exception() is None:
-            _print_waves(console, request, list(ending.result().decisions), shown)
+            standing_now = None if ending.done() else await _look(handle)
+            if standing_now is None and not ending.done():
+                silent = silent or _say_silent()
+            elif standing_now is not None:
+                progress, decisions = standing_now
+                complete = _complete(decisions, progress.waves)
+                shown, silent = _print_waves(console, request, complete, shown), False
+    if ending.exception() is None:
+        _print_waves(console, request, list(ending.result().decisions), shown)
 
 
-async def _decisions(
+def _say_silent() -> bool:
+    sys.stderr.write("no worker answers just now; the run waits for one\n")
+    return True
+
+
+def _complete(decisions: list[Decision], waves: Sequence[int]) -> list[Decision]:
+    """Leave out the newest wave while its answers are still being counted."""
+    counted = Counter(each.wave for each in decisions if each.index is not None)
+    if not decisions or decisions[-1].stop:
+        return decisions
+    full = {wave for wave, length in enumerate(waves, 1) if counted[wave] >= length}
+    return [each for each in decisions if each.wave in full]
+
+
+async def _look(
     handle: WorkflowHandle[object, SelfConsistencyResult],
-) -> list[Decision] | None:
-    with suppress(RPCError):
-        found: list[Decision] = await handle.query(
-            "decisions", result_type=list[Decision], rpc_timeout=timedelta(seconds=10)
+) -> tuple[Progress, list[Decision]] | None:
+    """Ask a run where it stands; None where no worker answers."""
+    patience = timedelta(seconds=10)
+    try:
+        progress: Progress = await handle.query(
+            "progress", result_type=Progress, rpc_timeout=patience
         )
-        return found
-    description = await handle.describe()
-    return None if description.status is WorkflowExecutionStatus.RUNNING else []
+        decisions: list[Decision] = await handle.query(
+            "decisions", result_type=list[Decision], rpc_timeout=patience
+        )
+    except (RPCError, WorkflowQueryFailedError):
+        return None
+    return progress, decisions
 
 
 def _print_waves(
     console: Console, request: SelfConsistencyRequest, decisions: list[Decision], shown: int
 ) -> int:
-    """Print the waves after the first `shown`; return how many are shown now."""
+    """Print the waves after the first `shown`, and a stop; return how many are shown now."""
     last = {each.wave: number for number, each in enumerate(decisions) if each.wave}
     for wave, number in sorted(last.items()):
         if wave > shown:
@@ -196,14 +176,7 @@ async def standing_of(
     handle: WorkflowHandle[object, SelfConsistencyResult],
 ) -> tuple[Progress, list[Decision]]:
     """Ask a running run where it stands; a worker has to answer."""
-    patience = timedelta(seconds=10)
-    try:
-        standing_now: Progress = await handle.query(
-            "progress", result_type=Progress, rpc_timeout=patience
-        )
-        decisions: list[Decision] = await handle.query(
-            "decisions", result_type=list[Decision], rpc_timeout=patience
-        )
-    except RPCError:
+    found = await _look(handle)
+    if found is None:
         fail("the run goes on, and no worker answers for it just now.", Exit.UNREACHABLE)
-    return standing_now, decisions
+    return found

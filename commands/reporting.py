@@ -32,7 +32,7 @@ def report(
 async def _report(client: "Client", run: str, path: Path) -> Exit:
     from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError
 
-    from commands import following
+    from commands import ending
     from commands.report import report_html
     from commands.runs import handle_of, request_of
     from commands.webui import run_page
@@ -44,8 +44,9 @@ async def _report(client: "Client", run: str, path: Path) -> Exit:
     try:
         result = await handle.result()
     except WorkflowFailureError as error:
-        return following.ended_badly(error)
-    settings = (await request_of(client, handle)).model_dump()
+        return ending.ended_badly(error)
+    request = await request_of(client, handle)
+    settings = request.model_dump() if request else {}
     page = report_html(
         result,
         run,

@@ -1,6 +1,8 @@
 """`show`, `watch`, `finish`, `cancel` and `add`: one run, by its id."""
 
+import json
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
 
     from reflection.convergence.request import SelfConsistencyRequest
     from reflection.convergence.result import SelfConsistencyResult
+    from reflection.request import Request
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The workflow's id.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document.")]
@@ -41,48 +44,53 @@ def watch(run: Id, as_json: Json = False) -> None:
     with_client(lambda client: _watch(client, run, as_json))
 
 
-def finish(run: Id, author: Author = None) -> None:
+def finish(run: Id, author: Author = None, as_json: Json = False) -> None:
     """End a run with the answers that are in, and cancel the calls in flight.
 
     Example: starter.py finish ask-is-91-prime-7f3a91c2 --author ann
     """
-    with_client(lambda client: _finish(client, run, author))
+    with_client(lambda client: _finish(client, run, author, as_json))
 
 
-def cancel(run: Id) -> None:
+def cancel(run: Id, as_json: Json = False) -> None:
     """Cancel a run and its calls in flight: it ends as cancelled, without a result.
 
     Example: starter.py cancel ask-is-91-prime-7f3a91c2
     """
-    with_client(lambda client: _cancel(client, run))
+    with_client(lambda client: _cancel(client, run, as_json))
 
 
 def add(
     run: Id,
     answer: Annotated[str, typer.Argument(help="The answer: a vote like any other.")],
     author: Author = None,
+    as_json: Json = False,
 ) -> None:
     """Put an answer of your own into a run, as the next vote.
 
     Example: starter.py add ask-is-91-prime-7f3a91c2 "no" --author ann
     """
-    with_client(lambda client: _add(client, run, answer, author))
+    with_client(lambda client: _add(client, run, answer, author, as_json))
 
 
 async def _show(client: "Client", run: str, as_json: bool) -> Exit:
     from rich.console import Console
     from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError
 
-    from commands import following
-    from commands.rendering import print_progress
+    from commands import ending, following
+    from commands.rendering import decisions_table, print_progress
 
     handle = handle_of(client, run)
     description = await handle.describe()
     if description.status is not WorkflowExecutionStatus.RUNNING:
         try:
-            return following.show_result(handle, await handle.result(), as_json, None)
+            result = await handle.result()
         except WorkflowFailureError as error:
-            return following.ended_badly(error)
+            return ending.ended_badly(error)
+        ended = ending.show_result(handle, result, as_json, None)
+        if not as_json:
+            Console().print(decisions_table(result.decisions))
+        return ended
     progress, decisions = await following.standing_of(handle)
     if as_json:
         sys.stdout.write(progress.model_dump_json() + "\n")
@@ -98,34 +106,40 @@ async def _watch(client: "Client", run: str, as_json: bool) -> Exit:
     return await following.follow(handle, await request_of(client, handle), as_json, None)
 
 
-async def _finish(client: "Client", run: str, author: str | None) -> Exit:
+async def _finish(client: "Client", run: str, author: str | None, as_json: bool) -> Exit:
     from reflection.convergence.result import Finish
 
-    return await _update(client, run, "finish_now", Finish(author=author), "finishing")
+    await _update(client, run, "finish_now", _valid(Finish, author=author))
+    return _done(run, "finishing", as_json)
 
 
-async def _cancel(client: "Client", run: str) -> Exit:
+async def _cancel(client: "Client", run: str, as_json: bool) -> Exit:
     handle = handle_of(client, run)
     await _refuse_if_closed(handle)
     await handle.cancel()
-    sys.stderr.write("cancelling\n")
-    return Exit.DONE
+    return _done(run, "cancelling", as_json)
 
 
-async def _add(client: "Client", run: str, answer: str, author: str | None) -> Exit:
+async def _add(client: "Client", run: str, answer: str, author: str | None, as_json: bool) -> Exit:
+    from reflection.convergence.result import PersonsAnswer
+
+    given = _valid(PersonsAnswer, answer=answer, author=author)
+    await _update(client, run, "add_answer", given)
+    return _done(run, "added", as_json)
+
+
+def _valid(kind: "type[Request]", **fields: object) -> "Request":
     from pydantic import ValidationError
 
-    from reflection.convergence.result import PersonsAnswer
     from reflection.request import explain
 
     try:
-        given = PersonsAnswer(answer=answer, author=author)
+        return kind(**fields)
     except ValidationError as error:
         fail(f"{explain(error)}.", Exit.USAGE)
-    return await _update(client, run, "add_answer", given, "added")
 
 
-async def _update(client: "Client", run: str, name: str, argument: object, done: str) -> Exit:
+async def _update(client: "Client", run: str, name: str, argument: object) -> None:
     from temporalio.client import WorkflowUpdateFailedError
 
     handle = handle_of(client, run)
@@ -134,7 +148,13 @@ async def _update(client: "Client", run: str, name: str, argument: object, done:
         await handle.execute_update(name, argument)
     except WorkflowUpdateFailedError as error:
         fail(f"refused: {getattr(error.cause, 'message', error.cause)}.", Exit.USAGE)
-    sys.stderr.write(f"{done}\n")
+
+
+def _done(run: str, what: str, as_json: bool) -> Exit:
+    if as_json:
+        sys.stdout.write(json.dumps({"id": run, "done": what}) + "\n")
+    else:
+        sys.stderr.write(f"{what}\n")
     return Exit.DONE
 
 
@@ -149,15 +169,19 @@ async def _refuse_if_closed(handle: "WorkflowHandle[object, SelfConsistencyResul
 
 async def request_of(
     client: "Client", handle: "WorkflowHandle[object, SelfConsistencyResult]"
-) -> "SelfConsistencyRequest":
-    """Read from its history what a run was asked for."""
+) -> "SelfConsistencyRequest | None":
+    """Read from its history what a run was asked for; None where that was no request."""
+    from temporalio.exceptions import ApplicationError
+
     from reflection.convergence.request import SelfConsistencyRequest
 
     async for event in handle.fetch_history_events(page_size=1):
         payloads = event.workflow_execution_started_event_attributes.input.payloads
-        [request] = await client.data_converter.decode(list(payloads), [SelfConsistencyRequest])
-        return SelfConsistencyRequest.model_validate(request)
-    return fail("the run has no history.", Exit.FAILED)
+        with suppress(ApplicationError):
+            found = await client.data_converter.decode(list(payloads), [SelfConsistencyRequest])
+            return found[0] if found else None
+        return None
+    return None
 
 
 def handle_of(client: "Client", run: str) -> "WorkflowHandle[object, SelfConsistencyResult]":

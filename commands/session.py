@@ -12,6 +12,7 @@ from commands.console import fail
 
 if TYPE_CHECKING:
     from temporalio.client import Client
+    from temporalio.service import RPCError
 
 # A poll lasts a minute at the most, so that a live worker was seen since.
 POLLED_WITHIN = timedelta(seconds=70)
@@ -31,10 +32,10 @@ class Exit(IntEnum):
 
 def with_client(action: Callable[["Client"], Awaitable[Exit]]) -> NoReturn:
     """Connect, act, and end with the action's exit code, or with one line on what went wrong."""
-    from temporalio.service import RPCError, RPCStatusCode
+    from temporalio.service import RPCError
 
     import telemetry
-    from connection import NoServerError, connect
+    from connection import ConfigurationError, NoServerError, connect
 
     async def session() -> Exit:
         telemetry.set_up(None)
@@ -45,15 +46,28 @@ def with_client(action: Callable[["Client"], Awaitable[Exit]]) -> NoReturn:
     except NoServerError as error:
         hint = "Start one with `starter.py dev`, or set TEMPORAL_ADDRESS."
         fail(f"{error}.\n{hint}", Exit.UNREACHABLE)
+    except ConfigurationError as error:
+        fail(f"{error}.", Exit.USAGE)
     except RPCError as error:
-        if error.status is RPCStatusCode.NOT_FOUND:
-            fail("no run with this id. `starter.py list` shows them.", Exit.USAGE)
-        if error.status is RPCStatusCode.UNAVAILABLE:
-            fail("the Temporal server went away; runs go on when it is back.", Exit.UNREACHABLE)
-        fail(f"the Temporal server refused: {error.message}", Exit.FAILED)
+        fail(*_refused(error))
     except KeyboardInterrupt:
         raise typer.Exit(Exit.DETACHED) from None
     raise typer.Exit(code)
+
+
+def _refused(error: "RPCError") -> tuple[str, Exit]:
+    from temporalio.service import RPCStatusCode
+
+    said = error.message.rstrip(".")
+    if error.status is RPCStatusCode.NOT_FOUND and "amespace" in said:
+        return f"{said}. TEMPORAL_NAMESPACE names another one.", Exit.USAGE
+    if error.status is RPCStatusCode.NOT_FOUND:
+        return "no run with this id. `starter.py list` shows them.", Exit.USAGE
+    if error.status is RPCStatusCode.INVALID_ARGUMENT:
+        return f"the Temporal server refused: {said}.", Exit.USAGE
+    if error.status is RPCStatusCode.UNAVAILABLE:
+        return "the Temporal server went away; runs go on when it is back.", Exit.UNREACHABLE
+    return f"the Temporal server refused: {said}.", Exit.FAILED
 
 
 async def unserved(client: "Client", queues: tuple[str, ...]) -> list[str]:

@@ -68,6 +68,13 @@ class Usage(Record):
     cost_usd: float | None = 0.0
     parts: dict[Part, Spending] = Field(default_factory=dict)
 
+    @property
+    def tokens(self) -> int | None:
+        """Tokens in and out together, or None where either is unknown."""
+        if self.input_tokens is None or self.output_tokens is None:
+            return None
+        return self.input_tokens + self.output_tokens
+
 
 def usage(
     generating: Iterable[Spending], evaluating: Iterable[Spending], retried: int, cancelled: int

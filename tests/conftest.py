@@ -14,7 +14,8 @@ import pytest
 import temporalio.workflow
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from temporalio.client import Client, WorkflowHandle
+from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
+from temporalio.exceptions import ApplicationError
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 import telemetry
@@ -23,6 +24,7 @@ from activities.language_model import LanguageModel
 from activities.scripted_model import ScriptedModel
 from commands.embedded import Place, free_port, server_command
 from connection import TASK_QUEUE, NoServerError, connect
+from reflection.convergence.result import SelfConsistencyResult
 
 # Everything but the workflows' own files is passed through: those are what it shall watch.
 SANDBOX = SandboxedWorkflowRunner(
@@ -52,7 +54,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     folder = tmp_path_factory.mktemp("temporal")
     chosen = Place(free_port(), free_port(), folder / "temporal.db")
     with (folder / "log").open("wb") as log:
-        server = subprocess.Popen(server_command(chosen), stdout=log, stderr=log)
+        command = [*server_command(chosen), "--namespace=idle"]
+        server = subprocess.Popen(command, stdout=log, stderr=log)
     try:
         _wait_for(chosen, server)
         yield chosen
@@ -108,6 +111,21 @@ async def until_asked(model: ScriptedModel, calls: int) -> None:
     async with asyncio.timeout(20):
         while len(model.calls) < calls:
             await asyncio.sleep(0.02)
+
+
+async def ask(client: Client, model: ScriptedModel, **fields: Any) -> SelfConsistencyResult:
+    """Run once to the end."""
+    async with served(client, model):
+        handle = await begin(client, {"question": "How much?", **fields})
+        return SelfConsistencyResult.model_validate(await handle.result())
+
+
+async def failure(handle: WorkflowHandle[Any, Any]) -> ApplicationError:
+    """Wait for a run to fail, and return why."""
+    with pytest.raises(WorkflowFailureError) as caught:
+        await asyncio.wait_for(handle.result(), 20)
+    assert isinstance(caught.value.cause, ApplicationError)
+    return caught.value.cause
 
 
 @pytest.fixture

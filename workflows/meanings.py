@@ -1,7 +1,5 @@
 """Which cluster an answer joins: by its canonical form, or by asking a model what it means."""
 
-from collections.abc import Callable
-
 from temporalio import workflow
 from temporalio.exceptions import ActivityError
 
@@ -12,7 +10,12 @@ with workflow.unsafe.imports_passed_through():
     from reflection.convergence.result import Response
     from reflection.convergence.sampling import Sampling
     from workflows import failures
+    from workflows.calls import Patience, settle
     from workflows.timeouts import call_times
+
+
+# Comparisons are many, and the beginning of a question tells what its answers are about.
+QUESTION_CHARACTERS = 2_000
 
 
 class Meanings:
@@ -24,7 +27,7 @@ class Meanings:
         self._clusters = Clusters(request.answers)
         self._times = call_times(request.sample_timeout_seconds, request.max_attempts)
 
-    async def named(self, response: Response, interrupted: Callable[[], bool]) -> Response:
+    async def named(self, response: Response, patience: Patience) -> Response:
         """Return the response with its vote named by the cluster that it joins.
 
         The kind `llm` asks about each earlier cluster in turn and joins the first that means the
@@ -37,40 +40,47 @@ class Meanings:
             return response
         name = self._clusters.find(canonical)
         if name is None and self._request.answers == "llm":
-            name = await self._match(canonical, written, interrupted)
+            name = await self._match(canonical, written, patience)
         if name is None:
             name = self._clusters.open(canonical, written)
         return response.model_copy(update={"vote": name})
 
-    async def _match(
-        self, canonical: str, written: str, interrupted: Callable[[], bool]
-    ) -> str | None:
+    async def _match(self, canonical: str, written: str, patience: Patience) -> str | None:
         for name in self._clusters.names:
-            if interrupted():
-                self._sampling.warn("the run was to end before every answer was compared")
+            if patience.over:
+                self._sampling.warn("the run ended before every answer was compared")
                 return None
-            if await self._same(name, written):
+            if await self._same(name, written, patience):
                 return self._clusters.join(canonical, name)
         return None
 
-    async def _same(self, earlier: str, new: str) -> bool:
-        try:
-            meaning = await self._ask(earlier, new)
-        except ActivityError as error:
-            failure = failures.permanent(error)
-            if failure is not None:
-                raise failure from error
-            self._sampling.retried += self._request.max_attempts
-            self._sampling.warn(f"two answers could not be compared: {failures.explain(error)}")
+    async def _same(self, earlier: str, new: str, patience: Patience) -> bool:
+        call = self._start(earlier, new)
+        self._sampling.cancelled += await settle([call], patience)
+        if not call.done() or call.cancelled():
             return False
+        error = call.exception()
+        if error is None:
+            return self._counted(call.result())
+        if not isinstance(error, ActivityError):
+            raise error
+        failure = failures.permanent(error)
+        if failure is not None:
+            raise failure
+        self._sampling.retried += self._request.max_attempts
+        self._sampling.warn(f"two answers could not be compared: {failures.explain(error)}")
+        return False
+
+    def _counted(self, meaning: Meaning) -> bool:
         self._sampling.evaluating.append(meaning.spending)
+        self._sampling.retried += meaning.attempts - 1
         return meaning.same is True
 
-    async def _ask(self, earlier: str, new: str) -> Meaning:
-        return await workflow.execute_activity_method(
+    def _start(self, earlier: str, new: str) -> workflow.ActivityHandle[Meaning]:
+        return workflow.start_activity_method(
             SamplingActivities.compare_meaning,
             MeaningTask(
-                question=self._request.question,
+                question=self._request.question[:QUESTION_CHARACTERS],
                 earlier=earlier,
                 new=new,
                 model=self._request.model,

@@ -1,8 +1,5 @@
 """The calls of one wave: started together, awaited, cancelled when nobody needs them any more."""
 
-from collections.abc import Callable
-from datetime import timedelta
-
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError
 
@@ -11,9 +8,15 @@ with workflow.unsafe.imports_passed_through():
     from reflection.convergence.request import SelfConsistencyRequest
     from reflection.convergence.result import Response
     from workflows import failures
+    from workflows.calls import Patience, settle
     from workflows.timeouts import call_times
 
 Call = workflow.ActivityHandle[Response]
+
+
+def ended(call: Call) -> bool:
+    """Tell whether a call ended by itself, with a reply or an error."""
+    return call.done() and not call.cancelled()
 
 
 class Samples:
@@ -42,21 +45,9 @@ class Samples:
             retry_policy=self._times.retry,
         )
 
-    async def settle(self, interrupted: Callable[[], bool], seconds: float | None) -> int:
-        """Wait for all calls, an interruption, the time, or a failure that holds for every call.
-
-        Return how many calls were cancelled, for nobody needs them any more.
-        """
-        try:
-            await workflow.wait_condition(
-                lambda: interrupted() or self.waiting == 0 or self._hopeless() is not None,
-                timeout=None if seconds is None else timedelta(seconds=seconds),
-            )
-        except TimeoutError:
-            workflow.logger.info("the deadline passed during a wave")
-        finally:
-            cancelled = self._cancel()
-        return cancelled
+    async def settle(self, patience: Patience) -> int:
+        """Wait for the calls, or for a failure that holds for every one; return the cancelled."""
+        return await settle(self._calls.values(), patience, lambda: self._hopeless() is not None)
 
     def collect(self) -> list[Response]:
         """Hand over the responses that came, in the order of their index, and forget the calls.
@@ -67,22 +58,11 @@ class Samples:
         if failure is not None:
             raise failure
         calls, self._calls = self._calls, {}
-        return [
-            self._response(index, call)
-            for index, call in sorted(calls.items())
-            if call.done() and not call.cancelled()
-        ]
-
-    def _cancel(self) -> int:
-        waiting = {index: call for index, call in self._calls.items() if not call.done()}
-        for index, call in waiting.items():
-            call.cancel()
-            del self._calls[index]
-        return len(waiting)
+        return [self._response(index, call) for index, call in sorted(calls.items()) if ended(call)]
 
     def _hopeless(self) -> ApplicationError | None:
         for call in self._calls.values():
-            error = call.exception() if call.done() else None
+            error = call.exception() if ended(call) else None
             failure = failures.permanent(error) if isinstance(error, ActivityError) else None
             if failure is not None:
                 return failure
@@ -115,4 +95,6 @@ class Samples:
             seed=None if request.seed is None else request.seed + index,
             max_output_tokens=request.max_output_tokens,
             timeout_seconds=request.sample_timeout_seconds,
+            answer_bytes=request.answer_bytes,
+            reasoning_bytes=request.reasoning_bytes,
         )

@@ -1,7 +1,11 @@
 """Sample answers to a question until a stopping rule says that they have converged."""
 
+from typing import Self
+
 from pydantic import ValidationError
 from temporalio import workflow
+from temporalio.common import RetryPolicy
+from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
     from activities.server import ServerActivities
@@ -17,7 +21,9 @@ with workflow.unsafe.imports_passed_through():
         SelfConsistencyResult,
     )
     from reflection.convergence.sampling import Sampling
+    from reflection.size import encoded_size
     from workflows import failures, visibility
+    from workflows.calls import Patience
     from workflows.meanings import Meanings
     from workflows.samples import Samples
     from workflows.timeouts import LOCAL
@@ -27,23 +33,28 @@ with workflow.unsafe.imports_passed_through():
 class SelfConsistencyWorkflow:
     """Ask in waves, count votes by index, and stop when the rule, a bound or a person says so."""
 
+    def __new__(cls, *inputs: object) -> Self:
+        """Refuse any start without the one request, which would else fail each workflow task."""
+        if len(inputs) != 1 or not isinstance(inputs[0], SelfConsistencyRequest):
+            raise failures.no_request()
+        return super().__new__(cls)
+
     @workflow.init
-    def __init__(self, request: SelfConsistencyRequest | None = None) -> None:
+    def __init__(self, request: SelfConsistencyRequest) -> None:
         """Begin with nothing asked yet."""
-        self._request = request or SelfConsistencyRequest.model_construct(question="")
-        self._sampling = Sampling(self._request)
-        self._samples = Samples(self._request)
-        self._meanings = Meanings(self._request, self._sampling)
+        self._request = request
+        self._sampling = Sampling(request)
+        self._samples = Samples(request)
+        self._meanings = Meanings(request, self._sampling)
         self._view = visibility.View(self._sampling)
         self._put_in: list[Response] = []
         self._next_index = 0
         self._finish: Finish | None = None
+        self._patience = Patience(lambda: self._finish is not None, self._seconds_left)
 
     @workflow.run
-    async def run(self, request: SelfConsistencyRequest | None = None) -> SelfConsistencyResult:
+    async def run(self, request: SelfConsistencyRequest) -> SelfConsistencyResult:
         """Sample until a decision says stop, and return the result."""
-        if request is None:
-            raise failures.no_request()
         with visibility.run_span(request) as span:
             await self._prepare()
             while not self._sampling.stopped:
@@ -77,6 +88,12 @@ class SelfConsistencyWorkflow:
     @add_answer.validator
     def _takes_answer(self, given: PersonsAnswer) -> None:
         self._refuse_when_finished()
+        if not isinstance(given, PersonsAnswer):
+            raise failures.refusal('give one JSON object, such as {"answer": "..."}')
+        if self._next_index >= self._request.max_responses:
+            raise failures.refusal("the run has asked for all the answers it may have")
+        if encoded_size(given.answer) > self._request.answer_bytes:
+            raise failures.refusal("the answer is too long")
         if read_answer(self._request.answers, given.answer) is None:
             raise failures.refusal(f"the answer can't be read as {self._request.answers}")
 
@@ -86,8 +103,10 @@ class SelfConsistencyWorkflow:
         self._finish = by or Finish()
 
     @finish_now.validator
-    def _takes_finish(self, by: Finish | None = None) -> None:  # noqa: ARG002 - the update's own
+    def _takes_finish(self, by: Finish | None = None) -> None:
         self._refuse_when_finished()
+        if not (by is None or isinstance(by, Finish)):
+            raise failures.refusal('give nothing, or one JSON object, such as {"author": "..."}')
 
     def _refuse_when_finished(self) -> None:
         if self._sampling.stopped or self._finish is not None:
@@ -98,14 +117,24 @@ class SelfConsistencyWorkflow:
         return self._next_index - 1
 
     async def _prepare(self) -> None:
-        registered = await workflow.execute_local_activity_method(
-            ServerActivities.registered_search_attributes, start_to_close_timeout=LOCAL
-        )
+        """Ask once which search attributes there are; a run does without where nobody says."""
+        registered: list[str] = []
+        try:
+            registered = await workflow.execute_local_activity_method(
+                ServerActivities.registered_search_attributes,
+                start_to_close_timeout=LOCAL,
+                retry_policy=RetryPolicy(maximum_attempts=2),
+            )
+        except ActivityError as error:
+            if is_cancelled_exception(error):
+                raise
+            workflow.logger.warning("search attributes can't be asked for: %s", error.cause)
         self._view.use(registered)
 
     async def _wave(self) -> None:
         """Ask for as many answers as can't be wasted and count them, unless the run must end."""
-        if self._end_from_outside():
+        await self._count([])
+        if self._sampling.stopped or self._end_from_outside():
             return
         plan = self._sampling.plan()
         if plan.stop_reason is not None:
@@ -113,17 +142,16 @@ class SelfConsistencyWorkflow:
             return
         with visibility.wave(self._sampling.begin_wave(plan.length), plan.length):
             await self._sample(plan.length)
-            await self._count([*self._samples.collect(), *self._take_put_in()])
+            await self._count(self._samples.collect())
         if not self._sampling.stopped:
             self._view.counted()
 
     def _end_from_outside(self) -> bool:
-        left = self._seconds_left()
         if self._finish is not None:
             by = self._finish.author
             said = f"finished by {by or 'a person'}"
             visibility.decided(self._sampling.stop("finished_by_person", said, by))
-        elif left is not None and left <= 0:
+        elif self._patience.over:
             said = f"the {self._request.budget_seconds:g} seconds are over"
             visibility.decided(self._sampling.stop("deadline", said))
         return self._sampling.stopped
@@ -138,25 +166,16 @@ class SelfConsistencyWorkflow:
         for _ in range(length):
             self._samples.start(self._take_index())
         self._view.asked(length)
-        left = self._seconds_left()
-        self._sampling.cancelled += await self._samples.settle(
-            lambda: self._finish is not None, None if left is None else max(0.0, left)
-        )
+        self._sampling.cancelled += await self._samples.settle(self._patience)
 
-    async def _named(self, response: Response) -> Response:
-        return await self._meanings.named(response, self._interrupted)
-
-    def _interrupted(self) -> bool:
-        left = self._seconds_left()
-        return self._finish is not None or (left is not None and left <= 0)
+    async def _count(self, responses: list[Response]) -> None:
+        """Count by index: a wave's replies, then what people put in meanwhile."""
+        waiting = responses
+        while waiting := waiting or self._take_put_in():
+            response = await self._meanings.named(waiting.pop(0), self._patience)
+            more = bool(waiting or self._put_in)
+            visibility.decided(self._sampling.count(response, more_follow=more))
 
     def _take_put_in(self) -> list[Response]:
         put_in, self._put_in = self._put_in, []
         return put_in
-
-    async def _count(self, responses: list[Response]) -> None:
-        """Count by index, a wave's replies before what people put in meanwhile."""
-        while responses:
-            for response in responses:
-                visibility.decided(self._sampling.count(await self._named(response)))
-            responses = self._take_put_in()

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 from opentelemetry import trace
 from opentelemetry.trace import Span
 from temporalio import workflow
-from temporalio.common import SearchAttributeUpdate
+from temporalio.common import SearchAttributeKey, SearchAttributeUpdate
 
 with workflow.unsafe.imports_passed_through():
     import telemetry
@@ -18,6 +19,8 @@ with workflow.unsafe.imports_passed_through():
 
 # Search attributes are keywords, numbers and booleans, and an update is typed by its value.
 Update = SearchAttributeUpdate[str] | SearchAttributeUpdate[int] | SearchAttributeUpdate[float]
+
+Number = TypeVar("Number", int, float)
 
 UNREGISTERED = (
     "search attributes are not registered on this server, so the run is not found by them"
@@ -150,11 +153,14 @@ def _numbers_so_far(standing: Progress) -> list[Update]:
         known.append(telemetry.CONFIDENCE.value_set(standing.confidence))
     if standing.model is not None:
         known.append(telemetry.MODEL.value_set(standing.model))
-    if spent.input_tokens is not None and spent.output_tokens is not None:
-        known.append(telemetry.TOKENS.value_set(spent.input_tokens + spent.output_tokens))
-    if spent.cost_usd is not None:
-        known.append(telemetry.COST_USD.value_set(spent.cost_usd))
+    known.append(_set_or_clear(telemetry.TOKENS, spent.tokens))
+    known.append(_set_or_clear(telemetry.COST_USD, spent.cost_usd))
     return known
+
+
+def _set_or_clear(key: SearchAttributeKey[Number], value: Number | None) -> Update:
+    """Unknown is no number: an earlier one that is not true any more must go."""
+    return key.value_unset() if value is None else key.value_set(value)
 
 
 def _trace_id() -> str | None:

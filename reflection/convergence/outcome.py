@@ -13,13 +13,10 @@ from reflection.convergence.request import SelfConsistencyRequest
 from reflection.convergence.result import (
     Decision,
     Progress,
-    Response,
     SelfConsistencyResult,
 )
 from reflection.convergence.sampling import Sampling
 from reflection.usage import Usage, usage
-
-REASONING_CHARACTERS = 1_000
 
 
 def used(sampling: Sampling) -> Usage:
@@ -77,8 +74,7 @@ def standing(request: SelfConsistencyRequest, decisions: Sequence[Decision]) -> 
 def result(sampling: Sampling) -> SelfConsistencyResult:
     """Put the result together, once the newest decision ended the run.
 
-    Each response's reasoning is cut to 1,000 characters, so that the longest run fits one
-    payload; the history has it whole. Raises ValueError while the run goes on.
+    Raises ValueError while the run goes on.
     """
     last, measured = sampling.last, sampling.tally.measurement
     if last is None or last.stop_reason is None:
@@ -103,15 +99,10 @@ def result(sampling: Sampling) -> SelfConsistencyResult:
         quorum_met=measured.votes >= sampling.request.quorum,
         waves=tuple(sampling.waves),
         decisions=tuple(sampling.decisions),
-        responses=tuple(_cut(each) for each in sampling.responses),
+        responses=tuple(sampling.responses),
         usage=used(sampling),
         question=sampling.request.question,
         model=sampling.model or sampling.request.model,
         rule=sampling.request.rule,
         warnings=tuple(sampling.warnings),
     )
-
-
-def _cut(response: Response) -> Response:
-    short = response.reasoning[:REASONING_CHARACTERS]
-    return response.model_copy(update={"reasoning": short})

@@ -17,6 +17,7 @@ class Response(Record):
     `index` counts from 0 in the order of asking. `answer` is as it was given, `vote` what it
     counted for; None: it could not be read, and `error` says why. `attempts` are the calls made
     for it, and `spending` is None where none of them brought a reply, and for a person's answer.
+    `left_out` names what the provider does not know and was not sent, such as the seed.
     """
 
     index: int
@@ -28,6 +29,7 @@ class Response(Record):
     author: str | None = None
     model: str | None = None
     seed: int | None = None
+    left_out: tuple[str, ...] = ()
     finish_reason: str | None = None
     attempts: int = 1
     spending: Spending | None = None
@@ -64,7 +66,7 @@ class Decision(Record):
 class PersonsAnswer(Request):
     """An answer that a person puts in: a vote like any other, with its author and no call."""
 
-    answer: str = Field(min_length=1, max_length=10_000)
+    answer: str = Field(min_length=1, max_length=2_000)
     author: str | None = Field(None, min_length=1, max_length=200)
 
 

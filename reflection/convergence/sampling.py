@@ -68,7 +68,7 @@ class Sampling:
 
     def plan(self) -> Plan:
         """Size the next wave: by the rule in force, the greatest concurrency and the budget."""
-        most = self.request.max_concurrency
+        most = self.request.concurrency
         wanted = self._waves.length(self.tally.counts, self.unreadable, most)
         fits = room(
             Budget(self.request.budget_tokens, self.request.budget_usd),
@@ -87,8 +87,11 @@ class Sampling:
         if warning not in self.warnings:
             self.warnings.append(warning)
 
-    def count(self, response: Response) -> Decision:
-        """Count one response, the next by index, and decide."""
+    def count(self, response: Response, *, more_follow: bool = False) -> Decision:
+        """Count one response, the next by index, and decide.
+
+        Where answers that people put in follow at once, the decision is the last one's.
+        """
         self.responses.append(response)
         self.retried += response.attempts - (response.spending is not None)
         self.model = response.model or self.model
@@ -96,7 +99,11 @@ class Sampling:
             measured = self.tally.add(response.vote)
             self.confidences.append(measured.confidence)
             self.entropies.append(measured.normalized_entropy)
+        for name in response.left_out:
+            self.warn(f"the provider does not take {name}, which was left out")
         verdict = self._rule.decide(self.tally.counts, self.unreadable)
+        if verdict.stop and more_follow:
+            verdict = _put_off(verdict)
         return self._record(verdict, response.index, response.vote, response.author)
 
     def stop(self, reason: StopReason, explanation: str, author: str | None = None) -> Decision:
@@ -130,3 +137,9 @@ class Sampling:
         )
         self.decisions.append(decision)
         return decision
+
+
+def _put_off(verdict: Verdict) -> Verdict:
+    judgement = verdict.judgement
+    reason = f"{judgement.reason}; an answer that was put in follows"
+    return Verdict(None, judgement._replace(stop=False, reason=reason))

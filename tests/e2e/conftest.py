@@ -40,6 +40,7 @@ def environment(place: Place, tmp_path_factory: pytest.TempPathFactory) -> Itera
             **os.environ,
             "TEMPORAL_ADDRESS": place.address,
             "MULL_WEB_UI": place.web_ui,
+            "HOSTED_VLLM_API_BASE": "http://127.0.0.1:9/v1",
             "NO_COLOR": "1",
             "COLUMNS": "80",
         }

@@ -1,23 +1,13 @@
 """The command line as scripts and people use it, against a real server and worker process."""
 
 import json
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
-import pytest
-
-from tests.e2e.conftest import AGREE, BUSY, NO_KEY, ROOT, SLOW, SPLIT, Cli
+from tests.e2e.conftest import AGREE, BUSY, NO_KEY, ROOT, SPLIT, Cli
 
 SUM = "What is the sum of the first 10 prime numbers?"
-
-
-def detached(cli: Cli, seed: int) -> str:
-    started = cli("ask", SUM, "--seed", str(seed), "--detach")
-    assert started.returncode == 0, started.stderr
-    return started.stdout.strip()
 
 
 def test_ask_prints_the_answer_and_shows_each_wave(cli: Cli) -> None:
@@ -82,113 +72,6 @@ def test_an_endpoint_that_is_down_ends_in_no_consensus(cli: Cli) -> None:
     assert done.returncode == 4
     assert "ServiceUnavailableError" in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["ask", ""], "question: "),
-        (["ask", SUM, "--min-responses", "6", "--max-responses", "5"], "min_responses (6)"),
-        (["ask", SUM, "--confidence-threshold", "1.5"], "confidence_threshold: "),
-        (["ask", SUM, "--rule", "luck"], "rule: "),
-        (["ask", SUM, "--budget-usd", "nan"], "budget_usd: "),
-        (["ask", SUM, "--prompt-template", "/nowhere"], "can't be read"),
-        (["show", "no-such-run"], "no run with this id"),
-        (["watch", "no-such-run"], "no run with this id"),
-        (["finish", "no-such-run"], "no run with this id"),
-        (["cancel", "no-such-run"], "no run with this id"),
-        (["add", "no-such-run", "7"], "no run with this id"),
-        (["report", "no-such-run", "--html", "x.html"], "no run with this id"),
-    ],
-)
-def test_wrong_usage_is_one_line_and_exit_code_2(cli: Cli, arguments: list[str], said: str) -> None:
-    """Each mistake is named on standard error, without a traceback."""
-    done = cli(*arguments)
-
-    assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
-    assert done.stderr.count("\n") == 1
-
-
-def test_a_question_of_5_mb_is_refused(cli: Cli) -> None:
-    """The size and the bound are said, and no run is started."""
-    done = cli("ask", "-", stdin="a" * 5_000_000)
-
-    assert done.returncode == 2
-    assert done.stderr == "Error: question: 5,000,000 bytes, and at most 100,000 are taken.\n"
-
-
-def test_no_server_is_two_lines_and_exit_code_3(cli: Cli) -> None:
-    """A command that reaches nobody says where it looked and how to get a server."""
-    done = cli("ask", SUM, TEMPORAL_ADDRESS="127.0.0.1:9")
-
-    assert done.returncode == 3
-    assert done.stderr == (
-        "Error: no Temporal server answers at 127.0.0.1:9.\n"
-        "Start one with `starter.py dev`, or set TEMPORAL_ADDRESS.\n"
-    )
-
-
-def test_a_run_can_be_shown_steered_and_finished(cli: Cli) -> None:
-    """A detached run takes an answer, is finished by a person, and then takes nothing more."""
-    run = detached(cli, SLOW)
-
-    standing = cli("show", run)
-    added = cli("add", run, "7", "--author", "ann")
-    finished = cli("finish", run, "--author", "ann")
-    watched = cli("watch", run, "--json")
-    too_late = cli("add", run, "8")
-
-    assert "5 in flight" in standing.stdout, standing.stdout
-    assert (added.returncode, finished.returncode) == (0, 0), added.stderr + finished.stderr
-    assert json.loads(watched.stdout)["final_answer"] == "7"
-    assert json.loads(watched.stdout)["stop_reason"] == "finished_by_person"
-    assert (too_late.returncode, too_late.stderr) == (
-        2,
-        "Error: the run has ended already (completed).\n",
-    )
-
-
-def test_a_cancelled_run_is_exit_code_5(cli: Cli) -> None:
-    """Cancelling ends the run as cancelled, and whoever watches learns it."""
-    run = detached(cli, SLOW)
-
-    cancelled = cli("cancel", run)
-    watched = cli("watch", run)
-
-    assert cancelled.returncode == 0
-    assert (watched.returncode, watched.stdout) == (5, "")
-    assert "The run was cancelled." in watched.stderr
-
-
-def test_ctrl_c_detaches_and_never_cancels(cli: Cli, environment: dict[str, str]) -> None:
-    """An interrupted `ask` ends with 130, says how to go on watching, and the run goes on."""
-    asked = subprocess.Popen(
-        [sys.executable, "starter.py", "ask", SUM, "--seed", str(SLOW), "--id", "interrupted"],
-        cwd=ROOT,
-        env=environment,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    time.sleep(4)
-    asked.send_signal(signal.SIGINT)
-    _, said = asked.communicate(timeout=20)
-
-    assert asked.returncode == 130
-    assert "starter.py watch interrupted" in said
-    assert "Traceback" not in said
-    assert cli("cancel", "interrupted").returncode == 0
-
-
-def test_an_id_in_use_is_refused(cli: Cli) -> None:
-    """A second run under the id of a running one is refused, and the first goes on."""
-    first = cli("ask", SUM, "--seed", str(SLOW), "--id", "chosen", "--detach")
-    second = cli("ask", SUM, "--seed", str(SLOW), "--id", "chosen", "--detach")
-    cli("cancel", "chosen")
-
-    assert (first.returncode, first.stdout) == (0, "chosen\n")
-    assert second.returncode == 2
-    assert "a run with the id chosen is under way" in second.stderr
 
 
 def test_list_shows_runs_and_why_they_stopped(cli: Cli) -> None:

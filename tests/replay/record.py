@@ -6,13 +6,14 @@ versioned; else the replay tests are right and the change is wrong.
 
 import asyncio
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowFailureError
 
 import telemetry
-from activities.language_model import SampleError, TransientModelError
+from activities.language_model import PermanentModelError, SampleError, TransientModelError
 from activities.scripted_model import ScriptedModel
 from connection import connect
 from tests.conftest import begin, served, until_asked
@@ -28,7 +29,11 @@ async def record(client: Client, name: str, model: ScriptedModel, **fields: Any)
             await until_asked(model, 5)
             await handle.execute_update("add_answer", {"answer": "7", "author": "ann"})
             await handle.execute_update("finish_now", {"author": "ann"})
-        await handle.result()
+        if name == "cancelled":
+            await until_asked(model, 5)
+            await handle.cancel()
+        with suppress(WorkflowFailureError):
+            await handle.result()
         history = await handle.fetch_history()
     (FOLDER / f"{name}.json").write_text(history.to_json())
 
@@ -63,6 +68,11 @@ async def main() -> None:
     )
     slow = ScriptedModel(["7"] * 5, delays=[0, 30, 30, 30, 30])
     await record(client, "finished-by-a-person", slow)
+    await record(client, "cancelled", ScriptedModel(["7"] * 5, delays=[30] * 5))
+    await record(client, "budget", ScriptedModel(["7", "8", "9"]), budget_tokens=350)
+    await record(client, "no-consensus", ScriptedModel(["1", "2", "3", "4", "5"]), futility=0.05)
+    wrong_key = PermanentModelError("no such key", "AuthenticationError", 401)
+    await record(client, "failed", ScriptedModel([wrong_key] * 5))
 
 
 if __name__ == "__main__":

@@ -32,11 +32,15 @@ async def test_a_recorded_history_replays(path: Path, spans: InMemorySpanExporte
 
 
 def test_there_are_histories() -> None:
-    """Each way a run goes is recorded: waves, errors, comparisons, a person, a deadline."""
+    """Each way a run goes and ends is recorded."""
     assert [path.stem for path in HISTORIES] == [
+        "budget",
+        "cancelled",
         "comparisons",
         "deadline",
         "failed-samples",
+        "failed",
         "finished-by-a-person",
+        "no-consensus",
         "waves",
     ]

@@ -24,7 +24,7 @@ from reflection.request import explain
         ),
         (
             {"question": "x", "answers": "llm", "max_responses": 101},
-            "max_responses is at most 100 where answers are compared by a model",
+            "max_responses is at most 50 where answers are compared by a model",
         ),
         ({"question": "x", "max_concurrency": 33}, "max_concurrency: should be less than"),
         ({"question": "x", "temperature": float("nan")}, "temperature: "),

@@ -1,5 +1,7 @@
 """The public names: histories, dashboards and other clients outlive the code behind them."""
 
+from pydantic import ValidationError
+
 import telemetry
 from activities.sampling import SamplingActivities
 from activities.server import ServerActivities
@@ -18,6 +20,13 @@ def test_workflow_types_queries_and_updates() -> None:
     assert definition.name == "SelfConsistencyWorkflow"
     assert sorted(definition.queries) == ["decisions", "progress"]
     assert sorted(definition.updates) == ["add_answer", "finish_now"]
+
+
+def test_only_malformed_requests_fail_a_run_by_themselves() -> None:
+    """A nondeterministic run waits for mended code: its error is no reason to fail."""
+    definition = vars(SelfConsistencyWorkflow)["__temporal_workflow_definition"]
+
+    assert list(definition.failure_exception_types) == [ValidationError]
 
 
 def test_activity_types() -> None:

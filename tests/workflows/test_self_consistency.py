@@ -1,39 +1,20 @@
 """A whole run through a real server, with a scripted model and every task replayed."""
 
-import asyncio
 import time
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from temporalio.client import (
     Client,
-    WorkflowFailureError,
-    WorkflowHandle,
-    WorkflowUpdateFailedError,
 )
-from temporalio.exceptions import ApplicationError, CancelledError
 
 from activities.language_model import PermanentModelError, SampleError, TransientModelError
 from activities.scripted_model import Said, ScriptedModel
-from reflection.convergence.result import Decision, Progress, SelfConsistencyResult
+from reflection.convergence.result import Decision, Progress
 from reflection.usage import Spending
-from tests.conftest import begin, served, until_asked
+from tests.conftest import ask, begin, failure, served, until_asked
 
 SUM = "What is the sum of the first 10 prime numbers?"
-
-
-async def ask(client: Client, model: ScriptedModel, **fields: Any) -> SelfConsistencyResult:
-    async with served(client, model):
-        handle = await begin(client, {"question": SUM, **fields})
-        return SelfConsistencyResult.model_validate(await handle.result())
-
-
-async def failure(handle: WorkflowHandle[Any, Any]) -> ApplicationError:
-    with pytest.raises(WorkflowFailureError) as caught:
-        await asyncio.wait_for(handle.result(), 20)
-    assert isinstance(caught.value.cause, ApplicationError)
-    return caught.value.cause
 
 
 async def test_the_source_s_first_table_ends_with_five_calls(client: Client) -> None:
@@ -158,87 +139,6 @@ async def test_a_deadline_keeps_what_came_and_cancels_the_rest(client: Client) -
     assert result.usage.parts["cancelled"].calls == 2
 
 
-async def test_a_person_s_answer_votes_after_the_wave_in_flight(client: Client) -> None:
-    """An answer that is put in takes the next index, has its author, and costs no call."""
-    model = ScriptedModel(["1", "2", "1", "2", "1"], delays=[1.5] * 5)
-
-    async with served(client, model):
-        handle = await begin(client, {"question": SUM, "max_responses": 6, "answers": "number"})
-        await until_asked(model, 5)
-        index = await handle.execute_update("add_answer", {"answer": "1.0", "author": "ann"})
-        result = SelfConsistencyResult.model_validate(await handle.result())
-
-    assert index == 5
-    assert (result.responses[5].author, result.responses[5].vote) == ("ann", "1")
-    assert (result.total_responses, result.usage.calls, result.waves) == (6, 5, (5,))
-
-
-async def test_wrong_updates_are_refused_and_change_nothing(client: Client) -> None:
-    """An unreadable answer, an unknown field and an update after the end are all refused."""
-    model = ScriptedModel(["1", "1", "1"], delays=[1.5] * 3)
-
-    async with served(client, model):
-        handle = await begin(client, {"question": SUM, "preset": "thrifty", "answers": "number"})
-        for wrong in ({"answer": "soon"}, {"answer": ""}, {"answr": "1"}):
-            with pytest.raises(WorkflowUpdateFailedError):
-                await handle.execute_update("add_answer", wrong)
-        result = SelfConsistencyResult.model_validate(await handle.result())
-
-    assert (result.total_responses, result.stop_reason) == (3, "rule")
-
-
-async def test_a_person_can_finish_with_what_there_is(client: Client) -> None:
-    """`finish_now` counts what is in, cancels the calls in flight, and names who said so."""
-    model = ScriptedModel(["1", "2", "2", "2", "1"], delays=[0, 60, 0, 60, 60])
-
-    async with served(client, model):
-        handle = await begin(client, {"question": SUM})
-        await until_asked(model, 5)
-        await asyncio.sleep(1)
-        await handle.execute_update("finish_now", {"author": "ann"})
-        result = SelfConsistencyResult.model_validate(await handle.result())
-        async with asyncio.timeout(15):
-            while len(model.cancelled) < 3:
-                await asyncio.sleep(0.1)
-
-    assert (result.stop_reason, result.total_responses) == ("finished_by_person", 2)
-    assert result.decisions[-1].author == "ann"
-    assert result.usage.parts["cancelled"].calls == 3
-    assert sorted(model.cancelled) == [1, 3, 4]
-
-
-async def test_cancelling_ends_the_calls_in_flight(client: Client) -> None:
-    """Temporal's own cancel ends the run as cancelled, and its calls soon after."""
-    model = ScriptedModel(["1"] * 5, delays=[60] * 5)
-
-    async with served(client, model):
-        handle = await begin(client, {"question": SUM})
-        await until_asked(model, 5)
-        await handle.cancel()
-        with pytest.raises(WorkflowFailureError) as caught:
-            await handle.result()
-        async with asyncio.timeout(15):
-            while len(model.cancelled) < 5:
-                await asyncio.sleep(0.1)
-
-    assert isinstance(caught.value.cause, CancelledError)
-
-
-async def test_answers_that_mean_the_same_are_one(client: Client) -> None:
-    """The kind `llm` asks in index order, joins the first match, and never merges clusters."""
-    answers = ["Exercise", "Rest", "Exercise and stretching", "exercise.", "Rest a while"]
-    model = ScriptedModel(answers, same=lambda earlier, new: new.startswith(earlier))
-
-    result = await ask(client, model, answers="llm", max_responses=5)
-
-    assert result.answer_distribution == {"Exercise": 0.6, "Rest": 0.4}
-    assert [each.vote for each in result.responses] == [
-        "Exercise", "Rest", "Exercise", "Exercise", "Rest",
-    ]  # fmt: skip
-    assert result.usage.parts["evaluating"].calls == 4
-    assert result.usage.calls == 9
-
-
 async def test_queries_tell_where_a_run_stands(client: Client) -> None:
     """`progress` and `decisions` answer while the run goes on and after it."""
     model = ScriptedModel(["1", "2", "1", "2", "1", "1"], delays=[0] * 5 + [2.0])
@@ -253,45 +153,6 @@ async def test_queries_tell_where_a_run_stands(client: Client) -> None:
     assert (during.total_responses, during.in_flight, during.waves) == (5, 1, (5, 1))
     assert during.leader == "1"
     assert [each.stop for each in after] == [False] * 5 + [True]
-
-
-@pytest.mark.parametrize(
-    ("request_", "said"),
-    [
-        ({"question": "secret-7", "colour": "secret-8"}, "colour: no such field"),
-        ({}, "question: missing"),
-        ({"question": "  "}, "question: "),
-        ({"question": "secret-7", "entropy_mode": "secret-8"}, "entropy_mode: should be"),
-        (
-            {"question": "secret-7", "min_responses": 6, "max_responses": 5},
-            "min_responses (6) is above max_responses (5)",
-        ),
-        ({"question": "secret-7", "confidence_threshold": 1.5}, "confidence_threshold: "),
-        ({"question": "secret-7" * 100_000}, "question: "),
-        ("secret-7", "SelfConsistencyRequest"),
-    ],
-)
-async def test_a_malformed_request_fails_at_once(
-    client: Client, request_: object, said: str
-) -> None:
-    """The failure names the field and never quotes the input."""
-    async with served(client, ScriptedModel([])):
-        error = await failure(await begin(client, request_))
-
-    assert error.type == "InvalidRequest"
-    assert said in error.message
-    assert "secret" not in error.message
-
-
-async def test_a_start_without_a_request_fails_at_once(client: Client) -> None:
-    """No input at all is told what to give."""
-    async with served(client, ScriptedModel([])):
-        handle = await client.start_workflow(
-            "SelfConsistencyWorkflow", id=f"test-none-{time.time_ns()}", task_queue="mull"
-        )
-        error = await failure(handle)
-
-    assert '{"question": "..."}' in error.message
 
 
 async def test_what_temporal_shows_of_a_run(client: Client) -> None:

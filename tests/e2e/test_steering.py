@@ -1,0 +1,79 @@
+"""Steering a run from the command line while it goes on."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+from tests.e2e.conftest import ROOT, SLOW, Cli
+
+SUM = "What is the sum of the first 10 prime numbers?"
+
+
+def detached(cli: Cli, seed: int) -> str:
+    started = cli("ask", SUM, "--seed", str(seed), "--detach")
+    assert started.returncode == 0, started.stderr
+    return started.stdout.strip()
+
+
+def test_a_run_can_be_shown_steered_and_finished(cli: Cli) -> None:
+    """A detached run takes an answer, is finished by a person, and then takes nothing more."""
+    run = detached(cli, SLOW)
+
+    standing = cli("show", run)
+    added = cli("add", run, "7", "--author", "ann")
+    finished = cli("finish", run, "--author", "ann")
+    watched = cli("watch", run, "--json")
+    too_late = cli("add", run, "8")
+
+    assert "5 in flight" in standing.stdout, standing.stdout
+    assert (added.returncode, finished.returncode) == (0, 0), added.stderr + finished.stderr
+    assert json.loads(watched.stdout)["final_answer"] == "7"
+    assert json.loads(watched.stdout)["stop_reason"] == "finished_by_person"
+    assert (too_late.returncode, too_late.stderr) == (
+        2,
+        "Error: the run has ended already (completed).\n",
+    )
+
+
+def test_a_cancelled_run_is_exit_code_5(cli: Cli) -> None:
+    """Cancelling ends the run as cancelled, and whoever watches learns it."""
+    run = detached(cli, SLOW)
+
+    cancelled = cli("cancel", run)
+    watched = cli("watch", run)
+
+    assert cancelled.returncode == 0
+    assert (watched.returncode, watched.stdout) == (5, "")
+    assert "The run was cancelled." in watched.stderr
+
+
+def test_ctrl_c_detaches_and_never_cancels(cli: Cli, environment: dict[str, str]) -> None:
+    """An interrupted `ask` ends with 130, says how to go on watching, and the run goes on."""
+    asked = subprocess.Popen(
+        [sys.executable, "starter.py", "ask", SUM, "--seed", str(SLOW), "--id", "interrupted"],
+        cwd=ROOT,
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    time.sleep(4)
+    asked.send_signal(signal.SIGINT)
+    _, said = asked.communicate(timeout=20)
+
+    assert asked.returncode == 130
+    assert "starter.py watch interrupted" in said
+    assert "Traceback" not in said
+    assert cli("cancel", "interrupted").returncode == 0
+
+
+def test_an_id_in_use_is_refused(cli: Cli) -> None:
+    """A second run under the id of a running one is refused, and the first goes on."""
+    first = cli("ask", SUM, "--seed", str(SLOW), "--id", "chosen", "--detach")
+    second = cli("ask", SUM, "--seed", str(SLOW), "--id", "chosen", "--detach")
+    cli("cancel", "chosen")
+
+    assert (first.returncode, first.stdout) == (0, "chosen\n")
+    assert second.returncode == 2
+    assert "a run with the id chosen is under way" in second.stderr

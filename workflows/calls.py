@@ -1,0 +1,51 @@
+"""Waiting for calls that a person, the deadline or a cancellation may end before their time."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from temporalio import workflow
+
+
+@dataclass(frozen=True)
+class Patience:
+    """What ends a wait early: whoever asks for it, and the seconds left, None for no deadline."""
+
+    interrupted: Callable[[], bool]
+    seconds_left: Callable[[], float | None]
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more shall be waited for."""
+        left = self.seconds_left()
+        return self.interrupted() or (left is not None and left <= 0)
+
+
+async def settle(
+    calls: Iterable[workflow.ActivityHandle[Any]],
+    patience: Patience,
+    enough: Callable[[], bool] = lambda: False,
+) -> int:
+    """Wait for all calls, for `enough`, or until patience is over; cancel those that still run.
+
+    Return how many were cancelled.
+    """
+    awaited = list(calls)
+    left = patience.seconds_left()
+    try:
+        await workflow.wait_condition(
+            lambda: patience.interrupted() or enough() or all(call.done() for call in awaited),
+            timeout=None if left is None else timedelta(seconds=max(0.0, left)),
+        )
+        if patience.interrupted():
+            # The SDK hands over an update before the replies of the same workflow task. A reply
+            # that came first shall count, on every replay, and the next task has both.
+            await workflow.sleep(timedelta(milliseconds=1))
+    except TimeoutError:
+        workflow.logger.info("the deadline passed while calls were under way")
+    finally:
+        waiting = [call for call in awaited if not call.done()]
+        for call in waiting:
+            call.cancel()
+    return len(waiting)
