@@ -18,6 +18,7 @@ from temporalio.converter import (
 )
 from temporalio.envconfig import ClientConfig
 from temporalio.exceptions import ApplicationError
+from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig
 
 from reflection.plain import plain
 from reflection.request import Request, explain
@@ -81,6 +82,8 @@ class _MullPayloadConverter(CompositePayloadConverter):
         )
 
 
+SILENT = LoggingConfig(filter="off")
+
 DATA_CONVERTER = DataConverter(
     payload_converter_class=_MullPayloadConverter, failure_converter_class=_MullFailureConverter
 )
@@ -103,8 +106,10 @@ def namespace() -> str:
     return ClientConfig.load_client_connect_config().get("namespace", "default")
 
 
-async def connect() -> Client:
+async def connect(*, quiet: bool = False) -> Client:
     """Connect by Temporal's standard environment configuration (TEMPORAL_ADDRESS, profiles, TLS).
+
+    `quiet` keeps the SDK's own log lines about retried calls to itself, for a person's terminal.
 
     Raises NoServerError where nobody answers, and ConfigurationError.
     """
@@ -118,7 +123,10 @@ async def connect() -> Client:
         raise ConfigurationError("TEMPORAL_ADDRESS: give host:port, without a scheme")
     try:
         return await Client.connect(
-            **config, data_converter=DATA_CONVERTER, plugins=[OpenTelemetryPlugin()]
+            **config,
+            data_converter=DATA_CONVERTER,
+            plugins=[OpenTelemetryPlugin()],
+            runtime=Runtime(telemetry=TelemetryConfig(logging=SILENT)) if quiet else None,
         )
     except RuntimeError as error:
         raise NoServerError(config["target_host"], str(error)) from error

@@ -109,6 +109,8 @@ async def serve(options: argparse.Namespace) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     default = os.environ.get("MULL_MODEL") or None
+    if default is None and "llm" in options.queues:
+        logger.warning("MULL_MODEL is not set: runs that name no model will fail")
     client = await connect()
     with adapters(default) as model:
         workers = build(client, options.queues, model, options.calls_per_second)
@@ -126,7 +128,12 @@ def _names(queues: Sequence[str]) -> str:
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Serve Mull's task queues until interrupted.")
+    parser = argparse.ArgumentParser(
+        description="Serve Mull's task queues until interrupted.",
+        epilog="Answers come from MULL_MODEL, any LiteLLM name, with its provider's key in the "
+        "environment. Example: MULL_MODEL=openai/gpt-5-mini worker.py --queues llm. Exit codes: "
+        "0 stopped by a signal, 1 failed, 2 wrong usage, 3 no server.",
+    )
     parser.add_argument(
         "--queues", type=_queues, default=list(QUEUES), help="of: mull, llm (all of them)"
     )

@@ -54,7 +54,7 @@ def ask(
     temperature: Annotated[float | None, _model(help="0 to 2; 0.7 by default.")] = None,
     seed: Annotated[int | None, _model(help="Sample i is asked with seed + i.")] = None,
     prompt_template: Annotated[
-        Path | None, _model(help="A file; {question} in it is the place of the question.")
+        Path | None, _model(help="A file; {question} in it is the question's place, else its end.")
     ] = None,
     max_output_tokens: Annotated[int | None, _model(help="Of one reply; 1024 by default.")] = None,
     preset: Annotated[

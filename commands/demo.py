@@ -8,10 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import typer
+from temporalio.client import Client
 
 import telemetry
 from commands.console import end_process
-from commands.embedded import PORT, TOY_MODEL, UI_PORT, Place, Running, embedded, free_port, is_free
+from commands.embedded import PORT, TOY_MODEL, UI_PORT, Place, free_port, is_free, temporal, working
 from commands.following import start
 from commands.session import Exit
 from reflection.convergence.request import SelfConsistencyRequest
@@ -26,11 +27,15 @@ async def demo() -> Exit:
     FOLDER.mkdir(exist_ok=True)
     place = _place()
     sys.stderr.write("Starting Temporal, its Web UI, a worker and a model ...\n")
-    async with embedded(place, FOLDER / "demo-spans.jsonl", FOLDER / "demo.log") as running:
-        return await _ask(running, place)
+    log = FOLDER / "demo.log"
+    async with (
+        temporal(place, log) as (_, client),
+        working(client, FOLDER / "demo-spans.jsonl", log),
+    ):
+        return await _ask(client, place)
 
 
-async def _ask(running: Running, place: Place) -> Exit:
+async def _ask(client: Client, place: Place) -> Exit:
     model = os.environ["MULL_MODEL"]
     toy = ": a toy, its answers show how Mull works and not how good models are"
     sys.stderr.write(f"Model     {model}{toy if model == TOY_MODEL else ''}\n")
@@ -38,7 +43,7 @@ async def _ask(running: Running, place: Place) -> Exit:
     request = SelfConsistencyRequest(
         question=QUESTION, answers="number", seed=7, max_output_tokens=200
     )
-    ended = await start(running.client, request, None, False, False, None)
+    ended = await start(client, request, None, False, False, None)
     sys.stderr.write(
         "\nThe demo is over and leaves nothing running. To look at this run in the Web UI:\n"
         f"  .venv/bin/python starter.py dev --port {place.port} --ui-port {place.ui_port}"

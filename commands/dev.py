@@ -4,8 +4,10 @@ import asyncio
 import os
 import signal
 import sys
+from asyncio.subprocess import Process
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,13 +18,16 @@ if TYPE_CHECKING:
     from commands.embedded import Place
 
 
+USUAL_PORT = 7233
+
+
 def register(app: typer.Typer) -> None:
     """Add the command to the command line."""
     app.command()(dev)
 
 
 def dev(
-    port: Annotated[int, typer.Option(min=1, max=65_535, help="Of Temporal.")] = 7233,
+    port: Annotated[int, typer.Option(min=1, max=65_535, help="Of Temporal.")] = USUAL_PORT,
     ui_port: Annotated[int, typer.Option(min=1, max=65_535, help="Of the Web UI.")] = 8233,
     db: Annotated[
         Path, typer.Option(metavar="FILE", help="Temporal's database, made if it is not there.")
@@ -50,22 +55,40 @@ def dev(
 
 async def _stay(place: "Place", traces: Path | None) -> Exit:
     import telemetry
-    from commands.embedded import embedded
+    from commands.embedded import temporal, working
 
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     telemetry.set_up(None)
     log = place.db.with_suffix(".log")
-    async with embedded(place, traces, log) as running:
-        _say(place, log)
-        asked, ended = asyncio.create_task(stop.wait()), asyncio.create_task(running.ended())
-        await asyncio.wait({asked, ended}, return_when=asyncio.FIRST_COMPLETED)
-        if ended.done():
-            fail(f"{ended.result()} ended by itself; {log} says why.", Exit.FAILED)
-        ended.cancel()
-        sys.stderr.write("stopping\n")
+    async with temporal(place, log) as (server, client):
+        async with working(client, traces, log) as worker:
+            _say(place, log)
+            await _first(stop.wait(), server.wait(), worker.wait())
+            _explain(server, worker, log, stop)
+        while not stop.is_set():
+            async with working(client, traces, log) as worker:
+                await _first(stop.wait(), server.wait(), worker.wait())
+                _explain(server, worker, log, stop)
     return Exit.DONE
+
+
+async def _first(*awaited: Coroutine[Any, Any, object]) -> None:
+    tasks = [asyncio.create_task(each) for each in awaited]
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
+        task.cancel()
+
+
+def _explain(server: Process, worker: Process, log: Path, stop: asyncio.Event) -> None:
+    if stop.is_set():
+        sys.stderr.write("stopping; calls under way have up to 20 s\n")
+    elif server.returncode is not None:
+        fail(f"the Temporal server ended by itself; {log} says why.", Exit.FAILED)
+    else:
+        ended = f"the worker ended ({worker.returncode}) and is started again"
+        sys.stderr.write(f"{ended}; runs go on.\n")
 
 
 def _say(place: "Place", log: Path) -> None:
@@ -73,11 +96,13 @@ def _say(place: "Place", log: Path) -> None:
 
     model = os.environ["MULL_MODEL"]
     toy = " (a toy: set MULL_MODEL for a real one)" if model == TOY_MODEL else ""
+    elsewhere = "" if place.port == USUAL_PORT else f"TEMPORAL_ADDRESS={place.address} "
+    python = os.path.relpath(sys.executable)
     sys.stderr.write(
         f"Temporal  {place.address}\n"
         f"Web UI    {place.web_ui}\n"
         f"Model     {model}{toy}\n"
         f"Database  {place.db}\n"
         f"Log       {log}\n"
-        'Try: starter.py ask "Is 91 prime?"   Ctrl-C stops all of it.\n'
+        f'Try: {elsewhere}{python} starter.py ask "Is 91 prime?"   Ctrl-C stops all of it.\n'
     )

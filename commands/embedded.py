@@ -45,27 +45,6 @@ class Place(NamedTuple):
         return f"http://127.0.0.1:{self.ui_port}"
 
 
-class Running(NamedTuple):
-    """An embedded server and worker that are ready, and a client of them."""
-
-    client: Client
-    server: Process
-    worker: Process
-
-    async def ended(self) -> str:
-        """Wait until one of the two ends by itself, and name it."""
-        names = {
-            asyncio.create_task(self.server.wait()): "the Temporal server",
-            asyncio.create_task(self.worker.wait()): "the worker",
-        }
-        try:
-            done, _ = await asyncio.wait(names, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in names:
-                task.cancel()
-        return names[done.pop()]
-
-
 def is_free(port: int) -> bool:
     """Tell whether nobody listens on this port of 127.0.0.1."""
     with socket.socket() as probe:
@@ -86,21 +65,24 @@ def free_port() -> int:
 
 
 @asynccontextmanager
-async def embedded(place: Place, traces: Path | None, log: Path) -> AsyncIterator[Running]:
-    """Run the server and a worker, and yield them once both are ready.
-
-    What they say goes to the file `log`. Both are stopped in the end, the worker first.
-    """
+async def temporal(place: Place, log: Path) -> AsyncIterator[tuple[Process, Client]]:
+    """Run the server, and yield it with a client once it is ready; what it says goes to `log`."""
     os.environ.update(TEMPORAL_ADDRESS=place.address, MULL_WEB_UI=place.web_ui)
     os.environ.setdefault("MULL_MODEL", TOY_MODEL)
-    with log.open("ab") as output:
-        async with _process(
-            server_command(place), output.fileno(), "the Temporal server"
-        ) as server:
-            client = await _until(connect, server, "the Temporal server", log)
-            async with _process(_worker(traces), output.fileno(), "the worker") as worker:
-                await _until(lambda: _served(client), worker, "the worker", log)
-                yield Running(client, server, worker)
+    async with _process(server_command(place), log, "the Temporal server") as server:
+        yield server, await _until(_connect, server, "the Temporal server", log)
+
+
+@asynccontextmanager
+async def working(client: Client, traces: Path | None, log: Path) -> AsyncIterator[Process]:
+    """Run a worker, and yield it once it polls; what it says goes to `log`."""
+    async with _process(_worker(traces), log, "the worker") as worker:
+        await _until(lambda: _served(client), worker, "the worker", log)
+        yield worker
+
+
+async def _connect() -> Client:
+    return await connect(quiet=True)
 
 
 def server_command(place: Place) -> list[str]:
@@ -132,10 +114,11 @@ def _worker(traces: Path | None) -> list[str]:
 
 
 @asynccontextmanager
-async def _process(command: list[str], output: int, name: str) -> AsyncIterator[Process]:
-    process = await asyncio.create_subprocess_exec(
-        *command, stdin=DEVNULL, stdout=output, stderr=output, start_new_session=True
-    )
+async def _process(command: list[str], log: Path, name: str) -> AsyncIterator[Process]:
+    with log.open("ab") as output:
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=DEVNULL, stdout=output, stderr=output, start_new_session=True
+        )
     try:
         yield process
     finally:

@@ -1,5 +1,6 @@
 """How a run ended, in words and as an exit code."""
 
+import json
 import sys
 
 from rich.console import Console
@@ -18,34 +19,51 @@ def show_result(
     result: SelfConsistencyResult,
     as_json: bool,
     bar: float | None,
+    run_id: str | None,
 ) -> Exit:
     """Print a result, and tell by the exit code whether it meets the bar that was asked for."""
     if as_json:
         sys.stdout.write(result.model_dump_json() + "\n")
     else:
         print_result(Console(), result)
-        page = run_page(handle.id, handle.result_run_id or handle.run_id)
+        page = run_page(handle.id, run_id)
         if page:
             sys.stderr.write(f"Web UI: {page}\n")
-    below = bar is not None and result.consensus_confidence < bar - 1e-9
+    below = bar is not None and _below(result, bar)
     no_consensus = not result.quorum_met or result.stop_reason == "no_consensus"
-    if below:
-        said = f"confidence {result.consensus_confidence:.2f} is below {bar:g}"
-        sys.stderr.write(f"{said}, which was required.\n")
     return Exit.BELOW_BAR if below or no_consensus else Exit.DONE
 
 
-def ended_badly(error: WorkflowFailureError) -> Exit:
-    """Say in one line how a run failed, and give its exit code."""
-    cause = error.cause
-    if isinstance(cause, CancelledError):
-        sys.stderr.write("The run was cancelled.\n")
-        return Exit.CANCELLED
-    if isinstance(cause, TerminatedError):
-        sys.stderr.write("Error: the run was terminated.\n")
-    elif isinstance(cause, ApplicationError):
-        said = plain(f"{cause.type}: {cause.message}", 1_000)
-        sys.stderr.write(f"Error: the run failed. {said}\n")
+def _below(result: SelfConsistencyResult, bar: float) -> bool:
+    """Tell whether a result is below what was required, and say so.
+
+    A confidence that rests on fewer answers than a rule would decide on meets no bar.
+    """
+    if result.consensus_confidence < bar - 1e-9:
+        said = f"confidence {result.consensus_confidence:.2f} is below {bar:g}"
+    elif result.cut_short:
+        said = f"a run that was cut short can't show a confidence of {bar:g}"
     else:
-        sys.stderr.write(f"Error: the run failed. {plain(str(cause), 1_000)}\n")
-    return Exit.FAILED
+        return False
+    sys.stderr.write(f"{said}, which was required.\n")
+    return True
+
+
+def ended_badly(error: WorkflowFailureError, run: str, as_json: bool) -> Exit:
+    """Say how a run ended without a result, and give its exit code."""
+    status, said = _how(error.cause)
+    if as_json:
+        sys.stdout.write(json.dumps({"id": run, "status": status, "error": said}) + "\n")
+    sys.stderr.write(f"{said}\n" if status == "cancelled" else f"Error: {said}\n")
+    return Exit.CANCELLED if status == "cancelled" else Exit.FAILED
+
+
+def _how(cause: BaseException) -> tuple[str, str]:
+    if isinstance(cause, CancelledError):
+        return "cancelled", "The run was cancelled."
+    if isinstance(cause, TerminatedError):
+        return "terminated", "the run was terminated."
+    said = str(cause)
+    if isinstance(cause, ApplicationError):
+        said = f"{cause.type}: {cause.message}"
+    return "failed", f"the run failed. {plain(said, 1_000)}"

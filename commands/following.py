@@ -81,17 +81,18 @@ async def follow(
             await _show_waves(console, handle, request, ending)
         result = await ending
     except WorkflowFailureError as error:
-        return ended_badly(error)
+        return ended_badly(error, handle.id, as_json)
     except asyncio.CancelledError:
         sys.stderr.write(f"\nDetached; the run goes on: starter.py watch {handle.id}\n")
         raise
-    return show_result(handle, result, as_json, bar)
+    run_id = handle.result_run_id or (await handle.describe()).run_id
+    return show_result(handle, result, as_json, bar, run_id)
 
 
 def new_id(command: str, text: str) -> str:
     """Make a workflow id that reads well in a list: the command, a few words, eight characters."""
     words = re.findall(r"[a-z0-9]+", text.lower())[:6]
-    slug = "-".join(words)[:32].strip("-")
+    slug = "-".join(words)[:24].strip("-")
     return "-".join(part for part in (command, slug, uuid.uuid4().hex[:8]) if part)
 
 
@@ -115,7 +116,7 @@ async def _show_waves(
     ending: "asyncio.Task[SelfConsistencyResult]",
 ) -> None:
     shown, silent = 0, False
-    with console.status("asking") if console.is_terminal else nullcontext():
+    with console.status("asking") if console.is_terminal else nullcontext() as status:
         while not ending.done():
             await asyncio.wait({ending}, timeout=LOOK_SECONDS)
             standing_now = None if ending.done() else await _look(handle)
@@ -123,6 +124,8 @@ async def _show_waves(
                 silent = silent or _say_silent()
             elif standing_now is not None:
                 progress, decisions = standing_now
+                if status:
+                    status.update(f"wave {progress.wave}: {progress.in_flight} calls under way")
                 complete = _complete(decisions, progress.waves)
                 shown, silent = _print_waves(console, request, complete, shown), False
     if ending.exception() is None:

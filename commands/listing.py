@@ -65,19 +65,24 @@ def _print(rows: list[dict[str, str | float | int | None]]) -> None:
     if not rows:
         sys.stderr.write('No runs yet. Start one: starter.py ask "Is 91 prime?"\n')
         return
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("id", overflow="fold", min_width=16)
     table.add_column("ended by", no_wrap=True)
     for name in ("conf.", "answers", "cost"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         ended = row["MullStopReason"] if row["status"] == "completed" else row["status"]
-        shown = [row["id"], ended, row["MullConfidence"], row["MullSamples"], row["MullCostUsd"]]
-        table.add_row(*(Text(_cell(each)) for each in shown))
+        cost = row["MullCostUsd"]
+        shown = [row["id"], ended, _share(row["MullConfidence"]), row["MullSamples"], _usd(cost)]
+        table.add_row(*(Text("-" if each is None else str(each)) for each in shown))
     Console().print(table)
 
 
-def _cell(value: str | float | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+def _share(value: str | float | None) -> str | None:
+    return f"{value:.2f}" if isinstance(value, float | int) else None
+
+
+def _usd(value: str | float | None) -> str | None:
+    from reflection.convergence.wording import usd
+
+    return usd(value) if isinstance(value, float | int) else None

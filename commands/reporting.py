@@ -44,7 +44,7 @@ async def _report(client: "Client", run: str, path: Path) -> Exit:
     try:
         result = await handle.result()
     except WorkflowFailureError as error:
-        return ending.ended_badly(error)
+        return ending.ended_badly(error, run, False)
     request = await request_of(client, handle)
     settings = request.model_dump() if request else {}
     page = report_html(

@@ -1,5 +1,6 @@
 """`show`, `watch`, `finish`, `cancel` and `add`: one run, by its id."""
 
+import asyncio
 import json
 import sys
 from contextlib import suppress
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from commands.console import fail
-from commands.session import Exit, with_client
+from commands.session import Exit, unserved, with_client
 
 if TYPE_CHECKING:
     from temporalio.client import Client, WorkflowHandle
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from reflection.convergence.request import SelfConsistencyRequest
     from reflection.convergence.result import SelfConsistencyResult
     from reflection.request import Request
+
+PATIENCE_SECONDS = 20
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The workflow's id.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document.")]
@@ -86,8 +89,8 @@ async def _show(client: "Client", run: str, as_json: bool) -> Exit:
         try:
             result = await handle.result()
         except WorkflowFailureError as error:
-            return ending.ended_badly(error)
-        ended = ending.show_result(handle, result, as_json, None)
+            return ending.ended_badly(error, run, as_json)
+        ended = ending.show_result(handle, result, as_json, None, description.run_id)
         if not as_json:
             Console().print(decisions_table(result.decisions))
         return ended
@@ -124,8 +127,9 @@ async def _add(client: "Client", run: str, answer: str, author: str | None, as_j
     from reflection.convergence.result import PersonsAnswer
 
     given = _valid(PersonsAnswer, answer=answer, author=author)
-    await _update(client, run, "add_answer", given)
-    return _done(run, "added", as_json)
+    index = await _update(client, run, "add_answer", given)
+    number = index + 1 if isinstance(index, int) else "?"
+    return _done(run, f"added as answer {number}, counted after the wave in flight", as_json)
 
 
 def _valid(kind: "type[Request]", **fields: object) -> "Request":
@@ -139,15 +143,24 @@ def _valid(kind: "type[Request]", **fields: object) -> "Request":
         fail(f"{explain(error)}.", Exit.USAGE)
 
 
-async def _update(client: "Client", run: str, name: str, argument: object) -> None:
-    from temporalio.client import WorkflowUpdateFailedError
+async def _update(client: "Client", run: str, name: str, argument: object) -> object:
+    from temporalio.client import (
+        WorkflowUpdateFailedError,
+        WorkflowUpdateRPCTimeoutOrCancelledError,
+    )
 
     handle = handle_of(client, run)
     await _refuse_if_closed(handle)
+    if await unserved(client, ("mull",)):
+        fail("no worker polls mull, so that nobody can take it now.", Exit.UNREACHABLE)
     try:
-        await handle.execute_update(name, argument)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            return await handle.execute_update(name, argument)
     except WorkflowUpdateFailedError as error:
         fail(f"refused: {getattr(error.cause, 'message', error.cause)}.", Exit.USAGE)
+    except (TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError):
+        said = f"no worker answered in {PATIENCE_SECONDS} s; it takes effect once one does"
+        fail(f"{said}.", Exit.UNREACHABLE)
 
 
 def _done(run: str, what: str, as_json: bool) -> Exit:

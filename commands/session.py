@@ -39,7 +39,7 @@ def with_client(action: Callable[["Client"], Awaitable[Exit]]) -> NoReturn:
 
     async def session() -> Exit:
         telemetry.set_up(None)
-        return await action(await connect())
+        return await action(await connect(quiet=True))
 
     try:
         code = asyncio.run(session())

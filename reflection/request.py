@@ -33,5 +33,6 @@ def _explain(place: tuple[int | str, ...], kind: str, message: str) -> str:
         return f"{field}: no such field"
     if kind == "missing":
         return f"{field}: missing"
-    said = message.removeprefix("Value error, ").replace("Input should", "should")
+    said = message.removeprefix("Value error, ")
+    said = said.removeprefix("Input ").removeprefix("String ")
     return f"{field}: {said}" if field else said

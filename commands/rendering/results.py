@@ -52,6 +52,7 @@ def result_panel(result: SelfConsistencyResult) -> Group:
 def _details(result: SelfConsistencyResult) -> list[tuple[str, Text | Table]]:
     rows: list[tuple[str, Text | Table]] = [("stopped", _stopped(result))]
     rows += [("attention", each) for each in _flags(result)]
+    rows += [("errors", each) for each in _errors(result)]
     if result.answer_distribution:
         rows.append(("votes", _votes(result)))
     rows += [
@@ -61,7 +62,6 @@ def _details(result: SelfConsistencyResult) -> list[tuple[str, Text | Table]]:
         ("answers", Text(_answers(result))),
         ("usage", Text(spent_words(result.usage))),
     ]
-    rows += [("errors", each) for each in _errors(result)]
     rows += [("model", _model(result.model))] if result.model else []
     return rows + [("warning", Text(plain(each, 400), "yellow")) for each in result.warnings]
 
@@ -92,10 +92,13 @@ def _stopped(result: SelfConsistencyResult) -> Text:
 
 def _flags(result: SelfConsistencyResult) -> list[Text]:
     flags = []
-    if result.stop_reason == "no_consensus":
+    if result.stop_reason == "no_consensus" and result.final_answer is not None:
         flags.append("no consensus: the answers do not support a conclusion")
     if result.final_answer is None:
         flags.append("no answer could be read")
+    if result.cut_short and result.final_answer is not None:
+        least = f"only {result.valid_responses} of at least {result.min_responses} readable answers"
+        flags.append(f"cut short: {least}, so that the confidence means little")
     if result.tied:
         flags.append("tied: the lead is shared, and the answer seen first was taken")
     if not result.quorum_met:
@@ -118,6 +121,8 @@ def _confidence(result: SelfConsistencyResult) -> Text:
 
 def _entropy(result: SelfConsistencyResult) -> Text:
     series = result.convergence_analysis.entropy_evolution[-SPARKS:]
+    if not result.valid_responses:
+        return Text("-")
     line = f"{result.normalized_entropy:.2f} {sparkline(series)}  {result.entropy_level}"
     return Text(f"{line}, {result.distribution_entropy:.2f} bits")
 

@@ -105,4 +105,5 @@ def result(sampling: Sampling) -> SelfConsistencyResult:
         model=sampling.model or sampling.request.model,
         rule=sampling.request.rule,
         warnings=tuple(sampling.warnings),
+        min_responses=sampling.request.min_responses,
     )

@@ -129,6 +129,12 @@ class SelfConsistencyResult(Record):
     model: str | None
     rule: Rule
     warnings: tuple[str, ...] = ()
+    min_responses: int = 1
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether the run ended with fewer readable answers than a rule would decide on."""
+        return self.valid_responses < self.min_responses
 
     @property
     def reply(self) -> str:

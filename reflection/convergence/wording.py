@@ -82,7 +82,15 @@ def tally_words(count: int, one: str, many: str | None = None) -> str:
 def spent_words(spent: Usage | Spending) -> str:
     """Say in one line what was spent: calls, tokens and cost."""
     parts = [tally_words(spent.calls, "call"), _tokens(spent), f"cost {usd(spent.cost_usd)}"]
+    lost = _unanswered(spent) if isinstance(spent, Usage) else 0
+    if lost:
+        parts.append(f"and {tally_words(lost, 'call')} without a reply, whose charge is not known")
     return ", ".join(parts)
+
+
+def _unanswered(spent: Usage) -> int:
+    lost = [spent.parts.get("retried"), spent.parts.get("cancelled")]
+    return sum(each.calls for each in lost if each is not None)
 
 
 def _tokens(spent: Usage | Spending) -> str:

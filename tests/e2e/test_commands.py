@@ -55,6 +55,26 @@ def test_answers_that_never_agree_end_early_when_futile(cli: Cli) -> None:
     assert result["total_responses"] == 5
 
 
+def test_a_run_that_was_cut_short_meets_no_bar(cli: Cli) -> None:
+    """One answer of at least five is sure of nothing: it is said, and no bar is met."""
+    request = ["ask", SUM, "--seed", str(AGREE), "--budget-tokens", "20"]
+
+    done = cli(*request, "--require-confidence", "0.9")
+
+    assert done.returncode == 4
+    assert "cut short: only 1 of at least 5 readable answers" in done.stdout
+    assert "a run that was cut short can't show a confidence of 0.9" in done.stderr
+
+
+def test_a_failed_run_is_one_document_for_a_machine(cli: Cli) -> None:
+    """With `--json` a failure is a document too, with the run's id."""
+    done = cli("ask", SUM, "--seed", str(NO_KEY), "--id", "refused-key", "--json")
+
+    said = json.loads(done.stdout)
+    assert (done.returncode, said["id"], said["status"]) == (1, "refused-key", "failed")
+    assert "AuthenticationError" in said["error"]
+
+
 def test_a_failed_run_is_one_line_and_exit_code_1(cli: Cli) -> None:
     """A refused key fails the run at once, and the key stands nowhere."""
     done = cli("ask", SUM, "--seed", str(NO_KEY))

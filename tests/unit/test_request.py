@@ -12,7 +12,7 @@ from reflection.request import explain
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"question": " \n"}, "question: String should have at least 1 character"),
+        ({"question": " \n"}, "question: should have at least 1 character"),
         ({"question": "x" * 100_001}, "question: 100,001 bytes, and at most 100,000 are taken"),
         (
             {"question": "x" * 50_000, "max_responses": 401},

@@ -1,0 +1,75 @@
+"""`dev`, the command that stays: an embedded server and a worker that is replaced when it dies."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from commands.embedded import free_port, is_free
+from tests.e2e.conftest import ROOT
+
+
+def children(parent: int) -> dict[str, int]:
+    """The processes that a process started, by what they run."""
+    found = {}
+    for status in Path("/proc").glob("[0-9]*/status"):
+        try:
+            known = re.search(r"^PPid:\s+(\d+)$", status.read_text(), re.MULTILINE)
+            arguments = (status.parent / "cmdline").read_text()
+        except OSError:
+            continue
+        if known and int(known[1]) == parent:
+            found["worker" if "worker.py" in arguments else "server"] = int(status.parent.name)
+    return found
+
+
+def until(condition: str, log: Path, seconds: int = 60) -> str:
+    """Wait until a text stands in a file."""
+    for _ in range(seconds * 10):
+        text = log.read_text()
+        if re.search(condition, text):
+            return text
+        time.sleep(0.1)
+    raise AssertionError(f"no {condition!r} in {log.read_text()!r}")
+
+
+def test_dev_replaces_a_killed_worker_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    """The toy model answers after its worker was killed, and all of it ends at last."""
+    port, ui_port, said = free_port(), free_port(), tmp_path / "said"
+    known = {name: value for name, value in os.environ.items() if name != "MULL_MODEL"}
+    known["TEMPORAL_ADDRESS"] = f"127.0.0.1:{port}"
+    command = ["starter.py", "dev", "--port", str(port), "--ui-port", str(ui_port)]
+    with said.open("wb") as output:
+        dev = subprocess.Popen(
+            [sys.executable, *command, "--db", str(tmp_path / "dev.db")],
+            cwd=ROOT,
+            env=known,
+            stderr=output,
+        )
+    try:
+        hint = until("Try: ", said)
+        os.kill(children(dev.pid)["worker"], signal.SIGKILL)
+        until(r"the worker ended \(-9\) and is started again", said)
+        asked = subprocess.run(
+            [sys.executable, "starter.py", "ask", "What is 2 + 3?", "--max-responses", "1"],
+            cwd=ROOT,
+            env=known,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        left = children(dev.pid)
+    finally:
+        dev.send_signal(signal.SIGINT)
+        code = dev.wait(60)
+
+    assert f"TEMPORAL_ADDRESS=127.0.0.1:{port} " in hint
+    assert asked.stdout.startswith("Final Answer: "), asked.stderr
+    assert set(left) == {"worker", "server"}
+    assert code == 0
+    assert is_free(port)
+    assert is_free(ui_port)
