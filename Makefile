@@ -7,7 +7,7 @@ READY := .venv/.ready
 .PHONY: demo test lint lock clean
 
 demo: $(READY)
-	@$(PYTHON) -m commands.demo
+	@$(PYTHON) -m commands.local.demo
 
 test: $(READY) lint
 	$(PYTHON) -m pytest

@@ -2,8 +2,9 @@
 
 import typer
 
-from commands import ask, dev, listing, replay, reporting, runs
+from commands import ask, listing, replay, reporting, runs
 from commands.console import end_process
+from commands.local import dev
 
 app = typer.Typer(
     name="mull",

@@ -91,7 +91,7 @@ def _model_worker(client: Client, model: LanguageModel, calls_per_second: float 
 def adapters(default: str | None) -> Iterator[LanguageModel]:
     """Build what reaches the models; the embedded one runs where it is the default."""
     # These imports take seconds, which `--help` and tests with a model of their own do without.
-    from activities.embedded_model import EmbeddedModel
+    from activities.embedded.model import EmbeddedModel
     from activities.litellm_model import LiteLLMModel
     from activities.model_telemetry import ObservedModel
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from activities.endpoint import Endpoint
+from activities.embedded.endpoint import Endpoint
 from activities.language_model import (
     ModelCall,
     ModelError,
@@ -15,9 +15,9 @@ from activities.language_model import (
     PermanentModelError,
     TransientModelError,
 )
-from activities.model_errors import read_error
-from activities.model_replies import read_reply
-from activities.reply_format import JSON_OBJECT, schema_format, without_bounds
+from activities.provider.errors import read_error
+from activities.provider.replies import read_reply
+from activities.provider.reply_format import JSON_OBJECT, schema_format, without_bounds
 
 # LiteLLM reads them while it is imported, and asks the network where they are not set.
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")

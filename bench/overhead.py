@@ -5,7 +5,8 @@
 Both run 10 instant activities in the same shape (waves) on the same server, a development server
 with its database in a file. Mull's side is as it is shipped: tracing to a file, the pydantic
 converter, no sandbox. The bare side is as the SDK's defaults make it, or with `--unsandboxed`
-without the sandbox. Prints medians, ratios and the spread of the ratios (quartiles).
+without the sandbox. Prints medians, ratios and the spread of the ratios (quartiles),
+and fails beyond 1.3 times the latency or under 0.75 of the throughput.
 """
 
 import argparse
@@ -20,6 +21,7 @@ import uuid
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 from temporalio.client import Client
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
@@ -30,7 +32,7 @@ import worker
 from activities.model_telemetry import ObservedModel
 from activities.scripted_model import ScriptedModel
 from bench.bare import BareWorkflow, nothing
-from commands.embedded import Place, free_port, server_command
+from commands.local.embedded import Place, free_port, server_command
 from connection import NoServerError, connect
 
 # The waves of each shape, and the request whose run has just these.
@@ -40,7 +42,9 @@ SHAPES: dict[str, tuple[list[int], dict[str, object], list[str]]] = {
 }
 
 Run = Callable[[], Awaitable[object]]
-Found = dict[str, object]
+Found = dict[str, dict[str, Any]]
+
+MOST_LATENCY, LEAST_THROUGHPUT = 1.3, 0.75
 
 
 async def seconds(run: Run, times: int = 1) -> float:
@@ -107,7 +111,11 @@ async def measure(client: Client, plain: Client, options: argparse.Namespace) ->
             one = report(f"{shape}, one at a time", *await compare(bare, mull, rounds, 1))
             many = await compare(bare, mull, max(3, rounds // 6), batch)
             several = report(f"{shape}, {batch} at once", *many)
-        found[shape] = {"latency": one, "throughput": 1 / several["ratio"]}
+        found[shape] = {
+            "latency": one,
+            "throughput": 1 / several["ratio"],
+            "within": one["ratio"] <= MOST_LATENCY and 1 / several["ratio"] >= LEAST_THROUGHPUT,
+        }
         print(f"{'':<34} throughput {1 / several['ratio']:.2f} of the bare workflow's")
     return found
 
@@ -149,6 +157,9 @@ def main(options: argparse.Namespace) -> None:
             server.wait(30)
     if options.json:
         print(json.dumps(found))
+    beyond = [shape for shape, each in found.items() if not each["within"]]
+    if beyond:
+        raise SystemExit(f"beyond the bounds ({MOST_LATENCY}, {LEAST_THROUGHPUT}): {beyond}")
 
 
 if __name__ == "__main__":

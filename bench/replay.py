@@ -11,8 +11,8 @@ from time import perf_counter
 from typing import get_args
 
 from commands.replay import orderings
-from reflection.convergence.comparison import compare
-from reflection.convergence.replay import Recorded, Replay, recorded
+from reflection.convergence.replaying.comparison import compare
+from reflection.convergence.replaying.replay import Recorded, Replay, recorded
 from reflection.convergence.rules.settings import Rule, Stopping
 
 QUESTIONS, ANSWERS, ORDERINGS = 1_000, 40, 40

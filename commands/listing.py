@@ -83,6 +83,6 @@ def _share(value: str | float | None) -> str | None:
 
 
 def _usd(value: str | float | None) -> str | None:
-    from reflection.convergence.wording import usd
+    from reflection.convergence.words.wording import usd
 
     return usd(value) if isinstance(value, float | int) else None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from commands.console import fail
 
 if TYPE_CHECKING:
-    from reflection.convergence.replay import Recorded
+    from reflection.convergence.replaying.replay import Recorded
     from reflection.convergence.request import AnswerKind
 
 
@@ -44,7 +44,7 @@ def read_question(kind: "AnswerKind", line: bytes) -> "Recorded":
 
     Raises RecordingError.
     """
-    from reflection.convergence.replay import recorded
+    from reflection.convergence.replaying.replay import recorded
 
     try:
         data = json.loads(line, parse_int=str, parse_float=str)

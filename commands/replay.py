@@ -13,8 +13,8 @@ from commands.console import fail
 from commands.recordings import read_recordings
 
 if TYPE_CHECKING:
-    from reflection.convergence.comparison import Outcome
-    from reflection.convergence.replay import Recorded
+    from reflection.convergence.replaying.comparison import Outcome
+    from reflection.convergence.replaying.replay import Recorded
     from reflection.convergence.request import AnswerKind
     from reflection.convergence.rules.settings import Stopping
 
@@ -111,8 +111,8 @@ def _rules(names: Sequence[str], max_responses: int) -> "dict[str, Stopping]":
 def _outcomes(
     questions: "Sequence[Recorded]", rules: "Mapping[str, Stopping]", count: int, chance: Random
 ) -> "dict[str, Outcome]":
-    from reflection.convergence.comparison import compare
-    from reflection.convergence.replay import Replay
+    from reflection.convergence.replaying.comparison import compare
+    from reflection.convergence.replaying.replay import Replay
 
     replayed = Replay(list(rules.values()))
     most = max(settings.max_responses for settings in rules.values())

@@ -22,7 +22,7 @@ import telemetry
 import worker
 from activities.language_model import LanguageModel
 from activities.scripted_model import ScriptedModel
-from commands.embedded import Place, free_port, server_command
+from commands.local.embedded import Place, free_port, server_command
 from connection import TASK_QUEUE, NoServerError, connect
 from reflection.convergence.result import SelfConsistencyResult
 

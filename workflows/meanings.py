@@ -5,7 +5,7 @@ from temporalio.exceptions import ActivityError
 
 with workflow.unsafe.imports_passed_through():
     from activities.sampling import TASK_QUEUE, Meaning, MeaningTask, SamplingActivities
-    from reflection.convergence.clusters import Clusters
+    from reflection.convergence.answers.clusters import Clusters
     from reflection.convergence.request import SelfConsistencyRequest
     from reflection.convergence.result import Response
     from reflection.convergence.sampling import Sampling

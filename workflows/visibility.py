@@ -15,7 +15,7 @@ with workflow.unsafe.imports_passed_through():
     from reflection.convergence.request import SelfConsistencyRequest
     from reflection.convergence.result import Decision, Progress, SelfConsistencyResult
     from reflection.convergence.sampling import Sampling
-    from reflection.convergence.summary import current_details
+    from reflection.convergence.words.summary import current_details
 
 # Search attributes are keywords, numbers and booleans, and an update is typed by its value.
 Update = SearchAttributeUpdate[str] | SearchAttributeUpdate[int] | SearchAttributeUpdate[float]

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from commands.rendering.cells import cut
 from reflection.convergence.result import SelfConsistencyResult
-from reflection.convergence.wording import (
+from reflection.convergence.words.wording import (
     answer_words,
     bar,
     ranked,

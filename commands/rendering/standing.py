@@ -8,7 +8,7 @@ from rich.text import Text
 from commands.rendering.decisions import decisions_table
 from commands.rendering.waves import print_wave
 from reflection.convergence.result import Decision, Progress
-from reflection.convergence.wording import spent_words
+from reflection.convergence.words.wording import spent_words
 
 
 def print_progress(console: Console, progress: Progress, decisions: Sequence[Decision]) -> None:

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from reflection.convergence.result import Decision, Progress
-from reflection.convergence.wording import STOP_WORDS, answer_words, bar, comparison, level
+from reflection.convergence.words.wording import STOP_WORDS, answer_words, bar, comparison, level
 from reflection.plain import padded, plain, width
 
 ANSWER_COLUMNS = 12

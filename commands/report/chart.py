@@ -8,7 +8,7 @@ from commands.report.parts import Html, html, joined
 from commands.report.thresholds import Threshold, compared, thresholds
 from reflection.convergence.result import Decision
 from reflection.convergence.rules.settings import Rule
-from reflection.convergence.wording import number_words, vote_words
+from reflection.convergence.words.wording import number_words, vote_words
 
 WIDTH, HEIGHT = 860, 360
 LEFT, RIGHT, TOP, BOTTOM = 44, 190, 30, 44

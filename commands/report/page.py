@@ -9,7 +9,7 @@ from commands.report.chart import chart
 from commands.report.parts import Html, facts, html, joined, section
 from commands.report.records import decisions_table, responses, spending_table, votes_table
 from reflection.convergence.result import SelfConsistencyResult
-from reflection.convergence.wording import tally_words, usd
+from reflection.convergence.words.wording import tally_words, usd
 from reflection.plain import plain
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"

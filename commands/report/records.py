@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from commands.report.parts import Html, facts, html, joined, table
 from reflection.convergence.result import Decision, Response, SelfConsistencyResult
-from reflection.convergence.wording import (
+from reflection.convergence.words.wording import (
     answer_words,
     by_words,
     lead_words,

@@ -8,9 +8,9 @@ from reflection.convergence.request import SelfConsistencyRequest
 from reflection.convergence.result import Decision, Response
 from reflection.convergence.rules.judgement import Judgement
 from reflection.convergence.rules.settings import StopReason
-from reflection.convergence.stopping import StoppingRule, Verdict
+from reflection.convergence.rules.stopping import StoppingRule, Verdict
+from reflection.convergence.rules.waves import Waves
 from reflection.convergence.tally import Tally
-from reflection.convergence.waves import Waves
 from reflection.usage import Spending
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from activities.endpoint import Endpoint
+from activities.embedded.endpoint import Endpoint
 from activities.language_model import LanguageModel, ModelCall, ModelReply
 from tests.scripted_endpoint import Scripted, ScriptedEndpoint
 

@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from activities import embedded_model
-from activities.embedded_model import EmbeddedModel, EmbeddedModelError
-from activities.endpoint import Endpoint
+from activities.embedded import model as embedded_model
+from activities.embedded.endpoint import Endpoint
+from activities.embedded.model import EmbeddedModel, EmbeddedModelError
 from activities.language_model import LanguageModel, ModelCall, ModelReply, PermanentModelError
 
 SCHEMA: dict[str, Any] = {
@@ -130,7 +130,7 @@ async def test_it_stops_at_once_while_it_is_replying() -> None:
 def test_it_ends_with_the_process_that_started_it() -> None:
     """A killed owner leaves no server behind."""
     program = (
-        "import time; from activities.embedded_model import EmbeddedModel as M\n"
+        "import time; from activities.embedded.model import EmbeddedModel as M\n"
         "m = M(); m.start(); print(m.endpoint.api_base, flush=True); time.sleep(60)"
     )
     with subprocess.Popen(

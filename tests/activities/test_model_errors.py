@@ -3,8 +3,8 @@ from datetime import UTC, datetime
 import pytest
 
 from activities.language_model import PermanentModelError, SampleError, TransientModelError
-from activities.model_errors import read_error, read_failure, retry_after_seconds, status_of
-from activities.redaction import one_line
+from activities.provider.errors import read_error, read_failure, retry_after_seconds, status_of
+from activities.provider.redaction import one_line
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 PROMPT = (

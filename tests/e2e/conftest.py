@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from commands.embedded import Place
+from commands.local.embedded import Place
 from tests.scripted_endpoint import Scripted, ScriptedEndpoint, failing
 
 ROOT = Path(__file__).parents[2]

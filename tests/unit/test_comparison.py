@@ -2,8 +2,8 @@
 
 import pytest
 
-from reflection.convergence.comparison import compare, interval
-from reflection.convergence.replay import Runs
+from reflection.convergence.replaying.comparison import compare, interval
+from reflection.convergence.replaying.replay import Runs
 
 
 def test_outcome() -> None:

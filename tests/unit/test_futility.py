@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 
 from reflection.convergence.rules.settings import Rule, Stopping
-from reflection.convergence.stopping import StoppingRule
+from reflection.convergence.rules.stopping import StoppingRule
 
 RULES: tuple[Rule, ...] = get_args(Rule)
 

@@ -5,11 +5,11 @@ from random import Random
 
 import pytest
 
-from reflection.convergence.replay import Recorded, Replay, Runs, recorded
+from reflection.convergence.replaying.replay import Recorded, Replay, Runs, recorded
 from reflection.convergence.rules.settings import Stopping
-from reflection.convergence.stopping import StoppingRule
+from reflection.convergence.rules.stopping import StoppingRule
+from reflection.convergence.rules.waves import Waves
 from reflection.convergence.tally import Tally
-from reflection.convergence.waves import Waves
 from tests.unit.states import RULES, random_settings
 
 

@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 
 from reflection.convergence.rules.settings import SOURCE_MODES, Rule, Stopping
-from reflection.convergence.stopping import StoppingRule, Verdict
+from reflection.convergence.rules.stopping import StoppingRule, Verdict
 from reflection.convergence.tally import Tally
 from tests.unit.states import states
 

@@ -13,7 +13,7 @@ from typing import Literal, get_args
 import pytest
 
 from reflection.convergence.rules.settings import Stopping
-from reflection.convergence.stopping import StoppingRule
+from reflection.convergence.rules.stopping import StoppingRule
 from tests.unit.states import partitions
 
 Mode = Literal["off", "confidence_only", "entropy_only", "combined"]

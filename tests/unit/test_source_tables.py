@@ -12,7 +12,7 @@ import pytest
 
 from reflection.convergence.measures import classify_consensus, classify_entropy
 from reflection.convergence.rules.settings import Stopping
-from reflection.convergence.stopping import StoppingRule
+from reflection.convergence.rules.stopping import StoppingRule
 from reflection.convergence.tally import Tally
 
 

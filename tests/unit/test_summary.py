@@ -2,8 +2,8 @@ import pytest
 
 from reflection.convergence.outcome import progress
 from reflection.convergence.sampling import Sampling
-from reflection.convergence.summary import current_details
-from reflection.convergence.wording import bar, level, sparkline, usd
+from reflection.convergence.words.summary import current_details
+from reflection.convergence.words.wording import bar, level, sparkline, usd
 from tests.unit.runs import failed, finished, put_in, sampled
 
 HOSTILE = "```\n# heading\n<img src=x> [link](http://x) `code` **bold** \x1b[31m \u202e|cell|"

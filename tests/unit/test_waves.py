@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from reflection.convergence.rules.settings import SOURCE_MODES, Rule, Stopping
-from reflection.convergence.stopping import StoppingRule, Verdict
+from reflection.convergence.rules.stopping import StoppingRule, Verdict
+from reflection.convergence.rules.waves import Waves
 from reflection.convergence.tally import Tally
-from reflection.convergence.waves import Waves
 from tests.unit.states import RULES, Counts, next_states, random_settings, states
 
 ENTROPIC: tuple[Rule, ...] = ("combined", "entropy_only")

@@ -4,9 +4,8 @@ import time
 from datetime import timedelta
 
 import pytest
-from temporalio.client import (
-    Client,
-)
+from temporalio.api.sdk.v1 import WorkflowMetadata
+from temporalio.client import Client
 
 from activities.language_model import PermanentModelError, SampleError, TransientModelError
 from activities.scripted_model import Said, ScriptedModel
@@ -184,6 +183,27 @@ async def test_what_temporal_shows_of_a_run(client: Client) -> None:
         if event.HasField("activity_task_scheduled_event_attributes")
     ]
     assert summaries == [f'"sample {number} of at most 10"' for number in range(1, 6)]
+
+
+async def test_what_the_web_ui_shows_of_a_run(client: Client) -> None:
+    """Current details have the decisions, and each call's events stand in the group of its wave."""
+    model = ScriptedModel(["129", "128", "129", "128", "129", "128"])
+
+    async with served(client, model):
+        handle = await begin(client, {"question": SUM, "max_responses": 6})
+        await handle.result()
+        metadata = await handle.query("__temporal_workflow_metadata", result_type=WorkflowMetadata)
+        history = await handle.fetch_history()
+
+    assert "Stopped (`max_responses`)" in metadata.current_details
+    assert "6 of at most 6 answers" in metadata.current_details
+    assert metadata.current_details.count("go on") == 5
+    groups = [
+        [marker.label.id for marker in event.event_group_markers]
+        for event in history.events
+        if event.HasField("activity_task_scheduled_event_attributes")
+    ]
+    assert groups == [["wave 1"]] * 5 + [["wave 2"]]
 
 
 def test_the_time_outs_nest() -> None:

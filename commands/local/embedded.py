@@ -22,7 +22,7 @@ Value = TypeVar("Value")
 
 TOY_MODEL = "embedded/smollm2-135m"
 PORT, UI_PORT = 7233, 8233
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 START_SECONDS = 60
 STOP_SECONDS = 30
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from reflection.convergence.result import Decision, Progress
-from reflection.convergence.wording import (
+from reflection.convergence.words.wording import (
     STOP_WORDS,
     answer_words,
     bar,

@@ -12,8 +12,17 @@ from temporalio.client import Client
 
 import telemetry
 from commands.console import end_process
-from commands.embedded import PORT, TOY_MODEL, UI_PORT, Place, free_port, is_free, temporal, working
 from commands.following import start
+from commands.local.embedded import (
+    PORT,
+    TOY_MODEL,
+    UI_PORT,
+    Place,
+    free_port,
+    is_free,
+    temporal,
+    working,
+)
 from commands.session import Exit
 from reflection.convergence.request import SelfConsistencyRequest
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from math import fsum, sqrt
 
-from reflection.convergence.replay import Runs
+from reflection.convergence.replaying.replay import Runs
 from reflection.request import Record
 
 NORMAL_95 = 1.959964

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from reflection.convergence.answers.kinds import read_answer
 from reflection.convergence.request import AnswerKind
 from reflection.convergence.rules.settings import Stopping
-from reflection.convergence.stopping import StoppingRule
-from reflection.convergence.waves import Waves
+from reflection.convergence.rules.stopping import StoppingRule
+from reflection.convergence.rules.waves import Waves
 
 MAX_CONCURRENCY = 16
 UNREADABLE = -1

@@ -17,7 +17,7 @@ from activities.language_model import (
     SampleError,
     TransientModelError,
 )
-from activities.redaction import one_line
+from activities.provider.redaction import one_line
 
 LONGEST_WAIT_SECONDS = 60.0
 PERMANENT_STATUSES = frozenset({400, 401, 402, 403, 404, 405, 410, 413, 414, 415, 422})

@@ -7,7 +7,7 @@ inside such a wave, so the calls made and every decision are those of asking one
 from collections.abc import Iterable
 
 from reflection.convergence.rules.settings import Rule
-from reflection.convergence.stopping import StoppingRule
+from reflection.convergence.rules.stopping import StoppingRule
 
 AGREEMENT_ENDS_SOONEST: frozenset[Rule] = frozenset(
     {"confidence_only", "off", "predictive", "beta", "ahead_by", "fixed", "curtail"}

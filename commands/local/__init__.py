@@ -1,0 +1,1 @@
+"""An embedded server and worker on this machine: `dev` and the demo."""

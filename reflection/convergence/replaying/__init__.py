@@ -1,0 +1,1 @@
+"""Recorded answers, replayed through the stopping rules."""
