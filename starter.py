@@ -2,7 +2,7 @@
 
 import typer
 
-from commands import ask, listing, replay, reporting, runs
+from commands import ask, listing, replay, reporting, runs, steering
 from commands.console import end_process
 from commands.local import dev
 
@@ -14,7 +14,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
-for command in (ask, runs, listing, reporting, replay, dev):
+for command in (ask, runs, steering, listing, reporting, replay, dev):
     command.register(app)
 
 

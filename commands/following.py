@@ -20,6 +20,7 @@ from temporalio.client import (
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
+from activities import sampling
 from commands.console import fail
 from commands.ending import ended_badly, show_result
 from commands.rendering import print_wave
@@ -31,7 +32,7 @@ from reflection.convergence.result import Decision, Progress, SelfConsistencyRes
 from reflection.plain import plain
 
 WORKFLOW = "SelfConsistencyWorkflow"
-QUEUES = (TASK_QUEUE, "mull-llm")
+QUEUES = (TASK_QUEUE, sampling.TASK_QUEUE)
 LOOK_SECONDS = 0.4
 SUMMARY_BYTES = 200
 

@@ -50,7 +50,7 @@ async def _ask(client: Client, place: Place) -> Exit:
     sys.stderr.write(f"Model     {model}{toy if model == TOY_MODEL else ''}\n")
     sys.stderr.write(f"Question  {QUESTION}\n\n")
     request = SelfConsistencyRequest(
-        question=QUESTION, answers="number", seed=7, max_output_tokens=200
+        question=QUESTION, answers="number", preset="thorough", seed=7, max_output_tokens=200
     )
     ended = await start(client, request, None, False, False, None)
     sys.stderr.write(

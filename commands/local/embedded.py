@@ -13,9 +13,10 @@ from typing import NamedTuple, TypeVar
 
 from temporalio.client import Client
 
+from activities import sampling
 from commands.console import fail
 from commands.session import Exit, unserved
-from connection import NoServerError, connect
+from connection import TASK_QUEUE, NoServerError, connect
 from telemetry import SEARCH_ATTRIBUTES
 
 Value = TypeVar("Value")
@@ -139,7 +140,7 @@ async def _stop(process: Process, name: str) -> None:
 
 
 async def _served(client: Client) -> None:
-    if await unserved(client, ("mull", "mull-llm")):
+    if await unserved(client, (TASK_QUEUE, sampling.TASK_QUEUE)):
         raise ConnectionError("not polling yet")
 
 
