@@ -116,8 +116,10 @@ async def connect(*, quiet: bool = False) -> Client:
     try:
         config = ClientConfig.load_client_connect_config()
     except Exception as error:
-        # The SDK raises a plain exception of its own for a missing profile or a broken file.
-        raise ConfigurationError(f"Temporal's configuration: {plain(str(error), 300)}") from error
+        # The SDK raises a plain exception of its own, and of a broken file it quotes the line,
+        # which may hold a key.
+        named = str(error) if "rofile" in str(error) and "|" not in str(error) else "a broken file"
+        raise ConfigurationError(f"Temporal's configuration: {plain(named, 200)}") from None
     config.setdefault("target_host", DEFAULT_ADDRESS)
     if "://" in config["target_host"]:
         raise ConfigurationError("TEMPORAL_ADDRESS: give host:port, without a scheme")
@@ -131,5 +133,4 @@ async def connect(*, quiet: bool = False) -> Client:
     except RuntimeError as error:
         raise NoServerError(config["target_host"], str(error)) from error
     except ValueError as error:
-        said = f"{config['target_host']} is no address: {plain(str(error), 200)}"
-        raise ConfigurationError(f"TEMPORAL_ADDRESS: {said}") from error
+        raise ConfigurationError(f"Temporal's configuration: {plain(str(error), 200)}") from None

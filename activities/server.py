@@ -29,19 +29,20 @@ class ServerActivities:
     async def registered_search_attributes(self) -> list[str]:
         """List Mull's search attributes that are registered with their right type.
 
-        A server that refuses to say counts as one that has none: a run works without them.
+        A server that does not say counts as one that has none: a run works without them. What it
+        did say is remembered for a minute.
         """
         if time.monotonic() - self._asked_at > REMEMBER_SECONDS:
-            self._registered = await self._ask()
+            try:
+                self._registered = await self._ask()
+            except RPCError as error:
+                activity.logger.warning("search attributes are not used: %s", error.message)
+                return []
             self._asked_at = time.monotonic()
         return self._registered
 
     async def _ask(self) -> list[str]:
         request = ListSearchAttributesRequest(namespace=self._client.namespace)
-        try:
-            answer = await self._client.operator_service.list_search_attributes(request)
-        except RPCError as error:
-            activity.logger.warning("search attributes are not used: %s", error.message)
-            return []
+        answer = await self._client.operator_service.list_search_attributes(request)
         found = {name: TYPES.get(number) for name, number in answer.custom_attributes.items()}
         return [name for name, kind in SEARCH_ATTRIBUTES.items() if found.get(name) == kind]

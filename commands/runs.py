@@ -82,6 +82,8 @@ async def request_of(
     from reflection.convergence.request import SelfConsistencyRequest
 
     async for event in handle.fetch_history_events(page_size=1):
+        if not event.workflow_execution_started_event_attributes.input.payloads:
+            return None
         payloads = event.workflow_execution_started_event_attributes.input.payloads
         with suppress(ApplicationError):
             found = await client.data_converter.decode(list(payloads), [SelfConsistencyRequest])

@@ -32,6 +32,7 @@ class Exit(IntEnum):
 
 def with_client(action: Callable[["Client"], Awaitable[Exit]]) -> NoReturn:
     """Connect, act, and end with the action's exit code, or with one line on what went wrong."""
+    from pydantic import ValidationError
     from temporalio.service import RPCError
 
     import telemetry
@@ -50,6 +51,8 @@ def with_client(action: Callable[["Client"], Awaitable[Exit]]) -> NoReturn:
         fail(f"{error}.", Exit.USAGE)
     except RPCError as error:
         fail(*_refused(error))
+    except ValidationError:
+        fail("this id is of a run that is none of Mull's.", Exit.USAGE)
     except KeyboardInterrupt:
         raise typer.Exit(Exit.DETACHED) from None
     raise typer.Exit(code)

@@ -19,7 +19,8 @@ class Patience:
     def over(self) -> bool:
         """Whether nothing more shall be waited for."""
         left = self.seconds_left()
-        return self.interrupted() or (left is not None and left <= 0)
+        # Less than a timer can wait is nothing left: else a wave would be cut off for ever.
+        return self.interrupted() or (left is not None and left < 0.001)
 
 
 async def settle(

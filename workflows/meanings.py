@@ -16,6 +16,7 @@ with workflow.unsafe.imports_passed_through():
 
 # Comparisons are many, and the beginning of a question tells what its answers are about.
 QUESTION_CHARACTERS = 2_000
+NOT_COMPARED = "the run ended before every answer was compared"
 
 
 class Meanings:
@@ -48,7 +49,7 @@ class Meanings:
     async def _match(self, canonical: str, written: str, patience: Patience) -> str | None:
         for name in self._clusters.names:
             if patience.over:
-                self._sampling.warn("the run ended before every answer was compared")
+                self._sampling.warn(NOT_COMPARED)
                 return None
             if await self._same(name, written, patience):
                 return self._clusters.join(canonical, name)
@@ -58,6 +59,7 @@ class Meanings:
         call = self._start(earlier, new)
         self._sampling.cancelled += await settle([call], patience)
         if not call.done() or call.cancelled():
+            self._sampling.warn(NOT_COMPARED)
             return False
         error = call.exception()
         if error is None:

@@ -5,7 +5,7 @@ from typing import Self
 from pydantic import ValidationError
 from temporalio import workflow
 from temporalio.common import RetryPolicy
-from temporalio.exceptions import ActivityError, is_cancelled_exception
+from temporalio.exceptions import FailureError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
     from activities.server import ServerActivities
@@ -125,10 +125,10 @@ class SelfConsistencyWorkflow:
                 start_to_close_timeout=LOCAL,
                 retry_policy=RetryPolicy(maximum_attempts=2),
             )
-        except ActivityError as error:
+        except FailureError as error:
             if is_cancelled_exception(error):
                 raise
-            workflow.logger.warning("search attributes can't be asked for: %s", error.cause)
+            workflow.logger.warning("search attributes can't be asked for: %s", error)
         self._view.use(registered)
 
     async def _wave(self) -> None:

@@ -5,9 +5,9 @@ import os
 import signal
 import sys
 from asyncio.subprocess import Process
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -50,20 +50,43 @@ def dev(
     place = Place(port, ui_port, db.resolve())
     if not place.db.parent.is_dir():
         fail(f"there is no folder {place.db.parent} for --db.", Exit.USAGE)
-    raise typer.Exit(asyncio.run(_stay(place, traces)))
+    _run(place, traces)
+
+
+def _run(place: "Place", traces: Path | None) -> NoReturn:
+    from temporalio.service import RPCError
+
+    from connection import ConfigurationError
+
+    try:
+        code = asyncio.run(_stay(place, traces))
+    except asyncio.CancelledError:
+        raise typer.Exit(Exit.DETACHED) from None
+    except ConfigurationError as error:
+        fail(f"{error}.", Exit.USAGE)
+    except OSError as error:
+        fail(f"{error.filename or 'a file'} can't be used: {error.strerror}.", Exit.USAGE)
+    except RPCError as error:
+        fail(f"the Temporal server refused: {error.message}.", Exit.FAILED)
+    raise typer.Exit(code)
+
+
+def _on_signals(action: Callable[[], object]) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, action)
 
 
 async def _stay(place: "Place", traces: Path | None) -> Exit:
     import telemetry
     from commands.local.embedded import temporal, working
 
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    starting, stop = asyncio.current_task(), asyncio.Event()
+    _on_signals(lambda: starting and starting.cancel())
     telemetry.set_up(None)
     log = place.db.with_suffix(".log")
     async with temporal(place, log) as (server, client):
         async with working(client, traces, log) as worker:
+            _on_signals(stop.set)
             _say(place, log)
             await _first(stop.wait(), server.wait(), worker.wait())
             _explain(server, worker, log, stop)

@@ -73,6 +73,7 @@ def test_no_worker_is_two_lines_and_exit_code_3(cli: Cli) -> None:
     [
         ({"TEMPORAL_NAMESPACE": "nope"}, "Error: Namespace nope is not found"),
         ({"TEMPORAL_ADDRESS": "http://127.0.0.1:1"}, "Error: TEMPORAL_ADDRESS: "),
+        ({"TEMPORAL_CONFIG_FILE": "LICENSE"}, "Error: Temporal's configuration: a broken file.\n"),
         ({"TEMPORAL_PROFILE": "nope"}, "Error: Temporal's configuration: "),
     ],
 )

@@ -6,14 +6,16 @@ from pathlib import Path
 
 import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from temporalio.client import Client
 from temporalio.contrib.opentelemetry import OpenTelemetryPlugin
 from temporalio.testing import WorkflowEnvironment
 
 from activities.language_model import TransientModelError
 from activities.scripted_model import Said, ScriptedModel
+from activities.server import ServerActivities
 from connection import DATA_CONVERTER
 from reflection.convergence.result import SelfConsistencyResult
-from tests.conftest import begin, served
+from tests.conftest import ask, begin, served
 
 
 @pytest.fixture
@@ -66,3 +68,19 @@ async def test_long_waits_for_a_provider_are_sat_out(
 
     assert (result.final_answer, result.responses[0].attempts) == ("129", 4)
     assert passed.total_seconds() >= 180
+
+
+async def test_a_server_that_can_t_say_holds_up_no_run(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever goes wrong with the question about search attributes, the run goes on without."""
+
+    async def broken(_: ServerActivities) -> list[str]:
+        raise ValueError("a type that nobody knows")
+
+    monkeypatch.setattr(ServerActivities, "_ask", broken)
+
+    result = await ask(client, ScriptedModel(["129"] * 5))
+
+    assert result.final_answer == "129"
+    assert "search attributes are not registered" in result.warnings[0]
