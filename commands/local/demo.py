@@ -28,6 +28,7 @@ from reflection.convergence.request import SelfConsistencyRequest
 
 QUESTION = "What is 2 + 3?"
 FOLDER = Path("build")
+TOY_TOKENS = 200
 
 
 async def demo() -> Exit:
@@ -46,11 +47,16 @@ async def demo() -> Exit:
 
 async def _ask(client: Client, place: Place) -> Exit:
     model = os.environ["MULL_MODEL"]
-    toy = ": a toy, its answers show how Mull works and not how good models are"
-    sys.stderr.write(f"Model     {model}{toy if model == TOY_MODEL else ''}\n")
+    toy = model == TOY_MODEL
+    warning = ": a toy, its answers show how Mull works and not how good models are"
+    sys.stderr.write(f"Model     {model}{warning if toy else ''}\n")
     sys.stderr.write(f"Question  {QUESTION}\n\n")
     request = SelfConsistencyRequest(
-        question=QUESTION, answers="number", preset="thorough", seed=7, max_output_tokens=200
+        question=QUESTION,
+        answers="number",
+        preset="thorough",
+        seed=7,
+        max_output_tokens=TOY_TOKENS if toy else 2_000,
     )
     ended = await start(client, request, None, False, False, None)
     sys.stderr.write(
