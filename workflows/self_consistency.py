@@ -123,7 +123,7 @@ class SelfConsistencyWorkflow:
             registered = await workflow.execute_local_activity_method(
                 ServerActivities.registered_search_attributes,
                 start_to_close_timeout=LOCAL,
-                retry_policy=RetryPolicy(maximum_attempts=2),
+                retry_policy=RetryPolicy(maximum_attempts=1),
             )
         except FailureError as error:
             if is_cancelled_exception(error):
