@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from temporalio.client import Client
+
 from tests.e2e.conftest import AGREE, BUSY, NO_KEY, ROOT, SPLIT, Cli
 
 SUM = "What is the sum of the first 10 prime numbers?"
@@ -137,3 +139,12 @@ def test_help_answers_at_once(cli: Cli) -> None:
 
     assert loaded.stdout == "[]\n"
     assert cli("--help").returncode == 0
+
+
+async def test_a_run_s_summary_is_its_question(cli: Cli, client: Client) -> None:
+    """Temporal's list shows the question of a run that the command line started."""
+    cli("ask", SUM, "--seed", str(AGREE), "--id", "summarised", "--json")
+
+    description = await client.get_workflow_handle("summarised").describe()
+
+    assert await description.static_summary() == SUM

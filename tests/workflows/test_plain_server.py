@@ -18,24 +18,21 @@ from reflection.convergence.result import SelfConsistencyResult
 from tests.conftest import ask, begin, served
 
 
-@pytest.fixture
-def test_server() -> str:
+async def plain_server() -> WorkflowEnvironment:
     found = shutil.which("temporal-test-server", path=str(Path(sys.executable).parent))
     assert found is not None
-    return found
+    return await WorkflowEnvironment.start_time_skipping(
+        test_server_existing_path=found,
+        data_converter=DATA_CONVERTER,
+        plugins=[OpenTelemetryPlugin()],
+    )
 
 
-async def test_a_run_works_without_search_attributes(
-    test_server: str, spans: InMemorySpanExporter
-) -> None:
+async def test_a_run_works_without_search_attributes(spans: InMemorySpanExporter) -> None:
     """Where they are not registered the run ends as ever, and says so once."""
     del spans
     async with (
-        await WorkflowEnvironment.start_time_skipping(
-            test_server_existing_path=test_server,
-            data_converter=DATA_CONVERTER,
-            plugins=[OpenTelemetryPlugin()],
-        ) as environment,
+        await plain_server() as environment,
         served(environment.client, ScriptedModel(["129"] * 5)),
     ):
         handle = await begin(environment.client, {"question": "Which number?"})
@@ -46,19 +43,13 @@ async def test_a_run_works_without_search_attributes(
     assert "search attributes are not registered" in result.warnings[0]
 
 
-async def test_long_waits_for_a_provider_are_sat_out(
-    test_server: str, spans: InMemorySpanExporter
-) -> None:
+async def test_long_waits_for_a_provider_are_sat_out(spans: InMemorySpanExporter) -> None:
     """A provider that asks for a minute, three times over, is asked again each time."""
     del spans
     busy = TransientModelError("busy", "RateLimitError", 429, retry_after=60)
     waited: list[Said] = [busy, busy, busy, "129"]
     async with (
-        await WorkflowEnvironment.start_time_skipping(
-            test_server_existing_path=test_server,
-            data_converter=DATA_CONVERTER,
-            plugins=[OpenTelemetryPlugin()],
-        ) as environment,
+        await plain_server() as environment,
         served(environment.client, ScriptedModel([waited])),
     ):
         started = await environment.get_current_time()
