@@ -2,9 +2,11 @@
 
 import typer
 
-from commands import ask, listing, replay, reporting, runs, steering
 from commands.console import end_process
 from commands.local import dev
+from commands.measuring import replay
+from commands.runs import listing, reporting, showing, steering
+from commands.starting import ask
 
 app = typer.Typer(
     name="mull",
@@ -14,7 +16,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
-for command in (ask, runs, steering, listing, reporting, replay, dev):
+for command in (ask, showing, steering, listing, reporting, replay, dev):
     command.register(app)
 
 

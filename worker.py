@@ -21,7 +21,7 @@ from temporalio.service import RPCError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 import telemetry
-from activities import sampling
+from activities import asking
 from activities.language_model import LanguageModel
 from activities.sampling import SamplingActivities
 from activities.server import ServerActivities
@@ -79,7 +79,7 @@ def _model_worker(client: Client, model: LanguageModel, calls_per_second: float 
     asked = SamplingActivities(model)
     return Worker(
         client,
-        task_queue=sampling.TASK_QUEUE,
+        task_queue=asking.TASK_QUEUE,
         activities=[asked.sample_answer, asked.compare_meaning],
         max_heartbeat_throttle_interval=NOTICE_CANCELLING,
         graceful_shutdown_timeout=GRACE,
@@ -123,7 +123,7 @@ async def serve(options: argparse.Namespace) -> None:
 
 
 def _names(queues: Sequence[str]) -> str:
-    known = {"mull": TASK_QUEUE, "llm": sampling.TASK_QUEUE}
+    known = {"mull": TASK_QUEUE, "llm": asking.TASK_QUEUE}
     return ", ".join(known[each] for each in queues)
 
 

@@ -1,23 +1,11 @@
 """The activities that ask a language model: for a sample, and whether two answers mean the same."""
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
-from typing import NoReturn
+from datetime import UTC, datetime
 
 from temporalio import activity
-from temporalio.exceptions import ApplicationError
 
-from activities.language_model import (
-    LanguageModel,
-    ModelCall,
-    ModelError,
-    ModelReply,
-    PermanentModelError,
-    SampleError,
-    TransientModelError,
-)
+from activities.asking import ask
+from activities.language_model import LanguageModel, ModelCall, ModelReply, SampleError
 from reflection.convergence.answers.kinds import read_answer
 from reflection.convergence.answers.meaning import (
     MEANING_SCHEMA,
@@ -25,15 +13,12 @@ from reflection.convergence.answers.meaning import (
     parse_meaning,
 )
 from reflection.convergence.answers.reply import build_prompt, parse_reply, reply_schema
-from reflection.convergence.answers.texts import well_formed
 from reflection.convergence.request import AnswerKind
 from reflection.convergence.result import Response
+from reflection.plain import well_formed
 from reflection.request import Record
 from reflection.size import cut_encoded, encoded_size
 from reflection.usage import Spending
-
-TASK_QUEUE = "mull-llm"
-HEARTBEAT_SECONDS = 2.0
 
 
 class SampleTask(Record):
@@ -94,7 +79,7 @@ class SamplingActivities:
             labels={"mull.sample.index": task.index, "mull.attempt": activity.info().attempt},
         )
         try:
-            reply = await self._ask(call)
+            reply = await ask(self._model, call)
         except SampleError as error:
             return _refused(task, error)
         return _read(task, reply)
@@ -112,19 +97,10 @@ class SamplingActivities:
             reply_schema=MEANING_SCHEMA,
         )
         try:
-            reply = await self._ask(call)
+            reply = await ask(self._model, call)
         except SampleError as error:
             return _meaning(None, error.spending)
         return _meaning(parse_meaning(reply.text), reply.spending)
-
-    async def _ask(self, call: ModelCall) -> ModelReply:
-        async with _heartbeating():
-            try:
-                return await self._model.complete(call)
-            except SampleError:
-                raise
-            except ModelError as error:
-                _raise_for_temporal(error)
 
 
 def _meaning(same: bool | None, spending: Spending) -> Meaning:
@@ -171,29 +147,3 @@ def _refused(task: SampleTask, error: SampleError) -> Response:
         attempts=activity.info().attempt,
         spending=error.spending,
     )
-
-
-def _raise_for_temporal(error: ModelError) -> NoReturn:
-    wait = error.retry_after if isinstance(error, TransientModelError) else None
-    raise ApplicationError(
-        str(error),
-        type=error.kind,
-        non_retryable=isinstance(error, PermanentModelError),
-        next_retry_delay=timedelta(seconds=wait) if wait is not None else None,
-    ) from None
-
-
-@asynccontextmanager
-async def _heartbeating() -> AsyncIterator[None]:
-    """Tell Temporal that the call is under way; it answers with a cancellation, if there is one."""
-
-    async def beat() -> None:
-        while True:
-            await asyncio.sleep(HEARTBEAT_SECONDS)
-            activity.heartbeat()
-
-    beating = asyncio.create_task(beat())
-    try:
-        yield
-    finally:
-        beating.cancel()

@@ -10,7 +10,7 @@ from random import Random
 from time import perf_counter
 from typing import get_args
 
-from commands.replay import orderings
+from commands.measuring.replay import orderings
 from reflection.convergence.replaying.comparison import compare
 from reflection.convergence.replaying.replay import Recorded, Replay, recorded
 from reflection.convergence.rules.settings import Rule, Stopping

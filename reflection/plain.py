@@ -4,10 +4,18 @@ Answers, reasons and errors come from models and people. Every place that shows 
 takes them through here; the exact text stays in the result.
 """
 
+import re
 from unicodedata import category, east_asian_width
+
+SURROGATES = re.compile("[\ud800-\udfff]")
 
 ESCAPE_PICTURES = {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\n\t"}
 JOINERS = "\u200c\u200d"
+
+
+def well_formed(text: str) -> str:
+    """Replace lone surrogates, which no UTF-8 can hold, by U+FFFD."""
+    return text if text.isascii() else SURROGATES.sub("\ufffd", text)
 
 
 def neutral(text: str) -> str:

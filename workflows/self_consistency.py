@@ -4,11 +4,8 @@ from typing import Self
 
 from pydantic import ValidationError
 from temporalio import workflow
-from temporalio.common import RetryPolicy
-from temporalio.exceptions import FailureError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from activities.server import ServerActivities
     from reflection.convergence import outcome
     from reflection.convergence.answers.kinds import read_answer
     from reflection.convergence.request import SelfConsistencyRequest
@@ -22,11 +19,12 @@ with workflow.unsafe.imports_passed_through():
     )
     from reflection.convergence.sampling import Sampling
     from reflection.size import encoded_size
-    from workflows import failures, visibility
+    from workflows import failures
     from workflows.calls import Patience
-    from workflows.meanings import Meanings
-    from workflows.samples import Samples
-    from workflows.timeouts import LOCAL
+    from workflows.sampling import view
+    from workflows.sampling.meanings import Meanings
+    from workflows.sampling.samples import Samples
+    from workflows.visibility import run_span
 
 
 @workflow.defn(failure_exception_types=[ValidationError])
@@ -46,7 +44,7 @@ class SelfConsistencyWorkflow:
         self._sampling = Sampling(request)
         self._samples = Samples(request)
         self._meanings = Meanings(request, self._sampling)
-        self._view = visibility.View(self._sampling)
+        self._view = view.View(self._sampling)
         self._put_in: list[Response] = []
         self._next_index = 0
         self._finish: Finish | None = None
@@ -55,8 +53,9 @@ class SelfConsistencyWorkflow:
     @workflow.run
     async def run(self, request: SelfConsistencyRequest) -> SelfConsistencyResult:
         """Sample until a decision says stop, and return the result."""
-        with visibility.run_span(request) as span:
-            await self._prepare()
+        known = {"mull.rule": request.rule, "mull.max_responses": request.max_responses}
+        with run_span(known) as span:
+            await self._view.prepare()
             while not self._sampling.stopped:
                 await self._wave()
             return self._view.conclude(span)
@@ -116,21 +115,6 @@ class SelfConsistencyWorkflow:
         self._next_index += 1
         return self._next_index - 1
 
-    async def _prepare(self) -> None:
-        """Ask once which search attributes there are; a run does without where nobody says."""
-        registered: list[str] = []
-        try:
-            registered = await workflow.execute_local_activity_method(
-                ServerActivities.registered_search_attributes,
-                start_to_close_timeout=LOCAL,
-                retry_policy=RetryPolicy(maximum_attempts=1),
-            )
-        except FailureError as error:
-            if is_cancelled_exception(error):
-                raise
-            workflow.logger.warning("search attributes can't be asked for: %s", error)
-        self._view.use(registered)
-
     async def _wave(self) -> None:
         """Ask for as many answers as can't be wasted and count them, unless the run must end."""
         await self._count([])
@@ -138,9 +122,9 @@ class SelfConsistencyWorkflow:
             return
         plan = self._sampling.plan()
         if plan.stop_reason is not None:
-            visibility.decided(self._sampling.stop(plan.stop_reason, plan.reason))
+            view.decided(self._sampling.stop(plan.stop_reason, plan.reason))
             return
-        with visibility.wave(self._sampling.begin_wave(plan.length), plan.length):
+        with view.wave(self._sampling.begin_wave(plan.length), plan.length):
             await self._sample(plan.length)
             await self._count(self._samples.collect())
         if not self._sampling.stopped:
@@ -150,10 +134,10 @@ class SelfConsistencyWorkflow:
         if self._finish is not None:
             by = self._finish.author
             said = f"finished by {by or 'a person'}"
-            visibility.decided(self._sampling.stop("finished_by_person", said, by))
+            view.decided(self._sampling.stop("finished_by_person", said, by))
         elif self._patience.over:
             said = f"the {self._request.budget_seconds:g} seconds are over"
-            visibility.decided(self._sampling.stop("deadline", said))
+            view.decided(self._sampling.stop("deadline", said))
         return self._sampling.stopped
 
     def _seconds_left(self) -> float | None:
@@ -174,7 +158,7 @@ class SelfConsistencyWorkflow:
         while waiting := waiting or self._take_put_in():
             response = await self._meanings.named(waiting.pop(0), self._patience)
             more = bool(waiting or self._put_in)
-            visibility.decided(self._sampling.count(response, more_follow=more))
+            view.decided(self._sampling.count(response, more_follow=more))
 
     def _take_put_in(self) -> list[Response]:
         put_in, self._put_in = self._put_in, []

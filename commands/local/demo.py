@@ -12,7 +12,6 @@ from temporalio.client import Client
 
 import telemetry
 from commands.console import end_process
-from commands.following import start
 from commands.local.embedded import (
     PORT,
     TOY_MODEL,
@@ -24,6 +23,7 @@ from commands.local.embedded import (
     working,
 )
 from commands.session import Exit
+from commands.starting.following import start
 from reflection.convergence.request import SelfConsistencyRequest
 
 QUESTION = "What is 2 + 3?"

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from temporalio.client import Client
 
-from activities import sampling
+from activities import asking
 from commands.console import fail
 from commands.session import Exit, unserved
 from connection import TASK_QUEUE, NoServerError, connect
@@ -140,7 +140,7 @@ async def _stop(process: Process, name: str) -> None:
 
 
 async def _served(client: Client) -> None:
-    if await unserved(client, (TASK_QUEUE, sampling.TASK_QUEUE)):
+    if await unserved(client, (TASK_QUEUE, asking.TASK_QUEUE)):
         raise ConnectionError("not polling yet")
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import typer
 from typer.testing import CliRunner, Result
 
-from commands import replay
+from commands.measuring import replay
 
 UNANIMOUS = '{"id": 1, "gold": "4", "answers": ["4", "4", "4", "4", "4", "4", "4", "4", "4", "4"]}'
 

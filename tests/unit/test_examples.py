@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from commands.recordings import read_recordings
+from commands.measuring.recordings import read_recordings
 from reflection.convergence.answers.reply import build_prompt
 from reflection.convergence.request import SelfConsistencyRequest
 from reflection.convergence.rules.settings import Stopping

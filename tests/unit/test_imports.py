@@ -11,7 +11,14 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.parametrize(
     "module",
-    ["starter", "connection", "telemetry", "worker", "workflows.self_consistency", "commands.ask"],
+    [
+        "starter",
+        "connection",
+        "telemetry",
+        "worker",
+        "workflows.self_consistency",
+        "commands.starting.ask",
+    ],
 )
 def test_nothing_but_its_adapter_imports_litellm(module: str) -> None:
     """LiteLLM costs seconds and much memory: only a worker that serves models pays them."""

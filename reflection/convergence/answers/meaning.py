@@ -5,8 +5,8 @@ import re
 from typing import Any
 
 from reflection.convergence.answers.marks import find_marked
-from reflection.convergence.answers.objects import last_object, plain
-from reflection.convergence.answers.texts import well_formed
+from reflection.objects import last_object, plain
+from reflection.plain import well_formed
 
 SAME_MEANING = (
     "Two people answered the same question. Decide whether their answers mean the same: whether "

@@ -5,7 +5,6 @@ from unicodedata import normalize
 
 TEXT_CHARACTERS = 2_000
 
-SURROGATES = re.compile("[\ud800-\udfff]")
 RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿⁱ", "0123456789+-=()ni")
 RAISED_RUN = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿⁱ]+")
 LOWERED_DIGIT = re.compile(r"(?<=\d)(?=[₀-₉])")
@@ -72,8 +71,3 @@ def fold(text: str) -> str:
     raised = RAISED_RUN.sub(lambda run: "^" + run[0].translate(RAISED), text)
     apart = VULGAR_FRACTION.sub(" ", LOWERED_DIGIT.sub("_", raised))
     return normalize("NFKC", normalize("NFKC", apart).translate(SAME_SIGN))
-
-
-def well_formed(text: str) -> str:
-    """Replace lone surrogates, which no UTF-8 can hold, by U+FFFD."""
-    return text if text.isascii() else SURROGATES.sub("\ufffd", text)

@@ -44,8 +44,9 @@ async def _show(client: "Client", run: str, as_json: bool) -> Exit:
     from rich.console import Console
     from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError
 
-    from commands import ending, following
     from commands.rendering import decisions_table, print_progress
+    from commands.runs import ending
+    from commands.starting import following
 
     handle = handle_of(client, run)
     description = await handle.describe()
@@ -67,7 +68,7 @@ async def _show(client: "Client", run: str, as_json: bool) -> Exit:
 
 
 async def _watch(client: "Client", run: str, as_json: bool) -> Exit:
-    from commands import following
+    from commands.starting import following
 
     handle = handle_of(client, run)
     return await following.follow(handle, await request_of(client, handle), as_json, None)

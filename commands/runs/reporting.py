@@ -32,9 +32,9 @@ def report(
 async def _report(client: "Client", run: str, path: Path) -> Exit:
     from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError
 
-    from commands import ending
     from commands.report import report_html
-    from commands.runs import handle_of, request_of
+    from commands.runs import ending
+    from commands.runs.showing import handle_of, request_of
     from commands.webui import run_page
 
     handle = handle_of(client, run)

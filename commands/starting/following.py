@@ -20,10 +20,10 @@ from temporalio.client import (
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
-from activities import sampling
+from activities import asking
 from commands.console import fail
-from commands.ending import ended_badly, show_result
 from commands.rendering import print_wave
+from commands.runs.ending import ended_badly, show_result
 from commands.session import Exit, unserved
 from connection import TASK_QUEUE
 from reflection.convergence.outcome import standing
@@ -32,7 +32,7 @@ from reflection.convergence.result import Decision, Progress, SelfConsistencyRes
 from reflection.plain import plain
 
 WORKFLOW = "SelfConsistencyWorkflow"
-QUEUES = (TASK_QUEUE, sampling.TASK_QUEUE)
+QUEUES = (TASK_QUEUE, asking.TASK_QUEUE)
 LOOK_SECONDS = 0.4
 SUMMARY_BYTES = 200
 

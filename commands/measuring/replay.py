@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 import typer
 
 from commands.console import fail
-from commands.recordings import read_recordings
+from commands.measuring.recordings import read_recordings
 
 if TYPE_CHECKING:
     from reflection.convergence.replaying.comparison import Outcome

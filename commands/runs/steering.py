@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from commands.console import fail
-from commands.runs import Id, Json, handle_of
+from commands.runs.showing import Id, Json, handle_of
 from commands.session import Exit, unserved, with_client
 
 if TYPE_CHECKING:

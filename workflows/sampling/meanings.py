@@ -4,7 +4,8 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError
 
 with workflow.unsafe.imports_passed_through():
-    from activities.sampling import TASK_QUEUE, Meaning, MeaningTask, SamplingActivities
+    from activities.asking import TASK_QUEUE
+    from activities.sampling import Meaning, MeaningTask, SamplingActivities
     from reflection.convergence.answers.clusters import Clusters
     from reflection.convergence.request import SelfConsistencyRequest
     from reflection.convergence.result import Response

@@ -4,7 +4,8 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError
 
 with workflow.unsafe.imports_passed_through():
-    from activities.sampling import TASK_QUEUE, SampleTask, SamplingActivities
+    from activities.asking import TASK_QUEUE
+    from activities.sampling import SampleTask, SamplingActivities
     from reflection.convergence.request import SelfConsistencyRequest
     from reflection.convergence.result import Response
     from workflows import failures

@@ -117,7 +117,7 @@ def ask(
     fields["model"] = model or None
     fields["prompt_template"] = _template(prompt_template)
     request = _request({name: value for name, value in fields.items() if value is not None})
-    from commands import following
+    from commands.starting import following
 
     with_client(
         lambda client: following.start(

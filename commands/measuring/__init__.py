@@ -1,0 +1,1 @@
+"""What a rule, a judge or a method is worth, on data of your own."""

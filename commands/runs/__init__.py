@@ -1,0 +1,1 @@
+"""One run, or all of them, by id: seen, steered, reported on."""

@@ -1,0 +1,1 @@
+"""Starting a run, and following it to its end."""
