@@ -4,19 +4,32 @@ import typer
 
 from commands.console import end_process
 from commands.local import dev
-from commands.measuring import replay
-from commands.runs import listing, reporting, showing, steering
-from commands.starting import ask
+from commands.measuring import calibrate, compare, replay
+from commands.runs import listing, reporting, reviewing, showing, steering
+from commands.starting import ask, reflect
 
 app = typer.Typer(
     name="mull",
-    help="Durable, self-critical LLM answers: sampling until convergence, as Temporal workflows.",
+    help="Durable, self-critical LLM answers, as Temporal workflows: sampling until convergence,"
+    " and reflection on a result.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
-for command in (ask, showing, steering, listing, reporting, replay, dev):
+for command in (
+    ask,
+    reflect,
+    showing,
+    reviewing,
+    steering,
+    listing,
+    reporting,
+    replay,
+    calibrate,
+    compare,
+    dev,
+):
     command.register(app)
 
 

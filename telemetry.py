@@ -25,6 +25,10 @@ SPAN_RUN = "invoke_workflow {type}"
 SPAN_WAVE = "mull.wave"
 SPAN_DECISION = "mull.decision"
 SPAN_CHAT = "chat {model}"
+SPAN_EVALUATION = "evaluate {criteria}"
+SPAN_REFLECTION = "mull.reflect"
+
+EVENT_EVALUATION = "gen_ai.evaluation.result"
 
 KIND = "openinference.span.kind"
 CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"

@@ -22,15 +22,20 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 import telemetry
 from activities import asking
+from activities.checking import check_draft, prepare_reflection
+from activities.critique import CritiqueActivities
 from activities.language_model import LanguageModel
 from activities.sampling import SamplingActivities
 from activities.server import ServerActivities
 from commands.console import end_process
 from connection import TASK_QUEUE, ConfigurationError, NoServerError, address, connect
 from reflection.plain import plain
+from workflows.batch import BatchWorkflow
+from workflows.reflect_on_result import ReflectOnResultWorkflow
 from workflows.self_consistency import SelfConsistencyWorkflow
 
 QUEUES = ("mull", "llm")
+WORKFLOWS = [SelfConsistencyWorkflow, ReflectOnResultWorkflow, BatchWorkflow]
 GRACE = timedelta(seconds=20)
 NOTICE_CANCELLING = timedelta(seconds=2)
 STICKY = timedelta(seconds=5)
@@ -68,8 +73,12 @@ def _workflow_worker(client: Client, options: dict[str, Any]) -> Worker:
     return Worker(
         client,
         task_queue=TASK_QUEUE,
-        workflows=[SelfConsistencyWorkflow],
-        activities=[ServerActivities(client).registered_search_attributes],
+        workflows=WORKFLOWS,
+        activities=[
+            ServerActivities(client).registered_search_attributes,
+            prepare_reflection,
+            check_draft,
+        ],
         graceful_shutdown_timeout=GRACE,
         **chosen,
     )
@@ -77,10 +86,17 @@ def _workflow_worker(client: Client, options: dict[str, Any]) -> Worker:
 
 def _model_worker(client: Client, model: LanguageModel, calls_per_second: float | None) -> Worker:
     asked = SamplingActivities(model)
+    critique = CritiqueActivities(model, os.environ.get("MULL_JUDGE_MODEL") or None)
     return Worker(
         client,
         task_queue=asking.TASK_QUEUE,
-        activities=[asked.sample_answer, asked.compare_meaning],
+        activities=[
+            asked.sample_answer,
+            asked.compare_meaning,
+            critique.write_draft,
+            critique.revise_draft,
+            critique.judge_draft,
+        ],
         max_heartbeat_throttle_interval=NOTICE_CANCELLING,
         graceful_shutdown_timeout=GRACE,
         max_task_queue_activities_per_second=calls_per_second,
@@ -131,7 +147,8 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description="Serve Mull's task queues until interrupted.",
         epilog="Answers come from MULL_MODEL, any LiteLLM name, with its provider's key in the "
-        "environment. Example: MULL_MODEL=openai/gpt-5-mini worker.py --queues llm. Exit codes: "
+        "environment; drafts are judged by MULL_JUDGE_MODEL, else by the same. "
+        "Example: MULL_MODEL=openai/gpt-5-mini worker.py --queues llm. Exit codes: "
         "0 stopped by a signal, 1 failed, 2 wrong usage, 3 no server.",
     )
     parser.add_argument(

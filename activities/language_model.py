@@ -18,7 +18,8 @@ class ModelCall(BaseModel):
 
     `model` is a LiteLLM name, or None for the worker's own. `reply_schema` is a JSON schema that
     the reply should follow where the model can be held to one. `labels` mark the call's span and
-    are never sent.
+    are never sent. `keep_cut` asks for the beginning of a reply that was cut off, with the finish
+    reason `length`, where else that is a SampleError.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -31,10 +32,11 @@ class ModelCall(BaseModel):
     timeout_seconds: float
     reply_schema: dict[str, Any] | None = None
     labels: dict[str, str | int] = Field(default_factory=dict)
+    keep_cut: bool = False
 
 
 class ModelReply(BaseModel):
-    """What came back: a complete text, by which model, what it cost, and what was left out.
+    """What came back: a text, by which model, what it cost, and what was left out.
 
     `left_out` names the parameters that the provider does not know and that were not sent.
     """

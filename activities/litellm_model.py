@@ -70,7 +70,10 @@ class LiteLLMModel:
             async with asyncio.timeout(call.timeout_seconds):
                 response = await litellm.acompletion(**_arguments(route, call), **options)
             cost = _cost(response, route)
-            return read_reply(response, route.name, _provider(route), cost, left_out)
+            provider = _provider(route)
+            return read_reply(
+                response, route.name, provider, cost, left_out, keep_cut=call.keep_cut
+            )
         except ModelError:
             raise
         except TimeoutError:

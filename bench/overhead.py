@@ -2,8 +2,9 @@
 
     .venv/bin/python -m bench.overhead [--rounds 30] [--batch 40]
 
-Both run 10 instant activities in the same shape (waves) on the same server, a development server
-with its database in a file. Mull's side is as it is shipped: tracing to a file, the pydantic
+Both run instant activities in the same shape (waves) on the same server, a development server
+with its database in a file: 10 samples, or the four calls of a draft that is revised once.
+Mull's side is as it is shipped: tracing to a file, the pydantic
 converter, no sandbox. The bare side is as the SDK's defaults make it, or with `--unsandboxed`
 without the sandbox. Prints medians, ratios and the spread of the ratios (quartiles),
 and fails beyond 1.3 times the latency or under 0.75 of the throughput.
@@ -21,7 +22,7 @@ import uuid
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from temporalio.client import Client
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
@@ -29,16 +30,48 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
 import telemetry
 import worker
+from activities.language_model import LanguageModel, ModelCall, ModelReply
 from activities.model_telemetry import ObservedModel
+from activities.scripted_critic import ScriptedCritic
 from activities.scripted_model import ScriptedModel
 from bench.bare import BareWorkflow, nothing
 from commands.local.embedded import Place, free_port, server_command
 from connection import NoServerError, connect
 
-# The waves of each shape, and the request whose run has just these.
-SHAPES: dict[str, tuple[list[int], dict[str, object], list[str]]] = {
-    "one wave of 10": ([10], {"rule": "fixed"}, ["7"] * 10),
-    "waves of 5 and 5": ([5, 5], {}, ["7", "7", "7", "8", "9", "7", "8", "7", "9", "8"]),
+
+class Shape(NamedTuple):
+    """A run of Mull's, and the waves of calls that it has."""
+
+    waves: list[int]
+    workflow: str
+    request: dict[str, object]
+    model: Callable[[], LanguageModel]
+
+
+def sampling(waves: list[int], answers: list[str], **more: object) -> Shape:
+    """Shape a run of self-consistency."""
+    request = {"question": "How fast?", **more}
+    return Shape(waves, "SelfConsistencyWorkflow", request, lambda: ScriptedModel(answers))
+
+
+class Forgetful(ScriptedCritic):
+    """The scripted critic, for as many runs as there are."""
+
+    async def complete(self, call: ModelCall) -> ModelReply:
+        """Reply as in the first run."""
+        self._turns.clear()
+        return await super().complete(call)
+
+
+SHAPES: dict[str, Shape] = {
+    "one wave of 10": sampling([10], ["7"] * 10, rule="fixed"),
+    "waves of 5 and 5": sampling([5, 5], ["7", "7", "7", "8", "9", "7", "8", "7", "9", "8"]),
+    "one revision, 4 calls": Shape(
+        [1, 1, 1, 1],
+        "ReflectOnResultWorkflow",
+        {"query": "Explain how fast it is"},
+        lambda: Forgetful(["first", "second"], [0.2, 0.4]),
+    ),
 }
 
 Run = Callable[[], Awaitable[object]]
@@ -82,22 +115,19 @@ async def measure(client: Client, plain: Client, options: argparse.Namespace) ->
     rounds, batch = options.rounds, options.batch
     plainly = UnsandboxedWorkflowRunner() if options.unsandboxed else SandboxedWorkflowRunner()
     found: Found = {}
-    for shape, (waves, fields, answers) in SHAPES.items():
-        model = ObservedModel(ScriptedModel(answers), "scripted/model")
+    for name, shape in SHAPES.items():
+        model = ObservedModel(shape.model(), "scripted/model")
 
-        async def bare(waves: list[int] = waves) -> None:
+        async def bare(shape: Shape = shape) -> None:
             await plain.execute_workflow(
-                BareWorkflow.run, waves, id=f"bare-{uuid.uuid4()}", task_queue="bare"
+                BareWorkflow.run, shape.waves, id=f"bare-{uuid.uuid4()}", task_queue="bare"
             )
 
-        async def mull(fields: dict[str, object] = fields, waves: list[int] = waves) -> None:
+        async def mull(shape: Shape = shape) -> None:
             result = await client.execute_workflow(
-                "SelfConsistencyWorkflow",
-                {"question": "How fast?", **fields},
-                id=f"mull-{uuid.uuid4()}",
-                task_queue="mull",
+                shape.workflow, shape.request, id=f"mull-{uuid.uuid4()}", task_queue="mull"
             )
-            assert result["waves"] == waves, result["waves"]
+            assert result["usage"]["calls"] == sum(shape.waves), result["usage"]
 
         async with AsyncExitStack() as stack:
             workers = [
@@ -108,10 +138,10 @@ async def measure(client: Client, plain: Client, options: argparse.Namespace) ->
             for each in workers:
                 await stack.enter_async_context(each)
             await compare(bare, mull, 3, 1)
-            one = report(f"{shape}, one at a time", *await compare(bare, mull, rounds, 1))
+            one = report(f"{name}, one at a time", *await compare(bare, mull, rounds, 1))
             many = await compare(bare, mull, max(3, rounds // 6), batch)
-            several = report(f"{shape}, {batch} at once", *many)
-        found[shape] = {
+            several = report(f"{name}, {batch} at once", *many)
+        found[name] = {
             "latency": one,
             "throughput": 1 / several["ratio"],
             "within": one["ratio"] <= MOST_LATENCY and 1 / several["ratio"] >= LEAST_THROUGHPUT,

@@ -32,6 +32,35 @@ def room(budget: Budget, spent: Sequence[Spending], wanted: int) -> Room:
     return min(tokens, dollars, key=lambda each: each.calls)
 
 
+def refusal(budget: Budget, spent: Sequence[Spending], alike: Sequence[Spending]) -> str | None:
+    """Say why the next call does not fit; None where it does.
+
+    It is taken to be as large as the largest of the calls `alike`, or of all where there was none
+    like it. So a budget is overrun by one call at the most, by as much as that one is larger.
+    """
+    tokens = _refused("tokens", budget.tokens, [x.tokens for x in spent], [x.tokens for x in alike])
+    costs, like = [each.cost_usd for each in spent], [each.cost_usd for each in alike]
+    return tokens or _refused("US dollars", budget.usd, costs, like)
+
+
+def _refused(
+    unit: str,
+    bound: float | None,
+    spent: Sequence[float | None],
+    alike: Sequence[float | None],
+) -> str | None:
+    fits = _fits(unit, bound, spent, 1)
+    known = [each for each in alike if each is not None]
+    if bound is None or not known:
+        return None if fits.calls else fits.reason
+    largest = max(each for each in spent if each is not None)
+    used = sum(largest if each is None else each for each in spent)
+    if used + max(known) <= bound + 1e-9:
+        return None
+    took = f"a call like the next took up to {max(known):,.6g}"
+    return f"{used:,.6g} of {bound:,g} {unit} are spent, and {took}"
+
+
 def _fits(unit: str, bound: float | None, spent: Sequence[float | None], wanted: int) -> Room:
     if bound is None:
         return Room(wanted, "")

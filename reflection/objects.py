@@ -1,6 +1,7 @@
 """The JSON object in a model's text, with its numbers as they were written."""
 
 import re
+from collections.abc import Iterator
 from json import JSONDecodeError, JSONDecoder
 from typing import NamedTuple
 
@@ -35,14 +36,20 @@ class _BrokenError(Exception):
     """The text ends within an object, or nests deeper than any reply does."""
 
 
+class Number(str):
+    """A number as it was written, apart from a string of the same characters."""
+
+    __slots__ = ()
+
+
 def _nothing(_written: str) -> None:
     return None
 
 
 DECODER = JSONDecoder(
     object_pairs_hook=Members,
-    parse_int=str,
-    parse_float=str,
+    parse_int=Number,
+    parse_float=Number,
     parse_constant=_nothing,
     strict=False,
 )
@@ -55,24 +62,46 @@ def last_object(text: str, key: str) -> Sought:
     that begin no escape, as in `\(x\)`, are taken as they stand. After MALFORMED_OBJECTS
     malformed objects, which no honest reply has, the text counts as broken off.
     """
-    try:
-        return Sought(_last_with(text, key))
-    except _BrokenError:
+    found = every_object(text, key)
+    if found is None:
         return Sought(broken=True)
+    return Sought(found[-1] if found else None)
+
+
+def every_object(text: str, key: str) -> list[Members] | None:
+    """Find all well-formed objects with `key`, as `last_object` does; None where it is broken."""
+    try:
+        return [found for found, _, _ in _objects(text) if found.values_of(key)]
+    except _BrokenError:
+        return None
     except _BadEscapeError:
-        return last_object(BACKSLASH.sub(_escaped, text), key)
+        return every_object(BACKSLASH.sub(_escaped, text), key)
 
 
-def _last_with(text: str, key: str) -> Members | None:
+def without_objects(text: str) -> str:
+    """Leave out the well-formed objects of a text, so that what remains is no part of one."""
+    kept, position = [], 0
+    try:
+        for _, start, end in _objects(text):
+            kept.append(text[position:start])
+            position = end
+    except _BrokenError:
+        pass
+    except _BadEscapeError:
+        return without_objects(BACKSLASH.sub(_escaped, text))
+    return "".join([*kept, text[position:]])
+
+
+def _objects(text: str) -> Iterator[tuple[Members, int, int]]:
+    """Yield each well-formed object with where it begins and ends."""
     end, position, malformed = len(text.rstrip()), 0, 0
-    last = None
     while start := START.search(text, position):
         found, position = _object_at(text, start.start(), end)
         malformed += found is None
         if malformed > MALFORMED_OBJECTS:
             raise _BrokenError
-        last = found if found and found.values_of(key) else last
-    return last
+        if found is not None:
+            yield found, start.start(), position
 
 
 def _object_at(text: str, start: int, end: int) -> tuple[Members | None, int]:

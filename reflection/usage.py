@@ -7,7 +7,7 @@ from pydantic import Field
 
 from reflection.request import Record
 
-Part = Literal["generating", "evaluating", "retried", "cancelled"]
+Part = Literal["generating", "evaluating", "revising", "retried", "cancelled"]
 
 
 class Spending(Record):
@@ -56,7 +56,8 @@ def _add_usd(values: list[float | None]) -> float | None:
 class Usage(Record):
     """The spending of a whole run.
 
-    The totals cover every reply that was recorded (generating and evaluating). `retried` and
+    The totals cover every reply that was recorded (generating, evaluating and, where a run revises,
+    revising). `retried` and
     `cancelled` count the calls that ended without a reply: what the provider charged for those
     is not known to anyone here.
     """
@@ -77,19 +78,22 @@ class Usage(Record):
 
 
 def usage(
-    generating: Iterable[Spending], evaluating: Iterable[Spending], retried: int, cancelled: int
+    generating: Iterable[Spending],
+    evaluating: Iterable[Spending],
+    retried: int,
+    cancelled: int,
+    revising: Iterable[Spending] | None = None,
 ) -> Usage:
     """Sum up a run by parts; `retried` and `cancelled` are numbers of calls without a reply."""
-    made, judged = total(generating), total(evaluating)
-    whole = total([made, judged])
+    replied: dict[Part, Spending] = {
+        "generating": total(generating),
+        "evaluating": total(evaluating),
+    }
+    if revising is not None:
+        replied["revising"] = total(revising)
     return Usage(
-        **whole.model_dump(),
-        parts={
-            "generating": made,
-            "evaluating": judged,
-            "retried": _unanswered(retried),
-            "cancelled": _unanswered(cancelled),
-        },
+        **total(replied.values()).model_dump(),
+        parts={**replied, "retried": _unanswered(retried), "cancelled": _unanswered(cancelled)},
     )
 
 

@@ -21,10 +21,14 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 import telemetry
 import worker
 from activities.language_model import LanguageModel
+from activities.scripted_critic import ScriptedCritic
 from activities.scripted_model import ScriptedModel
 from commands.local.embedded import Place, free_port, server_command
 from connection import TASK_QUEUE, NoServerError, connect
 from reflection.convergence.result import SelfConsistencyResult
+from reflection.critique.result import ReflectOnResultResult
+
+QUERY = "Explain how a tide table is made, and for whom"
 
 # Everything but the workflows' own files is passed through: those are what it shall watch.
 SANDBOX = SandboxedWorkflowRunner(
@@ -99,14 +103,29 @@ async def served(client: Client, model: LanguageModel) -> AsyncIterator[None]:
         yield
 
 
-async def begin(client: Client, request: Any) -> WorkflowHandle[Any, Any]:
+async def begin(
+    client: Client, request: Any, workflow: str = "SelfConsistencyWorkflow"
+) -> WorkflowHandle[Any, Any]:
     """Start a run as any client would, with one JSON object."""
     return await client.start_workflow(
-        "SelfConsistencyWorkflow", request, id=f"test-{uuid.uuid4().hex}", task_queue=TASK_QUEUE
+        workflow, request, id=f"test-{uuid.uuid4().hex}", task_queue=TASK_QUEUE
     )
 
 
-async def until_asked(model: ScriptedModel, calls: int) -> None:
+async def begin_reflecting(client: Client, **fields: Any) -> WorkflowHandle[Any, Any]:
+    """Start a run of reflection on a query that is worth it, with no guardrails unless given."""
+    request = {"query": QUERY, "guardrails": [], **fields}
+    return await begin(client, request, "ReflectOnResultWorkflow")
+
+
+async def reflect(client: Client, model: LanguageModel, **fields: Any) -> ReflectOnResultResult:
+    """Run once to the end."""
+    async with served(client, model):
+        handle = await begin_reflecting(client, **fields)
+        return ReflectOnResultResult.model_validate(await handle.result())
+
+
+async def until_asked(model: ScriptedModel | ScriptedCritic, calls: int) -> None:
     """Wait until the model was called this often."""
     async with asyncio.timeout(20):
         while len(model.calls) < calls:

@@ -1,11 +1,15 @@
 """Waiting for calls that a person, the deadline or a cancellation may end before their time."""
 
+import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from temporalio import workflow
+from temporalio.exceptions import ActivityError
+
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -50,3 +54,47 @@ async def settle(
         for call in waiting:
             call.cancel()
     return len(waiting)
+
+
+@dataclass(frozen=True)
+class Reply(Generic[Value]):
+    """What became of one call: a value, an error, or neither where it was cut short."""
+
+    value: Value | None = None
+    error: ActivityError | None = None
+
+
+class Calls:
+    """Calls that are awaited one by one, or side by side; `in_flight` counts those under way.
+
+    `lost` is told how many were cancelled.
+    """
+
+    def __init__(self, patience: Patience, lost: Callable[[int], None]) -> None:
+        self._patience = patience
+        self._lost = lost
+        self.in_flight = 0
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more shall be asked."""
+        return self._patience.over
+
+    async def reply(self, call: workflow.ActivityHandle[Value]) -> Reply[Value]:
+        """Wait for a call, unless patience ends before it."""
+        self.in_flight += 1
+        try:
+            self._lost(await settle([call], self._patience))
+        except asyncio.CancelledError:
+            self._lost(1)
+            raise
+        finally:
+            self.in_flight -= 1
+        if not call.done() or call.cancelled():
+            return Reply()
+        error = call.exception()
+        if error is None:
+            return Reply(value=call.result())
+        if not isinstance(error, ActivityError):
+            raise error
+        return Reply(error=error)

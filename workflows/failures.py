@@ -6,10 +6,10 @@ from temporalio.exceptions import TimeoutError as CallTimedOut
 INVALID_REQUEST = "InvalidRequest"
 
 
-def no_request() -> ApplicationError:
+def no_request(field: str) -> ApplicationError:
     """Make the failure of a workflow that was started without its one JSON object."""
     return ApplicationError(
-        'no request: start this workflow with one JSON object, such as {"question": "..."}',
+        f'no request: start this workflow with one JSON object, such as {{"{field}": "..."}}',
         type=INVALID_REQUEST,
         non_retryable=True,
     )
@@ -34,3 +34,8 @@ def explain(error: ActivityError) -> str:
     if isinstance(cause, ApplicationError):
         return f"{cause.type}: {cause.message}"
     return "no reply in time" if isinstance(cause, CallTimedOut) else str(cause or error)
+
+
+def attempts(error: ActivityError, most: int) -> int:
+    """Count the attempts of a call that failed for good: one where it could never work."""
+    return 1 if permanent(error) is not None else most

@@ -1,5 +1,6 @@
 """Sample answers to a question until a stopping rule says that they have converged."""
 
+import asyncio
 from typing import Self
 
 from pydantic import ValidationError
@@ -11,16 +12,18 @@ with workflow.unsafe.imports_passed_through():
     from reflection.convergence.request import SelfConsistencyRequest
     from reflection.convergence.result import (
         Decision,
-        Finish,
         PersonsAnswer,
         Progress,
         Response,
         SelfConsistencyResult,
     )
+    from reflection.convergence.rules.settings import StopReason
     from reflection.convergence.sampling import Sampling
+    from reflection.review import Finish, Review
     from reflection.size import encoded_size
     from workflows import failures
     from workflows.calls import Patience
+    from workflows.reviewing import Reviewing
     from workflows.sampling import view
     from workflows.sampling.meanings import Meanings
     from workflows.sampling.samples import Samples
@@ -34,7 +37,7 @@ class SelfConsistencyWorkflow:
     def __new__(cls, *inputs: object) -> Self:
         """Refuse any start without the one request, which would else fail each workflow task."""
         if len(inputs) != 1 or not isinstance(inputs[0], SelfConsistencyRequest):
-            raise failures.no_request()
+            raise failures.no_request("question")
         return super().__new__(cls)
 
     @workflow.init
@@ -48,6 +51,7 @@ class SelfConsistencyWorkflow:
         self._put_in: list[Response] = []
         self._next_index = 0
         self._finish: Finish | None = None
+        self._reviewing = Reviewing(lambda: self._finish is not None)
         self._patience = Patience(lambda: self._finish is not None, self._seconds_left)
 
     @workflow.run
@@ -58,12 +62,19 @@ class SelfConsistencyWorkflow:
             await self._view.prepare()
             while not self._sampling.stopped:
                 await self._wave()
+            if self._sampling.waits_for_review:
+                await self._review()
             return self._view.conclude(span)
 
     @workflow.query(description="Where the run stands: votes, confidence, entropy, spending")
     def progress(self) -> Progress:
         """Say where the run stands."""
-        return outcome.progress(self._sampling, self._samples.waiting)
+        return outcome.progress(
+            self._sampling,
+            self._samples.waiting,
+            needs_review=self._reviewing.waiting,
+            review_until=self._reviewing.until,
+        )
 
     @workflow.query(description="Each decision so far, with every number it was based on")
     def decisions(self) -> list[Decision]:
@@ -91,10 +102,29 @@ class SelfConsistencyWorkflow:
             raise failures.refusal('give one JSON object, such as {"answer": "..."}')
         if self._next_index >= self._request.max_responses:
             raise failures.refusal("the run has asked for all the answers it may have")
-        if encoded_size(given.answer) > self._request.answer_bytes:
+        self._refuse_answer(given.answer)
+
+    def _refuse_answer(self, answer: str | None) -> None:
+        if answer is None:
+            return
+        if encoded_size(answer) > self._request.answer_bytes:
             raise failures.refusal("the answer is too long")
-        if read_answer(self._request.answers, given.answer) is None:
+        if read_answer(self._request.answers, answer) is None:
             raise failures.refusal(f"the answer can't be read as {self._request.answers}")
+
+    @workflow.update(description="Accept or replace an answer that waits for you")
+    def review(self, given: Review) -> None:
+        """Take what a person says of the answer."""
+        self._reviewing.take(given)
+
+    @review.validator
+    def _takes_review(self, given: Review) -> None:
+        self._reviewing.refuse_unless_waiting()
+        if not isinstance(given, Review):
+            raise failures.refusal('give one JSON object, such as {"accept": true}')
+        if given.revise is not None or given.score is not None:
+            raise failures.refusal("an answer of self-consistency can be accepted or replaced")
+        self._refuse_answer(given.replace)
 
     @workflow.update(description="End the run with the answers that are in")
     def finish_now(self, by: Finish | None = None) -> None:
@@ -103,7 +133,8 @@ class SelfConsistencyWorkflow:
 
     @finish_now.validator
     def _takes_finish(self, by: Finish | None = None) -> None:
-        self._refuse_when_finished()
+        if not self._reviewing.waiting:
+            self._refuse_when_finished()
         if not (by is None or isinstance(by, Finish)):
             raise failures.refusal('give nothing, or one JSON object, such as {"author": "..."}')
 
@@ -122,7 +153,7 @@ class SelfConsistencyWorkflow:
             return
         plan = self._sampling.plan()
         if plan.stop_reason is not None:
-            view.decided(self._sampling.stop(plan.stop_reason, plan.reason))
+            self._stop(plan.stop_reason, plan.reason)
             return
         with view.wave(self._sampling.begin_wave(plan.length), plan.length):
             await self._sample(plan.length)
@@ -134,11 +165,42 @@ class SelfConsistencyWorkflow:
         if self._finish is not None:
             by = self._finish.author
             said = f"finished by {by or 'a person'}"
-            view.decided(self._sampling.stop("finished_by_person", said, by))
+            self._stop("finished_by_person", said, by)
         elif self._patience.over:
             said = f"the {self._request.budget_seconds:g} seconds are over"
-            view.decided(self._sampling.stop("deadline", said))
+            self._stop("deadline", said)
         return self._sampling.stopped
+
+    async def _review(self) -> None:
+        """Wait for a person to accept the answer or give another one."""
+        timeout = self._request.review_timeout_seconds
+        self._reviewing.begin(timeout)
+        self._view.wait_for_review(self._reviewing.until)
+        try:
+            given = await self._reviewing.wait()
+        except TimeoutError:
+            said = f"nobody reviewed it within {timeout:g} seconds"
+            self._stop("review_timeout", said)
+        except asyncio.CancelledError:
+            self._view.end_review()
+            raise
+        else:
+            self._follow(given)
+        self._view.end_review()
+
+    def _follow(self, given: Review | None) -> None:
+        if given is None:
+            self._end_from_outside()
+            return
+        who = given.author or "a person"
+        self._sampling.replacement = given.replace and given.replace.strip()
+        if given.replace is None:
+            self._stop("accepted_by_person", f"accepted by {who}", who)
+        else:
+            self._stop("replaced_by_person", f"replaced by {who}", who)
+
+    def _stop(self, reason: StopReason, said: str, author: str | None = None) -> None:
+        view.decided(self._sampling.stop(reason, said, author, workflow.now()))
 
     def _seconds_left(self) -> float | None:
         if self._request.budget_seconds is None:
@@ -158,7 +220,7 @@ class SelfConsistencyWorkflow:
         while waiting := waiting or self._take_put_in():
             response = await self._meanings.named(waiting.pop(0), self._patience)
             more = bool(waiting or self._put_in)
-            view.decided(self._sampling.count(response, more_follow=more))
+            view.decided(self._sampling.count(response, more_follow=more, at=workflow.now()))
 
     def _take_put_in(self) -> list[Response]:
         put_in, self._put_in = self._put_in, []

@@ -1,7 +1,7 @@
 """Every time-out of a call, stated together: client < attempt < whole."""
 
 from datetime import timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from temporalio.common import RetryPolicy
 
@@ -23,6 +23,16 @@ class CallTimes(NamedTuple):
     whole: timedelta
     heartbeat: timedelta
     retry: RetryPolicy
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The same as the SDK's options of an activity."""
+        return {
+            "start_to_close_timeout": self.attempt,
+            "schedule_to_close_timeout": self.whole,
+            "heartbeat_timeout": self.heartbeat,
+            "retry_policy": self.retry,
+        }
 
 
 def call_times(client_seconds: float, max_attempts: int) -> CallTimes:

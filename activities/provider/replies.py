@@ -7,18 +7,24 @@ from reflection.usage import Spending
 
 
 def read_reply(
-    response: Any, model: str, provider: str, cost_usd: float | None, left_out: tuple[str, ...]
+    response: Any,
+    model: str,
+    provider: str,
+    cost_usd: float | None,
+    left_out: tuple[str, ...],
+    *,
+    keep_cut: bool = False,
 ) -> ModelReply:
     """Read a chat completion in OpenAI's form.
 
     Raises TransientModelError where it holds no choice, SampleError where its only choice was
-    filtered, refused, cut off or empty.
+    filtered, refused, empty, or cut off (unless what came of it shall be kept).
     """
     spending = read_spending(response, cost_usd)
     if not response.choices:
         raise TransientModelError("the provider replied without any choice", "EmptyReply")
     choice = response.choices[0]
-    _check(choice, spending)
+    _check(choice, spending, keep_cut=keep_cut)
     return ModelReply(
         text=choice.message.content,
         model=model,
@@ -49,7 +55,7 @@ def read_spending(response: Any, cost_usd: float | None) -> Spending:
     )
 
 
-def _check(choice: Any, spending: Spending) -> None:
+def _check(choice: Any, spending: Spending, *, keep_cut: bool) -> None:
     def refuse(kind: str, line: str) -> NoReturn:
         raise SampleError(line, kind, spending=spending, finish_reason=choice.finish_reason)
 
@@ -57,9 +63,10 @@ def _check(choice: Any, spending: Spending) -> None:
         refuse("ContentPolicyViolationError", "the provider's content filter took the reply")
     if _refusal(choice.message):
         refuse("Refusal", "the model refused to answer")
-    if choice.finish_reason == "length":
+    empty = not (choice.message.content or "").strip()
+    if choice.finish_reason == "length" and (empty or not keep_cut):
         refuse("CutOff", f"the reply was cut off after {spending.output_tokens or 'its'} tokens")
-    if not (choice.message.content or "").strip():
+    if empty:
         refuse("EmptyReply", "the reply is empty")
 
 

@@ -66,7 +66,7 @@ def replay(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
 ) -> None:
     """Replay a file, and print what each rule costs and how often it is right."""
-    kind, rules = _kind(answers), _rules(rule or [], max_responses)
+    kind, rules = readable_kind(answers), _rules(rule or [], max_responses)
     questions = read_recordings(file, kind)
     outcomes = _outcomes(questions, rules, reorderings, Random(seed))  # noqa: S311 - no secret
     if as_json:
@@ -89,13 +89,14 @@ def orderings(answers: int, most: int, count: int, chance: Random) -> Iterator[S
         yield chance.sample(range(answers), taken)
 
 
-def _kind(name: str) -> "AnswerKind":
+def readable_kind(name: str) -> "AnswerKind":
+    """Find a kind of answers that needs no model; another word ends with exit code 2."""
     from reflection.convergence.request import AnswerKind
 
     readable: dict[str, AnswerKind] = {kind: kind for kind in get_args(AnswerKind)}
     del readable["llm"]
     if name not in readable:
-        fail(f"--answers takes {', '.join(readable)}; llm needs a model, which replay has not.", 2)
+        fail(f"--answers takes {', '.join(readable)}; llm needs a model.", 2)
     return readable[name]
 
 

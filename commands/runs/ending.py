@@ -3,20 +3,22 @@
 import json
 import sys
 
-from rich.console import Console
-from temporalio.client import WorkflowFailureError, WorkflowHandle
+from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError
 
-from commands.rendering import print_result
+from commands.kinds import Answering, AnyAnswering, AnyKind
+from commands.kinds.texts import print_text
+from commands.runs.reaching import Handle, look
 from commands.session import Exit
 from commands.webui import run_page
-from reflection.convergence.result import SelfConsistencyResult
 from reflection.plain import plain
+from reflection.request import Record
 
 
 def show_result(
-    handle: WorkflowHandle[object, SelfConsistencyResult],
-    result: SelfConsistencyResult,
+    handle: Handle,
+    kind: AnyKind,
+    result: Record,
     as_json: bool,
     bar: float | None,
     run_id: str | None,
@@ -25,37 +27,55 @@ def show_result(
     if as_json:
         sys.stdout.write(result.model_dump_json() + "\n")
     else:
-        print_result(Console(), result)
+        kind.print_result(result)
         page = run_page(handle.id, run_id)
         if page:
             sys.stderr.write(f"Web UI: {page}\n")
-    below = bar is not None and _below(result, bar)
-    no_consensus = not result.quorum_met or result.stop_reason == "no_consensus"
-    return Exit.BELOW_BAR if below or no_consensus else Exit.DONE
+        say_further(handle, kind)
+    return (
+        Exit.BELOW_BAR if isinstance(kind, Answering) and _misses(kind, result, bar) else Exit.DONE
+    )
 
 
-def _below(result: SelfConsistencyResult, bar: float) -> bool:
-    """Tell whether a result is below what was required, and say so.
-
-    A confidence that rests on fewer answers than a rule would decide on meets no bar.
-    """
-    if result.consensus_confidence < bar - 1e-9:
-        said = f"confidence {result.consensus_confidence:.2f} is below {bar:g}"
-    elif result.cut_short:
-        said = f"a run that was cut short can't show a confidence of {bar:g}"
-    else:
-        return False
-    sys.stderr.write(f"{said}, which was required.\n")
-    return True
+def _misses(kind: AnyAnswering, result: Record, bar: float | None) -> bool:
+    missed = None if bar is None else kind.below(result, bar)
+    if missed is not None:
+        sys.stderr.write(f"{missed}, which was required.\n")
+    return missed is not None or not kind.conclusive(result)
 
 
-def ended_badly(error: WorkflowFailureError, run: str, as_json: bool) -> Exit:
-    """Say how a run ended without a result, and give its exit code."""
+def say_further(handle: Handle, kind: AnyKind) -> None:
+    """Say how to get what a result alone does not tell, where there is more."""
+    said = kind.further(handle.id)
+    if said:
+        sys.stderr.write(f"{said}\n")
+
+
+async def ended_badly(
+    error: WorkflowFailureError, handle: Handle, kind: AnyKind, as_json: bool
+) -> Exit:
+    """Say how a run ended without a result, give what it has all the same, and its exit code."""
     status, said = _how(error.cause)
+    drafting = kind if isinstance(kind, Answering) and kind.keeps_drafts else None
+    seen = await look(handle, kind) if drafting else None
+    draft = drafting.so_far(seen[0]) if drafting and seen else None
     if as_json:
-        sys.stdout.write(json.dumps({"id": run, "status": status, "error": said}) + "\n")
+        more = {"draft": draft} if drafting else {}
+        document = {"id": handle.id, "status": status, "error": said, **more}
+        sys.stdout.write(json.dumps(document) + "\n")
+    elif draft is not None:
+        print_text(draft)
+        said = f"{said} What is printed is its best draft so far."
+    elif drafting and seen is None and status != "failed":
+        said = f"{said} No worker answers, so that its drafts can't be had just now."
     sys.stderr.write(f"{said}\n" if status == "cancelled" else f"Error: {said}\n")
-    return Exit.CANCELLED if status == "cancelled" else Exit.FAILED
+    say_further(handle, kind)
+    return exit_code(error)
+
+
+def exit_code(error: WorkflowFailureError) -> Exit:
+    """Tell a cancelled run from one that failed."""
+    return Exit.CANCELLED if isinstance(error.cause, CancelledError) else Exit.FAILED
 
 
 def _how(cause: BaseException) -> tuple[str, str]:

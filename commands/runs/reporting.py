@@ -22,7 +22,7 @@ def report(
     run: Annotated[str, typer.Argument(metavar="ID", help="The workflow's id.")],
     html: Annotated[Path, typer.Option(metavar="FILE", help="Where the page goes.")],
 ) -> None:
-    """Write a page about a finished run: curves, votes, decisions, responses and what it cost.
+    """Write a page about a finished run: curves, votes or drafts, decisions and what it cost.
 
     Example: starter.py report ask-is-91-prime-7f3a91c2 --html report.html
     """
@@ -30,34 +30,28 @@ def report(
 
 
 async def _report(client: "Client", run: str, path: Path) -> Exit:
-    from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError
+    from temporalio.client import WorkflowFailureError
 
-    from commands.report import report_html
-    from commands.runs import ending
-    from commands.runs.showing import handle_of, request_of
+    from commands.kinds import Page
+    from commands.runs import ending, reaching
     from commands.webui import run_page
 
-    handle = handle_of(client, run)
-    seen = await handle.describe()
-    if seen.status is WorkflowExecutionStatus.RUNNING:
+    handle, _, seen = found = await reaching.reach(client, run)
+    instead = f"the same calibrate command with --id {run} and --html {path} writes its findings"
+    kind = reaching.answering(found, instead)
+    if found.goes_on:
         fail(f"the run goes on; `starter.py watch {run}` follows it.", Exit.USAGE)
     try:
         result = await handle.result()
     except WorkflowFailureError as error:
-        return ending.ended_badly(error, run, False)
-    request = await request_of(client, handle)
+        said = f"the run has no result, and no page; `starter.py show {run}` says more."
+        fail(said, ending.exit_code(error))
+    request = await reaching.request_of(client, found)
     settings = request.model_dump() if request else {}
-    page = report_html(
-        result,
-        run,
-        seen.run_id,
-        seen.start_time,
-        seen.close_time,
-        run_page(run, seen.run_id),
-        settings,
-    )
+    address = run_page(run, seen.run_id)
+    about = Page(run, seen.run_id, seen.start_time, seen.close_time, address, settings)
     try:
-        path.write_text(page, encoding="utf-8")
+        path.write_text(kind.page(result, about), encoding="utf-8")
     except OSError as error:
         fail(f"{path} can't be written: {error.strerror}.", Exit.USAGE)
     sys.stderr.write(f"wrote {path}\n")

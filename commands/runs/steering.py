@@ -3,19 +3,21 @@
 import asyncio
 import json
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from commands.console import fail
-from commands.runs.showing import Id, Json, handle_of
+from commands.runs.showing import Id, Json
 from commands.session import Exit, unserved, with_client
 
 if TYPE_CHECKING:
-    from temporalio.client import Client, WorkflowHandle
+    from temporalio.client import Client
 
-    from reflection.convergence.result import SelfConsistencyResult
+    from commands.runs.reaching import Run
     from reflection.request import Request
+
+    Sent = TypeVar("Sent", bound=Request)
 
 PATIENCE_SECONDS = 20
 
@@ -29,7 +31,7 @@ def register(app: typer.Typer) -> None:
 
 
 def finish(run: Id, author: Author = None, as_json: Json = False) -> None:
-    """End a run with the answers that are in, and cancel the calls in flight.
+    """End a run with the answers, drafts or runs that are in, and cancel the calls in flight.
 
     Example: starter.py finish ask-is-91-prime-7f3a91c2 --author ann
     """
@@ -58,29 +60,39 @@ def add(
 
 
 async def _finish(client: "Client", run: str, author: str | None, as_json: bool) -> Exit:
-    from reflection.convergence.result import Finish
+    from commands.runs.reaching import reach_open
+    from reflection.review import Finish
 
-    await _update(client, run, "finish_now", _valid(Finish, author=author))
-    return _done(run, "finishing", as_json)
+    found = await reach_open(client, run)
+    await update(client, found, "finish_now", valid(Finish, author=author))
+    return done(run, "finishing", as_json)
 
 
 async def _cancel(client: "Client", run: str, as_json: bool) -> Exit:
-    handle = handle_of(client, run)
-    await _refuse_if_closed(handle)
-    await handle.cancel()
-    return _done(run, "cancelling", as_json)
+    from commands.runs.reaching import reach_open
+
+    found = await reach_open(client, run)
+    await found.handle.cancel()
+    return done(run, "cancelling", as_json)
 
 
 async def _add(client: "Client", run: str, answer: str, author: str | None, as_json: bool) -> Exit:
+    from commands.kinds.self_consistency import SelfConsistency
+    from commands.runs.reaching import answering, reach_open
     from reflection.convergence.result import PersonsAnswer
 
-    given = _valid(PersonsAnswer, answer=answer, author=author)
-    index = await _update(client, run, "add_answer", given)
+    found = await reach_open(client, run)
+    answering(found, "only runs of `ask` take answers")
+    if not isinstance(found.kind, SelfConsistency):
+        fail("only runs of `ask` take answers; `starter.py review` is for this one.", Exit.USAGE)
+    given = valid(PersonsAnswer, answer=answer, author=author)
+    index = await update(client, found, "add_answer", given)
     number = index + 1 if isinstance(index, int) else "?"
-    return _done(run, f"added as answer {number}, counted after the wave in flight", as_json)
+    return done(run, f"added as answer {number}, counted after the wave in flight", as_json)
 
 
-def _valid(kind: "type[Request]", **fields: object) -> "Request":
+def valid(kind: "type[Sent]", **fields: object) -> "Sent":
+    """Make what is sent; what is wrong with it is one line."""
     from pydantic import ValidationError
 
     from reflection.request import explain
@@ -91,19 +103,18 @@ def _valid(kind: "type[Request]", **fields: object) -> "Request":
         fail(f"{explain(error)}.", Exit.USAGE)
 
 
-async def _update(client: "Client", run: str, name: str, argument: object) -> object:
+async def update(client: "Client", run: "Run", name: str, argument: object) -> object:
+    """Send an update, and return what it gave back; a refusal is one line."""
     from temporalio.client import (
         WorkflowUpdateFailedError,
         WorkflowUpdateRPCTimeoutOrCancelledError,
     )
 
-    handle = handle_of(client, run)
-    await _refuse_if_closed(handle)
     if await unserved(client, ("mull",)):
         fail("no worker polls mull, so that nobody can take it now.", Exit.UNREACHABLE)
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            return await handle.execute_update(name, argument)
+            return await run.handle.execute_update(name, argument)
     except WorkflowUpdateFailedError as error:
         fail(f"refused: {getattr(error.cause, 'message', error.cause)}.", Exit.USAGE)
     except (TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError):
@@ -111,18 +122,10 @@ async def _update(client: "Client", run: str, name: str, argument: object) -> ob
         fail(f"{said}.", Exit.UNREACHABLE)
 
 
-def _done(run: str, what: str, as_json: bool) -> Exit:
+def done(run: str, what: str, as_json: bool) -> Exit:
+    """Say what was done: on standard error, or as a document."""
     if as_json:
         sys.stdout.write(json.dumps({"id": run, "done": what}) + "\n")
     else:
         sys.stderr.write(f"{what}\n")
     return Exit.DONE
-
-
-async def _refuse_if_closed(handle: "WorkflowHandle[object, SelfConsistencyResult]") -> None:
-    from temporalio.client import WorkflowExecutionStatus
-
-    description = await handle.describe()
-    if description.status is not WorkflowExecutionStatus.RUNNING:
-        ended = (description.status.name if description.status else "closed").lower()
-        fail(f"the run has ended already ({ended}).", Exit.USAGE)

@@ -2,12 +2,12 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from commands.console import fail
-from commands.session import Exit, with_client
+from commands.inputs import checked, read_file, read_stdin
+from commands.session import with_client
 
 HELP = """Ask a question and sample until the answers converge.
 
@@ -30,6 +30,7 @@ STOPPING = "When to stop"
 _model = partial(typer.Option, rich_help_panel="Model and answers")
 _stopping = partial(typer.Option, rich_help_panel=STOPPING)
 _bounds = partial(typer.Option, rich_help_panel="Bounds")
+_review = partial(typer.Option, rich_help_panel="A person's review")
 
 
 def register(app: typer.Typer) -> None:
@@ -102,6 +103,14 @@ def ask(
         float | None, _bounds(help="Seconds for one call; 120 by default.")
     ] = None,
     max_attempts: Annotated[int | None, _bounds(help="Calls for one sample; 5 by default.")] = None,
+    review_when: Annotated[
+        str | None,
+        _review(help="high: a result whose uncertainty is high waits for a person."),
+    ] = None,
+    review_timeout_seconds: Annotated[
+        float | None,
+        _review("--review-timeout", help="Seconds that it waits, at most; for ever by default."),
+    ] = None,
     require_confidence: Annotated[
         float | None, typer.Option(min=0, max=1, help="Exit with 4 below this confidence.")
     ] = None,
@@ -113,44 +122,17 @@ def ask(
     options = dict(locals())
     own = {"require_confidence", "workflow_id", "detach", "as_json", "prompt_template"}
     fields = {name: value for name, value in options.items() if name not in own}
-    fields["question"] = _question(question)
+    fields["question"] = read_stdin("the question") if question == "-" else question
     fields["model"] = model or None
-    fields["prompt_template"] = _template(prompt_template)
-    request = _request({name: value for name, value in fields.items() if value is not None})
+    if prompt_template is not None:
+        fields["prompt_template"] = read_file("--prompt-template", prompt_template)
     from commands.starting import following
+    from reflection.convergence.request import SelfConsistencyRequest
+
+    request = checked(SelfConsistencyRequest, fields)
 
     with_client(
         lambda client: following.start(
             client, request, workflow_id, detach, as_json, require_confidence
         )
     )
-
-
-def _question(given: str) -> str:
-    if given != "-":
-        return given
-    try:
-        return typer.get_text_stream("stdin").read()
-    except UnicodeDecodeError:
-        fail("the question on standard input is not UTF-8 text.", Exit.USAGE)
-
-
-def _template(path: Path | None) -> str | None:
-    if path is None:
-        return None
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        fail(f"the prompt template can't be read: {error}", Exit.USAGE)
-
-
-def _request(fields: dict[str, Any]) -> Any:
-    from pydantic import ValidationError
-
-    from reflection.convergence.request import SelfConsistencyRequest
-    from reflection.request import explain
-
-    try:
-        return SelfConsistencyRequest(**fields)
-    except ValidationError as error:
-        fail(f"{explain(error)}.", Exit.USAGE)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from datetime import datetime
 
 from reflection.convergence.evolution import analyse
 from reflection.convergence.measures import (
@@ -24,7 +25,13 @@ def used(sampling: Sampling) -> Usage:
     return usage(sampling.generating, sampling.evaluating, sampling.retried, sampling.cancelled)
 
 
-def progress(sampling: Sampling, in_flight: int) -> Progress:
+def progress(
+    sampling: Sampling,
+    in_flight: int,
+    *,
+    needs_review: bool = False,
+    review_until: datetime | None = None,
+) -> Progress:
     """Say where a run stands; `in_flight` is the number of calls under way."""
     measured = sampling.tally.measurement
     return Progress(
@@ -44,6 +51,8 @@ def progress(sampling: Sampling, in_flight: int) -> Progress:
         answer_distribution=sampling.tally.distribution,
         usage=used(sampling),
         stop_reason=sampling.last.stop_reason if sampling.last else None,
+        needs_review=needs_review,
+        review_until=review_until,
     )
 
 
@@ -79,9 +88,10 @@ def result(sampling: Sampling) -> SelfConsistencyResult:
     last, measured = sampling.last, sampling.tally.measurement
     if last is None or last.stop_reason is None:
         raise ValueError("the run goes on")
+    replaced = sampling.replacement
     second = measured.runner_up_votes / measured.votes if measured.votes else 0.0
     return SelfConsistencyResult(
-        final_answer=measured.leader,
+        final_answer=measured.leader if replaced is None else replaced,
         consensus_confidence=measured.confidence,
         answer_distribution=sampling.tally.distribution,
         uncertainty_level=classify_uncertainty(measured.confidence),
@@ -106,4 +116,6 @@ def result(sampling: Sampling) -> SelfConsistencyResult:
         rule=sampling.request.rule,
         warnings=tuple(sampling.warnings),
         min_responses=sampling.request.min_responses,
+        voted_answer=None if replaced is None else measured.leader,
+        reviewer=last.author,
     )

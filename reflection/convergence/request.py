@@ -29,7 +29,8 @@ class SelfConsistencyRequest(Stopping):
     `prompt_template` replaces the chain-of-thought prompt; `{question}` in it is the place of
     the question, which goes to the end where there is none. Budgets bound tokens in and out
     together, US dollars, and seconds from the start. `sample_timeout_seconds` bounds one call,
-    `max_attempts` how often a call that fails in passing is made.
+    `max_attempts` how often a call that fails in passing is made. A result whose uncertainty is as
+    `review_when` waits for a person, for at most `review_timeout_seconds`.
     Source: the self-reflection agent; its defaults.
     """
 
@@ -46,6 +47,8 @@ class SelfConsistencyRequest(Stopping):
     budget_seconds: float | None = Field(None, gt=0, le=30 * 86_400, allow_inf_nan=False)
     sample_timeout_seconds: float = Field(120, ge=1, le=3_600, allow_inf_nan=False)
     max_attempts: int = Field(5, ge=1, le=100)
+    review_when: Literal["high"] | None = None
+    review_timeout_seconds: float | None = Field(None, gt=0, le=30 * 86_400, allow_inf_nan=False)
 
     @property
     def asked_bytes(self) -> int:

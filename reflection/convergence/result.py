@@ -40,7 +40,7 @@ class Decision(Record):
 
     `index` is the response's, or None where no response but a budget, a deadline or a person
     decided. `wave` counts from 1. `value` is what the rule compared with `bound`: a confidence, a
-    score, a normalized entropy, a probability or a number of votes, as `reason` says.
+    score, a normalized entropy, a probability or a number of votes, as `reason` says. `at` is when.
     """
 
     index: int | None
@@ -61,18 +61,13 @@ class Decision(Record):
     stop_reason: StopReason | None
     reason: str
     author: str | None = None
+    at: datetime | None = None
 
 
 class PersonsAnswer(Request):
     """An answer that a person puts in: a vote like any other, with its author and no call."""
 
     answer: str = Field(min_length=1, max_length=2_000)
-    author: str | None = Field(None, min_length=1, max_length=200)
-
-
-class Finish(Request):
-    """A person's wish to end a run with what there is."""
-
     author: str | None = Field(None, min_length=1, max_length=200)
 
 
@@ -95,6 +90,8 @@ class Progress(Record):
     answer_distribution: dict[str, float]
     usage: Usage
     stop_reason: StopReason | None = None
+    needs_review: bool = False
+    review_until: datetime | None = None
 
 
 class SelfConsistencyResult(Record):
@@ -102,7 +99,8 @@ class SelfConsistencyResult(Record):
 
     `final_answer` is the most frequent answer, among equals (`tied`) the one seen first, and None
     where none could be read. Shares, confidence and normalized entropy are 0 to 1, entropy is in
-    bits. `waves` are the lengths of the waves.
+    bits. `waves` are the lengths of the waves. `voted_answer` is what the votes gave where
+    `final_answer` is a person's, `reviewer`'s, in its place.
     """
 
     final_answer: str | None
@@ -130,6 +128,8 @@ class SelfConsistencyResult(Record):
     rule: Rule
     warnings: tuple[str, ...] = ()
     min_responses: int = 1
+    voted_answer: str | None = None
+    reviewer: str | None = None
 
     @property
     def cut_short(self) -> bool:
@@ -138,7 +138,9 @@ class SelfConsistencyResult(Record):
 
     @property
     def reply(self) -> str:
-        """The source's sentence."""
+        """The source's sentence; an answer that a person put in has no confidence."""
+        if self.stop_reason == "replaced_by_person":
+            return f"Final Answer: {self.final_answer} (by {self.reviewer or 'a person'})"
         return (
             f"Final Answer: {self.final_answer} (Confidence: {self.consensus_confidence:.2f}, "
             f"Uncertainty: {self.uncertainty_level})"

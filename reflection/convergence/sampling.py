@@ -1,9 +1,11 @@
 """One run of sampling, folded answer by answer: the state that queries return."""
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import NamedTuple
 
 from reflection.budget import Budget, room
+from reflection.convergence.measures import classify_uncertainty
 from reflection.convergence.request import SelfConsistencyRequest
 from reflection.convergence.result import Decision, Response
 from reflection.convergence.rules.judgement import Judgement
@@ -41,6 +43,7 @@ class Sampling:
     cancelled: int = 0
     warnings: list[str] = field(default_factory=list)
     model: str | None = None
+    replacement: str | None = None
 
     def __post_init__(self) -> None:
         self._rule = StoppingRule(self.request)
@@ -55,6 +58,15 @@ class Sampling:
     def stopped(self) -> bool:
         """Whether the newest decision ends the run."""
         return self.last is not None and self.last.stop
+
+    @property
+    def waits_for_review(self) -> bool:
+        """Whether a person shall look at what came out, which was not finished by one."""
+        if self.request.review_when is None or self.last is None or not self.stopped:
+            return False
+        confidence = self.tally.measurement.confidence
+        finished = self.last.stop_reason == "finished_by_person"
+        return not finished and classify_uncertainty(confidence) == self.request.review_when
 
     @property
     def unreadable(self) -> int:
@@ -87,7 +99,9 @@ class Sampling:
         if warning not in self.warnings:
             self.warnings.append(warning)
 
-    def count(self, response: Response, *, more_follow: bool = False) -> Decision:
+    def count(
+        self, response: Response, *, more_follow: bool = False, at: datetime | None = None
+    ) -> Decision:
         """Count one response, the next by index, and decide.
 
         Where answers that people put in follow at once, the decision is the last one's.
@@ -104,15 +118,29 @@ class Sampling:
         verdict = self._rule.decide(self.tally.counts, self.unreadable)
         if verdict.stop and more_follow:
             verdict = _put_off(verdict)
-        return self._record(verdict, response.index, response.vote, response.author)
+        return self._record(verdict, response.index, response.vote, response.author, at)
 
-    def stop(self, reason: StopReason, explanation: str, author: str | None = None) -> Decision:
-        """End the run for a reason that is no rule's: a budget, the deadline or a person."""
+    def stop(
+        self,
+        reason: StopReason,
+        explanation: str,
+        author: str | None = None,
+        at: datetime | None = None,
+    ) -> Decision:
+        """End the run for a reason that is no rule's: a budget, the deadline or a person.
+
+        What a person says of the result of a run follows the decision that ended its sampling.
+        """
         verdict = Verdict(reason, Judgement(True, None, None, explanation))
-        return self._record(verdict, None, None, author)
+        return self._record(verdict, None, None, author, at)
 
     def _record(
-        self, verdict: Verdict, index: int | None, vote: str | None, author: str | None
+        self,
+        verdict: Verdict,
+        index: int | None,
+        vote: str | None,
+        author: str | None,
+        at: datetime | None,
     ) -> Decision:
         measured, judgement = self.tally.measurement, verdict.judgement
         decision = Decision(
@@ -134,6 +162,7 @@ class Sampling:
             stop_reason=verdict.stop_reason,
             reason=judgement.reason,
             author=author,
+            at=at,
         )
         self.decisions.append(decision)
         return decision

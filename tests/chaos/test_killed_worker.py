@@ -2,13 +2,8 @@
 
 import asyncio
 import json
-import os
 import signal
-import subprocess
-import sys
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +12,7 @@ from temporalio.client import Client
 
 from activities.scripted_model import ScriptedModel
 from reflection.convergence.result import SelfConsistencyResult
+from tests.chaos.working import working
 from tests.conftest import begin, served
 from tests.scripted_endpoint import Scripted, ScriptedEndpoint
 
@@ -27,33 +23,6 @@ REQUEST = {"question": "What is it?", "seed": 0, "answers": "number", "max_respo
 def said(seed: int) -> Scripted:
     text = json.dumps({"reasoning": "counted", "answer": ANSWERS[seed]})
     return Scripted(text=text, delay=0.2 + 0.3 * (seed % 5))
-
-
-@asynccontextmanager
-async def working(root: Path, endpoint: ScriptedEndpoint, traces: Path) -> AsyncIterator[Any]:
-    """A worker process of its own, and a way to kill it and start the next one."""
-    environment = {
-        **os.environ,
-        "MULL_MODEL": "openai/scripted",
-        "OPENAI_API_BASE": endpoint.url,
-        "OPENAI_API_KEY": "scripted",
-    }
-    command = [sys.executable, str(root / "worker.py"), "--traces", str(traces)]
-    log = traces.with_suffix(".log").open("ab")
-    workers: list[subprocess.Popen[bytes]] = []
-
-    def start() -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
-        workers.append(process)
-        return process
-
-    try:
-        yield start
-    finally:
-        for each in workers:
-            each.terminate()
-            each.wait(60)
-        log.close()
 
 
 async def run_undisturbed(client: Client) -> SelfConsistencyResult:

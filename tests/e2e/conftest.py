@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -10,18 +11,43 @@ from pathlib import Path
 import pytest
 
 from commands.local.embedded import Place
-from tests.scripted_endpoint import Scripted, ScriptedEndpoint, failing
+from tests.scripted_endpoint import Body, Reply, Scripted, ScriptedEndpoint, failing
 
 ROOT = Path(__file__).parents[2]
 Cli = Callable[..., "subprocess.CompletedProcess[str]"]
 
 # The seed that a test asks with chooses what the model does.
 AGREE, SPLIT, SLOW, NO_KEY, BUSY = 0, 1_000, 2_000, 3_000, 4_000
+# Drafts that get better, that stay low, and whose revision takes a minute.
+IMPROVES, STAYS_LOW, REVISES_SLOWLY = 5_000, 6_000, 7_000
+WORTH = {IMPROVES: (0.4, 0.75), STAYS_LOW: (0.4, 0.45), REVISES_SLOWLY: (0.4, 0.75)}
+JUDGES = "You judge a draft"
 
 
-def reply(seed: int) -> Scripted:
-    """Agree, split into all different answers, or fail, by the thousand of the seed."""
-    behaviour = seed // 1_000 * 1_000
+def reply(seed: int) -> Reply:
+    """Answer as the seed says; who is asked to judge scores a draft by what it says it is worth."""
+    return lambda request: _judged(request) or _replied(seed)
+
+
+def _judged(request: Body) -> Scripted | None:
+    prompt = request["messages"][-1]["content"]
+    if not prompt.startswith(JUDGES):
+        return None
+    draft = prompt.partition("\nDraft: ")[2].partition("\n")[0]
+    worth = float(re.findall(r"worth (\d\.\d+)", draft)[-1])
+    point = {"criterion": "clarity", "place": "the end", "advice": "Say which release is meant."}
+    scores = dict.fromkeys(("completeness", "correctness", "clarity"), worth)
+    known = {"feedback": [point], "criteria_scores": scores, "confidence": "high"}
+    return Scripted(text=json.dumps(known))
+
+
+def _replied(seed: int) -> Scripted:
+    behaviour, index = divmod(seed, 1_000)
+    behaviour *= 1_000
+    if behaviour in WORTH:
+        slow = behaviour == REVISES_SLOWLY and index
+        worth = WORTH[behaviour][min(index, 1)]
+        return Scripted(text=f"Draft {index + 1}, worth {worth}.", delay=60 if slow else 0)
     if behaviour == NO_KEY:
         return failing(401)
     if behaviour == BUSY:

@@ -11,15 +11,23 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from temporalio.client import Client, WorkflowFailureError
+from temporalio.client import (
+    Client,
+    WorkflowFailureError,
+    WorkflowHandle,
+    WorkflowUpdateFailedError,
+)
 
 import telemetry
 from activities.language_model import PermanentModelError, SampleError, TransientModelError
+from activities.scripted_critic import Judged, ScriptedCritic
 from activities.scripted_model import ScriptedModel
-from connection import connect
-from tests.conftest import begin, served, until_asked
+from connection import TASK_QUEUE, connect
+from tests.conftest import begin, begin_reflecting, served, until_asked
+from tests.workflows import batches
 
 FOLDER = Path(__file__).parent
+POOR: dict[str, Any] = {"max_revisions": 0, "review_below": 0.6, "review_timeout_seconds": 1}
 
 
 async def record(client: Client, name: str, model: ScriptedModel, **fields: Any) -> None:
@@ -33,9 +41,59 @@ async def record(client: Client, name: str, model: ScriptedModel, **fields: Any)
         if name == "cancelled":
             await until_asked(model, 5)
             await handle.cancel()
-        with suppress(WorkflowFailureError):
-            await handle.result()
-        history = await handle.fetch_history()
+        if name == "reviewed":
+            await review(handle, {"replace": "7", "author": "ann"})
+        await write(handle, name)
+
+
+async def record_reflection(
+    client: Client, name: str, model: ScriptedCritic, *reviews: dict[str, Any], **fields: Any
+) -> None:
+    """Run once, say what people say, and write the history down."""
+    async with served(client, model):
+        handle = await begin_reflecting(client, **fields)
+        for each in reviews:
+            await review(handle, each)
+        if name == "reflect-cancelled":
+            await until_asked(model, 3)
+            await handle.cancel()
+        await write(handle, name)
+
+
+async def record_batch(client: Client, name: str, *texts: str, **fields: Any) -> None:
+    """Judge drafts once each, and write the history of the batch down.
+
+    The ids of its runs are made of its own, which is `name`, as replaying takes it to be. A batch
+    makes no run again that has a result, so that the server has to be a new one.
+    """
+    model = batches.DraftReader()
+    request = batches.batch_of(*texts, **fields)
+    async with batches.served(client, model):
+        handle: WorkflowHandle[Any, Any] = await client.start_workflow(
+            "BatchWorkflow", request, id=name, task_queue=TASK_QUEUE
+        )
+        if name == "batch-finished-by-a-person":
+            async with asyncio.timeout(30):
+                while len(model.calls) < 2:
+                    await asyncio.sleep(0.1)
+            await handle.execute_update("finish_now", {"author": "ann"})
+        await write(handle, name)
+
+
+async def review(handle: WorkflowHandle[Any, Any], said: dict[str, Any]) -> None:
+    """Review a run once it waits for it."""
+    for _ in range(200):
+        with suppress(WorkflowUpdateFailedError):
+            await handle.execute_update("review", said)
+            return
+        await asyncio.sleep(0.1)
+
+
+async def write(handle: WorkflowHandle[Any, Any], name: str) -> None:
+    """Write the history of a run down once it has ended."""
+    with suppress(WorkflowFailureError):
+        await handle.result()
+    history = await handle.fetch_history()
     (FOLDER / f"{name}.json").write_text(json.dumps(anonymous(json.loads(history.to_json()))))
 
 
@@ -84,6 +142,43 @@ async def main() -> None:
     await record(client, "no-consensus", ScriptedModel(["1", "2", "3", "4", "5"]), futility=0.05)
     wrong_key = PermanentModelError("no such key", "AuthenticationError", 401)
     await record(client, "failed", ScriptedModel([wrong_key] * 5))
+    split = ScriptedModel(["1", "2", "3", "4", "5"])
+    await record(client, "reviewed", split, max_responses=5, review_when="high")
+    await record_reflections(client)
+    await record_batches(client)
+
+
+async def record_reflections(client: Client) -> None:
+    """Record one history for each way a run of reflection goes."""
+
+    async def one(name: str, model: ScriptedCritic, *said: dict[str, Any], **fields: Any) -> None:
+        await record_reflection(client, f"reflect-{name}", model, *said, **fields)
+
+    default = {"guardrails": ["default"]}
+    down = PermanentModelError("no such key", "AuthenticationError", 401)
+    await one("revised", ScriptedCritic(["a", "b"], [0.3, 0.8]), **default)
+    await one("unreadable", ScriptedCritic(["a"], [["no", "no"]]))
+    await one("failed-revision", ScriptedCritic(["a", down], [0.3]))
+    await one("failed", ScriptedCritic([down]))
+    await one("skipped", ScriptedCritic(["a"]), complexity=0.1)
+    panel: dict[str, list[Judged | list[Judged]]] = {"x/a": [0.3, 0.8], "x/b": [down, 0.9]}
+    await one("panel", ScriptedCritic(["a", "b"], panel=panel), judges=["x/a", "x/b"])
+    await one("budget", ScriptedCritic(["a"], [0.3]), budget_tokens=160)
+    slow = ScriptedCritic(["a", "b"], [0.3], delays={("write", 1): 30})
+    await one("deadline", slow, budget_seconds=2)
+    slow = ScriptedCritic(["a", "b"], [0.3], delays={("write", 1): 30})
+    await one("cancelled", slow)
+    reviewed = ScriptedCritic(["a", "b", "c"], [0.3, 0.4, 0.5])
+    said = ({"revise": "shorter", "author": "ann"}, {"accept": True, "author": "ann"})
+    await one("reviewed", reviewed, *said, review_below=0.6)
+    await one("review-timeout", ScriptedCritic(["a"], [0.3]), **POOR)
+
+
+async def record_batches(client: Client) -> None:
+    """Record a batch that makes all of its runs, and one that a person ends."""
+    await record_batch(client, "batch-completed", "score 0.4", "score 0.9")
+    finished = "batch-finished-by-a-person"
+    await record_batch(client, finished, "score 0.4", "slow", max_concurrency=1)
 
 
 if __name__ == "__main__":

@@ -8,9 +8,10 @@ from temporalio.client import WorkflowHistory
 from temporalio.contrib.opentelemetry import OpenTelemetryPlugin
 from temporalio.worker import Replayer
 
+import worker
 from connection import DATA_CONVERTER
+from reflection.critique.criteria import PRESETS, Criterion
 from tests.conftest import SANDBOX
-from workflows.self_consistency import SelfConsistencyWorkflow
 
 HISTORIES = sorted(Path(__file__).parent.glob("*.json"))
 
@@ -22,7 +23,7 @@ async def test_a_recorded_history_replays(path: Path, spans: InMemorySpanExporte
     history = WorkflowHistory.from_json(path.stem, path.read_text())
 
     await Replayer(
-        workflows=[SelfConsistencyWorkflow],
+        workflows=worker.WORKFLOWS,
         data_converter=DATA_CONVERTER,
         workflow_runner=SANDBOX,
         plugins=[OpenTelemetryPlugin()],
@@ -31,9 +32,34 @@ async def test_a_recorded_history_replays(path: Path, spans: InMemorySpanExporte
     assert spans.get_finished_spans() == ()
 
 
+REFLECTED = [each for each in HISTORIES if each.stem.startswith("reflect-")]
+
+
+@pytest.mark.parametrize("path", REFLECTED, ids=lambda path: path.stem)
+async def test_changed_rules_change_no_run_under_way(
+    path: Path, spans: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another preset, another estimate and other guardrails leave a run that is held to the old."""
+    del spans
+    depth = Criterion(name="depth", meaning="It goes deep.")
+    monkeypatch.setitem(PRESETS, "general", (*PRESETS["general"], depth))
+    monkeypatch.setattr("activities.checking.complexity", lambda _: 0.0)
+    monkeypatch.setattr("reflection.critique.guardrails.registry._GUARDRAILS", {})
+    history = WorkflowHistory.from_json(path.stem, path.read_text())
+
+    await Replayer(
+        workflows=worker.WORKFLOWS,
+        data_converter=DATA_CONVERTER,
+        workflow_runner=SANDBOX,
+        plugins=[OpenTelemetryPlugin()],
+    ).replay_workflow(history)
+
+
 def test_there_are_histories() -> None:
     """Each way a run goes and ends is recorded."""
     assert [path.stem for path in HISTORIES] == [
+        "batch-completed",
+        "batch-finished-by-a-person",
         "budget",
         "cancelled",
         "comparisons",
@@ -42,5 +68,17 @@ def test_there_are_histories() -> None:
         "failed",
         "finished-by-a-person",
         "no-consensus",
+        "reflect-budget",
+        "reflect-cancelled",
+        "reflect-deadline",
+        "reflect-failed-revision",
+        "reflect-failed",
+        "reflect-panel",
+        "reflect-review-timeout",
+        "reflect-reviewed",
+        "reflect-revised",
+        "reflect-skipped",
+        "reflect-unreadable",
+        "reviewed",
         "waves",
     ]

@@ -8,6 +8,9 @@ from commands.measuring.recordings import read_recordings
 from reflection.convergence.answers.reply import build_prompt
 from reflection.convergence.request import SelfConsistencyRequest
 from reflection.convergence.rules.settings import Stopping
+from reflection.critique.complexity import complexity
+from reflection.critique.gate import should_reflect
+from reflection.critique.request import ReflectOnResultRequest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 QUESTIONS = ("tickets.txt", "melting-ice.txt", "refund-policy.txt")
@@ -34,6 +37,24 @@ def test_the_request_is_valid() -> None:
 
     assert (request.answers, request.rule, request.quorum) == ("number", "predictive", 3)
     assert (request.budget_tokens, request.budget_seconds) == (20_000, 600)
+
+
+def test_the_request_for_reflection_is_valid() -> None:
+    """It starts a run as it stands, is worth reflecting on, and waits where it is poor."""
+    request = ReflectOnResultRequest.model_validate_json(text_of("reflect.json"))
+
+    assert (request.criteria, request.max_revisions) == ("documentation", 2)
+    assert request.review_below == 0.5
+    assert should_reflect(request, complexity(request.query)).stop_reason is None
+
+
+def test_the_late_parcel_is_worth_reflecting_on() -> None:
+    """Query and draft make a request that is not skipped."""
+    request = ReflectOnResultRequest(
+        query=text_of("late-parcel.txt"), draft=text_of("late-parcel-draft.txt")
+    )
+
+    assert should_reflect(request, complexity(request.query)).stop_reason is None
 
 
 @pytest.mark.parametrize("name", QUESTIONS)

@@ -4,7 +4,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from commands.rendering import decisions_table, print_progress, print_result, print_wave
+from commands.rendering.convergence import decisions_table, print_progress, print_result, print_wave
 from reflection.convergence.outcome import progress, result
 from reflection.convergence.sampling import Sampling
 from tests.unit.runs import failed, finished, put_in, sampled

@@ -1,45 +1,14 @@
 from datetime import UTC, datetime, timedelta
-from html.parser import HTMLParser
 from xml.etree import ElementTree as ET
 
 import pytest
 
-from commands.report import report_html
-from commands.report.thresholds import thresholds
+from commands.report.convergence import report_html
+from commands.report.convergence.thresholds import thresholds
 from reflection.convergence.outcome import result
 from reflection.convergence.sampling import Sampling
+from tests.unit.page import HOSTILE, WEB_UI, Page
 from tests.unit.runs import START, failed, finished, put_in, replied, sampled
-
-HOSTILE = (
-    "</title></style></script><script>alert('1')</script><img src=x onerror=\"y\"> \x1b[31m\x00"
-)
-UNCLOSED = {"meta"}
-WEB_UI = "http://127.0.0.1:8233/namespaces/default/workflows/a/b/history"
-
-
-class Page(HTMLParser):
-    """Every element and attribute of a page, and whether each element is closed in order."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.open: list[str] = []
-        self.feed(page)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-        if tag not in UNCLOSED:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def named(self, tag: str) -> list[dict[str, str | None]]:
-        return [attributes for name, attributes in self.elements if name == tag]
 
 
 def report(sampling: Sampling, *, web_ui: str | None = None, **changes: object) -> str:
@@ -227,3 +196,11 @@ def test_what_failed_is_told() -> None:
     assert '<p class="error">ContentPolicyViolationError</p>' in page
     assert "go on by Ann" in page
     assert "<td>unknown</td>" in page
+
+
+def test_a_persons_answer_stands_beside_the_votes() -> None:
+    """Where a person replaced the answer, what the votes gave is flagged."""
+    page = report(RUNS["ten"], final_answer="C", voted_answer="129", reviewer="Ann")
+
+    assert '<p class="answer"><bdi>C</bdi></p>' in page
+    assert "A person&#x27;s answer. The votes gave: 129" in page

@@ -3,8 +3,9 @@ import pytest
 from reflection.convergence.outcome import progress
 from reflection.convergence.sampling import Sampling
 from reflection.convergence.words.summary import current_details
-from reflection.convergence.words.wording import bar, level, sparkline, usd
-from tests.unit.runs import failed, finished, put_in, sampled
+from reflection.words.amounts import usd
+from reflection.words.blocks import bar, level, sparkline
+from tests.unit.runs import START, failed, finished, put_in, sampled
 
 HOSTILE = "```\n# heading\n<img src=x> [link](http://x) `code` **bold** \x1b[31m \u202e|cell|"
 
@@ -89,6 +90,19 @@ def test_a_person_is_named() -> None:
 
     assert "go on  B by Ann" in shown
     assert "stop   - by Ann" in shown
+
+
+def test_a_review_that_is_needed_is_told_with_its_command() -> None:
+    """A run that waits for a person says until when, and what to type."""
+    sampling = sampled(["A", "B"] * 5, review_when="high")
+    standing = progress(sampling, 0, needs_review=True, review_until=START)
+
+    shown = current_details(standing, sampling.decisions, workflow_id="ask-how-much-7f3a91c2")
+
+    assert (
+        "\n\n**Needs review until 2026-03-01 12:00:00 UTC**: "
+        "`starter.py review ask-how-much-7f3a91c2`\n\n" in shown
+    )
 
 
 def test_the_newest_decisions_are_kept() -> None:

@@ -1,10 +1,15 @@
 """The public names: histories, dashboards and other clients outlive the code behind them."""
 
+import pytest
 from pydantic import ValidationError
 
 import telemetry
+from activities.checking import check_draft, prepare_reflection
+from activities.critique import CritiqueActivities
 from activities.sampling import SamplingActivities
 from activities.server import ServerActivities
+from workflows.batch import BatchWorkflow
+from workflows.reflect_on_result import ReflectOnResultWorkflow
 from workflows.self_consistency import SelfConsistencyWorkflow
 
 
@@ -19,12 +24,33 @@ def test_workflow_types_queries_and_updates() -> None:
 
     assert definition.name == "SelfConsistencyWorkflow"
     assert sorted(definition.queries) == ["decisions", "progress"]
-    assert sorted(definition.updates) == ["add_answer", "finish_now"]
+    assert sorted(definition.updates) == ["add_answer", "finish_now", "review"]
 
 
-def test_only_malformed_requests_fail_a_run_by_themselves() -> None:
+def test_reflection_s_queries_and_updates() -> None:
+    """The workflow type and its handlers have the names that other clients call."""
+    definition = vars(ReflectOnResultWorkflow)["__temporal_workflow_definition"]
+
+    assert definition.name == "ReflectOnResultWorkflow"
+    assert sorted(definition.queries) == ["decisions", "progress"]
+    assert sorted(definition.updates) == ["finish_now", "review"]
+
+
+def test_a_batch_s_queries_and_updates() -> None:
+    """The workflow type and its handlers have the names that other clients call."""
+    definition = vars(BatchWorkflow)["__temporal_workflow_definition"]
+
+    assert definition.name == "BatchWorkflow"
+    assert sorted(definition.queries) == ["progress"]
+    assert sorted(definition.updates) == ["finish_now"]
+
+
+@pytest.mark.parametrize(
+    "workflow", [SelfConsistencyWorkflow, ReflectOnResultWorkflow, BatchWorkflow]
+)
+def test_only_malformed_requests_fail_a_run_by_themselves(workflow: type) -> None:
     """A nondeterministic run waits for mended code: its error is no reason to fail."""
-    definition = vars(SelfConsistencyWorkflow)["__temporal_workflow_definition"]
+    definition = vars(workflow)["__temporal_workflow_definition"]
 
     assert list(definition.failure_exception_types) == [ValidationError]
 
@@ -35,6 +61,9 @@ def test_activity_types() -> None:
 
     assert names_of(SamplingActivities, marker) == ["compare_meaning", "sample_answer"]
     assert names_of(ServerActivities, marker) == ["registered_search_attributes"]
+    assert names_of(CritiqueActivities, marker) == ["judge_draft", "revise_draft", "write_draft"]
+    quick = [vars(each)[marker].name for each in (check_draft, prepare_reflection)]
+    assert quick == ["check_draft", "prepare_reflection"]
 
 
 def test_search_attributes() -> None:
@@ -62,4 +91,15 @@ def test_spans() -> None:
         telemetry.SPAN_WAVE,
         telemetry.SPAN_DECISION,
         telemetry.SPAN_CHAT,
-    ) == ("invoke_workflow {type}", "mull.wave", "mull.decision", "chat {model}")
+        telemetry.SPAN_EVALUATION,
+        telemetry.SPAN_REFLECTION,
+        telemetry.EVENT_EVALUATION,
+    ) == (
+        "invoke_workflow {type}",
+        "mull.wave",
+        "mull.decision",
+        "chat {model}",
+        "evaluate {criteria}",
+        "mull.reflect",
+        "gen_ai.evaluation.result",
+    )

@@ -91,8 +91,5 @@ class Meanings:
             ),
             task_queue=TASK_QUEUE,
             summary="do two answers mean the same?",
-            start_to_close_timeout=self._times.attempt,
-            schedule_to_close_timeout=self._times.whole,
-            heartbeat_timeout=self._times.heartbeat,
-            retry_policy=self._times.retry,
+            **self._times.options,
         )

@@ -40,10 +40,7 @@ class Samples:
             self._task(index),
             task_queue=TASK_QUEUE,
             summary=f"sample {index + 1} of at most {self._request.max_responses}",
-            start_to_close_timeout=self._times.attempt,
-            schedule_to_close_timeout=self._times.whole,
-            heartbeat_timeout=self._times.heartbeat,
-            retry_policy=self._times.retry,
+            **self._times.options,
         )
 
     async def settle(self, patience: Patience) -> int:

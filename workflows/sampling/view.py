@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 
 from opentelemetry import trace
 from opentelemetry.trace import Span
@@ -80,9 +81,24 @@ class View:
         self._attributes.write(*_numbers_so_far(standing))
 
     def _show_details(self, standing: Progress) -> None:
+        sampling, run = self._sampling, workflow.info().workflow_id
         workflow.set_current_details(
-            current_details(standing, self._sampling.decisions, trace_id(), self._sampling.warnings)
+            current_details(standing, sampling.decisions, trace_id(), sampling.warnings, run)
         )
+
+    def wait_for_review(self, until: datetime | None) -> None:
+        """Show that the run waits for a person, with all that is known so far."""
+        standing = outcome.progress(self._sampling, 0, needs_review=True, review_until=until)
+        self._show_details(standing)
+        self._attributes.write(
+            *_numbers_so_far(standing),
+            telemetry.UNCERTAINTY.value_set("high"),
+            telemetry.NEEDS_REVIEW.value_set(True),
+        )
+
+    def end_review(self) -> None:
+        """Show that nobody is waited for any more."""
+        self._attributes.write(telemetry.NEEDS_REVIEW.value_set(False))
 
     def conclude(self, span: Span) -> SelfConsistencyResult:
         """Record the outcome everywhere, and return it."""

@@ -25,6 +25,9 @@ StopReason = Literal[
     "budget",
     "deadline",
     "finished_by_person",
+    "accepted_by_person",
+    "replaced_by_person",
+    "review_timeout",
 ]
 Preset = Literal["thrifty", "thorough"]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]

@@ -1,0 +1,191 @@
+"""The activities of reflection: ask a model for a draft, a better one, or a judgement."""
+
+from datetime import UTC, datetime
+
+from temporalio import activity
+
+from activities.asking import ask
+from activities.language_model import LanguageModel, ModelCall, ModelReply, SampleError
+from reflection.critique.criteria import Criterion
+from reflection.critique.evaluation import Feedback, JudgeReply
+from reflection.critique.judging.prompt import build_judge_prompt, judge_schema
+from reflection.critique.judging.reply import parse_judgement
+from reflection.critique.request import Format
+from reflection.critique.writing import build_draft_prompt, build_revision_prompt
+from reflection.plain import well_formed
+from reflection.request import Record
+from reflection.size import cut_encoded, encoded_size
+from reflection.usage import Spending
+
+
+class WritingTask(Record):
+    """What to write, and within which bounds; `index` is the draft's, from 0."""
+
+    index: int
+    query: str
+    sources: tuple[str, ...]
+    format: Format | None
+    model: str | None
+    temperature: float
+    seed: int | None
+    max_output_tokens: int
+    timeout_seconds: float
+    draft_bytes: int
+
+
+class RevisionTask(WritingTask):
+    """What to improve: the previous draft, and what is to be changed in it."""
+
+    draft: str
+    feedback: tuple[Feedback, ...]
+
+
+class Written(Record):
+    """A text, or None where no reply like it can be had, as `error` says; and what it cost."""
+
+    text: str | None
+    cut: bool = False
+    error: str | None = None
+    model: str | None = None
+    finish_reason: str | None = None
+    left_out: tuple[str, ...] = ()
+    attempts: int = 1
+    spending: Spending
+    timestamp: datetime
+
+
+class JudgingTask(Record):
+    """What to judge by what; `error` is what was wrong with the last reply to the same."""
+
+    index: int
+    query: str
+    draft: str
+    sources: tuple[str, ...]
+    format: Format | None
+    criteria: tuple[Criterion, ...]
+    threshold: float
+    model: str | None
+    timeout_seconds: float
+    max_output_tokens: int
+    error: str | None = None
+
+
+class CritiqueActivities:
+    """What a run of reflection asks of language models; `judge` judges where none is named."""
+
+    def __init__(self, model: LanguageModel, judge: str | None = None) -> None:
+        self._model = model
+        self._judge = judge
+
+    @activity.defn
+    async def write_draft(self, task: WritingTask) -> Written:
+        """Ask for the first draft.
+
+        A reply that can't be had (filtered, refused, empty) has no text. Raises ApplicationError,
+        non-retryable where no call like it can work.
+        """
+        return await self._write(task, build_draft_prompt(task.query, task.sources, task.format))
+
+    @activity.defn
+    async def revise_draft(self, task: RevisionTask) -> Written:
+        """Ask for a better draft. Raises as `write_draft` does."""
+        prompt = build_revision_prompt(
+            task.query, task.draft, task.feedback, task.sources, task.format
+        )
+        return await self._write(task, prompt)
+
+    @activity.defn
+    async def judge_draft(self, task: JudgingTask) -> JudgeReply:
+        """Ask one judge once, and read its reply. Raises as `write_draft` does."""
+        call = ModelCall(
+            model=task.model or self._judge,
+            prompt=_judge_prompt(task),
+            temperature=0.0,
+            seed=0,
+            max_output_tokens=task.max_output_tokens,
+            timeout_seconds=task.timeout_seconds,
+            reply_schema=judge_schema(task.criteria),
+            labels={"mull.draft.index": task.index, "mull.attempt": activity.info().attempt},
+        )
+        try:
+            reply = await ask(self._model, call)
+        except SampleError as error:
+            return _no_judgement(call, error)
+        return _judgement(task, reply)
+
+    async def _write(self, task: WritingTask, prompt: str) -> Written:
+        call = ModelCall(
+            model=task.model,
+            prompt=prompt,
+            temperature=task.temperature,
+            seed=None if task.seed is None else task.seed + task.index,
+            max_output_tokens=task.max_output_tokens,
+            timeout_seconds=task.timeout_seconds,
+            labels={"mull.draft.index": task.index, "mull.attempt": activity.info().attempt},
+            keep_cut=True,
+        )
+        try:
+            reply = await ask(self._model, call)
+        except SampleError as error:
+            return _nothing_written(call, error)
+        return _written(task, reply)
+
+
+def _judge_prompt(task: JudgingTask) -> str:
+    return build_judge_prompt(
+        task.query,
+        task.draft,
+        task.criteria,
+        task.threshold,
+        sources=task.sources,
+        shape=task.format,
+        error=task.error,
+    )
+
+
+def _written(task: WritingTask, reply: ModelReply) -> Written:
+    text = well_formed(reply.text)
+    return Written(
+        text=cut_encoded(text, task.draft_bytes),
+        cut=encoded_size(text) > task.draft_bytes,
+        model=reply.model,
+        finish_reason=reply.finish_reason,
+        left_out=reply.left_out,
+        attempts=activity.info().attempt,
+        spending=reply.spending,
+        timestamp=datetime.now(UTC),
+    )
+
+
+def _nothing_written(call: ModelCall, error: SampleError) -> Written:
+    return Written(
+        text=None,
+        error=f"{error.kind}: {error}",
+        model=call.model,
+        finish_reason=error.finish_reason,
+        attempts=activity.info().attempt,
+        spending=error.spending,
+        timestamp=datetime.now(UTC),
+    )
+
+
+def _judgement(task: JudgingTask, reply: ModelReply) -> JudgeReply:
+    read = parse_judgement(reply.text, task.criteria, task.threshold, task.draft)
+    return read.model_copy(
+        update={
+            "model": reply.model,
+            "left_out": reply.left_out,
+            "attempts": activity.info().attempt,
+            "spending": reply.spending,
+        }
+    )
+
+
+def _no_judgement(call: ModelCall, error: SampleError) -> JudgeReply:
+    return JudgeReply(
+        error=f"{error.kind}: {error}",
+        unreadable=True,
+        model=call.model,
+        attempts=activity.info().attempt,
+        spending=error.spending,
+    )

@@ -1,0 +1,55 @@
+"""Texts and settings that a command is given: from a file, from standard input, or as words."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from commands.console import fail
+from commands.session import Exit
+
+if TYPE_CHECKING:
+    from reflection.request import Frozen
+
+
+def read_stdin(what: str) -> str:
+    """Read standard input whole, as UTF-8; `what` names it where it is none."""
+    try:
+        return typer.get_binary_stream("stdin").read().decode("utf-8")
+    except UnicodeDecodeError:
+        fail(f"{what} on standard input is not UTF-8 text.", Exit.USAGE)
+
+
+def read_text(option: str, given: str) -> str:
+    """Read the file that an option names, or standard input where that is -."""
+    if given == "-":
+        return read_stdin(f"what {option} reads")
+    return read_file(option, Path(given))
+
+
+def read_file(option: str, path: Path) -> str:
+    """Read a file as UTF-8; one that can't be read is one line."""
+    try:
+        # Line ends stay as they are: a draft comes back as it was given.
+        return path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError:
+        fail(f"{option}: {path} is not UTF-8 text.", Exit.USAGE)
+    except (OSError, ValueError) as error:
+        said = error.strerror if isinstance(error, OSError) else "not a file's name"
+        fail(f"{option}: {path} can't be read: {said}.", Exit.USAGE)
+
+
+def checked(kind: "type[Frozen]", fields: dict[str, Any], option: str | None = None) -> Any:
+    """Make a value of the fields that have one; what is wrong with them is one line.
+
+    `option` names where they come from, if their own names don't.
+    """
+    from pydantic import ValidationError
+
+    from reflection.request import explain
+
+    try:
+        return kind(**{name: value for name, value in fields.items() if value is not None})
+    except ValidationError as error:
+        said = explain(error)
+        fail(f"{option}: {said}." if option else f"{said}.", Exit.USAGE)

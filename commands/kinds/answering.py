@@ -1,0 +1,84 @@
+"""What is known besides of a workflow type that gives one result to one question or query."""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+
+from commands.kinds.kind import Asked, Given, Kind, Standing
+from reflection.request import Record
+
+Decided = TypeVar("Decided", bound=Record)
+
+
+class Page(NamedTuple):
+    """What a page says of a run beside its result: ids, aware times, address, settings."""
+
+    workflow_id: str
+    run_id: str
+    started: datetime | None
+    closed: datetime | None
+    web_ui: str | None
+    settings: Mapping[str, object]
+
+
+class Waiting(NamedTuple):
+    """A run waits for a person, until then, or for ever (None)."""
+
+    until: datetime | None
+
+
+class Answering(Kind[Asked, Standing, Given], Generic[Asked, Standing, Decided, Given]):
+    """A type whose runs decide on a result, which can be held against a bar, reviewed, reported.
+
+    `command` begins the ids of its runs. `keeps_drafts` is true where a run that ends badly has
+    something to give all the same. `reviews` are what a person may do.
+    """
+
+    command: str
+    decision: type[Decided]
+    reviews: tuple[str, ...]
+    keeps_drafts: bool = False
+
+    @abstractmethod
+    def subject(self, request: Asked) -> str:
+        """Return the question or the query."""
+
+    @abstractmethod
+    def print_decisions(self, result: Given) -> None:
+        """Print every decision of a finished run."""
+
+    @abstractmethod
+    def below(self, result: Given, bar: float) -> str | None:
+        """Say how a result misses the bar that was asked for; None where it does not."""
+
+    @abstractmethod
+    def conclusive(self, result: Given) -> bool:
+        """Tell whether there is a result worth the name."""
+
+    @abstractmethod
+    def page(self, result: Given, page: Page) -> str:
+        """Write a finished run as one HTML file."""
+
+    @abstractmethod
+    def waiting(self, progress: Standing, decisions: list[Decided]) -> Waiting | None:
+        """Tell whether a run waits for a person's review."""
+
+    @abstractmethod
+    def print_review(self, progress: Standing) -> None:
+        """Print what a person needs to see to review it."""
+
+    @abstractmethod
+    def review_document(self, progress: Standing) -> dict[str, object]:
+        """Put together what a machine needs to review it."""
+
+    def replacement(self, text: str) -> str:
+        """Return what a person's file says in the place of a result."""
+        return text
+
+    def so_far(self, progress: Standing) -> str | None:  # noqa: ARG002 - for kinds with drafts
+        """Return the best draft so far, of a run that ended without a result."""
+        return None
+
+
+AnyAnswering: TypeAlias = Answering[Any, Any, Any, Any]

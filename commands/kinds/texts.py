@@ -1,0 +1,17 @@
+"""A text as the command's own output."""
+
+import sys
+
+from reflection.plain import neutral, well_formed
+
+
+def print_text(text: str) -> None:
+    """Write a text to standard output: to the letter for a file or a pipe.
+
+    In a terminal its control characters are made visible, and it ends with a line end.
+    """
+    if sys.stdout.isatty():
+        sys.stdout.write(neutral(text).rstrip("\n") + "\n\n")
+    else:
+        sys.stdout.write(well_formed(text))
+    sys.stdout.flush()

@@ -1,0 +1,1 @@
+"""Batches as commands make them: what they will cost, their start, their results."""

@@ -1,0 +1,157 @@
+"""`calibrate`: hold a judge's scores against labels that people gave."""
+
+import json
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from commands.console import fail
+from commands.session import Exit, with_client
+from commands.starting.criteria import PRESET_NAMES
+
+if TYPE_CHECKING:
+    from temporalio.client import Client
+
+    from commands.measuring.batches.running import Order
+    from commands.measuring.judges.plan import Plan
+
+HELP = """Find out how good a judge is, on drafts that people have labelled.
+
+FILE has one JSON object a line: {"query": "...", "draft": "...", "label": 0.8}. The label is 0
+to 1, true or false, "pass" or "fail". "writer" may name the model that wrote the draft.
+
+Each judge evaluates each draft as the loop of `reflect` does, --repeats times, and once with the
+criteria listed in reverse. What is printed: agreement with the labels, calibration, biases,
+repeatability, cost, and the score from which on a draft should pass. First comes an estimate of
+the spend, on standard error.
+
+The same command with the same --id goes on where it was; nothing is paid twice.
+
+Examples:
+
+    starter.py calibrate labelled.jsonl --judge openai/gpt-5-mini --html page.html
+
+    starter.py calibrate labelled.jsonl --judge openai/gpt-5-mini --estimate
+
+    starter.py calibrate examples/labelled-drafts.jsonl \\
+    --judge embedded/smollm2-135m --repeats 1 --no-position
+
+The last one needs `starter.py dev` and no key, and takes some minutes; its toy model's scores are
+noise.
+
+Exit codes: 0 done, 1 failed or no evaluation worked, 2 wrong usage or a file that can't be read,
+3 no server or worker, 5 cancelled or not agreed to, 130 detached (the batch goes on).
+"""
+
+_judging = partial(typer.Option, rich_help_panel="Judges and criteria")
+_bounds = partial(typer.Option, rich_help_panel="Bounds")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    app.command("calibrate", help=HELP)(calibrate)
+
+
+def calibrate(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Labelled drafts, JSON lines.")],
+    judge: Annotated[
+        list[str] | None,
+        _judging(help="Any LiteLLM name; repeat it.", metavar="MODEL", envvar="MULL_JUDGE_MODEL"),
+    ] = None,
+    criteria: Annotated[
+        str, _judging(help=f"One of: {', '.join(PRESET_NAMES)}.", metavar="PRESET")
+    ] = "general",
+    no_guardrails: Annotated[
+        bool, _judging("--no-guardrails", help="The judge's score as it is.")
+    ] = False,
+    repeats: Annotated[
+        int, typer.Option(min=1, max=20, metavar="K", help="Evaluations of each draft.")
+    ] = 2,
+    no_position: Annotated[
+        bool, typer.Option("--no-position", help="None with the criteria in reverse.")
+    ] = False,
+    pass_at: Annotated[
+        float, typer.Option(min=0, max=1, help="A label of at least this is a pass.")
+    ] = 0.5,
+    max_concurrency: Annotated[
+        int, _bounds(min=1, max=32, help="Evaluations at once, at most.")
+    ] = 4,
+    budget_usd: Annotated[float | None, _bounds(help="US dollars.")] = None,
+    budget_tokens: Annotated[int | None, _bounds(help="Tokens in and out.")] = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a page with reliability diagrams.")
+    ] = None,
+    estimate: Annotated[
+        bool, typer.Option("--estimate", help="Say what it would cost, and end.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether to start.")] = False,
+    workflow_id: Annotated[str | None, typer.Option("--id", help="The batch's id.")] = None,
+    detach: Annotated[bool, typer.Option("--detach", help="Return the id at once.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> None:
+    """Calibrate judges on a file, and print what they are worth."""
+    judges = _judges(judge or [])
+    if html is not None and not html.resolve().parent.is_dir():
+        fail(f"there is no folder {html.parent} for --html.", Exit.USAGE)
+    from commands.measuring.batches import asking
+    from commands.measuring.judges.labelled import read_examples
+    from commands.measuring.judges.plan import TOKENS_OUT, Plan, preset
+
+    examples = read_examples(file)
+    plan = Plan(examples, judges, preset(criteria), repeats, not no_position, not no_guardrails)
+    bounds = {
+        "max_concurrency": max_concurrency,
+        "budget_usd": budget_usd,
+        "budget_tokens": budget_tokens,
+    }
+    request = plan.request(bounds)
+    parts, assumed = plan.estimate(), f"and {TOKENS_OUT} out for an evaluation"
+    if estimate:
+        asking.only_estimate(parts, assumed, as_json)
+    agreed = partial(asking.agreed, parts, assumed, yes)
+    order = asking.order("calibrate", file, workflow_id, request, agreed, detach, as_json)
+    with_client(lambda client: _calibrate(client, order, plan, pass_at, html))
+
+
+def _judges(names: list[str]) -> list[str]:
+    if not names:
+        fail("name who judges: --judge MODEL, such as --judge openai/gpt-5-mini.", Exit.USAGE)
+    if len(set(names)) < len(names):
+        fail("--judge: two of them are the same model.", Exit.USAGE)
+    return names
+
+
+async def _calibrate(
+    client: "Client", order: "Order", plan: "Plan", pass_at: float, html: Path | None
+) -> Exit:
+    from rich.console import Console
+
+    from commands.measuring.batches.reading import read_runs
+    from commands.measuring.batches.running import made
+    from commands.measuring.judges.findings import find
+    from commands.measuring.judges.page import calibration_html
+    from commands.measuring.judges.plan import evaluated
+    from commands.measuring.judges.table import print_findings
+    from reflection.critique.result import ReflectOnResultResult
+
+    batch = await made(client, order)
+    reads = await read_runs(client, batch.runs, ReflectOnResultResult)
+    found = find(order.identity, plan, pass_at, evaluated(plan, reads), batch)
+    if order.as_json:
+        sys.stdout.write(json.dumps(found.document()) + "\n")
+    else:
+        print_findings(Console(), found)
+    if html is not None:
+        _write(html, calibration_html(found))
+    return Exit.FAILED if found.all_failed else Exit.DONE
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        fail(f"{path} can't be written: {error.strerror}.", Exit.USAGE)
+    sys.stderr.write(f"wrote {path}\n")

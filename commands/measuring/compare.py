@@ -1,0 +1,169 @@
+"""`compare`: the same questions by several methods, to see whether reflection is worth its cost."""
+
+import json
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from commands.console import fail
+from commands.session import Exit, with_client
+from commands.starting.criteria import PRESET_NAMES
+
+if TYPE_CHECKING:
+    from temporalio.client import Client
+
+    from commands.measuring.batches.running import Order
+    from commands.measuring.methods.plan import Plan
+    from reflection.convergence.request import AnswerKind
+
+HELP = """Compare one draft, reflection and self-consistency on the same questions.
+
+FILE has one JSON object a line: {"question": "...", "gold": "42"}. Where gold is known, answers
+are right or wrong: drafts are asked to end with a line "Answer: ". Without any gold the judge
+scores each method's answer, in a second batch whose cost is shown apart.
+
+`single` is one draft, `reflect` judges and revises it, `self_consistency` samples and votes. All
+start from the same seed, so that a difference is the method's. A run that fails counts as wrong.
+
+The same command with the same --id goes on where it was; nothing is paid twice.
+
+Examples:
+
+    starter.py compare questions.jsonl --answers number --model gpt-5-mini
+
+    starter.py compare questions.jsonl --methods single,reflect --estimate
+
+    starter.py compare examples/questions.jsonl --answers number
+
+The last one needs `starter.py dev` and no key, and takes many minutes; its toy model is mostly
+wrong.
+
+Exit codes: 0 done, 1 failed or no run worked, 2 wrong usage or a file that can't be read, 3 no
+server or worker, 5 cancelled or not agreed to, 130 detached (the batch goes on).
+"""
+
+METHOD_NAMES = "single,reflect,self_consistency"
+
+_reflecting = partial(typer.Option, rich_help_panel="Reflection and its judge")
+_bounds = partial(typer.Option, rich_help_panel="Bounds")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    app.command("compare", help=HELP)(compare)
+
+
+def compare(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Questions, JSON lines.")],
+    methods: Annotated[str, typer.Option(help="Of these, with commas.")] = METHOD_NAMES,
+    model: Annotated[
+        str | None,
+        typer.Option(help="Any LiteLLM name; else the worker's own.", envvar="MULL_MODEL"),
+    ] = None,
+    answers: Annotated[
+        str, typer.Option(metavar="KIND", help="How answers compare: exact, text, number, choice.")
+    ] = "exact",
+    seed: Annotated[
+        int, typer.Option(min=0, help="Of every run, as far as a model takes one.")
+    ] = 0,
+    judge: Annotated[
+        list[str] | None,
+        _reflecting(
+            help="Who judges; repeat it for a panel. The worker's own by default.",
+            metavar="MODEL",
+            envvar="MULL_JUDGE_MODEL",
+        ),
+    ] = None,
+    criteria: Annotated[
+        str, _reflecting(help=f"One of: {', '.join(PRESET_NAMES)}.", metavar="PRESET")
+    ] = "general",
+    max_revisions: Annotated[int, _reflecting(min=0, max=10, help="Of a draft, at most.")] = 1,
+    score_threshold: Annotated[
+        float | None, _reflecting(min=0, max=1, help="That needs no revision; 0.7 by default.")
+    ] = None,
+    no_guardrails: Annotated[
+        bool, _reflecting("--no-guardrails", help="The judge's score as it is.")
+    ] = False,
+    max_responses: Annotated[
+        int | None, typer.Option(min=1, help="Sampled answers at most; 10 by default.")
+    ] = None,
+    max_concurrency: Annotated[int, _bounds(min=1, max=32, help="Runs at once, at most.")] = 4,
+    budget_usd: Annotated[float | None, _bounds(help="US dollars.")] = None,
+    budget_tokens: Annotated[int | None, _bounds(help="Tokens in and out.")] = None,
+    estimate: Annotated[
+        bool, typer.Option("--estimate", help="Say what it would cost, and end.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether to start.")] = False,
+    workflow_id: Annotated[str | None, typer.Option("--id", help="The batch's id.")] = None,
+    detach: Annotated[bool, typer.Option("--detach", help="Return the id at once.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> None:
+    """Run every question by every method, and print what each is worth."""
+    from commands.measuring.batches import asking
+    from commands.measuring.judges.plan import preset
+    from commands.measuring.methods.plan import ASSUMED, Plan
+    from commands.measuring.methods.questions import read_questions
+
+    kind = _kind(answers)
+    plan = Plan(
+        questions=read_questions(file, kind),
+        methods=_methods(methods),
+        model=model or None,
+        judges=judge or [],
+        answers=kind,
+        criteria=preset(criteria),
+        max_revisions=max_revisions,
+        max_responses=max_responses,
+        score_threshold=score_threshold,
+        guardrails=not no_guardrails,
+        seed=seed,
+    )
+    bounds = {
+        "max_concurrency": max_concurrency,
+        "budget_usd": budget_usd,
+        "budget_tokens": budget_tokens,
+    }
+    request, parts = plan.request(bounds), plan.estimate()
+    if estimate:
+        asking.only_estimate(parts, ASSUMED, as_json)
+    agreed = partial(asking.agreed, parts, ASSUMED, yes)
+    order = asking.order("compare", file, workflow_id, request, agreed, detach, as_json)
+    with_client(lambda client: _compare(client, order, plan, bounds))
+
+
+def _kind(name: str) -> "AnswerKind":
+    from commands.measuring.replay import readable_kind
+
+    return readable_kind(name)
+
+
+def _methods(text: str) -> list[str]:
+    names = [each.strip() for each in text.split(",") if each.strip()]
+    if not names or not set(names) <= set(METHOD_NAMES.split(",")):
+        fail(f"--methods: one or more of {METHOD_NAMES}, with commas.", Exit.USAGE)
+    return list(dict.fromkeys(names))
+
+
+async def _compare(client: "Client", order: "Order", plan: "Plan", bounds: dict[str, Any]) -> Exit:
+    from rich.console import Console
+
+    from commands.measuring.batches.running import made
+    from commands.measuring.methods.findings import find
+    from commands.measuring.methods.outcomes import answered, outcomes
+    from commands.measuring.methods.reading import read_answers
+    from commands.measuring.methods.scoring import score
+    from commands.measuring.methods.table import print_findings
+
+    batch = await made(client, order)
+    answers = answered(plan, await read_answers(client, batch))
+    scored = await score(client, order, plan, answers, bounds, batch)
+    ended = outcomes(plan, answers, scored.scores)
+    found = find(order.identity, plan, answers, ended, batch, scored.batches)
+    if order.as_json:
+        sys.stdout.write(json.dumps(found.document()) + "\n")
+    else:
+        print_findings(Console(), found)
+    return Exit.FAILED if found.all_failed else Exit.DONE

@@ -1,0 +1,1 @@
+"""Methods side by side: the questions, the runs, the outcomes, the table."""

@@ -1,0 +1,73 @@
+"""What every page has: its frame, what run it is of, and what that was asked for."""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from commands.report.parts import Html, facts, html, joined
+from reflection.plain import plain
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+STYLE = Path(__file__).with_name("report.css")
+
+
+def page(title: str, parts: Iterable[Html]) -> str:
+    """Put parts into one file that loads nothing and runs no script."""
+    inside = joined(each for each in parts if each)
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{POLICY}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="referrer" content="no-referrer">
+<title>{html(plain(title, 80))}</title>
+<style>
+{STYLE.read_text(encoding="utf-8")}</style>
+</head>
+<body>
+<main>
+{inside}
+</main>
+</body>
+</html>
+"""
+
+
+def identity(
+    workflow_id: str,
+    run_id: str,
+    started: datetime | None,
+    closed: datetime | None,
+    web_ui: str | None,
+) -> list[tuple[str, str]]:
+    """Name a run: its ids, its address where it has one, and its times."""
+    linked = [("Web UI", _link(web_ui))] if web_ui else []
+    return [("workflow id", workflow_id), ("run id", run_id), *linked, *_times(started, closed)]
+
+
+def settings_facts(settings: Mapping[str, object], *shown_elsewhere: str) -> Html:
+    """List the fields of a request that have a value, but for those shown elsewhere."""
+    pairs = [
+        (name, plain(str(value), 400))
+        for name, value in settings.items()
+        if value is not None and name not in shown_elsewhere
+    ]
+    return facts(pairs) if pairs else Html("")
+
+
+def _times(started: datetime | None, closed: datetime | None) -> list[tuple[str, str]]:
+    lasted = f"{(closed - started).total_seconds():,.1f} s" if started and closed else "unknown"
+    return [("started", _time(started)), ("closed", _time(closed)), ("lasted", lasted)]
+
+
+def _time(moment: datetime | None) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" if moment else "unknown"
+
+
+def _link(address: str) -> Html:
+    if urlsplit(address).scheme not in {"http", "https"}:
+        return html(address)
+    return Html(f'<a href="{html(address)}" rel="noreferrer">{html(address)}</a>')

@@ -1,0 +1,145 @@
+"""What a batch is asked for."""
+
+import json
+from collections.abc import Iterator
+from itertools import product
+from typing import Annotated, Literal, NamedTuple, Self
+
+from pydantic import Field, JsonValue, StringConstraints, ValidationError, model_validator
+
+from reflection.batch.result import Run
+from reflection.convergence.request import SelfConsistencyRequest
+from reflection.critique.request import ReflectOnResultRequest
+from reflection.request import Frozen, Request, explain
+
+# A request with every run's record in it goes on as a new run, and must fit a payload of 2 MiB.
+ITEMS_BYTES = 1_000_000
+VARIANTS_BYTES = 100_000
+RUNS = 2_000
+# What starts several runs goes to the server in one message of at most 4 MB.
+STARTED_BYTES = 2_500_000
+
+RunType = Literal["ReflectOnResultWorkflow", "SelfConsistencyWorkflow"]
+REQUESTS: dict[RunType, type[Request]] = {
+    "ReflectOnResultWorkflow": ReflectOnResultRequest,
+    "SelfConsistencyWorkflow": SelfConsistencyRequest,
+}
+
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$")]
+Item = dict[str, str]
+
+
+class Variant(Frozen):
+    """One way to run every item: the workflow's type, its request, and how often.
+
+    `takes` names the fields of the request that come from the item: `{"query": "question"}` sets
+    `query` to the item's `question`. `name` is a part of the ids of its runs.
+    """
+
+    name: Name
+    workflow: RunType
+    request: dict[str, JsonValue] = Field(default_factory=dict)
+    takes: dict[str, str] = Field(min_length=1)
+    repeats: int = Field(1, ge=1, le=100)
+
+    def fields_for(self, item: Item) -> dict[str, JsonValue]:
+        """Return the request of a run with this item."""
+        return {**self.request, **{field: item[taken] for field, taken in self.takes.items()}}
+
+
+class Planned(NamedTuple):
+    """One run that a batch is to make; each is a place, counted from 0."""
+
+    item: int
+    variant: int
+    repeat: int
+
+
+class BatchRequest(Request):
+    """Every item by every variant, each as often as that says, and what bounds it all.
+
+    At most `max_concurrency` runs go on at once. Budgets bound tokens in and out together, and US
+    dollars, of all runs: none is started that would not fit if it took as much as the largest so
+    far. `carried` are runs that ended before, which are not made again. After `runs_per_execution`
+    runs, and where the server suggests it, the batch continues as new, to keep its history short.
+    """
+
+    items: tuple[Item, ...] = Field(min_length=1)
+    variants: tuple[Variant, ...] = Field(min_length=1, max_length=50)
+    max_concurrency: int = Field(4, ge=1, le=32)
+    budget_tokens: int | None = Field(None, ge=1)
+    budget_usd: float | None = Field(None, gt=0, allow_inf_nan=False)
+    runs_per_execution: int = Field(500, ge=1, le=RUNS)
+    carried: tuple[Run, ...] = Field((), max_length=RUNS)
+
+    @property
+    def total(self) -> int:
+        """The number of runs."""
+        return len(self.items) * sum(each.repeats for each in self.variants)
+
+    @property
+    def concurrency(self) -> int:
+        """The runs at once, at most: `max_concurrency`, and what can be started in one message."""
+        items = max(map(_size, self.items))
+        variants = max(_size(each.model_dump(mode="json")) for each in self.variants)
+        return max(1, min(self.max_concurrency, STARTED_BYTES // (items + variants)))
+
+    def plan(self) -> Iterator[Planned]:
+        """Yield every run, in the order in which they are to start.
+
+        Variants take turns, and another one is first for each item, so that a slow hour of a
+        provider hits all of them alike.
+        """
+        count = len(self.variants)
+        most = max(each.repeats for each in self.variants)
+        for repeat, item, turn in product(range(most), range(len(self.items)), range(count)):
+            variant = (item + repeat + turn) % count
+            if repeat < self.variants[variant].repeats:
+                yield Planned(item, variant, repeat)
+
+    def fields_of(self, planned: Planned) -> dict[str, JsonValue]:
+        """Return the request of a planned run."""
+        return self.variants[planned.variant].fields_for(self.items[planned.item])
+
+    @model_validator(mode="after")
+    def _small(self) -> Self:
+        _within("items", _size(self.items), ITEMS_BYTES)
+        variants = [each.model_dump(mode="json") for each in self.variants]
+        _within("variants", _size(variants), VARIANTS_BYTES)
+        if self.total > RUNS:
+            raise ValueError(f"there would be {self.total:,} runs, and at most {RUNS:,} are taken")
+        return self
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        names = [each.name for each in self.variants]
+        if len(set(names)) < len(names):
+            raise ValueError("two variants have the same name")
+        if any(each.variant not in names or each.item >= len(self.items) for each in self.carried):
+            raise ValueError("carried: a run of no such item or variant")
+        for variant in self.variants:
+            self._check(variant)
+        return self
+
+    def _check(self, variant: Variant) -> None:
+        twice = sorted(variant.takes.keys() & variant.request.keys())
+        if twice:
+            raise ValueError(f"variant {variant.name}: {twice[0]} is in both request and takes")
+        for place, item in enumerate(self.items):
+            missing = sorted(set(variant.takes.values()) - item.keys())
+            if missing:
+                raise ValueError(f"item {place} has no {missing[0]}, which {variant.name} takes")
+            try:
+                REQUESTS[variant.workflow].model_validate(variant.fields_for(item))
+            except ValidationError as error:
+                said = f"variant {variant.name} with item {place}: {explain(error)}"
+                raise ValueError(said) from None
+
+
+def _size(value: object) -> int:
+    return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+
+
+def _within(name: str, size: int, most: int) -> None:
+    if size > most:
+        raise ValueError(f"{name}: {size:,} bytes, and at most {most:,} are taken")

@@ -1,0 +1,71 @@
+"""What a batch gives back, and what it says while it goes on: numbers, and never a text."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from reflection.request import Record
+from reflection.usage import Usage
+
+RunStatus = Literal["completed", "failed", "cancelled", "not_started"]
+BatchStopReason = Literal["completed", "budget", "finished_by_person"]
+
+
+class Run(Record):
+    """What became of one run; its own result is read by its `workflow_id`.
+
+    `item` and `repeat` count from 0, and `variant` is its name. Tokens in and out together and US
+    dollars are None where the provider did not say, and for a run without a result.
+    """
+
+    item: int = Field(ge=0)
+    variant: str
+    repeat: int = Field(ge=0)
+    workflow_id: str
+    status: RunStatus
+    error: str | None = None
+    tokens: int | None = None
+    cost_usd: float | None = None
+
+
+class RunResult(Record):
+    """What a batch reads of the result of one of its runs."""
+
+    usage: Usage
+
+
+class BatchProgress(Record):
+    """Where a batch stands: how many of `total` runs have ended, and how.
+
+    `done` are all that ended, `failed` and `cancelled` among them. Tokens and US dollars are those
+    of all runs that ended, None where one is unknown.
+    """
+
+    total: int
+    done: int
+    running: int
+    failed: int
+    cancelled: int
+    tokens: int | None
+    cost_usd: float | None
+    stop_reason: BatchStopReason | None = None
+    warnings: tuple[str, ...] = ()
+
+
+class BatchResult(Record):
+    """Every run of a batch by item, variant and repeat, why it ended, and what it cost.
+
+    Tokens and US dollars are those of all runs that were started, None where one is unknown.
+    """
+
+    runs: tuple[Run, ...]
+    stop_reason: BatchStopReason
+    stop_explanation: str
+    total: int
+    completed: int
+    failed: int
+    cancelled: int
+    not_started: int
+    tokens: int | None
+    cost_usd: float | None
+    warnings: tuple[str, ...] = ()

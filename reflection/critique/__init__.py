@@ -1,0 +1,1 @@
+"""Evaluations, guardrails, panels, drafts, and the revision rule."""

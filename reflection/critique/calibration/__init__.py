@@ -1,0 +1,1 @@
+"""How good a judge is: its scores beside the labels that people gave."""

@@ -1,0 +1,152 @@
+"""By what a draft is judged: criteria with weights, and named presets of them."""
+
+from math import fsum
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from reflection.request import Frozen
+
+CriteriaPreset = Literal[
+    "general",
+    "cost_sensitive",
+    "research",
+    "code",
+    "documentation",
+    "support_reply",
+    "competitive_analysis",
+]
+
+
+class Criterion(Frozen):
+    """One thing that a draft is judged by.
+
+    `name` is a word for the judge's reply, `weight` its share in the overall score in relation to
+    the others, above 0 and at most 100, and `meaning` the sentence that tells the judge what to
+    look at.
+    """
+
+    name: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
+    meaning: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=500)]
+    weight: float = Field(1.0, gt=0, le=100, allow_inf_nan=False)
+
+
+COMPLETENESS = Criterion(
+    name="completeness",
+    meaning="It covers every part of what was asked, and leaves out nothing that matters.",
+)
+CORRECTNESS = Criterion(
+    name="correctness", meaning="Its statements are true, and nothing in it contradicts itself."
+)
+CLARITY = Criterion(
+    name="clarity",
+    meaning="It is easy to follow: ordered, precise, without filler or vague wording.",
+)
+CITATION_COVERAGE = Criterion(
+    name="citation_coverage",
+    meaning="Every claim that needs support has a citation right at its place.",
+)
+SOURCE_QUALITY = Criterion(
+    name="source_quality",
+    meaning="What it relies on is primary, current and independent, not hearsay or advertising.",
+)
+
+PRESETS: dict[CriteriaPreset, tuple[Criterion, ...]] = {
+    "general": (COMPLETENESS, CORRECTNESS, CLARITY),
+    "cost_sensitive": (COMPLETENESS, CORRECTNESS),
+    "research": (COMPLETENESS, CORRECTNESS, CLARITY, CITATION_COVERAGE, SOURCE_QUALITY),
+    "code": (
+        Criterion(
+            name="correctness",
+            meaning="The code does what was asked, and would run as it stands.",
+        ),
+        Criterion(
+            name="efficiency",
+            meaning="Its use of time and memory is reasonable for the sizes to be expected.",
+        ),
+        Criterion(
+            name="readability",
+            meaning="Names, structure and comments let another engineer follow it at once.",
+        ),
+        Criterion(
+            name="edge_cases",
+            meaning="Empty, huge, malformed and boundary inputs are handled, and errors are clear.",
+        ),
+    ),
+    "documentation": (
+        Criterion(
+            name="accuracy",
+            meaning="Names, types, defaults, units and errors are those of the thing described.",
+            weight=2,
+        ),
+        Criterion(
+            name="completeness",
+            meaning="Every parameter, return value, error and limit that a caller meets is there.",
+        ),
+        Criterion(
+            name="examples",
+            meaning="Examples are complete, would work when copied, and show the common case.",
+        ),
+        Criterion(
+            name="navigability",
+            meaning="A reader who looks for one fact finds it by headings, order and terms.",
+        ),
+    ),
+    "support_reply": (
+        Criterion(
+            name="resolution",
+            meaning="It answers what the customer asked, or says plainly what happens next.",
+            weight=2,
+        ),
+        Criterion(
+            name="correctness",
+            meaning="What it promises or states of product, price and policy is true.",
+            weight=2,
+        ),
+        Criterion(
+            name="tone",
+            meaning="It is courteous and takes the customer seriously, without empty phrases.",
+        ),
+        Criterion(
+            name="actionability",
+            meaning="The steps that the customer must take are concrete, ordered and few.",
+        ),
+    ),
+    "competitive_analysis": (
+        Criterion(
+            name="coverage",
+            meaning="The competitors and dimensions that matter for the decision are all there.",
+        ),
+        Criterion(
+            name="evidence",
+            meaning="Claims about competitors are dated and cited, and estimates are marked.",
+            weight=2,
+        ),
+        Criterion(
+            name="comparability",
+            meaning="Competitors are compared by the same measures, side by side.",
+        ),
+        Criterion(
+            name="balance",
+            meaning="Strengths of competitors and weaknesses of one's own are told as well.",
+        ),
+        Criterion(
+            name="actionability",
+            meaning="What follows for product, price or position is said, and from which finding.",
+        ),
+    ),
+}
+"""`general`, `cost_sensitive`, `research` and `code` are the chapter's sets, with equal weights.
+The other three answer its exercise 1: a wrong API reference, a reply that promises what is not so
+and a claim without evidence do more harm than the rest, and have twice the weight."""
+
+
+def overall(scores: dict[str, float], criteria: tuple[Criterion, ...]) -> float:
+    """Average scores, 0 to 1 by criterion, by the criteria's weights."""
+    weights = fsum(each.weight for each in criteria)
+    return rounded(fsum(scores[each.name] * each.weight for each in criteria) / weights)
+
+
+def rounded(score: float) -> float:
+    """Take away what floats add to a score: 0.1 three times over is 0.1 on average."""
+    return round(score, 9)

@@ -1,0 +1,1 @@
+"""Texts that speak to their judge, and how they hide it."""

@@ -1,0 +1,1 @@
+"""Citations, and whether they point at anything."""

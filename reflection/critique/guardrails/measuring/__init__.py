@@ -1,0 +1,1 @@
+"""The length of a text, and which length its query asks for."""

@@ -1,0 +1,1 @@
+"""The form of a text, and whether it is whole."""

@@ -1,0 +1,136 @@
+"""What a judge's reply says: scores by criterion, feedback, and how sure it is."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from reflection.critique.criteria import Criterion, overall
+from reflection.critique.evaluation import Confidence, Feedback, JudgeReply
+from reflection.critique.rule import passes
+from reflection.objects import Members, Number, every_object, plain, without_objects
+from reflection.plain import well_formed
+from reflection.size import cut_encoded
+
+SCORES = "criteria_scores"
+MOST_POINTS = 10
+ADVICE_BYTES = 600
+PLACE_BYTES = 200
+
+ADVICE = ("advice", "suggestion", "change", "problem", "issue", "comment", "feedback", "text")
+SAYS_WHERE = ("place", "quote", "location", "where")
+THOUGHTS = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
+NAMED = re.compile(rf"{SCORES}\W{{0,4}}:", re.IGNORECASE)
+SURE: dict[str, Confidence] = {"low": "low", "medium": "medium", "high": "high"}
+
+
+class _UnreadableError(Exception):
+    """The reply can't be used; the message says why."""
+
+
+def parse_judgement(
+    text: str, criteria: Sequence[Criterion], threshold: float, draft: str = ""
+) -> JudgeReply:
+    """Read a judge's reply, or say in one line why it can't be used; never raises.
+
+    Every criterion needs one score from 0 to 1, a number of JSON: NaN, infinity, truth values,
+    strings, and two different scores are none. What the model says of an overall score counts for
+    nothing. Scores that may be the draft's are unreadable: two objects with different scores, an
+    object that stands in the draft, and one beside another that is malformed. What a model thinks
+    aloud is no part of its reply. Scores under the threshold without any feedback are a defect.
+    """
+    try:
+        return _read(THOUGHTS.sub("", text), criteria, threshold, draft)
+    except _UnreadableError as error:
+        return JudgeReply(error=str(error), unreadable=True)
+
+
+def _read(text: str, criteria: Sequence[Criterion], threshold: float, draft: str) -> JudgeReply:
+    said = _object(text, draft)
+    names = [each.name for each in criteria]
+    scores = _scores(said, names)
+    score = overall(scores, tuple(criteria))
+    feedback = tuple(_feedback(said, names))[:MOST_POINTS]
+    if not feedback and not passes(score, threshold):
+        raise _UnreadableError(f"there is no feedback, though the scores are under {threshold:g}")
+    return JudgeReply(score=score, scores=scores, feedback=feedback, confidence=_confidence(said))
+
+
+def _object(text: str, draft: str) -> Members:
+    found = every_object(text, SCORES)
+    if found is None:
+        raise _UnreadableError("the JSON in it breaks off or nests too deep")
+    if not found:
+        raise _UnreadableError(f'there is no JSON object with "{SCORES}" in it')
+    if any(each.values_of(SCORES) != found[-1].values_of(SCORES) for each in found):
+        raise _UnreadableError("there are several JSON objects in it with different scores")
+    if NAMED.search(without_objects(text)):
+        raise _UnreadableError(f'there is a malformed JSON object with "{SCORES}" in it')
+    quoted = [each.values_of(SCORES) for each in every_object(draft, SCORES) or ()]
+    if found[-1].values_of(SCORES) in quoted:
+        raise _UnreadableError("the scores in it are those that stand in the draft")
+    return found[-1]
+
+
+def _scores(said: Members, names: Sequence[str]) -> dict[str, float]:
+    given = said.values_of(SCORES)
+    if any(each != given[0] for each in given) or not isinstance(given[0], Members):
+        raise _UnreadableError(f'"{SCORES}" is no object of one score for each criterion')
+    return {name: _score(name, given[0]) for name in names}
+
+
+def _score(name: str, scores: Members) -> float:
+    values = scores.values_of(name)
+    if not values:
+        raise _UnreadableError(f"there is no score for {name}")
+    if any(each != values[0] for each in values):
+        raise _UnreadableError(f"there are two different scores for {name}")
+    value = values[0]
+    if isinstance(value, Members) and len(value.values_of("score")) == 1:
+        value = value.values_of("score")[0]
+    if not isinstance(value, Number):
+        raise _UnreadableError(f"the score for {name} is no number")
+    number = float(value)
+    if not 0 <= number <= 1:
+        raise _UnreadableError(f"the score for {name} is not from 0 to 1")
+    return number
+
+
+def _feedback(said: Members, names: Sequence[str]) -> Iterator[Feedback]:
+    for value in said.values_of("feedback"):
+        points = value if isinstance(value, list) and not isinstance(value, Members) else [value]
+        for point in points:
+            yield from _points(point, names)
+
+
+def _points(point: object, names: Sequence[str]) -> Iterator[Feedback]:
+    if not isinstance(point, Members):
+        yield from _point(plain(point), None, None)
+        return
+    advice = _first(point, ADVICE)
+    if advice:
+        criterion = (_first(point, ("criterion",)) or "").strip().lower()
+        yield from _point(
+            advice, criterion if criterion in names else None, _first(point, SAYS_WHERE)
+        )
+        return
+    for name in names:
+        for value in point.values_of(name):
+            yield from _point(plain(value), name, None)
+
+
+def _point(advice: str | None, criterion: str | None, place: str | None) -> Iterator[Feedback]:
+    text = well_formed(advice or "").strip()
+    if any(each.isalnum() for each in text):
+        where = cut_encoded(well_formed(place).strip(), PLACE_BYTES) if place else None
+        yield Feedback(
+            advice=cut_encoded(text, ADVICE_BYTES), criterion=criterion, place=where or None
+        )
+
+
+def _first(point: Members, keys: Sequence[str]) -> str | None:
+    texts = (plain(value) for key in keys for value in point.values_of(key))
+    return next((text for text in texts if text and text.strip()), None)
+
+
+def _confidence(said: Members) -> Confidence | None:
+    words = [plain(each) or "" for each in said.values_of("confidence")]
+    return SURE.get(words[0].strip().lower()) if len(words) == 1 else None

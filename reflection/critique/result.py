@@ -1,0 +1,134 @@
+"""What a run of reflection gives back, and what it says while it goes on."""
+
+from datetime import datetime
+from typing import Literal
+
+from reflection.critique.criteria import Criterion
+from reflection.critique.evaluation import Evaluation
+from reflection.request import Record
+from reflection.usage import Spending, Usage
+
+StopReason = Literal[
+    "passed",
+    "max_revisions",
+    "plateau",
+    "budget",
+    "deadline",
+    "disabled",
+    "skipped",
+    "accepted_by_person",
+    "replaced_by_person",
+    "scored_by_person",
+    "review_timeout",
+    "evaluation_failed",
+    "revision_failed",
+    "finished_by_person",
+]
+Origin = Literal["given", "generated", "revised", "replaced"]
+Step = Literal["starting", "writing", "evaluating", "revising", "waiting_for_review", "finished"]
+
+
+class Draft(Record):
+    """One draft, and what came of its evaluation.
+
+    `index` counts from 0. `revises` is the index of the draft that it is a revision of. `change`
+    is its score less that of the draft evaluated before it. `author` is the person who wrote it
+    or asked for it. `cut` is true where a longer text was cut to what a result can hold.
+    """
+
+    index: int
+    text: str
+    origin: Origin
+    revises: int | None = None
+    author: str | None = None
+    model: str | None = None
+    seed: int | None = None
+    finish_reason: str | None = None
+    cut: bool = False
+    left_out: tuple[str, ...] = ()
+    attempts: int = 0
+    spending: Spending | None = None
+    timestamp: datetime | None = None
+    evaluation: Evaluation | None = None
+    change: float | None = None
+
+    @property
+    def score(self) -> float | None:
+        """What its evaluation gave, or None."""
+        return self.evaluation.score if self.evaluation else None
+
+
+class Decision(Record):
+    """What was decided after an evaluation, or by a bound, a failure or a person, and on what.
+
+    `draft` is the index of the draft decided on. `score` is compared with `threshold`. `best` is
+    the index of the best draft so far. `author` is the person who decided, at `at`.
+    `waits_for_review` is true where a person is asked next, so that the run goes on. `asked` is
+    what a person wants changed, in their words.
+    """
+
+    draft: int | None
+    score: float | None
+    judged: float | None
+    change: float | None
+    threshold: float
+    best: int | None
+    best_score: float | None
+    revisions: int
+    stop: bool
+    stop_reason: StopReason | None
+    reason: str
+    author: str | None = None
+    at: datetime | None = None
+    waits_for_review: bool = False
+    asked: str | None = None
+
+
+class Progress(Record):
+    """Where a run stands: what `progress` returns while it runs and after.
+
+    `review_until` is when a wait for a person ends by itself, None for never.
+    """
+
+    query: str
+    model: str | None
+    step: Step
+    in_flight: int
+    drafts: tuple[Draft, ...]
+    best: int | None
+    score: float | None
+    score_threshold: float
+    revisions: int
+    max_revisions: int
+    criteria: tuple[Criterion, ...]
+    usage: Usage
+    review_until: datetime | None = None
+    stop_reason: StopReason | None = None
+    warnings: tuple[str, ...] = ()
+
+
+class ReflectOnResultResult(Record):
+    """The best draft, why reflection stopped, and what it cost.
+
+    `draft` is the text of the best-scored draft (`best` is its index), the latest among equals;
+    the first one where none was scored; a person's where one was put in its place; and None where
+    the run ended before there was any. `score` is 0 to 1, and None where it has none.
+    `complexity` is the query's, 0 to 1, where it was looked at.
+    """
+
+    draft: str | None
+    score: float | None
+    best: int | None
+    stop_reason: StopReason
+    stop_explanation: str
+    drafts: tuple[Draft, ...]
+    decisions: tuple[Decision, ...]
+    revisions: int
+    usage: Usage
+    query: str
+    model: str | None
+    judges: tuple[str, ...]
+    criteria: tuple[Criterion, ...]
+    score_threshold: float
+    complexity: float | None = None
+    warnings: tuple[str, ...] = ()

@@ -1,0 +1,53 @@
+"""A worker that is killed outright while a batch goes on."""
+
+import asyncio
+import json
+import signal
+from pathlib import Path
+
+from temporalio.client import Client
+
+from reflection.batch.result import BatchResult
+from tests.chaos.working import working
+from tests.conftest import begin
+from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint
+from tests.workflows.batches import drafts, judging
+
+RUNS = 8
+
+
+def judged(request: Body) -> Scripted:
+    prompt = request["messages"][-1]["content"]
+    score = float(prompt.partition('Draft: "score ')[2].partition('"')[0])
+    scores = dict.fromkeys(("completeness", "correctness", "clarity"), score)
+    point = {"criterion": "clarity", "place": "the end", "advice": "Say which one."}
+    said = {"feedback": [point], "criteria_scores": scores, "confidence": "high"}
+    return Scripted(json.dumps(said), delay=0.4)
+
+
+async def test_a_killed_worker_changes_nothing(client: Client, root: Path, tmp_path: Path) -> None:
+    """Every run is made and recorded once, those in flight at the kill too."""
+    request = {
+        "items": drafts(*(f"score 0.{place}" for place in range(1, RUNS + 1))),
+        "variants": [judging()],
+        "max_concurrency": 2,
+        "runs_per_execution": 5,
+    }
+    with ScriptedEndpoint(by_seed=lambda _: judged) as endpoint:
+        async with working(root, endpoint, tmp_path / "spans") as start:
+            process = start()
+            handle = await begin(client, request, "BatchWorkflow")
+            async with asyncio.timeout(60):
+                while len(endpoint.requests) < 4:
+                    await asyncio.sleep(0.02)
+            process.send_signal(signal.SIGKILL)
+            process.wait(10)
+            start()
+            result = BatchResult.model_validate(await asyncio.wait_for(handle.result(), 90))
+        made = len(endpoint.requests)
+
+    assert [(each.item, each.status) for each in result.runs] == [
+        (place, "completed") for place in range(RUNS)
+    ]
+    assert result.tokens == 18 * RUNS
+    assert RUNS <= made <= RUNS + 2

@@ -1,0 +1,122 @@
+"""A worker that is killed outright at each step of a run of reflection."""
+
+import asyncio
+import json
+import signal
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.client import Client, WorkflowHandle
+
+from activities.litellm_model import LiteLLMModel
+from reflection.critique.result import ReflectOnResultResult
+from tests.chaos.working import working
+from tests.conftest import begin_reflecting, served
+from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint
+
+DRAFTS = ["draft one", "draft two", "draft three"]
+SCORES = {"draft one": 0.3, "draft two": 0.5, "draft three": 0.4}
+NAMES = ["completeness", "correctness", "clarity"]
+ACCEPT = {"accept": True, "author": "ann"}
+FIELDS: dict[str, Any] = {
+    "max_revisions": 2,
+    "judges": ["openai/a", "openai/b"],
+    "guardrails": ["default"],
+    "review_below": 0.6,
+}
+
+
+def said(request: Body) -> Scripted:
+    """Write the next draft, or judge the one in the prompt: the request alone says which."""
+    prompt = request["messages"][0]["content"]
+    if "You judge a draft" in prompt:
+        draft = next(each for each in DRAFTS if f'Draft: "{each}"' in prompt)
+        scores = dict.fromkeys(NAMES, SCORES[draft])
+        text = json.dumps({"criteria_scores": scores, "feedback": f"mend {draft}"})
+        return Scripted(text, delay=0.6 if request["model"] == "a" else 0.3)
+    previous = [index for index, each in enumerate(DRAFTS) if each in prompt]
+    return Scripted(DRAFTS[previous[-1] + 1 if previous else 0], delay=0.5)
+
+
+def key(request: Body) -> tuple[str, str]:
+    return request["model"], request["messages"][0]["content"]
+
+
+async def until_waiting(handle: WorkflowHandle[Any, Any]) -> None:
+    async with asyncio.timeout(90):
+        while (await handle.query("progress"))["step"] != "waiting_for_review":
+            await asyncio.sleep(0.2)
+
+
+async def undisturbed(client: Client, environment: pytest.MonkeyPatch) -> ReflectOnResultResult:
+    """The same run in a worker that nobody kills."""
+    with ScriptedEndpoint([said] * 9) as endpoint:
+        environment.setenv("OPENAI_API_BASE", endpoint.url)
+        environment.setenv("OPENAI_API_KEY", "scripted")
+        async with served(client, LiteLLMModel("openai/scripted")):
+            handle = await begin_reflecting(client, **FIELDS)
+            await until_waiting(handle)
+            await handle.execute_update("review", ACCEPT)
+            return ReflectOnResultResult.model_validate(await handle.result())
+
+
+async def disturbed(
+    client: Client, root: Path, traces: Path, kills: list[int]
+) -> tuple[ReflectOnResultResult, Counter[tuple[str, str]]]:
+    """Run while the worker is killed after so many calls each, and once more while it waits."""
+    with ScriptedEndpoint([said] * 30) as endpoint:
+        async with working(root, endpoint, traces) as start:
+            process = start()
+            handle = await begin_reflecting(client, **FIELDS)
+            for calls in kills:
+                async with asyncio.timeout(60):
+                    while len(endpoint.requests) < calls:
+                        await asyncio.sleep(0.02)
+                await asyncio.sleep(0.25)
+                process.send_signal(signal.SIGKILL)
+                process.wait(10)
+                process = start()
+            await until_waiting(handle)
+            process.send_signal(signal.SIGKILL)
+            process.wait(10)
+            start()
+            await handle.execute_update("review", ACCEPT)
+            result = ReflectOnResultResult.model_validate(await handle.result())
+        return result, Counter(map(key, endpoint.requests))
+
+
+def lasting(result: ReflectOnResultResult) -> dict[str, Any]:
+    """What must be the same whether a worker was killed or not: all but times and attempts."""
+    whole = result.model_dump(mode="json", exclude={"usage"})
+    whole["parts"] = {
+        name: each.model_dump()
+        for name, each in result.usage.parts.items()
+        if name not in {"retried", "cancelled"}
+    }
+    for each in [*whole["drafts"], *whole["decisions"]]:
+        for name in ("timestamp", "at", "attempts"):
+            each.pop(name, None)
+    return whole
+
+
+@pytest.mark.parametrize("kills", [[2, 8], [4]])
+@pytest.mark.filterwarnings("ignore::UserWarning")  # what LiteLLM's types say at its first call
+async def test_a_worker_killed_at_each_step_changes_nothing(
+    client: Client,
+    root: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kills: list[int],
+) -> None:
+    """The same drafts, scores, decisions and spending, and no call more than the ones lost."""
+    expected = await undisturbed(client, monkeypatch)
+
+    result, made = await disturbed(client, root, tmp_path / "traces", kills)
+
+    assert lasting(result) == lasting(expected)
+    assert (result.draft, result.stop_reason) == ("draft two", "accepted_by_person")
+    lost = made.total() - len(made)
+    assert 0 <= lost <= 2 * len(kills)
+    assert result.usage.parts["retried"].calls >= lost

@@ -1,0 +1,137 @@
+"""`starter.py compare` against a real server and worker process."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import Cli
+from tests.e2e.measuring.model import NO_KEY, written
+from tests.scripted_endpoint import ScriptedEndpoint
+
+QUESTIONS: list[dict[str, str | int]] = [
+    {"question": "An easy one: what is 6 times 7?", "gold": 42},
+    {"question": "A second look: what is 6 times 7?", "gold": "42"},
+    {"question": "Once more, second: what is 6 times 7?", "gold": "42.0"},
+    {"question": "Soon spoiled: what is 6 times 7?", "gold": "42"},
+]
+OPEN = [{"question": each["question"]} for each in QUESTIONS]
+
+
+def compared(cli: Cli, file: str, *arguments: str) -> dict[str, Any]:
+    done = cli("compare", file, "--json", "--answers", "number", *arguments)
+    assert done.returncode == 0, done.stderr
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
+
+
+def test_each_method_is_held_against_the_right_answers(cli: Cli, tmp_path: Path) -> None:
+    """One draft is right on 2 of 4, reflection on 3: two more, and one spoiled; votes on 1."""
+    found = compared(cli, written(tmp_path / "questions.jsonl", *QUESTIONS))["comparison"]
+
+    right = {each["method"]: each["right"] for each in found["methods"]}
+    assert right == {"single": 2, "reflect": 3, "self_consistency": 1}
+    reflect = found["paired"][0]
+    assert (reflect["wrong_to_right"], reflect["right_to_wrong"]) == (2, 1)
+    assert found["baseline"] == "single"
+
+
+def test_what_reflection_costs_is_measured(cli: Cli, tmp_path: Path) -> None:
+    """A draft, its evaluation, a revision and its evaluation are four times one draft's tokens."""
+    found = compared(
+        cli, written(tmp_path / "questions.jsonl", *QUESTIONS), "--methods", "single,reflect"
+    )
+
+    paired = found["comparison"]["paired"]
+    assert [(each["method"], each["tokens_change"]) for each in paired] == [("reflect", 300.0)]
+    tokens = {each["method"]: each["tokens"]["value"] for each in found["comparison"]["methods"]}
+    assert tokens == {"single": 18.0, "reflect": 72.0}
+    assert all(each["seconds"] > 0 for each in found["outcomes"])
+    assert [each["total"] for each in found["chapter"]] == [8_000, 17_000]
+
+
+def test_every_run_of_a_question_has_the_same_seed(
+    cli: Cli, endpoint: ScriptedEndpoint, tmp_path: Path
+) -> None:
+    """The first draft is asked for alike by both methods, so that they differ in what follows."""
+    file = written(tmp_path / "questions.jsonl", QUESTIONS[0])
+    before = len(endpoint.requests)
+
+    compared(cli, file, "--methods", "single,reflect", "--max-revisions", "0", "--seed", "7")
+
+    drafts = [
+        each for each in endpoint.requests[before:] if "You judge" not in str(each["messages"])
+    ]
+    assert [each["seed"] for each in drafts] == [7, 7]
+    assert drafts[0]["messages"] == drafts[1]["messages"]
+    assert 'End with one line "Answer: "' in drafts[0]["messages"][-1]["content"]
+
+
+def test_without_gold_a_judge_scores_the_answers(
+    cli: Cli, endpoint: ScriptedEndpoint, tmp_path: Path
+) -> None:
+    """A draft is worth 0.5 and its revision 0.8; the scoring's cost is not the methods'."""
+    file = written(tmp_path / "questions.jsonl", *OPEN)
+    methods = ("--methods", "single,reflect", "--no-guardrails")
+
+    found = compared(cli, file, *methods, "--judge", "openai/judge", "--id", "open")
+    before = len(endpoint.requests)
+    again = compared(cli, file, *methods, "--judge", "openai/judge", "--id", "open")
+
+    scores = {each["method"]: each["score"]["value"] for each in found["comparison"]["methods"]}
+    assert scores == {"single": 0.5, "reflect": pytest.approx(0.8)}
+    assert (found["batch"]["tokens"], found["scoring"][0]["tokens"]) == (360, 144)
+    assert all(each["right"] is None for each in found["outcomes"])
+    assert again == found
+    assert len(endpoint.requests) == before
+
+
+def test_a_run_that_fails_counts_as_wrong(cli: Cli, tmp_path: Path) -> None:
+    """Where every run fails the accuracy is 0, the reason is named, and the exit code is 1."""
+    file = written(tmp_path / "questions.jsonl", *QUESTIONS)
+
+    done = cli("compare", file, "--model", "anthropic/none", "--methods", "single", "--json")
+
+    found = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert found["comparison"]["methods"][0]["accuracy"]["value"] == 0.0
+    assert {each["status"] for each in found["outcomes"]} == {"failed"}
+    assert any("4 runs by single failed, and count as wrong" in each for each in found["warnings"])
+
+
+def test_a_judge_that_fails_costs_no_answer(cli: Cli, tmp_path: Path) -> None:
+    """Reflection then gives its first draft, as right as a single one."""
+    file = written(tmp_path / "questions.jsonl", *QUESTIONS)
+
+    found = compared(cli, file, "--methods", "single,reflect", "--judge", NO_KEY)
+
+    assert [each["right"] for each in found["comparison"]["methods"]] == [2, 2]
+
+
+def test_the_tables(cli: Cli, tmp_path: Path) -> None:
+    """Each method has its row, changes theirs, and the chapter's table stands beside them."""
+    file = written(tmp_path / "questions.jsonl", *QUESTIONS)
+
+    done = cli("compare", file, "--answers", "number")
+
+    rows = [line.split() for line in done.stdout.splitlines()]
+    single = next(each for each in rows if each[:1] == ["single"])
+    changes = [each for each in rows if each[:1] == ["reflect"]]
+    assert done.returncode == 0, done.stderr
+    assert single[:7] == ["single", "4", "50", "%", "15", "to", "85"]
+    assert changes[1][:3] == ["reflect", "+25", "%"]
+    assert "Tokens of reflect against single: +300 %, with 1.00 revisions" in done.stdout
+    assert "8,000 to 17,000, +112 %" in done.stdout
+    assert "18,000, +125 %" in " ".join(done.stdout.split())
+    assert "estimate: single: 4 calls of the worker's own model" in done.stderr
+
+
+def test_what_a_budget_leaves_out_is_no_outcome(cli: Cli, tmp_path: Path) -> None:
+    """Runs that were not started are neither right nor wrong."""
+    file = written(tmp_path / "questions.jsonl", *QUESTIONS)
+
+    found = compared(cli, file, "--methods", "single", "--budget-tokens", "40")
+
+    method = found["comparison"]["methods"][0]
+    assert (method["questions"], found["batch"]["not_started"]) == (2, 2)

@@ -1,0 +1,188 @@
+"""`reflect` as scripts and people use it, against a real server and worker process."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import IMPROVES, NO_KEY, REVISES_SLOWLY, ROOT, STAYS_LOW, Cli
+
+QUERY = "Compare Kafka and Pulsar for an audit log."
+ALWAYS = ("--complexity", "1", "--no-guardrails")
+
+
+def reflect(cli: Cli, seed: int, *more: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
+    return cli("reflect", QUERY, *ALWAYS, "--seed", str(seed), *more, stdin=stdin)
+
+
+def until_drafted(cli: Cli, run: str) -> None:
+    for _ in range(30):
+        if "revise:" in cli("show", run).stdout:
+            return
+        time.sleep(0.2)
+    pytest.fail("no draft was evaluated")
+
+
+def test_the_best_draft_alone_is_standard_output(cli: Cli) -> None:
+    """To the letter, so that it can be written to a file; all else is on standard error."""
+    done = reflect(cli, IMPROVES)
+
+    assert (done.returncode, done.stdout) == (0, "Draft 2, worth 0.75."), done.stderr
+    assert "draft 1  0.40 ▇▇▇▁▁▁▁▁  completeness 0.40" in done.stderr
+    assert "revise: score 0.4 is below 0.7, with 1 revision left" in done.stderr
+    assert "stop: score 0.75 reaches 0.7" in done.stderr
+    assert "(passed)" in done.stderr
+    assert "/namespaces/default/workflows/reflect-compare-kafka" in done.stderr
+    assert "\x1b" not in done.stdout + done.stderr
+
+
+def test_json_is_one_document_and_nothing_else(cli: Cli) -> None:
+    """A machine reads standard output whole."""
+    done = reflect(cli, IMPROVES, "--json")
+
+    result = json.loads(done.stdout)
+    assert (result["draft"], result["score"]) == ("Draft 2, worth 0.75.", 0.75)
+    assert [part["calls"] for part in result["usage"]["parts"].values()] == [1, 2, 1, 0, 0]
+
+
+def test_a_draft_and_sources_are_read_from_files(cli: Cli, tmp_path: Path) -> None:
+    """A given draft is judged in the place of a generated one, and sources go to the judge."""
+    draft, source = tmp_path / "draft.md", tmp_path / "source.txt"
+    draft.write_text("Mine, worth 0.9.")
+    source.write_text("Kafka is a log.")
+
+    done = reflect(cli, IMPROVES, "--draft", str(draft), "--source", str(source), "--json")
+
+    result = json.loads(done.stdout)
+    assert (result["stop_reason"], result["draft"]) == ("passed", "Mine, worth 0.9.")
+    assert result["drafts"][0]["origin"] == "given"
+
+
+def test_standard_input_can_be_the_query_or_the_draft(cli: Cli) -> None:
+    """`-` reads either of them."""
+    asked = cli("reflect", "-", *ALWAYS, "--seed", str(IMPROVES), "--json", stdin=f"{QUERY}\n")
+    given = reflect(cli, IMPROVES, "--draft", "-", stdin="Mine, worth 0.8.\n")
+
+    assert json.loads(asked.stdout)["query"] == QUERY
+    assert given.stdout == "Mine, worth 0.8.\n"
+
+
+def test_below_the_required_score_is_exit_code_4(cli: Cli) -> None:
+    """The draft is printed all the same, and the better one of two."""
+    done = reflect(cli, STAYS_LOW, "--require-score", "0.7")
+
+    assert (done.returncode, done.stdout) == (4, "Draft 2, worth 0.45.")
+    assert "score 0.45 is below 0.7, which was required" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "reason", "hint"),
+    [
+        ("--no-reflect", "disabled", "leave out --no-reflect"),
+        ("--min-complexity=1", "skipped", "--min-complexity 0 has it judged"),
+        ("--synthesis-follows", "skipped", "leave out --synthesis-follows"),
+    ],
+)
+def test_a_run_that_does_not_reflect_says_how_it_would(
+    cli: Cli, option: str, reason: str, hint: str
+) -> None:
+    """The draft comes without a score, which meets no bar, and the way to one is told."""
+    done = reflect(cli, IMPROVES, option, "--require-score", "0.1")
+
+    assert (done.returncode, done.stdout) == (4, "Draft 1, worth 0.4.")
+    assert f"({reason})" in done.stderr
+    assert hint in done.stderr
+    assert "no score shows that the draft reaches 0.1" in done.stderr
+
+
+def test_a_cancelled_run_gives_its_best_draft_so_far(cli: Cli) -> None:
+    """Whoever watches or shows it gets the draft, is told, and exit code 5."""
+    run = reflect(cli, REVISES_SLOWLY, "--detach").stdout.strip()
+    until_drafted(cli, run)
+
+    cancelled = cli("cancel", run)
+    watched = cli("watch", run)
+    shown = cli("show", run, "--json")
+
+    assert cancelled.returncode == 0, cancelled.stderr
+    assert (watched.returncode, watched.stdout) == (5, "Draft 1, worth 0.4.")
+    assert "The run was cancelled. What is printed is its best draft so far." in watched.stderr
+    assert shown.returncode == 5
+    assert json.loads(shown.stdout) == {
+        "id": run,
+        "status": "cancelled",
+        "error": "The run was cancelled.",
+        "draft": "Draft 1, worth 0.4.",
+    }
+
+
+def test_a_person_can_finish_a_run(cli: Cli) -> None:
+    """`finish` ends it with the best draft so far; `add` is for other runs."""
+    run = reflect(cli, REVISES_SLOWLY, "--detach").stdout.strip()
+    until_drafted(cli, run)
+
+    added = cli("add", run, "7")
+    finished = cli("finish", run, "--author", "ann")
+    watched = cli("watch", run, "--json")
+
+    assert (added.returncode, added.stdout) == (2, "")
+    assert added.stderr == (
+        "Error: only runs of `ask` take answers; `starter.py review` is for this one.\n"
+    )
+    assert finished.returncode == 0, finished.stderr
+    assert json.loads(watched.stdout)["stop_reason"] == "finished_by_person"
+
+
+def test_ctrl_c_detaches_and_never_cancels(cli: Cli, environment: dict[str, str]) -> None:
+    """An interrupted `reflect` ends with 130, says how to go on watching, and the run goes on."""
+    seed = str(REVISES_SLOWLY)
+    asked = subprocess.Popen(
+        [sys.executable, "starter.py", "reflect", QUERY, *ALWAYS, "--seed", seed, "--id", "left"],
+        cwd=ROOT,
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    time.sleep(4)
+    asked.send_signal(signal.SIGINT)
+    _, said = asked.communicate(timeout=20)
+
+    assert asked.returncode == 130
+    assert "starter.py watch left" in said
+    assert "Traceback" not in said
+    assert cli("cancel", "left").returncode == 0
+
+
+def test_a_failed_run_is_one_line_and_exit_code_1(cli: Cli) -> None:
+    """A refused key fails the run at once: there is no draft."""
+    done = reflect(cli, NO_KEY)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "Error: the run failed. AuthenticationError: " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_run_is_shown_listed_and_reported(cli: Cli, tmp_path: Path) -> None:
+    """Its draft and decisions, its row with a score, and a page that asks nobody for anything."""
+    reflect(cli, IMPROVES, "--id", "reported-reflect", "--json")
+    page = tmp_path / "report.html"
+
+    shown = cli("show", "reported-reflect")
+    reported = cli("report", "reported-reflect", "--html", str(page))
+    for _ in range(20):
+        rows = json.loads(cli("list", "--json").stdout)["runs"]
+        row = next((each for each in rows if each["id"] == "reported-reflect"), None)
+        if row and row["status"] == "completed":
+            break
+
+    assert shown.stdout == "Draft 2, worth 0.75."
+    assert "stop: score 0.75 reaches 0.7" in shown.stderr
+    assert reported.returncode == 0, reported.stderr
+    assert "<svg" in page.read_text()
+    assert "src=" not in page.read_text()
+    assert row is not None
+    assert (row["workflow"], row["MullScore"]) == ("ReflectOnResultWorkflow", 0.75)

@@ -1,0 +1,183 @@
+"""Reviewing a result that waits for a person, from the command line."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import REVISES_SLOWLY, SPLIT, STAYS_LOW, Cli
+
+QUERY = "Compare Kafka and Pulsar for an audit log."
+LOW = ("--complexity", "1", "--no-guardrails", "--seed", str(STAYS_LOW), "--review-below", "0.6")
+
+
+@pytest.fixture
+def run(cli: Cli) -> str:
+    """A run whose two drafts are low, and which waits for a person."""
+    started = cli("reflect", QUERY, *LOW, "--detach")
+    assert started.returncode == 0, started.stderr
+    chosen = started.stdout.strip()
+    for _ in range(30):
+        if cli("review", chosen).returncode == 0:
+            return chosen
+        time.sleep(0.2)
+    pytest.fail("the run does not wait for a review")
+
+
+def test_what_waits_is_shown(cli: Cli, run: str) -> None:
+    """The draft, its scores, its feedback, how long it waits, and the commands to type."""
+    shown = cli("review", run)
+    document = json.loads(cli("review", run, "--json").stdout)
+
+    assert "Draft 2, worth 0.45." in shown.stdout
+    assert 'clarity, at "the end": Say which release is meant.' in shown.stdout
+    assert "It waits until somebody decides." in shown.stderr
+    assert f"starter.py review {run} --accept" in shown.stderr
+    assert (document["id"], document["review_until"]) == (run, None)
+    assert document["draft"]["text"] == "Draft 2, worth 0.45."
+    assert document["actions"] == ["accept", "revise", "replace", "score"]
+    assert cli("cancel", run).returncode == 0
+
+
+def test_it_is_marked_in_the_list(cli: Cli, run: str) -> None:
+    """A run that waits says so where all runs are listed."""
+    for _ in range(20):
+        rows = json.loads(cli("list", "--json").stdout)["runs"]
+        row = next((each for each in rows if each["id"] == run), None)
+        if row and row["MullNeedsReview"]:
+            break
+        time.sleep(0.2)
+
+    assert row is not None
+    assert row["MullNeedsReview"] is True
+    assert "needs review" in cli("list").stdout
+    assert cli("cancel", run).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "reason", "draft"),
+    [
+        (["--accept"], "accepted_by_person", "Draft 2, worth 0.45."),
+        (["--score", "0.8"], "scored_by_person", "Draft 2, worth 0.45."),
+        (["--replace", "-"], "replaced_by_person", "Mine."),
+    ],
+)
+def test_a_person_decides(cli: Cli, run: str, options: list[str], reason: str, draft: str) -> None:
+    """The run ends as the person says, and names who that was."""
+    said = cli("review", run, *options, "--author", "ann", stdin="Mine.")
+    result = json.loads(cli("watch", run, "--json").stdout)
+
+    assert said.returncode == 0, said.stderr
+    assert (result["stop_reason"], result["draft"]) == (reason, draft)
+    assert result["decisions"][-1]["author"] == "ann"
+
+
+def test_a_person_asks_for_a_revision(cli: Cli, run: str) -> None:
+    """It is made beyond the maximum, and the run waits again."""
+    said = cli("review", run, "--revise", "Name the license of each.")
+    for _ in range(30):
+        waits = cli("review", run, "--json")
+        if waits.returncode == 0 and "Draft 3" in waits.stdout:
+            break
+        time.sleep(0.2)
+
+    assert said.returncode == 0, said.stderr
+    assert json.loads(waits.stdout)["draft"]["text"] == "Draft 3, worth 0.45."
+    assert cli("finish", run).returncode == 0
+
+
+def test_whoever_follows_is_told_the_command(cli: Cli) -> None:
+    """The wait is said with the command to type, and its end comes with the best draft."""
+    done = cli("reflect", QUERY, *LOW, "--review-timeout", "3", "--id", "timed")
+
+    assert (done.returncode, done.stdout) == (0, "Draft 2, worth 0.45.")
+    assert "waits for a person until 2" in done.stderr
+    assert "UTC: starter.py review timed\n" in done.stderr
+    assert "(review_timeout)" in done.stderr
+
+
+def test_what_a_person_may_not_say_is_one_line(cli: Cli, run: str, tmp_path: Path) -> None:
+    """Wrong input ends with 2 and changes nothing."""
+    mistakes = [
+        (["--accept", "--score", "0.8"], "give one of accept, revise, replace and score"),
+        (["--score", "1.5"], "score: "),
+        (["--revise", "  "], "white space alone"),
+        (["--replace", str(tmp_path / "nothing")], "--replace: "),
+        (["--author", "ann"], "--author goes with"),
+        (["--replace", "-"], "replace: "),
+    ]
+
+    for options, said in mistakes:
+        done = cli("review", run, *options)
+        assert (done.returncode, done.stdout) == (2, ""), options
+        assert said in done.stderr
+        assert done.stderr.count("\n") == 1
+    assert cli("review", run).returncode == 0
+    assert cli("cancel", run).returncode == 0
+
+
+def test_a_run_that_does_not_wait_says_so(cli: Cli) -> None:
+    """Neither seeing nor deciding is possible before its turn, nor after the end."""
+    known = ("--complexity", "1", "--no-guardrails", "--seed", str(REVISES_SLOWLY))
+    run = cli("reflect", QUERY, *known, "--detach").stdout.strip()
+
+    shown, said = cli("review", run), cli("review", run, "--accept")
+    cli("cancel", run)
+    cli("watch", run)
+    ended = cli("review", run, "--accept")
+
+    assert shown.returncode == said.returncode == ended.returncode == 2
+    assert "the run does not wait for a review" in shown.stderr
+    assert "refused: the run does not wait for a review" in said.stderr
+    assert "the run has ended already (canceled" in ended.stderr
+
+
+def until_waiting(cli: Cli, run: str) -> str:
+    for _ in range(30):
+        shown = cli("review", run)
+        if shown.returncode == 0:
+            return shown.stdout + shown.stderr
+        time.sleep(0.2)
+    pytest.fail("the run does not wait for a review")
+
+
+@pytest.mark.parametrize(
+    ("options", "reason", "answer"),
+    [
+        (["--accept"], "accepted_by_person", "1000"),
+        (["--replace", "-"], "replaced_by_person", "129"),
+    ],
+)
+def test_an_uncertain_answer_is_accepted_or_replaced(
+    cli: Cli, options: list[str], reason: str, answer: str
+) -> None:
+    """`ask --review-when high` waits for a person too, who can't score or revise an answer."""
+    asked = ("How much?", "--seed", str(SPLIT), "--review-when", "high")
+    run = cli("ask", *asked, "--detach").stdout.strip()
+    shown = until_waiting(cli, run)
+
+    refused = cli("review", run, "--score", "0.5")
+    said = cli("review", run, *options, "--author", "ann", stdin="129\n")
+    watched = cli("watch", run, "--json")
+
+    assert "1000  ▇" in shown
+    assert "--accept" in shown
+    assert "--score" not in shown
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "refused: an answer of self-consistency can be accepted or replaced" in refused.stderr
+    assert said.returncode == watched.returncode == 0, said.stderr
+    result = json.loads(watched.stdout)
+    assert (result["stop_reason"], result["final_answer"]) == (reason, answer)
+
+
+def test_whoever_follows_an_uncertain_answer_is_told_the_command(cli: Cli) -> None:
+    """The wait ends with the votes' answer."""
+    done = cli(
+        "ask", "How much?", "--seed", str(SPLIT),
+        "--review-when", "high", "--review-timeout", "2", "--id", "uncertain",
+    )  # fmt: skip
+
+    assert done.stdout.startswith("Final Answer: 1000 (Confidence: 0.10")
+    assert "starter.py review uncertain\n" in done.stderr
+    assert "(review_timeout)" in done.stdout

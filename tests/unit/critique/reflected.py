@@ -1,0 +1,92 @@
+"""Whole runs of reflection for tests: the real rule decides over scores that a test writes down."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from reflection.critique.evaluation import Cap, Evaluation, Feedback, Judgement
+from reflection.critique.loop import Reflection
+from reflection.critique.request import ReflectOnResultRequest
+from reflection.critique.result import Draft
+from reflection.usage import Part, Spending
+
+START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+WRITER, JUDGE = "openai/gpt-test", "openai/gpt-judge"
+QUERY = "Compare Kafka and Pulsar for an audit log."
+TOO_SHORT = Cap(
+    guardrail="too_short", cap=0.5, above=0.8, reason="240 characters are few for this query"
+)
+ADVICE = Feedback(
+    advice="Name the license of each.",
+    criterion="completeness",
+    place="second paragraph",
+    judge=JUDGE,
+)
+
+
+def reflected(scores: Sequence[float | Evaluation | None], **fields: Any) -> Reflection:
+    """Evaluate one draft after the other as the workflow does, until the rule says stop.
+
+    A number is the judges' score, None an evaluation that failed.
+    """
+    asked: dict[str, Any] = {"query": QUERY, "model": WRITER, "max_revisions": 3}
+    state = Reflection(ReflectOnResultRequest(**asked | fields))
+    for index, score in enumerate(scores):
+        if state.stopped:
+            break
+        write(state, f"Kafka keeps a log. Revision {index}.")
+        state.pay("evaluating", spending(300, 60), 1)
+        state.evaluated(index, judged(score))
+        state.decide(START + timedelta(seconds=10 * index + 5))
+    return state
+
+
+def write(state: Reflection, text: str, **more: Any) -> None:
+    """Add a draft of 100 tokens in and 200 out."""
+    index = len(state.drafts)
+    part: Part = "revising" if index else "generating"
+    state.pay(part, spending(100, 200), 1)
+    known: dict[str, Any] = {
+        "index": index,
+        "text": text,
+        "origin": "revised" if index else "generated",
+        "revises": index - 1 if index else None,
+        "model": WRITER,
+        "finish_reason": "stop",
+        "attempts": 1,
+        "spending": spending(100, 200),
+        "timestamp": START + timedelta(seconds=10 * index),
+    }
+    state.drafts.append(Draft(**known | more))
+
+
+def judged(score: float | Evaluation | None) -> Evaluation:
+    """Return what one judge made of a draft; a score is that of each criterion."""
+    if isinstance(score, Evaluation):
+        return score
+    if score is None:
+        return Evaluation(error="unreadable twice: no JSON object in the reply")
+    criteria = {"completeness": score, "correctness": score, "clarity": score}
+    one = Judgement(judge=JUDGE, score=score, scores=criteria, confidence="high", model=JUDGE)
+    return Evaluation(
+        score=score,
+        judged=score,
+        criteria=criteria,
+        confidence="high",
+        feedback=(ADVICE,),
+        judgements=(one.model_copy(update={"replies": 1}),),
+    )
+
+
+def capped(score: float) -> Evaluation:
+    """Return an evaluation that a guardrail capped at 0.5."""
+    return judged(score).model_copy(
+        update={"score": 0.5, "confidence": "low", "guardrails": (TOO_SHORT,)}
+    )
+
+
+def spending(read: int, written: int) -> Spending:
+    """Return what one call cost: $0.001."""
+    return Spending(
+        calls=1, input_tokens=read, output_tokens=written, cached_tokens=0, cost_usd=0.001
+    )

@@ -1,0 +1,193 @@
+"""Batches by themselves: what is refused, in which order runs start, and what still fits."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from reflection.batch.request import BatchRequest, Planned
+from reflection.batch.state import Batch
+from reflection.batch.words import batch_details
+from reflection.request import explain
+from reflection.usage import Usage
+
+
+def variant(name: str = "a", repeats: int = 1, **request: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "workflow": "ReflectOnResultWorkflow",
+        "request": request,
+        "takes": {"query": "query"},
+        "repeats": repeats,
+    }
+
+
+def request_of(items: int, *variants: dict[str, Any], **fields: Any) -> BatchRequest:
+    return BatchRequest.model_validate(
+        {
+            "items": [{"query": f"question {place}"} for place in range(items)],
+            "variants": variants or [variant()],
+            **fields,
+        }
+    )
+
+
+def spent(tokens: int | None, cost: float | None = None) -> Usage:
+    return Usage(calls=1, input_tokens=tokens, output_tokens=0, cost_usd=cost)
+
+
+def test_variants_take_turns() -> None:
+    """No variant is always first, and a repeat of all begins when each was made once."""
+    plan = list(request_of(2, variant("a", 2), variant("b")).plan())
+
+    assert plan == [(0, 0, 0), (0, 1, 0), (1, 1, 0), (1, 0, 0), (0, 0, 1), (1, 0, 1)]
+
+
+def test_a_run_s_request_is_the_variant_s_with_fields_of_the_item() -> None:
+    """What a variant takes comes from the item, under the name of the request's field."""
+    request = request_of(2, variant("a", seed=7))
+
+    assert request.fields_of(Planned(1, 0, 0)) == {"seed": 7, "query": "question 1"}
+
+
+def test_ids_and_summaries_name_item_variant_and_repeat() -> None:
+    """Ids count from 0 as the records do, and what people read counts from 1."""
+    batch = Batch(request_of(2, variant("judge-1", 3)), "batch-7")
+
+    assert batch.id_of(Planned(1, 0, 2)) == "batch-7/1-judge-1-2"
+    assert batch.summary_of(Planned(1, 0, 2)) == "item 2 by judge-1, 3 of 3"
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"items": []}, "items: "),
+        ({"variants": []}, "variants: "),
+        ({"colour": 1}, "colour: no such field"),
+        ({"max_concurrency": 33}, "max_concurrency: "),
+        ({"variants": [variant(), variant()]}, "two variants have the same name"),
+        ({"variants": [variant("a b")]}, "variants.0.name: "),
+        ({"variants": [variant(repeats=0)]}, "variants.0.repeats: "),
+        ({"variants": [variant() | {"workflow": "BatchWorkflow"}]}, "variants.0.workflow: "),
+        ({"variants": [variant(query="x")]}, "variant a: query is in both request and takes"),
+        (
+            {"variants": [variant() | {"takes": {"query": "text"}}]},
+            "item 0 has no text, which a takes",
+        ),
+        (
+            {"variants": [variant(colour=1)]},
+            "variant a with item 0: colour: no such field",
+        ),
+        ({"items": [{"query": "x"}, {"query": " "}]}, "variant a with item 1: query: "),
+        ({"items": [{"query": "x" * 90_000}] * 12}, "items: 1,080,1"),
+        ({"variants": [variant(sources=["y" * 100_001])]}, "variants: 100,"),
+        ({"items": [{"query": "x"}] * 201, "variants": [variant(repeats=10)]}, "2,010 runs"),
+    ],
+)
+def test_what_is_refused(fields: dict[str, Any], said: str) -> None:
+    """The message names the field, the variant or the item, and what to do with it."""
+    whole = {"items": [{"query": "x"}], "variants": [variant()], **fields}
+
+    with pytest.raises(ValidationError) as caught:
+        BatchRequest.model_validate(whole)
+
+    assert said in explain(caught.value)
+
+
+def test_no_more_at_once_than_asked_for() -> None:
+    """Once as many are in flight, the next one waits for one of them to end."""
+    batch = Batch(request_of(3, max_concurrency=2), "b")
+    first = batch.next()
+    batch.next()
+    held_back = batch.next()
+    assert first is not None
+    batch.ended(first, "completed", spent(10))
+
+    assert held_back is None
+    assert batch.next() == (2, 0, 0)
+
+
+def test_large_runs_are_fewer_at_once() -> None:
+    """What starts runs goes to the server in one message: 32 of 180 KB would not fit into it."""
+    large = {"items": [{"query": "x" * 90_000}] * 10, "variants": [variant(sources=["y" * 90_000])]}
+
+    request = BatchRequest.model_validate({**large, "max_concurrency": 32})
+
+    assert request.concurrency == 13
+    assert request_of(3, max_concurrency=32).concurrency == 32
+
+
+def test_under_a_budget_the_first_run_goes_alone() -> None:
+    """Until one has ended nothing is known of a run's size."""
+    batch = Batch(request_of(3, budget_tokens=100), "b")
+    first = batch.next()
+    alone = batch.next()
+    assert first is not None
+    batch.ended(first, "completed", spent(10))
+
+    assert alone is None
+    assert (batch.next(), batch.next()) == ((1, 0, 0), (2, 0, 0))
+
+
+def test_runs_in_flight_count_as_the_largest_so_far() -> None:
+    """With 40 of 100 spent, one more of 40 fits beside none, and a third never does."""
+    batch = Batch(request_of(3, budget_tokens=100), "b")
+    first = batch.next()
+    assert first is not None
+    batch.ended(first, "completed", spent(40))
+    second, held_back = batch.next(), batch.next()
+    assert second is not None
+    batch.ended(second, "completed", spent(40))
+
+    assert held_back is None
+    assert batch.next() is None
+    assert (batch.stop_reason, batch.result().not_started) == ("budget", 1)
+    assert "80 of 100 tokens are spent, and a run took up to 40" in batch.result().stop_explanation
+
+
+def test_a_failed_run_before_any_other_does_not_end_it() -> None:
+    """Where no run has a result its size is still unknown: the next goes alone as well."""
+    batch = Batch(request_of(3, budget_usd=1.0), "b")
+    first = batch.next()
+    assert first is not None
+    batch.ended(first, "failed", error="no key")
+
+    assert batch.next() == (1, 0, 0)
+    assert batch.next() is None
+
+
+def test_a_bound_on_what_nobody_reports_ends_it() -> None:
+    """A budget in dollars can't be kept where runs do not say what they cost."""
+    batch = Batch(request_of(2, budget_usd=1.0), "b")
+    first = batch.next()
+    assert first is not None
+    batch.ended(first, "completed", spent(40, None))
+
+    assert batch.next() is None
+    assert batch.stop_reason == "budget"
+
+
+def test_an_error_is_cut_to_what_a_long_result_can_hold() -> None:
+    """The record of 2,000 failed runs fits a payload of 2 MiB, with its items beside it."""
+    batch = Batch(request_of(400, variant("v" * 40, 5), max_concurrency=32), "i" * 100)
+    while (planned := batch.next()) is not None:
+        batch.ended(planned, "failed", error='"' * 5_000)
+
+    size = len(batch.result().model_dump_json().encode())
+
+    assert (batch.result().failed, size < 1_000_000) == (2_000, True)
+
+
+def test_details_count_by_variant_without_a_text() -> None:
+    """The Web UI shows how far each variant is, and never what was asked."""
+    batch = Batch(request_of(2, variant("a"), variant("b")), "b")
+    first = batch.next()
+    assert first is not None
+    batch.ended(first, "completed", spent(10, 0.5))
+
+    details = batch_details(batch)
+
+    assert "**1 of 4 runs** have ended: 0 failed, 0 cancelled." in details
+    assert "10 tokens, cost $0.50." in details
+    assert "a            1       0   2" in details
+    assert "question" not in details

@@ -1,0 +1,195 @@
+"""Judges: one or a panel, their unreadable replies, and the guardrails after them."""
+
+import json
+
+import pytest
+from temporalio.client import Client
+
+from activities.language_model import PermanentModelError, SampleError, TransientModelError
+from activities.scripted_critic import Judged, ScriptedCritic, judgement, reply
+from tests.conftest import QUERY, reflect
+
+BUSY = TransientModelError("busy", "InternalServerError", 500)
+LONG = (
+    "A tide table lists when water stands high and low at a harbour, and how high. Observers read "
+    "a gauge there for a year or more. From these readings the strength and delay of each "
+    "constituent are found: the moon's half-day pull, the sun's, and some thirty smaller ones. "
+    "Adding the constituents up for coming dates gives the curve of the water, whose peaks and "
+    "troughs are printed day by day. Pilots use it to cross a bar with a deep keel, fishermen to "
+    "know when a flat falls dry, engineers to plan work on a pier, and bathers to stay safe."
+)
+SCORES = {"completeness": 0.9, "correctness": 0.9, "clarity": 0.9}
+
+
+def said(**changed: object) -> str:
+    return json.dumps({"feedback": [], "criteria_scores": {**SCORES, **changed}})
+
+
+@pytest.mark.parametrize(
+    ("reply", "error"),
+    [
+        ("I would give it a nine.", 'no JSON object with "criteria_scores"'),
+        (said(clarity=1.2), "the score for clarity is not from 0 to 1"),
+        (said(clarity=float("nan")), "the score for clarity is no number"),
+        (said(clarity=True), "the score for clarity is no number"),
+        ('{"criteria_scores": {"clarity": 0.9}}', "there is no score for completeness"),
+        (said(clarity=0.0, correctness=0.0), "there is no feedback"),
+        ("[" * 100_000, 'no JSON object with "criteria_scores"'),
+        ('{"criteria_scores": ' * 5_000, "breaks off or nests too deep"),
+    ],
+)
+async def test_an_unreadable_judgement_is_asked_for_once_more(
+    client: Client, reply: str, error: str
+) -> None:
+    """The judge is shown what was wrong, and its second reply counts."""
+    model = ScriptedCritic(["first"], [[reply, 0.8]])
+
+    result = await reflect(client, model)
+
+    assert (result.stop_reason, result.score, len(model.calls)) == ("passed", 0.8, 3)
+    assert error in model.calls[2].prompt
+    assert result.usage.parts["evaluating"].calls == 2
+
+
+async def test_two_unreadable_judgements_are_no_number(client: Client) -> None:
+    """The draft comes back unscored, and the run says that nobody could judge it."""
+    model = ScriptedCritic(["first"], [["rubbish", "rubbish again"]])
+
+    result = await reflect(client, model)
+
+    assert (result.draft, result.score, result.stop_reason) == ("first", None, "evaluation_failed")
+    assert "no JSON object" in result.stop_explanation
+    assert len(model.calls) == 3
+
+
+async def test_a_failed_evaluation_of_a_revision_keeps_the_scored_draft(client: Client) -> None:
+    """What was scored before is the result, not the revision that nobody judged."""
+    model = ScriptedCritic(["first", "second"], [0.4, ["rubbish", "rubbish"]])
+
+    result = await reflect(client, model)
+
+    assert (result.draft, result.score) == ("first", 0.4)
+    assert result.stop_reason == "evaluation_failed"
+
+
+@pytest.mark.parametrize(("panel", "score"), [("mean", 0.5), ("median", 0.3)])
+async def test_a_panel_judges_side_by_side(client: Client, panel: str, score: float) -> None:
+    """The panel's score is the mean or the median of its judges, and its spread is recorded."""
+    judges: dict[str, list[Judged | list[Judged]]] = {"x/a": [0.3], "x/b": [0.9], "x/c": [0.3]}
+    slow = {("judge", 0): 1.0}
+    model = ScriptedCritic(["first"], panel=judges, delays=slow)
+
+    result = await reflect(
+        client, model, judges=["x/a", "x/b", "x/c"], panel=panel, max_revisions=0
+    )
+
+    evaluation = result.drafts[0].evaluation
+    assert evaluation is not None
+    assert (result.score, evaluation.spread) == (score, 0.6)
+    assert [(each.judge, each.score) for each in evaluation.judgements] == [
+        ("x/a", 0.3),
+        ("x/b", 0.9),
+        ("x/c", 0.3),
+    ]
+    assert result.judges == ("x/a", "x/b", "x/c")
+
+
+async def test_a_judge_that_fails_is_left_out_and_named(client: Client) -> None:
+    """One judge of three is enough, and the others' failures are in the result."""
+    judges: dict[str, list[Judged | list[Judged]]] = {
+        "x/a": [[BUSY, BUSY]],
+        "x/b": [["rubbish", "rubbish"]],
+        "x/c": [0.9],
+    }
+    model = ScriptedCritic(["first"], panel=judges)
+
+    result = await reflect(
+        client, model, judges=["x/a", "x/b", "x/c"], max_attempts=2, max_revisions=0
+    )
+
+    assert (result.score, result.stop_reason) == (0.9, "passed")
+    assert any("x/a was left out: InternalServerError" in each for each in result.warnings)
+    assert any("x/b was left out: there is no JSON" in each for each in result.warnings)
+
+
+async def test_a_judge_of_its_own_text_is_warned_of(client: Client) -> None:
+    """Where the model that wrote also judges, the result says so; another one is no concern."""
+    alone = await reflect(client, ScriptedCritic(["first"], [0.8]))
+    other = await reflect(client, ScriptedCritic(["first"], [0.8]), judges=["other/judge"])
+
+    assert any("judges what it wrote" in each for each in alone.warnings)
+    assert not any("judges what it wrote" in each for each in other.warnings)
+
+
+async def test_a_filtered_judgement_is_asked_for_again(client: Client) -> None:
+    """A judge's reply that was filtered is like one that can't be read."""
+    filtered = SampleError("filtered", "ContentPolicyViolationError", 400)
+
+    result = await reflect(client, ScriptedCritic(["first"], [[filtered, 0.8]]))
+
+    assert (result.stop_reason, result.score) == ("passed", 0.8)
+
+
+async def test_a_guardrail_caps_the_score_and_says_why(client: Client) -> None:
+    """A short draft that a judge praises is capped at 0.5, is revised, and the writer told why."""
+    model = ScriptedCritic(["Short.", LONG], [0.95, 0.95])
+
+    result = await reflect(client, model, guardrails=["too_short"])
+
+    first = result.drafts[0].evaluation
+    assert first is not None
+    assert (first.judged, first.score, first.confidence) == (0.95, 0.5, "low")
+    assert [each.guardrail for each in first.guardrails] == ["too_short"]
+    assert "characters" in model.calls[2].prompt
+    assert (result.best, result.score, result.stop_reason) == (1, 0.95, "passed")
+
+
+async def test_the_criteria_s_order_and_weights_reach_the_judge(client: Client) -> None:
+    """The prompt has each criterion's meaning, the threshold, and the query as data."""
+    model = ScriptedCritic(["first"], [0.9])
+
+    await reflect(client, model, criteria="research", score_threshold=0.65)
+
+    prompt = model.calls[1].prompt
+    assert "- citation_coverage: Every claim that needs support" in prompt
+    assert "less than 0.65" in prompt
+    assert json.dumps(QUERY) in prompt
+    assert model.calls[1].reply_schema is not None
+
+
+def test_a_judgement_of_the_fake_is_readable() -> None:
+    """The fake's own replies are what a careful judge writes."""
+    prompt = "- clarity: It is clear.\n- depth: It is deep."
+
+    assert json.loads(judgement(prompt, 0.4))["criteria_scores"] == {"clarity": 0.4, "depth": 0.4}
+
+
+async def test_a_judge_that_failed_has_judged_nothing(client: Client) -> None:
+    """It is named by the model asked for, and not among the judges of the result."""
+    down = PermanentModelError("no such key", "AuthenticationError", 401)
+
+    result = await reflect(client, ScriptedCritic(["first"], [down]), judges=["scripted/model"])
+
+    evaluation = result.drafts[0].evaluation
+    assert evaluation is not None
+    assert (result.judges, evaluation.judgements[0].model) == ((), None)
+    assert not any("judges what it wrote" in each for each in result.warnings)
+
+
+async def test_what_a_judge_s_provider_does_not_take_is_told(client: Client) -> None:
+    """A judge that was asked without its schema or seed is in the warnings."""
+    told = reply(judgement("- completeness: x\n- correctness: x\n- clarity: x", 0.8))
+    model = ScriptedCritic(["first"], [told.model_copy(update={"left_out": ("seed",)})])
+
+    result = await reflect(client, model)
+
+    assert "the provider does not take seed, which was left out" in result.warnings
+
+
+async def test_a_judge_has_room_to_think(client: Client) -> None:
+    """How many tokens a judgement may take is in the request, apart from the draft's."""
+    model = ScriptedCritic(["first"], [0.8])
+
+    await reflect(client, model, max_output_tokens=100, judge_max_output_tokens=9_000)
+
+    assert [each.max_output_tokens for each in model.calls] == [100, 9_000]

@@ -1,0 +1,183 @@
+"""Run every item by every variant, as child workflows of which a bounded number go on at once."""
+
+import asyncio
+from typing import Self
+
+from opentelemetry.trace import Span
+from pydantic import ValidationError
+from temporalio import workflow
+from temporalio.common import WorkflowIDReusePolicy
+from temporalio.exceptions import (
+    ApplicationError,
+    ChildWorkflowError,
+    FailureError,
+    WorkflowAlreadyStartedError,
+    is_cancelled_exception,
+)
+
+with workflow.unsafe.imports_passed_through():
+    import telemetry
+    from reflection.batch.request import BatchRequest, Planned
+    from reflection.batch.result import BatchProgress, BatchResult, RunResult
+    from reflection.batch.state import Batch
+    from reflection.batch.words import batch_details
+    from reflection.review import Finish
+    from reflection.size import encoded_size
+    from workflows import failures
+    from workflows.visibility import SearchAttributes, run_span, set_or_clear
+
+# The children's ids are made of it, and stand in every record.
+ID_BYTES = 100
+
+
+@workflow.defn(failure_exception_types=[ValidationError])
+class BatchWorkflow:
+    """Make the runs of a plan; one that fails is recorded, and fails nothing else."""
+
+    def __new__(cls, *inputs: object) -> Self:
+        """Refuse any start without the one request, which would else fail each workflow task."""
+        if len(inputs) != 1 or not isinstance(inputs[0], BatchRequest):
+            raise failures.no_request("items")
+        return super().__new__(cls)
+
+    @workflow.init
+    def __init__(self, request: BatchRequest) -> None:
+        """Begin with the runs that are carried over alone."""
+        self._request = request
+        self._batch = Batch(request, workflow.info().workflow_id)
+        self._attributes = SearchAttributes()
+        self._tasks: dict[Planned, asyncio.Task[None]] = {}
+        self._made = 0
+        self._finish: Finish | None = None
+
+    @workflow.run
+    async def run(self, request: BatchRequest) -> BatchResult:
+        """Make every run that fits the budgets, and return what became of each."""
+        if encoded_size(workflow.info().workflow_id) > ID_BYTES:
+            said = f"the batch's id is over {ID_BYTES} bytes, and its runs' ids are made of it"
+            raise ApplicationError(said, type=failures.INVALID_REQUEST, non_retryable=True)
+        with run_span({"mull.batch.runs": request.total}) as span:
+            await self._begin()
+            try:
+                await self._make_runs()
+            except asyncio.CancelledError:
+                await self._cancel_runs()
+                raise
+            if not self._batch.over:
+                self._continue()
+            return self._conclude(span)
+
+    @workflow.query(description="Where the batch stands: runs done, running and failed, spending")
+    def progress(self) -> BatchProgress:
+        """Say where the batch stands."""
+        return self._batch.progress()
+
+    @workflow.update(description="Start no more runs, and cancel those in flight")
+    def finish_now(self, by: Finish | None = None) -> None:
+        """End the batch with the runs that have ended."""
+        self._finish = by or Finish()
+
+    @finish_now.validator
+    def _takes_finish(self, by: Finish | None = None) -> None:
+        if self._batch.stop_reason is not None or self._finish is not None:
+            raise failures.refusal("the batch is finished already")
+        if not (by is None or isinstance(by, Finish)):
+            raise failures.refusal('give nothing, or one JSON object, such as {"author": "..."}')
+
+    async def _begin(self) -> None:
+        warning = await self._attributes.find()
+        if warning:
+            self._batch.warnings.append(warning)
+        self._show()
+
+    async def _make_runs(self) -> None:
+        """Start runs as places become free, until none is left or this history is full."""
+        while self._finish is None:
+            planned = None if self._full else self._batch.next()
+            if planned is not None:
+                self._tasks[planned] = asyncio.create_task(self._make(planned))
+            elif self._tasks:
+                await self._until_one_ends()
+            else:
+                return
+        by = self._finish.author or "a person"
+        self._batch.stop("finished_by_person", f"finished by {by}")
+        await self._cancel_runs()
+
+    @property
+    def _full(self) -> bool:
+        """Whether the history is long enough; it goes on in a new one once nothing is in flight."""
+        started = self._made + len(self._tasks)
+        suggested = workflow.info().is_continue_as_new_suggested()
+        return suggested or started >= self._request.runs_per_execution
+
+    async def _until_one_ends(self) -> None:
+        made = self._made
+        await workflow.wait_condition(lambda: self._made > made or self._finish is not None)
+
+    async def _cancel_runs(self) -> None:
+        """Cancel the runs in flight, and wait until each has ended."""
+        for each in self._tasks.values():
+            each.cancel()
+        await workflow.wait_condition(lambda: not self._tasks)
+
+    async def _make(self, planned: Planned) -> None:
+        """Make one run to its end, whatever that is."""
+        try:
+            result = await self._child(planned)
+        except (FailureError, asyncio.CancelledError) as error:
+            if is_cancelled_exception(error):
+                self._batch.ended(planned, "cancelled")
+            else:
+                self._batch.ended(planned, "failed", error=_explain(error))
+        else:
+            self._batch.ended(planned, "completed", result.usage)
+        del self._tasks[planned]
+        self._made += 1
+        self._show()
+
+    async def _child(self, planned: Planned) -> RunResult:
+        result: RunResult = await workflow.execute_child_workflow(
+            self._request.variants[planned.variant].workflow,
+            self._request.fields_of(planned),
+            id=self._batch.id_of(planned),
+            result_type=RunResult,
+            parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
+            # A run that has a result is never paid for again.
+            id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY,
+            static_summary=self._batch.summary_of(planned),
+        )
+        return result
+
+    def _show(self) -> None:
+        workflow.set_current_details(batch_details(self._batch))
+
+    def _continue(self) -> None:
+        """Go on in a new history, with the records of all runs so far."""
+        workflow.continue_as_new(self._request.model_copy(update={"carried": self._batch.runs}))
+
+    def _conclude(self, span: Span) -> BatchResult:
+        result = self._batch.result()
+        self._show()
+        self._attributes.write(
+            telemetry.STOP_REASON.value_set(result.stop_reason),
+            set_or_clear(telemetry.TOKENS, result.tokens),
+            set_or_clear(telemetry.COST_USD, result.cost_usd),
+        )
+        workflow.upsert_memo(
+            {"stop_reason": result.stop_reason, "stop_explanation": result.stop_explanation}
+        )
+        counts = result.model_dump(include={"completed", "failed", "cancelled", "not_started"})
+        span.set_attributes({f"mull.batch.{name}": count for name, count in counts.items()})
+        span.set_attribute("mull.stop_reason", result.stop_reason)
+        return result
+
+
+def _explain(error: BaseException) -> str:
+    """Say in one line why a run has no result."""
+    if isinstance(error, WorkflowAlreadyStartedError):
+        return "a run with this id has been made already"
+    cause = error.cause if isinstance(error, ChildWorkflowError) else error
+    if isinstance(cause, ApplicationError):
+        return f"{cause.type}: {cause.message}"
+    return f"{type(cause).__name__}: {cause}"
