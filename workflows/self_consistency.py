@@ -1,6 +1,5 @@
 """Sample answers to a question until a stopping rule says that they have converged."""
 
-import asyncio
 from typing import Self
 
 from pydantic import ValidationError
@@ -20,12 +19,11 @@ with workflow.unsafe.imports_passed_through():
     from reflection.convergence.rules.settings import StopReason
     from reflection.convergence.sampling import Sampling
     from reflection.review import Finish, Review
-    from reflection.size import encoded_size
     from workflows import failures
     from workflows.calls import Patience
-    from workflows.reviewing import Reviewing
     from workflows.sampling import view
     from workflows.sampling.meanings import Meanings
+    from workflows.sampling.reviews import AnswerReview, refuse_answer
     from workflows.sampling.samples import Samples
     from workflows.visibility import run_span
 
@@ -51,7 +49,7 @@ class SelfConsistencyWorkflow:
         self._put_in: list[Response] = []
         self._next_index = 0
         self._finish: Finish | None = None
-        self._reviewing = Reviewing(lambda: self._finish is not None)
+        self._review = AnswerReview(self._sampling, self._view, lambda: self._finish)
         self._patience = Patience(lambda: self._finish is not None, self._seconds_left)
 
     @workflow.run
@@ -63,7 +61,7 @@ class SelfConsistencyWorkflow:
             while not self._sampling.stopped:
                 await self._wave()
             if self._sampling.waits_for_review:
-                await self._review()
+                await self._review.hold()
             return self._view.conclude(span)
 
     @workflow.query(description="Where the run stands: votes, confidence, entropy, spending")
@@ -72,8 +70,8 @@ class SelfConsistencyWorkflow:
         return outcome.progress(
             self._sampling,
             self._samples.waiting,
-            needs_review=self._reviewing.waiting,
-            review_until=self._reviewing.until,
+            needs_review=self._review.reviewing.waiting,
+            review_until=self._review.reviewing.until,
         )
 
     @workflow.query(description="Each decision so far, with every number it was based on")
@@ -102,29 +100,16 @@ class SelfConsistencyWorkflow:
             raise failures.refusal('give one JSON object, such as {"answer": "..."}')
         if self._next_index >= self._request.max_responses:
             raise failures.refusal("the run has asked for all the answers it may have")
-        self._refuse_answer(given.answer)
-
-    def _refuse_answer(self, answer: str | None) -> None:
-        if answer is None:
-            return
-        if encoded_size(answer) > self._request.answer_bytes:
-            raise failures.refusal("the answer is too long")
-        if read_answer(self._request.answers, answer) is None:
-            raise failures.refusal(f"the answer can't be read as {self._request.answers}")
+        refuse_answer(self._request, given.answer)
 
     @workflow.update(description="Accept or replace an answer that waits for you")
     def review(self, given: Review) -> None:
         """Take what a person says of the answer."""
-        self._reviewing.take(given)
+        self._review.reviewing.take(given)
 
     @review.validator
     def _takes_review(self, given: Review) -> None:
-        self._reviewing.refuse_unless_waiting()
-        if not isinstance(given, Review):
-            raise failures.refusal('give one JSON object, such as {"accept": true}')
-        if given.revise is not None or given.score is not None:
-            raise failures.refusal("an answer of self-consistency can be accepted or replaced")
-        self._refuse_answer(given.replace)
+        self._review.refuse(given)
 
     @workflow.update(description="End the run with the answers that are in")
     def finish_now(self, by: Finish | None = None) -> None:
@@ -133,7 +118,7 @@ class SelfConsistencyWorkflow:
 
     @finish_now.validator
     def _takes_finish(self, by: Finish | None = None) -> None:
-        if not self._reviewing.waiting:
+        if not self._review.reviewing.waiting:
             self._refuse_when_finished()
         if not (by is None or isinstance(by, Finish)):
             raise failures.refusal('give nothing, or one JSON object, such as {"author": "..."}')
@@ -170,34 +155,6 @@ class SelfConsistencyWorkflow:
             said = f"the {self._request.budget_seconds:g} seconds are over"
             self._stop("deadline", said)
         return self._sampling.stopped
-
-    async def _review(self) -> None:
-        """Wait for a person to accept the answer or give another one."""
-        timeout = self._request.review_timeout_seconds
-        self._reviewing.begin(timeout)
-        self._view.wait_for_review(self._reviewing.until)
-        try:
-            given = await self._reviewing.wait()
-        except TimeoutError:
-            said = f"nobody reviewed it within {timeout:g} seconds"
-            self._stop("review_timeout", said)
-        except asyncio.CancelledError:
-            self._view.end_review()
-            raise
-        else:
-            self._follow(given)
-        self._view.end_review()
-
-    def _follow(self, given: Review | None) -> None:
-        if given is None:
-            self._end_from_outside()
-            return
-        who = given.author or "a person"
-        self._sampling.replacement = given.replace and given.replace.strip()
-        if given.replace is None:
-            self._stop("accepted_by_person", f"accepted by {who}", who)
-        else:
-            self._stop("replaced_by_person", f"replaced by {who}", who)
 
     def _stop(self, reason: StopReason, said: str, author: str | None = None) -> None:
         view.decided(self._sampling.stop(reason, said, author, workflow.now()))
