@@ -10,7 +10,6 @@ from temporalio.common import WorkflowIDReusePolicy
 from temporalio.exceptions import (
     ApplicationError,
     ChildWorkflowError,
-    FailureError,
     WorkflowAlreadyStartedError,
     is_cancelled_exception,
 )
@@ -109,7 +108,7 @@ class BatchWorkflow:
         """Whether the history is long enough; it goes on in a new one once nothing is in flight."""
         started = self._made + len(self._tasks)
         suggested = workflow.info().is_continue_as_new_suggested()
-        return suggested or started >= self._request.runs_per_execution
+        return started > 0 and (suggested or started >= self._request.runs_per_execution)
 
     async def _until_one_ends(self) -> None:
         made = self._made
@@ -125,7 +124,7 @@ class BatchWorkflow:
         """Make one run to its end, whatever that is."""
         try:
             result = await self._child(planned)
-        except (FailureError, asyncio.CancelledError) as error:
+        except (Exception, asyncio.CancelledError) as error:
             if is_cancelled_exception(error):
                 self._batch.ended(planned, "cancelled")
             else:

@@ -28,7 +28,8 @@ criteria listed in reverse. What is printed: agreement with the labels, calibrat
 repeatability, cost, and the score from which on a draft should pass. First comes an estimate of
 the spend, on standard error.
 
-The same command with the same --id goes on where it was; nothing is paid twice.
+The same command with the same --id goes on where a cancelled one was, and shows one that has
+ended: nothing is paid twice. It asks before it starts in a terminal alone; --estimate only tells.
 
 Examples:
 

@@ -28,7 +28,8 @@ scores each method's answer, in a second batch whose cost is shown apart.
 `single` is one draft, `reflect` judges and revises it, `self_consistency` samples and votes. All
 start from the same seed, so that a difference is the method's. A run that fails counts as wrong.
 
-The same command with the same --id goes on where it was; nothing is paid twice.
+The same command with the same --id goes on where a cancelled one was, and shows one that has
+ended: nothing is paid twice. It asks before it starts in a terminal alone; --estimate only tells.
 
 Examples:
 

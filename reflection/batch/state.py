@@ -17,7 +17,6 @@ from reflection.size import cut_encoded
 from reflection.usage import Spending, Usage
 
 ERROR_BYTES = 120
-STARTED: frozenset[RunStatus] = frozenset({"completed", "failed", "cancelled"})
 
 
 class Batch:

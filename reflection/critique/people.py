@@ -36,6 +36,6 @@ def score(state: Reflection, given: float, author: str) -> None:
     if best is None:
         return
     known = best.evaluation or Evaluation()
-    own = known.model_copy(update={"score": given, "author": author})
-    state.drafts[best.index] = best.model_copy(update={"evaluation": own})
+    own = known.model_copy(update={"score": given, "author": author, "error": None})
+    state.drafts[best.index] = best.model_copy(update={"evaluation": own, "change": None})
     state.chosen = best.index

@@ -24,7 +24,7 @@ QUERY_BYTES = 100_000
 SOURCES_BYTES = 200_000
 DRAFT_BYTES = 100_000
 # A result repeats the best draft, holds every one, and must fit a payload of 2 MiB.
-DRAFTS_BYTES = 800_000
+DRAFTS_BYTES = 650_000
 HISTORY_BYTES = 20_000_000
 PERSONS_REVISIONS = 5
 

@@ -82,7 +82,9 @@ def _cited(sources: Sequence[str]) -> str:
 
 def _mark(name: str, texts: Sequence[str]) -> str:
     """Make a line that stands in none of the texts, in time linear in their length."""
-    taken = {found[1] for text in texts for found in re.finditer(rf"=== {name} ?(\d*) ===", text)}
+    taken = {
+        found[1] for text in texts for found in re.finditer(rf"(?==== {name} ?(\d*) ===)", text)
+    }
     number = next(each for each in itertools.count(1) if str(each) not in taken)
     return f"=== {name} {number} ==="
 

@@ -48,6 +48,7 @@ class Rounds:
         await self.view.prepare()
         await prepare(self.state)
         gate = should_reflect(self._request, self.state.complexity)
+        self._writer.take_given()
         if self._ended_from_outside():
             return
         self._at("writing")

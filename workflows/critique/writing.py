@@ -24,16 +24,20 @@ class Writer:
         self._calls = calls
         self._times = call_times(self._request.call_timeout_seconds, self._request.max_attempts)
 
-    async def draft(self) -> bool:
-        """Take the given draft, or ask for one; False where the call was cut short.
-
-        Raises ApplicationError where there is none to be had: then there is no result either.
-        """
+    def take_given(self) -> None:
+        """Take the draft that the request gives, if it does."""
         if self._request.draft is not None:
             text = self._request.draft
             self._state.drafts.append(
                 Draft(index=0, text=text, origin="given", timestamp=workflow.now())
             )
+
+    async def draft(self) -> bool:
+        """Ask for a draft where none is given; False where the call was cut short.
+
+        Raises ApplicationError where there is none to be had: then there is no result either.
+        """
+        if self._state.drafts:
             return True
         reply = await self._calls.reply(self._start_draft())
         lost = self._lost("generating", reply)

@@ -8,6 +8,7 @@ from typing import NoReturn
 
 import typer
 
+from commands.console import fail
 from commands.measuring.batches import spend
 from commands.measuring.batches.running import Order
 from commands.measuring.batches.spend import Calls
@@ -15,7 +16,11 @@ from commands.session import Exit
 from commands.starting.following import new_id
 from reflection.batch.request import BatchRequest
 from reflection.plain import plain
+from reflection.size import encoded_size
 from reflection.words.amounts import tally_words
+
+# A batch's id may have 100, and what scores the answers adds a word and a number to it.
+MOST_ID_BYTES = 85
 
 
 def only_estimate(parts: Sequence[Calls], assumed: str, as_json: bool) -> NoReturn:
@@ -46,6 +51,8 @@ def order(
 ) -> Order:
     """Put together what a command wants to be made, under an id that reads well in a list."""
     chosen = identity or new_id(command, file.stem)
+    if encoded_size(chosen) > MOST_ID_BYTES:
+        fail(f"--id: at most {MOST_ID_BYTES} bytes, for the ids of its runs begin with it.", 2)
     return Order(
         identity=chosen,
         option=chosen,

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError
@@ -34,14 +33,20 @@ async def read_runs(client: Client, runs: Sequence[Run], kind: type[Record]) -> 
 
 async def carried_runs(client: Client, request: BatchRequest, identity: str) -> tuple[Run, ...]:
     """Find the runs that an earlier batch of this id has completed, where there was one."""
-    with suppress(RPCError):
+    batch = Batch(request, identity)
+    try:
         await client.get_workflow_handle(identity).describe()
-        batch = Batch(request, identity)
-        found = await _side_by_side(
-            batch.waiting, lambda planned: _completed(client, batch, planned)
-        )
-        return tuple(each for each in found if each is not None)
-    return ()
+    except RPCError as error:
+        _pass_unless_missing(error)
+        return ()
+    found = await _side_by_side(batch.waiting, lambda planned: _completed(client, batch, planned))
+    return tuple(each for each in found if each is not None)
+
+
+def _pass_unless_missing(error: RPCError) -> None:
+    """Raise again what is no answer: a run that was made must not count as one that was not."""
+    if error.status is not RPCStatusCode.NOT_FOUND:
+        raise error
 
 
 async def _read(client: Client, run: Run, kind: type[Record]) -> Read:
@@ -51,8 +56,7 @@ async def _read(client: Client, run: Run, kind: type[Record]) -> Read:
     try:
         result, described = await handle.result(), await handle.describe()
     except RPCError as error:
-        if error.status is not RPCStatusCode.NOT_FOUND:
-            raise
+        _pass_unless_missing(error)
         return Read(run.model_copy(update={"error": "its result is not kept any more"}), None)
     closed = described.close_time
     seconds = (closed - described.start_time).total_seconds() if closed else None
@@ -61,10 +65,15 @@ async def _read(client: Client, run: Run, kind: type[Record]) -> Read:
 
 async def _completed(client: Client, batch: Batch, planned: Planned) -> Run | None:
     handle = client.get_workflow_handle(batch.id_of(planned), result_type=RunResult)
-    with suppress(RPCError, WorkflowFailureError):
-        if (await handle.describe()).status is WorkflowExecutionStatus.COMPLETED:
-            return batch.run(planned, "completed", (await handle.result()).usage)
-    return None
+    try:
+        if (await handle.describe()).status is not WorkflowExecutionStatus.COMPLETED:
+            return None
+        return batch.run(planned, "completed", (await handle.result()).usage)
+    except WorkflowFailureError:
+        return None
+    except RPCError as error:
+        _pass_unless_missing(error)
+        return None
 
 
 async def _side_by_side(

@@ -83,8 +83,9 @@ def _remarks(found: Findings) -> Iterator[str]:
         if judge.startswith(EMBEDDED):
             yield f"{judge} is the embedded toy model: as a judge it is noise, and so is all below."
     size = len(found.plan.examples)
-    if size < FEW:
-        yield f"{tally_words(size, 'example')} are few: mind the intervals. A hundred tell more."
+    seen = min([each.evaluated for each in found.judges], default=0)
+    if seen < FEW:
+        yield f"{tally_words(seen, 'scored example')}, of {size}, are few: mind the intervals."
     passes = sum(each.label >= found.pass_at for each in found.plan.examples)
     if passes in {0, size}:
         yield f"All labels are on one side of {found.pass_at:g}: no AUC and no threshold."
@@ -94,7 +95,10 @@ def _remarks(found: Findings) -> Iterator[str]:
         yield "No judge is the writer of some drafts alone, so there is no self-preference gap."
     capped = sum(bool(each.guardrails) for each in found.evaluations)
     if capped:
-        said = f"Guardrails capped {tally_words(capped, 'score')}, as they do in the loop"
+        named = sorted({name for each in found.evaluations for name in each.guardrails})
+        said = (
+            f"Guardrails ({', '.join(named)}) capped {tally_words(capped, 'score')}, as in the loop"
+        )
         yield f"{said}; --no-guardrails shows the judge alone."
     if found.batch.stop_reason != "completed":
         left = found.batch.not_started + found.batch.cancelled
@@ -108,7 +112,7 @@ def _constant(found: Findings) -> Iterator[str]:
     for judge in found.plan.judges:
         listed = [each.scored for each in found.evaluations if each.scored.judge == judge]
         scores = {each.score for each in listed if each.score is not None and not each.reversed}
-        if len(scores) == 1 and len(listed) > 1:
+        if len(scores) == 1 and len({each.example for each in listed}) > 1:
             yield f"{judge} gives every draft the same score, {scores.pop():.2f}: it tells nothing."
 
 

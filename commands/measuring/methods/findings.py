@@ -110,10 +110,23 @@ def _warnings(found: Findings) -> Iterator[str]:
     unknown = sum(each.gold is None for each in plan.questions)
     if plan.has_gold and unknown:
         yield f"{tally_words(unknown, 'question')} without gold count for the cost alone."
+    if _judges(found) & {each.read.result.model for each in found.answers if each.read.result}:
+        yield "The judge wrote what it judges: models tend to score their own texts high."
+    unjudged = Counter(
+        each.read.result.stop_explanation
+        for each in found.answers
+        if getattr(each.read.result, "stop_reason", None) == "evaluation_failed"
+    )
+    for said, count in unjudged.most_common(3):
+        yield f"{tally_words(count, 'run')} by reflect stopped unjudged: {plain(said, 200)}."
     if not plan.has_gold and "reflect" in plan.methods:
         yield "No gold: the judge that scores is the one that reflect's drafts were revised for."
     yield from _unmade(found)
     yield from found.batch.warnings
+
+
+def _judges(found: Findings) -> set[str]:
+    return {name for each in found.answers for name in getattr(each.read.result, "judges", ())}
 
 
 def _models(found: Findings) -> set[str]:
@@ -128,10 +141,14 @@ def _unmade(found: Findings) -> Iterator[str]:
         if batch.stop_reason != "completed":
             left = batch.not_started + batch.cancelled
             yield f"{tally_words(left, 'run')} not made: {batch.stop_explanation}."
+    kept = sum(each.read.run.status == "completed" for each in found.answers)
+    if found.batch.completed > kept:
+        gone = tally_words(found.batch.completed - kept, "result")
+        yield f"{gone} not kept any more by the server, and left out."
     failed = [each.read.run for each in found.answers if each.failed]
     said = Counter((each.variant, each.error or "no answer") for each in failed)
     for (method, error), count in said.most_common(3):
-        yield f"{tally_words(count, 'run')} by {method} failed, and count as wrong: " + plain(
+        yield f"{tally_words(count, 'run')} by {method} failed, and count as wrong, or 0: " + plain(
             error, 200
         )
 

@@ -29,8 +29,12 @@ class Answered(NamedTuple):
 
 
 def answered(plan: Plan, reads: Sequence[Read]) -> list[Answered]:
-    """List the answers of all runs that were made; those not started, or cancelled, are none."""
-    made = [each for each in reads if each.run.status in {"completed", "failed"}]
+    """List the answers of all runs that were made.
+
+    Those not started, or cancelled, have none, and those whose result is not kept any more are not
+    known to have had one.
+    """
+    made = [each for each in reads if each.result is not None or each.run.status == "failed"]
     return [_answered(plan, each) for each in made]
 
 
@@ -39,7 +43,7 @@ def outcomes(
 ) -> list[Outcome]:
     """Hold answers against the right ones, or give them their scores.
 
-    A run without an answer is wrong, as it is for whoever asked.
+    A run without an answer is wrong, or worth 0, as it is for whoever asked.
     """
     return [_outcome(plan, each, scores) for each in answers]
 
@@ -62,7 +66,7 @@ def _outcome(plan: Plan, each: Answered, scores: Mapping[tuple[int, str], float 
         question=run.item,
         method=run.variant,
         right=None if gold is None else each.answer == gold,
-        score=scores.get((run.item, run.variant)),
+        score=0.0 if each.failed else scores.get((run.item, run.variant)),
         tokens=run.tokens,
         cost_usd=run.cost_usd,
         seconds=each.read.seconds,

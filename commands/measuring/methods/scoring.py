@@ -10,7 +10,7 @@ from commands.measuring.batches.running import Order, made
 from commands.measuring.methods.outcomes import Answered
 from commands.measuring.methods.plan import Plan
 from reflection.batch.request import BatchRequest
-from reflection.batch.result import BatchResult
+from reflection.batch.result import BatchResult, Run
 from reflection.critique.result import ReflectOnResultResult
 from reflection.size import encoded_size
 
@@ -76,9 +76,19 @@ def _chunks(plan: Plan, answers: Sequence[Answered]) -> Iterator[list[Answered]]
 def _left(bounds: Mapping[str, Any], batches: Sequence[BatchResult]) -> dict[str, Any]:
     left = dict(bounds)
     if left["budget_tokens"] is not None:
-        spent = sum(each.tokens or 0 for each in batches)
-        left["budget_tokens"] = max(1, left["budget_tokens"] - spent)
+        spent = sum(_spent([run.tokens for each in batches for run in _made(each)]))
+        left["budget_tokens"] = max(1, left["budget_tokens"] - int(spent))
     if left["budget_usd"] is not None:
-        cost = sum(each.cost_usd or 0.0 for each in batches)
+        cost = sum(_spent([run.cost_usd for each in batches for run in _made(each)]))
         left["budget_usd"] = max(1e-9, left["budget_usd"] - cost)
     return left
+
+
+def _made(batch: BatchResult) -> list[Run]:
+    return [each for each in batch.runs if each.status != "not_started"]
+
+
+def _spent(known: Sequence[float | None]) -> list[float]:
+    """Take what is unknown to be as large as the largest that is known."""
+    largest = max((each for each in known if each is not None), default=0.0)
+    return [largest if each is None else each for each in known]

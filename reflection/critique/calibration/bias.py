@@ -1,11 +1,14 @@
 """What moves a judge's score besides quality: its own hand, length, the order of criteria."""
 
 from collections.abc import Mapping, Sequence
+from math import sqrt
 
 from reflection.critique.calibration.estimate import Statistic, average, mean
 from reflection.critique.calibration.ranks import spearman
 
 Scores = Mapping[str, float]
+
+ROUNDING = 1e-12
 
 
 def same_model(one: str, other: str) -> bool:
@@ -36,14 +39,32 @@ def self_preference(
     return statistic
 
 
-def length_bias(drafts: Sequence[str], excess: Sequence[float]) -> Statistic:
-    """Compute Spearman's correlation, -1 to 1, of a draft's characters and score - label.
+def length_bias(
+    drafts: Sequence[str], scores: Sequence[float], labels: Sequence[float]
+) -> Statistic:
+    """Compute the rank correlation, -1 to 1, of a draft's characters and score, label held fixed.
 
-    Above 0 the judge likes length more than the labels do. Undefined where either is constant.
-    Sources: Saito et al. (2023), Verbosity bias in preference labeling by large language models;
-    Dubois et al. (2024), Length-controlled AlpacaEval, for length beside quality.
+    Above 0 the judge likes length more than the labels do. It is Spearman's partial correlation, so
+    that labels which go with length are no bias of the judge's; 0 where the label explains every
+    score, and Spearman's plain one where all labels are alike. Undefined where lengths or scores
+    are constant. Sources: Saito et al. (2023), Verbosity bias in preference labeling by large
+    language models; Kendall (1942), Partial rank correlation, for holding the label fixed.
     """
-    return spearman([len(draft) for draft in drafts], excess)
+    lengths = [len(draft) for draft in drafts]
+    liked, expected = spearman(lengths, scores), spearman(lengths, labels)
+    followed = spearman(scores, labels)
+
+    def statistic(weights: Sequence[int]) -> float | None:
+        of_length, of_labels, of_scores = liked(weights), expected(weights), followed(weights)
+        if of_length is None or of_labels is None or of_scores is None:
+            return of_length
+        rest = (1 - of_labels**2) * (1 - of_scores**2)
+        if rest < ROUNDING:
+            return 0.0
+        found = (of_length - of_labels * of_scores) / sqrt(rest)
+        return max(-1.0, min(1.0, found))
+
+    return statistic
 
 
 def position_gain(in_order: Sequence[Scores], in_reverse: Sequence[Scores]) -> float | None:

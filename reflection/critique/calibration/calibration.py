@@ -141,7 +141,7 @@ def _measures(judge: str, seen: _Seen) -> dict[str, Measure]:
         "auc": auc(scores, seen.passes),
         "calibration_error": calibration_error(scores, labels),
         "self_preference": self_preference(judge, writers, excess),
-        "length_bias": length_bias(drafts, excess),
+        "length_bias": length_bias(drafts, scores, labels),
     }
     measures = {name: Measure(seen.places, each) for name, each in statistics.items()}
     measures["position_bias"] = Measure(list(seen.gains), mean(list(seen.gains.values())))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
+from math import ceil
 from typing import NamedTuple
 
 from reflection.request import Record
@@ -90,4 +91,13 @@ def _candidates(scores: Sequence[float], passes: Sequence[bool]) -> Iterator[_Ca
     for (low, rights), (high, _) in pairwise(groups):
         good_below += sum(rights)
         bad_below += len(rights) - sum(rights)
-        yield _Candidate(round((low + high) / 2, 12), bad_below * good - good_below * bad)
+        yield _Candidate(_between(low, high), bad_below * good - good_below * bad)
+
+
+def _between(low: float, high: float) -> float:
+    """Take the midpoint, with two digits where these still tell the two scores apart."""
+    middle = (low + high) / 2
+    for short in (round(middle, 2), ceil(middle * 100) / 100):
+        if low + TOLERANCE < short <= high:
+            return short
+    return round(middle, 12)

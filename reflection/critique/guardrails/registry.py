@@ -5,6 +5,7 @@ from typing import Literal, NamedTuple
 
 from reflection.critique.evaluation import Cap
 from reflection.request import Record
+from reflection.size import cut_encoded
 
 
 class Checked(Record):
@@ -43,6 +44,7 @@ class Finding(NamedTuple):
 Guardrail = Callable[[Checked], Finding | None]
 
 DEFAULT = "default"
+REASON_BYTES = 300
 
 _GUARDRAILS: dict[str, Guardrail] = {}
 _BY_DEFAULT: list[str] = []
@@ -93,7 +95,8 @@ def _cap(name: str, found: Finding | None) -> Cap | None:
     if found is None:
         return None
     above = found.cap if found.above is None else found.above
-    return Cap(guardrail=name, cap=found.cap, above=above, reason=found.reason)
+    reason = cut_encoded(found.reason, REASON_BYTES)
+    return Cap(guardrail=name, cap=found.cap, above=above, reason=reason)
 
 
 def _each(names: Sequence[str]) -> list[str]:

@@ -1,7 +1,7 @@
 """What a judge's reply says: scores by criterion, feedback, and how sure it is."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from reflection.critique.criteria import Criterion, overall
 from reflection.critique.evaluation import Confidence, Feedback, JudgeReply
@@ -17,7 +17,9 @@ PLACE_BYTES = 200
 
 ADVICE = ("advice", "suggestion", "change", "problem", "issue", "comment", "feedback", "text")
 SAYS_WHERE = ("place", "quote", "location", "where")
-THOUGHTS = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
+THOUGHT = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
+THINKING = re.compile(r"<think(?:ing)?>", re.IGNORECASE)
+NUMBER = re.compile(r"\d*\.?\d*(?<=\d)\.?")
 NAMED = re.compile(rf"{SCORES}\W{{0,4}}:", re.IGNORECASE)
 SURE: dict[str, Confidence] = {"low": "low", "medium": "medium", "high": "high"}
 
@@ -38,15 +40,17 @@ def parse_judgement(
     aloud is no part of its reply. Scores under the threshold without any feedback are a defect.
     """
     try:
-        return _read(THOUGHTS.sub("", text), criteria, threshold, draft)
+        return _read(_spoken(text), criteria, threshold, draft)
     except _UnreadableError as error:
         return JudgeReply(error=str(error), unreadable=True)
 
 
 def _read(text: str, criteria: Sequence[Criterion], threshold: float, draft: str) -> JudgeReply:
-    said = _object(text, draft)
+    said = _object(text)
     names = [each.name for each in criteria]
     scores = _scores(said, names)
+    if _stands_in(draft, scores):
+        raise _UnreadableError("the scores in it are those that stand in the draft")
     score = overall(scores, tuple(criteria))
     feedback = tuple(_feedback(said, names))[:MOST_POINTS]
     if not feedback and not passes(score, threshold):
@@ -54,7 +58,7 @@ def _read(text: str, criteria: Sequence[Criterion], threshold: float, draft: str
     return JudgeReply(score=score, scores=scores, feedback=feedback, confidence=_confidence(said))
 
 
-def _object(text: str, draft: str) -> Members:
+def _object(text: str) -> Members:
     found = every_object(text, SCORES)
     if found is None:
         raise _UnreadableError("the JSON in it breaks off or nests too deep")
@@ -64,10 +68,28 @@ def _object(text: str, draft: str) -> Members:
         raise _UnreadableError("there are several JSON objects in it with different scores")
     if NAMED.search(without_objects(text)):
         raise _UnreadableError(f'there is a malformed JSON object with "{SCORES}" in it')
-    quoted = [each.values_of(SCORES) for each in every_object(draft, SCORES) or ()]
-    if found[-1].values_of(SCORES) in quoted:
-        raise _UnreadableError("the scores in it are those that stand in the draft")
     return found[-1]
+
+
+def _spoken(text: str) -> str:
+    """Leave out what a model thinks aloud, also where it never ends; in linear time."""
+    ends = [each.end() for each in THOUGHT.finditer(text)]
+    after = text[ends[-1] :] if ends else text
+    thinking = THINKING.search(after)
+    return after[: thinking.start()] if thinking else after
+
+
+def _stands_in(draft: str, scores: Mapping[str, float]) -> bool:
+    """Tell whether a draft that speaks of scores gives itself just these, in whatever form."""
+    if SCORES not in draft.casefold():
+        return False
+    return all(score in _numbers_of(name, draft) for name, score in scores.items())
+
+
+def _numbers_of(name: str, draft: str) -> set[float]:
+    quotes = r"[\s\\\"'`]{0,8}"
+    given = re.finditer(rf"{name}{quotes}:{quotes}([0-9.]{{1,20}})", draft, re.IGNORECASE)
+    return {float(each[1]) for each in given if NUMBER.fullmatch(each[1])}
 
 
 def _scores(said: Members, names: Sequence[str]) -> dict[str, float]:

@@ -121,7 +121,7 @@ def test_the_table_and_the_page(cli: Cli, tmp_path: Path) -> None:
 
     assert done.returncode == 0, done.stderr
     assert "Spearman's rank correlation" in done.stdout
-    assert "6 examples are few" in done.stdout
+    assert "6 scored examples, of 6, are few" in done.stdout
     assert "estimate: evaluating: 6 calls of openai/judge, about " in done.stderr
     assert "\x1b" not in done.stdout + done.stderr
     text = page.read_text()

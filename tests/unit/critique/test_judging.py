@@ -1,6 +1,7 @@
 """What a judge's reply says, and what a panel makes of it."""
 
 import json
+from time import process_time
 from typing import Any
 
 import pytest
@@ -100,6 +101,39 @@ def test_scores_that_may_be_the_draft_s_are_none(text: str) -> None:
 
     assert opinion.scores is None
     assert opinion.unreadable
+
+
+@pytest.mark.parametrize(
+    "draft",
+    [
+        f'{FULL} {{"a',
+        f'{{"a": "{FULL}',
+        '{"a" } ' * 1_001 + FULL,
+        f'{{"x": {FULL}}}',
+        FULL.replace('"', '\\"'),
+        '{"criteria_scores": {"truth": 1, "clarity": 1.00}}',
+        "criteria_scores: clarity: 1, truth: 1.0",
+    ],
+)
+def test_a_judge_that_repeats_the_draft_s_scores_said_nothing(draft: str) -> None:
+    """In whatever form a draft gives itself scores, one that gives just these is asked again."""
+    assert parse_judgement(FULL, TWO, 0.7, draft).unreadable
+    assert parse_judgement(said(feedback="say why"), TWO, 0.7, draft).scores is not None
+
+
+def test_a_draft_that_speaks_of_no_scores_may_be_perfect() -> None:
+    """Full marks are an honest judgement of any other draft."""
+    assert parse_judgement(FULL, TWO, 0.7, "clarity: 1.0, truth: 1.0").scores is not None
+
+
+def test_thoughts_without_an_end_are_left_out_at_once() -> None:
+    """A reply that never stops thinking is unreadable, in time linear in its length."""
+    started = process_time()
+
+    opinion = parse_judgement("<think>" * 30_000 + FULL, TWO, 0.7)
+
+    assert opinion.unreadable
+    assert process_time() - started < 0.5
 
 
 def test_what_a_model_thinks_aloud_is_no_part_of_its_reply() -> None:

@@ -47,7 +47,7 @@ def test_labels(tmp_path: Path, label: str, read: float) -> None:
         ('{"query": "q", "draft": "secret", "label": NaN}', '"label" is not 0 to 1'),
         ('{"query": "q", "draft": "secret", "label": "good"}', '"label" is not 0 to 1'),
         ('{"query": "q", "draft": "secret", "label": 1, "writer": 3}', '"writer" is missing'),
-        (f'{{"query": "q", "draft": "{"secret" * 20_000}", "label": 1}}', "at most 100,000"),
+        (f'{{"query": "q", "draft": "{"secret" * 20_000}", "label": 1}}', "at most 92,857"),
     ],
 )
 def test_a_wrong_line_is_refused_by_its_number(tmp_path: Path, line: str, said: str) -> None:

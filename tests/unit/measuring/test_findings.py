@@ -50,7 +50,7 @@ def found(scores: list[float | None], judge: str = "a/b", writer: str | None = N
     ("findings", "said"),
     [
         (found([0.9, 0.1], "embedded/toy"), "embedded/toy is the embedded toy model: as a judge"),
-        (found([0.9, 0.1]), "2 examples are few"),
+        (found([0.9, 0.1]), "2 scored examples, of 2, are few"),
         (found([0.9]), "All labels are on one side of 0.5"),
         (found([0.9, 0.1]), 'No "writer" is given'),
         (found([0.9, 0.1], writer="c/d"), "No judge is the writer of some drafts alone"),

@@ -152,3 +152,16 @@ async def test_a_cancelled_run_still_shows_its_best_draft(client: Client) -> Non
 
     assert isinstance(caught.value.cause, CancelledError)
     assert (after.drafts[0].text, after.score) == ("first", 0.4)
+
+
+async def test_a_given_draft_is_never_lost(client: Client) -> None:
+    """A run that a person ends before its first step gives the draft back that it was given."""
+    handle = await begin_reflecting(client, draft="mine")
+    finishing = asyncio.create_task(handle.execute_update("finish_now", {"author": "ann"}))
+    await asyncio.sleep(0.5)
+
+    async with served(client, ScriptedCritic([], [0.9], delays={("judge", 0): 20})):
+        await finishing
+        result = ReflectOnResultResult.model_validate(await handle.result())
+
+    assert (result.draft, result.stop_reason) == ("mine", "finished_by_person")

@@ -52,19 +52,25 @@ def test_self_preference_when_one_side_was_not_drawn() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lengths", "excess", "expected"),
+    ("lengths", "scores", "labels", "expected"),
     [
-        ([10, 200, 3000], [-0.2, 0.0, 0.1], 1.0),
-        ([10, 200, 3000], [0.2, 0.1, 0.0], -1.0),
-        ([10, 200, 3000], [0.1, 0.1, 0.1], None),
-        ([10, 10, 10], [0.1, 0.2, 0.3], None),
+        ([10, 200, 3000], [0.1, 0.2, 0.3], [0.5, 0.5, 0.5], 1.0),
+        ([10, 200, 3000], [0.3, 0.2, 0.1], [0.5, 0.5, 0.5], -1.0),
+        ([10, 200, 3000], [0.4, 0.4, 0.4], [0.0, 0.5, 1.0], None),
+        ([10, 10, 10], [0.1, 0.2, 0.3], [0.0, 0.5, 1.0], None),
+        # The labels go with length, and the judge with the labels: that is no bias.
+        ([10, 200, 3000], [0.1, 0.2, 0.3], [0.0, 0.5, 1.0], 0.0),
+        # r(length, score) = 0.8, r(length, label) = r(score, label) = 0: nothing to hold fixed.
+        ([1, 2, 3, 4], [0.1, 0.3, 0.2, 0.4], [0.0, 1.0, 1.0, 0.0], 0.8),
     ],
 )
-def test_length_bias(lengths: list[int], excess: list[float], expected: float | None) -> None:
-    """The bias is the rank correlation of a draft's characters with what exceeds its label."""
-    found = length_bias(["x" * length for length in lengths], excess)([1, 1, 1])
+def test_length_bias(
+    lengths: list[int], scores: list[float], labels: list[float], expected: float | None
+) -> None:
+    """The bias is the rank correlation of a draft's characters and its score, label held fixed."""
+    found = length_bias(["x" * length for length in lengths], scores, labels)([1] * len(lengths))
 
-    assert found == expected
+    assert found == (None if expected is None else pytest.approx(expected))
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,9 @@ NO, YES = False, True
         ([0.2, 0.5, 0.6, 0.9], [NO, YES, NO, YES], 0.75, 0.5, 0.75, (0, 1)),
         # 0.65 and 0.75 are as good and as near: the lower one.
         ([0.6, 0.7, 0.7, 0.8], [NO, YES, NO, YES], 0.65, 0.5, 0.75, (1, 0)),
+        # 0.495 would be shown as 0.49, which lets 0.49 pass: 0.5 still tells the two apart.
+        ([0.3, 0.49, 0.5, 0.8], [NO, NO, YES, YES], 0.5, 1.0, 1.0, (0, 0)),
+        ([0.3, 0.491, 0.492, 0.8], [NO, NO, YES, YES], 0.4915, 1.0, 1.0, (0, 0)),
         # Balanced: letting one of ten fails through is less than failing the only pass.
         ([0.3] * 9 + [0.5, 0.5], [NO] * 9 + [NO, YES], 0.4, 0.9, 10 / 11, (1, 0)),
     ],
