@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from temporalio.client import Client, WorkflowHandle
 
-from activities.litellm_model import LiteLLMModel
 from reflection.critique.result import ReflectOnResultResult
 from tests.chaos.working import working
 from tests.conftest import begin_reflecting, served
@@ -52,6 +51,9 @@ async def until_waiting(handle: WorkflowHandle[Any, Any]) -> None:
 
 async def undisturbed(client: Client, environment: pytest.MonkeyPatch) -> ReflectOnResultResult:
     """The same run in a worker that nobody kills."""
+    # Imported while other tests are collected, LiteLLM would warn in theirs, which is an error.
+    from activities.litellm_model import LiteLLMModel
+
     with ScriptedEndpoint([said] * 9) as endpoint:
         environment.setenv("OPENAI_API_BASE", endpoint.url)
         environment.setenv("OPENAI_API_KEY", "scripted")
