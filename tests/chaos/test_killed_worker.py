@@ -11,7 +11,7 @@ import pytest
 from temporalio.client import Client
 
 from activities.scripted_model import ScriptedModel
-from reflection.convergence.result import SelfConsistencyResult
+from reflection.convergence.result import Decision, SelfConsistencyResult
 from tests.chaos.working import working
 from tests.conftest import begin, served
 from tests.scripted_endpoint import Scripted, ScriptedEndpoint
@@ -30,6 +30,11 @@ async def run_undisturbed(client: Client) -> SelfConsistencyResult:
     async with served(client, ScriptedModel(ANSWERS)):
         handle = await begin(client, REQUEST)
         return SelfConsistencyResult.model_validate(await handle.result())
+
+
+def untimed(result: SelfConsistencyResult) -> list[Decision]:
+    """Every decision, but for when it was taken."""
+    return [each.model_copy(update={"at": None}) for each in result.decisions]
 
 
 async def asked(endpoint: ScriptedEndpoint, calls: int) -> None:
@@ -58,7 +63,7 @@ async def test_a_killed_worker_changes_nothing(
             result = SelfConsistencyResult.model_validate(await handle.result())
         made = Counter(each["seed"] for each in endpoint.requests)
 
-    assert result.decisions == undisturbed.decisions
+    assert untimed(result) == untimed(undisturbed)
     assert result.final_answer == undisturbed.final_answer == "7"
     assert result.answer_distribution == undisturbed.answer_distribution
     assert (result.waves, result.usage.calls) == (undisturbed.waves, undisturbed.usage.calls)
