@@ -73,7 +73,7 @@ def test_guardrails_cap_scores_as_in_the_loop(cli: Cli, tmp_path: Path) -> None:
 
     first = found["evaluations"][0]
     assert (first["score"], first["judged"], first["guardrails"]) == (0.5, 0.9, ["too_short"])
-    assert any("Guardrails capped" in each for each in found["warnings"])
+    assert any("Guardrails (too_short) capped" in each for each in found["warnings"])
 
 
 def test_an_unreadable_judge_is_no_score(cli: Cli, tmp_path: Path) -> None:
