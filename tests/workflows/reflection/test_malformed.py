@@ -31,7 +31,7 @@ CLEAR = {"name": "clear", "meaning": "It is clear."}
         ({"score_threshold": 0.5, "confidence_threshold": 0.5}, "not both"),
         ({"criteria": [{"name": "clear", "meaning": " "}]}, "criteria.0.meaning"),
         ({"draft": "  "}, "draft: there is nothing in it"),
-        ({"draft": "secret-11" * 20_000}, "draft: 180,000 bytes, and at most 100,000 are taken"),
+        ({"draft": "secret-11" * 20_000}, "draft: 180,000 bytes, and at most 81,250 are taken"),
         ({"format": "xml"}, "format"),
         ({"sources": ["secret-12" * 30_000]}, "sources: 270,000 bytes"),
         ({"budget_seconds": 0}, "budget_seconds"),
