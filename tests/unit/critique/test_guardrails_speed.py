@@ -93,20 +93,35 @@ def timed(checked: Checked, name: str) -> tuple[float, Report]:
     return process_time() - start, report
 
 
+def least_time(checked: Checked, name: str) -> tuple[float, Report]:
+    """The CPU seconds of the best of three, which a noisy neighbour disturbs least."""
+    took, report = timed(checked, name)
+    for _ in range(2 if took > 0.1 else 0):
+        took = min(took, timed(checked, name)[0])
+    return took, report
+
+
+def repeated(piece: str, form: str) -> Checked:
+    text = (piece * 100_000)[:100_000]
+    return Checked(query=text, draft=text, previous=text[:-1], format=form, sources=(text,))
+
+
 @pytest.mark.parametrize("piece", [each for each in PIECES if each])
 def test_no_repeated_piece_is_slow(piece: str) -> None:
-    """Each guardrail takes under 0.2 s, at its best of three, for 100,000 of the worst letters."""
-    text = (piece * 100_000)[:100_000]
+    """Each guardrail takes 0.2 s at most for 100,000 of the worst letters.
+
+    On a machine that is slow at that moment it takes four times the time of prose at most.
+    """
     slow = []
 
     for form in ("json", "python", "markdown"):
-        checked = Checked(query=text, draft=text, previous=text[:-1], format=form, sources=(text,))
         for name in known_guardrails()[1:]:
-            took, report = timed(checked, name)
-            for _ in range(2 if took > 0.2 else 0):
-                took = min(took, timed(checked, name)[0])
-            if took > 0.2 or report.failures:
-                slow.append((name, form, round(took, 2), report.failures))
+            took, report = least_time(repeated(piece, form), name)
+            bound = 0.2
+            if took > bound:
+                bound = 4 * least_time(repeated(HONEST + " ", form), name)[0]
+            if took > bound or report.failures:
+                slow.append((name, form, round(took, 2), round(bound, 2), report.failures))
 
     assert slow == []
 
