@@ -1,14 +1,11 @@
 """One call of a model from an activity: with a heartbeat, and its errors in Temporal's terms."""
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import NoReturn
 
-from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from activities.heartbeat import heartbeating
 from activities.language_model import (
     LanguageModel,
     ModelCall,
@@ -20,7 +17,6 @@ from activities.language_model import (
 )
 
 TASK_QUEUE = "mull-llm"
-HEARTBEAT_SECONDS = 2.0
 
 
 async def ask(model: LanguageModel, call: ModelCall) -> ModelReply:
@@ -29,7 +25,7 @@ async def ask(model: LanguageModel, call: ModelCall) -> ModelReply:
     Raises SampleError as it is, and ApplicationError for every other ModelError, non-retryable
     where no call like it can work.
     """
-    async with _heartbeating():
+    async with heartbeating():
         try:
             return await model.complete(call)
         except SampleError:
@@ -46,19 +42,3 @@ def _raise_for_temporal(error: ModelError) -> NoReturn:
         non_retryable=isinstance(error, PermanentModelError),
         next_retry_delay=timedelta(seconds=wait) if wait is not None else None,
     ) from None
-
-
-@asynccontextmanager
-async def _heartbeating() -> AsyncIterator[None]:
-    """Tell Temporal that the call is under way; it answers with a cancellation, if there is one."""
-
-    async def beat() -> None:
-        while True:
-            await asyncio.sleep(HEARTBEAT_SECONDS)
-            activity.heartbeat()
-
-    beating = asyncio.create_task(beat())
-    try:
-        yield
-    finally:
-        beating.cancel()

@@ -1,0 +1,1 @@
+"""One run of one program: starting it, watching it, ending it, and saying what came of it."""

@@ -1,0 +1,124 @@
+"""How long a sandboxed `print(1)` takes, beside plain Python, alternating in one run.
+
+    .venv/bin/python -m bench.sandbox [--rounds 30] [--numpy] [--busy]
+
+Each is timed from the worker's call to the result: its folders, namespaces or rules, the
+interpreter, the program, and clearing everything away. Plain Python is the same interpreter as a
+subprocess, with `-I`. With `--numpy` the program imports numpy as well; with `--busy` another
+process keeps each core busy meanwhile. Prints medians with quartiles, and each sandbox's ratio to
+the plain run of the same round; fails beyond 50 ms for bubblewrap and 70 ms for Landlock where
+neither `--numpy` nor `--busy` is asked for.
+"""
+
+import argparse
+import asyncio
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+
+from activities.sandbox.port import Program
+from activities.sandbox.running.backend import base_python
+from activities.sandbox.running.sandbox import ProcessSandbox
+from activities.sandbox.selftest import examine, names
+from reflection.multipath.request import Limits
+
+MOST_MS = {"bubblewrap": 50.0, "landlock": 70.0}
+PRINT, NUMPY = "print(1)", "import numpy\nprint(1)"
+WARM_UP = 3
+
+Run = Callable[[str], Awaitable[str]]
+
+
+async def plain(code: str) -> str:
+    """Run it in plain Python, with the worker's packages where it needs them."""
+    python = sys.executable if code == NUMPY else base_python()
+    process = await asyncio.create_subprocess_exec(
+        python, "-I", "-c", code, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL
+    )
+    printed, _ = await process.communicate()
+    return printed.decode()
+
+
+def sandboxed(sandbox: ProcessSandbox) -> Run:
+    """Run it in a sandbox."""
+
+    async def run(code: str) -> str:
+        return (await sandbox.run(Program(code=code))).stdout.text
+
+    return run
+
+
+async def timed(run: Run, code: str) -> float:
+    """Return the milliseconds of one run, which must print what it should."""
+    begin = time.perf_counter()
+    printed = await run(code)
+    took = 1000 * (time.perf_counter() - begin)
+    assert printed == "1\n"
+    return took
+
+
+async def measure(runs: dict[str, Run], code: str, rounds: int) -> dict[str, list[float]]:
+    """Time each in turn, so that what else the machine does meets all alike."""
+    took: dict[str, list[float]] = {name: [] for name in runs}
+    for number in range(WARM_UP + rounds):
+        for name, run in runs.items():
+            one = await timed(run, code)
+            if number >= WARM_UP:
+                took[name].append(one)
+    return took
+
+
+@contextmanager
+def busy(cores: int) -> Iterator[None]:
+    """Keep so many cores busy with something else."""
+    command = [base_python(), "-I", "-S", "-c", "while True: pass"]
+    processes = [subprocess.Popen(command) for _ in range(cores)]
+    try:
+        yield
+    finally:
+        for each in processes:
+            each.kill()
+            each.wait()
+
+
+def quartiles(values: list[float]) -> str:
+    """Write a median with its spread."""
+    low, middle, high = statistics.quantiles(values, n=4)
+    return f"{middle:7.2f} ({low:.2f} to {high:.2f})"
+
+
+def show(took: dict[str, list[float]]) -> None:
+    """Print a table: milliseconds, and the ratio to plain Python."""
+    for name, values in took.items():
+        ratios = [one / other for one, other in zip(values, took["plain"], strict=True)]
+        print(f"{name:<12} {quartiles(values)} ms   {quartiles(ratios)} times plain")
+
+
+async def main(options: argparse.Namespace) -> int:
+    """Measure what there is on this machine; return the exit code."""
+    runs: dict[str, Run] = {"plain": plain}
+    for name in names():
+        found = await examine(name, Limits())
+        if found.sandbox is None or not found.passed:
+            print(f"not measured: {found.trouble}")
+            continue
+        runs[name] = sandboxed(found.sandbox)
+    with busy((os.cpu_count() or 1) if options.busy else 0):
+        took = await measure(runs, NUMPY if options.numpy else PRINT, options.rounds)
+    show(took)
+    if options.numpy or options.busy:
+        return 0
+    medians = {name: statistics.median(values) for name, values in took.items()}
+    return int(any(medians.get(name, 0) > most for name, most in MOST_MS.items()))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--numpy", action="store_true")
+    parser.add_argument("--busy", action="store_true")
+    sys.exit(asyncio.run(main(parser.parse_args())))

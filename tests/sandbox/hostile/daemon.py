@@ -1,0 +1,33 @@
+# HOSTILE TEST PROGRAM - run only inside a sandbox.
+import ctypes, os, sys
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def attempt(name, act):
+    try:
+        got = act()
+    except BaseException as error:
+        print(f"blocked:{name}:{type(error).__name__}", flush=True)
+    else:
+        print(f"ESCAPED:{name}:{str(got)[:80]!r}", flush=True)
+
+
+def call(number, *arguments):
+    got = libc.syscall(number, *arguments)
+    if got < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return got
+
+
+import time
+
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        for each in (0, 1, 2):
+            os.close(each)
+        time.sleep(1000)
+    os._exit(0)
+os.wait()
+print("parent done")

@@ -1,0 +1,6 @@
+# HOSTILE TEST PROGRAM - run only inside a sandbox.
+def f():
+    return f()
+
+
+f()

@@ -1,0 +1,4 @@
+# HOSTILE TEST PROGRAM - run only inside a sandbox.
+import sys
+
+sys.exit("all tests passed")

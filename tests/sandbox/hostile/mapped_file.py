@@ -1,0 +1,39 @@
+# HOSTILE TEST PROGRAM - run only inside a sandbox.
+import ctypes, os, sys
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def attempt(name, act):
+    try:
+        got = act()
+    except BaseException as error:
+        print(f"blocked:{name}:{type(error).__name__}", flush=True)
+    else:
+        print(f"ESCAPED:{name}:{str(got)[:80]!r}", flush=True)
+
+
+def call(number, *arguments):
+    got = libc.syscall(number, *arguments)
+    if got < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return got
+
+
+import mmap
+
+kept = []
+size = 0
+try:
+    while size < 1 << 30:
+        with open("mapped", "w+b") as file:
+            file.truncate(32 << 20)
+            os.unlink("mapped")
+            kept.append(mmap.mmap(file.fileno(), 32 << 20))
+            # The mapping has a descriptor of its own.
+            os.close(file.fileno() + 1)
+        kept[-1].write(b"x" * (32 << 20))
+        size += 32 << 20
+    print("ESCAPED:", size)
+except (OSError, ValueError) as error:
+    print("blocked at", size >> 20, error)

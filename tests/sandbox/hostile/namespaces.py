@@ -1,0 +1,36 @@
+# HOSTILE TEST PROGRAM - run only inside a sandbox.
+import ctypes, os, sys
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def attempt(name, act):
+    try:
+        got = act()
+    except BaseException as error:
+        print(f"blocked:{name}:{type(error).__name__}", flush=True)
+    else:
+        print(f"ESCAPED:{name}:{str(got)[:80]!r}", flush=True)
+
+
+def call(number, *arguments):
+    got = libc.syscall(number, *arguments)
+    if got < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return got
+
+
+for flag in (0x10000000, 0x20000, 0x20000000, 0x40000000, 0x8000000, 0x4000000, 0x2000000, 0x80):
+    attempt(f"unshare {flag:#x}", lambda: call(272, flag))
+
+
+def clone(number, *arguments):
+    pid = call(number, *arguments)
+    if pid == 0:
+        os._exit(0)
+    return pid
+
+
+attempt("clone", lambda: clone(56, 0x10000011, 0, 0, 0, 0))
+attempt("clone3", lambda: clone(435, (ctypes.c_uint64 * 11)(0x10000000, 0, 0, 0, 17), 88))
+attempt("setns", lambda: call(308, os.open(".", os.O_RDONLY), 0))

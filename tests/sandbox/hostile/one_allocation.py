@@ -1,0 +1,2 @@
+# HOSTILE TEST PROGRAM - run only inside a sandbox.
+kept = bytearray(8 << 30)

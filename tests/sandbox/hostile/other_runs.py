@@ -1,0 +1,31 @@
+# HOSTILE TEST PROGRAM - run only inside a sandbox.
+import ctypes, os, sys
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def attempt(name, act):
+    try:
+        got = act()
+    except BaseException as error:
+        print(f"blocked:{name}:{type(error).__name__}", flush=True)
+    else:
+        print(f"ESCAPED:{name}:{str(got)[:80]!r}", flush=True)
+
+
+def call(number, *arguments):
+    got = libc.syscall(number, *arguments)
+    if got < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return got
+
+
+here = os.path.realpath(os.getcwd())
+while here != "/":
+    above, name = os.path.split(here)
+    attempt(f"list {above}", lambda: [
+        each for each in os.listdir(above)
+        if each != name and os.path.isdir(os.path.join(above, each, "box"))
+    ][0])
+    attempt(f"open {above}", lambda: open(os.path.join(above, "..", "secret")))
+    here = above

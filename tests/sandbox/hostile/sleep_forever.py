@@ -1,0 +1,4 @@
+# HOSTILE TEST PROGRAM - run only inside a sandbox.
+import time
+
+time.sleep(1000)

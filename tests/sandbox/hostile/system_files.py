@@ -1,0 +1,33 @@
+# HOSTILE TEST PROGRAM - run only inside a sandbox.
+import ctypes, os, sys
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def attempt(name, act):
+    try:
+        got = act()
+    except BaseException as error:
+        print(f"blocked:{name}:{type(error).__name__}", flush=True)
+    else:
+        print(f"ESCAPED:{name}:{str(got)[:80]!r}", flush=True)
+
+
+def call(number, *arguments):
+    got = libc.syscall(number, *arguments)
+    if got < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return got
+
+
+for path in (
+    "/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/proc/self/oom_score_adj",
+    "/proc/self/attr/current", "/sys/fs/cgroup/cgroup.procs", "/sys/kernel/uevent_helper",
+    "/sys/power/state", "/etc/passwd", "/etc/ld.so.preload", "/etc/resolv.conf", "/usr/x",
+    "/dev/x", "/x", "/lib/x", "/proc/x",
+):
+    attempt(f"write {path}", lambda: open(path, "ab"))
+for path in ("/proc/kcore", "/proc/kallsyms", "/proc/1/cmdline", "/dev/kmsg", "/proc/mounts"):
+    attempt(f"read {path}", lambda: open(path, "rb").read(10))
+for path in ("/root/.ssh", "/home", "/proc/1/task", "/sys/class/net", "/var/log", "/srv", "/boot", "/sys/fs/cgroup"):
+    attempt(f"list {path}", lambda: os.listdir(path)[0])

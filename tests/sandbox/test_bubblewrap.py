@@ -1,0 +1,145 @@
+"""What a program sees of the machine under bubblewrap, and who it is there."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from activities.sandbox.bubblewrap import Bubblewrap
+from activities.sandbox.port import SandboxError
+from activities.sandbox.running.sandbox import ProcessSandbox
+from activities.sandbox.visible import visible
+from tests.sandbox import backends
+
+TRY = """
+import os
+def attempt(name, act):
+    try: print(name, act())
+    except OSError as error: print(name, type(error).__name__)
+"""
+
+
+@pytest.fixture
+def sandbox() -> ProcessSandbox:
+    return backends.build("bubblewrap")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/etc/hostname", "/etc/passwd", "/etc/resolv.conf", "/proc/self/environ", "/proc/1/mem",
+        "/sys", "/run", "/var", "/home", "/usr/local", "/usr/src", "/usr/share/doc", "/dev/tty",
+        __file__, sys.executable,
+    ],
+)  # fmt: skip
+async def test_absent(sandbox: ProcessSandbox, path: str) -> None:
+    """Of the machine there is nothing but Python, the system's programs and their libraries."""
+    result = await backends.run(sandbox, f"import os; print(os.path.exists({path!r}))")
+
+    assert result.stdout.text == "False\n"
+
+
+@pytest.mark.parametrize(
+    "folder",
+    ["/", "/usr", "/usr/lib", "/dev", "/proc", "/packages", "/packages/numpy", "/python/bin"],
+)
+async def test_read_only(sandbox: ProcessSandbox, folder: str) -> None:
+    """Nothing can be written but in the program's own folders."""
+    code = TRY + f"attempt('made', lambda: open({folder!r} + '/x', 'w').close())"
+
+    result = await backends.run(sandbox, code)
+
+    assert result.stdout.text in ("made OSError\n", "made PermissionError\n")
+
+
+async def test_hidden_packages(sandbox: ProcessSandbox) -> None:
+    """What is installed for the interpreter itself can't be seen."""
+    hidden = [str(each) for each in visible().hidden]
+
+    result = await backends.run(sandbox, f"import os; print([os.listdir(e) for e in {hidden}])")
+
+    assert hidden
+    assert result.stdout.text == f"{[[] for _ in hidden]}\n"
+
+
+async def test_one_disk(sandbox: ProcessSandbox) -> None:
+    """All that a program can write to, shared memory too, has one size together."""
+    code = TRY + (
+        "for folder in ('.', '/tmp', '/dev/shm'):\n"
+        "    attempt(folder, lambda: open(folder + '/x', 'wb').write(bytes(1500 * 1024)))\n"
+    )
+
+    result = await backends.run(sandbox, code, disk_mb=2)
+
+    assert result.stdout.text == ". 1536000\n/tmp OSError\n/dev/shm OSError\n"
+
+
+async def test_first_process_is_out_of_reach(sandbox: ProcessSandbox) -> None:
+    """No signal reaches the sandbox's first process, nor stops it."""
+    code = TRY + (
+        "for number in (2, 9, 15, 17, 19):\n    attempt(number, lambda: os.kill(1, number))\n"
+    )
+
+    result = await backends.run(sandbox, code)
+
+    assert result.status == "ok"
+    assert len(result.stdout.text.splitlines()) == 5
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can change to another user")
+async def test_own_user(sandbox: ProcessSandbox) -> None:
+    """As root each program is a user of its own, without a group or a way back."""
+    code = TRY + ("print(os.getresuid(), os.getgroups())\nattempt('root', lambda: os.setuid(0))\n")
+
+    result = await backends.run(sandbox, code)
+
+    uids, root = result.stdout.text.splitlines()
+    assert uids.startswith("(62")
+    assert uids.endswith(" []")
+    assert root == "root PermissionError"
+
+
+def test_binary_that_does_not_run(tmp_path: Path) -> None:
+    """A bubblewrap that does not run is the sandbox's own fault."""
+    with pytest.raises(SandboxError, match="does not run"):
+        Bubblewrap(tmp_path / "bwrap")
+
+
+async def test_launch_that_fails(tmp_path: Path) -> None:
+    """Where no sandbox can be made there is an error that says why, and no result."""
+    broken = tmp_path / "bwrap"
+    broken.write_text(
+        "#!/bin/sh\n[ $1 = --version ] && echo bwrap 1 && exit\necho no >&2\nexit 1\n"
+    )
+    broken.chmod(0o755)
+    sandbox = ProcessSandbox(Bubblewrap(broken), backends.CEILING, at_once=1)
+
+    with pytest.raises(SandboxError, match="bubblewrap did not start: no"):
+        await backends.run(sandbox, "print(1)")
+
+
+async def test_system_binary_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system's bubblewrap is taken before that of the package."""
+    system = tmp_path / "bwrap"
+    system.write_text("#!/bin/sh\necho bubblewrap 9.8.7\n")
+    system.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+    found = Bubblewrap.find()
+
+    assert found.version == "9.8.7"
+
+
+async def test_multiprocessing(sandbox: ProcessSandbox) -> None:
+    """Pools of processes work, which share semaphores."""
+    code = (
+        "import multiprocessing as m\n"
+        "if __name__ == '__main__':\n"
+        "    for kind in ('fork', 'spawn'):\n"
+        "        with m.get_context(kind).Pool(2) as pool: print(pool.map(abs, [-1, 2]))\n"
+    )
+
+    result = await backends.run(sandbox, code)
+
+    assert result.stdout.text == "[1, 2]\n[1, 2]\n", result.stderr.text

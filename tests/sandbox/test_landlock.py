@@ -1,0 +1,225 @@
+"""Landlock and what goes with it, each applied by a process to itself."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.sandbox import backends
+
+INSIDE = Path(__file__).parents[2] / "activities/sandbox/inside"
+BEGIN = f"""
+import errno, os, signal, sys, time
+sys.path.insert(0, {str(INSIDE)!r})
+import landlock, privileges
+
+def attempt(name, act):
+    try:
+        act()
+        print(name, "done", flush=True)
+    except OSError as error:
+        print(name, errno.errorcode[error.errno], flush=True)
+
+"""
+# Lays the interpreter where another user can reach it, though it lies in a folder of root's own.
+AS_NOBODY = """
+shown=$(mktemp -d)
+mount --bind "$1" "$shown"
+mount -t tmpfs -o mode=755 none "$2"
+mkdir -p "$1"
+mount --bind "$shown" "$1"
+shift 2
+exec setpriv --reuid 65534 --regid 65534 --clear-groups --no-new-privs --bounding-set=-all \\
+    --inh-caps=-all "$@"
+"""
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+
+
+def _run(code: str, *arguments: str) -> list[str]:
+    command = [sys._base_executable, "-I", "-c", BEGIN + code, *arguments]  # type: ignore[attr-defined]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
+    assert ran.stderr == ""
+    return ran.stdout.splitlines()
+
+
+RESTRICTED = """
+kept, shown, hidden = sys.argv[1:]
+landlock.no_new_privileges()
+rules = {kept: landlock.KEEP, shown: landlock.USE, "/nowhere": landlock.USE}
+landlock.restrict({**rules, "/dev/null": landlock.DEVICE})
+attempt("write kept", lambda: open(kept + "/new", "w").close())
+attempt("rename kept", lambda: os.rename(kept + "/new", kept + "/renamed"))
+attempt("read shown", lambda: open(shown + "/file").close())
+attempt("write shown", lambda: open(shown + "/file", "a").close())
+attempt("delete shown", lambda: os.unlink(shown + "/file"))
+attempt("truncate shown", lambda: os.truncate(shown + "/file", 0))
+attempt("read hidden", lambda: open(hidden + "/file").close())
+attempt("list hidden", lambda: os.listdir(hidden))
+attempt("link hidden", lambda: os.link(hidden + "/file", kept + "/linked"))
+attempt("follow hidden", lambda: (os.symlink(hidden + "/file", kept + "/s"), open(kept + "/s")))
+attempt("read proc", lambda: open("/proc/self/status").close())
+attempt("write null", lambda: open("/dev/null", "w").close())
+attempt("signal parent", lambda: os.kill(os.getppid(), 0))
+attempt("signal itself", lambda: os.kill(os.getpid(), 0))
+"""
+
+
+def test_files_by_rule(tmp_path: Path) -> None:
+    """A process reads and writes what its rules allow, and nothing beside."""
+    folders = [tmp_path / each for each in ("kept", "shown", "hidden")]
+    for each in folders:
+        each.mkdir()
+        (each / "file").write_text("text")
+
+    lines = _run(RESTRICTED, *map(str, folders))
+
+    assert lines == [
+        "write kept done",
+        "rename kept done",
+        "read shown done",
+        "write shown EACCES",
+        "delete shown EACCES",
+        "truncate shown EACCES",
+        "read hidden EACCES",
+        "list hidden EACCES",
+        "link hidden EXDEV",
+        "follow hidden EACCES",
+        "read proc EACCES",
+        "write null done",
+        "signal parent EPERM",
+        "signal itself done",
+    ]
+
+
+BOMB = """
+landlock.no_new_privileges()
+assert landlock.keep_signals_in()
+privileges.adopt_orphans()
+
+def flee():
+    landlock.restrict({"/usr": landlock.USE})
+    attempt("signal keeper", lambda: os.kill(os.getppid(), 0))
+    os.setsid()
+    while True:
+        try:
+            if os.fork():
+                os._exit(0)
+        except OSError:
+            pass
+
+for _ in range(3):
+    if os.fork() == 0:
+        flee()
+time.sleep(0.2)
+os.kill(-1, signal.SIGKILL)
+killed = 0
+while True:
+    try:
+        os.wait()
+        killed += 1
+    except ChildProcessError:
+        break
+print("killed", killed > 3, flush=True)
+attempt("signal parent", lambda: os.kill(os.getppid(), 0))
+"""
+
+
+def test_one_kill_ends_everything_inside() -> None:
+    """A kill of every process, from within a domain, ends all that was started in it at once."""
+    lines = _run(BOMB)
+
+    assert lines == ["signal keeper EPERM"] * 3 + ["killed True", "signal parent EPERM"]
+
+
+BECOMES = """
+if sys.argv[1] == "reads":
+    privileges.keep_capabilities()
+os.setgroups([])
+os.setresgid(62999, 62999, 62999)
+os.setresuid(62999, 62999, 62999)
+if sys.argv[1] == "reads":
+    privileges.keep_reading()
+else:
+    privileges.drop_capabilities()
+landlock.no_new_privileges()
+print(os.getresuid(), os.getresgid(), os.getgroups())
+attempt("read", lambda: open(sys.argv[2] + "/file").close())
+attempt("write", lambda: open(sys.argv[2] + "/file", "a").close())
+attempt("back", lambda: os.setuid(0))
+privileges.drop_capabilities()
+attempt("read", lambda: open(sys.argv[2] + "/file").close())
+"""
+
+
+@AS_ROOT
+@pytest.mark.parametrize(("word", "read"), [("reads", "done"), ("not", "EACCES")])
+def test_becomes_another_user(tmp_path: Path, word: str, read: str) -> None:
+    """Another user has no privilege of root's, but to read where that is asked for."""
+    tmp_path.chmod(0o700)
+    (tmp_path / "file").write_text("text")
+
+    lines = _run(BECOMES, word, str(tmp_path))
+
+    assert lines == [
+        "(62999, 62999, 62999) (62999, 62999, 62999) []",
+        f"read {read}",
+        "write EACCES",
+        "back EPERM",
+        "read EACCES",
+    ]
+
+
+async def test_disk_at_the_end() -> None:
+    """A program that is done before anybody looks has passed the limit all the same."""
+    sandbox = backends.build("landlock")
+    code = "for n in range(8): open(str(n), 'wb').write(bytes(1 << 20))"
+
+    result = await backends.run(sandbox, code, disk_mb=2)
+
+    assert result.status == "disk_limit"
+
+
+OUTWITTING = (
+    "kill_everything",
+    "limits_of_others",
+    "signal_by_file",
+    "ptrace_others",
+    "proc_environ",
+    "fork_bomb",
+    "daemon_close_fds",
+    "daemon",
+    "leftovers",
+    "tmp_fill",
+    "memory_bomb",
+    "fork_count",
+    "thread_bomb",
+    "stop_all",
+)
+
+
+@AS_ROOT
+def test_without_root(root: Path) -> None:
+    """For a worker without any privilege, whose user the program has too, the same holds."""
+    base = Path(sys.base_prefix)
+    top = Path("/", base.parts[1])
+    script = root / "tests/sandbox/nobody.py"
+    command = [sys.executable, "-W", "error", "-B", str(script), *OUTWITTING]
+    if top in {Path("/usr"), *script.parents, *Path(sys.executable).parents}:
+        arranged = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", *command]
+    else:
+        shell = ["unshare", "--mount", "sh", "-ec", AS_NOBODY, "sh", str(base), str(top)]
+        arranged = [*shell, *command]
+
+    environment = {**os.environ, "PYTHONPATH": str(root), "TMPDIR": "/var/tmp"}  # noqa: S108 - it may be written by any
+    ran = subprocess.run(
+        arranged, env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
+
+    if ran.returncode and "Permission denied" in ran.stderr + ran.stdout:
+        pytest.skip("no Python that another user could run")
+    assert ran.stderr == ""
+    said = json.loads(ran.stdout)
+    assert said == {"user": 65534, "faults": {name: [] for name in OUTWITTING}, "left": []}

@@ -1,0 +1,155 @@
+"""Nothing of a run stays behind: processes, zombies, mounts, files, descriptors."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from activities.sandbox.running.sandbox import ProcessSandbox
+from tests.sandbox import backends, endless_run
+from tests.sandbox.canaries import adopt_orphans, descendants, open_descriptors
+
+BACKENDS = ("bubblewrap", "landlock")
+AS_PROCESS_ONE = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
+
+
+def _can_be_process_one() -> bool:
+    try:
+        tried = subprocess.run([*AS_PROCESS_ONE, "true"], capture_output=True, check=False)
+    except OSError:
+        return False
+    return tried.returncode == 0
+
+
+def _environment(root: Path, tmp_path: Path) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(root), "TMPDIR": str(tmp_path)}
+
+
+def _runs(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state.split()[0] != "Z"
+
+
+async def _until(condition: Callable[[], bool], seconds: float) -> bool:
+    """Whether it holds within so many seconds."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        await asyncio.sleep(0.01)
+    return condition()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(("process_one", "count"), [(False, 25), (True, 200)])
+def test_many_runs(backend: str, process_one: bool, count: int, root: Path, tmp_path: Path) -> None:
+    """After many runs in a row all is as after the first, also where the worker is process 1."""
+    if process_one and not _can_be_process_one():
+        pytest.skip("no namespace of processes can be made here")
+    program = [sys.executable, "-W", "error", str(root / "tests/sandbox/many_runs.py")]
+    command = [*(AS_PROCESS_ONE if process_one else ()), *program, backend, str(count)]
+
+    done = subprocess.run(
+        command, env=_environment(root, tmp_path), capture_output=True, timeout=200, check=False
+    )
+
+    assert (done.returncode, done.stderr) == (0, b"")
+    said = json.loads(done.stdout)
+    assert said["after"] == said["before"]
+    assert said["before"]["processes"] == []
+    assert said["statuses"] == ["ok", "ok", "exited_early", "ok", "timeout"] * (count // 5)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+async def test_killed_worker(backend: str, root: Path, tmp_path: Path) -> None:
+    """When a worker is killed, all that it runs is gone within a second."""
+    adopt_orphans()
+    worker = subprocess.Popen(  # noqa: ASYNC220 - it is waited for in bounded time
+        [sys.executable, str(root / "tests/sandbox/endless_run.py"), backend, "2"],
+        env=_environment(root, tmp_path),
+        stdout=subprocess.PIPE,
+    )
+    assert worker.stdout is not None
+    assert worker.stdout.readline() == b"running\n"
+    tree = list(descendants(worker.pid))
+
+    worker.kill()
+    gone = await _until(lambda: not any(map(_runs, tree)), 1)
+
+    worker.wait()
+    worker.stdout.close()
+    _reap(tree)
+    assert len(tree) >= 2 * endless_run.TREE
+    assert gone
+
+
+async def test_cancelled_run(sandbox: ProcessSandbox, orphans: Callable[[], set[int]]) -> None:
+    """A cancellation ends the whole tree within a second, before it goes on."""
+    before = open_descriptors()
+    run = asyncio.create_task(backends.run(sandbox, endless_run.CODE))
+    assert await _until(lambda: len(orphans()) >= endless_run.TREE, 10)
+    begin = time.monotonic()
+
+    run.cancel()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+
+    assert time.monotonic() - begin < 1
+    assert orphans() == set()
+    assert open_descriptors() == before
+
+
+@pytest.mark.parametrize("seconds", [0, 0.002, 0.01, 0.02, 0.03, 0.05])
+async def test_run_cancelled_early(
+    sandbox: ProcessSandbox, orphans: Callable[[], set[int]], seconds: float
+) -> None:
+    """A cancellation while a run is being started leaves nothing either."""
+    await backends.run(sandbox, "print(1)")
+    before = open_descriptors()
+    run = asyncio.create_task(backends.run(sandbox, endless_run.CODE))
+    await asyncio.sleep(seconds)
+
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+
+    assert orphans() == set()
+    assert open_descriptors() == before
+
+
+async def test_killed_first_process(
+    sandbox: ProcessSandbox, orphans: Callable[[], set[int]]
+) -> None:
+    """Where the kernel kills the sandbox's processes the run is killed by a signal, and over."""
+    run = asyncio.create_task(backends.run(sandbox, "import time\ntime.sleep(60)"))
+    assert await _until(lambda: len(orphans()) >= 2, 10)
+    await asyncio.sleep(0.1)
+
+    for pid in orphans():
+        os.kill(pid, signal.SIGKILL)
+    result = await asyncio.wait_for(run, 5)
+
+    assert (result.status, result.signal) == ("killed_by_signal", signal.SIGKILL)
+    assert not any(map(_runs, orphans()))
+    _reap(list(orphans()))
+
+
+def _reap(pids: list[int]) -> None:
+    """Take orphans in, and end those that a failing test would wait for."""
+    for pid in pids:
+        with contextlib.suppress(ChildProcessError, ProcessLookupError):
+            os.waitpid(pid, os.WNOHANG)
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)

@@ -1,0 +1,150 @@
+"""What comes of a program: every status, and what is measured of it."""
+
+import asyncio
+import signal
+import time
+from typing import Any
+
+import pytest
+
+from activities.sandbox.port import Program
+from activities.sandbox.running.sandbox import ProcessSandbox
+from activities.sandbox.running.slots import most_at_once
+from reflection.multipath.request import Limits
+from tests.sandbox import backends
+
+FORKS = "import os\nfor _ in range(3): os.fork()\n"
+FILES = "n = 0\nwhile True: open(str(n), 'w').close(); n += 1"
+# Pages that are shared, which the kernel's limits don't count.
+SHARED = "import mmap\nx = mmap.mmap(-1, 90 << 20)\ny = mmap.mmap(-1, 90 << 20)\nx[:] = y[:]"
+SLEEP = "\nimport time; time.sleep(9)"
+
+
+@pytest.mark.parametrize(
+    ("code", "limits", "status", "exit_code", "number"),
+    [
+        ("print(1)", {}, "ok", 0, None),
+        ("import sys; sys.exit()", {}, "ok", 0, None),
+        ("exit(3)", {}, "error", 3, None),
+        ("import sys; sys.exit(256)", {}, "error", 256, None),
+        ("import sys; sys.exit(10**50)", {}, "error", 1, None),
+        ("raise SystemExit('why')", {}, "error", 1, None),
+        ("1/0", {}, "error", 1, None),
+        ("import os; os._exit(0)", {}, "exited_early", 0, None),
+        ("import os; os._exit(7)", {}, "error", 7, None),
+        ("import os\nif os.fork(): os.wait(); os._exit(0)", {}, "exited_early", 0, None),
+        ("import os; os.closerange(3, 9999)", {}, "ok", 0, None),
+        ("import os; os.kill(os.getpid(), 9)", {}, "killed_by_signal", None, signal.SIGKILL),
+        ("import os; os.abort()", {}, "killed_by_signal", None, signal.SIGABRT),
+        ("while True: 0", {"wall_seconds": 0.2}, "timeout", None, None),
+        ("import os; os.kill(os.getpid(), 19)", {"wall_seconds": 0.2}, "timeout", None, None),
+        ("import threading as t; t.Event().wait()", {"wall_seconds": 0.2}, "timeout", None, None),
+        ("while True: 0", {"cpu_seconds": 0.3}, "cpu_limit", None, None),
+        (FORKS + "while True: 0", {"cpu_seconds": 0.5}, "cpu_limit", None, None),
+        ("x = bytearray(80 << 20)", {"memory_mb": 64}, "memory_limit", 1, None),
+        ("x = [[0] * 999 for _ in range(10**6)]", {"memory_mb": 64}, "memory_limit", 1, None),
+        # Each is below the limit, and all together are not.
+        (FORKS + "x = b'x' * (20 << 20)" + SLEEP, {"memory_mb": 64}, "memory_limit", None, None),
+        (SHARED + SLEEP, {"memory_mb": 128}, "memory_limit", None, None),
+        ("print('x' * 2000)", {"output_bytes": 1000}, "output_limit", None, None),
+        ("import os\nwhile True: os.write(2, b'x' * 999)", {}, "output_limit", None, None),
+        ("open('x', 'wb').write(bytes(3 << 20))", {"disk_mb": 2}, "disk_limit", 1, None),
+        (FILES, {"disk_mb": 1}, "disk_limit", None, None),
+    ],
+)  # fmt: skip
+async def test_status(
+    sandbox: ProcessSandbox,
+    code: str,
+    limits: dict[str, Any],
+    status: str,
+    exit_code: int | None,
+    number: int | None,
+) -> None:
+    """Whatever a program does, there is a result, which says what came of it."""
+    result = await backends.run(sandbox, code, **limits)
+
+    assert (result.status, result.exit_code, result.signal) in (
+        (status, exit_code, number),
+        # Where the watcher sees it first, the program did not come to an end.
+        (status if status in ("memory_limit", "disk_limit") else None, None, None),
+    )
+
+
+async def test_processes_are_limited(sandbox: ProcessSandbox) -> None:
+    """No more processes and threads are there at once than the limit allows."""
+    code = (
+        "import os, time\nn = 0\n"
+        "try:\n  while os.fork(): n += 1\n"
+        "except OSError: print(n)\nelse: time.sleep(9)"
+    )
+
+    result = await backends.run(sandbox, code, processes=8)
+
+    assert result.status == "ok"
+    assert 1 <= int(result.stdout.text) < 8
+
+
+async def test_measures(sandbox: ProcessSandbox) -> None:
+    """Seconds and memory are those of all the program's processes together."""
+    code = (
+        "import os, time\n"
+        "pid = os.fork()\n"
+        "x = b'x' * (30 << 20)\n"
+        "end = time.process_time() + 0.3\n"
+        "while time.process_time() < end: 0\n"
+        "if pid: os.wait()\n"
+    )
+
+    result = await backends.run(sandbox, code)
+
+    assert result.status == "ok"
+    assert 0.6 <= result.cpu_seconds < 1.2
+    assert result.wall_seconds >= 0.3
+    assert 60 << 20 < result.peak_memory_bytes < 100 << 20
+
+
+async def test_lower_limits_hold(sandbox: ProcessSandbox) -> None:
+    """Of the request's limits and the worker's the lower ones hold, and are in the result."""
+    ceiling = Limits(wall_seconds=0.2, memory_mb=4_096)
+    bounded = ProcessSandbox(sandbox._backend, ceiling, at_once=1)
+
+    result = await backends.run(bounded, "while True: 0", wall_seconds=50, memory_mb=64)
+
+    assert result.status == "timeout"
+    assert (result.limits.wall_seconds, result.limits.memory_mb) == (0.2, 64)
+
+
+async def test_background_processes_end(sandbox: ProcessSandbox) -> None:
+    """A run is over when its first process is, whatever that left in the background."""
+    code = "import os, time\nif os.fork() == 0: time.sleep(60)\nprint('done')"
+
+    result = await backends.run(sandbox, code)
+
+    assert (result.status, result.stdout.text) == ("ok", "done\n")
+    assert result.wall_seconds < 5
+
+
+async def test_runs_at_once(sandbox: ProcessSandbox) -> None:
+    """Eight programs run at once, each by itself; more wait for room."""
+    code = "import os, sys, time\ntime.sleep(0.3)\nopen('x', 'x').close()\nprint(sys.stdin.read())"
+    programs = [Program(code=code, input=str(each)) for each in range(10)]
+    begin = time.monotonic()
+
+    results = await asyncio.gather(*map(sandbox.run, programs))
+
+    assert [each.stdout.text for each in results] == [f"{number}\n" for number in range(10)]
+    assert {each.status for each in results} == {"ok"}
+    assert 0.6 < time.monotonic() - begin < 3
+
+
+@pytest.mark.parametrize(
+    ("megabytes", "most"), [(32, True), (1_000_000_000, False)], ids=["small", "huge"]
+)
+def test_room(megabytes: int, most: bool) -> None:
+    """There is room for one run at least, and for as many as fit into half of the memory."""
+    ceiling = Limits.model_construct(memory_mb=megabytes, disk_mb=1)
+
+    room = most_at_once(ceiling)
+
+    assert (room > 1) is most
+    assert room >= 1

@@ -1,0 +1,257 @@
+"""The seccomp filter, interpreted for chosen system calls and loaded into a process."""
+
+import platform
+import subprocess
+import sys
+
+import pytest
+
+from activities.sandbox.confinement.seccomp import OWN_PID, build_filter
+from activities.sandbox.confinement.syscalls import MACHINES, groups
+from tests.sandbox.bpf_machine import answer
+
+NAMESPACES = 0x7E020000
+REFUSED = (
+    "mount umount2 pivot_root chroot unshare setns ptrace process_vm_readv process_vm_writev "
+    "process_madvise pidfd_getfd kcmp bpf perf_event_open userfaultfd memfd_secret keyctl add_key "
+    "request_key name_to_handle_at open_by_handle_at fanotify_init quotactl clock_settime "
+    "clock_adjtime adjtimex settimeofday init_module finit_module delete_module kexec_load reboot "
+    "swapon swapoff acct syslog move_pages migrate_pages shmget shmat msgget semget mq_open "
+    "sethostname setdomainname sched_setscheduler sched_setattr ioprio_set fsopen fsmount "
+    "open_tree move_mount seccomp inotify_init1 io_setup vmsplice"
+)
+
+
+def _number(name: str, machine: str = "x86_64") -> int:
+    return next(group[name] for group in groups(machine).values() if name in group)
+
+
+# The numbers of what is refused, which the filter itself does not know.
+X86_64 = dict(
+    zip(
+        REFUSED.split(),
+        [
+            165, 166, 155, 161, 272, 308, 101, 310, 311,
+            440, 438, 312, 321, 298, 323, 447, 250, 248,
+            249, 303, 304, 300, 179, 227,
+            305, 159, 164, 175, 313, 176, 246, 169,
+            167, 168, 163, 103, 279, 256, 29, 30, 68, 64, 240,
+            170, 171, 144, 314, 251, 430, 432,
+            428, 429, 317, 294, 206, 278,
+        ],
+        strict=True,
+    )
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", X86_64)
+def test_refuses(name: str) -> None:
+    """What reaches other processes, other files or the kernel itself fails with EPERM."""
+    program = build_filter(sockets=True, machine="x86_64")
+
+    got = answer(program, "x86_64", X86_64[name])
+
+    assert got == "EPERM"
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize(
+    ("name", "arguments", "expected"),
+    [
+        ("read", (0, 0, 0), "allow"),
+        ("openat", (-100, 0, 0), "allow"),
+        ("execve", (0, 0, 0), "allow"),
+        ("clone", (0x11,), "allow"),
+        ("clone", (0x3D0F00,), "allow"),
+        ("clone", (0x10000011,), "EPERM"),
+        ("clone", (0x40000011,), "EPERM"),
+        ("clone", (0x20011,), "EPERM"),
+        ("clone", (0x8011,), "EPERM"),
+        ("clone3", (0, 88), "ENOSYS"),
+        ("memfd_create", (0, 0), "ENOSYS"),
+        ("io_uring_setup", (8, 0), "ENOSYS"),
+        ("ioctl", (0, 0x5401), "allow"),
+        ("ioctl", (0, 0x5412), "EPERM"),
+        ("ioctl", (0, 0x541C), "EPERM"),
+        ("ioctl", (0, 0x1_0000_5412), "EPERM"),
+        ("fcntl", (0, 3), "allow"),
+        ("fcntl", (0, 8), "EPERM"),
+        ("fcntl", (0, 10), "EPERM"),
+        ("fcntl", (0, 15), "EPERM"),
+        ("prctl", (15, 0), "allow"),
+        ("prctl", (22, 2), "EPERM"),
+        ("prctl", (35, 8), "EPERM"),
+        ("personality", (0,), "allow"),
+        ("personality", (0xFFFFFFFF,), "allow"),
+        ("personality", (0x0400000,), "EPERM"),
+        ("prlimit64", (0, 7), "allow"),
+        ("prlimit64", (1, 0), "EPERM"),
+        ("setpriority", (0, 0, 5), "allow"),
+        ("setpriority", (2, 0, 19), "EPERM"),
+        ("setpriority", (0, 1, 19), "EPERM"),
+        ("sched_setaffinity", (0, 8), "allow"),
+        ("sched_setaffinity", (1, 8), "EPERM"),
+        ("mknodat", (-100, 0, 0o10600), "allow"),
+        ("mknodat", (-100, 0, 0o60600), "EPERM"),
+        ("mknodat", (-100, 0, 0o20600), "EPERM"),
+    ],
+)
+def test_looks_at_arguments(
+    machine: str, name: str, arguments: tuple[int, ...], expected: str
+) -> None:
+    """A call that can do harm is answered by what it asks for, on both architectures alike."""
+    program = build_filter(sockets=False, machine=machine)
+
+    got = answer(program, machine, _number(name, machine), *arguments)
+
+    assert got == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "without", "with_network"),
+    [
+        ("socket", (1, 1, 0), "EPERM", "allow"),
+        ("socket", (2, 1, 6), "EPERM", "allow"),
+        ("socket", (10, 0x80802, 17), "EPERM", "allow"),
+        ("socket", (2, 3, 1), "EPERM", "EPERM"),
+        ("socket", (2, 1, 262), "EPERM", "EPERM"),
+        ("socket", (2, 5, 132), "EPERM", "EPERM"),
+        ("socket", (16, 3, 0), "EPERM", "EPERM"),
+        ("socket", (17, 3, 0), "EPERM", "EPERM"),
+        ("socket", (38, 5, 0), "EPERM", "EPERM"),
+        ("socket", (40, 1, 0), "EPERM", "EPERM"),
+        ("socketpair", (1, 0x80001, 0), "allow", "allow"),
+        ("socketpair", (1, 2, 0), "EPERM", "allow"),
+        ("socketpair", (30, 1, 0), "EPERM", "EPERM"),
+        ("connect", (3,), "EPERM", "allow"),
+        ("bind", (3,), "EPERM", "allow"),
+        ("listen", (3,), "EPERM", "allow"),
+        ("sendto", (3,), "allow", "allow"),
+    ],
+)
+def test_sockets(name: str, arguments: tuple[int, ...], without: str, with_network: str) -> None:
+    """Without a network of its own a program has a connected pair, and no socket else."""
+    number = _number(name)
+
+    got = [
+        answer(build_filter(sockets, machine="x86_64"), "x86_64", number, *arguments)
+        for sockets in (False, True)
+    ]
+
+    assert got == [without, with_network]
+
+
+@pytest.mark.parametrize(
+    ("name", "pid", "kept_inside", "not_kept"),
+    [
+        ("kill", OWN_PID, "allow", "allow"),
+        ("kill", 0, "allow", "allow"),
+        ("kill", 1, "allow", "EPERM"),
+        ("kill", -1, "allow", "EPERM"),
+        ("kill", -OWN_PID, "allow", "EPERM"),
+        ("tgkill", OWN_PID, "allow", "allow"),
+        ("tgkill", 1, "allow", "EPERM"),
+        ("tkill", OWN_PID, "allow", "EPERM"),
+        ("rt_sigqueueinfo", 1, "allow", "EPERM"),
+        ("pidfd_send_signal", 3, "allow", "EPERM"),
+    ],
+)
+def test_signals(name: str, pid: int, kept_inside: str, not_kept: str) -> None:
+    """Where nothing else keeps signals inside, a program signals itself and its group alone."""
+    number = _number(name)
+
+    got = [
+        answer(build_filter(False, signals, machine="x86_64"), "x86_64", number, pid)
+        for signals in (True, False)
+    ]
+
+    assert got == [kept_inside, not_kept]
+
+
+@pytest.mark.parametrize(
+    ("name", "own", "shared"),
+    [
+        ("fchmodat", "allow", "done"),
+        ("fchownat", "allow", "done"),
+        ("utimensat", "allow", "done"),
+        ("truncate", "allow", "EPERM"),
+        ("ftruncate", "allow", "allow"),
+    ],
+)
+def test_files_of_the_same_user(name: str, own: str, shared: str) -> None:
+    """A program with the worker's own user changes no modes, owners or times of its files."""
+    number = _number(name)
+
+    got = [
+        answer(build_filter(False, True, own_user, "x86_64"), "x86_64", number)
+        for own_user in (True, False)
+    ]
+
+    assert got == [own, shared]
+
+
+@pytest.mark.parametrize(
+    ("architecture", "number", "expected"),
+    [
+        ("i386", 3, "kill"),
+        ("aarch64", 63, "kill"),
+        ("x86_64", 0x40000000, "kill"),
+        ("x86_64", 0x40000000 | 101, "kill"),
+        ("x86_64", 100_000, "ENOSYS"),
+        ("x86_64", 5_000_000, "ENOSYS"),
+    ],
+)
+def test_foreign_and_new(architecture: str, number: int, expected: str) -> None:
+    """A foreign ABI ends the process, and a call that is newer than the list is not known."""
+    program = build_filter(sockets=True, machine="x86_64")
+
+    got = answer(program, architecture, number)
+
+    assert got == expected
+
+
+def test_no_list_for_a_machine() -> None:
+    """A machine without a list of system calls is named."""
+    with pytest.raises(ValueError, match="riscv64"):
+        build_filter(sockets=False, machine="riscv64")
+
+
+LOADED = """
+import ctypes, errno, os, socket, subprocess, sys
+program = bytes.fromhex(sys.argv[1])
+libc = ctypes.CDLL(None, use_errno=True)
+class Filter(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("at", ctypes.c_char_p)]
+assert libc.prctl(38, 1, 0, 0, 0) == 0
+assert libc.prctl(22, 2, ctypes.byref(Filter(len(program) // 8, program))) == 0
+for attempt in (
+    lambda: socket.socket(),
+    lambda: socket.socketpair(),
+    lambda: os.memfd_create("x"),
+    lambda: os.kill(os.getpid(), 0),
+    lambda: subprocess.run([sys.executable, "-I", "-c", "print('child', flush=True)"], check=True),
+    lambda: open("/dev/null").close(),
+):
+    try:
+        attempt()
+        print("done", flush=True)
+    except OSError as error:
+        print(errno.errorcode[error.errno], flush=True)
+"""
+
+
+@pytest.mark.skipif(platform.machine() not in MACHINES, reason="no list of system calls")
+def test_the_kernel_takes_it() -> None:
+    """Loaded into a process it refuses what it should, and Python and its children go on."""
+    program = build_filter(sockets=False)
+
+    ran = subprocess.run(
+        [sys.executable, "-I", "-c", LOADED, program.hex()],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=20,
+    )
+
+    expected = ["EPERM", "done", "ENOSYS", "done", "child", "done", "done"]
+    assert (ran.stdout.split(), ran.stderr) == (expected, "")

@@ -1,0 +1,34 @@
+"""A backend that confines nothing, to show what the tests would say of one."""
+
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from activities.sandbox.running.backend import Disk, Launch, Place, base_python
+
+
+class Unconfined:
+    """Runs programs as plain processes: for harmless ones alone."""
+
+    name = "unconfined"
+    version = "0"
+
+    @asynccontextmanager
+    async def prepare(self, place: Place) -> AsyncIterator[Launch]:  # noqa: ARG002 - the port's
+        """Make a folder to work in."""
+        folder = Path(tempfile.mkdtemp())
+        try:
+            yield Launch(
+                argv=(base_python(),),
+                work=str(folder),
+                scratch=str(folder),
+                uid=None,
+                packages="",
+                path="/usr/bin:/bin",
+                disk=lambda _: Disk(0, 0),
+                nested=False,
+            )
+        finally:
+            shutil.rmtree(folder)
