@@ -2,8 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
 
@@ -15,9 +15,13 @@ from activities.language_model import (
     PermanentModelError,
     TransientModelError,
 )
+from activities.provider.embeddings import batches, read_vectors
 from activities.provider.errors import read_error
-from activities.provider.replies import read_reply
+from activities.provider.replies import read_reply, read_spending
 from activities.provider.reply_format import JSON_OBJECT, schema_format, without_bounds
+from activities.provider.routes import Route
+from activities.retrieval.meaning.embedding import Embedded
+from reflection.usage import Spending, total
 
 # LiteLLM reads them while it is imported, and asks the network where they are not set.
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
@@ -28,23 +32,13 @@ from litellm.exceptions import UnsupportedParamsError
 
 litellm.suppress_debug_info = True
 litellm.drop_params = False
+# LiteLLM takes a 0 that an embedding is called with for no number at all.
+litellm.DEFAULT_MAX_RETRIES = 0  # type: ignore[attr-defined]  # it is read there, not declared
 # A cache would make the samples of a question alike, and their entropy 0.
 litellm.cache = None
 
 # These servers hold any model to a schema; LiteLLM knows it of models alone.
 _CONSTRAINING_SERVERS = frozenset({"hosted_vllm", "ollama", "ollama_chat"})
-_SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD")
-_SHORTEST_SECRET = 8
-
-
-@dataclass(frozen=True)
-class _Route:
-    """Where a model's name leads: `target` is what LiteLLM is asked for."""
-
-    name: str
-    target: str
-    provider: str
-    endpoint: Endpoint | None
 
 
 class LiteLLMModel:
@@ -65,24 +59,35 @@ class LiteLLMModel:
     async def complete(self, call: ModelCall) -> ModelReply:
         """Make one call, once. Raises ModelError, in one of its three kinds, and nothing else."""
         route = self._route(call.model)
-        try:
+        with _explained(route, call.prompt, call.timeout_seconds):
             options, left_out = _options(route, call)
             async with asyncio.timeout(call.timeout_seconds):
                 response = await litellm.acompletion(**_arguments(route, call), **options)
             cost = _cost(response, route)
-            provider = _provider(route)
+            provider = route.system
             return read_reply(
                 response, route.name, provider, cost, left_out, keep_cut=call.keep_cut
             )
-        except ModelError:
-            raise
-        except TimeoutError:
-            line = f"{route.name} did not reply within {call.timeout_seconds:g} seconds"
-            raise TransientModelError(line, "Timeout") from None
-        except Exception as error:
-            raise _explain(error, route, call) from None
 
-    def _route(self, asked: str | None) -> _Route:
+    async def embed(self, texts: Sequence[str], model: str, timeout_seconds: float) -> Embedded:
+        """Embed texts by calls of at most 64, each made once and bounded by the seconds.
+
+        Raises ModelError, and nothing else.
+        """
+        route = self._route(model)
+        vectors: list[list[float]] = []
+        spent: list[Spending] = []
+        for batch in batches(texts):
+            with _explained(route, "\n".join(batch), timeout_seconds):
+                async with asyncio.timeout(timeout_seconds):
+                    response = await litellm.aembedding(
+                        input=list(batch), **route.arguments(timeout_seconds)
+                    )
+                vectors += read_vectors(response, len(batch))
+                spent.append(read_spending(response, _cost(response, route)))
+        return Embedded(vectors, total(spent))
+
+    def _route(self, asked: str | None) -> Route:
         name = asked or self._default_model
         if not name:
             raise PermanentModelError(
@@ -90,30 +95,23 @@ class LiteLLMModel:
                 "NoModel",
             )
         if endpoint := self._endpoints.get(name):
-            return _Route(name, f"openai/{endpoint.model}", "openai", endpoint)
+            return Route(name, f"openai/{endpoint.model}", "openai", endpoint)
         try:
-            return _Route(name, name, litellm.get_llm_provider(name)[1], None)
+            return Route(name, name, litellm.get_llm_provider(name)[1], None)
         except Exception as error:
             line = f"no provider for the model {name!r}: name it too, as in openai/{name}"
             raise PermanentModelError(line, type(error).__name__, 400) from None
 
 
-def _arguments(route: _Route, call: ModelCall) -> dict[str, Any]:
-    arguments: dict[str, Any] = {
-        "model": route.target,
+def _arguments(route: Route, call: ModelCall) -> dict[str, Any]:
+    return {
         "messages": [{"role": "user", "content": call.prompt}],
         "max_tokens": call.max_output_tokens,
-        "timeout": call.timeout_seconds,
-        # Temporal owns retries; unsaid, a 429 would make three requests.
-        "num_retries": 0,
-        "max_retries": 0,
+        **route.arguments(call.timeout_seconds),
     }
-    if route.endpoint:
-        arguments |= {"api_base": route.endpoint.api_base, "api_key": route.endpoint.api_key}
-    return arguments
 
 
-def _options(route: _Route, call: ModelCall) -> tuple[dict[str, Any], tuple[str, ...]]:
+def _options(route: Route, call: ModelCall) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Choose what the provider knows of the call's options, and name what it does not."""
     wanted = {"temperature": call.temperature, "seed": call.seed}
     options: dict[str, Any] = {name: value for name, value in wanted.items() if value is not None}
@@ -127,7 +125,7 @@ def _options(route: _Route, call: ModelCall) -> tuple[dict[str, Any], tuple[str,
 
 
 def _reply_format(
-    route: _Route, prompt: str, schema: dict[str, Any]
+    route: Route, prompt: str, schema: dict[str, Any]
 ) -> tuple[dict[str, Any] | None, str | None]:
     if route.endpoint:
         return schema_format(schema), None
@@ -139,7 +137,7 @@ def _reply_format(
     return (JSON_OBJECT, "json_schema") if "json" in prompt.lower() else (None, "response_format")
 
 
-def _knows(route: _Route, name: str, value: object) -> bool:
+def _knows(route: Route, name: str, value: object) -> bool:
     """LiteLLM's lists name temperature for models that take 1 alone: ask with the value too."""
     model = route.target.removeprefix(f"{route.provider}/")
     known = litellm.get_supported_openai_params(model, custom_llm_provider=route.provider)
@@ -154,11 +152,7 @@ def _knows(route: _Route, name: str, value: object) -> bool:
     return True
 
 
-def _provider(route: _Route) -> str:
-    return route.name.partition("/")[0] if route.endpoint else route.provider
-
-
-def _cost(response: Any, route: _Route) -> float | None:
+def _cost(response: Any, route: Route) -> float | None:
     """LiteLLM's price of a call in US dollars. Its 0 also stands for a price not known."""
     if route.endpoint:
         return 0.0 if route.endpoint.free else None
@@ -168,8 +162,21 @@ def _cost(response: Any, route: _Route) -> float | None:
         return None
 
 
-def _explain(error: Exception, route: _Route, call: ModelCall) -> ModelError:
-    failure = read_error(error, call.prompt, frozenset(_secrets(route)))
+@contextmanager
+def _explained(route: Route, prompt: str, timeout_seconds: float) -> Iterator[None]:
+    try:
+        yield
+    except ModelError:
+        raise
+    except TimeoutError:
+        line = f"{route.name} did not reply within {timeout_seconds:g} seconds"
+        raise TransientModelError(line, "Timeout") from None
+    except Exception as error:
+        raise _explain(error, route, prompt) from None
+
+
+def _explain(error: Exception, route: Route, prompt: str) -> ModelError:
+    failure = read_error(error, prompt, frozenset(route.secrets()))
     if failure.kind == "AuthenticationError" and not route.endpoint:
         missing = litellm.validate_environment(route.target)["missing_keys"]
         named = [name for name in missing if name.endswith("_API_KEY")] or missing
@@ -177,11 +184,3 @@ def _explain(error: Exception, route: _Route, call: ModelCall) -> ModelError:
             line = f"no key for {route.name}: set {' or '.join(named)} where the worker runs"
             return PermanentModelError(line, failure.kind, failure.status)
     return failure
-
-
-def _secrets(route: _Route) -> Iterator[str]:
-    if route.endpoint:
-        yield route.endpoint.api_key
-    for name, value in os.environ.items():
-        if name.endswith(_SECRET_NAMES) and len(value) >= _SHORTEST_SECRET:
-            yield value

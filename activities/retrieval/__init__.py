@@ -1,0 +1,1 @@
+"""Searching folders of documents: the adapter behind the port `activities.documents`."""

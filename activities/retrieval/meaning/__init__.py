@@ -1,0 +1,1 @@
+"""Searching by meaning, with an embedding model."""

@@ -1,0 +1,42 @@
+"""What was found, in the words of the port."""
+
+from collections.abc import Mapping, Sequence
+
+from activities.retrieval.index.manifest import Entry
+from activities.retrieval.index.searching import Hit
+from activities.retrieval.index.store import Snapshot
+from activities.retrieval.index.walk import Walked
+from reflection.multipath.state import Passage
+from reflection.plain import plain
+
+NAMED = 3
+NAME_COLUMNS = 80
+
+
+def passage(snapshot: Snapshot, hit: Hit) -> Passage:
+    """Read a passage that was found. Raises DamagedError."""
+    stored = snapshot.passage(hit.address)
+    return Passage(
+        id=stored.id,
+        source=stored.source,
+        first_line=stored.part.first_line,
+        last_line=stored.part.last_line,
+        score=hit.score,
+        text=stored.part.text,
+        page=stored.part.page,
+    )
+
+
+def left_out(walked: Walked, manifest: Mapping[str, Entry]) -> tuple[str, ...]:
+    """Say for each reason how many files were left out for it, with the names of three."""
+    reasons = {reason: list(paths) for reason, paths in walked.left_out.items()}
+    for path, entry in manifest.items():
+        if entry.reason:
+            reasons.setdefault(entry.reason, []).append(path)
+    return tuple(_line(reason, sorted(reasons[reason])) for reason in sorted(reasons))
+
+
+def _line(reason: str, paths: Sequence[str]) -> str:
+    names = ", ".join(plain(path, NAME_COLUMNS) for path in paths[:NAMED])
+    more = f" and {len(paths) - NAMED:,} more" if len(paths) > NAMED else ""
+    return f"{reason} ({len(paths):,}): {names}{more}"
