@@ -1,0 +1,126 @@
+"""The code in a model's reply."""
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from reflection.multipath.coding.literals import parsed
+from reflection.plain import well_formed
+
+MOST_FENCES = 200
+MOST_PARSES = 60
+
+PYTHON = ("py", "{.py")
+FENCE = re.compile(r"^([ \t]*)(`{3,}|~{3,})[ \t]*([^`\n]*)$")
+THOUGHT = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
+
+
+class Block(NamedTuple):
+    """The code between two fences; `python` says that the first one names the language."""
+
+    text: str
+    python: bool
+    complete: bool
+
+
+class _Fence(NamedTuple):
+    line: int
+    indent: str
+    mark: str
+    info: str
+
+
+def extract_code(text: str, entry: str | None = None) -> str | None:
+    """Return the code of a reply; None where there is none. Never raises.
+
+    That is the last complete block that defines `entry`, else the longest complete one, else what
+    stands after a fence that is never closed. Blocks of another language are none, and blocks
+    without a name count where none is named Python. A fence within a docstring ends no block as
+    long as what stands before it is no Python. A text without fences is code where it parses and
+    is more than words.
+    """
+    said = THOUGHT.sub("", well_formed(text).replace("\r\n", "\n"), count=1)
+    blocks = _blocks(said.split("\n"))
+    if blocks is None:
+        return said.strip("\n") + "\n" if _is_program(said) else None
+    named = [each for each in blocks if each.python] or blocks
+    whole = [each for each in named if each.complete] or named
+    defining = [each for each in whole if entry and _defines(each.text, entry)]
+    chosen = defining[-1] if defining else max(whole, key=lambda each: len(each.text), default=None)
+    return chosen.text if chosen and chosen.text.strip() else None
+
+
+def _blocks(lines: Sequence[str]) -> list[Block] | None:
+    """List the blocks that may be Python; None where the text has no fence at all."""
+    fences = list(_fences(lines))[:MOST_FENCES]
+    blocks, at, parses = [], 0, MOST_PARSES
+    while at < len(fences):
+        first = fences[at]
+        closing = [n for n in range(at + 1, len(fences)) if _closes(first, fences[n])]
+        language = first.info.split(" ")[0].lower()
+        may_be = not language or language.startswith(PYTHON)
+        tries = closing[:parses] if may_be else []
+        end = _parsing(lines, fences, at, tries) or next(iter(closing), None)
+        parses -= len(tries)
+        if may_be:
+            blocks.append(_block(lines, fences, at, end, bool(language)))
+        at = end + 1 if end is not None else len(fences)
+    return blocks if fences else None
+
+
+def _fences(lines: Sequence[str]) -> Iterator[_Fence]:
+    for number, line in enumerate(lines):
+        found = FENCE.match(line) if len(line) < 200 else None
+        if found:
+            yield _Fence(number, found[1], found[2], found[3].strip())
+
+
+def _closes(first: _Fence, last: _Fence) -> bool:
+    return not last.info and last.mark.startswith(first.mark)
+
+
+def _parsing(
+    lines: Sequence[str], fences: Sequence[_Fence], start: int, closing: Sequence[int]
+) -> int | None:
+    """Find the first fence that what stands before it is Python."""
+    for each in closing:
+        if parsed(_between(lines, fences[start], fences[each].line), "exec") is not None:
+            return each
+    return None
+
+
+def _block(
+    lines: Sequence[str], fences: Sequence[_Fence], start: int, end: int | None, python: bool
+) -> Block:
+    last = len(lines) if end is None else fences[end].line
+    return Block(_between(lines, fences[start], last), python, end is not None)
+
+
+def _between(lines: Sequence[str], first: _Fence, last: int) -> str:
+    kept = [each.removeprefix(first.indent) for each in lines[first.line + 1 : last]]
+    return "\n".join(kept).strip("\n") + "\n"
+
+
+def _is_program(text: str) -> bool:
+    tree = parsed(text, "exec")
+    return isinstance(tree, ast.Module) and any(not _is_words(each) for each in tree.body)
+
+
+def _is_words(node: ast.stmt) -> bool:
+    """Tell whether a statement does nothing, as a sentence may that happens to parse."""
+    return isinstance(node, ast.Expr) and not isinstance(node.value, ast.Call)
+
+
+def _defines(text: str, entry: str) -> bool:
+    tree = parsed(text, "exec")
+    return isinstance(tree, ast.Module) and any(entry in _names(each) for each in tree.body)
+
+
+def _names(node: ast.stmt) -> set[str]:
+    match node:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            return {name}
+        case ast.Assign(targets=targets):
+            return {each.id for each in targets if isinstance(each, ast.Name)}
+    return set()

@@ -1,0 +1,1 @@
+"""A report as it is read: its parts, its sentences, and what they cite."""

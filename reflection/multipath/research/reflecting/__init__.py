@@ -1,0 +1,1 @@
+"""The reflection on a report: what is asked of it, and what it says."""

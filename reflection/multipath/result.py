@@ -1,0 +1,148 @@
+"""What a run of the multi-path agent gives back, and what it says while it goes on."""
+
+from datetime import datetime
+from typing import Literal
+
+from reflection.multipath.coding.suite import Failure, Suite, TestOutcome, TestReport
+from reflection.multipath.state import Critique, Mode, Node, Passage
+from reflection.request import Record
+from reflection.usage import Spending, Usage
+
+StopReason = Literal[
+    "consistent",
+    "passed",
+    "max_revisions",
+    "unrouted",
+    "budget",
+    "deadline",
+    "generation_failed",
+    "reflection_failed",
+    "test_failed",
+    "accepted_by_person",
+    "replaced_by_person",
+    "review_timeout",
+    "finished_by_person",
+]
+Origin = Literal["generated", "refined", "replaced"]
+Step = Literal["starting", "waiting_for_review", "finished"] | Node
+
+
+class Source(Record):
+    """A passage as a report cites it: `number` is the n of `[n]`, from 1."""
+
+    number: int
+    passage: Passage
+
+
+class Routing(Record):
+    """Which path was chosen, and why; `chosen_by` says who did. None: nobody could say."""
+
+    mode: Mode | None
+    reason: str
+    chosen_by: Literal["request", "model"]
+    error: str | None = None
+
+
+class Draft(Record):
+    """One T_m, and what its reflection or its tests said: K or E of that round.
+
+    `index` counts from 0. `critiques` is None where nobody reflected on it, and `report` where it
+    was not tested. `error` is E by the tests that are believed. `author` is the person who wrote it
+    or asked for it.
+    """
+
+    index: int
+    mode: Mode
+    text: str
+    origin: Origin
+    author: str | None = None
+    model: str | None = None
+    seed: int | None = None
+    cut: bool = False
+    critiques: tuple[Critique, ...] | None = None
+    suggestions: tuple[str, ...] = ()
+    report: TestReport | None = None
+    error: Failure | None = None
+    attempts: int = 0
+    spending: Spending | None = None
+    timestamp: datetime | None = None
+
+
+class Decision(Record):
+    """One transition: after which node, to which (None: the end), and on what it was based.
+
+    `critiques`, `passed` and `total` are counts of the newest draft, None where they say nothing.
+    `asked` is what a person wants changed, in their words; `author` is who, `at` when.
+    """
+
+    after: Node | None
+    next: Node | None
+    revisions: int
+    mode: Mode | None
+    draft: int | None
+    critiques: int | None
+    error: str | None
+    passed: int | None
+    total: int | None
+    stop: bool
+    stop_reason: StopReason | None
+    reason: str
+    author: str | None = None
+    at: datetime | None = None
+    waits_for_review: bool = False
+    asked: str | None = None
+
+
+class Progress(Record):
+    """Where a run stands: what `progress` returns while it runs and after."""
+
+    prompt: str
+    model: str | None
+    step: Step
+    in_flight: int
+    mode: Mode | None
+    routing: Routing | None
+    sources: tuple[Source, ...]
+    drafts: tuple[Draft, ...]
+    suite: Suite | None
+    quarantined: tuple[TestOutcome, ...]
+    revisions: int
+    max_revisions: int | None
+    usage: Usage
+    review_until: datetime | None = None
+    stop_reason: StopReason | None = None
+    warnings: tuple[str, ...] = ()
+
+
+class MultiPathResult(Record):
+    """The report or the code, why the run ended, what is still open, and what it cost.
+
+    `output` is the report in Markdown, with its sources and further considerations, or the code
+    that passed most tests (`kept` is its draft's index); None where there is none. `open` is true
+    where `critiques` or `error` remain, or nothing could be checked. `quarantined` are the
+    model's own tests that no draft passed, which are not believed. `forgeable` is true where the
+    tests ran beside the code. `sources` are what a report may cite as [n].
+    """
+
+    output: str | None
+    mode: Mode | None
+    stop_reason: StopReason
+    stop_explanation: str
+    open: bool
+    kept: int | None
+    routing: Routing | None
+    sources: tuple[Source, ...]
+    critiques: tuple[Critique, ...]
+    suggestions: tuple[str, ...]
+    error: Failure | None
+    suite: Suite | None
+    quarantined: tuple[TestOutcome, ...]
+    forgeable: bool
+    drafts: tuple[Draft, ...]
+    decisions: tuple[Decision, ...]
+    revisions: int
+    max_revisions: int | None
+    usage: Usage
+    prompt: str
+    model: str | None
+    warnings: tuple[str, ...] = ()

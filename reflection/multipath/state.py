@@ -1,0 +1,88 @@
+"""S = (P, D, M, T_m, K, E, R_n): what the agent knows, as one value that each step transforms.
+
+Source: the technical report "A Reflective Multi-Path Agentic System" (version 5.0), section 2.1.
+"""
+
+from typing import Literal
+
+from reflection.multipath.coding.suite import Failure
+from reflection.request import Record
+
+Mode = Literal["research", "code"]
+Node = Literal[
+    "retrieve", "route", "generate_report", "reflect_on_report", "generate_code", "test_code"
+]
+Aspect = Literal["citation", "consistency", "clarity", "completeness", "demarcation", "person"]
+
+
+class Passage(Record):
+    """A member of D: a part of a document, from line `first_line` to `last_line`, both counted.
+
+    `score` is the engine's own, for ordering alone. `source` is the file's path in its folder.
+    `page` counts from 1, for documents that have pages; lines are then those of the page.
+    """
+
+    id: str
+    source: str
+    first_line: int
+    last_line: int
+    score: float
+    text: str
+    page: int | None = None
+
+
+class Critique(Record):
+    """A member of K that drives a refinement: what is wrong in which sentence of the report.
+
+    `sentence` is quoted from the report, or None where something is missing. `cited` is the
+    number of the source that it is about, from 1. `author` is the person who said so, if one did.
+    """
+
+    aspect: Aspect
+    advice: str
+    sentence: str | None = None
+    cited: int | None = None
+    author: str | None = None
+
+
+class State(Record):
+    """The agent's state; every step takes one and returns another.
+
+    `prompt` is P, `documents` D, `mode` M (None: undefined), `output` T_m, `revisions` R_n (1
+    after the first draft). K has two parts: `critiques`, which alone drive the loop, and
+    `suggestions`, ideas beyond D that never do. `error` is E.
+    """
+
+    prompt: str
+    documents: tuple[Passage, ...] = ()
+    mode: Mode | None = None
+    output: str = ""
+    critiques: tuple[Critique, ...] = ()
+    suggestions: tuple[str, ...] = ()
+    error: Failure | None = None
+    revisions: int = 0
+
+
+def retrieved(state: State, documents: tuple[Passage, ...]) -> State:
+    """Return the state after `retrieve`: D is known."""
+    return state.model_copy(update={"documents": documents})
+
+
+def routed(state: State, mode: Mode | None) -> State:
+    """Return the state after `route`: M is known, or stays undefined."""
+    return state.model_copy(update={"mode": mode})
+
+
+def generated(state: State, output: str) -> State:
+    """Return the state after `generate_report` or `generate_code`: a new T_m, and R_n + 1."""
+    return state.model_copy(update={"output": output, "revisions": state.revisions + 1})
+
+
+def reflected(state: State, critiques: tuple[Critique, ...], suggestions: tuple[str, ...]) -> State:
+    """Return the state after `reflect_on_report`: K is replaced, never added to."""
+    return state.model_copy(update={"critiques": critiques, "suggestions": suggestions})
+
+
+def tested(state: State, error: Failure | None) -> State:
+    """Return the state after `test_code`: E is replaced."""
+    return state.model_copy(update={"error": error})

@@ -1,0 +1,187 @@
+"""From what came out of the sandbox to E, and which tests are believed."""
+
+import pytest
+
+from reflection.multipath.coding.quarantine import believed, quarantine
+from reflection.multipath.coding.suite import (
+    Case,
+    Failure,
+    Suite,
+    SuiteOrigin,
+    TestOutcome,
+    TestReport,
+)
+from reflection.multipath.coding.verdict import (
+    SILENT,
+    Answer,
+    Ending,
+    bounded,
+    brief,
+    first_failure,
+    judge,
+    stopped,
+)
+from reflection.multipath.request import Limits
+
+CALLS = ("f(0)", "f(1)", "f(2)")
+CASES = tuple(Case(call=call, expected="4") for call in CALLS)
+
+
+def suite(origin: SuiteOrigin = "model") -> Suite:
+    return Suite(origin=origin, kind="cases", cases=CASES, entry="f")
+
+
+def report(passes: str, status: str = "ok") -> TestReport:
+    """One letter for each case: p passes, f fails, and - gave no result."""
+    outcomes = tuple(
+        TestOutcome(test=call, passed=letter == "p", message=f"{call} fails")
+        for call, letter in zip(CALLS, passes, strict=True)
+        if letter != "-"
+    )
+    error = first_failure(outcomes)
+    if error is None and "-" in passes:
+        error = stopped(ending(status), CALLS[passes.index("-")])
+    return TestReport(
+        outcomes=outcomes,
+        passed=passes.count("p"),
+        total=3,
+        error=error,
+        forgeable=False,
+        status=status,
+        backend="scripted",
+    )
+
+
+def ending(status: str, signal: int | None = None) -> Ending:
+    return Ending(status=status, exit_code=3, signal=signal, limits=Limits(wall_seconds=2.5))
+
+
+def test_answers_are_compared_with_what_is_expected() -> None:
+    """A value that is right passes; another one, or none, fails with a reason in words."""
+    answers = {
+        0: Answer(value="4.0"),
+        1: Answer(value="(4,)"),
+        2: Answer(message="raises KeyError: 1", traceback="File"),
+    }
+
+    outcomes = judge(CASES, answers)
+
+    assert [each.passed for each in outcomes] == [True, False, False]
+    assert first_failure(outcomes) == Failure(
+        message="f(1) gives (4,), and 4 is expected (a tuple, where a number is expected)",
+        test="f(1)",
+        expected="4",
+        got="(4,)",
+    )
+    assert outcomes[2].message == "f(2) raises KeyError: 1"
+    assert outcomes[2].traceback == "File"
+
+
+@pytest.mark.parametrize("value", ["", "AlwaysEq()", "4 or 5", "[" * 9_000, "9" * 9_000])
+def test_what_can_not_be_read_is_not_equal(value: str) -> None:
+    """Only a literal is a value, whatever the sandbox printed."""
+    assert not judge(CASES[:1], {0: Answer(value=value)})[0].passed
+
+
+def test_a_case_without_an_answer_has_no_outcome() -> None:
+    """A case that nobody ran neither passed nor failed."""
+    assert [each.test for each in judge(CASES, {1: Answer(value="4")})] == ["f(1)"]
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "said"),
+    [
+        ("timeout", "the code ran for 2.5 s and was stopped", "timeout"),
+        ("cpu_limit", "the code used 10 s of CPU time and was stopped", "cpu_limit"),
+        ("memory_limit", "the code needed more than 512 MB of memory and was stopped",
+         "memory_limit"),
+        ("output_limit", "the code printed more than 1,000,000 bytes and was stopped",
+         "output_limit"),
+        ("disk_limit", "the code wrote more than 64 MB and was stopped", "disk_limit"),
+        ("killed_by_signal", "the code was ended by the signal 11", "killed_by_signal"),
+        ("exited_early", "the code ended the process before its tests were over", "exited_early"),
+        ("error", "the code ended the process with the exit code 3", None),
+        ("ok", SILENT, None),
+    ],
+)  # fmt: skip
+def test_how_a_program_ended_in_words(status: str, message: str, said: str | None) -> None:
+    """E names the limit, and the sandbox's word where the program did not end by itself."""
+    failure = stopped(ending(status, 11), "f(1)")
+
+    assert failure == Failure(message=message, test="f(1)", status=said)
+
+
+@pytest.mark.parametrize("text", ["a" * 100_000, "\x00" * 100_000, "針" * 50_000, "\ud800" * 9_000])
+def test_e_takes_at_most_8_kb(text: str) -> None:
+    """Each part of E is cut; of a traceback the end is kept, which says most."""
+    failure = bounded(
+        Failure(message=text, test=text, expected=text, got=text, traceback=f"{text}end")
+    )
+
+    assert len(failure.model_dump_json().encode()) <= 8_000
+    assert failure.traceback
+    assert failure.traceback.endswith("end")
+    assert failure.message.endswith("…")
+
+
+def test_outcomes_take_what_a_history_can_hold() -> None:
+    """Of many outcomes those that fail are kept first of all, in their order, and cut."""
+    outcomes = [
+        TestOutcome(test=f"test {n}", passed=n < 100, message="m" * 9_000) for n in range(200)
+    ]
+
+    kept = brief(outcomes)
+
+    assert [each.test for each in kept] == [f"test {n}" for n in range(100, 150)]
+    assert sum(len(each.model_dump_json()) for each in kept) < 24_000
+    assert kept[0].message == "m" * 300 + "…"
+
+
+@pytest.mark.parametrize(
+    ("reports", "last", "doubted"),
+    [
+        (["fpp", "fpp"], False, []),
+        (["fpp", "fpp"], True, ["f(0)"]),
+        (["fpp", "fpp", "fpp"], False, ["f(0)"]),
+        (["fff", "fpf", "fpf"], False, ["f(0)", "f(2)"]),
+        (["fff", "fff", "fff"], False, []),
+        (["fff", "fff", "fff"], True, []),
+        (["fpp", "pfp", "ffp"], False, []),
+        (["fpp", "---", "fpp"], False, []),
+        (["fpp", "---", "fpp"], True, ["f(0)"]),
+        (["fpp", "---", "fpp", "fpp"], False, ["f(0)"]),
+        (["fp-", "fp-", "fp-"], False, ["f(0)"]),
+        (["fpp"], True, []),
+        ([], True, []),
+    ],
+)
+def test_a_test_that_no_draft_passes_is_quarantined(
+    reports: list[str], last: bool, doubted: list[str]
+) -> None:
+    """Three drafts that ran it failed it, or two at the end; where all fail, none is doubted."""
+    found = quarantine([report(each) for each in reports], suite(), last=last)
+
+    assert [each.test for each in found] == doubted
+
+
+@pytest.mark.parametrize("origin", ["user", "prompt"])
+def test_what_the_user_gave_is_always_believed(origin: SuiteOrigin) -> None:
+    """Tests of the user and examples of the prompt are never quarantined."""
+    assert quarantine([report("fpp")] * 5, suite(origin), last=True) == ()
+
+
+@pytest.mark.parametrize(
+    ("passes", "status", "message"),
+    [
+        ("ppp", "ok", None),
+        ("fpp", "ok", None),
+        ("ffp", "ok", "f(1) fails"),
+        ("fp-", "timeout", "the program ended before all tests gave a result"),
+        ("---", "timeout", "the code ran for 2.5 s and was stopped"),
+    ],
+)
+def test_a_quarantined_test_is_not_believed(passes: str, status: str, message: str | None) -> None:
+    """E is that of the other tests; a program that did not end stays wrong."""
+    error = believed(report(passes, status), [TestOutcome(test="f(0)", passed=False)])
+
+    assert (error.message if error else None) == message

@@ -1,0 +1,177 @@
+"""Whole runs of the agent for tests: the real transition function decides over what tests write."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from reflection.multipath.coding.suite import Case, Failure, Suite, TestOutcome, TestReport
+from reflection.multipath.loop import Run
+from reflection.multipath.outcome import progress
+from reflection.multipath.request import MultiPathRequest
+from reflection.multipath.result import Draft, Progress, Routing, Step
+from reflection.multipath.state import Critique, Mode, Passage
+from reflection.usage import Spending
+
+START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+WRITER = "openai/gpt-test"
+PROMPT = "Compare Kafka and Pulsar for an audit log."
+TASK = "Write add(a, b), which adds two numbers."
+UNSUPPORTED = Critique(
+    aspect="citation",
+    advice="The passage does not say so.",
+    sentence="Kafka deletes records after a day [1].",
+    cited=1,
+)
+UNCLEAR = Critique(aspect="clarity", advice="Say which release is meant.")
+PASSAGES = (
+    Passage(
+        id="a1", source="kafka.md", first_line=3, last_line=9, score=4.25, text="Kafka is a log."
+    ),
+    Passage(
+        id="b2",
+        source="papers/pulsar.pdf",
+        first_line=1,
+        last_line=1,
+        score=2.5,
+        text="Pulsar has tiers.",
+        page=4,
+    ),
+)
+CASES = (
+    Case(call="add(1, 2)", expected="3"),
+    Case(call="add(0, 0)", expected="0"),
+    Case(call="add(-1, 1)", expected="0"),
+)
+SUITE = Suite(origin="model", kind="cases", cases=CASES, entry="add")
+
+
+class Clock:
+    """One second later each time it is asked."""
+
+    def __init__(self) -> None:
+        self.seconds = 0
+
+    def __call__(self) -> datetime:
+        """Return the next moment."""
+        self.seconds += 1
+        return START + timedelta(seconds=self.seconds)
+
+
+def routed(mode: Mode | None, passages: Sequence[Passage] = PASSAGES, **fields: Any) -> Run:
+    """Retrieve passages, and choose a path by a model's word."""
+    asked: dict[str, Any] = {"prompt": TASK if mode == "code" else PROMPT, "model": WRITER}
+    run, clock = Run(MultiPathRequest(**asked | fields)), Clock()
+    run.after = "retrieve"
+    run.retrieved(passages)
+    run.move(clock())
+    reason = "it asks for a comparison" if mode == "research" else "it asks for a function"
+    run.routed(Routing(mode=mode, reason=reason, chosen_by="model"))
+    run.ledger.pay("evaluating", spending(50, 10), 1)
+    run.after = "route"
+    run.move(clock())
+    return run
+
+
+def researched(
+    found: Sequence[Sequence[Critique]], ideas: Sequence[str] = (), **fields: Any
+) -> Run:
+    """Write one report after the other until the transition function says stop; K is given."""
+    run = routed("research", **fields)
+    for critiques in found:
+        if run.stopped:
+            break
+        write(run, f"Kafka keeps a log [1]. Report {len(run.drafts) + 1}.")
+        run.reflected(tuple(critiques), tuple(ideas))
+        leave(run, "reflect_on_report")
+    return run
+
+
+def coded(reports: Sequence[TestReport], suite: Suite = SUITE, **fields: Any) -> Run:
+    """Write one draft of the code after the other until the transition function says stop."""
+    run = routed("code", (), **fields)
+    run.suite = suite
+    for report in reports:
+        if run.stopped:
+            break
+        write(run, f"def add(a, b):\n    return a + b  # {len(run.drafts) + 1}\n")
+        run.tested(report)
+        leave(run, "test_code")
+    return run
+
+
+def write(run: Run, text: str, **more: Any) -> None:
+    """Add a draft of 100 tokens in and 200 out, and leave the node that wrote it."""
+    index, code = len(run.drafts), run.state.mode == "code"
+    run.ledger.pay("revising" if index else "generating", spending(100, 200), 1)
+    known: dict[str, Any] = {
+        "index": index,
+        "mode": run.state.mode,
+        "text": text,
+        "origin": "refined" if index else "generated",
+        "model": WRITER,
+        "attempts": 1,
+        "spending": spending(100, 200),
+        "timestamp": START + timedelta(seconds=10 * index),
+    }
+    run.generated(Draft(**known | more))
+    leave(run, "generate_code" if code else "generate_report")
+
+
+def leave(run: Run, node: Any) -> None:
+    """Decide what comes after a node."""
+    run.after = node
+    run.move(START + timedelta(seconds=3 * len(run.decisions)))
+
+
+def verdict(*passes: bool, message: str | None = None) -> TestReport:
+    """Return what came of the three cases; one that fails gave 99."""
+    outcomes = tuple(
+        TestOutcome(test=case.call, passed=True, expected=case.expected)
+        if passed
+        else failing(case)
+        for case, passed in zip(CASES, passes, strict=False)
+    )
+    failed = next((each for each in outcomes if not each.passed), None)
+    error = None if failed is None else broken(failed, message)
+    return TestReport(
+        outcomes=outcomes,
+        passed=sum(passes),
+        total=len(passes),
+        error=error,
+        forgeable=False,
+        status="ok",
+        backend="bubblewrap",
+        wall_seconds=0.25,
+        cpu_seconds=0.125,
+        peak_memory_bytes=20 * 2**20,
+    )
+
+
+def failing(case: Case) -> TestOutcome:
+    """Return what came of a case that gave 99."""
+    said = f"it returned 99, not {case.expected}"
+    return TestOutcome(test=case.call, passed=False, expected=case.expected, got="99", message=said)
+
+
+def broken(failed: TestOutcome, message: str | None = None) -> Failure:
+    """Return E of a test that failed."""
+    return Failure(
+        message=message or failed.message or "the test fails",
+        test=failed.test,
+        expected=failed.expected,
+        got=failed.got,
+        traceback='  File "main.py", line 2, in add',
+    )
+
+
+def standing(run: Run, step: Step = "generate_report", in_flight: int = 1) -> Progress:
+    """Say where a run stands that goes on, or waits for a person."""
+    waits = run.last is not None and run.last.waits_for_review
+    return progress(run, "waiting_for_review" if waits else step, in_flight, None)
+
+
+def spending(read: int, written: int) -> Spending:
+    """Return what one call cost: $0.001."""
+    return Spending(
+        calls=1, input_tokens=read, output_tokens=written, cached_tokens=0, cost_usd=0.001
+    )

@@ -1,0 +1,111 @@
+"""What holds for every report, whatever a model writes."""
+
+from time import process_time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reflection.multipath.research.assembly import assemble
+from reflection.multipath.research.checks import check_report, with_checks
+from reflection.multipath.research.considerations import demarcation
+from reflection.multipath.research.reading.citations import cited, uncited
+from reflection.multipath.research.reading.parts import split
+from reflection.multipath.research.reading.visible import visible
+from reflection.multipath.result import Source
+from tests.unit.multipath.research.sourced import SOURCES
+
+PIECES = [
+    *["[1]", "[2, 3]", " [9]", "\uff3b1\uff3d", "\u30102\u3011", "[\u00b9]", "[^1]", "[^1]: "],
+    *["## Further considerations\n", "**Further considerations:** ", "# A\n", "### B\n"],
+    *["Sub\n---\n", "=\n", "## Sources\n", "- [1] a\n", "[1]: http://e.f\n", "^[idea]"],
+    *["```\n", "~~~\n", "> ```\n", "`", "``", "<!--", "-->", "<pre>", "<b>", "<think>", "\u200b"],
+    *["\n", "\n\n", "    ", "- ", "1. ", "> ", "[", "]", "(", "\\", "|", "\u2028", "*", "_"],
+    *["word ", "An idea. ", "1", "x", "[t](u)", "[1](http://a.b)", "a[1]", "list ", "[0, 1]"],
+]
+MARKDOWN = st.lists(st.sampled_from(PIECES), max_size=20).map("".join)
+GIVEN: st.SearchStrategy[tuple[Source, ...]] = st.sampled_from([(), SOURCES])
+
+
+@settings(deadline=None)
+@given(MARKDOWN, st.lists(MARKDOWN, max_size=3), GIVEN)
+def test_no_idea_is_ever_cited(
+    report: str, suggestions: list[str], sources: tuple[Source, ...]
+) -> None:
+    """Whatever a report and its suggestions are, no creative contribution is cited as D."""
+    assert demarcation(assemble(report, suggestions, sources, creative=True)) == ()
+
+
+@settings(deadline=None)
+@given(MARKDOWN, st.lists(MARKDOWN, max_size=3), GIVEN)
+def test_no_suggestion_gets_among_the_findings(
+    report: str, suggestions: list[str], sources: tuple[Source, ...]
+) -> None:
+    """Suggestions change nothing of the findings."""
+    with_them = split(assemble(report, suggestions, sources, creative=True))
+    without = split(assemble(report, [], sources, creative=True))
+
+    assert with_them.findings.strip() == without.findings.strip()
+
+
+@settings(deadline=None)
+@given(MARKDOWN, st.lists(MARKDOWN, max_size=3), GIVEN)
+def test_no_idea_is_left(report: str, suggestions: list[str], sources: tuple[Source, ...]) -> None:
+    """Without creative contributions no section and no footnote is left."""
+    parts = split(assemble(report, suggestions, sources, creative=False))
+
+    assert (parts.considerations, parts.footnotes) == ("", "")
+
+
+@settings(deadline=None)
+@given(MARKDOWN, GIVEN)
+def test_what_is_certain(report: str, sources: tuple[Source, ...]) -> None:
+    """What is shown is shown alike the next time; what is uncited cites nothing; checks repeat."""
+    shown, critiques = visible(report), check_report(report, sources)
+
+    assert visible(shown) == shown
+    assert cited(uncited(report)) == ()
+    assert with_checks(report, sources, critiques) == critiques
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        *PIECES,
+        *[
+            "<!-- -->",
+            "[1]. ",
+            "[[[",
+            "]]]",
+            "` ",
+            "`` ```",
+            "\\\\",
+            "[^1]: x\n\n",
+            "## Sources\n\n",
+        ],
+        *[
+            "[1-99]",
+            "**a**\n",
+            "a\n---\n",
+            "[1]: ",
+            "> > ",
+            "####",
+            "  #",
+            "...",
+            " \t",
+            "![](",
+            "](",
+            "<a ",
+        ],
+    ],
+)
+def test_a_long_report_is_read_in_time(piece: str) -> None:
+    """A report of 60 kB of anything is checked and put together in under five seconds."""
+    report = (piece * (60_000 // len(piece)))[:60_000]
+    began = process_time()
+
+    check_report(report, SOURCES)
+    assemble(report, [report[:600]], SOURCES, creative=True)
+    assemble(report, [report[:600]], SOURCES, creative=False)
+
+    assert process_time() - began < 5

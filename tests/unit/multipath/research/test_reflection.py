@@ -1,0 +1,133 @@
+"""What is made of the reply of a reflection."""
+
+import json
+
+import pytest
+
+from reflection.multipath.research.reflecting.reply import ReflectionReply, parse_reflection
+from reflection.multipath.state import Aspect, Critique
+from tests.unit.multipath.research.sourced import CRITIQUE, ISSUE, REPORT, SOURCES, said
+
+
+def read(text: str, creative: bool = True) -> ReflectionReply:
+    return parse_reflection(text, REPORT, SOURCES, creative)
+
+
+@pytest.mark.parametrize(
+    ("text", "critiques"),
+    [
+        (said(), []),
+        (said(consistent=True, suggestions=[]), []),
+        (said(ISSUE), [CRITIQUE]),
+        (said(ISSUE, consistent=True), [CRITIQUE]),
+        (said(ISSUE, ISSUE), [CRITIQUE]),
+        (f"I looked.\n```json\n{said(ISSUE)}\n```", [CRITIQUE]),
+        (f"<think>{said()}</think>{said(ISSUE)}", [CRITIQUE]),
+        (json.dumps({"issues": ISSUE}), [CRITIQUE]),
+        (said("say how high"), [Critique(aspect="consistency", advice="say how high")]),
+        (
+            said({"quote": "It is HIGH", "type": "Ambiguity", "problem": "how high?"}),
+            [Critique(aspect="clarity", advice="how high?", sentence="It is HIGH")],
+        ),
+        (
+            said({**ISSUE, "sentence": "It was built in 1950."}),
+            [CRITIQUE.model_copy(update={"sentence": None})],
+        ),
+        (said({**ISSUE, "sentence": ""}), [CRITIQUE.model_copy(update={"sentence": None})]),
+        (said({**ISSUE, "source": 0}), [CRITIQUE.model_copy(update={"cited": None})]),
+        (said({**ISSUE, "source": 9}), [CRITIQUE.model_copy(update={"cited": None})]),
+        (said({**ISSUE, "source": "[1]"}), [CRITIQUE]),
+        (
+            said({**ISSUE, "source": None}, None, {"aspect": "clarity"}),
+            [CRITIQUE.model_copy(update={"cited": None})],
+        ),
+    ],
+)
+def test_issues_are_read(text: str, critiques: list[Critique]) -> None:
+    """Issues count whatever else is said; a sentence that is not in the report is left out."""
+    reply = read(text)
+
+    assert list(reply.critiques) == critiques
+    assert reply.error is None
+
+
+@pytest.mark.parametrize(
+    ("name", "aspect"),
+    [
+        ("citation", "citation"),
+        ("Citations", "citation"),
+        ("unsupported claim", "citation"),
+        ("Factual accuracy", "citation"),
+        ("inconsistency", "consistency"),
+        ("Logical consistency", "consistency"),
+        ("CLARITY", "clarity"),
+        ("ambiguous wording", "clarity"),
+        ("Incompleteness", "completeness"),
+        ("missing source", "completeness"),
+        ("demarcation", "demarcation"),
+        ("person", "consistency"),
+        ("style", "consistency"),
+        (7, "consistency"),
+        (None, "consistency"),
+    ],
+)
+def test_an_aspect_is_one_of_five(name: object, aspect: Aspect) -> None:
+    """A model's word for an aspect is brought to ours; it can't speak for a person."""
+    assert [each.aspect for each in read(said({**ISSUE, "aspect": name})).critiques] == [aspect]
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("", "no JSON object"),
+        ("The report is consistent.", "no JSON object"),
+        ('{"consistent": true}', "no JSON object"),
+        ('{"issues": [', "breaks off"),
+        ('{"issues": [{"a": ' * 50_000, "breaks off or nests too deep"),
+        ('{"issues": null}', "no list of issues"),
+        ('{"issues": "none"}', "no list of issues"),
+        ('{"issues": NaN}', "no list of issues"),
+        ('{"issues": [], "issues": ["a"]}', "no list of issues"),
+        ('{"issues": [null, 15, " ... "]}', "says what to change"),
+        ('{"issues": [null, "None.", {"aspect": "clarity"}]}', "says what to change"),
+        ('{"issues": [], "consistent": false}', "names no issue"),
+        (said() + said(ISSUE), "several JSON objects"),
+        (said() + ' {"issues": [,]}', "malformed"),
+        ("[" * 100_000, "no JSON object"),
+        ("<think>" + said(), "no JSON object"),
+    ],
+)
+def test_what_is_unreadable(text: str, error: str) -> None:
+    """A reply that can't be read has an error, which is not the same as nothing to mend."""
+    reply = read(text)
+
+    assert error in (reply.error or "")
+    assert (reply.critiques, reply.suggestions) == ((), ())
+
+
+def test_two_deep_replies_are_unreadable() -> None:
+    """Objects that nest too deep to be compared are no reply, and no fault of the reader."""
+    deep = '{"issues": ' * 400 + "1" + "}" * 400
+
+    assert read(f"{deep} {deep}").error is not None
+
+
+def test_suggestions_are_read_where_they_are_wanted() -> None:
+    """Ideas come in a few forms, each once; where they are not wanted they are left out."""
+    text = said(suggestions=["A\nqueue.", {"idea": "A graph."}, "A queue.", None, "none", ""])
+
+    assert read(text).suggestions == ("A queue.", "A graph.")
+    assert read(text, creative=False).suggestions == ()
+    assert read(said(suggestions="A queue.")).suggestions == ("A queue.",)
+    assert read(said(suggestions={"text": "A queue."})).suggestions == ("A queue.",)
+
+
+def test_a_reply_is_bounded() -> None:
+    """At most 20 critiques and 8 suggestions are kept, each text of at most 600 bytes."""
+    issues = [{**ISSUE, "advice": f"point {number} " + "\x00" * 5_000} for number in range(100)]
+    reply = read(
+        said(*issues, suggestions=[f"idea {number} " + "é" * 5_000 for number in range(50)])
+    )
+
+    assert (len(reply.critiques), len(reply.suggestions)) == (20, 8)
+    assert len(reply.model_dump_json().encode()) < 32_000

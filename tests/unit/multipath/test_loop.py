@@ -1,0 +1,190 @@
+"""The fold of a run: what is kept, what is open, and what each decision was based on."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from reflection.multipath import outcome, people
+from reflection.multipath.coding.suite import Suite
+from reflection.multipath.keeping import is_open, kept
+from reflection.multipath.loop import MOST_WARNINGS, PASSAGE_BYTES, Run
+from reflection.multipath.request import MultiPathRequest
+from reflection.multipath.result import Draft
+from reflection.multipath.state import Critique
+from reflection.review import Review
+from reflection.size import encoded_size
+from tests.unit.multipath.folded import (
+    PASSAGE,
+    START,
+    SUITE,
+    begun,
+    coded,
+    report,
+    researched,
+    write,
+)
+
+USERS = Suite(origin="user", kind="cases", cases=SUITE.cases)
+YES, NO = (True, True, True), (False, False, False)
+
+
+def draft(index: int, passed: Sequence[bool] | None) -> Draft:
+    said = None if passed is None else report(passed)
+    error = said.error if said else None
+    return Draft(index=index, mode="code", text="x", origin="generated", report=said, error=error)
+
+
+@pytest.mark.parametrize(
+    ("drafts", "index"),
+    [
+        ([], None),
+        ([None], 0),
+        ([NO, None], 0),
+        ([(True, False, False), (False, False, True)], 1),
+        ([(True, True, False), (False, False, True)], 0),
+        ([YES, (True, True, False)], 0),
+        ([NO, NO, NO], 2),
+    ],
+)
+def test_the_code_that_passes_most_is_kept(
+    drafts: list[Sequence[bool] | None], index: int | None
+) -> None:
+    """Most tests win, then the latest; what was tested comes before what was not."""
+    best = kept([draft(number, passed) for number, passed in enumerate(drafts)])
+
+    assert (best.index if best else None) == index
+
+
+def test_the_latest_report_is_kept() -> None:
+    """Whatever its reflection found, and though nobody reflected on it."""
+    run = researched(["one"], [])
+    write(run, "research", "A third [1].")
+
+    assert run.kept is not None
+    assert run.kept.index == 2
+
+
+@pytest.mark.parametrize(
+    ("critiques", "still"),
+    [(None, True), ((), False), ((Critique(aspect="clarity", advice="mend"),), True)],
+)
+def test_a_report_is_open(critiques: tuple[Critique, ...] | None, still: bool) -> None:
+    """It is while K is not empty, and where nobody reflected on it."""
+    known = Draft(index=0, mode="research", text="x", origin="generated", critiques=critiques)
+
+    assert is_open(known) is still
+
+
+def test_nothing_is_open_in_a_person_s_text() -> None:
+    """What a person put in the place of a draft is theirs; no draft at all is open."""
+    theirs = Draft(index=0, mode="research", text="x", origin="replaced")
+
+    assert (is_open(theirs), is_open(None)) == (False, True)
+
+
+def test_a_decision_has_the_numbers_of_the_newest_draft() -> None:
+    """Node, round, critiques and tests are those that it was based on."""
+    reports, tests = researched(["one", "two"]), coded((True, True, False))
+
+    first, second = reports.decisions[-1], tests.decisions[-1]
+
+    assert (first.after, first.next, first.draft, first.critiques, first.revisions) == (
+        "reflect_on_report",
+        "generate_report",
+        0,
+        2,
+        1,
+    )
+    assert (second.after, second.next, second.passed, second.total, second.error) == (
+        "test_code",
+        "generate_code",
+        2,
+        3,
+        "it returned another value",
+    )
+
+
+def test_a_run_without_a_path_names_the_reason() -> None:
+    """What the transition function does not know is added to why the run ends."""
+    run = begun(None, "it asks for a picture")
+
+    assert run.last is not None
+    assert (run.last.stop_reason, run.allowed) == ("unrouted", None)
+    assert run.last.reason.endswith(": it asks for a picture")
+
+
+@pytest.mark.parametrize(("suite", "drafts"), [(SUITE, 3), (USERS, 5)])
+def test_only_the_model_s_own_tests_are_quarantined(suite: Suite, drafts: int) -> None:
+    """A test that no draft passes ends the run where the model wrote it, and not where a user."""
+    run = coded(*[(True, False, True)] * 5, suite=suite, max_revisions=5)
+
+    assert len(run.reports) >= drafts
+    assert bool(run.quarantined) == (suite is SUITE)
+    assert run.decisions[drafts * 2 + 1].stop_reason == (
+        "passed" if suite is SUITE else "max_revisions"
+    )
+
+
+def test_earlier_drafts_keep_their_numbers_alone() -> None:
+    """Outcomes of each test are kept for the newest draft and the best one, E for all."""
+    run = coded((True, True, False), NO, (False, True, False), suite=USERS)
+
+    shown = [each.report for each in run.drafts if each.report]
+
+    assert [len(each.outcomes) for each in shown] == [3, 0, 3]
+    assert [each.passed for each in shown] == [2, 0, 1]
+    assert all(each.error for each in run.drafts)
+
+
+def test_passages_are_cut_to_what_a_result_can_hold() -> None:
+    """A passage of any length keeps its beginning."""
+    run = Run(MultiPathRequest(prompt="p"))
+
+    run.retrieved([PASSAGE.model_copy(update={"text": "\x01" * 5_000})])
+
+    assert encoded_size(run.sources[0].passage.text) == PASSAGE_BYTES
+
+
+def test_warnings_are_kept_once_and_not_without_end() -> None:
+    """The same warning stands there once, and there are at most fifty."""
+    run = Run(MultiPathRequest(prompt="p"))
+
+    for number in range(120):
+        run.warn(f"warning {number // 2}")
+
+    assert len(run.warnings) == len(set(run.warnings)) == MOST_WARNINGS
+
+
+def test_a_person_s_draft_raises_r_max_by_what_it_takes() -> None:
+    """R_max is R_n and one more, so that the draft that was asked for is the last."""
+    run = researched(["one"], max_revisions=1, review_open=True)
+
+    granted = people.grant(run, "shorter", "ann", START)
+
+    assert (granted.next, run.allowed, run.granted) == ("generate_report", 2, 1)
+    assert [each.aspect for each in run.state.critiques] == ["person", "clarity"]
+
+
+def test_a_review_of_another_draft_is_refused() -> None:
+    """Who looked at a draft that is not under review any more is told so."""
+    run = researched(["one"], ["one"], max_revisions=2, review_open=True)
+
+    assert people.refused(run, Review(accept=True, draft=0)) == "draft 2 is under review by now"
+    assert people.refused(run, Review(accept=True, draft=1)) is None
+
+
+def test_a_result_says_what_is_open() -> None:
+    """Critiques of the kept report, E of the kept code, and whether anything is left."""
+    report_, code = researched(["one"], max_revisions=1), coded(NO, max_revisions=1)
+
+    first, second = outcome.result(report_), outcome.result(code)
+
+    assert (first.open, [each.advice for each in first.critiques]) == (True, ["one"])
+    assert first.suggestions == ("an idea",)
+    assert (second.open, second.error is not None, second.output) == (True, True, "n = 0\n")
+
+
+def test_a_run_that_goes_on_has_no_result() -> None:
+    """There is one once the newest decision ended the run."""
+    with pytest.raises(ValueError, match="the run goes on"):
+        outcome.result(researched(["one"]))

@@ -1,0 +1,113 @@
+"""What the longest run allowed takes: its result and its progress fit a payload."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from reflection.multipath import outcome, people
+from reflection.multipath.coding.suite import Failure, Suite, TestFile, TestOutcome, TestReport
+from reflection.multipath.coding.verdict import bounded, brief
+from reflection.multipath.loop import Run
+from reflection.multipath.request import MultiPathRequest
+from reflection.multipath.result import Draft, Routing
+from reflection.multipath.state import Critique, Mode, Passage
+from reflection.size import cut_encoded
+
+START = datetime(2026, 3, 1, tzinfo=UTC)
+MOST_BYTES = 1_900_000
+CHARACTERS = ["a", "数", "\x01"]
+
+
+def longest(mode: Mode, character: str) -> Run:
+    """A run in which every text is as long as may be, and every draft there may be is made."""
+    worst = character * 60_001
+    run = Run(
+        MultiPathRequest(
+            prompt=cut_encoded(character * 100_000, 100_000),
+            mode=mode,
+            max_revisions=10,
+            passages=20,
+            tests=TestFile(name="test_it.py", text=cut_encoded(character * 200_000, 200_000)),
+            review_open=True,
+        )
+    )
+    run.retrieved([_passage(number, worst) for number in range(20)])
+    run.routed(Routing(mode=mode, reason=cut_encoded(worst, 600), chosen_by="model"))
+    for _ in range(100):
+        run.warn(worst + str(len(run.warnings)))
+    text, critiques, report = cut_encoded(worst, 60_000), _critiques(worst), _report(worst[:9_999])
+    for index in range(15):
+        if index >= 10:
+            people.grant(run, character * 4_000, character * 200, START)
+        run.generated(Draft(index=index, mode=mode, text=text, origin="refined", timestamp=START))
+        run.after = "generate_report" if mode == "research" else "generate_code"
+        run.move(START)
+        if mode == "research":
+            run.reflected(critiques, (cut_encoded(worst, 600),) * 8)
+        else:
+            run.suite = Suite(origin="user", kind="pytest", file=run.request.tests)
+            run.tested(report.model_copy(update={"passed": 3 if index else 4}))
+        run.after = "reflect_on_report" if mode == "research" else "test_code"
+        run.move(START)
+    people.replace(run, cut_encoded(worst, 60_000), character * 200, START)
+    run.settle("replaced_by_person", worst, START)
+    return run
+
+
+def _passage(number: int, worst: str) -> Passage:
+    return Passage(
+        id=str(number),
+        source=cut_encoded(worst, 1_000),
+        first_line=1,
+        last_line=9,
+        score=1.0,
+        text=worst,
+    )
+
+
+def _critiques(worst: str) -> tuple[Critique, ...]:
+    advice = cut_encoded(worst, 600)
+    return (Critique(aspect="citation", advice=advice, sentence=advice, cited=1),) * 20
+
+
+def _report(worst: str) -> TestReport:
+    failed = TestOutcome(
+        test=worst, passed=False, expected=worst, got=worst, message=worst, traceback=worst
+    )
+    failure = Failure(
+        message=worst, test=worst, expected=worst, got=worst, traceback=worst, status=worst
+    )
+    return TestReport(
+        outcomes=brief([failed] * 100),
+        passed=3,
+        total=100,
+        error=bounded(failure),
+        forgeable=True,
+        status="ok",
+        backend="bubblewrap",
+        output=cut_encoded(worst, 2_000),
+    )
+
+
+@pytest.mark.parametrize("character", CHARACTERS)
+@pytest.mark.parametrize("mode", ["research", "code"])
+def test_the_largest_result_fits_a_payload(mode: Mode, character: str) -> None:
+    """Fifteen drafts and a person's own, all texts as long as may be: under 1.9 MB."""
+    run = longest(mode, character)
+
+    whole = outcome.result(run)
+
+    assert len(whole.drafts) == 16
+    assert len(whole.model_dump_json().encode()) < MOST_BYTES
+
+
+@pytest.mark.parametrize("character", CHARACTERS)
+@pytest.mark.parametrize("mode", ["research", "code"])
+def test_the_largest_progress_and_decisions_fit_a_payload(mode: Mode, character: str) -> None:
+    """What queries return is no larger."""
+    run = longest(mode, character)
+
+    standing = outcome.progress(run, "finished", 0, None)
+
+    assert len(standing.model_dump_json().encode()) < MOST_BYTES
+    assert sum(len(each.model_dump_json().encode()) for each in run.decisions) < MOST_BYTES
