@@ -1,0 +1,35 @@
+"""Choosing the path: research or code."""
+
+from activities.agent.receipt import AgentTask, Replied, hear
+from activities.language_model import LanguageModel
+from reflection.multipath.result import Routing
+from reflection.multipath.routing.prompt import build_route_prompt, route_schema
+from reflection.multipath.routing.reply import parse_route
+
+
+class RouteTask(AgentTask):
+    """A prompt to route; `error` is what was wrong with the last reply to the same."""
+
+    error: str | None = None
+
+
+class Routed(Replied):
+    """Which path the model chose, and why."""
+
+    routing: Routing
+
+
+async def route(model: LanguageModel, task: RouteTask) -> Routed:
+    """Ask once which path a prompt is for, and read the reply."""
+    prompt = build_route_prompt(task.prompt, task.error)
+    heard = await hear(model, "route", task, prompt, reply_schema=route_schema())
+    if heard.text is None:
+        routing = Routing(mode=None, reason="", chosen_by="model", error=heard.error)
+    else:
+        routing = parse_route(heard.text)
+    return Routed(
+        routing=routing,
+        error=routing.error,
+        unreadable=routing.error is not None,
+        receipt=heard.receipt,
+    )

@@ -1,0 +1,57 @@
+"""The activity that holds code to its tests, in a sandbox."""
+
+import secrets
+from typing import Literal
+
+from pydantic import ValidationError
+from temporalio import activity
+
+from activities.heartbeat import CODE_HEARTBEAT_SECONDS, heartbeating
+from activities.sandbox.activity import run
+from activities.sandbox.port import Sandbox
+from activities.testing.programs import build_program
+from activities.testing.reports import build_report, refused
+from reflection.multipath.coding.suite import Suite, TestReport
+from reflection.multipath.request import Limits, PackageName
+from reflection.request import Record, explain
+
+
+class TestTask(Record):
+    """A draft of the code, counted from 0 by `index`, and the tests that it is held to."""
+
+    __test__ = False
+
+    code: str
+    suite: Suite
+    language: Literal["python"] = "python"
+    packages: tuple[PackageName, ...] = ()
+    limits: Limits = Limits()
+    index: int = 0
+
+
+class TestingActivities:
+    """What a run asks of a sandbox about its code; the sandbox's own ceiling bounds every run."""
+
+    __test__ = False
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
+
+    @activity.defn
+    async def test_code(self, task: TestTask) -> TestReport:
+        """Run code against its tests, and return what came of them, whatever the code does.
+
+        Raises an ApplicationError where the sandbox itself fails: of type `sandbox_error`, or,
+        non-retryable, `PackageError`.
+        """
+        nonce = secrets.token_hex(16)
+        try:
+            program = build_program(task.code, task.suite, task.packages, task.limits, nonce)
+        except ValidationError as error:
+            return refused(
+                task.suite, f"the code can't be run: {explain(error)}", self._sandbox.name
+            )
+        async with heartbeating(CODE_HEARTBEAT_SECONDS):
+            result = await run(self._sandbox, program)
+        report = build_report(task.suite, result, nonce)
+        return report.model_copy(update={"attempts": activity.info().attempt})

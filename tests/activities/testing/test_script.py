@@ -1,0 +1,145 @@
+"""A user's script of tests, run in a real sandbox beside the code."""
+
+import pytest
+
+from activities.sandbox.port import Sandbox
+from reflection.multipath.request import Limits
+from tests.activities.testing.trying import file, tried
+
+DOUBLE = "def f(x):\n    return x + x\n"
+CHECK = "def check(candidate):\n    assert candidate(2) == 4\n    assert candidate(3) == 6\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "passed"),
+    [
+        ("from solution import f\nassert f(2) == 4\n", 1),
+        ("assert f(2) == 4\n", 1),
+        ("import solution\nfor n in range(5):\n    assert solution.f(n) == 2 * n, n\n", 5),
+        ("def g(n):\n    assert f(n)\n    return n\n\nassert g(1) < g(2) < g(3)\n", 4),
+        ("assert not f(0)\nassert f('a') is not None\nassert 2 in f([2])\n", 3),
+        ("if __name__ == '__main__':\n    assert f(1) == 2\n", 1),
+        ("try:\n    assert f(1) == 3\nexcept AssertionError:\n    assert True\n", 1),
+        ("assert f(1) == 2\nraise SystemExit\n", 1),
+        ("if f(1) != 2:\n    raise SystemExit(1)\n", 0),
+        (CHECK, 2),
+        (f"{CHECK}\ncheck(f)\n", 2),
+    ],
+)
+async def test_code_that_is_right_passes(sandbox: Sandbox, text: str, passed: int) -> None:
+    """Assertions that hold are counted as often as they ran, and the verdict could be forged."""
+    report = await tried(sandbox, DOUBLE, file("checks.py", text))
+
+    assert report.error is None
+    assert (report.passed, report.total) == (passed, passed)
+    assert report.forgeable
+
+
+@pytest.mark.parametrize(
+    ("assertion", "expected", "got", "message"),
+    [
+        ("assert f(2) == 4", "4", "5", "AssertionError: 5 == 4 is false"),
+        ("assert 4 == f(2), 'no'", "4", "5", "AssertionError: no: 5 == 4 is false"),
+        ("assert f(-1) is None", "None", "-1", "AssertionError: -1 is None is false"),
+        ("assert f(2) < 5", None, "5", "AssertionError: 5 < 5 is false"),
+        ("assert f(2) not in {5}", None, "5", "AssertionError: 5 not in {5} is false"),
+        ("assert not f(2)", None, "5", "AssertionError: 5 is not false"),
+        ("assert f(-0.5)", None, "0.0", "AssertionError: 0.0 is not true"),
+        ("assert 1 < f(0) < 2", None, "False", "AssertionError: False is not true"),
+        ("f('a')", None, None, "TypeError: can only concatenate str"),
+        ("assert f('a') == 'aa'", None, None, "TypeError: can only concatenate str"),
+        ("assert (\n    f(2)\n    == 4\n)", "4", "5", "AssertionError: 5 == 4 is false"),
+        ("assert f(2) == object", "<class 'object'>", "5", "AssertionError: 5 == <class 'object'>"),
+        ("raise SystemExit(3)", None, None, "SystemExit: 3"),
+    ],
+)
+async def test_code_that_is_wrong_fails(
+    sandbox: Sandbox, assertion: str, expected: str | None, got: str | None, message: str
+) -> None:
+    """E quotes the test that failed, with what it compared, and counts those before it."""
+    text = f"assert f(0) == 1\n{assertion}\nassert False\n"
+
+    report = await tried(sandbox, "def f(x): return x + x + 1\n", file("checks.py", text))
+
+    assert report.error is not None
+    assert report.error.test == assertion
+    assert (report.error.expected, report.error.got) == (expected, got)
+    assert message in report.error.message
+    assert (report.passed, report.total) == (1, None)
+
+
+async def test_a_traceback_has_the_script_and_the_code(sandbox: Sandbox) -> None:
+    """E leads from the line of the script to the line of the code."""
+    code = "def f(x):\n    return {}[x]\n"
+
+    report = await tried(sandbox, code, file("checks.py", "\nassert f(2) == 4\n"))
+
+    assert report.error is not None
+    assert (report.error.traceback or "").splitlines() == [
+        'File "checks.py", line 2, in <module>',
+        "    assert f(2) == 4",
+        'File "solution.py", line 2, in f',
+        "    return {}[x]",
+        "KeyError: 2",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code", "entry", "message"),
+    [
+        (DOUBLE, "f", None),
+        (f"{DOUBLE}\n\ndef g(x):\n    return x\n", "f", None),
+        (f"{DOUBLE}\n\ndef g(x):\n    return x\n", "g", "2 == 4 is false"),
+        (f"{DOUBLE}\n\ndef _g(x):\n    return x\n", None, None),
+        (DOUBLE, "g", "the code defines no g"),
+        (f"{DOUBLE}\n\ndef g(x):\n    return x\n", None, "name it as the entry"),
+        ("x = 1\n", None, "name it as the entry"),
+    ],
+)
+async def test_a_check_is_called_with_the_entry(
+    sandbox: Sandbox, code: str, entry: str | None, message: str | None
+) -> None:
+    """A script that defines check(candidate), and does not call it, is not passed unchecked."""
+    report = await tried(sandbox, code, file("checks.py", CHECK, entry))
+
+    assert (report.error is None) is (message is None)
+    assert message is None or message in (report.error.message if report.error else "")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("def check(\n", "the tests can't be read: SyntaxError"),
+        ("x = '\x00'\n", "null bytes"),
+        ("import os\nos._exit(0)\n", "the code ended the process before its tests were over"),
+        ("while True: pass\n", "the code ran for 1 s and was stopped"),
+        ("raise KeyboardInterrupt\n", "KeyboardInterrupt"),
+        ("assert False\n", "False is not true"),
+        ("def test_f():\n    assert f(2) == 4\n", "none of the script's assertions ran"),
+        ("raise SystemExit\nassert f(2) == 4\n", "none of the script's assertions ran"),
+    ],
+)
+async def test_a_script_that_is_broken_fails(sandbox: Sandbox, text: str, message: str) -> None:
+    """Whatever a script does, its end without a verdict is no pass."""
+    report = await tried(sandbox, DOUBLE, file("checks.py", text), limits=Limits(wall_seconds=1))
+
+    assert report.error is not None
+    assert message in report.error.message
+
+
+@pytest.mark.parametrize("name", ["solution.py", "main.py", "json.py", "checks", "mull_inside"])
+async def test_a_script_may_have_any_name(sandbox: Sandbox, name: str) -> None:
+    """A file named as the code, or as a module of Python's own, takes the place of neither."""
+    report = await tried(sandbox, DOUBLE, file(name, "import json\nassert f(2) == 4\n"))
+
+    assert report.error is None
+    assert report.passed == 1
+
+
+@pytest.mark.parametrize("text", ["assert f(2) == 4\n", "f(2)\n", CHECK])
+async def test_code_that_exits_has_not_passed(sandbox: Sandbox, text: str) -> None:
+    """A script may end itself, and code that ends it with success is wrong."""
+    report = await tried(sandbox, "def f(x): raise SystemExit(0)\n", file("checks.py", text))
+
+    assert report.error is not None
+    assert report.error.message == "SystemExit: 0"
