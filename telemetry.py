@@ -28,6 +28,17 @@ SPAN_CHAT = "chat {model}"
 SPAN_EVALUATION = "evaluate {criteria}"
 SPAN_REFLECTION = "mull.reflect"
 
+NODE_KINDS = {
+    "retrieve": "RETRIEVER",
+    "route": "CHAIN",
+    "write_tests": "LLM",
+    "generate_report": "LLM",
+    "reflect_on_report": "EVALUATOR",
+    "generate_code": "LLM",
+    "test_code": "TOOL",
+}
+"""Each node of the multi-path agent is a span of that name, with its OpenInference kind."""
+
 EVENT_EVALUATION = "gen_ai.evaluation.result"
 
 KIND = "openinference.span.kind"

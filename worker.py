@@ -12,111 +12,76 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
-from temporalio.client import Client
+from pydantic import ValidationError
 from temporalio.service import RPCError
-from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 import telemetry
-from activities import asking
-from activities.checking import check_draft, prepare_reflection
-from activities.critique import CritiqueActivities
+from activities.documents import Retriever
 from activities.language_model import LanguageModel
-from activities.sampling import SamplingActivities
-from activities.server import ServerActivities
+from activities.sandbox.port import Sandbox, SandboxError
 from commands.console import end_process
-from connection import TASK_QUEUE, ConfigurationError, NoServerError, address, connect
+from connection import ConfigurationError, NoServerError, address, connect
+from queues import GRACE, NAMES, QUEUES, WORKFLOWS, build
+from reflection.multipath.request import Limits
 from reflection.plain import plain
-from workflows.batch import BatchWorkflow
-from workflows.reflect_on_result import ReflectOnResultWorkflow
-from workflows.self_consistency import SelfConsistencyWorkflow
+from reflection.request import explain
 
-QUEUES = ("mull", "llm")
-WORKFLOWS = [SelfConsistencyWorkflow, ReflectOnResultWorkflow, BatchWorkflow]
-GRACE = timedelta(seconds=20)
-NOTICE_CANCELLING = timedelta(seconds=2)
-STICKY = timedelta(seconds=5)
+__all__ = ["QUEUES", "WORKFLOWS", "build", "main", "serve"]
+
+LIMITS = "MULL_SANDBOX_LIMITS"
+CEILING = Limits(wall_seconds=60, cpu_seconds=60)
 
 logger = logging.getLogger("mull.worker")
 
 
-def build(
-    client: Client,
-    queues: Sequence[str],
-    model: LanguageModel,
-    calls_per_second: float | None = None,
-    **workflow_options: Any,
-) -> list[Worker]:
-    """Build the workers for these queues, by their short names.
+class Adapters(NamedTuple):
+    """What reaches models, and documents on this machine."""
 
-    `workflow_options` go to the workflow worker as they are: tests replay every task by them.
-    """
-    workers: list[Worker] = []
-    if "mull" in queues:
-        workers.append(_workflow_worker(client, workflow_options))
-    if "llm" in queues:
-        workers.append(_model_worker(client, model, calls_per_second))
-    return workers
-
-
-def _workflow_worker(client: Client, options: dict[str, Any]) -> Worker:
-    chosen: dict[str, Any] = {
-        # Its cost is a third of a run's, and import contracts and strict replay tests, which do
-        # run in the sandbox, hold workflow code to the same rules: docs/adr/0009.
-        "workflow_runner": UnsandboxedWorkflowRunner(),
-        "sticky_queue_schedule_to_start_timeout": STICKY,
-        **options,
-    }
-    return Worker(
-        client,
-        task_queue=TASK_QUEUE,
-        workflows=WORKFLOWS,
-        activities=[
-            ServerActivities(client).registered_search_attributes,
-            prepare_reflection,
-            check_draft,
-        ],
-        graceful_shutdown_timeout=GRACE,
-        **chosen,
-    )
-
-
-def _model_worker(client: Client, model: LanguageModel, calls_per_second: float | None) -> Worker:
-    asked = SamplingActivities(model)
-    critique = CritiqueActivities(model, os.environ.get("MULL_JUDGE_MODEL") or None)
-    return Worker(
-        client,
-        task_queue=asking.TASK_QUEUE,
-        activities=[
-            asked.sample_answer,
-            asked.compare_meaning,
-            critique.write_draft,
-            critique.revise_draft,
-            critique.judge_draft,
-        ],
-        max_heartbeat_throttle_interval=NOTICE_CANCELLING,
-        graceful_shutdown_timeout=GRACE,
-        max_task_queue_activities_per_second=calls_per_second,
-    )
+    model: LanguageModel | None = None
+    retriever: Retriever | None = None
 
 
 @contextlib.contextmanager
-def adapters(default: str | None) -> Iterator[LanguageModel]:
-    """Build what reaches the models; the embedded one runs where it is the default."""
+def adapters(default: str | None) -> Iterator[Adapters]:
+    """Build what reaches models and documents; the embedded model runs where it is the default."""
     # These imports take seconds, which `--help` and tests with a model of their own do without.
     from activities.embedded.model import EmbeddedModel
     from activities.litellm_model import LiteLLMModel
     from activities.model_telemetry import ObservedModel
+    from activities.retrieval.retriever import FolderRetriever
 
-    if default != EmbeddedModel.name:
-        yield ObservedModel(LiteLLMModel(default), default)
-        return
-    with EmbeddedModel() as embedded:
-        endpoints = {EmbeddedModel.name: embedded.endpoint}
-        yield ObservedModel(LiteLLMModel(default, endpoints), default)
+    with contextlib.ExitStack() as stack:
+        endpoints = {}
+        if default == EmbeddedModel.name:
+            endpoints[default] = stack.enter_context(EmbeddedModel()).endpoint
+        model = LiteLLMModel(default, endpoints)
+        retriever = FolderRetriever.from_environment(os.environ, model)
+        yield Adapters(ObservedModel(model, default), retriever)
+
+
+async def sandbox() -> Sandbox:
+    """Choose what untrusted code runs in, and name it in the log.
+
+    Raises SandboxError where none passes its self-test, and ConfigurationError.
+    """
+    from activities.sandbox.selftest import choose
+
+    try:
+        chosen = await choose(ceiling=_ceiling(os.environ.get(LIMITS)))
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from None
+    logger.info("sandbox: %s", chosen.described)
+    return chosen.sandbox
+
+
+def _ceiling(given: str | None) -> Limits:
+    try:
+        return Limits.model_validate_json(given) if given else CEILING
+    except ValidationError as error:
+        raise ConfigurationError(f"{LIMITS}: {explain(error)}") from None
 
 
 async def serve(options: argparse.Namespace) -> None:
@@ -128,19 +93,39 @@ async def serve(options: argparse.Namespace) -> None:
     if default is None and "llm" in options.queues:
         logger.warning("MULL_MODEL is not set: runs that name no model will fail")
     client = await connect()
-    with adapters(default) as model:
-        workers = build(client, options.queues, model, options.calls_per_second)
+    queues, runs = await _confined(options.queues)
+    # A worker that asks no model spares itself what reaches them, which is large.
+    outside = adapters(default) if "llm" in queues else contextlib.nullcontext(Adapters())
+    with outside as (model, retriever):
+        rate = options.calls_per_second
+        workers = build(client, queues, model, rate, retriever, runs)
         async with contextlib.AsyncExitStack() as stack:
             for each in workers:
                 await stack.enter_async_context(each)
-            logger.info("serving %s at %s", _names(options.queues), address())
+            logger.info("serving %s at %s", _names(queues), address())
             await stop.wait()
             logger.info("stopping: calls under way have %d s", GRACE.total_seconds())
 
 
+async def _confined(queues: Sequence[str]) -> tuple[list[str], Sandbox | None]:
+    """Return the queues that can be served, and the sandbox if code is among them.
+
+    Raises SandboxError where there is none, and nothing else to serve.
+    """
+    others = [each for each in queues if each != "code"]
+    if others == list(queues):
+        return others, None
+    try:
+        return list(queues), await sandbox()
+    except SandboxError as error:
+        if not others:
+            raise
+        logger.warning("%s is not served: %s", NAMES["code"], error)
+        return others, None
+
+
 def _names(queues: Sequence[str]) -> str:
-    known = {"mull": TASK_QUEUE, "llm": asking.TASK_QUEUE}
-    return ", ".join(known[each] for each in queues)
+    return ", ".join(NAMES[each] for each in queues)
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -152,7 +137,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         "0 stopped by a signal, 1 failed, 2 wrong usage, 3 no server.",
     )
     parser.add_argument(
-        "--queues", type=_queues, default=list(QUEUES), help="of: mull, llm (all of them)"
+        "--queues", type=_queues, default=list(QUEUES), help="of: mull, llm, code (all of them)"
     )
     parser.add_argument("--traces", type=Path, metavar="FILE", help="write spans here, as JSON")
     parser.add_argument(
@@ -192,6 +177,8 @@ def main(arguments: Sequence[str]) -> int:
         return _failed(f"{error}.\nSet TEMPORAL_ADDRESS, or try `starter.py dev`", 3)
     except ConfigurationError as error:
         return _failed(str(error), 2)
+    except SandboxError as error:
+        return _failed(str(error), 1)
     except (RPCError, RuntimeError) as error:
         return _failed(f"the worker can't serve: {plain(str(error), 300)}", 1)
     finally:

@@ -10,6 +10,8 @@ CLIENT_MARGIN = timedelta(seconds=15)
 LONGEST_WAIT = timedelta(seconds=60)
 QUEUE = timedelta(hours=1)
 LOCAL = timedelta(seconds=10)
+INDEXING = timedelta(minutes=10)
+PLACE = timedelta(minutes=10)
 
 
 class CallTimes(NamedTuple):
@@ -50,3 +52,16 @@ def call_times(client_seconds: float, max_attempts: int) -> CallTimes:
             non_retryable_error_types=["PayloadsTooLarge"],
         ),
     )
+
+
+def retrieval_times(client_seconds: float, max_attempts: int) -> CallTimes:
+    """Nest the time-outs of a search: the first one of a folder also indexes it."""
+    return call_times(max(client_seconds, INDEXING.total_seconds()), max_attempts)
+
+
+def test_times(wall_seconds: float, max_attempts: int) -> CallTimes:
+    """Nest the time-outs of a test of code that may run for so many seconds.
+
+    An attempt has room for the wait until the worker has a place for the program.
+    """
+    return call_times(wall_seconds + PLACE.total_seconds(), max_attempts)

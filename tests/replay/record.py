@@ -17,14 +17,17 @@ from temporalio.client import (
     WorkflowHandle,
     WorkflowUpdateFailedError,
 )
+from temporalio.exceptions import ApplicationError
 
 import telemetry
 from activities.language_model import PermanentModelError, SampleError, TransientModelError
+from activities.scripted_agent import ScriptedAgent, reflection, routed
 from activities.scripted_critic import Judged, ScriptedCritic
 from activities.scripted_model import ScriptedModel
 from connection import TASK_QUEUE, connect
 from tests.conftest import begin, begin_reflecting, served, until_asked
 from tests.workflows import batches
+from tests.workflows.multipath import running as agents
 
 FOLDER = Path(__file__).parent
 POOR: dict[str, Any] = {"max_revisions": 0, "review_below": 0.6, "review_timeout_seconds": 1}
@@ -76,6 +79,29 @@ async def record_batch(client: Client, name: str, *texts: str, **fields: Any) ->
             async with asyncio.timeout(30):
                 while len(model.calls) < 2:
                     await asyncio.sleep(0.1)
+            await handle.execute_update("finish_now", {"author": "ann"})
+        await write(handle, name)
+
+
+async def record_agent(
+    client: Client,
+    name: str,
+    model: ScriptedAgent,
+    tester: agents.ScriptedTester | None = None,
+    *reviews: dict[str, Any],
+    **fields: Any,
+) -> None:
+    """Run once over one passage, say what people say, and write the history down."""
+    known = {"docs": "tides", **({"prompt": agents.TASK} if tester else {}), **fields}
+    async with agents.served(client, model, tester, agents.finding(agents.passage())):
+        handle = await agents.start(client, **known)
+        for each in reviews:
+            await review(handle, each)
+        if name in {"agent-cancelled", "agent-finished"}:
+            await agents.until_asked(model, 4)
+        if name == "agent-cancelled":
+            await handle.cancel()
+        if name == "agent-finished":
             await handle.execute_update("finish_now", {"author": "ann"})
         await write(handle, name)
 
@@ -146,6 +172,7 @@ async def main() -> None:
     await record(client, "reviewed", split, max_responses=5, review_when="high")
     await record_reflections(client)
     await record_batches(client)
+    await record_agents(client)
 
 
 async def record_reflections(client: Client) -> None:
@@ -179,6 +206,46 @@ async def record_batches(client: Client) -> None:
     await record_batch(client, "batch-completed", "score 0.4", "score 0.9")
     finished = "batch-finished-by-a-person"
     await record_batch(client, finished, "score 0.4", "slow", max_concurrency=1)
+
+
+async def record_agents(client: Client) -> None:
+    """Record one history for each way a run of the agent goes."""
+
+    async def one(name: str, model: ScriptedAgent, *more: Any, **fields: Any) -> None:
+        await record_agent(client, f"agent-{name}", model, *more, **fields)
+
+    def research(**turns: Any) -> ScriptedAgent:
+        return agents.researching(agents.WRONG, agents.FINE, **turns)
+
+    def slow() -> ScriptedAgent:
+        return ScriptedAgent(research()._script, delays={("generate_report", 1): 30})
+
+    fails, passes = agents.report(False, True, True), agents.report(True, True, True)
+    down = PermanentModelError("no such key", "AuthenticationError", 401)
+    await one("researched", research(), judge="x/judge")
+    await one("unrouted", ScriptedAgent({"route": [["no", routed("neither")]]}))
+    await one("failed", research(generate_report=[down]))
+    await one("generation-failed", research(generate_report=[agents.WRONG, down]))
+    await one("reflection-failed", research(reflect_on_report=[["no", "no"]]))
+    await one("budget", research(), budget_tokens=220)
+    await one("deadline", slow(), budget_seconds=2)
+    await one("cancelled", slow())
+    await one("finished", slow())
+    model = agents.coding(agents.BAD, agents.GOOD)
+    await one("coded", model, agents.ScriptedTester(fails, passes))
+    examples = f"{agents.TASK}\n>>> double(4)\n8"
+    model = agents.coding(agents.GOOD, route=[])
+    await one("examples", model, agents.ScriptedTester(passes), prompt=examples, mode="code")
+    doubted = agents.ScriptedTester(*[fails] * 3)
+    await one("quarantined", agents.coding(*[agents.GOOD] * 3), doubted)
+    await one("untested", agents.coding(agents.GOOD, write_tests=[["no", "no"]]), doubted)
+    broken = agents.ScriptedTester(ApplicationError("no namespace", type="sandbox_error"))
+    await one("test-failed", agents.coding(agents.GOOD), broken, max_attempts=2)
+    said = ({"revise": "shorter", "author": "ann"}, {"accept": True, "author": "ann"})
+    open_ = {"max_revisions": 1, "review_open": True}
+    poor = research(reflect_on_report=[reflection("mend")] * 2)
+    await one("reviewed", poor, None, *said, **open_)
+    await one("review-timeout", research(), review_timeout_seconds=1, **open_)
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ async def test_a_recorded_history_replays(path: Path, spans: InMemorySpanExporte
     assert spans.get_finished_spans() == ()
 
 
+AGENTS = [each for each in HISTORIES if each.stem.startswith("agent-")]
 REFLECTED = [each for each in HISTORIES if each.stem.startswith("reflect-")]
 
 
@@ -55,9 +56,45 @@ async def test_changed_rules_change_no_run_under_way(
     ).replay_workflow(history)
 
 
+@pytest.mark.parametrize("path", AGENTS, ids=lambda path: path.stem)
+async def test_other_readings_change_no_run_of_the_agent(
+    path: Path, spans: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What activities read from a prompt, a report or a reply stays as it was read then."""
+    del spans
+    monkeypatch.setattr("activities.examples.examples", lambda *_: ())
+    monkeypatch.setattr("activities.agent.reporting.with_checks", lambda *_: ())
+    monkeypatch.setattr("activities.agent.coding.extract_code", lambda *_: None)
+    monkeypatch.setattr("reflection.multipath.request.OUTPUT_BYTES", 10)
+    history = WorkflowHistory.from_json(path.stem, path.read_text())
+
+    await Replayer(
+        workflows=worker.WORKFLOWS,
+        data_converter=DATA_CONVERTER,
+        workflow_runner=SANDBOX,
+        plugins=[OpenTelemetryPlugin()],
+    ).replay_workflow(history)
+
+
 def test_there_are_histories() -> None:
     """Each way a run goes and ends is recorded."""
     assert [path.stem for path in HISTORIES] == [
+        "agent-budget",
+        "agent-cancelled",
+        "agent-coded",
+        "agent-deadline",
+        "agent-examples",
+        "agent-failed",
+        "agent-finished",
+        "agent-generation-failed",
+        "agent-quarantined",
+        "agent-reflection-failed",
+        "agent-researched",
+        "agent-review-timeout",
+        "agent-reviewed",
+        "agent-test-failed",
+        "agent-unrouted",
+        "agent-untested",
         "batch-completed",
         "batch-finished-by-a-person",
         "budget",

@@ -3,12 +3,19 @@
 import pytest
 from pydantic import ValidationError
 
+import queues
 import telemetry
+from activities.agent import MultiPathActivities
 from activities.checking import check_draft, prepare_reflection
 from activities.critique import CritiqueActivities
+from activities.documents import DocumentActivities
+from activities.examples import read_examples
 from activities.sampling import SamplingActivities
+from activities.sandbox.activity import SandboxActivities
 from activities.server import ServerActivities
+from activities.testing.activity import TestingActivities
 from workflows.batch import BatchWorkflow
+from workflows.multi_path import MultiPathWorkflow
 from workflows.reflect_on_result import ReflectOnResultWorkflow
 from workflows.self_consistency import SelfConsistencyWorkflow
 
@@ -36,6 +43,15 @@ def test_reflection_s_queries_and_updates() -> None:
     assert sorted(definition.updates) == ["finish_now", "review"]
 
 
+def test_the_agent_s_queries_and_updates() -> None:
+    """The workflow type and its handlers have the names that other clients call."""
+    definition = vars(MultiPathWorkflow)["__temporal_workflow_definition"]
+
+    assert definition.name == "MultiPathWorkflow"
+    assert sorted(definition.queries) == ["decisions", "progress"]
+    assert sorted(definition.updates) == ["finish_now", "review"]
+
+
 def test_a_batch_s_queries_and_updates() -> None:
     """The workflow type and its handlers have the names that other clients call."""
     definition = vars(BatchWorkflow)["__temporal_workflow_definition"]
@@ -46,7 +62,8 @@ def test_a_batch_s_queries_and_updates() -> None:
 
 
 @pytest.mark.parametrize(
-    "workflow", [SelfConsistencyWorkflow, ReflectOnResultWorkflow, BatchWorkflow]
+    "workflow",
+    [SelfConsistencyWorkflow, ReflectOnResultWorkflow, MultiPathWorkflow, BatchWorkflow],
 )
 def test_only_malformed_requests_fail_a_run_by_themselves(workflow: type) -> None:
     """A nondeterministic run waits for mended code: its error is no reason to fail."""
@@ -62,8 +79,19 @@ def test_activity_types() -> None:
     assert names_of(SamplingActivities, marker) == ["compare_meaning", "sample_answer"]
     assert names_of(ServerActivities, marker) == ["registered_search_attributes"]
     assert names_of(CritiqueActivities, marker) == ["judge_draft", "revise_draft", "write_draft"]
-    quick = [vars(each)[marker].name for each in (check_draft, prepare_reflection)]
-    assert quick == ["check_draft", "prepare_reflection"]
+    assert names_of(DocumentActivities, marker) == ["retrieve"]
+    assert names_of(MultiPathActivities, marker) == [
+        "generate_code",
+        "generate_report",
+        "reflect_on_report",
+        "route",
+        "write_tests",
+    ]
+    assert names_of(SandboxActivities, marker) == ["run_code"]
+    assert names_of(TestingActivities, marker) == ["test_code"]
+    local = (check_draft, prepare_reflection, read_examples)
+    quick = [vars(each)[marker].name for each in local]
+    assert quick == ["check_draft", "prepare_reflection", "read_examples"]
 
 
 def test_search_attributes() -> None:
@@ -82,6 +110,24 @@ def test_search_attributes() -> None:
         "MullTokens": "Int",
         "MullNeedsReview": "Bool",
     }
+
+
+def test_the_agent_s_nodes_are_spans() -> None:
+    """Each node is a span of its name, of the kind that OpenInference has for it."""
+    assert telemetry.NODE_KINDS == {
+        "retrieve": "RETRIEVER",
+        "route": "CHAIN",
+        "write_tests": "LLM",
+        "generate_report": "LLM",
+        "reflect_on_report": "EVALUATOR",
+        "generate_code": "LLM",
+        "test_code": "TOOL",
+    }
+
+
+def test_task_queues() -> None:
+    """Clients and operators name the queues, the latter by their short names too."""
+    assert queues.NAMES == {"mull": "mull", "llm": "mull-llm", "code": "mull-code"}
 
 
 def test_spans() -> None:

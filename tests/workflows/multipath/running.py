@@ -1,0 +1,176 @@
+"""Runs of the agent with fakes of all that is outside: model, documents, sandbox."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from temporalio import activity
+from temporalio.client import Client, WorkflowHandle
+from temporalio.exceptions import ApplicationError
+from temporalio.worker import Worker
+
+import queues
+from activities.documents import Retrieval, Retriever
+from activities.language_model import LanguageModel
+from activities.sandbox.port import TASK_QUEUE
+from activities.scripted_agent import Script, ScriptedAgent, code, reflection, routed, written_tests
+from activities.scripted_retriever import ScriptedRetriever
+from activities.testing.activity import TestTask
+from reflection.multipath.coding.suite import Failure, TestOutcome, TestReport
+from reflection.multipath.result import MultiPathResult
+from reflection.multipath.state import Passage
+from tests.conftest import STRICT, begin
+
+Handle = WorkflowHandle[Any, Any]
+Tested = TestReport | ApplicationError
+
+PROMPT = "Which harbour has the highest tide?"
+TASK = "Write the function double(n) that doubles a number."
+CASES = {"double(1)": "2", "double(2)": "4", "double(0)": "0"}
+FINE = "The highest tide is at Burntcoat Head [1]."
+WRONG = "The tide is high."
+GOOD = "def double(n):\n    return 2 * n"
+BAD = "def double(n):\n    return n + 2"
+
+
+def passage(number: int = 1, text: str = "Burntcoat Head has the highest tide.") -> Passage:
+    return Passage(
+        id=f"p{number}",
+        source=f"tides-{number}.md",
+        first_line=3,
+        last_line=5,
+        score=9.0 - number,
+        text=text,
+    )
+
+
+def report(*passed: bool, calls: Sequence[str] = tuple(CASES)) -> TestReport:
+    """What came of the cases, each passed or not."""
+    outcomes = tuple(
+        TestOutcome(test=call, passed=held, expected="2", got="3")
+        for call, held in zip(calls, passed, strict=False)
+    )
+    failed = next((each for each in outcomes if not each.passed), None)
+    error = failed and Failure(
+        message="it returned another value", test=failed.test, expected="2", got="3"
+    )
+    return TestReport(
+        outcomes=outcomes,
+        passed=sum(passed),
+        total=len(outcomes),
+        error=error,
+        forgeable=False,
+        status="ok",
+        backend="scripted",
+    )
+
+
+def finding(*passages: Passage, delay: float = 0) -> ScriptedRetriever:
+    """A folder in which these passages are found, once, and one file that is no text."""
+    found = Retrieval(passages=passages, files=2, searched=1, left_out=("a.bin: no text",))
+    return ScriptedRetriever([found], delay=delay)
+
+
+class ScriptedTester:
+    """Say of draft i what stands at place i, and fail loudly where nothing does."""
+
+    def __init__(self, *script: Tested, delay: float = 0) -> None:
+        self._script = script
+        self._delay = delay
+        self.tasks: list[TestTask] = []
+
+    @activity.defn
+    async def test_code(self, task: TestTask) -> TestReport:
+        self.tasks.append(task)
+        for _ in range(round(self._delay * 10)):
+            activity.heartbeat()
+            await asyncio.sleep(0.1)
+        if task.index >= len(self._script):
+            raise ApplicationError("nothing to test", type="ScriptExhausted", non_retryable=True)
+        said = self._script[task.index]
+        if isinstance(said, ApplicationError):
+            raise said
+        return said
+
+
+def researching(*reports: str, **turns: Any) -> ScriptedAgent:
+    """A model that writes these reports, and finds something wrong in all but the last."""
+    said = [reflection(f"mend {number}") for number in range(1, len(reports))]
+    script: Script = {
+        "route": [routed("research")],
+        "generate_report": list(reports),
+        "reflect_on_report": [*said, reflection()],
+    }
+    return ScriptedAgent({**script, **turns})
+
+
+def coding(*drafts: str, **turns: Any) -> ScriptedAgent:
+    """A model that writes the tests of `CASES`, and then this code."""
+    script: Script = {
+        "route": [routed("code")],
+        "write_tests": [written_tests("double", CASES)],
+        "generate_code": [code(each) for each in drafts],
+    }
+    return ScriptedAgent({**script, **turns})
+
+
+@asynccontextmanager
+async def served(
+    client: Client,
+    model: LanguageModel,
+    tester: ScriptedTester | None = None,
+    retriever: Retriever | None = None,
+) -> AsyncIterator[None]:
+    """Serve every queue, without a workflow cache, so that each task replays."""
+    workers = queues.build(client, ["mull", "llm"], model, retriever=retriever, **STRICT)
+    if tester is not None:
+        workers.append(Worker(client, task_queue=TASK_QUEUE, activities=[tester.test_code]))
+    async with AsyncExitStack() as stack:
+        for each in workers:
+            await stack.enter_async_context(each)
+        yield
+
+
+async def start(client: Client, **fields: Any) -> Handle:
+    """Start a run as any client would, with one JSON object."""
+    return await begin(client, {"prompt": PROMPT, **fields}, "MultiPathWorkflow")
+
+
+async def ended(handle: Handle) -> MultiPathResult:
+    return MultiPathResult.model_validate(await asyncio.wait_for(handle.result(), 30))
+
+
+async def run(
+    client: Client,
+    model: LanguageModel,
+    tester: ScriptedTester | None = None,
+    retriever: Retriever | None = None,
+    /,
+    **fields: Any,
+) -> MultiPathResult:
+    """Run once to the end."""
+    async with served(client, model, tester, retriever):
+        return await ended(await start(client, **fields))
+
+
+async def research(
+    client: Client, model: LanguageModel, /, *passages: Passage, **fields: Any
+) -> MultiPathResult:
+    """Run once over documents that hold these passages; over none, without documents."""
+    known = {"docs": "tides", **fields} if passages else fields
+    return await run(client, model, None, finding(*passages), **known)
+
+
+async def write_code(
+    client: Client, model: LanguageModel, /, *reports: Tested, **fields: Any
+) -> MultiPathResult:
+    """Run the task to double a number once, with what the tests say of each draft."""
+    return await run(client, model, ScriptedTester(*reports), **{"prompt": TASK, **fields})
+
+
+async def until_asked(model: ScriptedAgent, calls: int) -> None:
+    """Wait until the model was called this often."""
+    async with asyncio.timeout(20):
+        while len(model.calls) < calls:
+            await asyncio.sleep(0.02)

@@ -1,0 +1,175 @@
+"""The research path: reports, what is wrong with them, and what is beyond the sources."""
+
+import pytest
+from temporalio.client import Client
+
+from activities.documents import RetrievalError
+from activities.language_model import PermanentModelError, SampleError
+from activities.scripted_agent import Turn, reflection
+from activities.scripted_retriever import ScriptedRetriever
+from tests.conftest import failure
+from tests.workflows.multipath.running import (
+    FINE,
+    WRONG,
+    ended,
+    finding,
+    passage,
+    research,
+    researching,
+    served,
+    start,
+)
+
+DOWN = PermanentModelError("no such key", "AuthenticationError", 401)
+EMPTY = SampleError("the reply is empty", "EmptyReply")
+
+
+async def test_passages_become_numbered_sources(client: Client) -> None:
+    """The n of `[n]` is the passage's place, from 1, in prompts and result alike."""
+    model = researching("Low in Cairns [2], high at Burntcoat Head [1].")
+
+    result = await research(client, model, passage(1), passage(2, "In Cairns it is low."))
+
+    assert [(each.number, each.passage.id) for each in result.sources] == [(1, "p1"), (2, "p2")]
+    assert "In Cairns it is low." in model.asked("generate_report")[0].prompt
+    assert "In Cairns it is low." in model.asked("reflect_on_report")[0].prompt
+    assert result.output is not None
+    assert "tides-2.md" in result.output
+    assert result.warnings == ("a.bin: no text",)
+
+
+async def test_the_search_is_as_asked_for(client: Client) -> None:
+    """Folder, number of passages and embedding model reach the retriever."""
+    retriever = finding(passage())
+
+    async with served(client, researching(FINE), None, retriever):
+        asked = {"docs": "tides", "passages": 3, "embedding_model": "x/embed"}
+        await ended(await start(client, **asked))
+
+    (task,) = retriever.tasks
+    assert (task.docs, task.passages, task.embedding_model) == ("tides", 3, "x/embed")
+
+
+async def test_documents_that_can_t_be_searched_fail_the_run(client: Client) -> None:
+    """No answer stands on less than was asked for: the failure names what is wrong, at once."""
+    retriever = ScriptedRetriever([RetrievalError("the folder tides is not allowed")])
+
+    async with served(client, researching(FINE), None, retriever):
+        error = await failure(await start(client, docs="tides"))
+
+    assert (error.type, error.message) == ("RetrievalError", "the folder tides is not allowed")
+    assert error.non_retryable
+    assert len(retriever.tasks) == 1
+
+
+async def test_a_refinement_sees_the_report_and_k(client: Client) -> None:
+    """The previous report and what is wrong with it go back to the writer; K is of the last."""
+    model = researching(WRONG, FINE)
+
+    result = await research(client, model, passage())
+
+    asked = model.asked("generate_report")[1].prompt
+    assert WRONG in asked
+    assert "mend 1" in asked
+    assert [each.origin for each in result.drafts] == ["generated", "refined"]
+    assert [len(each.critiques or ()) for each in result.drafts] == [2, 0]
+    assert (result.stop_reason, result.open, result.kept) == ("consistent", False, 1)
+
+
+async def test_k_is_replaced_and_never_added_to(client: Client) -> None:
+    """The second refinement is asked to mend what the second reflection found, and no more."""
+    model = researching(FINE, FINE, FINE)
+
+    await research(client, model, passage())
+
+    asked = model.asked("generate_report")[2].prompt
+    assert "mend 2" in asked
+    assert "mend 1" not in asked
+
+
+async def test_what_needs_no_model_is_found_whatever_the_model_says(client: Client) -> None:
+    """A citation of a source that there is not keeps K from being empty."""
+    model = researching("It is high [7].", FINE, reflect_on_report=[reflection(), reflection()])
+
+    result = await research(client, model, passage())
+
+    (critique,) = result.drafts[0].critiques or ()
+    assert (critique.aspect, critique.cited) == ("citation", 7)
+    assert (result.stop_reason, result.revisions) == ("consistent", 2)
+
+
+async def test_suggestions_drive_nothing_and_stand_apart(client: Client) -> None:
+    """Ideas beyond D end no loop and begin none; the last ones are in a section of their own."""
+    ideas = reflection(suggestions=["View it as a Markov decision process."])
+
+    result = await research(client, researching(FINE, reflect_on_report=[ideas]), passage())
+
+    assert result.suggestions == ("View it as a Markov decision process.",)
+    assert (result.stop_reason, result.open, result.revisions) == ("consistent", False, 1)
+    assert result.output is not None
+    findings, _, beyond = result.output.partition("## Further considerations")
+    assert "Markov" in beyond
+    assert "Markov" not in findings
+
+
+async def test_no_creative_leaves_ideas_out(client: Client) -> None:
+    """With `creative` false nothing beyond D is asked for or printed."""
+    ideas = reflection(suggestions=["View it as a Markov decision process."])
+    model = researching(FINE, reflect_on_report=[ideas])
+
+    result = await research(client, model, passage(), creative=False)
+
+    assert "Markov" not in model.asked("reflect_on_report")[0].prompt
+    assert result.suggestions == ()
+    assert "Markov" not in (result.output or "")
+
+
+@pytest.mark.parametrize(("most", "drafts"), [(1, 1), (2, 2), (None, 3), (4, 4)])
+async def test_r_max_counts_the_first_draft(client: Client, most: int | None, drafts: int) -> None:
+    """R_max is 3 unless it is given; what is left of K then is in the result, as open."""
+    model = researching(*[FINE] * 4, reflect_on_report=[reflection("mend")] * 4)
+
+    result = await research(client, model, passage(), max_revisions=most)
+
+    assert (result.stop_reason, result.revisions, len(result.drafts)) == (
+        "max_revisions",
+        drafts,
+        drafts,
+    )
+    assert (result.open, [each.advice for each in result.critiques]) == (True, ["mend"])
+    assert result.max_revisions == drafts
+
+
+async def test_the_latest_report_is_the_result(client: Client) -> None:
+    """Without a score there is no better one: the latest has been mended most often."""
+    model = researching("First [1].", "Second [1].", reflect_on_report=[reflection("mend")] * 2)
+
+    result = await research(client, model, passage(), max_revisions=2)
+
+    assert result.kept == 1
+    assert (result.output or "").startswith("Second [1].")
+
+
+async def test_an_unreadable_reflection_is_asked_for_once_more(client: Client) -> None:
+    """The judge is shown what was wrong, and its second reply counts."""
+    model = researching(FINE, reflect_on_report=[["Looks fine to me.", reflection()]])
+
+    result = await research(client, model, passage())
+
+    assert result.stop_reason == "consistent"
+    assert 'no JSON object with "issues"' in model.asked("reflect_on_report")[1].prompt
+
+
+@pytest.mark.parametrize("said", [["no", "no again"], [EMPTY, EMPTY], DOWN])
+async def test_a_reflection_that_can_t_be_had_keeps_the_report(
+    client: Client, said: Turn | list[Turn]
+) -> None:
+    """The latest draft comes back as open: nobody could check it."""
+    model = researching(FINE, reflect_on_report=[said])
+
+    result = await research(client, model, passage())
+
+    assert (result.stop_reason, result.kept, result.open) == ("reflection_failed", 0, True)
+    assert (result.output or "").startswith(FINE)
+    assert result.drafts[0].critiques is None
+    assert result.decisions[-1].after == "reflect_on_report"

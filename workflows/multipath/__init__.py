@@ -1,0 +1,1 @@
+"""What a run of the agent does: its nodes, the way between them, and how it is seen."""

@@ -1,0 +1,50 @@
+"""What becomes of a call for a draft, a report or code."""
+
+from temporalio import workflow
+
+with workflow.unsafe.imports_passed_through():
+    from activities.agent import Generated
+    from reflection.multipath.loop import Run
+    from reflection.multipath.result import Draft, Origin
+    from reflection.multipath.state import Mode
+    from reflection.usage import Part
+    from workflows.multipath.nodes.asking import Ended, Lost, lost
+
+
+def part_of(run: Run) -> Part:
+    """Name the part of the spending that the next draft belongs to."""
+    return "revising" if run.drafts else "generating"
+
+
+def keep(run: Run, mode: Mode, reply: Generated | Lost | Ended, author: str | None) -> Ended | None:
+    """Keep a new draft; `author` is the person who asked for it.
+
+    Raises ApplicationError where it is the first one and can't be had: then there is no result.
+    """
+    if isinstance(reply, Ended):
+        return reply
+    if isinstance(reply, Lost) or reply.text is None:
+        why = reply if isinstance(reply, Lost) else lost(reply.error)
+        if not run.drafts:
+            raise why.failure
+        return Ended("generation_failed", f"no better draft could be had: {why}")
+    run.generated(_draft(run, mode, reply, reply.text, author))
+    return None
+
+
+def _draft(run: Run, mode: Mode, reply: Generated, text: str, author: str | None) -> Draft:
+    index, seed, receipt = len(run.drafts), run.request.seed, reply.receipt
+    origin: Origin = "refined" if run.drafts else "generated"
+    return Draft(
+        index=index,
+        mode=mode,
+        text=text,
+        origin=origin,
+        author=author,
+        model=receipt.model,
+        seed=None if seed is None or "seed" in receipt.left_out else seed + index,
+        cut=reply.cut,
+        attempts=receipt.attempts,
+        spending=receipt.spending,
+        timestamp=reply.timestamp,
+    )
