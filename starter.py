@@ -3,15 +3,16 @@
 import typer
 
 from commands.console import end_process
+from commands.doctor import command as doctor
 from commands.local import dev
 from commands.measuring import calibrate, compare, replay
 from commands.runs import listing, reporting, reviewing, showing, steering
-from commands.starting import ask, reflect
+from commands.starting import agent, ask, reflect
 
 app = typer.Typer(
     name="mull",
     help="Durable, self-critical LLM answers, as Temporal workflows: sampling until convergence,"
-    " and reflection on a result.",
+    " reflection on a result, and an agent that researches or codes.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="markdown",
@@ -20,6 +21,7 @@ app = typer.Typer(
 for command in (
     ask,
     reflect,
+    agent,
     showing,
     reviewing,
     steering,
@@ -28,6 +30,7 @@ for command in (
     replay,
     calibrate,
     compare,
+    doctor,
     dev,
 ):
     command.register(app)

@@ -104,7 +104,7 @@ async def benchmark(place: Place, server: "subprocess.Popen[bytes]", queries: li
     telemetry.set_up(None)
     os.environ["TEMPORAL_ADDRESS"] = place.address
     client = await reach(server)
-    with worker.adapters(EmbeddedModel.name) as model:
+    with worker.adapters(EmbeddedModel.name) as (model, _):
         async with AsyncExitStack() as stack:
             for each in worker.build(client, worker.QUEUES, model):
                 await stack.enter_async_context(each)

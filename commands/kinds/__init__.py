@@ -3,11 +3,12 @@
 from commands.kinds.answering import Answering, AnyAnswering, Page, Waiting
 from commands.kinds.batch import Batch
 from commands.kinds.kind import AnyKind, Kind, Live
+from commands.kinds.multi_path import MultiPath
 from commands.kinds.reflect_on_result import ReflectOnResult
 from commands.kinds.self_consistency import SelfConsistency
 from reflection.request import Request
 
-ANSWERING: tuple[AnyAnswering, ...] = (SelfConsistency(), ReflectOnResult())
+ANSWERING: tuple[AnyAnswering, ...] = (SelfConsistency(), ReflectOnResult(), MultiPath())
 KINDS: tuple[AnyKind, ...] = (*ANSWERING, Batch())
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Batch",
     "Kind",
     "Live",
+    "MultiPath",
     "Page",
     "Waiting",
     "kind_for",

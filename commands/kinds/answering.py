@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
+from activities import asking
 from commands.kinds.kind import Asked, Given, Kind, Standing
+from connection import TASK_QUEUE
 from reflection.request import Record
 
 Decided = TypeVar("Decided", bound=Record)
@@ -39,6 +41,14 @@ class Answering(Kind[Asked, Standing, Given], Generic[Asked, Standing, Decided, 
     decision: type[Decided]
     reviews: tuple[str, ...]
     keeps_drafts: bool = False
+
+    def queues(self, request: Asked) -> tuple[str, ...]:  # noqa: ARG002 - for kinds with more
+        """List the task queues that a run can't do without."""
+        return (TASK_QUEUE, asking.TASK_QUEUE)
+
+    def perhaps(self, request: Asked) -> tuple[str, ...]:  # noqa: ARG002 - as above
+        """List the task queues that a run may turn out to need."""
+        return ()
 
     @abstractmethod
     def subject(self, request: Asked) -> str:

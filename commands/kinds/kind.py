@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from rich.console import Console
+from temporalio.client import WorkflowHandle
 
 from reflection.request import Record, Request
 
@@ -50,6 +51,17 @@ class Kind(ABC, Generic[Asked, Standing, Given]):
     @abstractmethod
     def print_standing(self, progress: Standing, decisions: list[Any]) -> None:
         """Print where a run stands; the decisions are those of a type that makes any."""
+
+    async def far(
+        self,
+        handle: WorkflowHandle[Any, Any],  # noqa: ARG002 - for kinds with a long step
+        progress: Standing,  # noqa: ARG002 - as above
+    ) -> str | None:
+        """Say how far a long step is; None where nothing tells."""
+        return None
+
+    def keep(self, result: Given) -> None:
+        """Write a result where it shall be kept, before it is shown. Raises OSError."""
 
     def further(self, run: str) -> str | None:  # noqa: ARG002 - for kinds whose result is not all
         """Say how to get what the result alone does not tell."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 USUAL_PORT = 7233
+DOCUMENTS = "MULL_DOCUMENTS"
 
 
 def register(app: typer.Typer) -> None:
@@ -38,7 +39,8 @@ def dev(
 ) -> None:
     """Run an embedded Temporal with its Web UI, and a worker, until Ctrl-C.
 
-    Answers come from MULL_MODEL (any LiteLLM name), else from an embedded toy model.
+    Answers come from MULL_MODEL (any LiteLLM name), else from an embedded toy model. `agent --docs`
+    may search the current folder, unless MULL_DOCUMENTS names others.
 
     Example: MULL_MODEL=openai/gpt-5-mini starter.py dev
     """
@@ -50,6 +52,7 @@ def dev(
     place = Place(port, ui_port, db.resolve())
     if not place.db.parent.is_dir():
         fail(f"there is no folder {place.db.parent} for --db.", Exit.USAGE)
+    os.environ.setdefault(DOCUMENTS, str(Path.cwd()))
     _run(place, traces)
 
 
@@ -125,6 +128,7 @@ def _say(place: "Place", log: Path) -> None:
         f"Temporal  {place.address}\n"
         f"Web UI    {place.web_ui}\n"
         f"Model     {model}{toy}\n"
+        f"Documents {os.environ[DOCUMENTS] or 'none'} ({DOCUMENTS})\n"
         f"Database  {place.db}\n"
         f"Log       {log}\n"
         f'Try: {elsewhere}{python} starter.py ask "Is 91 prime?"   Ctrl-C stops all of it.\n'

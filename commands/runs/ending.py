@@ -6,6 +6,7 @@ import sys
 from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError
 
+from commands.console import fail
 from commands.kinds import Answering, AnyAnswering, AnyKind
 from commands.kinds.texts import print_text
 from commands.runs.reaching import Handle, look
@@ -24,6 +25,7 @@ def show_result(
     run_id: str | None,
 ) -> Exit:
     """Print a result, and tell by the exit code whether it meets the bar that was asked for."""
+    _keep(handle, kind, result)
     if as_json:
         sys.stdout.write(result.model_dump_json() + "\n")
     else:
@@ -35,6 +37,14 @@ def show_result(
     return (
         Exit.BELOW_BAR if isinstance(kind, Answering) and _misses(kind, result, bar) else Exit.DONE
     )
+
+
+def _keep(handle: Handle, kind: AnyKind, result: Record) -> None:
+    try:
+        kind.keep(result)
+    except OSError as error:
+        said = f"{error.filename} can't be written: {error.strerror}"
+        fail(f"{said}; `starter.py show {handle.id}` prints the result.", Exit.FAILED)
 
 
 def _misses(kind: AnyAnswering, result: Record, bar: float | None) -> bool:

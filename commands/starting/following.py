@@ -12,9 +12,8 @@ from rich.console import Console
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.exceptions import WorkflowAlreadyStartedError
 
-from activities import asking
 from commands.console import fail
-from commands.kinds import AnyKind, Live, kind_for
+from commands.kinds import AnyAnswering, AnyKind, Live, kind_for
 from commands.runs.ending import ended_badly, show_result
 from commands.runs.reaching import Handle, look
 from commands.session import Exit, unserved
@@ -22,7 +21,6 @@ from connection import TASK_QUEUE
 from reflection.plain import plain
 from reflection.request import Request
 
-QUEUES = (TASK_QUEUE, asking.TASK_QUEUE)
 LOOK_SECONDS = 0.4
 SUMMARY_BYTES = 200
 
@@ -34,12 +32,14 @@ async def start(
     detach: bool,
     as_json: bool,
     bar: float | None,
+    known: AnyAnswering | None = None,
 ) -> Exit:
-    """Start a run and follow it; detached, print its id at once."""
-    missing = await unserved(client, QUEUES)
-    if missing:
-        _say_unserved(missing, waits=detach)
-    kind = kind_for(request)
+    """Start a run and follow it; detached, print its id at once.
+
+    `known` is what is known of its type, where a command has settings of its own there.
+    """
+    kind = known or kind_for(request)
+    await _look_for_workers(client, kind, request, waits=detach)
     subject = kind.subject(request)
     chosen = workflow_id or new_id(kind.command, subject)
     try:
@@ -92,6 +92,16 @@ def _summary(subject: str) -> str:
     return line.encode()[:SUMMARY_BYTES].decode(errors="ignore")
 
 
+async def _look_for_workers(
+    client: Client, kind: AnyAnswering, request: Request, *, waits: bool
+) -> None:
+    missing = await unserved(client, kind.queues(request))
+    if missing:
+        _say_unserved(missing, waits=waits)
+    for each in await unserved(client, kind.perhaps(request)):
+        sys.stderr.write(f"Note: no worker polls {each}; a run that needs it waits for one.\n")
+
+
 def _say_unserved(queues: list[str], *, waits: bool) -> None:
     said = f"no worker polls {' and '.join(queues)}"
     hint = "Start one with `worker.py`, or an embedded one with `starter.py dev`."
@@ -110,7 +120,7 @@ async def _show_live(
             seen = None if ending.done() else await look(handle, kind)
             if seen is not None:
                 if status:
-                    status.update(live.busy(seen[0]))
+                    status.update(await kind.far(handle, seen[0]) or live.busy(seen[0]))
                 live.show(*seen)
                 silent = False
             elif not ending.done():

@@ -11,6 +11,9 @@ from pathlib import Path
 from commands.local.embedded import free_port, is_free
 from tests.e2e.conftest import ROOT
 
+# What `dev` sets where nobody else did.
+SET = {"MULL_MODEL", "MULL_DOCUMENTS"}
+
 
 def children(parent: int) -> dict[str, int]:
     """The processes that a process started, by what they run."""
@@ -39,7 +42,7 @@ def until(condition: str, log: Path, seconds: int = 60) -> str:
 def test_dev_replaces_a_killed_worker_and_leaves_nothing_behind(tmp_path: Path) -> None:
     """The toy model answers after its worker was killed, and all of it ends at last."""
     port, ui_port, said = free_port(), free_port(), tmp_path / "said"
-    known = {name: value for name, value in os.environ.items() if name != "MULL_MODEL"}
+    known = {name: value for name, value in os.environ.items() if name not in SET}
     known["TEMPORAL_ADDRESS"] = f"127.0.0.1:{port}"
     command = ["starter.py", "dev", "--port", str(port), "--ui-port", str(ui_port)]
     with said.open("wb") as output:
@@ -68,6 +71,7 @@ def test_dev_replaces_a_killed_worker_and_leaves_nothing_behind(tmp_path: Path) 
         code = dev.wait(60)
 
     assert f"TEMPORAL_ADDRESS=127.0.0.1:{port} " in hint
+    assert f"Documents {ROOT} (MULL_DOCUMENTS)\n" in hint
     assert asked.stdout.startswith("Final Answer: "), asked.stderr
     assert set(left) == {"worker", "server"}
     assert code == 0

@@ -2,6 +2,7 @@ import pytest
 
 from commands.kinds import ANSWERING, KINDS, kind_for, kind_named
 from commands.kinds.batch import Batch
+from commands.kinds.multi_path import MultiPath
 from commands.kinds.reflect_on_result import ReflectOnResult
 from commands.kinds.self_consistency import SelfConsistency
 from reflection.convergence.outcome import result as voted
@@ -9,6 +10,7 @@ from reflection.convergence.request import SelfConsistencyRequest
 from reflection.critique.outcome import result
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.critique.result import Draft
+from reflection.multipath.request import MultiPathRequest
 from tests.unit.critique.reflected import reflected
 from tests.unit.runs import sampled
 
@@ -17,9 +19,11 @@ def test_a_type_is_known_by_its_name_and_by_its_request() -> None:
     """What the server calls a run, and what a command starts it with, lead to the same."""
     assert isinstance(kind_named("ReflectOnResultWorkflow"), ReflectOnResult)
     assert isinstance(kind_named("SelfConsistencyWorkflow"), SelfConsistency)
+    assert isinstance(kind_named("MultiPathWorkflow"), MultiPath)
     assert isinstance(kind_named("BatchWorkflow"), Batch)
     assert isinstance(kind_for(ReflectOnResultRequest(query="q")), ReflectOnResult)
     assert isinstance(kind_for(SelfConsistencyRequest(question="q")), SelfConsistency)
+    assert isinstance(kind_for(MultiPathRequest(prompt="p")), MultiPath)
 
 
 def test_a_run_of_another_type_is_none_of_mulls() -> None:
@@ -30,8 +34,8 @@ def test_a_run_of_another_type_is_none_of_mulls() -> None:
 
 def test_each_type_has_its_own_names() -> None:
     """No two types share a workflow's name or the beginning of an id."""
-    assert len({each.workflow for each in KINDS}) == len(KINDS) == 3
-    assert len({each.command for each in ANSWERING}) == len(ANSWERING) == 2
+    assert len({each.workflow for each in KINDS}) == len(KINDS) == 4
+    assert len({each.command for each in ANSWERING}) == len(ANSWERING) == 3
 
 
 def test_a_person_makes_an_answer_conclusive() -> None:

@@ -1,0 +1,1 @@
+"""What is right or wrong with an installation, and what to do about it."""

@@ -1,0 +1,43 @@
+"""`doctor`: look at everything that a run needs, and say what is wrong."""
+
+from typing import Annotated
+
+import typer
+
+HELP = """Check an installation: server, workers, models, documents, sandbox, packages, telemetry.
+
+Each check is ok, a warning or wrong, with what to do. Models, keys (by name, never their values),
+documents and the sandbox are looked at on this machine: run it where the worker runs.
+
+Examples:
+
+    starter.py doctor
+
+    starter.py doctor --json
+
+Exit codes: 0 all right, or warnings alone, 1 something is wrong, 3 no server or no worker.
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    app.command("doctor", help=HELP)(doctor)
+
+
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> None:
+    """Look at everything, and print what was found."""
+    import asyncio
+
+    from commands.doctor.check import exit_code
+    from commands.doctor.everything import look
+    from commands.doctor.table import print_checks, print_document
+
+    checks = asyncio.run(look())
+    code = exit_code(checks)
+    if as_json:
+        print_document(checks, code)
+    else:
+        print_checks(checks)
+    raise typer.Exit(code)

@@ -1,0 +1,1 @@
+"""What is looked at: each area in a file of its own."""

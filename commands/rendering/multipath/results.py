@@ -1,0 +1,81 @@
+"""The result of a run: why it ended, what is still open, and what it rests on."""
+
+from rich.console import Console
+from rich.text import Text
+
+from commands.rendering.multipath.details import found_rows, routing_rows, usage_rows
+from commands.rendering.multipath.tables import drafts_table
+from commands.rendering.multipath.wording import (
+    draft_of,
+    found_words,
+    still_open,
+    thing_words,
+)
+from commands.rendering.panel import EMBEDDED, Row, panel
+from reflection.multipath.result import MultiPathResult
+from reflection.multipath.words.wording import draft_words
+from reflection.plain import plain
+from reflection.words.amounts import tally_words
+
+CHOOSE = "give --mode research or --mode code"
+
+
+def print_details(console: Console, result: MultiPathResult) -> None:
+    """Print why a run ended, its drafts, what is open, what it rests on, and what it cost."""
+    kept = draft_of(result.drafts, result.kept)
+    rows: list[Row] = [("stopped", _stopped(result))]
+    rows += [("attention", Text(each, "bold yellow")) for each in flags(result)]
+    rows += routing_rows(result.routing)
+    if result.drafts:
+        rows.append(("drafts", drafts_table(result.drafts, result.kept)))
+    rows += found_rows(kept, result)
+    rows += [("idea", Text(plain(each, 400))) for each in result.suggestions]
+    rows += usage_rows(result.usage)
+    rows += [("model", _model(result.model))] if result.model else []
+    rows += [("warning", Text(plain(each, 400), "yellow")) for each in result.warnings]
+    console.print(panel(rows))
+
+
+def flags(result: MultiPathResult) -> list[str]:
+    """Say what a reader of the result must know: what is open, missing, cut or not believed."""
+    kept = draft_of(result.drafts, result.kept)
+    still = still_open(result)
+    found = [
+        _missing(result),
+        f"the result is open: {still}" if still else "",
+        _kept(result),
+        "the text is longer than a result can hold, and was cut" if kept and kept.cut else "",
+        _quarantined(result),
+    ]
+    return [each for each in found if each]
+
+
+def _missing(result: MultiPathResult) -> str:
+    if result.output is not None:
+        return ""
+    if result.stop_reason == "unrouted":
+        return f"no path could be chosen for sure: {CHOOSE}"
+    return f"there is no {thing_words(result.mode)}"
+
+
+def _kept(result: MultiPathResult) -> str:
+    kept = draft_of(result.drafts, result.kept)
+    if kept is None or kept is result.drafts[-1] or kept.mode != "code":
+        return ""
+    return f"{draft_words(kept.index)} is given: {found_words(kept)}, and no later one is better"
+
+
+def _quarantined(result: MultiPathResult) -> str:
+    if not result.quarantined:
+        return ""
+    tests = tally_words(len(result.quarantined), "test")
+    return f"{tests} of the model's own that no draft passes: not believed, and worth a look"
+
+
+def _stopped(result: MultiPathResult) -> Text:
+    return Text(plain(result.stop_explanation, 400)).append(f" ({result.stop_reason})", "dim")
+
+
+def _model(name: str) -> Text:
+    toy = " (a toy: its texts show how Mull works, not how good models are)"
+    return Text(plain(name, 200)).append(toy if name.startswith(EMBEDDED) else "", "dim")

@@ -1,0 +1,199 @@
+"""`agent`: start a run that researches or codes, show it live, and print what it made."""
+
+import os
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from commands.console import fail
+from commands.inputs import checked, read_file, read_stdin
+from commands.session import Exit, with_client
+
+HELP = """Research documents or write code: draft, find what is wrong with it, mend it.
+
+The agent chooses the path, unless --mode does. A report cites its sources as [1] and is reflected
+on against them; code is tested in a sandbox. It ends when nothing is left to mend, or at a bound.
+
+Examples:
+
+    starter.py agent "Compare the two proposals" --docs notes > report.md
+
+    starter.py agent "Write fib(n)" --mode code --tests test_fib.py --out fib.py
+
+    starter.py agent - --docs /srv/docs --json --require-closed < prompt.txt
+
+The report or the code goes to standard output or to --out, all else to standard error.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no server or worker, 4 no report and no code, or
+open with --require-closed, 5 cancelled, 130 detached (the run goes on).
+"""
+
+_documents = partial(typer.Option, rich_help_panel="Documents")
+_path = partial(typer.Option, rich_help_panel="Path and models")
+_mending = partial(typer.Option, rich_help_panel="How long to mend")
+_code = partial(typer.Option, rich_help_panel="Code and its tests")
+_limits = partial(typer.Option, rich_help_panel="Each run of the code in the sandbox")
+_bounds = partial(typer.Option, rich_help_panel="Bounds")
+_review = partial(typer.Option, rich_help_panel="A person's review")
+
+LIMITS = {"wall_seconds", "cpu_seconds", "memory_mb", "disk_mb"}
+# What is no field of the request by this name.
+OWN = LIMITS | {"no_creative", "tests", "packages", "out", "require_closed"}
+OWN |= {"workflow_id", "detach", "as_json"}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    app.command("agent", help=HELP)(agent)
+
+
+def agent(
+    prompt: Annotated[str, typer.Argument(help="The task; - reads it from standard input.")],
+    docs: Annotated[
+        str | None,
+        _documents(
+            help="A folder to search. It is read on the worker's machine, under a root that"
+            " MULL_DOCUMENTS allows there; a relative path starts from here.",
+            metavar="FOLDER",
+        ),
+    ] = None,
+    passages: Annotated[
+        int | None, _documents(help="Passages to retrieve, 1 to 20; 8 by default.")
+    ] = None,
+    embedding_model: Annotated[
+        str | None,
+        _documents(help="Search by meaning too, with this model; by words alone by default."),
+    ] = None,
+    mode: Annotated[
+        str | None, _path(help="research or code; the agent chooses by default.")
+    ] = None,
+    model: Annotated[
+        str | None, _path(help="Any LiteLLM name; else the worker's own.", envvar="MULL_MODEL")
+    ] = None,
+    judge: Annotated[
+        str | None,
+        _path(
+            help="The model that reflects on reports; the worker's own by default.",
+            envvar="MULL_JUDGE_MODEL",
+            metavar="MODEL",
+        ),
+    ] = None,
+    no_creative: Annotated[
+        bool, _path("--no-creative", help="No further considerations beyond the documents.")
+    ] = False,
+    temperature: Annotated[float | None, _path(help="0 to 2; 0.7 by default.")] = None,
+    seed: Annotated[int | None, _path(help="Of the model, as far as it takes one.")] = None,
+    max_output_tokens: Annotated[int | None, _path(help="Of one reply; 4096 by default.")] = None,
+    max_revisions: Annotated[
+        int | None,
+        _mending(help="Drafts at most, with the first; 3 for research, 5 for code by default."),
+    ] = None,
+    require_closed: Annotated[
+        bool,
+        _mending("--require-closed", help="Exit with 4 where critiques or an error remain."),
+    ] = False,
+    tests: Annotated[
+        Path | None,
+        _code(
+            help="Tests of yours: test_*.py or *_test.py for pytest, any other name is a script."
+            " Else the prompt's examples, else the model writes some first.",
+            metavar="FILE",
+        ),
+    ] = None,
+    entry: Annotated[str | None, _code(help="The function to write.", metavar="NAME")] = None,
+    language: Annotated[str | None, _code(help="python, the only one so far.")] = None,
+    packages: Annotated[
+        str | None,
+        _code(
+            help="What it may import besides numpy and pytest: packages of the worker's own"
+            " environment.",
+            metavar="A,B",
+        ),
+    ] = None,
+    wall_seconds: Annotated[float | None, _limits(help="Of the clock; 10 by default.")] = None,
+    cpu_seconds: Annotated[float | None, _limits(help="Of CPU time; 10 by default.")] = None,
+    memory_mb: Annotated[int | None, _limits(help="Mebibytes; 512 by default.")] = None,
+    disk_mb: Annotated[int | None, _limits(help="Mebibytes; 64 by default.")] = None,
+    budget_tokens: Annotated[int | None, _bounds(help="Tokens in and out.")] = None,
+    budget_usd: Annotated[float | None, _bounds(help="US dollars.")] = None,
+    budget_seconds: Annotated[
+        float | None, _bounds(help="Seconds from the start, without waiting for a person.")
+    ] = None,
+    call_timeout_seconds: Annotated[
+        float | None,
+        _bounds("--call-timeout", "--call-timeout-seconds", help="Of one call; 120 s by default."),
+    ] = None,
+    max_attempts: Annotated[int | None, _bounds(help="Tries of one call; 5 by default.")] = None,
+    review_open: Annotated[
+        bool, _review("--review-open", help="A result that is open waits for a person.")
+    ] = False,
+    review_timeout_seconds: Annotated[
+        float | None,
+        _review("--review-timeout", help="Seconds that it waits, at most; for ever by default."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the report or the code here, not to standard output.", metavar="FILE"
+        ),
+    ] = None,
+    workflow_id: Annotated[str | None, typer.Option("--id", help="The workflow's id.")] = None,
+    detach: Annotated[bool, typer.Option("--detach", help="Return the id at once.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> None:
+    """Start a run, and follow it unless detached."""
+    options = dict(locals())
+    if out is not None and detach:
+        fail("--out needs the run to be followed: leave out --detach.", Exit.USAGE)
+    fields = {name: value for name, value in options.items() if name not in OWN}
+    fields["prompt"] = read_stdin("the prompt") if prompt == "-" else prompt
+    fields["model"], fields["judge"] = model or None, judge or None
+    fields["docs"] = _folder(docs)
+    fields["creative"] = not no_creative
+    fields["tests"] = _tests(tests)
+    fields["packages"] = [each.strip() for each in (packages or "").split(",") if each.strip()]
+    fields["limits"] = {name: options[name] for name in LIMITS if options[name] is not None}
+    _start(fields, out, workflow_id, detach, as_json, 1.0 if require_closed else None)
+
+
+def _start(
+    fields: dict[str, Any],
+    out: Path | None,
+    workflow_id: str | None,
+    detach: bool,
+    as_json: bool,
+    bar: float | None,
+) -> None:
+    from commands.kinds import MultiPath
+    from commands.starting import following
+    from commands.starting.keeping import place_for
+    from reflection.multipath.request import MultiPathRequest
+
+    request = checked(MultiPathRequest, fields)
+    kind = MultiPath(None if out is None else place_for("--out", out))
+    with_client(
+        lambda client: following.start(
+            client, request, workflow_id, detach, as_json, bar, known=kind
+        )
+    )
+
+
+def _folder(given: str | None) -> str | None:
+    """Make a folder's path absolute, from here; whether it is there, only the worker can say."""
+    if given is None:
+        return None
+    if not given.strip():
+        fail("--docs: name a folder.", Exit.USAGE)
+    return os.path.abspath(Path(given).expanduser())  # noqa: PTH100 - links are the worker's
+
+
+def _tests(path: Path | None) -> dict[str, str] | None:
+    if path is None:
+        return None
+    from reflection.multipath.coding.suite import TestFile
+
+    known = {"name": path.name, "text": read_file("--tests", path)}
+    checked(TestFile, known, "--tests")
+    return known

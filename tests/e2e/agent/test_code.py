@@ -1,0 +1,72 @@
+"""`agent` on the code path: tests of the model's, of the prompt's, and of the user's own."""
+
+import json
+from pathlib import Path
+
+from tests.e2e.agent.model import BROKEN, FIXED
+from tests.e2e.conftest import Cli
+
+ADD = "Write add(a, b), which adds two numbers."
+
+
+def test_the_code_alone_is_standard_output(cli: Cli) -> None:
+    """To the letter, so that it can be written to a file; the tests are on standard error."""
+    done = cli("agent", ADD)
+
+    assert (done.returncode, done.stdout) == (0, FIXED), done.stderr
+    assert [line.split()[0] for line in done.stderr.splitlines() if " → " in line] == [
+        "retrieve",
+        "route",
+        "generate_code",
+        "test_code",
+        "generate_code",
+        "test_code",
+    ]
+    assert "draft 1: 1 of 3 tests pass; " in done.stderr
+    assert "→ end (passed)" in done.stderr
+    assert "3 tests, the model's own" in done.stderr
+    assert "passed  add(1, 2) is 3" in done.stderr
+
+
+def test_examples_of_the_prompt_are_its_tests(cli: Cli) -> None:
+    """What the prompt shows is what the code is held to."""
+    done = cli("agent", f"{ADD}\n\n>>> add(2, 3)\n5\n", "--json")
+
+    result = json.loads(done.stdout)
+    assert (result["suite"]["origin"], result["suite"]["cases"]) == (
+        "prompt", [{"call": "add(2, 3)", "expected": "5"}],
+    )  # fmt: skip
+    assert (result["stop_reason"], result["forgeable"]) == ("passed", False)
+
+
+def test_a_users_own_pytest_file_is_run(cli: Cli, tmp_path: Path) -> None:
+    """Its name says that pytest runs it, beside the code, which is said to be forgeable."""
+    tests, out = tmp_path / "test_add.py", tmp_path / "add.py"
+    tests.write_text("from solution import add\n\n\ndef test_add():\n    assert add(2, 3) == 5\n")
+
+    done = cli("agent", ADD, "--mode", "code", "--tests", str(tests), "--out", str(out))
+
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert out.read_text() == FIXED
+    assert "test_add.py, the user's own, run beside the code" in done.stderr
+
+
+def test_code_that_stays_wrong_says_so(cli: Cli) -> None:
+    """The draft is printed all the same, with what still fails; required, it is exit code 4."""
+    stubborn = f"{ADD} Be stubborn.\n\n>>> add(1, 2)\n3\n"
+
+    done = cli("agent", stubborn, "--max-revisions", "2", "--require-closed")
+
+    assert done.returncode == 4
+    assert done.stdout == BROKEN
+    assert "the result is open: a test still fails: " in done.stderr
+    assert "failed  add(1, 2): expected 3, got -1" in done.stderr
+
+
+def test_tests_that_no_draft_passes_are_told(cli: Cli) -> None:
+    """Those of the model's own are not believed then, and whoever reads the result is told."""
+    done = cli("agent", f"{ADD} Be stubborn.", "--max-revisions", "2")
+
+    assert done.stdout == BROKEN
+    assert "2 tests of the model's own that no draft passes: not believed" in done.stderr
+    assert "quarantined  add(1, 2): expected 3, got -1" in done.stderr

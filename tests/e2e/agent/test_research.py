@@ -1,0 +1,226 @@
+"""`agent` on the research path, as scripts and people use it."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.agent.model import IDEA, REPORTS
+from tests.e2e.conftest import Cli
+
+COMPARE = "Compare Kafka with a queue."
+
+
+@pytest.fixture
+def docs(environment: dict[str, str]) -> tuple[str, str]:
+    return ("--docs", environment["MULL_DOCUMENTS"])
+
+
+def until_mending(cli: Cli, run: str) -> None:
+    for _ in range(40):
+        shown = cli("show", run, "--json")
+        if shown.returncode == 0 and json.loads(shown.stdout)["revisions"] == 1:
+            return
+        time.sleep(0.2)
+    pytest.fail("nothing was found to mend")
+
+
+def nodes(said: str) -> list[str]:
+    return [line.split()[0] for line in said.splitlines() if " → " in line]
+
+
+def test_the_report_alone_is_standard_output(cli: Cli, docs: tuple[str, str]) -> None:
+    """Findings, further considerations and sources; each node is a line on standard error."""
+    done = cli("agent", COMPARE, *docs)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(REPORTS[1])
+    assert "## Further considerations" in done.stdout
+    assert "- [1] `kafka.md`" in done.stdout
+    assert nodes(done.stderr) == [
+        "retrieve",
+        "route",
+        "generate_report",
+        "reflect_on_report",
+        "generate_report",
+        "reflect_on_report",
+    ]
+    assert "draft 1: 1 critique to mend → generate_report" in done.stderr
+    assert "→ end (consistent)" in done.stderr
+    assert "[1]  kafka.md:1" in done.stderr
+    assert "/namespaces/default/workflows/agent-compare-kafka-" in done.stderr
+    assert "\x1b" not in done.stdout + done.stderr
+
+
+def test_json_is_one_document_and_nothing_else(cli: Cli, docs: tuple[str, str]) -> None:
+    """A machine reads standard output whole: K of each draft, the sources, what is open."""
+    done = cli("agent", COMPARE, *docs, "--json")
+
+    result = json.loads(done.stdout)
+    assert (result["mode"], result["stop_reason"], result["open"]) == (
+        "research", "consistent", False,
+    )  # fmt: skip
+    assert [len(each["critiques"]) for each in result["drafts"]] == [1, 0]
+    assert result["sources"][0]["passage"]["source"] == "kafka.md"
+    assert result["suggestions"] == [IDEA]
+
+
+def test_ideas_can_be_left_out(cli: Cli, docs: tuple[str, str]) -> None:
+    """With --no-creative the report has no further considerations."""
+    done = cli("agent", COMPARE, *docs, "--no-creative")
+
+    assert done.returncode == 0, done.stderr
+    assert "Further considerations" not in done.stdout
+
+
+def test_a_report_that_stays_open_says_so(cli: Cli, docs: tuple[str, str]) -> None:
+    """It is printed all the same; --require-closed makes it exit code 4."""
+    stubborn = ("agent", f"{COMPARE} Be stubborn.", *docs, "--max-revisions", "2")
+
+    done, required = cli(*stubborn), cli(*stubborn, "--require-closed")
+
+    assert (done.returncode, required.returncode) == (0, 4)
+    assert done.stdout.startswith(REPORTS[0])
+    assert "the result is open: 1 critique remains" in done.stderr
+    assert "citation, [1], at" in done.stderr
+    assert "the result is open (1 critique remains) and not closed, which was required" in (
+        required.stderr
+    )
+
+
+def test_without_documents_the_report_says_so_first(cli: Cli) -> None:
+    """Nobody takes a report that rests on nothing for one that rests on documents."""
+    done = cli("agent", COMPARE, "--mode", "research")
+
+    assert done.stdout.splitlines()[0].startswith("> No source was found")
+
+
+def test_a_prompt_that_fits_neither_path_names_the_option(cli: Cli) -> None:
+    """There is no result, which is exit code 4, and --mode decides it."""
+    done = cli("agent", "Paint a tree.")
+
+    assert (done.returncode, done.stdout) == (4, "")
+    assert "(unrouted)" in done.stderr
+    assert "give --mode research or --mode code" in done.stderr
+
+
+def test_the_report_goes_to_a_file(cli: Cli, docs: tuple[str, str], tmp_path: Path) -> None:
+    """Standard output is empty then, and the command says where."""
+    path = tmp_path / "report.md"
+
+    done = cli("agent", COMPARE, *docs, "--out", str(path))
+
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert path.read_text().startswith(REPORTS[1])
+    assert f"wrote the report to {path}" in done.stderr
+
+
+def test_without_a_result_no_file_is_written(cli: Cli, tmp_path: Path) -> None:
+    """What is there stays there."""
+    done = cli("agent", "Paint a tree.", "--out", str(tmp_path / "x.md"))
+
+    assert done.returncode == 4
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_standard_input_can_be_the_prompt(cli: Cli, docs: tuple[str, str]) -> None:
+    """`-` reads it."""
+    done = cli("agent", "-", *docs, "--json", stdin=f"{COMPARE}\n")
+
+    assert json.loads(done.stdout)["prompt"] == COMPARE
+
+
+def test_a_folder_that_is_not_allowed_fails_the_run(cli: Cli) -> None:
+    """The error names the folder and what the worker's operator can do, and nothing else."""
+    done = cli("agent", COMPARE, "--docs", "/etc")
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "MULL_DOCUMENTS" in done.stderr
+    assert '"/etc"' in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_failed_run_is_one_line_and_exit_code_1(cli: Cli) -> None:
+    """A refused key fails the run at once: there is no draft."""
+    done = cli("agent", "Compare keyless things.", "--mode", "research")
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "Error: the run failed. AuthenticationError: " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_cancelled_run_gives_its_best_draft_so_far(cli: Cli) -> None:
+    """Whoever watches it gets the draft, is told, and exit code 5."""
+    run = cli("agent", f"{COMPARE} Be slow.", "--mode", "research", "--detach").stdout.strip()
+    until_mending(cli, run)
+
+    cancelled, watched = cli("cancel", run), cli("watch", run)
+
+    assert cancelled.returncode == 0, cancelled.stderr
+    assert (watched.returncode, watched.stdout) == (5, REPORTS[0])
+    assert "The run was cancelled. What is printed is its best draft so far." in watched.stderr
+
+
+def test_a_person_can_finish_a_run(cli: Cli) -> None:
+    """`finish` ends it with the draft that there is; `add` is for other runs."""
+    run = cli("agent", f"{COMPARE} Be slow.", "--mode", "research", "--detach").stdout.strip()
+    until_mending(cli, run)
+
+    added = cli("add", run, "7")
+    finished = cli("finish", run, "--author", "ann")
+    watched = cli("watch", run, "--json")
+
+    assert (added.returncode, added.stdout) == (2, "")
+    assert added.stderr == (
+        "Error: only runs of `ask` take answers; `starter.py review` is for this one.\n"
+    )
+    assert finished.returncode == 0, finished.stderr
+    assert json.loads(watched.stdout)["stop_reason"] == "finished_by_person"
+
+
+def test_a_person_reviews_what_is_open(cli: Cli, docs: tuple[str, str]) -> None:
+    """An open result waits, is shown with what is wrong with it, and can be accepted."""
+    stubborn = ("agent", f"{COMPARE} Be stubborn.", *docs, "--max-revisions", "1", "--review-open")
+    run = cli(*stubborn, "--detach").stdout.strip()
+    for _ in range(40):
+        shown = cli("review", run)
+        if shown.returncode == 0:
+            break
+        time.sleep(0.2)
+    document = json.loads(cli("review", run, "--json").stdout)
+
+    scored = cli("review", run, "--score", "1")
+    said = cli("review", run, "--accept", "--author", "ann")
+    result = json.loads(cli("watch", run, "--json").stdout)
+
+    assert REPORTS[0] in shown.stdout
+    assert "--score" not in shown.stderr
+    assert document["actions"] == ["accept", "revise", "replace"]
+    assert scored.returncode == 2
+    assert said.returncode == 0, said.stderr
+    assert (result["stop_reason"], result["open"]) == ("accepted_by_person", True)
+
+
+def test_a_run_is_shown_listed_and_reported(
+    cli: Cli, docs: tuple[str, str], tmp_path: Path
+) -> None:
+    """Its report and decisions, its row, and a page that asks nobody for anything."""
+    cli("agent", COMPARE, *docs, "--id", "reported-agent", "--json")
+    page = tmp_path / "report.html"
+
+    shown = cli("show", "reported-agent")
+    reported = cli("report", "reported-agent", "--html", str(page))
+    for _ in range(20):
+        rows = json.loads(cli("list", "--json").stdout)["runs"]
+        row = next((each for each in rows if each["id"] == "reported-agent"), None)
+        if row and row["status"] == "completed":
+            break
+
+    assert shown.stdout.startswith(REPORTS[1])
+    assert "reflect_on_report    2  end (consistent)" in shown.stderr
+    assert reported.returncode == 0, reported.stderr
+    assert "<svg" in page.read_text()
+    assert "src=" not in page.read_text()
+    assert row is not None
+    assert (row["workflow"], row["MullRevisions"]) == ("MultiPathWorkflow", 2)

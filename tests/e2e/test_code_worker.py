@@ -1,0 +1,96 @@
+"""A worker and its sandbox: what it serves with one, and without."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from commands.local.embedded import Place
+
+# The same worker on a machine on which no backend can be had.
+BARE = (
+    "import sys, worker; from activities.sandbox import selftest; selftest.BACKENDS = {};"
+    "sys.exit(worker.main(sys.argv[1:]))"
+)
+REMEDY = "no sandbox passes its self-test, so no code is run"
+
+
+def started(place: Place, root: Path, command: list[str], **more: str) -> "subprocess.Popen[str]":
+    environment = {**os.environ, "TEMPORAL_ADDRESS": place.address, **more}
+    return subprocess.Popen(
+        [sys.executable, *command],
+        env=environment,
+        cwd=root,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+    )
+
+
+def log_of(worker: "subprocess.Popen[str]") -> list[str]:
+    """Read the log until the worker serves, or ends; then stop it."""
+    lines: list[str] = []
+    with worker:
+        for line in worker.stderr or ():
+            lines.append(line)
+            if " serving " in line:
+                worker.send_signal(signal.SIGTERM)
+    return lines
+
+
+def test_a_code_worker_names_its_sandbox(place: Place, root: Path) -> None:
+    """A worker of code tests its sandbox first, says which it is, and serves the queue."""
+    worker = started(place, root, ["worker.py", "--queues", "code"])
+
+    log = "".join(log_of(worker))
+
+    assert worker.returncode == 0
+    assert "sandbox: bubblewrap " in log or "sandbox: landlock " in log
+    assert f"serving mull-code at {place.address}" in log
+
+
+def test_without_a_sandbox_the_rest_is_served(place: Place, root: Path) -> None:
+    """A worker that is told to serve everything serves all but code, and says what to do."""
+    worker = started(place, root, ["-c", BARE, "--queues", "mull,code"])
+
+    log = "".join(log_of(worker))
+
+    assert worker.returncode == 0
+    assert f"mull-code is not served: {REMEDY}" in log
+    assert "--queues mull,llm" in log
+    assert f"serving mull at {place.address}" in log
+
+
+def test_without_a_sandbox_code_alone_is_not_served(place: Place, root: Path) -> None:
+    """A worker that is told to serve nothing but code ends with 1, and says what to do."""
+    worker = started(place, root, ["-c", BARE, "--queues", "code"])
+
+    log = log_of(worker)
+
+    assert worker.returncode == 1
+    assert len(log) == 1
+    assert log[0].startswith(f"Error: {REMEDY}")
+
+
+@pytest.mark.parametrize(
+    ("variable", "given", "said"),
+    [
+        ("MULL_SANDBOX", "chroot", "MULL_SANDBOX=chroot: there is bubblewrap and landlock"),
+        ("MULL_SANDBOX_LIMITS", '{"wall": 1}', "MULL_SANDBOX_LIMITS: wall: no such field"),
+        ("MULL_SANDBOX_LIMITS", '{"disk_mb": 0}', "MULL_SANDBOX_LIMITS: disk_mb: "),
+    ],
+)
+def test_a_wrong_setting_is_one_line_and_exit_code_2(
+    place: Place, root: Path, variable: str, given: str, said: str
+) -> None:
+    """What is wrong with the sandbox's settings is named before anything is served."""
+    worker = started(place, root, ["worker.py", "--queues", "code"], **{variable: given})
+
+    log = log_of(worker)
+
+    assert worker.returncode == 2
+    assert len(log) == 1
+    assert said in log[0]

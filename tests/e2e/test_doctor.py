@@ -1,0 +1,105 @@
+"""`doctor` as people and scripts use it, against a real server and worker process."""
+
+import json
+import socket
+import time
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import Cli
+
+SECRET = "sk-secret-7f3a"
+# Wide enough for each check to be on one line.
+WIDE = {"COLUMNS": "300"}
+
+
+def checks(document: str) -> dict[str, dict[str, Any]]:
+    return {each["name"]: each for each in json.loads(document)["checks"]}
+
+
+def test_an_installation_that_works_is_all_right(cli: Cli, environment: dict[str, str]) -> None:
+    """The server, the attributes, a worker on each queue, and the sandbox pass: exit code 0."""
+    known = {
+        "MULL_MODEL": "openai/scripted",
+        "MULL_JUDGE_MODEL": "openai/judge",
+        "OPENAI_API_KEY": SECRET,
+        "MULL_DOCUMENTS": environment["HOME"],
+        **WIDE,
+    }
+
+    done = cli("doctor", **known)
+
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    assert f"answers at {environment['TEMPORAL_ADDRESS']}, Temporal 1." in done.stdout
+    assert "all 12 are registered" in done.stdout
+    assert done.stdout.count("a worker polls it") == 3
+    assert "set here: OPENAI_API_KEY" in done.stdout
+    assert SECRET not in done.stdout
+    assert "\x1b" not in done.stdout
+    assert ", 0 wrong." in done.stdout or "checks are ok." in done.stdout
+
+
+def test_json_is_one_document_and_nothing_else(cli: Cli) -> None:
+    """A machine reads each check with its state, and what to do about it."""
+    done = cli("doctor", "--json", MULL_MODEL="")
+
+    found = checks(done.stdout)
+    assert found["server"]["state"] == "ok"
+    assert (found["model"]["state"], len(found["model"]["do"])) == ("warning", 1)
+    assert json.loads(done.stdout)["exit_code"] == done.returncode == 0
+
+
+def test_queues_that_nobody_polls_are_exit_code_3(cli: Cli) -> None:
+    """Each is named, with the command that serves it."""
+    done = cli("doctor", "--json", TEMPORAL_NAMESPACE="idle")
+
+    found = checks(done.stdout)
+    assert done.returncode == 3
+    assert [found[each]["state"] for each in ("mull", "mull-llm", "mull-code")] == ["wrong"] * 3
+    assert "worker.py --queues code" in found["mull-code"]["do"][0]
+
+
+def test_a_namespace_that_is_not_there_comes_with_its_command(cli: Cli) -> None:
+    """Nothing is looked for in it, and one can make it."""
+    done = cli("doctor", TEMPORAL_NAMESPACE="nope", **WIDE)
+
+    assert done.returncode == 3
+    assert "there is none called nope" in done.stdout
+    assert "    temporal operator namespace create --namespace nope\n" in done.stdout
+    assert "mull-llm" not in done.stdout
+
+
+@pytest.mark.parametrize("silent", [False, True], ids=["refused", "silent"])
+def test_without_a_server_it_answers_in_a_few_seconds(cli: Cli, silent: bool) -> None:
+    """Where nobody answers, or nobody but a socket, all else is looked at nevertheless."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        if silent:
+            server.listen()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        began = time.monotonic()
+        done = cli("doctor", TEMPORAL_ADDRESS=address, **WIDE)
+
+    assert done.returncode == 3
+    assert time.monotonic() - began < 20
+    assert "start one with `starter.py dev`" in done.stdout
+    assert "packages" in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_a_folder_that_is_not_there_is_exit_code_1(cli: Cli) -> None:
+    """What is wrong without being a server or a worker."""
+    done = cli("doctor", MULL_DOCUMENTS="/nowhere", **WIDE)
+
+    assert done.returncode == 1
+    assert "/nowhere is no folder on this machine" in done.stdout
+
+
+def test_a_broken_configuration_is_a_check_like_any_other(cli: Cli) -> None:
+    """It is said in one line, and the rest is looked at."""
+    done = cli("doctor", TEMPORAL_ADDRESS="http://127.0.0.1:1", **WIDE)
+
+    assert done.returncode == 3
+    assert "without a scheme" in done.stdout
+    assert "Traceback" not in done.stderr
