@@ -1,7 +1,7 @@
 """The JSON object in a model's text, with its numbers as they were written."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from json import JSONDecodeError, JSONDecoder
 from typing import NamedTuple
 
@@ -126,3 +126,9 @@ def plain(value: object) -> str | None:
     if isinstance(value, bool):
         return "true" if value else "false"
     return value.translate(MEANT_AS_LATEX) if isinstance(value, str) else None
+
+
+def first_text(members: Members, keys: Sequence[str]) -> str | None:
+    """Return the first text that is not blank under the keys, in the keys' order."""
+    texts = (plain(value) for key in keys for value in members.values_of(key))
+    return next((text for text in texts if text and text.strip()), None)

@@ -1,11 +1,10 @@
 """What a writer is asked: for a draft, and for a better one."""
 
-import itertools
-import re
 from collections.abc import Sequence
 
 from reflection.critique.evaluation import Feedback
 from reflection.critique.request import Format
+from reflection.quoting import filled, mark
 
 FORMATS: dict[Format, str] = {
     "json": "Reply with one JSON value and nothing else.",
@@ -54,39 +53,21 @@ def build_revision_prompt(
     known = {
         "{query}": query,
         "{more}": f"{cited}\n\n" if cited else "",
-        "{mark}": _mark("draft", [query, draft, *sources]),
+        "{mark}": mark("draft", [query, draft, *sources]),
         "{draft}": draft,
         "{feedback}": "\n".join(_point(number, each) for number, each in enumerate(feedback, 1)),
         "{shape}": f" {FORMATS[shape]}" if shape else "",
     }
-    return _filled(REVISE, known)
-
-
-def _filled(template: str, known: dict[str, str]) -> str:
-    """Fill in each place once, so that a place's name in a text stays text."""
-    name = next((each for each in sorted(known, key=template.find) if each in template), None)
-    if name is None:
-        return template
-    before, _, after = template.partition(name)
-    return before + known[name] + _filled(after, known)
+    return filled(REVISE, known)
 
 
 def _cited(sources: Sequence[str]) -> str:
     """List the sources, each between marks that stand in none of them: they are data too."""
     if not sources:
         return ""
-    mark = _mark("source", sources)
-    listed = [f"[{number}]\n{mark}\n{text}\n{mark}" for number, text in enumerate(sources, 1)]
+    line = mark("source", sources)
+    listed = [f"[{number}]\n{line}\n{text}\n{line}" for number, text in enumerate(sources, 1)]
     return "\n\n".join([CITE, *listed])
-
-
-def _mark(name: str, texts: Sequence[str]) -> str:
-    """Make a line that stands in none of the texts, in time linear in their length."""
-    taken = {
-        found[1] for text in texts for found in re.finditer(rf"(?==== {name} ?(\d*) ===)", text)
-    }
-    number = next(each for each in itertools.count(1) if str(each) not in taken)
-    return f"=== {name} {number} ==="
 
 
 def _point(number: int, feedback: Feedback) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from reflection.critique.criteria import Criterion
 from reflection.critique.request import Format
-from reflection.plain import well_formed
+from reflection.quoting import AGAIN, object_schema, quoted
 
 JUDGE = """\
 You judge a draft that somebody else wrote in reply to a query. You are exact and hard to please: \
@@ -40,10 +40,6 @@ SHAPES: dict[Format, str] = {
     "python": "It was asked for as Python code alone.",
     "markdown": "It was asked for in Markdown.",
 }
-AGAIN = (
-    "\n\nYou were asked this before, and your reply could not be used: {error}. "
-    "Reply again, in the form above."
-)
 
 PLACE = re.compile(r"\{(query|sources|draft|criteria|shape|threshold|form)\}")
 # A grammar can't hold a number between bounds, but it can hold it to these.
@@ -65,11 +61,11 @@ def build_judge_prompt(
     Query, sources and draft are quoted as JSON strings, each on one line, so that nothing in them
     can end the data or look like a part of the prompt.
     """
-    listed = [f"Source {number}: {_quoted(text)}\n" for number, text in enumerate(sources, 1)]
+    listed = [f"Source {number}: {quoted(text)}\n" for number, text in enumerate(sources, 1)]
     known = {
-        "query": _quoted(query),
+        "query": quoted(query),
         "sources": "".join(listed),
-        "draft": _quoted(draft),
+        "draft": quoted(draft),
         "criteria": "\n".join(f"- {each.name}: {each.meaning}" for each in criteria),
         "shape": f"{SHAPES[shape]}\n" if shape else "",
         "threshold": f"{threshold:g}",
@@ -90,17 +86,10 @@ def judge_schema(criteria: Sequence[Criterion]) -> dict[str, Any]:
     point = {"criterion": {"type": "string", "enum": names}, "place": text, "advice": text}
     scores = {name: {"type": "number", "enum": STEPS} for name in names}
     sure = {"type": "string", "enum": ["low", "medium", "high"]}
-    points = {"type": "array", "items": _object(point), "minItems": 1, "maxItems": 3}
-    return _object({"feedback": points, "criteria_scores": _object(scores), "confidence": sure})
-
-
-def _object(properties: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    points = {"type": "array", "items": object_schema(point), "minItems": 1, "maxItems": 3}
+    return object_schema(
+        {"feedback": points, "criteria_scores": object_schema(scores), "confidence": sure}
+    )
 
 
 def _form(criteria: Sequence[Criterion]) -> str:
@@ -110,9 +99,3 @@ def _form(criteria: Sequence[Criterion]) -> str:
         f'{{"feedback": [{json.dumps(point)}],\n "criteria_scores": {{{scores}}},\n'
         ' "confidence": "<low, medium or high>"}'
     )
-
-
-def _quoted(text: str) -> str:
-    # Some models take these for ends of lines, which JSON leaves as they are.
-    quoted = json.dumps(well_formed(text), ensure_ascii=False)
-    return re.sub("[\x7f-\x9f\u2028\u2029]", lambda each: f"\\u{ord(each[0]):04x}", quoted)

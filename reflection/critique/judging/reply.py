@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from reflection.critique.criteria import Criterion, overall
 from reflection.critique.evaluation import Confidence, Feedback, JudgeReply
 from reflection.critique.rule import passes
-from reflection.objects import Members, Number, every_object, plain, without_objects
+from reflection.objects import Members, Number, every_object, first_text, plain, without_objects
 from reflection.plain import well_formed
 from reflection.size import cut_encoded
+from reflection.thinking import spoken
 
 SCORES = "criteria_scores"
 MOST_POINTS = 10
@@ -17,8 +18,6 @@ PLACE_BYTES = 200
 
 ADVICE = ("advice", "suggestion", "change", "problem", "issue", "comment", "feedback", "text")
 SAYS_WHERE = ("place", "quote", "location", "where")
-THOUGHT = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
-THINKING = re.compile(r"<think(?:ing)?>", re.IGNORECASE)
 NUMBER = re.compile(r"\d*\.?\d*(?<=\d)\.?")
 NAMED = re.compile(rf"{SCORES}\W{{0,4}}:", re.IGNORECASE)
 SURE: dict[str, Confidence] = {"low": "low", "medium": "medium", "high": "high"}
@@ -40,7 +39,7 @@ def parse_judgement(
     aloud is no part of its reply. Scores under the threshold without any feedback are a defect.
     """
     try:
-        return _read(_spoken(text), criteria, threshold, draft)
+        return _read(spoken(text), criteria, threshold, draft)
     except _UnreadableError as error:
         return JudgeReply(error=str(error), unreadable=True)
 
@@ -69,14 +68,6 @@ def _object(text: str) -> Members:
     if NAMED.search(without_objects(text)):
         raise _UnreadableError(f'there is a malformed JSON object with "{SCORES}" in it')
     return found[-1]
-
-
-def _spoken(text: str) -> str:
-    """Leave out what a model thinks aloud, also where it never ends; in linear time."""
-    ends = [each.end() for each in THOUGHT.finditer(text)]
-    after = text[ends[-1] :] if ends else text
-    thinking = THINKING.search(after)
-    return after[: thinking.start()] if thinking else after
 
 
 def _stands_in(draft: str, scores: Mapping[str, float]) -> bool:
@@ -127,11 +118,11 @@ def _points(point: object, names: Sequence[str]) -> Iterator[Feedback]:
     if not isinstance(point, Members):
         yield from _point(plain(point), None, None)
         return
-    advice = _first(point, ADVICE)
+    advice = first_text(point, ADVICE)
     if advice:
-        criterion = (_first(point, ("criterion",)) or "").strip().lower()
+        criterion = (first_text(point, ("criterion",)) or "").strip().lower()
         yield from _point(
-            advice, criterion if criterion in names else None, _first(point, SAYS_WHERE)
+            advice, criterion if criterion in names else None, first_text(point, SAYS_WHERE)
         )
         return
     for name in names:
@@ -146,11 +137,6 @@ def _point(advice: str | None, criterion: str | None, place: str | None) -> Iter
         yield Feedback(
             advice=cut_encoded(text, ADVICE_BYTES), criterion=criterion, place=where or None
         )
-
-
-def _first(point: Members, keys: Sequence[str]) -> str | None:
-    texts = (plain(value) for key in keys for value in point.values_of(key))
-    return next((text for text in texts if text and text.strip()), None)
 
 
 def _confidence(said: Members) -> Confidence | None:

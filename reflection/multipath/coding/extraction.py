@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 from reflection.multipath.coding.literals import parsed
 from reflection.plain import well_formed
+from reflection.thinking import after_thought
 
 MOST_FENCES = 200
 MOST_PARSES = 60
 
 PYTHON = ("py", "{.py")
 FENCE = re.compile(r"^([ \t]*)(`{3,}|~{3,})[ \t]*([^`\n]*)$")
-THOUGHT = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
 
 
 class Block(NamedTuple):
@@ -40,7 +40,7 @@ def extract_code(text: str, entry: str | None = None) -> str | None:
     long as what stands before it is no Python. A text without fences is code where it parses and
     is more than words.
     """
-    said = THOUGHT.sub("", well_formed(text).replace("\r\n", "\n"), count=1)
+    said = after_thought(well_formed(text).replace("\r\n", "\n"))
     blocks = _blocks(said.split("\n"))
     if blocks is None:
         return said.strip("\n") + "\n" if _is_program(said) else None

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-# The writers and the judges of reflection quote what they are given in the same ways.
-from reflection.critique.judging.prompt import AGAIN, _object, _quoted
-from reflection.critique.writing import _filled, _mark
 from reflection.multipath.coding.cases import LEAST, LENGTH
 from reflection.multipath.coding.suite import Failure, Suite
 from reflection.multipath.result import Source
+
+# The writers and the judges of reflection quote what they are given in the same ways.
+from reflection.quoting import AGAIN, filled, mark, object_schema, quoted
 
 CODE = """\
 Write Python code for the task below.
@@ -88,7 +88,7 @@ def build_code_prompt(
     prompt: str, sources: Sequence[Source], suite: Suite | None, entry: str | None
 ) -> str:
     """Build the prompt for a first draft: the task, what was retrieved for it, and its tests."""
-    return _filled(CODE, _known(prompt, sources, suite, entry, []))
+    return filled(CODE, _known(prompt, sources, suite, entry, []))
 
 
 def build_repair_prompt(
@@ -102,7 +102,7 @@ def build_repair_prompt(
     """Build the prompt for a repair: as for a draft, with the code so far and with E."""
     said = _failure(failure)
     known = _known(prompt, sources, suite, entry, [code, said])
-    return _filled(REPAIR, {**known, "{code}": code, "{failure}": said})
+    return filled(REPAIR, {**known, "{code}": code, "{failure}": said})
 
 
 def build_tests_prompt(prompt: str, entry: str | None, error: str | None = None) -> str:
@@ -112,20 +112,20 @@ def build_tests_prompt(prompt: str, entry: str | None, error: str | None = None)
     """
     named = f"The function is named `{entry}`." if entry else "Name the function as the task does."
     known = {
-        "{prompt}": _quoted(prompt),
+        "{prompt}": quoted(prompt),
         "{entry}": named,
         "{least}": str(LEAST),
         "{length}": str(LENGTH),
         "{form}": FORM,
     }
-    return _filled(TESTS, known) + (AGAIN.replace("{error}", error) if error else "")
+    return filled(TESTS, known) + (AGAIN.replace("{error}", error) if error else "")
 
 
 def tests_schema() -> dict[str, Any]:
     """Return the JSON schema of the tests: the reasoning first, which makes the values better."""
     text: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": LENGTH}
-    test = _object({"call": text, "expected": text})
-    return _object(
+    test = object_schema({"call": text, "expected": text})
+    return object_schema(
         {
             "reasoning": {"type": "string", "maxLength": 2_000},
             "entry": {"type": "string", "minLength": 1, "maxLength": 100},
@@ -144,20 +144,20 @@ def _known(
     """Fill in what both prompts have; the mark stands in none of the texts, so none can end one."""
     tests = _tests(suite)
     passages = [each.passage.text for each in sources]
-    mark = _mark("data", [prompt, tests, *passages, *more])
+    line = mark("data", [prompt, tests, *passages, *more])
     return {
-        "{mark}": mark,
+        "{mark}": line,
         "{prompt}": prompt,
-        "{sources}": _between(SOURCES, passages, mark),
-        "{tests}": _between(CASES if _is_of_cases(suite) else FILE, [tests] if tests else [], mark),
+        "{sources}": _between(SOURCES, passages, line),
+        "{tests}": _between(CASES if _is_of_cases(suite) else FILE, [tests] if tests else [], line),
         "{entry}": f" It defines `{entry}`." if entry else "",
     }
 
 
-def _between(words: str, texts: Sequence[str], mark: str) -> str:
+def _between(words: str, texts: Sequence[str], line: str) -> str:
     if not texts:
         return ""
-    return "\n".join(["", words, *[f"{mark}\n{text}\n{mark}" for text in texts], ""])
+    return "\n".join(["", words, *[f"{line}\n{text}\n{line}" for text in texts], ""])
 
 
 def _is_of_cases(suite: Suite | None) -> bool:

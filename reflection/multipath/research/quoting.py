@@ -3,15 +3,9 @@
 from collections.abc import Sequence
 
 from reflection.critique.guardrails.prose import fold
-from reflection.critique.judging.prompt import _quoted
-from reflection.critique.writing import _mark
 from reflection.multipath.result import Source
 from reflection.multipath.state import Passage
-
-
-def quoted(text: str) -> str:
-    """Write a text as one JSON string on one line, which nothing in it can end."""
-    return _quoted(text)
+from reflection.quoting import mark, quoted
 
 
 def listed(sources: Sequence[Source]) -> str:
@@ -34,6 +28,6 @@ def where(passage: Passage) -> str:
     return lines if passage.page is None else f"page {passage.page}, {lines}"
 
 
-def mark(name: str, texts: Sequence[str]) -> str:
-    """Make a line that stands in none of the texts, not even with letters that look alike."""
-    return _mark(name, [*texts, *(fold(each).casefold() for each in texts)])
+def unmistakable_mark(name: str, texts: Sequence[str]) -> str:
+    """Make a mark that stands in none of the texts, not even with letters that look alike."""
+    return mark(name, [*texts, *(fold(each).casefold() for each in texts)])

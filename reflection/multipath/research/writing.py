@@ -3,10 +3,11 @@
 import re
 from collections.abc import Sequence
 
-from reflection.multipath.research.quoting import listed, mark, quoted
+from reflection.multipath.research.quoting import listed, unmistakable_mark
 from reflection.multipath.result import Source
 from reflection.multipath.state import Critique
 from reflection.plain import well_formed
+from reflection.quoting import quoted
 
 REPORT = """\
 Write a research report that answers the request below.
@@ -96,7 +97,9 @@ def build_refinement_prompt(
     that they are about are JSON strings.
     """
     points = "\n".join(_point(number, each) for number, each in enumerate(critiques, 1))
-    line = mark("report", [prompt, report, points, *(each.passage.text for each in sources)])
+    line = unmistakable_mark(
+        "report", [prompt, report, points, *(each.passage.text for each in sources)]
+    )
     return _filled(
         REFINE, prompt, sources, creative, {"mark": line, "report": report, "points": points}
     )

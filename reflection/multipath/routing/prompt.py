@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from reflection.critique.judging.prompt import AGAIN, _object, _quoted
+from reflection.quoting import AGAIN, object_schema, quoted
 
 ROUTE = """\
 You decide which way a request is worked on. You do not carry it out, and you do not answer it.
@@ -32,7 +32,7 @@ def build_route_prompt(prompt: str, error: str | None = None) -> str:
 
     The prompt is quoted as one JSON string on one line, so that nothing in it can end the data.
     """
-    asked = ROUTE.replace("{prompt}", _quoted(prompt))
+    asked = ROUTE.replace("{prompt}", quoted(prompt))
     return asked + (AGAIN.replace("{error}", error) if error else "")
 
 
@@ -40,4 +40,4 @@ def route_schema() -> dict[str, Any]:
     """Return the JSON schema of a router's reply: the reason first, which makes for better ones."""
     reason = {"type": "string", "minLength": 8, "maxLength": 300}
     mode = {"type": "string", "enum": ["research", "code", "neither"]}
-    return _object({"reason": reason, "mode": mode})
+    return object_schema({"reason": reason, "mode": mode})

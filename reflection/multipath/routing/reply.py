@@ -2,12 +2,12 @@
 
 import re
 
-from reflection.critique.judging.reply import _spoken
 from reflection.multipath.result import Routing
 from reflection.multipath.state import Mode
 from reflection.objects import Members, every_object, plain, without_objects
 from reflection.plain import well_formed
 from reflection.size import cut_encoded
+from reflection.thinking import spoken
 
 MODE = "mode"
 NAMED = re.compile(r'"mode"\s{0,8}:', re.IGNORECASE)
@@ -37,7 +37,7 @@ def parse_route(text: str) -> Routing:
     model thinks aloud is no part of its reply.
     """
     try:
-        said = _object(_spoken(text))
+        said = _object(spoken(text))
         mode = _mode(said)
     except _UnreadableError as error:
         return Routing(mode=None, reason=UNREADABLE, chosen_by="model", error=str(error))

@@ -3,16 +3,14 @@
 import re
 
 from reflection.multipath.research.reading.visible import fence_after
+from reflection.thinking import after_thought
 
-THOUGHT = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
 WRAPPED = re.compile(r"(`{3,})[ \t]*(?:markdown|md)?[ \t]*\n(.*)\n\1", re.DOTALL | re.IGNORECASE)
 
 
 def unwrapped(reply: str) -> str:
     """Return the report that a reply has, where it is thought about first or fenced as a whole."""
-    text = reply.strip()
-    thought = THOUGHT.match(text)
-    text = text[thought.end() :].strip() if thought else text
+    text = after_thought(reply).strip()
     wrapped = WRAPPED.fullmatch(text)
     return wrapped[2] if wrapped and _closed(wrapped[2]) else text
 

@@ -4,9 +4,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from reflection.critique.judging.prompt import AGAIN, _object
-from reflection.multipath.research.quoting import listed, quoted
+from reflection.multipath.research.quoting import listed
 from reflection.multipath.result import Source
+from reflection.quoting import AGAIN, object_schema, quoted
 
 REFLECT = """\
 You check a research report that somebody else wrote on a request. You are exact and hard to \
@@ -102,9 +102,9 @@ def reflection_schema(creative: bool) -> dict[str, Any]:
         "advice": text,
     }
     members: dict[str, Any] = {
-        "issues": {"type": "array", "items": _object(issue), "maxItems": 10},
+        "issues": {"type": "array", "items": object_schema(issue), "maxItems": 10},
         "consistent": {"type": "boolean"},
     }
     if creative:
         members["suggestions"] = {"type": "array", "items": text, "maxItems": 5}
-    return _object(members)
+    return object_schema(members)

@@ -4,15 +4,16 @@ import re
 from collections.abc import Iterator, Sequence
 
 from reflection.critique.guardrails.prose import words
-from reflection.critique.judging.reply import ADVICE, SAYS_WHERE, _first, _spoken
+from reflection.critique.judging.reply import ADVICE, SAYS_WHERE
 from reflection.multipath.research.checks import MOST_CRITIQUES
 from reflection.multipath.research.reading.sentences import plain_words, stands_in
 from reflection.multipath.result import Source
 from reflection.multipath.state import Aspect, Critique
-from reflection.objects import Members, every_object, plain, without_objects
+from reflection.objects import Members, every_object, first_text, plain, without_objects
 from reflection.plain import well_formed
 from reflection.request import Record
 from reflection.size import cut_encoded
+from reflection.thinking import spoken
 
 ISSUES = "issues"
 NAMED = re.compile(r'"issues"\s{0,8}:', re.IGNORECASE)
@@ -60,7 +61,7 @@ def parse_reflection(
     that finds the report inconsistent without an issue.
     """
     try:
-        said = _object(_spoken(text), [report, *(each.passage.text for each in sources)])
+        said = _object(spoken(text), [report, *(each.passage.text for each in sources)])
         critiques = _critiques(said, report, {each.number for each in sources})
     except _UnreadableError as error:
         return ReflectionReply(error=str(error))
@@ -109,15 +110,15 @@ def _critiques(said: Members, report: str, known: set[int]) -> tuple[Critique, .
 
 def _critique(point: object, text: str, known: set[int]) -> Critique | None:
     members = point if isinstance(point, Members) else Members([("advice", point)])
-    advice = _line(_first(members, ADVICE))
-    sentence = _line(_first(members, SENTENCE))
+    advice = _line(first_text(members, ADVICE))
+    sentence = _line(first_text(members, SENTENCE))
     if advice is None:
         return None
     return Critique(
-        aspect=_aspect(_first(members, ("aspect", "kind", "type", "criterion"))),
+        aspect=_aspect(first_text(members, ("aspect", "kind", "type", "criterion"))),
         advice=advice,
         sentence=sentence if sentence and stands_in(sentence, text) else None,
-        cited=_number(_first(members, ("source", "cited", "citation")), known),
+        cited=_number(first_text(members, ("source", "cited", "citation")), known),
     )
 
 
@@ -135,7 +136,7 @@ def _suggestions(said: Members) -> Iterator[str]:
     for value in said.values_of("suggestions"):
         points = value if isinstance(value, list) and not isinstance(value, Members) else [value]
         lines = [
-            _line(_first(each, IDEA) if isinstance(each, Members) else plain(each))
+            _line(first_text(each, IDEA) if isinstance(each, Members) else plain(each))
             for each in points
         ]
         yield from dict.fromkeys(each for each in lines if each)
