@@ -6,6 +6,7 @@ from activities.agent.receipt import AgentTask, Replied, hear
 from activities.agent.writing import Generated, WritingTask, options
 from activities.language_model import LanguageModel
 from reflection.multipath.research.checks import with_checks
+from reflection.multipath.research.reading.unwrapping import unwrapped
 from reflection.multipath.research.reflecting.prompt import (
     build_reflection_prompt,
     reflection_schema,
@@ -23,6 +24,7 @@ class ReportTask(WritingTask):
 
     report: str | None = None
     critiques: tuple[Critique, ...] = ()
+    creative: bool = True
 
 
 class ReflectionTask(AgentTask):
@@ -45,7 +47,7 @@ class Reflected(Replied):
 async def generate_report(model: LanguageModel, task: ReportTask) -> Generated:
     """Ask once for a report, or for a better one."""
     heard = await hear(model, "generate_report", task, _prompt(task), **options(task))
-    text = None if heard.text is None else well_formed(heard.text)
+    text = None if heard.text is None else unwrapped(well_formed(heard.text))
     long = text is not None and encoded_size(text) > task.output_bytes
     return Generated(
         text=None if text is None else cut_encoded(text, task.output_bytes),
@@ -77,5 +79,7 @@ async def reflect_on_report(model: LanguageModel, task: ReflectionTask) -> Refle
 
 def _prompt(task: ReportTask) -> str:
     if task.report is None:
-        return build_report_prompt(task.prompt, task.sources)
-    return build_refinement_prompt(task.prompt, task.sources, task.report, task.critiques)
+        return build_report_prompt(task.prompt, task.sources, task.creative)
+    return build_refinement_prompt(
+        task.prompt, task.sources, task.report, task.critiques, task.creative
+    )

@@ -13,9 +13,10 @@ def kept(drafts: Sequence[Draft]) -> Draft | None:
     return max(drafts, key=_rank, default=None)
 
 
-def is_open(draft: Draft | None) -> bool:
+def is_open(draft: Draft | None, quarantined: int = 0, tests: int = 0) -> bool:
     """Tell whether a draft has critiques or an error, or could not be checked, or is none at all.
 
+    Code is open, too, where half of its tests or more are quarantined: few are left to believe.
     What a person wrote is theirs, and stays as it is.
     """
     if draft is None:
@@ -23,7 +24,8 @@ def is_open(draft: Draft | None) -> bool:
     if draft.origin == "replaced":
         return False
     if draft.mode == "code":
-        return draft.report is None or draft.error is not None
+        doubtful = quarantined > 0 and 2 * quarantined >= tests
+        return draft.report is None or draft.error is not None or doubtful
     return draft.critiques is None or bool(draft.critiques)
 
 

@@ -76,7 +76,8 @@ class Run:
     @property
     def open(self) -> bool:
         """Whether something is left to mend, or could not be checked."""
-        return is_open(self.kept)
+        tests = len(self.suite.cases) if self.suite else 0
+        return is_open(self.kept, len(self.quarantined), tests)
 
     def warn(self, warning: str) -> None:
         """Keep a warning for the result, once."""

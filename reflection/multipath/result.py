@@ -119,9 +119,9 @@ class MultiPathResult(Record):
 
     `output` is the report in Markdown, with its sources and further considerations, or the code
     that passed most tests (`kept` is its draft's index); None where there is none. `open` is true
-    where `critiques` or `error` remain, or nothing could be checked. `quarantined` are the
-    model's own tests that no draft passed, which are not believed. `forgeable` is true where the
-    tests ran beside the code. `sources` are what a report may cite as [n].
+    where `critiques` or `error` remain, nothing could be checked, or half of the tests or more are
+    `quarantined`: the model's own that no draft passed, which are not believed. `forgeable` is
+    true where the tests ran beside the code. `sources` are what a report may cite as [n].
     """
 
     output: str | None

@@ -88,6 +88,8 @@ def still_open(result: MultiPathResult) -> str:
         return f"{critiques_words(len(result.critiques))} {remain}"
     if result.error is not None:
         return f"a test still fails: {plain(result.error.message, 300)}"
+    if result.quarantined:
+        return f"{len(result.quarantined)} of its tests are quarantined: no draft passed them"
     checked = "tested the code" if result.mode == "code" else "reflected on the report"
     return f"nobody {checked}"
 

@@ -125,6 +125,19 @@ def test_only_the_model_s_own_tests_are_quarantined(suite: Suite, drafts: int) -
     )
 
 
+@pytest.mark.parametrize(
+    ("passing", "still_open"), [((True, True, False), False), ((True, False, False), True)]
+)
+def test_code_with_few_tests_to_believe_is_open(
+    passing: tuple[bool, ...], still_open: bool
+) -> None:
+    """It ends as passed without the quarantined tests, and is open where those are the half."""
+    run = coded(*[passing] * 3, suite=SUITE)
+
+    assert (run.decisions[-1].stop_reason, run.state.error) == ("passed", None)
+    assert run.open is still_open
+
+
 def test_earlier_drafts_keep_their_numbers_alone() -> None:
     """Outcomes of each test are kept for the newest draft and the best one, E for all."""
     run = coded((True, True, False), NO, (False, True, False), suite=USERS)

@@ -115,13 +115,25 @@ async def test_suggestions_drive_nothing_and_stand_apart(client: Client) -> None
 async def test_no_creative_leaves_ideas_out(client: Client) -> None:
     """With `creative` false nothing beyond D is asked for or printed."""
     ideas = reflection(suggestions=["View it as a Markov decision process."])
-    model = researching(FINE, reflect_on_report=[ideas])
+    model = researching(FINE, FINE, reflect_on_report=[reflection("mend"), ideas])
 
     result = await research(client, model, passage(), creative=False)
 
+    for asked in model.asked("generate_report"):
+        assert "no ideas that go beyond" in asked.prompt
+        assert "Further considerations" not in asked.prompt
     assert "Markov" not in model.asked("reflect_on_report")[0].prompt
     assert result.suggestions == ()
     assert "Markov" not in (result.output or "")
+
+
+async def test_a_draft_is_the_report_alone(client: Client) -> None:
+    """What the writer thinks aloud and the fence around the whole report are left out."""
+    written = f"<think>Where is it high?</think>\n```markdown\n{FINE}\n```"
+
+    result = await research(client, researching(written), passage())
+
+    assert result.drafts[0].text == FINE
 
 
 @pytest.mark.parametrize(("most", "drafts"), [(1, 1), (2, 2), (None, 3), (4, 4)])

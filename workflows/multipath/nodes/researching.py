@@ -61,6 +61,7 @@ class Researcher:
                 output_bytes=OUTPUT_BYTES,
                 report=state.output if index else None,
                 critiques=state.critiques,
+                creative=request.creative,
             ),
             task_queue=TASK_QUEUE,
             summary=f"draft {index + 1}{refines}",
