@@ -120,6 +120,8 @@ def _code_worker(client: Client, sandbox: Sandbox) -> Worker:
     return Worker(
         client,
         task_queue=port.TASK_QUEUE,
+        # What a worker has no place for waits in the queue, where another may take it.
+        max_concurrent_activities=sandbox.at_once,
         activities=[SandboxActivities(sandbox).run_code, TestingActivities(sandbox).test_code],
         max_heartbeat_throttle_interval=timedelta(seconds=CODE_HEARTBEAT_SECONDS),
         graceful_shutdown_timeout=GRACE,

@@ -14,6 +14,7 @@ class ScriptedSandbox:
     """Reply to the i-th program with the i-th reply; one too many fails the run, loudly."""
 
     name = "scripted"
+    at_once = 4
 
     def __init__(self, script: Sequence[Reply]) -> None:
         self._script = script

@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 from activities.agent.receipt import AgentTask, Heard, Replied, hear
 from activities.agent.writing import Generated, WritingTask, options
 from activities.language_model import LanguageModel
-from reflection.critique.judging.prompt import AGAIN
 from reflection.multipath.coding.cases import parse_tests
 from reflection.multipath.coding.extraction import extract_code
 from reflection.multipath.coding.prompts import (
@@ -15,6 +14,7 @@ from reflection.multipath.coding.prompts import (
     tests_schema,
 )
 from reflection.multipath.coding.suite import Case, Failure, Suite
+from reflection.quoting import AGAIN
 from reflection.size import encoded_size
 
 NO_CODE = "NoCode: there is no Python code in the reply"

@@ -121,9 +121,10 @@ class PackageError(SandboxError):
 
 
 class Sandbox(Protocol):
-    """Whatever runs untrusted code, and lets none of it out."""
+    """Whatever runs untrusted code, so many programs at once, and lets none of it out."""
 
     name: str
+    at_once: int
 
     async def run(self, program: Program) -> Result:
         """Run a program to its end or to a limit. Raises SandboxError, and nothing else.

@@ -11,6 +11,13 @@ from temporalio.worker import Replayer
 import worker
 from connection import DATA_CONVERTER
 from reflection.critique.criteria import PRESETS, Criterion
+from reflection.multipath.coding.cases import parse_tests
+from reflection.multipath.coding.entry import entry_of
+from reflection.multipath.coding.examples import examples
+from reflection.multipath.coding.extraction import extract_code
+from reflection.multipath.research.checks import with_checks
+from reflection.multipath.research.reflecting.reply import parse_reflection
+from reflection.multipath.routing.reply import parse_route
 from tests.conftest import SANDBOX
 
 HISTORIES = sorted(Path(__file__).parent.glob("*.json"))
@@ -56,16 +63,30 @@ async def test_changed_rules_change_no_run_under_way(
     ).replay_workflow(history)
 
 
+READINGS = (
+    examples,
+    entry_of,
+    extract_code,
+    parse_tests,
+    parse_route,
+    parse_reflection,
+    with_checks,
+)
+
+
+def refuse(*_: object, **__: object) -> None:
+    raise AssertionError
+
+
 @pytest.mark.parametrize("path", AGENTS, ids=lambda path: path.stem)
 async def test_other_readings_change_no_run_of_the_agent(
     path: Path, spans: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What activities read from a prompt, a report or a reply stays as it was read then."""
     del spans
-    monkeypatch.setattr("activities.examples.examples", lambda *_: ())
-    monkeypatch.setattr("activities.agent.reporting.with_checks", lambda *_: ())
-    monkeypatch.setattr("activities.agent.coding.extract_code", lambda *_: None)
-    monkeypatch.setattr("reflection.multipath.request.OUTPUT_BYTES", 10)
+    for reading in READINGS:
+        # By whatever name a module knows the function.
+        monkeypatch.setattr(reading, "__code__", refuse.__code__)
     history = WorkflowHistory.from_json(path.stem, path.read_text())
 
     await Replayer(

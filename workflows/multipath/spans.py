@@ -25,7 +25,8 @@ def left(span: Span, node: str, run: Run, ended: Ended | None) -> None:
 
 def decided(decision: Decision) -> Attributes:
     """List the numbers of a decision."""
-    quotes = decision.stop_reason in QUOTING or decision.next == "generate_code"
+    repairs = decision.after == "test_code" and decision.next == "generate_code"
+    quotes = repairs or decision.stop_reason in QUOTING
     return _known(
         {
             telemetry.KIND: "EVALUATOR",
@@ -40,13 +41,9 @@ def decided(decision: Decision) -> Attributes:
             "mull.needs_review": decision.waits_for_review,
             "mull.stop": decision.stop,
             "mull.stop_reason": decision.stop_reason,
-            "mull.reason": decision.reason if _may_say(decision, quotes) else None,
+            "mull.reason": decision.reason if not quotes or telemetry.captures_content() else None,
         }
     )
-
-
-def _may_say(decision: Decision, quotes: bool) -> bool:
-    return not (quotes and decision.after != "route") or telemetry.captures_content()
 
 
 def _numbers(node: str, run: Run) -> dict[str, str | int | None]:

@@ -10,7 +10,7 @@ from reflection.plain import well_formed
 from reflection.thinking import after_thought
 
 MOST_FENCES = 200
-MOST_PARSES = 60
+MOST_PARSED = 200_000
 
 PYTHON = ("py", "{.py")
 FENCE = re.compile(r"^([ \t]*)(`{3,}|~{3,})[ \t]*([^`\n]*)$")
@@ -54,15 +54,14 @@ def extract_code(text: str, entry: str | None = None) -> str | None:
 def _blocks(lines: Sequence[str]) -> list[Block] | None:
     """List the blocks that may be Python; None where the text has no fence at all."""
     fences = list(_fences(lines))[:MOST_FENCES]
-    blocks, at, parses = [], 0, MOST_PARSES
+    blocks, at, left = [], 0, MOST_PARSED
     while at < len(fences):
         first = fences[at]
         closing = [n for n in range(at + 1, len(fences)) if _closes(first, fences[n])]
         language = first.info.split(" ")[0].lower()
         may_be = not language or language.startswith(PYTHON)
-        tries = closing[:parses] if may_be else []
-        end = _parsing(lines, fences, at, tries) or next(iter(closing), None)
-        parses -= len(tries)
+        end, left = _parsing(lines, fences, at, closing, left) if may_be else (None, left)
+        end = end or next(iter(closing), None)
         if may_be:
             blocks.append(_block(lines, fences, at, end, bool(language)))
         at = end + 1 if end is not None else len(fences)
@@ -81,13 +80,17 @@ def _closes(first: _Fence, last: _Fence) -> bool:
 
 
 def _parsing(
-    lines: Sequence[str], fences: Sequence[_Fence], start: int, closing: Sequence[int]
-) -> int | None:
-    """Find the first fence that what stands before it is Python."""
+    lines: Sequence[str], fences: Sequence[_Fence], start: int, closing: Sequence[int], left: int
+) -> tuple[int | None, int]:
+    """Find the first fence that what stands before it is Python, and what is left to parse."""
     for each in closing:
-        if parsed(_between(lines, fences[start], fences[each].line), "exec") is not None:
-            return each
-    return None
+        text = _between(lines, fences[start], fences[each].line)
+        left -= len(text)
+        if left < 0:
+            break
+        if parsed(text, "exec") is not None:
+            return each, left
+    return None, left
 
 
 def _block(

@@ -6,7 +6,7 @@ from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.client import Client
 
 from activities.model_telemetry import ObservedModel
-from activities.scripted_agent import ScriptedAgent, reflection
+from activities.scripted_agent import ScriptedAgent, reflection, routed
 from reflection.multipath.result import Decision, Progress
 from tests.workflows.multipath.running import (
     BAD,
@@ -19,6 +19,7 @@ from tests.workflows.multipath.running import (
     passage,
     report,
     researching,
+    run,
     served,
     start,
     until_asked,
@@ -177,6 +178,21 @@ async def test_what_a_test_said_stands_in_spans_only_when_content_is_on(
 
     reasons = [attributes(each).get("mull.reason") for each in spans.get_finished_spans()]
     assert "it returned another value" in reasons
+
+
+@pytest.mark.parametrize("content", ["false", "true"])
+async def test_the_router_s_words_stand_in_spans_only_when_content_is_on(
+    content: str, client: Client, spans: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Why a prompt fits neither path is the model's to say, and may quote the prompt."""
+    monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", content)
+    model = ScriptedAgent({"route": [routed("neither", "it is a secret poem")]})
+
+    result = await run(client, model)
+
+    said = [str(dict(each.attributes or {})) for each in spans.get_finished_spans()]
+    assert "it is a secret poem" in result.stop_explanation
+    assert any("it is a secret poem" in each for each in said) is (content == "true")
 
 
 async def test_what_temporal_shows_of_a_run(client: Client) -> None:

@@ -30,6 +30,7 @@ def said(pairs: list[tuple[Any, Any]], **members: Any) -> str:
         said([*THREE, ("f(x)", "1"), ("f(9)", "x"), ("g(9)", "1"), ("f(", "1"), (1, "1")]),
         said([*THREE, ("f(9)", "1"), ("f(9)", "2")]),
         said([*THREE, ("f('" + "a" * 400 + "')", "1")]),
+        said([*THREE, ("f('" + "珊" * 250 + "')", "1")]),
         said(THREE).replace("call", "input").replace("expected", "output"),
         said([("f(1)", "1")] * 3) + said(THREE),
     ],
