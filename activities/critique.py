@@ -55,7 +55,10 @@ class Written(Record):
 
 
 class JudgingTask(Record):
-    """What to judge by what; `error` is what was wrong with the last reply to the same."""
+    """What to judge by what; `error` is what was wrong with the last reply to the same.
+
+    `model` judges, else the worker's judge, else the `writer`.
+    """
 
     index: int
     query: str
@@ -68,6 +71,7 @@ class JudgingTask(Record):
     timeout_seconds: float
     max_output_tokens: int
     error: str | None = None
+    writer: str | None = None
 
 
 class CritiqueActivities:
@@ -98,7 +102,7 @@ class CritiqueActivities:
     async def judge_draft(self, task: JudgingTask) -> JudgeReply:
         """Ask one judge once, and read its reply. Raises as `write_draft` does."""
         call = ModelCall(
-            model=task.model or self._judge,
+            model=task.model or self._judge or task.writer,
             prompt=_judge_prompt(task),
             temperature=0.0,
             seed=0,

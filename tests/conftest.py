@@ -118,7 +118,7 @@ async def begin_reflecting(client: Client, **fields: Any) -> WorkflowHandle[Any,
     return await begin(client, request, "ReflectOnResultWorkflow")
 
 
-async def reflect(client: Client, model: LanguageModel, **fields: Any) -> ReflectOnResultResult:
+async def reflect(client: Client, model: LanguageModel, /, **fields: Any) -> ReflectOnResultResult:
     """Run once to the end."""
     async with served(client, model):
         handle = await begin_reflecting(client, **fields)

@@ -34,7 +34,7 @@ class MultiPathActivities:
     @activity.defn
     async def reflect_on_report(self, task: ReflectionTask) -> Reflected:
         """Ask what is wrong with a report."""
-        judged = task.model_copy(update={"model": task.model or self._judge})
+        judged = task.model_copy(update={"model": task.model or self._judge or task.writer})
         return await reporting.reflect_on_report(self._model, judged)
 
     @activity.defn

@@ -28,13 +28,17 @@ class ReportTask(WritingTask):
 
 
 class ReflectionTask(AgentTask):
-    """A report to reflect on; `error` is what was wrong with the last reply to the same."""
+    """A report to reflect on; `error` is what was wrong with the last reply to the same.
+
+    `model` reflects, else the worker's judge, else the `writer`.
+    """
 
     index: int
     sources: tuple[Source, ...]
     report: str
     creative: bool
     error: str | None = None
+    writer: str | None = None
 
 
 class Reflected(Replied):

@@ -114,6 +114,7 @@ class Judges:
                 timeout_seconds=self._request.call_timeout_seconds,
                 max_output_tokens=self._request.judge_max_output_tokens,
                 error=error,
+                writer=self._request.model,
             ),
             task_queue=TASK_QUEUE,
             summary=f"draft {draft.index + 1}: ask {judge or 'the judge'}{again}",

@@ -15,7 +15,7 @@ STOP_WORDS: Mapping[StopReason, str] = {
     "unrouted": "the prompt fits neither path",
     "budget": "the budget is spent",
     "deadline": "the time is up",
-    "generation_failed": "no better draft could be had",
+    "generation_failed": "no further draft could be had",
     "reflection_failed": "the reflection failed",
     "test_failed": "the code could not be tested",
     "accepted_by_person": "a person accepted the result",

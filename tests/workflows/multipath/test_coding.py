@@ -122,15 +122,27 @@ async def test_a_reply_without_code_is_asked_for_once_more(client: Client) -> No
     assert "there is no Python code in the reply" in model.asked("generate_code")[1].prompt
 
 
-@pytest.mark.parametrize("said", [["no", "no again"], DOWN, EMPTY])
-async def test_no_first_code_is_no_result(client: Client, said: Turn | list[Turn]) -> None:
-    """Where nothing can be written the run fails, by the provider's own class or as NoCode."""
-    model = coding(generate_code=[said])
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [(["no", "no again"], "there is no Python code in the reply"), (EMPTY, "the reply is empty")],
+)
+async def test_no_first_code_is_an_outcome(
+    client: Client, said: Turn | list[Turn], why: str
+) -> None:
+    """A model that writes none leaves a result without output, and the reason says so."""
+    result = await write_code(client, coding(generate_code=[said]))
 
-    async with served(client, model, ScriptedTester()):
+    assert (result.output, result.stop_reason, result.open) == (None, "generation_failed", True)
+    assert "no draft could be had" in result.stop_explanation
+    assert why in result.stop_explanation
+
+
+async def test_a_writer_that_is_down_fails_the_run(client: Client) -> None:
+    """Where no call can be made there is nothing to keep: the run fails by the provider's class."""
+    async with served(client, coding(generate_code=[DOWN]), ScriptedTester()):
         error = await failure(await start(client, prompt=TASK))
 
-    assert error.type in {"NoCode", "AuthenticationError", "EmptyReply"}
+    assert error.type == "AuthenticationError"
 
 
 @pytest.mark.parametrize("said", [["no", "no again"], DOWN, EMPTY])

@@ -41,13 +41,21 @@ def slowly(model: ScriptedAgent, *places: tuple[str, int]) -> ScriptedAgent:
     return ScriptedAgent(model._script, delays=dict.fromkeys(places, 60.0))
 
 
-@pytest.mark.parametrize("said", [DOWN, [BUSY, BUSY], EMPTY])
-async def test_no_first_report_is_no_result(client: Client, said: Turn | list[Turn]) -> None:
-    """Where nothing can be written the run fails, by the provider's own class."""
+@pytest.mark.parametrize("said", [DOWN, [BUSY, BUSY]])
+async def test_a_writer_that_is_down_fails_the_run(client: Client, said: Turn | list[Turn]) -> None:
+    """Where no call can be made there is nothing to keep: the run fails by the provider's class."""
     async with served(client, researching(generate_report=[said])):
         error = await failure(await start(client, max_attempts=2))
 
-    assert error.type in {"AuthenticationError", "InternalServerError", "EmptyReply"}
+    assert error.type in {"AuthenticationError", "InternalServerError"}
+
+
+async def test_no_first_report_is_an_outcome(client: Client) -> None:
+    """A model that writes none leaves a result without output, which is open."""
+    result = await research(client, researching(generate_report=[EMPTY]))
+
+    assert (result.output, result.stop_reason, result.open) == (None, "generation_failed", True)
+    assert "no draft could be had" in result.stop_explanation
 
 
 @pytest.mark.parametrize("said", [DOWN, [BUSY, BUSY], EMPTY])

@@ -135,6 +135,15 @@ async def test_the_model_and_its_bounds_are_the_request_s(client: Client) -> Non
     assert {each.max_output_tokens for each in model.calls} == {900}
 
 
+async def test_without_a_judge_the_writer_reflects(client: Client) -> None:
+    """The model that the request names is enough for a whole run."""
+    model = researching(FINE)
+
+    await research(client, model, passage(), model="x/writer")
+
+    assert {each.model for each in model.calls} == {"x/writer"}
+
+
 async def test_a_run_of_code_asks_for_tests_first(client: Client) -> None:
     """The model writes the tests before any code, and the code's prompt shows them."""
     model = coding(GOOD)

@@ -121,6 +121,15 @@ async def test_a_judge_of_its_own_text_is_warned_of(client: Client) -> None:
     assert not any("judges what it wrote" in each for each in other.warnings)
 
 
+async def test_without_a_judge_the_writer_judges(client: Client) -> None:
+    """The model that the request names is enough for a whole run."""
+    model = ScriptedCritic(["first"], [0.8])
+
+    await reflect(client, model, model="x/writer")
+
+    assert [each.model for each in model.calls] == ["x/writer", "x/writer"]
+
+
 async def test_a_filtered_judgement_is_asked_for_again(client: Client) -> None:
     """A judge's reply that was filtered is like one that can't be read."""
     filtered = SampleError("filtered", "ContentPolicyViolationError", 400)

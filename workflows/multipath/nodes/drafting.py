@@ -19,15 +19,17 @@ def part_of(run: Run) -> Part:
 def keep(run: Run, mode: Mode, reply: Generated | Lost | Ended, author: str | None) -> Ended | None:
     """Keep a new draft; `author` is the person who asked for it.
 
-    Raises ApplicationError where it is the first one and can't be had: then there is no result.
+    Where the first one can't be had the run ends without any. Raises ApplicationError where no
+    call for it could be made at all.
     """
     if isinstance(reply, Ended):
         return reply
     if isinstance(reply, Lost) or reply.text is None:
+        if isinstance(reply, Lost) and not run.drafts:
+            raise reply.failure
         why = reply if isinstance(reply, Lost) else lost(reply.error)
-        if not run.drafts:
-            raise why.failure
-        return Ended("generation_failed", f"no better draft could be had: {why}")
+        better = "better " if run.drafts else ""
+        return Ended("generation_failed", f"no {better}draft could be had: {why}")
     run.generated(_draft(run, mode, reply, reply.text, author))
     return None
 

@@ -83,6 +83,7 @@ class Researcher:
                 report=self._run.state.output,
                 creative=request.creative,
                 error=error,
+                writer=request.model,
             ),
             task_queue=TASK_QUEUE,
             summary=f"draft {index + 1}: {asked}",
