@@ -42,7 +42,7 @@ class Retrieval(Record):
 
     `files` counts what was found, and `searched` those of them that could be read. `left_out` says
     which could not and why, at most a few of them by name. `spending` is what an embedding model
-    cost, None where none was asked.
+    cost, None where none was asked, and `failed` counts its calls that brought no reply.
     """
 
     passages: tuple[Passage, ...]
@@ -51,6 +51,7 @@ class Retrieval(Record):
     left_out: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     spending: Spending | None = None
+    failed: int = 0
     attempts: int = 1
 
 

@@ -85,7 +85,7 @@ class LiteLLMModel:
                     )
                 vectors += read_vectors(response, len(batch))
                 spent.append(read_spending(response, _cost(response, route)))
-        return Embedded(vectors, total(spent))
+        return Embedded(vectors, total(spent), route.system)
 
     def _route(self, asked: str | None) -> Route:
         name = asked or self._default_model

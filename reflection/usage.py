@@ -7,7 +7,7 @@ from pydantic import Field
 
 from reflection.request import Record
 
-Part = Literal["generating", "evaluating", "revising", "retried", "cancelled"]
+Part = Literal["retrieving", "generating", "evaluating", "revising", "retried", "cancelled"]
 
 
 class Spending(Record):
@@ -57,9 +57,8 @@ class Usage(Record):
     """The spending of a whole run.
 
     The totals cover every reply that was recorded (generating, evaluating and, where a run revises,
-    revising). `retried` and
-    `cancelled` count the calls that ended without a reply: what the provider charged for those
-    is not known to anyone here.
+    revising, where it searches by meaning, retrieving). `retried` and `cancelled` count the calls
+    that ended without a reply: what the provider charged for those is not known to anyone here.
     """
 
     calls: int = 0
@@ -83,12 +82,11 @@ def usage(
     retried: int,
     cancelled: int,
     revising: Iterable[Spending] | None = None,
+    retrieving: Iterable[Spending] | None = None,
 ) -> Usage:
     """Sum up a run by parts; `retried` and `cancelled` are numbers of calls without a reply."""
-    replied: dict[Part, Spending] = {
-        "generating": total(generating),
-        "evaluating": total(evaluating),
-    }
+    replied: dict[Part, Spending] = {} if retrieving is None else {"retrieving": total(retrieving)}
+    replied |= {"generating": total(generating), "evaluating": total(evaluating)}
     if revising is not None:
         replied["revising"] = total(revising)
     return Usage(

@@ -10,8 +10,16 @@ CLIENT_MARGIN = timedelta(seconds=15)
 LONGEST_WAIT = timedelta(seconds=60)
 QUEUE = timedelta(hours=1)
 LOCAL = timedelta(seconds=10)
+# A first index of 10,000 files takes under a minute on two idle cores: ten times that for a folder
+# of 50,000, for PDFs, or for a busy machine. An attempt that ends too early loses seconds: the
+# next one goes on from what was kept.
 INDEXING = timedelta(minutes=10)
-PLACE = timedelta(minutes=10)
+# As long as a search waits for another worker that writes the same index.
+INDEX_LOCK = timedelta(seconds=60)
+# As long as passages are embedded in one search, and the call of a model that is under way then.
+EMBEDDING = timedelta(seconds=60)
+# Making a sandbox, and clearing it away, on a machine that is busy.
+SANDBOX = timedelta(seconds=30)
 
 
 class CallTimes(NamedTuple):
@@ -55,13 +63,15 @@ def call_times(client_seconds: float, max_attempts: int) -> CallTimes:
 
 
 def retrieval_times(client_seconds: float, max_attempts: int) -> CallTimes:
-    """Nest the time-outs of a search: the first one of a folder also indexes it."""
-    return call_times(max(client_seconds, INDEXING.total_seconds()), max_attempts)
+    """Nest the time-outs of a search: the first one of a folder also indexes it.
+
+    `client_seconds` bound a call of the embedding model: one for the prompt, and one that may
+    begin when the time for embedding is all but over.
+    """
+    work = INDEX_LOCK + INDEXING + EMBEDDING
+    return call_times(work.total_seconds() + 2 * client_seconds, max_attempts)
 
 
 def test_times(wall_seconds: float, max_attempts: int) -> CallTimes:
-    """Nest the time-outs of a test of code that may run for so many seconds.
-
-    An attempt has room for the wait until the worker has a place for the program.
-    """
-    return call_times(wall_seconds + PLACE.total_seconds(), max_attempts)
+    """Nest the time-outs of a test of code that may run for so many seconds."""
+    return call_times(wall_seconds + SANDBOX.total_seconds(), max_attempts)

@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 from activities.documents import Progress
 from activities.retrieval.bounds import CHECK_COSTS, FREE_CHECK_SECONDS, LOCK_SECONDS
+from activities.retrieval.index.damage import DamagedError
 from activities.retrieval.index.lock import locked
 from activities.retrieval.index.manifest import differs
-from activities.retrieval.index.store import DamagedError, Snapshot, Store, remove_index
+from activities.retrieval.index.store import Snapshot, Store, remove_index
 from activities.retrieval.index.updating import Update
 from activities.retrieval.index.walk import Walked, walk
 

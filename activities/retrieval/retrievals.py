@@ -2,13 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 
+from activities.retrieval.folder import Indexed
 from activities.retrieval.index.manifest import Entry
 from activities.retrieval.index.searching import Hit
 from activities.retrieval.index.store import Snapshot
 from activities.retrieval.index.walk import Walked
+from activities.retrieval.roots import shown
 from reflection.multipath.state import Passage
 from reflection.plain import plain
 
+BUSY = "another worker is reading this folder: what it has read so far was searched"
 NAMED = 3
 NAME_COLUMNS = 80
 
@@ -25,6 +28,14 @@ def passage(snapshot: Snapshot, hit: Hit) -> Passage:
         text=stored.part.text,
         page=stored.part.page,
     )
+
+
+def warnings(found: Indexed, docs: str) -> tuple[str, ...]:
+    """Say what a search could not see: files that are being read yet, or any file at all."""
+    if not found.fresh:
+        return (BUSY,)
+    read = any(not each.reason for each in found.snapshot.manifest.values())
+    return () if read else (f"the folder {shown(docs)} has no file that can be searched",)
 
 
 def left_out(walked: Walked, manifest: Mapping[str, Entry]) -> tuple[str, ...]:

@@ -11,14 +11,16 @@ from typing import Self
 from activities.documents import Progress, Retrieval, RetrievalError, RetrievalTask, unwatched
 from activities.retrieval.bounds import LOCK_SECONDS
 from activities.retrieval.folder import Folder
+from activities.retrieval.index.damage import DamagedError, unwritable
 from activities.retrieval.index.searching import search_words
-from activities.retrieval.index.store import DamagedError, Snapshot
+from activities.retrieval.index.store import Snapshot
 from activities.retrieval.meaning.embedding import Embedder
+from activities.retrieval.meaning.observed import ObservedEmbedder
 from activities.retrieval.meaning.search import MeaningSearch, Meant
 from activities.retrieval.meaning.vectors import Vectors
 from activities.retrieval.ranking import choose, fuse
 from activities.retrieval.reading.lines import UnreadableError
-from activities.retrieval.retrievals import left_out, passage
+from activities.retrieval.retrievals import left_out, passage, warnings
 from activities.retrieval.roots import Roots, shown
 from activities.retrieval.stopping import in_thread
 
@@ -27,7 +29,6 @@ VERSION = "1"
 OPEN_FOLDERS = 16
 HITS = 100
 VECTORS = "vectors.sqlite3"
-BUSY = "another worker is reading this folder: what it has read so far was searched"
 
 logger = logging.getLogger("mull.retrieval")
 
@@ -48,7 +49,7 @@ class FolderRetriever:
         self._roots = roots
         self._lock_seconds = lock_seconds
         self._cache = cache
-        self._embedder = embedder
+        self._embedder = None if embedder is None else ObservedEmbedder(embedder)
         self._folders: dict[str, Folder] = {}
 
     @classmethod
@@ -66,6 +67,8 @@ class FolderRetriever:
             try:
                 return await self._search(folder, task, progress)
             except DamagedError as error:
+                if unwritable(error, folder.place):
+                    raise
                 logger.warning("an index of documents is damaged and built anew: %s", error)
                 async with folder.lock:
                     await in_thread(folder.rebuild)
@@ -74,7 +77,7 @@ class FolderRetriever:
             line = f"the folder {shown(task.docs)} can't be read: {error}"
             raise RetrievalError(line) from None
         except (OSError, DamagedError) as error:
-            raise RetrievalError(_unkept(error)) from None
+            raise RetrievalError(_unkept(error, folder.place)) from None
 
     async def _search(self, folder: Folder, task: RetrievalTask, progress: Progress) -> Retrieval:
         async with folder.lock:
@@ -88,8 +91,9 @@ class FolderRetriever:
             files=len(found.walked.files) + sum(map(len, found.walked.left_out.values())),
             searched=sum(not each.reason for each in snapshot.manifest.values()),
             left_out=left_out(found.walked, snapshot.manifest),
-            warnings=(*(() if found.fresh else (BUSY,)), *meant.warnings),
+            warnings=(*warnings(found, task.docs), *meant.warnings),
             spending=meant.spending,
+            failed=meant.failed,
         )
 
     async def _meant(self, folder: Folder, snapshot: Snapshot, task: RetrievalTask) -> Meant:
@@ -122,9 +126,9 @@ def cache_folder(environment: Mapping[str, str]) -> Path:
     return (Path(home) if home else Path.home() / ".cache") / "mull"
 
 
-def _unkept(error: OSError | DamagedError) -> str:
-    reason = error.strerror if isinstance(error, OSError) else "it is damaged, though built anew"
+def _unkept(error: OSError | DamagedError, place: Path) -> str:
+    reason = unwritable(error, place) or "it is damaged, though built anew"
     return (
         f"the worker can't keep an index of the documents ({reason}): set MULL_CACHE, where it "
-        "runs, to a folder that it may write"
+        "runs, to a folder that it may write and that has room"
     )

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
-from activities.retrieval.index.store import StoppedError
+from activities.retrieval.index.damage import StoppedError
 
-STOP_SECONDS = 10.0
+# A page of a PDF is read to its end.
+STOP_SECONDS = 2.0
 
 Result = TypeVar("Result")
 Going = Callable[[], None]
@@ -17,7 +18,7 @@ Going = Callable[[], None]
 async def in_thread(work: Callable[[Going], Result]) -> Result:
     """Run `work` in a thread; what it gets raises StoppedError once this is cancelled.
 
-    The cancellation goes on when the thread has let go of what it held, or after ten seconds.
+    The cancellation goes on when the thread has let go of what it held, or after two seconds.
     """
     stop = threading.Event()
 

@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 from tantivy import DocAddress, Occur, Query
 
-from activities.retrieval.index.store import SCHEMA, DamagedError, Snapshot, damage
+from activities.retrieval.index.damage import DamagedError, damage
+from activities.retrieval.index.store import SCHEMA, Snapshot
 from activities.retrieval.index.words import analyzer, choose_terms, query_terms
 
 NAME_WEIGHT = 0.5

@@ -1,21 +1,17 @@
-"""The index of one folder on disk, by tantivy.
-
-DamagedError        the index can't be opened, read or written: it is built anew
-StoppedError        whoever asked does not want to know any more
-"""
+"""The index of one folder on disk, by tantivy."""
 
 import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import tantivy
 
+from activities.retrieval.index.damage import DamagedError, damage
 from activities.retrieval.index.manifest import Manifest, read_manifest, write_manifest
 from activities.retrieval.index.words import analyzer, searchable
 from activities.retrieval.reading.passages import Part
@@ -25,14 +21,6 @@ WRITER_BYTES = 64_000_000
 MANIFEST = "manifest.json"
 ANALYZER = "mull"
 ID_CHARACTERS = 12
-
-
-class DamagedError(Exception):
-    """The index can't be opened or read: it is built anew."""
-
-
-class StoppedError(Exception):
-    """Whoever asked does not want to know any more."""
 
 
 class Stored(NamedTuple):
@@ -84,6 +72,7 @@ class Store:
     """An index in a folder, opened or made. Every method may raise DamagedError."""
 
     def __init__(self, path: Path) -> None:
+        self.path = path
         self._meta = path / "meta.json"
         self._manifest = path / MANIFEST
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -102,6 +91,14 @@ class Store:
         """Begin to write; one process does at a time, which the caller sees to."""
         with damage():
             return self._index.writer(WRITER_BYTES, 1)
+
+    def collect(self) -> None:
+        """Take away what a writer that failed has left, if that can be done."""
+        with suppress(DamagedError):
+            writer = self.writer()
+            with damage():
+                writer.garbage_collect_files()
+                writer.wait_merging_threads()
 
     def keep(self, manifest: Manifest) -> None:
         """Write the manifest of the newest commit, all at once."""
@@ -173,18 +170,3 @@ def number_of(content: bytes) -> int:
 def remove_index(path: Path) -> None:
     """Take a damaged index away."""
     shutil.rmtree(path, ignore_errors=True)
-
-
-@contextmanager
-def damage() -> Iterator[None]:
-    """Whatever tantivy raises of an index, its panics too, means that it is damaged."""
-    try:
-        yield
-    except (DamagedError, StoppedError):
-        raise
-    except Exception as error:
-        raise DamagedError(str(error)) from error
-    except BaseException as error:
-        if type(error).__name__ != "PanicException":
-            raise
-        raise DamagedError(str(error)) from error

@@ -1,5 +1,6 @@
 """Bringing an index to the state of its folder: changed, new and gone files."""
 
+import errno
 import hashlib
 import time
 from collections.abc import Callable
@@ -8,13 +9,9 @@ from dataclasses import dataclass, field
 import tantivy
 
 from activities.retrieval.bounds import COMMIT_SECONDS
+from activities.retrieval.index.damage import DamagedError, damage, unwritable
 from activities.retrieval.index.manifest import NEVER, Entry, Manifest, is_news
-from activities.retrieval.index.store import (
-    Store,
-    add_passages,
-    damage,
-    remove_file,
-)
+from activities.retrieval.index.store import Store, add_passages, remove_file
 from activities.retrieval.index.walk import Found, Signature, Walked, read
 from activities.retrieval.reading.documents import format_of, read_document
 from activities.retrieval.reading.lines import UnreadableError
@@ -38,15 +35,28 @@ class Update:
     _dirty: bool = False
 
     def run(self, walked: Walked) -> None:
-        """Read what is news, and commit it; every few seconds too, so that little is lost."""
+        """Read what is news, and commit it; every few seconds too, so that little is lost.
+
+        Raises DamagedError, and OSError where nothing more can be written: what there was stays.
+        """
+        try:
+            self._write(walked)
+        except DamagedError as error:
+            if reason := unwritable(error, self.store.path):
+                self.store.collect()
+                raise OSError(errno.ENOSPC, reason) from None
+            raise
+        self.store.refresh()
+
+    def _write(self, walked: Walked) -> None:
         writer = self.store.writer()
         try:
             with damage():
                 self._apply(writer, walked)
         finally:
             # Without this the writer keeps the index until it is garbage.
-            writer.wait_merging_threads()
-        self.store.refresh()
+            with damage():
+                writer.wait_merging_threads()
 
     def _apply(self, writer: tantivy.IndexWriter, walked: Walked) -> None:
         if self.store.snapshot.torn:

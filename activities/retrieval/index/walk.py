@@ -141,10 +141,11 @@ def _bounded(walked: Walked) -> Walked:
 def read(found: Found, folder: str) -> bytes:
     """Read a file, if it still is one of the folder. Raises UnreadableError."""
     try:
-        with open(os.open(found.real, OPENED), "rb") as file:  # noqa: PTH123 - a descriptor
-            if not _still_inside(file.fileno(), folder):
-                raise UnreadableError("links that lead out")
-            content = file.read(FILE_BYTES + 1)
+        descriptor = os.open(found.real, OPENED)
+        try:
+            content = _content(descriptor, folder)
+        finally:
+            os.close(descriptor)
     except OSError:
         raise UnreadableError("can't be read") from None
     if len(content) > FILE_BYTES:
@@ -152,10 +153,17 @@ def read(found: Found, folder: str) -> bytes:
     return content
 
 
+def _content(descriptor: int, folder: str) -> bytes:
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        raise UnreadableError("no files")
+    if not _still_inside(descriptor, folder):
+        raise UnreadableError("links that lead out")
+    with open(descriptor, "rb", closefd=False) as file:
+        return file.read(FILE_BYTES + 1)
+
+
 def _still_inside(descriptor: int, folder: str) -> bool:
     """A folder on the way may have been changed into a link since it was looked at."""
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        return False
     try:
         return within(os.readlink(f"/proc/self/fd/{descriptor}"), folder)  # noqa: PTH115 - of strings
     except FileNotFoundError:

@@ -7,10 +7,11 @@ from reflection.usage import Spending
 
 
 class Embedded(NamedTuple):
-    """One vector for each text, all of one length, and what they cost."""
+    """One vector for each text, all of one length, what they cost, and whose model made them."""
 
     vectors: list[list[float]]
     spending: Spending
+    provider: str | None = None
 
 
 class Embedder(Protocol):

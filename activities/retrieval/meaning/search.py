@@ -26,11 +26,15 @@ NEAREST = 200
 
 
 class Meant(NamedTuple):
-    """What a search by meaning found, what it could not do, and what it cost."""
+    """What a search by meaning found, what it could not do, and what it cost.
+
+    `failed` counts calls without a reply, whose cost nobody knows.
+    """
 
     hits: Sequence[Hit] = ()
     warnings: tuple[str, ...] = ()
     spending: Spending | None = None
+    failed: int = 0
 
 
 class MeaningSearch:
@@ -53,7 +57,7 @@ class MeaningSearch:
             hits = await self._search(task, model)
         except ModelError as error:
             warning = f"searched by words alone: {model} failed: {error}"
-            return Meant((), (warning,), total(self._spent))
+            return Meant((), (warning,), total(self._spent), failed=1)
         unseen = f"{tally_words(self._unseen, 'passage')} not searched by meaning yet"
         return Meant(hits, (unseen,) if self._unseen else (), total(self._spent))
 

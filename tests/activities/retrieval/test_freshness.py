@@ -1,4 +1,5 @@
 import asyncio
+import json
 import os
 from pathlib import Path
 
@@ -46,6 +47,31 @@ async def test_a_file_that_was_only_touched_keeps_its_passages(documents: Docume
     after = await documents.find("apple")
 
     assert before.passages == after.passages
+
+
+def operations(documents: Documents) -> int:
+    """Count what was ever added to an index, taken out of it, and committed."""
+    [meta] = documents.cache.rglob("meta.json")
+    return int(json.loads(meta.read_bytes())["opstamp"])
+
+
+async def test_only_what_changed_is_indexed_again(documents: Documents) -> None:
+    """A file that was touched is read and no more; for one that changed its passages are new."""
+    for number in range(20):
+        documents.write(f"{number}.txt", f"apple {number}")
+    await documents.find("apple")
+    first = operations(documents)
+
+    os.utime(documents.folder / "3.txt", (YEAR_2020, YEAR_2020))
+    await documents.find("apple")
+    touched = operations(documents)
+    documents.write("4.txt", "quince")
+    await documents.find("apple")
+    changed = operations(documents)
+
+    taken_out, added, committed = 1, 1, 1
+    assert first == 20 + committed
+    assert (touched - first, changed - touched) == (0, taken_out + added + committed)
 
 
 async def test_a_file_that_became_binary_is_left_out(documents: Documents) -> None:

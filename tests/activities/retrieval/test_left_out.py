@@ -167,5 +167,5 @@ async def test_a_cache_that_may_not_be_written(unprivileged: Documents) -> None:
 
     assert str(raised.value) == (
         "the worker can't keep an index of the documents (Permission denied): set MULL_CACHE, "
-        "where it runs, to a folder that it may write"
+        "where it runs, to a folder that it may write and that has room"
     )

@@ -1,35 +1,12 @@
 import math
-from collections.abc import Sequence
 
 import pytest
 
 from activities.language_model import TransientModelError
 from activities.retrieval.index.searching import Hit
-from activities.retrieval.meaning.embedding import Embedded
 from activities.retrieval.ranking import choose, fuse
-from reflection.usage import Spending
 from tests.activities.retrieval.documents import Documents
-
-MODEL = "house/embedding"
-FRUIT = {"apple", "pear", "fruit", "quince"}
-
-
-class ScriptedEmbedder:
-    """Embed a text by whether it is of fruit; fail with `errors` first, each at a call."""
-
-    def __init__(self, *errors: Exception | None) -> None:
-        self.errors = list(errors)
-        self.batches: list[list[str]] = []
-
-    async def embed(self, texts: Sequence[str], model: str, timeout_seconds: float) -> Embedded:
-        assert (model, timeout_seconds) == (MODEL, 120.0)
-        self.batches.append(list(texts))
-        if self.errors and (error := self.errors.pop(0)):
-            raise error
-        vectors = [
-            [3.0, 4.0] if FRUIT & set(text.lower().split()) else [0.0, 2.0] for text in texts
-        ]
-        return Embedded(vectors, Spending(calls=1, input_tokens=10, cost_usd=0.001))
+from tests.activities.retrieval.embedding import MODEL, ScriptedEmbedder
 
 
 def hit(copy: int, score: float = 1.0, file: int | None = None) -> Hit:

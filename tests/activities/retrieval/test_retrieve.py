@@ -64,3 +64,23 @@ async def test_the_fake_fails_beyond_its_script() -> None:
         await fake.retrieve(TASK)
 
     assert (first.files, first.searched, first.passages[0].source) == (1, 1, "document-1.md")
+
+
+async def test_indexing_does_not_keep_heartbeats_back(documents: Documents) -> None:
+    """A folder is read in a thread, so that its worker heartbeats with how far it is."""
+    for number in range(300):
+        documents.write(f"{number}.txt", f"apple {number} " * 500)
+    beats: list[tuple[Any, ...]] = []
+    environment = ActivityEnvironment()
+    environment.on_heartbeat = lambda *details: beats.append(details)
+
+    async def work() -> None:
+        async with progressing(0.02) as progress:
+            await documents.find("apple", progress=progress)
+
+    await environment.run(work)
+
+    counted = [each for each in beats if each]
+    assert len(counted) > 3
+    assert counted == sorted(counted)
+    assert {total for _, total in counted} == {300}

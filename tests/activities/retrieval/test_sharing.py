@@ -3,12 +3,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, sleep
 
 import pytest
 
-from activities.documents import RetrievalError
 from activities.retrieval.index.lock import locked
+from activities.retrieval.stopping import in_thread
 from tests.activities.retrieval.documents import Documents
 
 ROOT = Path(__file__).parents[3]
@@ -61,22 +61,6 @@ async def test_a_killed_process_leaves_nothing_in_the_way(documents: Documents) 
     found = await documents.find("apple")
 
     assert (len(found.passages), found.searched, found.warnings) == (8, FILES, ())
-
-
-async def test_an_index_without_its_manifest_is_made_again(documents: Documents) -> None:
-    """A writer that was killed between its two files leaves nothing twice and nothing out."""
-    documents.write("a.txt", "apple")
-    await documents.find("apple")
-    [manifest] = documents.cache.rglob("manifest.json")
-    older = manifest.read_bytes()
-    documents.write("b.txt", "apple too")
-    await documents.find("apple")
-    manifest.write_bytes(older)
-    documents.retriever = documents.worker()
-
-    found = await documents.sources("apple")
-
-    assert sorted(found) == ["a.txt", "b.txt"]
 
 
 async def test_an_index_that_is_being_written_is_searched_as_it_is(documents: Documents) -> None:
@@ -149,38 +133,14 @@ async def test_a_cancellation_is_noticed(documents: Documents) -> None:
     assert found.searched == FILES
 
 
-DAMAGES = {
-    "meta": ("meta.json", b"{nope"),
-    "meta gone": ("meta.json", None),
-    "manifest": ("manifest.json", b'{"commit": 1, "files": {"a.txt": [1]}}'),
-    "store": ("*.store", b""),
-    "terms": ("*.term", b"\0" * 400),
-    "postings gone": ("*.idx", None),
-}
+async def test_what_does_not_look_up_is_left_behind() -> None:
+    """Work that nobody waits for any more, and that notices too late, holds nobody up."""
+    started = perf_counter()
+    running = asyncio.create_task(in_thread(lambda _: sleep(3)))
+    await asyncio.sleep(0.1)
 
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
 
-@pytest.mark.parametrize(("pattern", "content"), DAMAGES.values(), ids=DAMAGES)
-async def test_a_damaged_index_is_built_anew(
-    documents: Documents, pattern: str, content: bytes | None
-) -> None:
-    """An index whose files are cut, lost or overwritten costs a search the time to build it."""
-    documents.write("a.txt", "apple")
-    await documents.find("apple")
-    for file in list(documents.cache.rglob(pattern)):
-        file.unlink()
-        if content is not None:
-            file.write_bytes(content)
-    documents.retriever = documents.worker()
-
-    found = await documents.find("apple")
-
-    assert [each.source for each in found.passages] == ["a.txt"]
-
-
-async def test_a_cache_that_is_no_folder(documents: Documents) -> None:
-    """Where a file is in the cache's place, the error says which variable to set."""
-    documents.write("a.txt", "apple")
-    documents.cache.write_text("a file")
-
-    with pytest.raises(RetrievalError, match="set MULL_CACHE"):
-        await documents.find("apple")
+    assert perf_counter() - started < 2.6

@@ -31,10 +31,18 @@ class Retrieving:
             raise failures.permanent(reply.error) or lost(failures.explain(reply.error)).failure
         if reply.value is None:
             return Ended(None)
+        self._pay(reply.value)
         self._run.retrieved(reply.value.passages)
         for each in (*reply.value.warnings, *reply.value.left_out):
             self._run.warn(each)
         return None
+
+    def _pay(self, found: Retrieval) -> None:
+        """Count what the embedding model cost; where none was asked no call was lost either."""
+        if self._run.request.embedding_model is not None:
+            lost = found.attempts - 1 + found.failed
+            paid = found.spending is not None
+            self._run.ledger.pay("retrieving", found.spending, lost + paid)
 
     def _start(self, docs: str) -> workflow.ActivityHandle[Retrieval]:
         request = self._run.request
