@@ -2,7 +2,7 @@
 
 import typer
 
-from commands.console import end_process
+from commands.console import end_process, wrong_usage
 from commands.doctor import command as doctor
 from commands.local import dev
 from commands.measuring import calibrate, compare, replay
@@ -37,12 +37,16 @@ for command in (
 
 
 def main() -> int:
-    """Run a command, and return its exit code."""
+    """Run a command, and return its exit code; what is mistyped is one line."""
     try:
-        app()
+        code = app(standalone_mode=False)
+    except typer.TyperException as error:
+        return wrong_usage(error)
+    except typer.Abort:
+        return 1
     except SystemExit as ended:
-        return ended.code if isinstance(ended.code, int) else 1
-    return 0
+        code = ended.code
+    return code if isinstance(code, int) else int(code is not None)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,17 @@ def fail(message: str, code: int) -> NoReturn:
     raise typer.Exit(code)
 
 
+def wrong_usage(error: typer.TyperException) -> int:
+    """Say on one line what is mistyped, and where help is; return the exit code."""
+    said = error.format_message().rstrip(".")
+    # Without arguments the help is shown, and there is nothing more to say.
+    if said:
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context else "starter.py"
+        typer.echo(f"Error: {said}. `{command} --help` says more.", err=True)
+    return error.exit_code
+
+
 def end_process(code: int) -> NoReturn:
     """Leave at once with this exit code, once everything is written.
 

@@ -78,6 +78,17 @@ async def unserved(client: "Client", queues: tuple[str, ...]) -> list[str]:
     return [queue for queue in queues if not await _polled(client, queue)]
 
 
+def say_unserved(queues: list[str], what: str, *, waits: bool) -> None:
+    """Say which queues nobody polls, and how to get a worker; end there unless `what` waits."""
+    said = f"no worker polls {' and '.join(queues)}"
+    if not waits:
+        named = ",".join(each.removeprefix("mull-") for each in queues)
+        start = "worker.py" if "mull" in queues else f"worker.py --queues {named}"
+        hint = f"Start one with `{start}`, or an embedded one with `starter.py dev`."
+        fail(f"{said}.\n{hint}", Exit.UNREACHABLE)
+    typer.echo(f"Note: {said}; the {what} waits until one does.", err=True)
+
+
 async def _polled(client: "Client", queue: str) -> bool:
     from temporalio.api.enums.v1 import TaskQueueType
     from temporalio.api.taskqueue.v1 import TaskQueue

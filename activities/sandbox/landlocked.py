@@ -10,7 +10,6 @@ from typing import Any
 
 from activities.sandbox.confinement import folders
 from activities.sandbox.confinement.folders import RunFolder
-from activities.sandbox.confinement.measuring import used
 from activities.sandbox.confinement.reach import (
     all_can_read,
     can_become,
@@ -24,8 +23,9 @@ from activities.sandbox.packages import importable
 from activities.sandbox.port import SandboxError
 from activities.sandbox.running.backend import Launch, Place
 from activities.sandbox.running.sandbox import uninterrupted
-from activities.sandbox.running.watching import FILES_PER_MIB
 from activities.sandbox.visible import visible
+from activities.sandbox.watching.measuring import used
+from activities.sandbox.watching.watch import FILES_PER_MIB
 
 MODULES = ("landlock", "privileges", "clearing", "confine", "sweep")
 # From here on the kernel keeps signals inside by itself.

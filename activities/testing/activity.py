@@ -17,7 +17,10 @@ from reflection.request import Record, explain
 
 
 class TestTask(Record):
-    """A draft of the code, counted from 0 by `index`, and the tests that it is held to."""
+    """A draft of the code, and the tests that it is held to.
+
+    `index` counts drafts from 0, for whoever reads a history: no verdict depends on it.
+    """
 
     __test__ = False
 

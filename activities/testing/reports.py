@@ -19,6 +19,10 @@ from reflection.plain import well_formed
 from reflection.size import cut_encoded
 
 OUTPUT_BYTES = 2_000
+NO_TEST = (
+    "pytest found no test to run, or skipped all of them (a file that is not named test_*.py, nor "
+    "*_test.py, is run as a script)"
+)
 # A program that gave all its results may end in any of these ways.
 HARMLESS = {"ok", "error", "exited_early"}
 
@@ -110,7 +114,13 @@ def _of_script(ending: Ending, lines: list[Line]) -> _Verdict:
     last = only(lines, "passed")
     passed = count_in(last, "passed") if last else None
     if last is None or passed is None:
-        return _Verdict((), 0, None, stopped(ending))
+        started = _started(lines)
+        return _Verdict(
+            (),
+            count_in(started, "held") or 0,
+            None,
+            stopped(ending, text_in(started, "started")),
+        )
     if last.get("end") is True:
         return _Verdict((), passed, passed, None if _ended(ending, lines) else stopped(ending))
     outcome = _outcome(last, text_in(last, "test") or "the script")
@@ -125,14 +135,18 @@ def _of_pytest(ending: Ending, lines: list[Line]) -> _Verdict:
     passed, failed = (count_in(last or {}, each) for each in ("passed", "failed"))
     if passed is None or failed is None or not _ended(ending, lines):
         collected = count_in(only(lines, "collected") or {}, "collected")
-        started = [text_in(each, "started") for each in lines if "started" in each]
-        test = started[-1] if started else None
+        test = text_in(_started(lines), "started")
         return _Verdict(outcomes, _passed(outcomes), collected, error or stopped(ending, test))
     if error is None and failed:
         error = Failure(message=f"{failed:,} tests fail")
     if error is None and not passed:
-        error = Failure(message="pytest found no test to run, or skipped all of them")
+        error = Failure(message=NO_TEST)
     return _Verdict(outcomes, passed, passed + failed, error)
+
+
+def _started(lines: list[Line]) -> Line:
+    """Return what was begun last; nothing where that is not known."""
+    return next((each for each in reversed(lines) if "started" in each), {})
 
 
 def _ended(ending: Ending, lines: list[Line]) -> bool:

@@ -1,8 +1,8 @@
 """`doctor`: look at everything that a run needs, and say what is wrong."""
 
-from typing import Annotated
-
 import typer
+
+from commands.options import Json
 
 HELP = """Check an installation: server, workers, models, documents, sandbox, packages, telemetry.
 
@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Look at everything, and print what was found."""
     import asyncio

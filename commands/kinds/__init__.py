@@ -1,6 +1,6 @@
 """What the command line knows of each type of workflow."""
 
-from commands.kinds.answering import Answering, AnyAnswering, Page, Waiting
+from commands.kinds.answering import Answering, AnyAnswering, Waiting
 from commands.kinds.batch import Batch
 from commands.kinds.kind import AnyKind, Kind, Live
 from commands.kinds.multi_path import MultiPath
@@ -21,7 +21,6 @@ __all__ = [
     "Kind",
     "Live",
     "MultiPath",
-    "Page",
     "Waiting",
     "kind_for",
     "kind_named",

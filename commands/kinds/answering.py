@@ -1,27 +1,16 @@
 """What is known besides of a workflow type that gives one result to one question or query."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from activities import asking
 from commands.kinds.kind import Asked, Given, Kind, Standing
+from commands.report.document import RunFacts
 from connection import TASK_QUEUE
 from reflection.request import Record
 
 Decided = TypeVar("Decided", bound=Record)
-
-
-class Page(NamedTuple):
-    """What a page says of a run beside its result: ids, aware times, address, settings."""
-
-    workflow_id: str
-    run_id: str
-    started: datetime | None
-    closed: datetime | None
-    web_ui: str | None
-    settings: Mapping[str, object]
 
 
 class Waiting(NamedTuple):
@@ -67,7 +56,7 @@ class Answering(Kind[Asked, Standing, Given], Generic[Asked, Standing, Decided, 
         """Tell whether there is a result worth the name."""
 
     @abstractmethod
-    def page(self, result: Given, page: Page) -> str:
+    def page(self, result: Given, run: RunFacts) -> str:
         """Write a finished run as one HTML file."""
 
     @abstractmethod

@@ -8,7 +8,7 @@ from rich.console import Console
 from temporalio.client import WorkflowHandle
 
 from activities.sandbox import port
-from commands.kinds.answering import Answering, Page, Waiting
+from commands.kinds.answering import Answering, Waiting
 from commands.kinds.texts import print_text
 from commands.rendering.multipath import (
     NodesLive,
@@ -19,6 +19,7 @@ from commands.rendering.multipath import (
     print_review,
 )
 from commands.rendering.multipath.wording import still_open, thing_words
+from commands.report.document import RunFacts
 from commands.report.multipath import report_html
 from commands.runs.heartbeats import last_heartbeat
 from commands.starting.keeping import write_whole
@@ -106,9 +107,9 @@ class MultiPath(Answering[MultiPathRequest, Progress, Decision, MultiPathResult]
         """Tell whether there is a report or code at all."""
         return result.output is not None
 
-    def page(self, result: MultiPathResult, page: Page) -> str:
+    def page(self, result: MultiPathResult, run: RunFacts) -> str:
         """Write what was made, the walk from node to node, and each draft with its K or E."""
-        return report_html(result, **page._asdict())
+        return report_html(result, run)
 
     def waiting(self, progress: Progress, decisions: list[Decision]) -> Waiting | None:
         """Tell whether a person is asked about a result that is open."""

@@ -2,7 +2,7 @@
 
 from rich.console import Console
 
-from commands.kinds.answering import Answering, Page, Waiting
+from commands.kinds.answering import Answering, Waiting
 from commands.kinds.texts import print_text
 from commands.rendering.critique import (
     DraftsLive,
@@ -12,6 +12,7 @@ from commands.rendering.critique import (
     print_review,
 )
 from commands.report.critique import report_html
+from commands.report.document import RunFacts
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.critique.result import Decision, Progress, ReflectOnResultResult
 from reflection.critique.words.wording import best_of, waits
@@ -67,9 +68,9 @@ class ReflectOnResult(Answering[ReflectOnResultRequest, Progress, Decision, Refl
         """Tell whether there is a draft at all."""
         return result.draft is not None
 
-    def page(self, result: ReflectOnResultResult, page: Page) -> str:
+    def page(self, result: ReflectOnResultResult, run: RunFacts) -> str:
         """Write the best draft, the scores and every evaluation."""
-        return report_html(result, **page._asdict())
+        return report_html(result, run)
 
     def waiting(self, progress: Progress, decisions: list[Decision]) -> Waiting | None:
         """Tell whether a person is asked about a draft with a low score."""

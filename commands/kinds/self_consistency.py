@@ -2,7 +2,7 @@
 
 from rich.console import Console
 
-from commands.kinds.answering import Answering, Page, Waiting
+from commands.kinds.answering import Answering, Waiting
 from commands.rendering.convergence import (
     WavesLive,
     decisions_table,
@@ -11,6 +11,7 @@ from commands.rendering.convergence import (
     print_review,
 )
 from commands.report.convergence import report_html
+from commands.report.document import RunFacts
 from reflection.convergence.request import SelfConsistencyRequest
 from reflection.convergence.result import Decision, Progress, SelfConsistencyResult
 
@@ -66,9 +67,9 @@ class SelfConsistency(Answering[SelfConsistencyRequest, Progress, Decision, Self
             return True
         return result.quorum_met and result.stop_reason != "no_consensus"
 
-    def page(self, result: SelfConsistencyResult, page: Page) -> str:
+    def page(self, result: SelfConsistencyResult, run: RunFacts) -> str:
         """Write curves, votes, decisions and responses."""
-        return report_html(result, **page._asdict())
+        return report_html(result, run)
 
     def waiting(self, progress: Progress, decisions: list[Decision]) -> Waiting | None:
         """Tell whether a person is asked about an uncertain answer."""

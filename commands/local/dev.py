@@ -118,12 +118,12 @@ def _explain(server: Process, worker: Process, log: Path, stop: asyncio.Event) -
 
 
 def _say(place: "Place", log: Path) -> None:
-    from commands.local.embedded import TOY_MODEL
+    from commands.local.embedded import ROOT, TOY_MODEL
 
     model = os.environ["MULL_MODEL"]
     toy = " (a toy: set MULL_MODEL for a real one)" if model == TOY_MODEL else ""
     elsewhere = "" if place.port == USUAL_PORT else f"TEMPORAL_ADDRESS={place.address} "
-    python = os.path.relpath(sys.executable)
+    python, starter = (os.path.relpath(each) for each in (sys.executable, ROOT / "starter.py"))
     sys.stderr.write(
         f"Temporal  {place.address}\n"
         f"Web UI    {place.web_ui}\n"
@@ -131,5 +131,5 @@ def _say(place: "Place", log: Path) -> None:
         f"Documents {os.environ[DOCUMENTS] or 'none'} ({DOCUMENTS})\n"
         f"Database  {place.db}\n"
         f"Log       {log}\n"
-        f'Try: {elsewhere}{python} starter.py ask "Is 91 prime?"   Ctrl-C stops all of it.\n'
+        f'Try: {elsewhere}{python} {starter} ask "Is 91 prime?"   Ctrl-C stops all of it.\n'
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from commands import options
 from commands.console import fail
 from commands.session import Exit, with_client
 from commands.starting.criteria import PRESET_NAMES
@@ -48,7 +49,6 @@ Exit codes: 0 done, 1 failed or no evaluation worked, 2 wrong usage or a file th
 """
 
 _judging = partial(typer.Option, rich_help_panel="Judges and criteria")
-_bounds = partial(typer.Option, rich_help_panel="Bounds")
 
 
 def register(app: typer.Typer) -> None:
@@ -78,20 +78,18 @@ def calibrate(
         float, typer.Option(min=0, max=1, help="A label of at least this is a pass.")
     ] = 0.5,
     max_concurrency: Annotated[
-        int, _bounds(min=1, max=32, help="Evaluations at once, at most.")
+        int, options.bounds(min=1, max=32, help="Evaluations at once, at most.")
     ] = 4,
-    budget_usd: Annotated[float | None, _bounds(help="US dollars.")] = None,
-    budget_tokens: Annotated[int | None, _bounds(help="Tokens in and out.")] = None,
+    budget_usd: options.BudgetUsd = None,
+    budget_tokens: options.BudgetTokens = None,
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a page with reliability diagrams.")
     ] = None,
-    estimate: Annotated[
-        bool, typer.Option("--estimate", help="Say what it would cost, and end.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether to start.")] = False,
-    workflow_id: Annotated[str | None, typer.Option("--id", help="The batch's id.")] = None,
-    detach: Annotated[bool, typer.Option("--detach", help="Return the id at once.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    estimate: options.Estimate = False,
+    yes: options.Yes = False,
+    workflow_id: options.BatchId = None,
+    detach: options.Detach = False,
+    as_json: options.Json = False,
 ) -> None:
     """Calibrate judges on a file, and print what they are worth."""
     judges = _judges(judge or [])

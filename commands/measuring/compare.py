@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from commands import options
 from commands.console import fail
 from commands.session import Exit, with_client
 from commands.starting.criteria import PRESET_NAMES
@@ -49,7 +50,6 @@ server or worker, 5 cancelled or not agreed to, 130 detached (the batch goes on)
 METHOD_NAMES = "single,reflect,self_consistency"
 
 _reflecting = partial(typer.Option, rich_help_panel="Reflection and its judge")
-_bounds = partial(typer.Option, rich_help_panel="Bounds")
 
 
 def register(app: typer.Typer) -> None:
@@ -91,16 +91,16 @@ def compare(
     max_responses: Annotated[
         int | None, typer.Option(min=1, help="Sampled answers at most; 10 by default.")
     ] = None,
-    max_concurrency: Annotated[int, _bounds(min=1, max=32, help="Runs at once, at most.")] = 4,
-    budget_usd: Annotated[float | None, _bounds(help="US dollars.")] = None,
-    budget_tokens: Annotated[int | None, _bounds(help="Tokens in and out.")] = None,
-    estimate: Annotated[
-        bool, typer.Option("--estimate", help="Say what it would cost, and end.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether to start.")] = False,
-    workflow_id: Annotated[str | None, typer.Option("--id", help="The batch's id.")] = None,
-    detach: Annotated[bool, typer.Option("--detach", help="Return the id at once.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    max_concurrency: Annotated[
+        int, options.bounds(min=1, max=32, help="Runs at once, at most.")
+    ] = 4,
+    budget_usd: options.BudgetUsd = None,
+    budget_tokens: options.BudgetTokens = None,
+    estimate: options.Estimate = False,
+    yes: options.Yes = False,
+    workflow_id: options.BatchId = None,
+    detach: options.Detach = False,
+    as_json: options.Json = False,
 ) -> None:
     """Run every question by every method, and print what each is worth."""
     from commands.measuring.batches import asking

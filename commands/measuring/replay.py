@@ -11,6 +11,7 @@ import typer
 
 from commands.console import fail
 from commands.measuring.recordings import read_recordings
+from commands.options import Json
 
 if TYPE_CHECKING:
     from reflection.convergence.replaying.comparison import Outcome
@@ -63,7 +64,7 @@ def replay(
     rule: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="May be repeated; all by default.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Replay a file, and print what each rule costs and how often it is right."""
     kind, rules = readable_kind(answers), _rules(rule or [], max_responses)

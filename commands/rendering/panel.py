@@ -5,9 +5,13 @@ from collections.abc import Sequence
 from rich.table import Table
 from rich.text import Text
 
+from reflection.usage import Usage
+from reflection.words.amounts import spent_words
+
 Row = tuple[str, Text | Table]
 
 EMBEDDED = "embedded/"
+UNANSWERED = frozenset({"retried", "cancelled"})
 
 
 def panel(rows: Sequence[Row]) -> Table:
@@ -30,3 +34,13 @@ def pairs(rows: Sequence[tuple[str, str]]) -> Table:
     for name, words in rows:
         grid.add_row(Text(name), Text(words))
     return grid
+
+
+def usage_rows(usage: Usage) -> list[Row]:
+    """Show what each part of the run cost, and all of it."""
+    parts = [
+        (name, spent_words(part))
+        for name, part in usage.parts.items()
+        if name not in UNANSWERED and part.calls
+    ]
+    return [("usage", pairs([*parts, ("in all", spent_words(usage))]))]

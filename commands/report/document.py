@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from commands.report.parts import Html, facts, html, joined
@@ -10,6 +11,21 @@ from reflection.plain import plain
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 STYLE = Path(__file__).with_name("report.css")
+
+
+class RunFacts(NamedTuple):
+    """What a page says of a run beside its result.
+
+    `started` and `closed` are aware times; `web_ui` is the run's address, linked where it is http
+    or https; `settings` are the request's fields.
+    """
+
+    workflow_id: str
+    run_id: str
+    started: datetime | None = None
+    closed: datetime | None = None
+    web_ui: str | None = None
+    settings: Mapping[str, object] | None = None
 
 
 def page(title: str, parts: Iterable[Html]) -> str:
@@ -36,23 +52,18 @@ def page(title: str, parts: Iterable[Html]) -> str:
 """
 
 
-def identity(
-    workflow_id: str,
-    run_id: str,
-    started: datetime | None,
-    closed: datetime | None,
-    web_ui: str | None,
-) -> list[tuple[str, str]]:
+def identity(run: RunFacts) -> list[tuple[str, str]]:
     """Name a run: its ids, its address where it has one, and its times."""
-    linked = [("Web UI", _link(web_ui))] if web_ui else []
-    return [("workflow id", workflow_id), ("run id", run_id), *linked, *_times(started, closed)]
+    ids = [("workflow id", run.workflow_id), ("run id", run.run_id)]
+    linked = [("Web UI", _link(run.web_ui))] if run.web_ui else []
+    return [*ids, *linked, *_times(run.started, run.closed)]
 
 
-def settings_facts(settings: Mapping[str, object], *shown_elsewhere: str) -> Html:
+def settings_facts(run: RunFacts, *shown_elsewhere: str) -> Html:
     """List the fields of a request that have a value, but for those shown elsewhere."""
     pairs = [
         (name, plain(str(value), 400))
-        for name, value in settings.items()
+        for name, value in (run.settings or {}).items()
         if value is not None and name not in shown_elsewhere
     ]
     return facts(pairs) if pairs else Html("")

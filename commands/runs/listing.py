@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
+from commands.options import Json
 from commands.session import Exit, with_client
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def register(app: typer.Typer) -> None:
 def list_runs(
     limit: Annotated[int, typer.Option(min=1, max=1000, help="Runs to list, at most.")] = 20,
     where: Annotated[str | None, typer.Option(metavar="FILTER", help=WHERE)] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: Json = False,
 ) -> None:
     """List runs, the newest first, with why each stopped and how sure or how good it is.
 

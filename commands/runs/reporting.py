@@ -32,7 +32,7 @@ def report(
 async def _report(client: "Client", run: str, path: Path) -> Exit:
     from temporalio.client import WorkflowFailureError
 
-    from commands.kinds import Page
+    from commands.report.document import RunFacts
     from commands.runs import ending, reaching
     from commands.webui import run_page
 
@@ -49,7 +49,7 @@ async def _report(client: "Client", run: str, path: Path) -> Exit:
     request = await reaching.request_of(client, found)
     settings = request.model_dump() if request else {}
     address = run_page(run, seen.run_id)
-    about = Page(run, seen.run_id, seen.start_time, seen.close_time, address, settings)
+    about = RunFacts(run, seen.run_id, seen.start_time, seen.close_time, address, settings)
     try:
         path.write_text(kind.page(result, about), encoding="utf-8")
     except OSError as error:

@@ -8,7 +8,7 @@ import typer
 
 from commands.console import fail
 from commands.inputs import read_text
-from commands.runs.showing import Id, Json
+from commands.options import Id, Json
 from commands.session import Exit, with_client
 
 if TYPE_CHECKING:

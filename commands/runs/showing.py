@@ -1,17 +1,15 @@
 """`show` and `watch`: one run, by its id."""
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
+from commands.options import Id, Json
 from commands.session import Exit, with_client
 
 if TYPE_CHECKING:
     from temporalio.client import Client
-
-Id = Annotated[str, typer.Argument(metavar="ID", help="The workflow's id.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document.")]
 
 
 def register(app: typer.Typer) -> None:

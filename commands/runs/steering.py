@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from commands.console import fail
-from commands.runs.showing import Id, Json
+from commands.options import Id, Json
 from commands.session import Exit, unserved, with_client
 
 if TYPE_CHECKING:

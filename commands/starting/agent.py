@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from commands import options
 from commands.console import fail
 from commands.inputs import checked, read_file, read_stdin
 from commands.session import Exit, with_client
@@ -35,8 +36,6 @@ _path = partial(typer.Option, rich_help_panel="Path and models")
 _mending = partial(typer.Option, rich_help_panel="How long to mend")
 _code = partial(typer.Option, rich_help_panel="Code and its tests")
 _limits = partial(typer.Option, rich_help_panel="Each run of the code in the sandbox")
-_bounds = partial(typer.Option, rich_help_panel="Bounds")
-_review = partial(typer.Option, rich_help_panel="A person's review")
 
 LIMITS = {"wall_seconds", "cpu_seconds", "memory_mb", "disk_mb"}
 # What is no field of the request by this name.
@@ -116,45 +115,37 @@ def agent(
     cpu_seconds: Annotated[float | None, _limits(help="Of CPU time; 10 by default.")] = None,
     memory_mb: Annotated[int | None, _limits(help="Mebibytes; 512 by default.")] = None,
     disk_mb: Annotated[int | None, _limits(help="Mebibytes; 64 by default.")] = None,
-    budget_tokens: Annotated[int | None, _bounds(help="Tokens in and out.")] = None,
-    budget_usd: Annotated[float | None, _bounds(help="US dollars.")] = None,
-    budget_seconds: Annotated[
-        float | None, _bounds(help="Seconds from the start, without waiting for a person.")
-    ] = None,
-    call_timeout_seconds: Annotated[
-        float | None,
-        _bounds("--call-timeout", "--call-timeout-seconds", help="Of one call; 120 s by default."),
-    ] = None,
-    max_attempts: Annotated[int | None, _bounds(help="Tries of one call; 5 by default.")] = None,
+    budget_tokens: options.BudgetTokens = None,
+    budget_usd: options.BudgetUsd = None,
+    budget_seconds: options.BudgetSeconds = None,
+    call_timeout_seconds: options.CallTimeout = None,
+    max_attempts: options.MaxAttempts = None,
     review_open: Annotated[
-        bool, _review("--review-open", help="A result that is open waits for a person.")
+        bool, options.review("--review-open", help="A result that is open waits for a person.")
     ] = False,
-    review_timeout_seconds: Annotated[
-        float | None,
-        _review("--review-timeout", help="Seconds that it waits, at most; for ever by default."),
-    ] = None,
+    review_timeout_seconds: options.ReviewTimeout = None,
     out: Annotated[
         Path | None,
         typer.Option(
             help="Write the report or the code here, not to standard output.", metavar="FILE"
         ),
     ] = None,
-    workflow_id: Annotated[str | None, typer.Option("--id", help="The workflow's id.")] = None,
-    detach: Annotated[bool, typer.Option("--detach", help="Return the id at once.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    workflow_id: options.NewId = None,
+    detach: options.Detach = False,
+    as_json: options.Json = False,
 ) -> None:
     """Start a run, and follow it unless detached."""
-    options = dict(locals())
+    given = dict(locals())
     if out is not None and detach:
         fail("--out needs the run to be followed: leave out --detach.", Exit.USAGE)
-    fields = {name: value for name, value in options.items() if name not in OWN}
+    fields = {name: value for name, value in given.items() if name not in OWN}
     fields["prompt"] = read_stdin("the prompt") if prompt == "-" else prompt
     fields["model"], fields["judge"] = model or None, judge or None
     fields["docs"] = _folder(docs)
     fields["creative"] = not no_creative
     fields["tests"] = _tests(tests)
     fields["packages"] = [each.strip() for each in (packages or "").split(",") if each.strip()]
-    fields["limits"] = {name: options[name] for name in LIMITS if options[name] is not None}
+    fields["limits"] = {name: given[name] for name in LIMITS if given[name] is not None}
     _start(fields, out, workflow_id, detach, as_json, 1.0 if require_closed else None)
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from commands import options
 from commands.inputs import checked, read_file, read_stdin
 from commands.session import with_client
 
@@ -29,8 +30,6 @@ RULES = "combined, confidence_only, entropy_only, off, predictive, beta, ahead_b
 STOPPING = "When to stop"
 _model = partial(typer.Option, rich_help_panel="Model and answers")
 _stopping = partial(typer.Option, rich_help_panel=STOPPING)
-_bounds = partial(typer.Option, rich_help_panel="Bounds")
-_review = partial(typer.Option, rich_help_panel="A person's review")
 
 
 def register(app: typer.Typer) -> None:
@@ -94,34 +93,31 @@ def ask(
         float | None, _stopping(help="Stop when agreement is at most this likely; off by default.")
     ] = None,
     max_concurrency: Annotated[
-        int | None, _bounds(help="Calls at once, at most; 16 by default.")
+        int | None, options.bounds(help="Calls at once, at most; 16 by default.")
     ] = None,
-    budget_tokens: Annotated[int | None, _bounds(help="Tokens in and out.")] = None,
-    budget_usd: Annotated[float | None, _bounds(help="US dollars.")] = None,
-    budget_seconds: Annotated[float | None, _bounds(help="Seconds from the start.")] = None,
+    budget_tokens: options.BudgetTokens = None,
+    budget_usd: options.BudgetUsd = None,
+    budget_seconds: options.BudgetSeconds = None,
     sample_timeout_seconds: Annotated[
-        float | None, _bounds(help="Seconds for one call; 120 by default.")
+        float | None, options.bounds(help="Seconds for one call; 120 by default.")
     ] = None,
-    max_attempts: Annotated[int | None, _bounds(help="Calls for one sample; 5 by default.")] = None,
+    max_attempts: options.MaxAttempts = None,
     review_when: Annotated[
         str | None,
-        _review(help="high: a result whose uncertainty is high waits for a person."),
+        options.review(help="high: a result whose uncertainty is high waits for a person."),
     ] = None,
-    review_timeout_seconds: Annotated[
-        float | None,
-        _review("--review-timeout", help="Seconds that it waits, at most; for ever by default."),
-    ] = None,
+    review_timeout_seconds: options.ReviewTimeout = None,
     require_confidence: Annotated[
         float | None, typer.Option(min=0, max=1, help="Exit with 4 below this confidence.")
     ] = None,
-    workflow_id: Annotated[str | None, typer.Option("--id", help="The workflow's id.")] = None,
-    detach: Annotated[bool, typer.Option("--detach", help="Return the id at once.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    workflow_id: options.NewId = None,
+    detach: options.Detach = False,
+    as_json: options.Json = False,
 ) -> None:
     """Start a run, and follow it unless detached."""
-    options = dict(locals())
+    given = dict(locals())
     own = {"require_confidence", "workflow_id", "detach", "as_json", "prompt_template"}
-    fields = {name: value for name, value in options.items() if name not in own}
+    fields = {name: value for name, value in given.items() if name not in own}
     fields["question"] = read_stdin("the question") if question == "-" else question
     fields["model"] = model or None
     if prompt_template is not None:

@@ -14,9 +14,10 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from commands.console import fail
 from commands.kinds import AnyAnswering, AnyKind, Live, kind_for
+from commands.rendering.cells import cut
 from commands.runs.ending import ended_badly, show_result
 from commands.runs.reaching import Handle, look
-from commands.session import Exit, unserved
+from commands.session import Exit, say_unserved, unserved
 from connection import TASK_QUEUE
 from reflection.plain import plain
 from reflection.request import Request
@@ -97,17 +98,9 @@ async def _look_for_workers(
 ) -> None:
     missing = await unserved(client, kind.queues(request))
     if missing:
-        _say_unserved(missing, waits=waits)
+        say_unserved(missing, "run", waits=waits)
     for each in await unserved(client, kind.perhaps(request)):
         sys.stderr.write(f"Note: no worker polls {each}; a run that needs it waits for one.\n")
-
-
-def _say_unserved(queues: list[str], *, waits: bool) -> None:
-    said = f"no worker polls {' and '.join(queues)}"
-    hint = "Start one with `worker.py`, or an embedded one with `starter.py dev`."
-    if not waits:
-        fail(f"{said}.\n{hint}", Exit.UNREACHABLE)
-    sys.stderr.write(f"Note: {said}; the run waits until one does.\n")
 
 
 async def _show_live(
@@ -120,7 +113,7 @@ async def _show_live(
             seen = None if ending.done() else await look(handle, kind)
             if seen is not None:
                 if status:
-                    status.update(await kind.far(handle, seen[0]) or live.busy(seen[0]))
+                    status.update(cut(await kind.far(handle, seen[0]) or live.busy(seen[0])))
                 live.show(*seen)
                 silent = False
             elif not ending.done():

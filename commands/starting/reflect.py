@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from commands import options
 from commands.console import fail
 from commands.inputs import checked, read_file, read_stdin, read_text
 from commands.session import Exit, with_client
@@ -34,8 +35,6 @@ _judging = partial(typer.Option, rich_help_panel="Judges and criteria")
 _revising = partial(typer.Option, rich_help_panel="When to revise")
 _guarding = partial(typer.Option, rich_help_panel="Guardrails")
 _gate = partial(typer.Option, rich_help_panel="Whether to reflect at all")
-_bounds = partial(typer.Option, rich_help_panel="Bounds")
-_review = partial(typer.Option, rich_help_panel="A person's review")
 
 # What is no field of the request by this name.
 OWN = {
@@ -129,33 +128,26 @@ def reflect(
     synthesis_follows: Annotated[
         bool, _gate("--synthesis-follows", help="A later step writes the result anew.")
     ] = False,
-    budget_tokens: Annotated[int | None, _bounds(help="Tokens in and out.")] = None,
-    budget_usd: Annotated[float | None, _bounds(help="US dollars.")] = None,
-    budget_seconds: Annotated[
-        float | None, _bounds(help="Seconds from the start, without waiting for a person.")
-    ] = None,
-    call_timeout_seconds: Annotated[
-        float | None, _bounds(help="Seconds for one call; 120 by default.")
-    ] = None,
-    max_attempts: Annotated[int | None, _bounds(help="Tries of one call; 5 by default.")] = None,
+    budget_tokens: options.BudgetTokens = None,
+    budget_usd: options.BudgetUsd = None,
+    budget_seconds: options.BudgetSeconds = None,
+    call_timeout_seconds: options.CallTimeout = None,
+    max_attempts: options.MaxAttempts = None,
     review_below: Annotated[
-        float | None, _review(help="A result with a score below it waits for a person.")
+        float | None, options.review(help="A result with a score below it waits for a person.")
     ] = None,
-    review_timeout_seconds: Annotated[
-        float | None,
-        _review("--review-timeout", help="Seconds that it waits, at most; for ever by default."),
-    ] = None,
+    review_timeout_seconds: options.ReviewTimeout = None,
     require_score: Annotated[
         float | None,
         typer.Option(min=0, max=1, help="Exit with 4 below this score, or where there is none."),
     ] = None,
-    workflow_id: Annotated[str | None, typer.Option("--id", help="The workflow's id.")] = None,
-    detach: Annotated[bool, typer.Option("--detach", help="Return the id at once.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    workflow_id: options.NewId = None,
+    detach: options.Detach = False,
+    as_json: options.Json = False,
 ) -> None:
     """Start a run, and follow it unless detached."""
-    options = dict(locals())
-    fields = {name: value for name, value in options.items() if name not in OWN}
+    given = dict(locals())
+    fields = {name: value for name, value in given.items() if name not in OWN}
     if (query, draft) == ("-", "-"):
         fail("QUERY and --draft can't both be standard input.", Exit.USAGE)
     fields["query"] = read_stdin("the query") if query == "-" else query

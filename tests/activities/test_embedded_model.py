@@ -94,9 +94,9 @@ async def test_a_seed_decides_the_text_whatever_runs_beside_it(embedded: Embedde
 
 
 async def test_a_prompt_beyond_the_context_is_permanent(embedded: EmbeddedModel) -> None:
-    """A prompt of more than 2,048 tokens is refused for good, by its class."""
+    """A prompt of more than 4,096 tokens is refused for good, by its class."""
     with pytest.raises(PermanentModelError) as raised:
-        await adapter(embedded.endpoint).complete(call("word " * 3_000, 1))
+        await adapter(embedded.endpoint).complete(call("word " * 6_000, 1))
 
     assert raised.value.kind == "ContextWindowExceededError"
 

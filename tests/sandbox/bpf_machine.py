@@ -3,6 +3,8 @@
 import errno
 import struct
 
+from activities.sandbox.confinement.syscalls import groups
+
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7, "i386": 0x40000003}
 
 
@@ -19,6 +21,11 @@ def answer(program: bytes, architecture: str, number: int, *arguments: int) -> s
         case 0x0005:
             return errno.errorcode.get(action & 0xFFFF, "done")
     raise AssertionError(f"no answer of seccomp: {action:#x}")
+
+
+def number_of(name: str, machine: str = "x86_64") -> int:
+    """Return the number of a system call that a filter knows."""
+    return next(group[name] for group in groups(machine).values() if name in group)
 
 
 def _run(program: list[tuple[int, ...]], data: bytes) -> int:

@@ -12,8 +12,8 @@ from reflection.multipath.request import Limits
 
 FOLDER = Path(__file__).parent / "hostile"
 MANIFESTS = ("manifest.json", "more.json")
-# A second of a program that never ends shows as much as four.
-WALL_SECONDS = 1.0
+# Half a second of a program that never ends shows as much as four.
+WALL_SECONDS = 0.5
 
 
 class Required(BaseModel):
@@ -43,6 +43,8 @@ class Hostile(BaseModel):
         given: dict[str, Any] = {}
         if "wall_s" in self.limits:
             given["wall_seconds"] = min(WALL_SECONDS, self.limits["wall_s"])
+        if "memory_mb" in self.limits:
+            given["memory_mb"] = self.limits["memory_mb"]
         if "cpu_s" in self.limits:
             given["cpu_seconds"] = self.limits["cpu_s"]
         return Limits(**given)

@@ -1,6 +1,6 @@
-"""Landlock for a worker that is not root; prints as JSON what came of some programs.
+"""A sandbox of a worker that is not root; prints as JSON what came of some programs.
 
-nobody.py NAME...: hostile programs, by their ids
+nobody.py BACKEND NAME...: hostile programs, by their ids
 """
 
 import asyncio
@@ -13,10 +13,10 @@ from tests.sandbox.canaries import adopt_orphans, descendants, open_descriptors
 from tests.sandbox.hostile_programs import every
 
 
-async def main(names: list[str]) -> None:
+async def main(backend: str, names: list[str]) -> None:
     """Run the programs in a row."""
     adopt_orphans()
-    sandbox = backends.build("landlock")
+    sandbox = backends.build(backend)
     before, faults = open_descriptors(), {}
     for name in names:
         hostile = every()[name]
@@ -25,4 +25,4 @@ async def main(names: list[str]) -> None:
     print(json.dumps({"user": os.getuid(), "faults": faults, "left": left}))
 
 
-asyncio.run(main(sys.argv[1:]))
+asyncio.run(main(sys.argv[1], sys.argv[2:]))

@@ -1,7 +1,8 @@
-"""The Landlock backend's folders: measured whatever is in them, and deleted whatever is in them."""
+"""The Landlock backend's folders: who owns them, and when they are deleted."""
 
 import fcntl
 import os
+import stat
 import subprocess
 import sys
 import tempfile
@@ -12,12 +13,9 @@ from pathlib import Path
 import pytest
 
 from activities.sandbox.confinement import folders
-from activities.sandbox.confinement.measuring import used
 from activities.sandbox.inside.clearing import clear
-
-MIB = 2**20
-DEEP = 300
-NAME = "d" * 50
+from activities.sandbox.port import SandboxError
+from tests.sandbox.deep_folders import dig
 
 
 @pytest.fixture
@@ -37,20 +35,6 @@ def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield Path(name)
 
 
-def _dig(folder: Path, size: int) -> None:
-    """Make a file deeper than any path can say."""
-    handle = os.open(folder, os.O_RDONLY)
-    for _ in range(DEEP):
-        os.mkdir(NAME, dir_fd=handle)
-        inner = os.open(NAME, os.O_RDONLY, dir_fd=handle)
-        os.close(handle)
-        handle = inner
-    file = os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=handle)
-    os.write(file, b"x" * size)
-    os.close(file)
-    os.close(handle)
-
-
 def test_deletes_what_is_hard_to_delete(box: Path, tmp_path: Path) -> None:
     """Depth, names, links and permissions keep nothing, and links lead to nothing."""
     (tmp_path / "outside").mkdir()
@@ -62,7 +46,7 @@ def test_deletes_what_is_hard_to_delete(box: Path, tmp_path: Path) -> None:
     (box / "shut").mkdir()
     (box / "shut/file").touch(0)
     (box / "shut").chmod(0)
-    _dig(box, 1)
+    dig(box, 1)
     box.chmod(0)
 
     clear(str(box.parent))
@@ -71,60 +55,9 @@ def test_deletes_what_is_hard_to_delete(box: Path, tmp_path: Path) -> None:
     assert (tmp_path / "outside/kept").read_text() == "kept"
 
 
-def test_measures_any_depth(box: Path) -> None:
-    """A file counts though no path leads to it, and a sparse one by what it takes."""
-    _dig(box, MIB)
-    with (box / "sparse").open("wb") as file:
-        file.truncate(1 << 40)
-
-    found = used(box, os.getpid(), 10_000)
-
-    clear(str(box))
-    assert MIB <= found.size < 4 * MIB
-    assert found.files == DEEP + 2
-
-
-@pytest.mark.parametrize("keep", ["file", "mapped"])
-def test_measures_deleted_files(box: Path, keep: str) -> None:
-    """A deleted file counts while a process has it open, or mapped."""
-    code = f"""
-import mmap, os
-file = os.open("x", os.O_CREAT | os.O_RDWR)
-os.write(file, bytes({MIB}))
-if {keep!r} == "mapped":
-    mapped = mmap.mmap(file, 0)
-    os.closerange(3, 20)
-os.unlink("x")
-print("ready", flush=True)
-input()
-"""
-    command = [sys.executable, "-I", "-c", code]
-    with subprocess.Popen(
-        command, cwd=box, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
-
-        found = used(box, os.getpid(), 10_000)
-
-        process.communicate(b"\n")
-    assert MIB <= found.size < 2 * MIB
-
-
-def test_counting_ends(box: Path) -> None:
-    """No more entries are counted than it takes to see that there are too many."""
-    for number in range(50):
-        (box / str(number)).touch()
-
-    found = used(box, os.getpid(), 10)
-
-    assert found.files == 11
-
-
 def test_folders_of_a_killed_worker(temporary: Path) -> None:
     """What nobody holds is deleted, and what a living worker holds is not."""
     held, dead = folders.make(None), folders.make(None)
-    assert dead.lock is not None
     fcntl.flock(dead.lock, fcntl.LOCK_UN)
     (temporary / "another's").mkdir()
 
@@ -134,6 +67,92 @@ def test_folders_of_a_killed_worker(temporary: Path) -> None:
     os.close(dead.lock)
     folders.delete(held)
     assert [each.name for each in temporary.iterdir()] == ["another's"]
+
+
+def test_what_is_not_a_worker_s(temporary: Path, tmp_path: Path) -> None:
+    """Neither a link nor a file is taken for the folder of a killed worker."""
+    (tmp_path / "kept").touch()
+    (temporary / "mull-sandbox-link").symlink_to(tmp_path)
+    (temporary / "mull-sandbox-file").touch()
+
+    folders.delete_stale()
+
+    assert [each.name for each in tmp_path.iterdir()] == ["kept"]
+    assert len(list(temporary.iterdir())) == 2
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
+def test_folder_of_another_user(temporary: Path) -> None:
+    """What another user has made, whatever its name, is left alone."""
+    (temporary / "mull-sandbox-x").mkdir()
+    os.chown(temporary / "mull-sandbox-x", 65_534, 65_534)
+
+    folders.delete_stale()
+
+    assert [each.name for each in temporary.iterdir()] == ["mull-sandbox-x"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
+def test_owners(temporary: Path) -> None:
+    """A program's user owns what it may write, and goes through the rest without listing it."""
+    made = folders.make(62_999)
+
+    found = {
+        each.relative_to(temporary).parts[1:]: (
+            each.stat().st_uid,
+            stat.S_IMODE(each.stat().st_mode),
+        )
+        for each in (made.top, made.box, made.work, made.scratch, made.packages, made.commands)
+    }
+    folders.delete(made)
+
+    assert found == {
+        (): (0, 0o711),
+        ("box",): (62_999, 0o700),
+        ("box", "work"): (62_999, 0o700),
+        ("box", "tmp"): (62_999, 0o700),
+        ("packages",): (0, 0o755),
+        ("bin",): (0, 0o755),
+    }
+
+
+def test_folder_that_is_taken(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a worker that begins deletes a folder before it is held, another is made."""
+    made = tempfile.mkdtemp
+    names = []
+
+    def snatched(*arguments: str, **options: str) -> str:
+        names.append(made(*arguments, **options))
+        if len(names) == 1:
+            folders.delete_stale()
+        return names[-1]
+
+    monkeypatch.setattr(tempfile, "mkdtemp", snatched)
+
+    held = folders.make(None)
+
+    assert [str(held.top)] == names[1:]
+    assert list(temporary.iterdir()) == [held.top]
+    folders.delete(held)
+
+
+def test_other_folder_for_temporary_files(temporary: Path) -> None:
+    """Where no other user could reach the folder for temporary files another is taken."""
+    temporary.chmod(0o700)
+
+    made = folders.make(None)
+
+    assert temporary not in made.top.parents
+    folders.delete(made)
+
+
+def test_no_folder_for_temporary_files(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where none can be used it is said which were tried."""
+    temporary.chmod(0o700)
+    monkeypatch.setattr(folders, "_bases", lambda: [temporary])
+
+    with pytest.raises(SandboxError, match=f"tried {temporary}"):
+        folders.make(None)
 
 
 def test_worker_that_is_killed(temporary: Path, root: Path) -> None:

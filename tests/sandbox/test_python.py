@@ -24,6 +24,15 @@ Traceback (most recent call last):
     ~^~
 ZeroDivisionError: division by zero
 """
+SHARED = """
+import mmap, os
+shared = mmap.mmap(-1, 9 << 20)
+if os.fork() == 0:
+    shared[:1] = b"1"
+    os._exit(0)
+os.wait()
+print(shared[:1].decode())
+"""
 
 
 @pytest.mark.parametrize(
@@ -44,6 +53,9 @@ ZeroDivisionError: division by zero
         ("import threading as t; t.Timer(0.1, print, ['late']).start()", "late\n", ""),
         ("def f(:", "", SYNTAX_ERROR),
         ("x = '\ud800'", "", None),
+        ("\ufeffprint(1)", "1\n", ""),
+        ("x = 1\n" * 130_000 + "print(x)", "1\n", ""),
+        ("print('x' * 9, end='')", "xxxxxxxxx", ""),
         ("a\0b", "", "SyntaxError: source code string cannot contain null bytes\n"),
         ("def f():\n  1/0\nf()", "", TRACEBACK),
         ("import sys; sys.stdout.buffer.write(b'\\xff\\0')", "\\xff\0", ""),
@@ -51,6 +63,7 @@ ZeroDivisionError: division by zero
         ("import ssl, sqlite3; from zoneinfo import ZoneInfo as z; print(z('Asia/Tokyo'))",
          "Asia/Tokyo\n", ""),
         ("import asyncio\nasync def f(): return 1\nprint(asyncio.run(f()))", "1\n", ""),
+        (SHARED, "1\n", ""),
     ],
 )  # fmt: skip
 async def test_program(sandbox: ProcessSandbox, code: str, stdout: str, stderr: str | None) -> None:
@@ -69,6 +82,7 @@ async def test_program(sandbox: ProcessSandbox, code: str, stdout: str, stderr: 
         (("python", "-m", "sub.module"), "ok", "__main__ sub\n"),
         (("python", "-c", "import numpy; print(numpy.arange(3).sum())"), "ok", "3\n"),
         (("sh", "-c", "python -c 'import pytest; print(1)'; ls"), "ok", "1\nmain.py\nsub\n"),
+        (("sh", "-c", "{ yes 2>said; } | head -1; cat said"), "ok", "y\n"),
         (("true",), "ok", ""),
         (("false",), "error", ""),
         (("no-such-command",), "error", ""),

@@ -17,6 +17,7 @@ FORKS = "import os\nfor _ in range(3): os.fork()\n"
 FILES = "n = 0\nwhile True: open(str(n), 'w').close(); n += 1"
 # Pages that are shared, which the kernel's limits don't count.
 SHARED = "import mmap\nx = mmap.mmap(-1, 90 << 20)\ny = mmap.mmap(-1, 90 << 20)\nx[:] = y[:]"
+DELETED = "import os\nclass A:\n  def __del__(self, e=os._exit): e(5)\na = A()"
 SLEEP = "\nimport time; time.sleep(9)"
 
 
@@ -28,6 +29,14 @@ SLEEP = "\nimport time; time.sleep(9)"
         ("exit(3)", {}, "error", 3, None),
         ("import sys; sys.exit(256)", {}, "error", 256, None),
         ("import sys; sys.exit(10**50)", {}, "error", 1, None),
+        ("import sys; sys.exit(True)", {}, "error", 1, None),
+        ("import sys; sys.exit(None)", {}, "ok", 0, None),
+        ("import sys; sys.exit(-1)", {}, "error", -1, None),
+        ("import threading as t; t.Thread(target=exit, args=(3,)).start()", {}, "ok", 0, None),
+        (DELETED, {}, "error", 5, None),
+        ("import os; os.close(1); print(1)", {}, "error", 120, None),
+        ("import atexit, os; atexit.register(os._exit, 0)", {}, "exited_early", 0, None),
+        ("import os; os.execv('/bin/echo', ['echo', 'done'])", {}, "exited_early", 0, None),
         ("raise SystemExit('why')", {}, "error", 1, None),
         ("1/0", {}, "error", 1, None),
         ("import os; os._exit(0)", {}, "exited_early", 0, None),

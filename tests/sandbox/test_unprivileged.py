@@ -1,4 +1,4 @@
-"""Bubblewrap where the worker is not root, as in most containers: a user namespace for each run."""
+"""Each sandbox where the worker is not root, as in most containers."""
 
 import json
 import os
@@ -10,6 +10,16 @@ from pathlib import Path
 import pytest
 
 NOBODY = 65_534
+# Lays the interpreter where another user can reach it, though it lies in a folder of root's own.
+AS_NOBODY = """
+mount --bind "$1" "$3"
+mount -t tmpfs -o mode=755 none "$2"
+mkdir -p "$1"
+mount --bind "$3" "$1"
+shift 3
+exec setpriv --reuid 65534 --regid 65534 --clear-groups --no-new-privs --bounding-set=-all \\
+    --inh-caps=-all "$@"
+"""
 PROGRAM = """
 import asyncio, json, os
 from tests.sandbox import backends
@@ -17,7 +27,6 @@ from tests.sandbox.canaries import descendants, open_descriptors
 
 CODES = {
     "print": "import os; print(os.getuid(), os.path.exists('/proc/self'))",
-    "forks": "import os\\nwhile True:\\n    try: os.fork()\\n    except OSError: pass",
     "init": "import os; os.kill(1, 9); os.kill(os.getppid(), 19); print('sent')",
     "disk": "open('x', 'wb').write(bytes(3 << 20))",
     "files": "n = 0\\nwhile True: open(str(n), 'w').close(); n += 1",
@@ -80,9 +89,67 @@ def test_unprivileged_worker(python: str, root: Path) -> None:
     said = json.loads(done.stdout)
     assert said["results"] == {
         "print": ["ok", f"{NOBODY} False\n"],
-        "forks": ["timeout", ""],
         "init": ["ok", "sent\n"],
         "disk": ["disk_limit", ""],
         "files": ["disk_limit", ""],
     }
     assert said["left"] == [0, 0]
+
+
+# What a program could only do to a worker whose user it has, and what hides from such a one.
+OUTWITTING = (
+    "kill_everything",
+    "limits_of_others",
+    "signal_by_file",
+    "signals_to_first",
+    "ptrace_others",
+    "proc_environ",
+    "capabilities",
+    "fork_bomb",
+    "fork_count",
+    "thread_bomb",
+    "daemon_close_fds",
+    "daemon",
+    "stop_all",
+    "leftovers",
+    "tmp_fill",
+    "socket_pairs",
+    "files_under_way",
+    "own_descriptors",
+    "hardly_mapped_file",
+    "unreadable",
+)
+
+
+def _as_another(command: list[str], root: Path, shown: Path) -> list[str]:
+    """Return a command that runs one as nobody, its interpreter laid where nobody can reach it."""
+    base = Path(sys.base_prefix)
+    top = Path("/", base.parts[1])
+    if top in {Path("/usr"), *root.parents, *Path(sys.executable).parents}:
+        return ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", *command]
+    folders = map(str, (base, top, shown))
+    return ["unshare", "--mount", "sh", "-ec", AS_NOBODY, "sh", *folders, *command]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+@pytest.mark.parametrize("backend", ["bubblewrap", "landlock"])
+def test_without_root(backend: str, root: Path, tmp_path: Path) -> None:
+    """For a worker without any privilege, whose user the program has too, the same holds."""
+    script = root / "tests/sandbox/nobody.py"
+    command = [sys.executable, "-W", "error", "-B", str(script), backend, *OUTWITTING]
+    environment = {**os.environ, "PYTHONPATH": str(root), "TMPDIR": "/var/tmp"}  # noqa: S108 - it may be written by any
+
+    ran = subprocess.run(
+        _as_another(command, root, tmp_path),
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+    if ran.returncode and "Permission denied" in ran.stderr + ran.stdout:
+        pytest.skip("no Python that another user could run")
+    assert ran.stderr == ""
+    said = json.loads(ran.stdout)
+    assert said == {"user": NOBODY, "faults": {name: [] for name in OUTWITTING}, "left": []}

@@ -5,6 +5,7 @@ import pytest
 
 from commands.report.convergence import report_html
 from commands.report.convergence.thresholds import thresholds
+from commands.report.document import RunFacts
 from reflection.convergence.outcome import result
 from reflection.convergence.sampling import Sampling
 from tests.unit.page import HOSTILE, WEB_UI, Page
@@ -14,12 +15,14 @@ from tests.unit.runs import START, failed, finished, put_in, replied, sampled
 def report(sampling: Sampling, *, web_ui: str | None = None, **changes: object) -> str:
     return report_html(
         result(sampling).model_copy(update=changes),
-        workflow_id="ask-what-is-3-43-7f3a91c2",
-        run_id="0197c2",
-        started=START,
-        closed=START + timedelta(seconds=12.34),
-        web_ui=web_ui,
-        settings=sampling.request.model_dump(),
+        RunFacts(
+            workflow_id="ask-what-is-3-43-7f3a91c2",
+            run_id="0197c2",
+            started=START,
+            closed=START + timedelta(seconds=12.34),
+            web_ui=web_ui,
+            settings=sampling.request.model_dump(),
+        ),
     )
 
 
@@ -74,10 +77,12 @@ def test_everything_from_outside_is_escaped() -> None:
 
     page = report_html(
         result(sampling),
-        workflow_id=HOSTILE,
-        run_id=HOSTILE,
-        web_ui=f"http://x/{HOSTILE}",
-        settings={HOSTILE: HOSTILE},
+        RunFacts(
+            workflow_id=HOSTILE,
+            run_id=HOSTILE,
+            web_ui=f"http://x/{HOSTILE}",
+            settings={HOSTILE: HOSTILE},
+        ),
     )
 
     assert page.count("<script") == 0
@@ -179,10 +184,12 @@ def test_times_are_in_utc() -> None:
 
     page = report_html(
         result(RUNS["ten"]),
-        workflow_id="a",
-        run_id="b",
-        started=east,
-        closed=east.astimezone(UTC) + timedelta(seconds=12.34),
+        RunFacts(
+            workflow_id="a",
+            run_id="b",
+            started=east,
+            closed=east.astimezone(UTC) + timedelta(seconds=12.34),
+        ),
     )
 
     assert "2026-03-01 12:00:00 UTC" in page

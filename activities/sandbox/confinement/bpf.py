@@ -67,10 +67,11 @@ def one_of(index: int, values: Sequence[int], mask: int | None = None) -> Block:
     return [_argument(index), *masked, *found, fail()]
 
 
-def none_of(index: int, values: Sequence[int]) -> Block:
-    """Refuse where an argument is one of some values."""
+def none_of(index: int, values: Sequence[int], mask: int | None = None) -> Block:
+    """Refuse where an argument, or what a mask leaves of it, is one of some values."""
     found = [each for value in values for each in (Instruction(JUMP_EQUAL, 0, 1, value), fail())]
-    return [_argument(index), *found]
+    masked = [] if mask is None else [Instruction(AND, 0, 0, mask)]
+    return [_argument(index), *masked, *found]
 
 
 def without_bits(index: int, bits: int) -> Block:

@@ -13,6 +13,7 @@ from activities.sandbox.inside.clearing import clear
 from activities.sandbox.port import SandboxError
 
 _PREFIX = "mull-sandbox-"
+_TRIES = 5
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class RunFolder:
     """
 
     top: Path
-    lock: int | None
+    lock: int
 
     @property
     def box(self) -> Path:
@@ -53,9 +54,8 @@ class RunFolder:
 
 def make(user: int | None) -> RunFolder:
     """Make the folders of one run, those to write in for a user. Raises SandboxError."""
-    top = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_base()))
-    top.chmod(0o711)
-    made = RunFolder(top, _locked(top))
+    made = _held(_base())
+    made.top.chmod(0o711)
     for each in (made.packages, made.commands):
         each.mkdir()
         each.chmod(0o755)
@@ -71,8 +71,7 @@ def delete(folder: RunFolder) -> None:
     try:
         clear(str(folder.top))
     finally:
-        if folder.lock is not None:
-            os.close(folder.lock)
+        os.close(folder.lock)
 
 
 def delete_stale() -> None:
@@ -84,6 +83,17 @@ def delete_stale() -> None:
                 lock = _locked(top)
                 if lock is not None:
                     delete(RunFolder(top, lock))
+
+
+def _held(base: Path) -> RunFolder:
+    """Make a folder and hold it; another, where a worker that begins took it for a dead one's."""
+    for _ in range(_TRIES):
+        top = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
+        with suppress(FileNotFoundError):
+            lock = _locked(top)
+            if lock is not None and os.fstat(lock).st_nlink:
+                return RunFolder(top, lock)
+    raise SandboxError(f"no folder of the sandbox's own can be kept in {base}")
 
 
 def _base() -> Path:

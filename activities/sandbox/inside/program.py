@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+# The module `signal` makes enums of it, which takes longer than everything else here.
+import _signal as signal  # type: ignore[import-not-found]
 import mmap
 import os
 import resource
@@ -63,8 +65,15 @@ def _settle(settings: Settings, stdin: int, confine: Callable[[Settings], None])
     _write(settings.pop("files"))
     os.environ.update(settings["env"])
     for kind, limits in settings["rlimits"]:
-        resource.setrlimit(kind, limits)
+        resource.setrlimit(kind, _within(resource.getrlimit(kind)[1], limits))
     confine(settings)
+
+
+def _within(hard: int, limits: tuple[int, int]) -> tuple[int, int]:
+    """Keep to the worker's own hard limit, which nobody without privileges may raise."""
+    if hard == resource.RLIM_INFINITY:
+        return limits
+    return min(limits[0], hard), min(limits[1], hard)
 
 
 def _write(files: dict[str, bytes]) -> None:
@@ -76,6 +85,9 @@ def _write(files: dict[str, bytes]) -> None:
 
 
 def _execute(argv: tuple[str, ...], mark: Mark) -> None:
+    # Python ignores these, and what it executes would, too.
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
     mark.set("executed")
     try:
         os.execvp(argv[0], argv)  # noqa: S606 - the program's own command, in the sandbox

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from activities.sandbox.running import tree
 from activities.sandbox.running.backend import Launch, interpreter_arguments
 from activities.sandbox.running.classification import Ending, parse_ending
 from activities.sandbox.running.output import Kept
+from activities.sandbox.watching import tree
 
 CHUNK = 65_536
 STATUS_BYTES = 16_384

@@ -11,7 +11,7 @@ from activities.sandbox.running.classification import Ending, classify
 from activities.sandbox.running.process import Run
 from activities.sandbox.running.settings import build_settings, lower
 from activities.sandbox.running.slots import Slots
-from activities.sandbox.running.watching import Watch
+from activities.sandbox.watching.watch import Watch
 from reflection.multipath.request import Limits
 
 START_SECONDS = 20.0
@@ -23,6 +23,7 @@ class ProcessSandbox:
 
     def __init__(self, backend: Backend, ceiling: Limits, at_once: int) -> None:
         self.name = backend.name
+        self.at_once = at_once
         self._backend = backend
         self._ceiling = ceiling
         self._slots = Slots(at_once)
@@ -69,7 +70,8 @@ class ProcessSandbox:
         if not fired and ending.mark in ("", "broken"):
             raise SandboxError(f"{self.name} could not confine the program: {ending.detail}")
         cpu = max(watch.cpu_seconds, ending.cpu_seconds)
-        code = ending.code if ending.mark == "done" else ending.exit_code
+        # What it asked for, which the kernel has cut, or how the interpreter failed after that.
+        code = ending.code or ending.exit_code
         return Result(
             status=classify(fired, ending, cpu, limits),
             exit_code=None if fired or ending.signal else code,

@@ -5,7 +5,7 @@ from typing import Any
 
 from activities.sandbox.port import Program
 from activities.sandbox.running.backend import MODULES, Launch, module
-from activities.sandbox.running.watching import MIB
+from activities.sandbox.watching.watch import MIB
 from reflection.multipath.request import Limits
 
 OPEN_FILES = 256

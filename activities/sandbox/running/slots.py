@@ -6,6 +6,7 @@ import pwd
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 
 from activities.sandbox.port import SandboxError
 from reflection.multipath.request import Limits
@@ -43,7 +44,10 @@ def most_at_once(ceiling: Limits) -> int:
 @contextmanager
 def _free_uid() -> Iterator[int]:
     """Claim a user id by a name that the kernel frees with the process, among all workers here."""
-    for uid in range(FIRST_UID, FIRST_UID + UIDS):
+    # Workers in other containers see no name of ours, and the kernel counts a user's processes
+    # over all of them: each begins elsewhere.
+    begin = Path("/proc/self/ns/net").stat().st_ino
+    for uid in (FIRST_UID + (begin + step) % UIDS for step in range(UIDS)):
         claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         with claim:
             try:

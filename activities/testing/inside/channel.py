@@ -25,12 +25,17 @@ class Channel:
         self._write, self._encode = os.write, json.JSONEncoder().encode
         os.dup2(2, 1)
 
-    def say(self, **said: object) -> None:
-        """Print one line: the nonce and an object. A line that is too long says so instead."""
+    def say(self, **said: object) -> int:
+        """Print one line: the nonce and an object. A line that is too long says so instead.
+
+        Returns how many bytes that took.
+        """
         text = self._encode(said)
         if len(text) > LINE:
             text = self._encode({"too_long": len(text)})
         # The code may have left half a line behind.
         data = f"\n{self._nonce} {text}\n".encode("ascii")
+        size = len(data)
         while data:
             data = data[self._write(self._descriptor, data) :]
+        return size

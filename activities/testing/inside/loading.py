@@ -1,8 +1,10 @@
 """Importing the code under test as the module `solution`."""
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from .channel import Channel
 from .faults import frames, said
@@ -26,6 +28,18 @@ def load(channel: Channel) -> ModuleType | None:
         channel.say(broken=_summary(error, path), traceback=frames(error, {path}))
         return None
     return module
+
+
+def public(solution: ModuleType) -> dict[str, Any]:
+    """Return the names of the code that tests may use without importing them."""
+    return {name: value for name, value in vars(solution).items() if not name.startswith("_")}
+
+
+def also_named(solution: ModuleType, *names: str | None) -> None:
+    """Let the tests import the code by other names too, as far as no module has them."""
+    for name in names:
+        if name and name.isidentifier() and name not in sys.modules and find_spec(name) is None:
+            sys.modules[name] = solution
 
 
 def _summary(error: BaseException, path: str) -> str:

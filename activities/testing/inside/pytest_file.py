@@ -1,12 +1,14 @@
 """Run a user's pytest file beside the code, and say what came of each test."""
 
+import builtins
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from .channel import Channel, asked
 from .faults import frames, said
-from .loading import FOLDER, SOLUTION, load
+from .loading import FOLDER, SOLUTION, also_named, load, public
 from .values import shown
 
 LINES = 1_000
@@ -77,8 +79,13 @@ def main() -> None:
     """Import the code, and let pytest run the file."""
     task = asked()
     channel = Channel(task["nonce"])
-    if load(channel) is None:
+    solution = load(channel)
+    if solution is None:
         return
+    # As in a script the code's names are there, and test_fib.py may import them from fib.
+    stem = Path(task["file"]).stem
+    also_named(solution, stem.removeprefix("test_").removesuffix("_test"), task["entry"])
+    vars(builtins).update({**public(solution), **vars(builtins)})
     path = str(FOLDER / task["file"])
     outcomes = Outcomes(channel, path)
     options = ["-p", "no:cacheprovider", "-q", "--no-header", "--tb=no", "--noconftest", path]

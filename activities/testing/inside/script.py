@@ -6,10 +6,12 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
-from .asserting import HOOK, Assertions, asserts, calls, rewritten, statement
+from .asserting import Assertions
 from .channel import Channel, asked
 from .faults import frames, said
-from .loading import FOLDER, SOLUTION, load
+from .loading import FOLDER, SOLUTION, also_named, load, public
+from .rewriting import HOOK, rewritten
+from .source import asserts, calls, statement
 
 CHECK = "check"
 UNCHECKED = "none of the script's assertions ran: pytest runs a file that is named test_*.py"
@@ -40,7 +42,8 @@ def main() -> None:
     script = _parsed(channel, task["file"]) if solution else None
     if solution is None or script is None:
         return
-    assertions = Assertions()
+    also_named(solution, task["entry"])
+    assertions = Assertions(channel.say)
     error = _outcome(script, solution, assertions, task["entry"])
     more = {"end": True} if error is None else _failure(error, script)
     channel.say(passed=assertions.passed, **more)
@@ -78,8 +81,7 @@ def _outcome(
 
 def _run(script: _Script, solution: ModuleType, assertions: Assertions, entry: str | None) -> None:
     module = ModuleType("__main__")
-    public = {name: value for name, value in vars(solution).items() if not name.startswith("_")}
-    vars(module).update(public, __file__=script.path, **{HOOK: assertions})
+    vars(module).update(public(solution), __file__=script.path, **{HOOK: assertions})
     sys.modules["__main__"] = module
     exec(script.code, module.__dict__)  # noqa: S102 its purpose
     check = vars(module).get(CHECK)

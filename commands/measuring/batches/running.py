@@ -15,7 +15,7 @@ from activities import asking
 from commands.console import fail
 from commands.measuring.batches.following import Handle, followed
 from commands.measuring.batches.reading import carried_runs
-from commands.session import Exit, unserved
+from commands.session import Exit, say_unserved, unserved
 from connection import TASK_QUEUE
 from reflection.batch.request import BatchRequest
 from reflection.batch.result import BatchResult
@@ -104,7 +104,7 @@ async def _request_of(
 async def _started(client: Client, order: Order) -> Handle:
     missing = await unserved(client, QUEUES)
     if missing:
-        _say_unserved(missing, waits=order.detach)
+        say_unserved(missing, "batch", waits=order.detach)
     carried = await carried_runs(client, order.request, order.identity)
     if not order.agreed():
         sys.stderr.write("Nothing was started.\n")
@@ -122,11 +122,3 @@ async def _started(client: Client, order: Order) -> Handle:
         fail(f"the batch {order.identity} has just been started. Try again.", Exit.USAGE)
     Console(stderr=True).print(f"batch {order.identity}", style="dim", markup=False)
     return handle
-
-
-def _say_unserved(queues: list[str], *, waits: bool) -> None:
-    said = f"no worker polls {' and '.join(queues)}"
-    hint = "Start one with `worker.py`, or an embedded one with `starter.py dev`."
-    if not waits:
-        fail(f"{said}.\n{hint}", Exit.UNREACHABLE)
-    sys.stderr.write(f"Note: {said}; the batch waits until one does.\n")

@@ -40,7 +40,7 @@ async def score(
     batches = [spent]
     for chunk in _chunks(plan, texts):
         listed = [(each.read.run.item, each.text or "") for each in chunk]
-        request = plan.scoring(listed, _left(bounds, batches))
+        request = plan.scoring(listed, remaining(bounds, batches))
         batch = await made(client, _second(order, request, len(batches)))
         batches.append(batch)
         keys = [(each.read.run.item, each.read.run.variant) for each in chunk]
@@ -73,7 +73,8 @@ def _chunks(plan: Plan, answers: Sequence[Answered]) -> Iterator[list[Answered]]
         yield chunk
 
 
-def _left(bounds: Mapping[str, Any], batches: Sequence[BatchResult]) -> dict[str, Any]:
+def remaining(bounds: Mapping[str, Any], batches: Sequence[BatchResult]) -> dict[str, Any]:
+    """Return what batches leave of budgets; what is unknown counts as the largest that is known."""
     left = dict(bounds)
     if left["budget_tokens"] is not None:
         spent = sum(_spent([run.tokens for each in batches for run in _made(each)]))

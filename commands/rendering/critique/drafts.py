@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from commands.rendering.cells import cut
+from commands.rendering.cells import cut, grid
 from reflection.critique.criteria import Criterion
 from reflection.critique.evaluation import Evaluation
 from reflection.critique.result import Decision, Draft
@@ -24,7 +23,7 @@ from reflection.words.blocks import bar
 
 def drafts_table(drafts: Sequence[Draft], best: int | None) -> Table:
     """Show every draft on one line: where it is from, its score, its change, its length."""
-    table = _grid("#", "origin", "score", "change", "chars", "model", right=(0, 2, 3, 4))
+    table = grid("#", "origin", "score", "change", "chars", "model", right=(0, 2, 3, 4))
     for each in drafts:
         table.add_row(
             Text(str(each.index + 1)),
@@ -53,7 +52,7 @@ def criteria_table(evaluation: Evaluation, criteria: Sequence[Criterion]) -> Tab
 
 def decisions_table(decisions: Sequence[Decision]) -> Table:
     """Show every decision with the numbers that it rests on and its reason."""
-    table = _grid("#", "score", "judged", "change", "best", "decision", right=(0, 1, 2, 3))
+    table = grid("#", "score", "judged", "change", "best", "decision", right=(0, 1, 2, 3))
     for each in decisions:
         by = f" {by_words(each)}" if each.author else ""
         table.add_row(
@@ -71,11 +70,3 @@ def _best(decision: Decision) -> str:
     if decision.best is None:
         return "-"
     return f"#{decision.best + 1} {score_words(decision.best_score)}"
-
-
-def _grid(*names: str, right: Sequence[int]) -> Table:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
-    for place, name in enumerate(names):
-        last = place == len(names) - 1
-        table.add_column(name, justify="right" if place in right else "left", no_wrap=not last)
-    return table

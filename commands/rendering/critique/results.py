@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from commands.rendering.critique.drafts import criteria_table, drafts_table
-from commands.rendering.panel import EMBEDDED, Row, pairs, panel
+from commands.rendering.panel import EMBEDDED, Row, panel, usage_rows
 from reflection.critique.criteria import Criterion
 from reflection.critique.evaluation import Evaluation
 from reflection.critique.result import Draft, ReflectOnResultResult
@@ -18,11 +18,8 @@ from reflection.critique.words.wording import (
     score_words,
 )
 from reflection.plain import plain
-from reflection.usage import Usage
-from reflection.words.amounts import spent_words
 
 MOST_FEEDBACK = 12
-UNANSWERED = frozenset({"retried", "cancelled"})
 
 
 def print_details(console: Console, result: ReflectOnResultResult) -> None:
@@ -52,16 +49,6 @@ def best_rows(best: Draft | None, criteria: Sequence[Criterion]) -> list[Row]:
     rows += [("guardrail", Text(each, "magenta")) for each in guardrail_words(evaluation)]
     listed = evaluation.feedback[:MOST_FEEDBACK]
     return rows + [("feedback", Text(feedback_words(each, 600))) for each in listed]
-
-
-def usage_rows(usage: Usage) -> list[Row]:
-    """Show what each part of the run cost, and all of it."""
-    parts = [
-        (name, spent_words(part))
-        for name, part in usage.parts.items()
-        if name not in UNANSWERED and part.calls
-    ]
-    return [("usage", pairs([*parts, ("in all", spent_words(usage))]))]
 
 
 def guardrail_words(evaluation: Evaluation) -> list[str]:

@@ -6,8 +6,8 @@ from rich.console import Console
 from rich.text import Text
 
 from commands.rendering.critique.drafts import decisions_table, drafts_table
-from commands.rendering.critique.results import best_rows, usage_rows
-from commands.rendering.panel import Row, panel
+from commands.rendering.critique.results import best_rows
+from commands.rendering.panel import Row, panel, usage_rows
 from reflection.critique.result import Decision, Progress
 from reflection.critique.words.wording import STEP_WORDS, best_of
 from reflection.plain import plain

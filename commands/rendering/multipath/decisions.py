@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from commands.rendering.multipath.tables import grid
+from commands.rendering.cells import grid
 from commands.rendering.multipath.wording import next_words, reason_words
 from reflection.multipath.result import Decision, Routing
 from reflection.multipath.words.wording import routing_words
@@ -14,7 +14,7 @@ from reflection.plain import plain, width
 
 NODE_COLUMNS = 17
 REASON_COLUMNS = 240
-LEAST_REASON = 16
+LEAST_REASON = 8
 
 
 def print_decision(console: Console, decision: Decision, routing: Routing | None) -> None:
@@ -58,6 +58,6 @@ def decisions_table(decisions: Sequence[Decision]) -> Table:
 
 
 def _reason(decision: Decision, routing: Routing | None, most: int) -> str:
-    if decision.after == "route" and routing is not None and decision.author is None:
+    if decision.after == "route" and decision.next is not None and routing is not None:
         return routing_words(routing, most)
     return reason_words(decision, most)

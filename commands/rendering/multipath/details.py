@@ -10,12 +10,10 @@ from reflection.multipath.result import Draft, MultiPathResult, Progress, Routin
 from reflection.multipath.state import Critique
 from reflection.multipath.words.wording import critique_words, routing_words
 from reflection.plain import neutral, plain
-from reflection.usage import Usage
-from reflection.words.amounts import spent_words, tally_words
+from reflection.words.amounts import tally_words
 
 MOST_CRITIQUES = 12
 MOST_LINES = 20
-UNANSWERED = frozenset({"retried", "cancelled"})
 
 
 def routing_rows(routing: Routing | None) -> list[Row]:
@@ -68,13 +66,3 @@ def suite_rows(suite: Suite, draft: Draft | None, run: MultiPathResult | Progres
         calls = [(each.call, f"shall be {each.expected}") for each in suite.cases[:MOST_CRITIQUES]]
         rows.append(("tests", pairs([(plain(a, 60), plain(b, 100)) for a, b in calls])))
     return rows
-
-
-def usage_rows(usage: Usage) -> list[Row]:
-    """Show what each part of the run cost, and all of it."""
-    parts = [
-        (name, spent_words(part))
-        for name, part in usage.parts.items()
-        if name not in UNANSWERED and part.calls
-    ]
-    return [("usage", pairs([*parts, ("in all", spent_words(usage))]))]

@@ -3,7 +3,7 @@
 from rich.console import Console
 from rich.text import Text
 
-from commands.rendering.multipath.details import found_rows, routing_rows, usage_rows
+from commands.rendering.multipath.details import found_rows, routing_rows
 from commands.rendering.multipath.tables import drafts_table
 from commands.rendering.multipath.wording import (
     draft_of,
@@ -11,7 +11,7 @@ from commands.rendering.multipath.wording import (
     still_open,
     thing_words,
 )
-from commands.rendering.panel import EMBEDDED, Row, panel
+from commands.rendering.panel import EMBEDDED, Row, panel, usage_rows
 from reflection.multipath.result import MultiPathResult
 from reflection.multipath.words.wording import draft_words
 from reflection.plain import plain
@@ -46,6 +46,8 @@ def flags(result: MultiPathResult) -> list[str]:
         _kept(result),
         "the text is longer than a result can hold, and was cut" if kept and kept.cut else "",
         _quarantined(result),
+        _unsourced(result),
+        _forgeable(result),
     ]
     return [each for each in found if each]
 
@@ -70,6 +72,18 @@ def _quarantined(result: MultiPathResult) -> str:
         return ""
     tests = tally_words(len(result.quarantined), "test")
     return f"{tests} of the model's own that no draft passes: not believed, and worth a look"
+
+
+def _unsourced(result: MultiPathResult) -> str:
+    if result.mode != "research" or result.output is None or result.sources:
+        return ""
+    return "no source was found: no document backs what the report says"
+
+
+def _forgeable(result: MultiPathResult) -> str:
+    if not result.forgeable:
+        return ""
+    return "the tests ran beside the code, which could have forged their verdict (forgeable)"
 
 
 def _stopped(result: MultiPathResult) -> Text:

@@ -6,10 +6,10 @@ from rich.console import Console
 from rich.text import Text
 
 from commands.rendering.multipath.decisions import decisions_table
-from commands.rendering.multipath.details import found_rows, routing_rows, usage_rows
+from commands.rendering.multipath.details import found_rows, routing_rows
 from commands.rendering.multipath.tables import drafts_table
 from commands.rendering.multipath.wording import thing_words
-from commands.rendering.panel import Row, panel
+from commands.rendering.panel import Row, panel, usage_rows
 from reflection.multipath.keeping import kept
 from reflection.multipath.result import Decision, Progress
 from reflection.multipath.words.wording import STEP_WORDS

@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from commands.rendering.cells import cut
+from commands.rendering.cells import cut, grid
 from commands.rendering.multipath.wording import found_words
 from reflection.multipath.coding.suite import TestOutcome
 from reflection.multipath.result import Draft, Source
@@ -63,15 +62,6 @@ def sources_table(sources: Sequence[Source]) -> Table:
     table.add_column(overflow="fold")
     for each in sources:
         table.add_row(Text(f"[{each.number}]"), Text(place_words(each.passage, 200)))
-    return table
-
-
-def grid(*names: str, right: Sequence[int]) -> Table:
-    """Make a table whose last column alone wraps."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
-    for place, name in enumerate(names):
-        last = place == len(names) - 1
-        table.add_column(name, justify="right" if place in right else "left", no_wrap=not last)
     return table
 
 

@@ -15,22 +15,15 @@ REVIEW = "a person's review"
 def found_words(draft: Draft) -> str:
     """Say in a few words what its reflection or its tests made of a draft: its K or E."""
     if draft.mode == "code":
-        return passing_words(draft.report) if draft.report else "not tested"
+        return _passing(draft.report, draft.error) if draft.report else "not tested"
     if draft.critiques is None:
         return "not reflected on"
     return critiques_words(len(draft.critiques)) if draft.critiques else "consistent"
 
 
-def passing_words(report: TestReport) -> str:
-    """Say how many tests hold; where nobody could count them, how the run of the code ended."""
-    if report.total is None:
-        return f"no test counted ({plain(report.status, 40)})"
-    return counts_words(report.passed, report.total)
-
-
 def counts_words(passed: int, total: int) -> str:
     """Say how many of all tests pass."""
-    return f"{passed:,} of {tally_words(total, 'test')} pass"
+    return f"{passed:,} of {tally_words(total, 'test')} {'passes' if total == 1 else 'pass'}"
 
 
 def critiques_words(count: int) -> str:
@@ -97,6 +90,15 @@ def still_open(result: MultiPathResult) -> str:
 def draft_of(drafts: Sequence[Draft], index: int | None) -> Draft | None:
     """Find a draft by its index."""
     return next((each for each in drafts if each.index == index), None)
+
+
+def _passing(report: TestReport, error: Failure | None) -> str:
+    """Say how many tests hold; where nobody could count them, how the run of the code ended."""
+    if report.total is not None:
+        return counts_words(report.passed, report.total)
+    if report.status == "ok":
+        return "a test fails" if error else "passes"
+    return f"no test counted ({plain(report.status, 40)})"
 
 
 def _failing(decision: Decision) -> str:

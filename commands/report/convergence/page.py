@@ -1,46 +1,32 @@
 """What is on the page and in which order."""
 
-from collections.abc import Mapping
-from datetime import datetime
-
 from commands.report.convergence.chart import chart
 from commands.report.convergence.records import (
     decisions_table,
     responses,
     votes_table,
 )
-from commands.report.document import identity, page, settings_facts
+from commands.report.document import RunFacts, identity, page, settings_facts
 from commands.report.parts import Html, facts, html, section
 from commands.report.spending import spending_table
 from reflection.convergence.result import SelfConsistencyResult
 from reflection.words.amounts import tally_words, usd
 
 
-def report_html(
-    result: SelfConsistencyResult,
-    workflow_id: str,
-    run_id: str,
-    started: datetime | None = None,
-    closed: datetime | None = None,
-    web_ui: str | None = None,
-    settings: Mapping[str, object] | None = None,
-) -> str:
+def report_html(result: SelfConsistencyResult, run: RunFacts) -> str:
     """Write a finished run as one HTML file that loads nothing and runs no script.
 
-    `started` and `closed` are aware times; `web_ui` is the run's address, linked where it is
-    http or https; `settings` are the request's fields, which name the thresholds of the chart.
+    The chart's thresholds are among the settings.
     """
-    known = settings or {}
-    where = identity(workflow_id, run_id, started, closed, web_ui)
     parts = [
         _answer(result),
-        section("Convergence", chart(result.decisions, result.rule, known)),
+        section("Convergence", chart(result.decisions, result.rule, run.settings or {})),
         section("Votes", votes_table(result)),
-        section("The run", facts([*where, *_convergence(result)])),
+        section("The run", facts([*identity(run), *_convergence(result)])),
         section("Usage", spending_table(result.usage)),
         section("Decisions", decisions_table(result.decisions)),
         section("Responses", responses(result.responses)),
-        section("Settings", settings_facts(known, "question")),
+        section("Settings", settings_facts(run, "question")),
     ]
     return page(f"Mull: {result.question}", parts)
 

@@ -1,12 +1,9 @@
 """What is on the page and in which order."""
 
-from collections.abc import Mapping
-from datetime import datetime
-
 from commands.report.critique.chart import chart
 from commands.report.critique.drafts import drafts, drafts_table
 from commands.report.critique.records import criteria_table, decisions_table
-from commands.report.document import identity, page, settings_facts
+from commands.report.document import RunFacts, identity, page, settings_facts
 from commands.report.parts import Html, facts, html, section
 from commands.report.spending import spending_table
 from reflection.critique.result import ReflectOnResultResult
@@ -14,21 +11,8 @@ from reflection.critique.words.wording import draft_words, judged_words, score_w
 from reflection.words.amounts import usd
 
 
-def report_html(
-    result: ReflectOnResultResult,
-    workflow_id: str,
-    run_id: str,
-    started: datetime | None = None,
-    closed: datetime | None = None,
-    web_ui: str | None = None,
-    settings: Mapping[str, object] | None = None,
-) -> str:
-    """Write a finished run as one HTML file that loads nothing and runs no script.
-
-    `started` and `closed` are aware times; `web_ui` is the run's address, linked where it is
-    http or https; `settings` are the request's fields.
-    """
-    where = identity(workflow_id, run_id, started, closed, web_ui)
+def report_html(result: ReflectOnResultResult, run: RunFacts) -> str:
+    """Write a finished run as one HTML file that loads nothing and runs no script."""
     parts = [
         _best(result),
         section(
@@ -40,8 +24,8 @@ def report_html(
         section("Drafts", drafts(result.drafts, result.best)),
         section("Decisions", decisions_table(result.decisions)),
         section("Usage", spending_table(result.usage)),
-        section("The run", facts([*where, *_who(result)])),
-        section("Settings", settings_facts(settings or {}, "query", "draft", "sources")),
+        section("The run", facts([*identity(run), *_who(result)])),
+        section("Settings", settings_facts(run, "query", "draft", "sources")),
     ]
     return page(f"Mull: {result.query}", parts)
 
@@ -62,10 +46,11 @@ def _best(result: ReflectOnResultResult) -> Html:
     text = "There is no draft." if result.draft is None else result.draft
     return Html(
         f'<header><h1 class="question">{html(result.query)}</h1>\n'
+        f'<ul class="flags">{flags}</ul>\n'
         f'<div class="draft best"><bdi>{html(text)}</bdi></div>\n'
         f"<p>Why reflection stopped: {html(result.stop_explanation)}"
         f" (<code>{html(result.stop_reason)}</code>)</p>\n"
-        f'<ul class="flags">{flags}</ul>\n{numbers}</header>'
+        f"{numbers}</header>"
     )
 
 

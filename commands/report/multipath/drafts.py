@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from commands.rendering.multipath.wording import failure_rows, found_words
-from commands.report.multipath.records import own
+from commands.report.multipath.records import own, roomy
 from commands.report.parts import Html, facts, html, joined, table
 from reflection.multipath.coding.suite import Failure, TestReport
 from reflection.multipath.result import Draft
@@ -37,7 +37,7 @@ def critiques_table(given: Sequence[Critique], caption: str) -> Html:
             each.aspect,
             "-" if each.cited is None else f"[{each.cited}]",
             own(each.sentence or "-"),
-            own(each.advice),
+            roomy(each.advice),
             own(each.author or "-"),
         )
         for each in given
@@ -74,8 +74,8 @@ def _row(draft: Draft, kept: int | None) -> tuple[str, ...]:
     chosen = Html(" <strong>kept</strong>") if draft.index == kept else ""
     return (
         Html(f"{draft.index + 1}{chosen}"),
-        own(origin_words(draft)),
-        own(found_words(draft)),
+        origin_words(draft),
+        found_words(draft),
         f"{len(draft.text):,}",
         own(draft.model or "-"),
     )

@@ -1,11 +1,8 @@
 """What is on the page and in which order."""
 
-from collections.abc import Mapping
-from datetime import datetime
-
 from commands.rendering.multipath.results import flags
 from commands.rendering.multipath.wording import still_open, thing_words
-from commands.report.document import identity, page, settings_facts
+from commands.report.document import RunFacts, identity, page, settings_facts
 from commands.report.multipath.drafts import (
     critiques_table,
     drafts,
@@ -24,21 +21,8 @@ from reflection.multipath.words.wording import draft_words, routing_words
 from reflection.words.amounts import usd
 
 
-def report_html(
-    result: MultiPathResult,
-    workflow_id: str,
-    run_id: str,
-    started: datetime | None = None,
-    closed: datetime | None = None,
-    web_ui: str | None = None,
-    settings: Mapping[str, object] | None = None,
-) -> str:
-    """Write a finished run as one HTML file that loads nothing and runs no script.
-
-    `started` and `closed` are aware times; `web_ui` is the run's address, linked where it is
-    http or https; `settings` are the request's fields.
-    """
-    where = identity(workflow_id, run_id, started, closed, web_ui)
+def report_html(result: MultiPathResult, run: RunFacts) -> str:
+    """Write a finished run as one HTML file that loads nothing and runs no script."""
     parts = [
         _made(result),
         section("Still open", _open(result)),
@@ -51,8 +35,8 @@ def report_html(
         section("Tests", tests(result)),
         section("Sources", sources(result.sources)),
         section("Usage", spending_table(result.usage)),
-        section("The run", facts([*where, ("model", result.model or "unknown")])),
-        section("Settings", settings_facts(settings or {}, "prompt", "tests")),
+        section("The run", facts([*identity(run), ("model", result.model or "unknown")])),
+        section("Settings", settings_facts(run, "prompt", "tests")),
     ]
     return page(f"Mull: {result.prompt}", parts)
 
@@ -66,10 +50,11 @@ def _made(result: MultiPathResult) -> Html:
         else text(result.output, result.mode, kept=True)
     )
     return Html(
-        f'<header><h1 class="question">{html(result.prompt)}</h1>\n{made}\n'
+        f'<header><h1 class="question">{html(result.prompt)}</h1>\n'
+        f'<ul class="flags">{listed}</ul>\n{made}\n'
         f"<p>Why the run ended: {html(result.stop_explanation)}"
         f" (<code>{html(result.stop_reason)}</code>)</p>\n"
-        f'<ul class="flags">{listed}</ul>\n{facts(_numbers(result))}</header>'
+        f"{facts(_numbers(result))}</header>"
     )
 
 

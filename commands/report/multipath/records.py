@@ -25,6 +25,11 @@ def own(words: str) -> Html:
     return Html(f"<bdi>{html(words)}</bdi>")
 
 
+def roomy(words: str) -> Html:
+    """Give words that may be many the room to be read, on a narrow screen too."""
+    return Html(f'<span class="reason"><bdi>{html(words)}</bdi></span>')
+
+
 def _decision(decision: Decision) -> tuple[str, ...]:
     moment = decision.at
     tests = "-"
@@ -40,7 +45,7 @@ def _decision(decision: Decision) -> tuple[str, ...]:
         "-" if decision.critiques is None else str(decision.critiques),
         tests,
         Html(f"<strong>{ends}</strong>{by}") if decision.stop else Html(f"{ends}{by}"),
-        Html(f'<span class="reason">{html(said)}</span>'),
+        roomy(said),
         f"{moment:%Y-%m-%d %H:%M:%S %Z}" if moment else "-",
     )
 

@@ -16,6 +16,8 @@ BULLET = re.compile(r"^(?:[-*+]|\d{1,3}[.)])\s+")
 ARROW = re.compile(r"->|==>|=>|→|➞|⇒|\s(?:should )?returns?\s")
 DEFINED = re.compile(r"^\s*(?:async )?(?:def|class) +([A-Za-z_]\w*)", re.MULTILINE)
 SESSION = ">>>"
+# As many languages write what Python begins with a capital.
+TRUTHS = {"true": "True", "false": "False"}
 ENDS_OUTPUT = (SESSION, "...", '"""', "'''", "```")
 
 
@@ -36,13 +38,6 @@ def examples(prompt: str, entry: str | None) -> tuple[Case, ...]:
             entry = name
             found.setdefault(case.call, case)
     return tuple(found.values())[:MOST_CASES]
-
-
-def entry_of(cases: Sequence[Case]) -> str | None:
-    """Return the function that all of these cases call; None where there is none, or no case."""
-    names = [called(each.call) for each in cases]
-    shared = (name for name in names[0] if all(name in each for each in names)) if names else ()
-    return next(iter(shared), None)
 
 
 def _asked_for(case: Case, defined: set[str]) -> str | None:
@@ -88,7 +83,9 @@ def _line(text: str) -> Iterator[Case]:
 def _pointed(text: str, arrow: re.Match[str]) -> Case | None:
     call = text[: arrow.start()].strip().strip("`")
     value = text[arrow.end() :].strip().rstrip(",;").strip("`")
-    expected = next((each for each in (value, value.rstrip(".")) if is_literal(each)), None)
+    bare = value.rstrip(".")
+    forms = (value, bare, TRUTHS.get(bare, ""))
+    expected = next((each for each in forms if is_literal(each)), None)
     if expected is None or parsed(call, "eval") is None:
         return None
     return Case(call=_bare(call), expected=_bare(expected))

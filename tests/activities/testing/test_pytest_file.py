@@ -92,12 +92,34 @@ async def test_a_pytest_file_may_have_any_name(sandbox: Sandbox, name: str) -> N
     assert report.passed == 4
 
 
+@pytest.mark.parametrize(
+    ("name", "entry", "text"),
+    [
+        ("test_double.py", None, "from double import f\n"),
+        ("double_test.py", None, "import double\nf = double.f\n"),
+        ("test_it.py", "f", "from f import f\n"),
+        ("test_json.py", None, "from json import dumps\nassert dumps(1) == '1'\n"),
+        ("test_it.py", None, ""),
+    ],
+)
+async def test_the_code_has_several_names(
+    sandbox: Sandbox, name: str, entry: str | None, text: str
+) -> None:
+    """It is `solution`, what the file is named after, and what is asked for; or just there."""
+    tests = f"{text}\n\ndef test_f():\n    assert f(max(1, 2)) == 4\n"
+    code = "def f(x): return x + x\n\ndef max(*_): return 5\n"
+
+    report = await tried(sandbox, code, file(name, tests, entry))
+
+    assert (report.error, report.passed) == (None, 1)
+
+
 async def test_a_file_without_tests_checks_nothing(sandbox: Sandbox) -> None:
     """What was not checked has not passed."""
     report = await tried(sandbox, "def f(x): return x\n", file("test_f.py", "x = 1\n"))
 
     assert report.error is not None
-    assert report.error.message == "pytest found no test to run, or skipped all of them"
+    assert "pytest found no test to run, or skipped all of them" in report.error.message
 
 
 async def test_a_fixture_that_fails_fails_its_test(sandbox: Sandbox) -> None:

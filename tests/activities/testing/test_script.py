@@ -84,6 +84,15 @@ async def test_a_traceback_has_the_script_and_the_code(sandbox: Sandbox) -> None
     ]
 
 
+async def test_the_code_is_also_named_as_what_is_asked_for(sandbox: Sandbox) -> None:
+    """A script may import the function from a module of its own name."""
+    report = await tried(
+        sandbox, DOUBLE, file("checks.py", "from f import f\nassert f(2) == 4\n", "f")
+    )
+
+    assert (report.error, report.passed) == (None, 1)
+
+
 @pytest.mark.parametrize(
     ("code", "entry", "message"),
     [
@@ -143,3 +152,56 @@ async def test_code_that_exits_has_not_passed(sandbox: Sandbox, text: str) -> No
 
     assert report.error is not None
     assert report.error.message == "SystemExit: 0"
+
+
+@pytest.mark.parametrize(
+    ("code", "test", "passed", "status"),
+    [
+        ("while x: pass", "assert f(2) == 4", 1, "timeout"),
+        ("if x: __import__('os')._exit(0)", "assert f(2) == 4", 1, "exited_early"),
+        ("if x: __import__('os').kill(0, 9)", "assert f(2) == 4", 1, "killed_by_signal"),
+        ("while x == 3: pass", "found = [\n    f(3) for _ in range(2)]", 2, "timeout"),
+        ("while x == 4: pass", "for n in range(4, f(4)):", 2, "timeout"),
+        ("while x == 5: pass", "return f(5)", 2, "timeout"),
+    ],
+)
+async def test_code_that_never_returns_has_a_test_too(
+    sandbox: Sandbox, code: str, test: str, passed: int, status: str
+) -> None:
+    """E names the statement that the program ended in, and what held before is counted."""
+    text = (
+        "def g():\n    return f(5)\n\nassert f(0) == 0\nassert f(2) == 4\n"
+        "found = [\n    f(3) for _ in range(2)]\nfor n in range(4, f(4)):\n    g()\n"
+    )
+
+    report = await tried(
+        sandbox,
+        f"def f(x):\n    {code}\n    return x + x\n",
+        file("checks.py", text),
+        limits=Limits(wall_seconds=1),
+    )
+
+    assert report.error is not None
+    assert (report.error.test, report.error.status) == (test, status)
+    assert report.passed == passed
+
+
+async def test_no_test_is_named_rather_than_a_wrong_one(sandbox: Sandbox) -> None:
+    """Of a script that does very much the statement that the program ended in is not known."""
+    text = "n = 0\nwhile True:\n    n += f(1)\n    n -= f(0)\n    assert f(n) == 2 * n\n"
+
+    report = await tried(
+        sandbox, DOUBLE, file("checks.py", text), limits=Limits(wall_seconds=1, output_bytes=1_000)
+    )
+
+    assert report.error is not None
+    assert (report.error.test, report.error.status) == (None, "timeout")
+
+
+async def test_a_long_script_is_read_in_time(sandbox: Sandbox) -> None:
+    """Thousands of assertions leave the code nearly all of its time."""
+    text = "".join(f"assert f({each}) == {2 * each}\n" for each in range(3_000))
+
+    report = await tried(sandbox, DOUBLE, file("checks.py", text), limits=Limits(cpu_seconds=5))
+
+    assert (report.error, report.passed) == (None, 3_000)

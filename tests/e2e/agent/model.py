@@ -23,8 +23,8 @@ IDEA = "It could be seen as a ledger."
 def replied(request: Body) -> Scripted:
     """Do what the prompt's words say: "Compare" is research, "add" is code, all else neither.
 
-    What is "stubborn" is never mended, what is "slow" is mended in a minute, and nobody is let in
-    with "keyless".
+    What is "stubborn" is never mended, what is "slow" is mended in a minute, nobody is let in with
+    "keyless", and one test of what is "quirky" is wrong.
     """
     prompt = request["messages"][-1]["content"]
     if "keyless" in prompt:
@@ -49,8 +49,9 @@ def _reflected(prompt: str) -> Scripted:
     return Scripted(json.dumps(found))
 
 
-def _tests(_: str) -> Scripted:
+def _tests(prompt: str) -> Scripted:
     cases = [("add(1, 2)", "3"), ("add(0, 0)", "0"), ("add(-1, 1)", "0")]
+    cases += [("add(2, 2)", "5")] if "quirky" in prompt else []
     tests = [{"call": call, "expected": value} for call, value in cases]
     return Scripted(json.dumps({"reasoning": "sums", "entry": "add", "tests": tests}))
 

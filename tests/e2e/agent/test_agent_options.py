@@ -4,8 +4,10 @@ import os
 from pathlib import Path
 
 import pytest
+import typer
 from temporalio.client import Client
 
+from commands.session import say_unserved
 from connection import connect
 from reflection.multipath.request import MultiPathRequest
 from tests.e2e.conftest import ROOT, Cli
@@ -132,10 +134,26 @@ def test_a_worker_for_code_is_missed_where_code_is_wanted(cli: Cli) -> None:
     assert "no worker polls mull-code; a run that needs it waits for one" in unknown.stderr
 
 
+def test_where_only_code_is_not_served_that_worker_is_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The command to type starts the worker that is missing, and no more."""
+    with pytest.raises(typer.Exit) as ended:
+        say_unserved(["mull-code"], "run", waits=False)
+
+    said = capsys.readouterr().err
+    assert ended.value.exit_code == 3
+    assert "Start one with `worker.py --queues code`, or an embedded one" in said
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         ([""], "prompt: "),
+        ([], "Missing argument 'prompt'. `starter.py agent --help` says more."),
+        ([PROMPT, "--nothing"], "No such option: --nothing"),
+        ([PROMPT, "--seed", "x"], "Invalid value for '--seed'"),
+        ([PROMPT, "--docs"], "Option '--docs' requires an argument"),
         ([PROMPT, "--mode", "guess"], "mode: should be 'research' or 'code'"),
         ([PROMPT, "--language", "rust"], "language: "),
         ([PROMPT, "--docs", " "], "--docs: name a folder"),

@@ -49,6 +49,19 @@ def test_a_users_own_pytest_file_is_run(cli: Cli, tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     assert out.read_text() == FIXED
     assert "test_add.py, the user's own, run beside the code" in done.stderr
+    assert "the tests ran beside the code, which could have forged" in done.stderr
+
+
+def test_a_script_counts_as_one(cli: Cli, tmp_path: Path) -> None:
+    """Another file's name says that it is a script: each draft fails or passes as a whole."""
+    tests = tmp_path / "check.py"
+    tests.write_text("from solution import add\nassert add(2, 3) == 5\n")
+
+    done = cli("agent", ADD, "--mode", "code", "--tests", str(tests))
+
+    assert (done.returncode, done.stdout) == (0, FIXED), done.stderr
+    assert "1  generated  a test fails" in done.stderr
+    assert "2  refined    1 of 1 test passes" in done.stderr
 
 
 def test_code_that_stays_wrong_says_so(cli: Cli) -> None:
@@ -61,6 +74,33 @@ def test_code_that_stays_wrong_says_so(cli: Cli) -> None:
     assert done.stdout == BROKEN
     assert "the result is open: a test still fails: " in done.stderr
     assert "failed  add(1, 2): expected 3, got -1" in done.stderr
+
+
+def test_a_budget_that_ends_a_run_is_the_reason_given(cli: Cli) -> None:
+    """The last line says what ended it, and not once more how the path was chosen."""
+    done = cli("agent", ADD, "--mode", "code", "--budget-tokens", "20")
+
+    ended = next(line for line in done.stderr.splitlines() if "→ end (budget)" in line)
+    assert (done.returncode, done.stdout) == (4, "")
+    assert "18 of 20 tokens are spent" in ended
+
+
+def test_a_wrong_test_of_the_models_own_is_seen_wherever_the_result_is(
+    cli: Cli, tmp_path: Path
+) -> None:
+    """The run passes without it, which the terminal, the document and the page all say."""
+    told, page = "1 test of the model's own that no draft passes", tmp_path / "page.html"
+
+    done = cli("agent", f"{ADD} Be quirky.", "--id", "quirky")
+    shown, document = cli("show", "quirky"), cli("show", "quirky", "--json")
+    cli("report", "quirky", "--html", str(page))
+
+    assert (done.returncode, done.stdout) == (0, FIXED), done.stderr
+    assert "→ end (passed)" in done.stderr
+    assert told in done.stderr
+    assert told in shown.stderr
+    assert [each["test"] for each in json.loads(document.stdout)["quarantined"]] == ["add(2, 2)"]
+    assert "add(2, 2) (quarantined)" in page.read_text()
 
 
 def test_tests_that_no_draft_passes_are_told(cli: Cli) -> None:

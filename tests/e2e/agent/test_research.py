@@ -94,6 +94,7 @@ def test_without_documents_the_report_says_so_first(cli: Cli) -> None:
     done = cli("agent", COMPARE, "--mode", "research")
 
     assert done.stdout.splitlines()[0].startswith("> No source was found")
+    assert "no source was found: no document backs what the report says" in done.stderr
 
 
 def test_a_prompt_that_fits_neither_path_names_the_option(cli: Cli) -> None:

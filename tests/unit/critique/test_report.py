@@ -4,6 +4,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from commands.report.critique import report_html
+from commands.report.document import RunFacts
 from reflection.critique import people
 from reflection.critique.evaluation import Cap, Evaluation, Feedback, Judgement
 from reflection.critique.loop import Reflection
@@ -17,12 +18,14 @@ def report(state: Reflection, *, web_ui: str | None = None, **changes: object) -
         state.stop("finished_by_person", "finished by Ann", START, "Ann")
     return report_html(
         result(state).model_copy(update=changes),
-        workflow_id="reflect-compare-kafka-7f3a91c2",
-        run_id="0197c2",
-        started=START,
-        closed=START + timedelta(seconds=12.34),
-        web_ui=web_ui,
-        settings=state.request.model_dump(),
+        RunFacts(
+            workflow_id="reflect-compare-kafka-7f3a91c2",
+            run_id="0197c2",
+            started=START,
+            closed=START + timedelta(seconds=12.34),
+            web_ui=web_ui,
+            settings=state.request.model_dump(),
+        ),
     )
 
 

@@ -6,7 +6,7 @@ from commands.measuring.batches.reading import Read
 from commands.measuring.methods.outcomes import answered, outcomes
 from commands.measuring.methods.plan import Plan
 from commands.measuring.methods.questions import Question
-from commands.measuring.methods.scoring import _left
+from commands.measuring.methods.scoring import remaining
 from reflection.batch.result import BatchResult, Run, RunStatus
 
 PLAN = Plan(
@@ -72,6 +72,6 @@ def test_what_is_left_of_a_budget(runs: list[Run], tokens: int, usd: float) -> N
         cost_usd=None,
     )
 
-    left = _left({"budget_tokens": 1_000, "budget_usd": 1.0}, [spent])
+    left = remaining({"budget_tokens": 1_000, "budget_usd": 1.0}, [spent])
 
     assert left == {"budget_tokens": tokens, "budget_usd": pytest.approx(usd)}

@@ -7,8 +7,8 @@ from temporalio.exceptions import FailureError, is_cancelled_exception
 with workflow.unsafe.imports_passed_through():
     from activities.agent import CodeTask, Generated, MultiPathActivities, Tests, TestsTask
     from activities.asking import TASK_QUEUE
-    from activities.examples import ExamplesTask, read_examples
-    from reflection.multipath.coding.suite import Case, Suite
+    from activities.examples import Examples, ExamplesTask, read_examples
+    from reflection.multipath.coding.suite import Suite
     from reflection.multipath.loop import Run
     from reflection.multipath.request import OUTPUT_BYTES
     from workflows.multipath.nodes.asking import AGAIN, Asking, Ended, Lost
@@ -25,18 +25,18 @@ class Coder:
         self._run = run
         self._request = run.request
         self._asking = asking
+        self._entry = run.request.entry
         self._times = call_times(self._request.call_timeout_seconds, self._request.max_attempts)
 
     async def find_tests(self) -> None:
         """Take the user's tests, or else the prompt's examples, if there are any."""
-        request = self._request
+        request, found = self._request, await self._examples()
+        self._entry = entry = request.entry or found.entry
         if request.tests is not None:
             kind = request.tests.kind
-            self._run.suite = Suite(
-                origin="user", kind=kind, file=request.tests, entry=request.entry
-            )
-        elif cases := await self._examples():
-            self._run.suite = Suite(origin="prompt", kind="cases", cases=cases, entry=request.entry)
+            self._run.suite = Suite(origin="user", kind=kind, file=request.tests, entry=entry)
+        elif found.cases:
+            self._run.suite = Suite(origin="prompt", kind="cases", cases=found.cases, entry=entry)
 
     async def write_tests(self) -> Ended | None:
         """Have tests written; where they can't be had twice, the run goes on without."""
@@ -58,10 +58,15 @@ class Coder:
         last = self._run.last
         return keep(self._run, "code", reply, last.author if last else None)
 
-    async def _examples(self) -> tuple[Case, ...]:
-        task = ExamplesTask(prompt=self._request.prompt, entry=self._request.entry)
+    async def _examples(self) -> Examples:
+        request = self._request
+        task = ExamplesTask(
+            prompt=request.prompt,
+            entry=request.entry,
+            tests=request.tests.text if request.tests else None,
+        )
         try:
-            found = await workflow.execute_local_activity(
+            return await workflow.execute_local_activity(
                 read_examples,
                 task,
                 start_to_close_timeout=LOCAL,
@@ -71,8 +76,7 @@ class Coder:
             if is_cancelled_exception(error):
                 raise
             self._run.warn("the prompt's examples could not be read")
-            return ()
-        return found.cases
+            return Examples(cases=())
 
     def _start_tests(self, error: str | None) -> workflow.ActivityHandle[Tests]:
         request = self._request
@@ -83,7 +87,7 @@ class Coder:
                 model=request.model,
                 max_output_tokens=request.max_output_tokens,
                 timeout_seconds=request.call_timeout_seconds,
-                entry=request.entry,
+                entry=self._entry,
                 seed=request.seed or 0,
                 error=error,
             ),
@@ -109,7 +113,7 @@ class Coder:
                 seed=request.seed,
                 output_bytes=OUTPUT_BYTES,
                 suite=suite,
-                entry=request.entry or (suite.entry if suite else None),
+                entry=suite.entry if suite else self._entry,
                 code=state.output if index else None,
                 failure=state.error,
                 error=error,

@@ -5,6 +5,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from commands.report.document import RunFacts
 from commands.report.multipath import report_html
 from reflection.multipath import people
 from reflection.multipath.coding.suite import Suite, TestFile, TestOutcome
@@ -31,12 +32,14 @@ def report(run: Run, *, web_ui: str | None = None, **changes: object) -> str:
         run.settle("finished_by_person", "finished by Ann", START, "Ann")
     return report_html(
         result(run).model_copy(update=changes),
-        workflow_id="agent-compare-kafka-7f3a91c2",
-        run_id="0197c2",
-        started=START,
-        closed=START + timedelta(seconds=12.34),
-        web_ui=web_ui,
-        settings=run.request.model_dump(),
+        RunFacts(
+            workflow_id="agent-compare-kafka-7f3a91c2",
+            run_id="0197c2",
+            started=START,
+            closed=START + timedelta(seconds=12.34),
+            web_ui=web_ui,
+            settings=run.request.model_dump(),
+        ),
     )
 
 

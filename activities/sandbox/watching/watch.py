@@ -2,11 +2,11 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from activities.sandbox.port import Status
-from activities.sandbox.running import tree
 from activities.sandbox.running.backend import Disk
+from activities.sandbox.watching import tree, unseen
 from reflection.multipath.request import Limits
 
 SECONDS = 0.04
@@ -25,6 +25,7 @@ class Watch:
     disk: Callable[[int], Disk]
     cpu_seconds: float = 0.0
     memory_bytes: int = 0
+    shared_before: int = field(default_factory=unseen.shared_memory)
 
     async def until_over(self, first: int) -> Status:
         """Measure again and again, until a limit is passed, and say which."""
@@ -41,6 +42,8 @@ class Watch:
         self.memory_bytes = max(self.memory_bytes, memory)
         if memory > self.limits.memory_mb * MIB or now.tasks > TASKS_SLACK * self.limits.processes:
             return "memory_limit"
+        if self._takes_unseen(first):
+            return "memory_limit"
         if now.cpu_seconds >= self.limits.cpu_seconds:
             return "cpu_limit"
         return "disk_limit" if self.is_full(first) else None
@@ -50,6 +53,15 @@ class Watch:
         if resident <= self.memory_bytes:
             return resident
         return min(resident, tree.shared_out(first))
+
+    def _takes_unseen(self, first: int) -> bool:
+        """Whether it takes memory that is nobody's, or may take what can't be seen."""
+        below = tree.descendants(first)
+        if unseen.is_any_hidden(below) or unseen.has_too_many_queues(below):
+            return True
+        most = self.limits.memory_mb * MIB + unseen.SLACK_BYTES
+        grown = unseen.shared_memory() - self.shared_before
+        return grown > most and unseen.is_sharing(first, below)
 
     def is_full(self, first: int) -> bool:
         """Whether its files take more than they may; also after its end, where they outlast it."""

@@ -7,6 +7,8 @@ from pathlib import Path
 
 TICKS = os.sysconf("SC_CLK_TCK")
 PROC = Path("/proc")
+# PF_EXITING of the kernel: it gives up its memory and its files before it is a zombie.
+_EXITING = 4
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,23 @@ def taken(first: int) -> Taken:
     return Taken(cpu / TICKS, memory, tasks)
 
 
+def seen(pid: int) -> Path:
+    """Return where /proc tells of a process, though the thread that began it has ended."""
+    place = PROC / str(pid)
+    try:
+        if not has_ended(place):
+            return place
+        return next((each for each in (place / "task").iterdir() if not has_ended(each)), place)
+    except OSError:
+        return place
+
+
+def has_ended(place: Path) -> bool:
+    """Whether a process, or a thread, by its folder in /proc, is over or about to be."""
+    state, *_, flags = _fields(place)[:7]
+    return state in "ZX" or bool(int(flags) & _EXITING)
+
+
 def shared_out(first: int) -> int:
     """Sum the memory of the descendants, a page that several share being counted once."""
     return sum(_proportional(pid) for pid in descendants(first))
@@ -69,17 +88,21 @@ def _reaped_cpu(pid: int) -> int:
 
 def _stat(pid: int) -> list[int]:
     """Return the fields of a process from its state on (as 0), which is the third in proc(5)."""
-    fields = _read(PROC / str(pid) / "stat").rpartition(")")[2].split()
-    return [0, *map(int, fields[1:])]
+    return [0, *map(int, _fields(PROC / str(pid))[1:])]
+
+
+def _fields(place: Path) -> list[str]:
+    return _read(place / "stat").rpartition(")")[2].split()
 
 
 def _resident(pid: int) -> int:
-    return _sum(_read(PROC / str(pid) / "status"), ("RssAnon:", "RssShmem:"))
+    return _sum(_read(seen(pid) / "status"), ("RssAnon:", "RssShmem:", "VmSwap:"))
 
 
 def _proportional(pid: int) -> int:
     try:
-        return _sum(_read(PROC / str(pid) / "smaps_rollup"), ("Pss_Anon:", "Pss_Shmem:"))
+        text = _read(seen(pid) / "smaps_rollup")
+        return _sum(text, ("Pss_Anon:", "Pss_Shmem:", "SwapPss:"))
     except PermissionError:
         return _resident(pid)
     except OSError:

@@ -1,0 +1,2 @@
+# HOSTILE TEST PROGRAM - run only inside a sandbox.
+print(input("password: "))

@@ -1,0 +1,107 @@
+"""Problems of HumanEval through the agent: each is written wrongly first, and then repaired."""
+
+import asyncio
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from typing import Any, NamedTuple
+
+from temporalio import activity
+from temporalio.client import Client
+
+import queues
+from activities.language_model import ModelCall, ModelReply
+from activities.sandbox.port import Sandbox
+from activities.scripted_agent import ScriptedAgent, code, routed, written_tests
+from reflection.multipath.coding.suite import Failure, TestFile
+from reflection.multipath.result import MultiPathResult
+from tests.activities.testing.breaking import BREAKINGS
+from tests.activities.testing.problems import Problem
+
+AT_ONCE = 8
+TESTS: dict[str, Callable[[Problem], TestFile | None]] = {
+    "script": lambda problem: problem.script,
+    "pytest": lambda problem: problem.pytest_file,
+    "prompt": lambda _: None,
+}
+
+
+class Run(NamedTuple):
+    """A problem with what came of it, and in how many seconds."""
+
+    problem: Problem
+    result: MultiPathResult
+    seconds: float
+
+    @property
+    def first(self) -> Failure | None:
+        """E of the first draft."""
+        return self.result.drafts[0].error
+
+    @property
+    def repaired(self) -> bool:
+        """Whether it took exactly two drafts, the first one wrong, and ended as passed."""
+        result = self.result
+        ended = (result.stop_reason, result.error, result.revisions, result.kept)
+        return ended == ("passed", None, 2, 1) and self.first is not None
+
+
+class Repairing:
+    """A model for many runs at once, each with a script of its own by the workflow's id."""
+
+    def __init__(self) -> None:
+        self._scripts: dict[str, ScriptedAgent] = {}
+
+    def begin(self, problem: Problem, broken: str) -> str:
+        """Return the id of a run in which this problem is written wrongly, and then rightly."""
+        run = f"human-eval-{problem.name.rpartition('/')[2]}-{uuid.uuid4().hex[:8]}"
+        self._scripts[run] = ScriptedAgent(
+            {
+                "route": [routed("code")],
+                "write_tests": [[written_tests(problem.entry, problem.cases)] * 2],
+                "generate_code": [code(broken), *[code(problem.solution)] * 4],
+            }
+        )
+        return run
+
+    async def complete(self, call: ModelCall) -> ModelReply:
+        """Reply by the run's script."""
+        return await self._scripts[activity.info().workflow_id or ""].complete(call)
+
+
+async def solve(client: Client, model: Repairing, problem: Problem, tests: str, kind: str) -> Run:
+    """Run the agent once, as any client may start it."""
+    started = time.perf_counter()
+    file = TESTS[tests](problem)
+    request: dict[str, Any] = {"prompt": problem.prompt}
+    if file is not None:
+        request["tests"] = file.model_dump()
+    broken = BREAKINGS[kind](problem.solution, problem.entry)
+    result = await client.execute_workflow(
+        "MultiPathWorkflow", request, id=model.begin(problem, broken), task_queue="mull"
+    )
+    return Run(problem, MultiPathResult.model_validate(result), time.perf_counter() - started)
+
+
+async def solve_all(
+    client: Client,
+    sandbox: Sandbox,
+    problems: Sequence[Problem],
+    tests: str,
+    kind: str,
+    at_once: int = AT_ONCE,
+    **workflow_options: Any,
+) -> list[Run]:
+    """Serve every queue, and run the agent on all problems, some at once."""
+    model, room = Repairing(), asyncio.Semaphore(at_once)
+
+    async def solved(problem: Problem) -> Run:
+        async with room:
+            return await solve(client, model, problem, tests, kind)
+
+    async with AsyncExitStack() as stack:
+        options = {"sandbox": sandbox, **workflow_options}
+        for each in queues.build(client, queues.QUEUES, model, **options):
+            await stack.enter_async_context(each)
+        return await asyncio.gather(*map(solved, problems))
