@@ -59,6 +59,7 @@ def adapters(default: str | None) -> Iterator[Adapters]:
             endpoints[default] = stack.enter_context(EmbeddedModel()).endpoint
         model = LiteLLMModel(default, endpoints)
         retriever = FolderRetriever.from_environment(os.environ, model)
+        stack.callback(retriever.close)
         yield Adapters(ObservedModel(model, default), retriever)
 
 

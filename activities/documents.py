@@ -1,17 +1,19 @@
 """The port to documents, and the activity that retrieves passages of them.
 
-RetrievalError      the documents can't be searched, as its message says: no try like it can work
+RetrievalError                   the documents can't be searched: no try like it can work
+└── TransientRetrievalError      it may work the next time: Temporal tries it again
+WordsAloneError                  the embedding model is busy: here is what words alone find
 """
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from datetime import timedelta
 from typing import Protocol
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.heartbeat import HEARTBEAT_SECONDS
+from activities.heartbeat import heartbeating
+from activities.language_model import TransientModelError
 from reflection.multipath.state import Passage
 from reflection.request import Record
 from reflection.usage import Spending
@@ -56,14 +58,32 @@ class Retrieval(Record):
 
 
 class RetrievalError(Exception):
-    """The documents can't be searched: no such folder, or none that the operator allows."""
+    """The documents can't be searched: no such folder, or none that the operator allows.
+
+    A folder that is missing is one of them, though another worker may have it: a mistyped name is
+    by far the likelier reason, and nothing leads the next attempt to that worker. All workers of
+    the queue have the documents, or none.
+    """
+
+
+class TransientRetrievalError(RetrievalError):
+    """The machine can't search now: its disk, its memory or its files are used up."""
+
+
+class WordsAloneError(Exception):
+    """The embedding model may work the next time, as `cause` says. `found` is without it."""
+
+    def __init__(self, cause: TransientModelError, found: "Retrieval") -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+        self.found = found
 
 
 class Retriever(Protocol):
     """Whatever finds the passages of documents that fit a prompt."""
 
     async def retrieve(self, task: RetrievalTask, progress: Progress = unwatched) -> Retrieval:
-        """Find passages. Raises RetrievalError where no try like it can work."""
+        """Find passages. Raises RetrievalError, in one of its two kinds, and WordsAloneError."""
         ...
 
 
@@ -75,36 +95,35 @@ class DocumentActivities:
 
     @activity.defn
     async def retrieve(self, task: RetrievalTask) -> Retrieval:
-        """Find the passages that fit a prompt. Raises a non-retryable ApplicationError.
+        """Find the passages that fit a prompt.
 
-        The heartbeat's details are two counts: the files that were read, and all files.
+        While an embedding model is busy that is tried again, and the last attempt is content with
+        what words find. The heartbeat's details are two counts: the files that were read, and all
+        files. Raises ApplicationError, non-retryable where no try like it can work.
         """
-        async with progressing() as progress:
+        async with heartbeating() as progress:
             try:
                 found = await self._retriever.retrieve(task, progress)
+            except WordsAloneError as error:
+                found = _content(error)
             except RetrievalError as error:
                 raise ApplicationError(
-                    str(error), type="RetrievalError", non_retryable=True
+                    str(error),
+                    type=type(error).__name__,
+                    non_retryable=not isinstance(error, TransientRetrievalError),
                 ) from None
         return found.model_copy(update={"attempts": activity.info().attempt})
 
 
-@asynccontextmanager
-async def progressing(seconds: float = HEARTBEAT_SECONDS) -> AsyncIterator[Progress]:
-    """Heartbeat every so many seconds, with the newest counts as details."""
-    counts: tuple[int, ...] = ()
-
-    def note(done: int, total: int) -> None:
-        nonlocal counts
-        counts = (done, total)
-
-    async def beat() -> None:
-        while True:
-            await asyncio.sleep(seconds)
-            activity.heartbeat(*counts)
-
-    beating = asyncio.create_task(beat())
-    try:
-        yield note
-    finally:
-        beating.cancel()
+def _content(error: WordsAloneError) -> Retrieval:
+    """Return what words found in the last attempt; where none is known to be, this one is."""
+    info = activity.info()
+    most = info.retry_policy.maximum_attempts if info.retry_policy else 0
+    if info.attempt >= most:
+        return error.found
+    wait = error.cause.retry_after
+    raise ApplicationError(
+        str(error),
+        type=error.cause.kind,
+        next_retry_delay=None if wait is None else timedelta(seconds=wait),
+    ) from None

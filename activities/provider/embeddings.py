@@ -5,14 +5,13 @@ from math import isfinite
 from typing import Any
 
 from activities.language_model import TransientModelError
-
-BATCH_TEXTS = 64
+from activities.retrieval.bounds import EMBEDDING_BATCH
 
 
 def batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
     """Divide texts into lists of at most 64, which every provider takes at once."""
-    for start in range(0, len(texts), BATCH_TEXTS):
-        yield texts[start : start + BATCH_TEXTS]
+    for start in range(0, len(texts), EMBEDDING_BATCH):
+        yield texts[start : start + EMBEDDING_BATCH]
 
 
 def read_vectors(response: Any, count: int) -> list[list[float]]:

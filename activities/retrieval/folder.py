@@ -1,7 +1,5 @@
 """One folder: its index, kept as fresh as its files, by whichever process looks first."""
 
-import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from time import monotonic
 from typing import NamedTuple
@@ -14,8 +12,7 @@ from activities.retrieval.index.manifest import differs
 from activities.retrieval.index.store import Snapshot, Store, remove_index
 from activities.retrieval.index.updating import Update
 from activities.retrieval.index.walk import Walked, walk
-
-Going = Callable[[], None]
+from activities.retrieval.threads import Going
 
 
 class Indexed(NamedTuple):
@@ -29,12 +26,11 @@ class Indexed(NamedTuple):
 class Folder:
     """A folder by its real path, and its index at a place of its own.
 
-    `lock` is held by whoever calls a method, each in one thread at a time.
+    One thread uses it: `activities.retrieval.shared` sees to that.
     """
 
     def __init__(self, real: str, place: Path, lock_seconds: float = LOCK_SECONDS) -> None:
         self.place = place
-        self.lock = asyncio.Lock()
         self._real = real
         self._lock_seconds = lock_seconds
         self._walked = Walked()

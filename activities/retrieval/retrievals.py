@@ -39,11 +39,13 @@ def warnings(found: Indexed, docs: str) -> tuple[str, ...]:
 
 
 def left_out(walked: Walked, manifest: Mapping[str, Entry]) -> tuple[str, ...]:
-    """Say for each reason how many files were left out for it, with the names of three."""
+    """Say for each reason how many files, or pages, were left out, with the names of three."""
     reasons = {reason: list(paths) for reason, paths in walked.left_out.items()}
     for path, entry in manifest.items():
         if entry.reason:
             reasons.setdefault(entry.reason, []).append(path)
+        for reason, part in entry.parts:
+            reasons.setdefault(reason, []).append(f"{part} of {path}")
     return tuple(_line(reason, sorted(reasons[reason])) for reason in sorted(reasons))
 
 

@@ -1,17 +1,24 @@
 """Documents in folders of the worker, searched by their words, and by their meaning if asked."""
 
-import asyncio
 import hashlib
 import logging
 import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Self
 
-from activities.documents import Progress, Retrieval, RetrievalError, RetrievalTask, unwatched
-from activities.retrieval.bounds import LOCK_SECONDS
-from activities.retrieval.folder import Folder
-from activities.retrieval.index.damage import DamagedError, unwritable
+from activities.documents import (
+    Progress,
+    Retrieval,
+    RetrievalError,
+    RetrievalTask,
+    TransientRetrievalError,
+    WordsAloneError,
+    unwatched,
+)
+from activities.retrieval.bounds import HITS, LOCK_SECONDS, OPEN_FOLDERS
+from activities.retrieval.index.damage import EXHAUSTED, DamagedError, unwritable
 from activities.retrieval.index.searching import search_words
 from activities.retrieval.index.store import Snapshot
 from activities.retrieval.meaning.embedding import Embedder
@@ -22,12 +29,11 @@ from activities.retrieval.ranking import choose, fuse
 from activities.retrieval.reading.lines import UnreadableError
 from activities.retrieval.retrievals import left_out, passage, warnings
 from activities.retrieval.roots import Roots, shown
-from activities.retrieval.stopping import in_thread
+from activities.retrieval.shared import SharedFolder
+from activities.retrieval.threads import Threads
 
 # Other code splits or stores differently: its indexes are other ones.
-VERSION = "1"
-OPEN_FOLDERS = 16
-HITS = 100
+VERSION = "2"
 VECTORS = "vectors.sqlite3"
 
 logger = logging.getLogger("mull.retrieval")
@@ -50,7 +56,8 @@ class FolderRetriever:
         self._lock_seconds = lock_seconds
         self._cache = cache
         self._embedder = None if embedder is None else ObservedEmbedder(embedder)
-        self._folders: dict[str, Folder] = {}
+        self._threads = Threads()
+        self._folders: dict[str, SharedFolder] = {}
 
     @classmethod
     def from_environment(
@@ -60,8 +67,11 @@ class FolderRetriever:
         return cls(Roots.from_environment(environment), cache_folder(environment), embedder)
 
     async def retrieve(self, task: RetrievalTask, progress: Progress = unwatched) -> Retrieval:
-        """Find passages; `progress` is called from a thread. Raises RetrievalError."""
-        real = await asyncio.to_thread(self._roots.resolve, task.docs)
+        """Find passages; `progress` is called from a thread.
+
+        Raises RetrievalError, in one of its two kinds, and WordsAloneError.
+        """
+        real = await self._threads.short(partial(self._roots.resolve, task.docs))
         folder = self._open(real)
         try:
             try:
@@ -70,23 +80,27 @@ class FolderRetriever:
                 if unwritable(error, folder.place):
                     raise
                 logger.warning("an index of documents is damaged and built anew: %s", error)
-                async with folder.lock:
-                    await in_thread(folder.rebuild)
+                await folder.rebuild()
                 return await self._search(folder, task, progress)
         except UnreadableError as error:
             line = f"the folder {shown(task.docs)} can't be read: {error}"
             raise RetrievalError(line) from None
         except (OSError, DamagedError) as error:
-            raise RetrievalError(_unkept(error, folder.place)) from None
+            raise TransientRetrievalError(_unkept(error, folder.place)) from None
 
-    async def _search(self, folder: Folder, task: RetrievalTask, progress: Progress) -> Retrieval:
-        async with folder.lock:
-            found = await in_thread(lambda going: folder.refresh(progress, going))
+    def close(self) -> None:
+        """Let go of the threads; a search after that begins new ones."""
+        self._threads.close()
+
+    async def _search(
+        self, folder: SharedFolder, task: RetrievalTask, progress: Progress
+    ) -> Retrieval:
+        found = await folder.refresh(progress)
         snapshot = found.snapshot
-        hits = await asyncio.to_thread(search_words, snapshot, task.prompt, HITS)
+        hits = await self._threads.short(partial(search_words, snapshot, task.prompt, HITS))
         meant = await self._meant(folder, snapshot, task)
         chosen = choose(fuse([hits, meant.hits]) if meant.hits else hits, task.passages)
-        return Retrieval(
+        retrieval = Retrieval(
             passages=tuple(passage(snapshot, hit) for hit in chosen),
             files=len(found.walked.files) + sum(map(len, found.walked.left_out.values())),
             searched=sum(not each.reason for each in snapshot.manifest.values()),
@@ -95,23 +109,26 @@ class FolderRetriever:
             spending=meant.spending,
             failed=meant.failed,
         )
+        if meant.busy is not None:
+            raise WordsAloneError(meant.busy, retrieval)
+        return retrieval
 
-    async def _meant(self, folder: Folder, snapshot: Snapshot, task: RetrievalTask) -> Meant:
+    async def _meant(self, folder: SharedFolder, snapshot: Snapshot, task: RetrievalTask) -> Meant:
         """What can't be searched by meaning is searched by words alone, and says so."""
         if task.embedding_model is None:
             return Meant()
         if self._embedder is None:
             return Meant(warnings=("searched by words alone: no embedding models are served",))
         vectors = Vectors(folder.place / VECTORS)
-        return await MeaningSearch(self._embedder, snapshot, vectors).found(task)
+        return await MeaningSearch(self._embedder, snapshot, vectors, self._threads).found(task)
 
-    def _open(self, real: str) -> Folder:
+    def _open(self, real: str) -> SharedFolder:
         """A folder that was not used for long is opened again: it costs milliseconds."""
         folder = self._folders.pop(real, None)
         if folder is None:
             name = hashlib.sha256(os.fsencode(real)).hexdigest()[:32]
             place = self._cache / "documents" / VERSION / name
-            folder = Folder(real, place, self._lock_seconds)
+            folder = SharedFolder(real, place, self._lock_seconds, self._threads)
         self._folders[real] = folder
         if len(self._folders) > OPEN_FOLDERS:
             del self._folders[next(iter(self._folders))]
@@ -127,6 +144,11 @@ def cache_folder(environment: Mapping[str, str]) -> Path:
 
 
 def _unkept(error: OSError | DamagedError, place: Path) -> str:
+    if isinstance(error, OSError) and error.errno in EXHAUSTED:
+        return (
+            f"the worker can't search the documents now ({error.strerror}): give its process more "
+            "of that, or fewer activities at once"
+        )
     reason = unwritable(error, place) or "it is damaged, though built anew"
     return (
         f"the worker can't keep an index of the documents ({reason}): set MULL_CACHE, where it "

@@ -2,16 +2,18 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import PurePath
 from typing import Self
 
 from activities.documents import RetrievalError
 from reflection.plain import plain
 
 VARIABLE = "MULL_DOCUMENTS"
+SKIPPED = frozenset({"node_modules", "__pycache__", "site-packages"})
 
 
 class Roots:
-    """The folders that may be searched, with all that is under them."""
+    """The folders that may be searched, with all that is under them and not hidden."""
 
     def __init__(self, folders: Sequence[str]) -> None:
         self._folders = [os.fspath(each) for each in folders if each]
@@ -31,26 +33,54 @@ class Roots:
                 f"no folder may be searched: set {VARIABLE}, where the worker runs, to the folders "
                 "that it may read"
             )
-        allowed = list(self._candidates(docs))
-        if not allowed:
+        below = self._candidates(docs)
+        if not below:
             raise RetrievalError(
                 f"the folder {shown(docs)} is not under one that {VARIABLE} allows on the worker"
             )
+        allowed = [path for path, visible in below.items() if visible]
+        if not allowed:
+            raise RetrievalError(
+                f"the folder {shown(docs)} is hidden, or of installed packages: neither is searched"
+            )
         return _folder(allowed, docs)
 
-    def _candidates(self, docs: str) -> Sequence[str]:
+    def _candidates(self, docs: str) -> dict[str, bool]:
+        """Real paths below the roots, and whether neither they nor the name are of what is hidden.
+
+        Whether there is anything is not looked at, so that a refusal tells nothing of it.
+        """
         try:
             roots = [os.path.realpath(each) for each in self._folders]
-            paths = [os.path.realpath(os.path.join(root, docs)) for root in roots]  # noqa: PTH118 - pathlib keeps no `..` as realpath needs it
+            asked = [os.path.join(root, docs) for root in roots]  # noqa: PTH118 - pathlib keeps no `..` as realpath needs it
+            paths = {os.path.realpath(path): os.path.normpath(path) for path in asked}
         except (OSError, ValueError):
-            return []
-        found = [path for path in paths if any(within(path, root) for root in roots)]
-        return list(dict.fromkeys(found))
+            return {}
+        return {
+            real: _visible(real, roots) and (not _below(path, roots) or _visible(path, roots))
+            for real, path in paths.items()
+            if _below(real, roots)
+        }
 
 
 def within(path: str, folder: str) -> bool:
     """Say whether a real path is a real folder, or lies in it."""
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+def hidden(path: str, folder: str) -> bool:
+    """Say whether a path in a folder is, or lies in, what begins with a dot or was installed."""
+    parts = PurePath(os.path.relpath(path, folder)).parts
+    return any(part.startswith(".") or part in SKIPPED for part in parts)
+
+
+def _below(path: str, roots: Sequence[str]) -> bool:
+    return any(within(path, root) for root in roots)
+
+
+def _visible(path: str, roots: Sequence[str]) -> bool:
+    """A root may be hidden itself: its operator has named it."""
+    return any(within(path, root) and not hidden(path, root) for root in roots)
 
 
 def _folder(candidates: Sequence[str], docs: str) -> str:

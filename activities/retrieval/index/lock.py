@@ -2,16 +2,18 @@
 
 import fcntl
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep
+
+from activities.retrieval.threads import Going
 
 LOOK_SECONDS = 0.1
 
 
 @contextmanager
-def locked(path: Path, seconds: float, going: Callable[[], None]) -> Iterator[bool]:
+def locked(path: Path, seconds: float, going: Going) -> Iterator[bool]:
     """Hold a file's lock, and yield True; or False where another holds it for so many seconds.
 
     The system lets go of it when the process that holds it dies. `going` is called while waiting,
@@ -24,7 +26,7 @@ def locked(path: Path, seconds: float, going: Callable[[], None]) -> Iterator[bo
         os.close(descriptor)
 
 
-def _wait(descriptor: int, end: float, going: Callable[[], None]) -> bool:
+def _wait(descriptor: int, end: float, going: Going) -> bool:
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -10,11 +10,15 @@ NEVER = Signature(-1, 0, 0)
 
 
 class Entry(NamedTuple):
-    """A file as it was read: `reason` says why it could not be, "" where it could."""
+    """A file as it was read: `reason` says why it could not be, "" where it could.
+
+    `parts` are what was left out of it, each a reason and which part it is.
+    """
 
     signature: Signature
     digest: str
     reason: str = ""
+    parts: tuple[tuple[str, str], ...] = ()
 
 
 Manifest = dict[str, Entry]
@@ -34,7 +38,10 @@ def is_news(found: Found, entry: Entry | None) -> bool:
 
 def write_manifest(manifest: Mapping[str, Entry], commit: int) -> bytes:
     """Write a manifest, and the commit that it is of, as JSON in ASCII, which holds any name."""
-    rows = {path: [*each.signature, each.digest, each.reason] for path, each in manifest.items()}
+    rows = {
+        path: [*each.signature, each.digest, each.reason, each.parts]
+        for path, each in manifest.items()
+    }
     return json.dumps({"commit": commit, "files": rows}, separators=(",", ":")).encode("ascii")
 
 
@@ -42,7 +49,12 @@ def read_manifest(written: bytes) -> tuple[Manifest, int]:
     """Read a manifest and its commit. Raises ValueError, or the like, for what is none."""
     content = json.loads(written)
     files = {
-        path: Entry(Signature(size, modified, changed), digest, reason)
-        for path, (size, modified, changed, digest, reason) in content["files"].items()
+        path: Entry(
+            Signature(size, modified, changed),
+            digest,
+            reason,
+            tuple((why, of) for why, of in parts),
+        )
+        for path, (size, modified, changed, digest, reason, parts) in content["files"].items()
     }
     return files, content["commit"]

@@ -5,13 +5,13 @@ from typing import NamedTuple
 
 from tantivy import DocAddress, Occur, Query
 
+from activities.retrieval.bounds import SEARCH_WIDTHS
 from activities.retrieval.index.damage import DamagedError, damage
 from activities.retrieval.index.store import SCHEMA, Snapshot
 from activities.retrieval.index.words import analyzer, choose_terms, query_terms
 
 NAME_WEIGHT = 0.5
 ANALYZE = analyzer().analyze
-LIMITS = (1_000, 20_000, 1_000_000)
 
 
 class Hit(NamedTuple):
@@ -55,10 +55,10 @@ def _terms(snapshot: Snapshot, text: str) -> list[str]:
 
 
 def _widened(snapshot: Snapshot, query: Query, most: int) -> list[Hit]:
-    for limit in LIMITS:
+    for limit in SEARCH_WIDTHS:
         hits = _ranked(snapshot, query, limit)
         found = distinct(hits)
-        # The engine cuts equals off in no fixed order: the cut must be below what is asked for.
+        # The cut must be below what is asked for.
         if len(hits) < limit or (len(found) >= most and found[most - 1].score > hits[-1].score):
             break
     return found

@@ -11,11 +11,13 @@ from typing import NamedTuple
 
 import tantivy
 
+from activities.retrieval.bounds import SOURCE_BYTES
 from activities.retrieval.index.damage import DamagedError, damage
 from activities.retrieval.index.manifest import Manifest, read_manifest, write_manifest
 from activities.retrieval.index.words import analyzer, searchable
 from activities.retrieval.reading.passages import Part
 from reflection.plain import well_formed
+from reflection.size import cut_encoded, encoded_size
 
 WRITER_BYTES = 64_000_000
 MANIFEST = "manifest.json"
@@ -137,7 +139,7 @@ def _state(path: Path) -> object:
 
 def add_passages(writer: tantivy.IndexWriter, path: str, digest: str, parts: list[Part]) -> None:
     """Add a file's passages. Their ids are made of the file's content and their place in it."""
-    source = well_formed(path)
+    source = shortened(well_formed(path))
     for ordinal, part in enumerate(parts):
         text = well_formed(part.text)
         record = [f"{digest[:ID_CHARACTERS]}-{ordinal}", source, text, *part[1:]]
@@ -150,6 +152,13 @@ def add_passages(writer: tantivy.IndexWriter, path: str, digest: str, parts: lis
         document.add_unsigned("copy", number_of(text.encode()))
         document.add_bytes("record", json.dumps(record).encode())
         writer.add_document(document)
+
+
+def shortened(source: str) -> str:
+    """Keep the end of a path that takes over 1,000 bytes: the file's own name is there."""
+    if encoded_size(source) <= SOURCE_BYTES:
+        return source
+    return "…" + cut_encoded(source[::-1], SOURCE_BYTES - len("…".encode()))[::-1]
 
 
 def remove_file(writer: tantivy.IndexWriter, path: str) -> None:

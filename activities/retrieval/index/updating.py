@@ -3,11 +3,11 @@
 import errno
 import hashlib
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import tantivy
 
+from activities.documents import Progress
 from activities.retrieval.bounds import COMMIT_SECONDS
 from activities.retrieval.index.damage import DamagedError, damage, unwritable
 from activities.retrieval.index.manifest import NEVER, Entry, Manifest, is_news
@@ -15,12 +15,10 @@ from activities.retrieval.index.store import Store, add_passages, remove_file
 from activities.retrieval.index.walk import Found, Signature, Walked, read
 from activities.retrieval.reading.documents import format_of, read_document
 from activities.retrieval.reading.lines import UnreadableError
-from activities.retrieval.reading.passages import Part
+from activities.retrieval.threads import Going
 
 # The coarsest clock of a file system: two changes within it may bear the same time.
 YOUNG_NANOSECONDS = 1_000_000_000
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass
@@ -30,7 +28,7 @@ class Update:
     store: Store
     folder: str
     progress: Progress
-    going: Callable[[], None]
+    going: Going
     _manifest: Manifest = field(default_factory=dict)
     _dirty: bool = False
 
@@ -89,7 +87,7 @@ class Update:
             content = read(found, self.folder)
             digest = _digest(found.path, content)
             if old is None or old.digest != digest:
-                self._replace(writer, found, digest, self._parts(found, content), old)
+                self._replace(writer, found, digest, content, old)
             else:
                 self._manifest[found.path] = old._replace(signature=_signature(found))
         except UnreadableError as error:
@@ -97,22 +95,23 @@ class Update:
                 self._forget(writer, found.path)
             self._manifest[found.path] = Entry(_signature(found), "", str(error))
 
-    def _parts(self, found: Found, content: bytes) -> list[Part]:
-        return read_document(found.path, content, self.going)
-
     def _replace(
         self,
         writer: tantivy.IndexWriter,
         found: Found,
         digest: str,
-        parts: list[Part],
+        content: bytes,
         old: Entry | None,
     ) -> None:
+        left_out: list[tuple[str, str]] = []
+        parts = read_document(
+            found.path, content, self.going, lambda why, part: left_out.append((why, part))
+        )
         if old is not None:
             self._forget(writer, found.path)
         add_passages(writer, found.path, digest, parts)
         self._dirty = True
-        self._manifest[found.path] = Entry(_signature(found), digest)
+        self._manifest[found.path] = Entry(_signature(found), digest, parts=tuple(left_out))
 
     def _forget(self, writer: tantivy.IndexWriter, path: str) -> None:
         remove_file(writer, path)

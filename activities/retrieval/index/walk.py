@@ -2,15 +2,17 @@
 
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from activities.retrieval.bounds import FILE_BYTES, FOLDER_BYTES, FOLDER_FILES
+from activities.retrieval.index.damage import EXHAUSTED
 from activities.retrieval.reading.lines import UnreadableError
-from activities.retrieval.roots import within
+from activities.retrieval.roots import SKIPPED, hidden, within
+from activities.retrieval.threads import Going
 
-SKIPPED = frozenset({"node_modules", "__pycache__", "site-packages"})
 # They are no text, and would use up what is read in all.
 BINARY = tuple(
     ".7z .a .avi .avif .bin .bmp .bz2 .class .db .dll .dylib .eot .exe .flac .gif .gz .heic .ico "  # noqa: SIM905 - a column of sixty strings says no more
@@ -49,11 +51,12 @@ class Walked:
         self.left_out.setdefault(reason, []).append(path)
 
 
-def walk(folder: str, going: Callable[[], None]) -> Walked:
+def walk(folder: str, going: Going) -> Walked:
     """List the files under a real path; hidden ones and installed packages are not documents.
 
-    Links are followed where they lead to something in the folder. `going` is called for each
-    folder, and may raise. Raises UnreadableError where the folder itself can't be read.
+    Links are followed where they lead to something in the folder that is neither. `going` is
+    called for each folder, and may raise. Raises UnreadableError where the folder itself can't be
+    read, and OSError where the worker can open nothing at all.
     """
     walked = Walked()
     waiting = [("", folder)]
@@ -76,6 +79,8 @@ def _entries(inner: str, real: str, walked: Walked) -> Iterator[os.DirEntry[str]
         with os.scandir(real) as found:
             entries = sorted(found, key=lambda entry: entry.name)
     except OSError as error:
+        if error.errno in EXHAUSTED:
+            raise
         if not inner:
             raise UnreadableError((error.strerror or "no reason is known").lower()) from None
         walked.leave_out("folders that can't be read", inner)
@@ -101,14 +106,22 @@ def _sort_in(
                 _take(path, real, entry.stat(follow_symlinks=False), walked)
             return
         real = os.path.realpath(entry.path, strict=True)
-        if not within(real, folder):
-            walked.leave_out("links that lead out", path)
+        if reason := _misleading(real, folder):
+            walked.leave_out(reason, path)
         elif entry.is_dir():
             linked.append((path, real))
         else:
             _take(path, real, entry.stat(), walked)
-    except OSError:
+    except OSError as error:
+        if error.errno in EXHAUSTED:
+            raise
         walked.leave_out("can't be read", path)
+
+
+def _misleading(real: str, folder: str) -> str | None:
+    if not within(real, folder):
+        return "links that lead out"
+    return "links to what is hidden or installed" if hidden(real, folder) else None
 
 
 def _take(path: str, real: str, status: os.stat_result, walked: Walked) -> None:
@@ -139,14 +152,19 @@ def _bounded(walked: Walked) -> Walked:
 
 
 def read(found: Found, folder: str) -> bytes:
-    """Read a file, if it still is one of the folder. Raises UnreadableError."""
+    """Read a file, if it still is one of the folder.
+
+    Raises UnreadableError, and OSError where the worker can read no file at all.
+    """
     try:
         descriptor = os.open(found.real, OPENED)
         try:
             content = _content(descriptor, folder)
         finally:
             os.close(descriptor)
-    except OSError:
+    except OSError as error:
+        if error.errno in EXHAUSTED:
+            raise
         raise UnreadableError("can't be read") from None
     if len(content) > FILE_BYTES:
         raise UnreadableError(f"over {FILE_BYTES // 1_000_000} MB")
@@ -156,15 +174,10 @@ def read(found: Found, folder: str) -> bytes:
 def _content(descriptor: int, folder: str) -> bytes:
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         raise UnreadableError("no files")
-    if not _still_inside(descriptor, folder):
-        raise UnreadableError("links that lead out")
+    # A folder on the way may have been changed into a link since it was looked at.
+    with suppress(FileNotFoundError):
+        real = os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115 - of strings
+        if reason := _misleading(real, folder):
+            raise UnreadableError(reason)
     with open(descriptor, "rb", closefd=False) as file:
         return file.read(FILE_BYTES + 1)
-
-
-def _still_inside(descriptor: int, folder: str) -> bool:
-    """A folder on the way may have been changed into a link since it was looked at."""
-    try:
-        return within(os.readlink(f"/proc/self/fd/{descriptor}"), folder)  # noqa: PTH115 - of strings
-    except FileNotFoundError:
-        return True

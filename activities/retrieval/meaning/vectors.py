@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from activities.retrieval.bounds import VECTORS_BUSY_SECONDS
+
 Vector = npt.NDArray[np.float32]
 
-BUSY_SECONDS = 10.0
 CREATE = (
     "CREATE TABLE IF NOT EXISTS vectors "
     "(model TEXT, copy INTEGER, vector BLOB, PRIMARY KEY (model, copy)) WITHOUT ROWID"
@@ -53,7 +54,10 @@ class Vectors:
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        with closing(sqlite3.connect(self._path, timeout=BUSY_SECONDS)) as database, database:
+        with (
+            closing(sqlite3.connect(self._path, timeout=VECTORS_BUSY_SECONDS)) as database,
+            database,
+        ):
             database.execute(CREATE)
             yield database
 

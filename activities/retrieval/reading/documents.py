@@ -1,11 +1,13 @@
 """Which reader reads which file."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from activities.retrieval.reading.html import html_lines
+from activities.retrieval.reading.lines import Note, unnoted
 from activities.retrieval.reading.passages import Part, split
 from activities.retrieval.reading.pdf import pdf_lines
 from activities.retrieval.reading.texts import decode, text_lines
+from activities.retrieval.threads import Going
 
 HTML = (".html", ".htm", ".xhtml")
 TABLES = (".csv", ".tsv")
@@ -24,11 +26,14 @@ def format_of(name: str, content: bytes) -> str:
     return "text"
 
 
-def read_document(name: str, content: bytes, going: Callable[[], None]) -> list[Part]:
-    """Read a file and split it. Raises UnreadableError, and whatever `going` raises."""
+def read_document(name: str, content: bytes, going: Going, note: Note = unnoted) -> list[Part]:
+    """Read a file and split it; `note` is told of what is left out of it.
+
+    Raises UnreadableError, and whatever `going` raises.
+    """
     form = format_of(name, content)
     if form == "pdf":
-        return list(split(pdf_lines(content, going), going))
+        return list(split(pdf_lines(content, going, note), going))
     text = decode(content)
     if form == "html":
         return list(split(html_lines(text, going), going))

@@ -1,13 +1,14 @@
 """The text of HTML, with the lines of its source."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from html import unescape
 from html.parser import HTMLParser
 
+from activities.retrieval.bounds import LONGEST_TAG
 from activities.retrieval.reading.lines import Line, UnreadableError
+from activities.retrieval.threads import Going
 
 PIECE_CHARACTERS = 65_536
-LONGEST_TAG = 2_000_000
 SILENT = frozenset({"script", "style", "template", "noscript"})
 PARAGRAPHS = frozenset(
     "address article aside blockquote body dd div dl dt fieldset figure footer form h1 h2 h3 h4 h5 "  # noqa: SIM905 - a column of thirty strings says no more
@@ -17,7 +18,7 @@ ROWS = frozenset({"br", "li", "option", "tr"})
 HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6", "title"})
 
 
-def html_lines(source: str, going: Callable[[], None]) -> Iterator[Line]:
+def html_lines(source: str, going: Going) -> Iterator[Line]:
     """Yield the lines of text, by where they stand in the source; scripts and styles are left out.
 
     `going` is called now and then, and may raise. Raises UnreadableError for a tag without an end.

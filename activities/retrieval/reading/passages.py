@@ -1,11 +1,12 @@
 """Splitting a document into passages: at paragraphs where it can be, at lines where it must."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from activities.retrieval.bounds import PASSAGE_CHARACTERS
-from activities.retrieval.reading.lines import Line
+from activities.retrieval.bounds import FILE_LINES, PASSAGE_CHARACTERS
+from activities.retrieval.reading.lines import TOO_MANY, Line, UnreadableError
+from activities.retrieval.threads import Going, nothing
 
 SEPARATORS = " \t,;>}])"
 WATCHED_LINES = 4_096
@@ -41,12 +42,12 @@ class _Block:
         self.size += block.size
 
 
-def split(lines: Iterable[Line], going: Callable[[], None] = lambda: None) -> Iterator[Part]:
+def split(lines: Iterable[Line], going: Going = nothing) -> Iterator[Part]:
     """Split lines into parts of about 1,500 characters, which no part exceeds.
 
     A part ends between paragraphs where one fits, and a page's end ends it. Headings stay with
     what follows. A line that is longer is cut at a space or a comma. `going` is called now and
-    then, and may raise.
+    then, and may raise. Raises UnreadableError for over a million lines.
     """
     pieces = (piece for line in _watched(lines, going) for piece in _pieces(line))
     for block in _packed(_blocks(pieces)):
@@ -54,10 +55,12 @@ def split(lines: Iterable[Line], going: Callable[[], None] = lambda: None) -> It
         yield _part(block.lines)
 
 
-def _watched(lines: Iterable[Line], going: Callable[[], None]) -> Iterator[Line]:
+def _watched(lines: Iterable[Line], going: Going) -> Iterator[Line]:
     for count, line in enumerate(lines):
         if count % WATCHED_LINES == 0:
             going()
+            if count >= FILE_LINES:
+                raise UnreadableError(TOO_MANY)
         yield line
 
 

@@ -4,13 +4,15 @@ import codecs
 import re
 from collections.abc import Iterator
 
-from activities.retrieval.reading.lines import Line, UnreadableError
+from activities.retrieval.bounds import FILE_LINES
+from activities.retrieval.reading.lines import TOO_MANY, Line, UnreadableError
 
 SNIFFED_BYTES = 8_192
 CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 MOST_CONTROLS = 0.02
 HEADING = re.compile(r" {0,3}#{1,6}\s+\S")
 UNDERLINE = re.compile(r"[=~^-]{3,}\s*$")
+UNDERLINES = "=~^-"
 MARKS = {
     codecs.BOM_UTF8: "utf-8",
     codecs.BOM_UTF32_LE: "utf-32-le",
@@ -46,14 +48,25 @@ def _unmarked(content: bytes) -> str:
 
 
 def text_lines(text: str, *, headings: bool) -> Iterator[Line]:
-    """Number the lines of a text as an editor does; headings of sections are marked if asked."""
-    rows = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    for index, row in enumerate(rows):
-        below = rows[index + 1] if headings and index + 1 < len(rows) else ""
-        heading = headings and (bool(HEADING.match(row)) or _underlined(row, below))
-        yield Line(index + 1, row, heading)
+    """Number the lines of a text as an editor does; headings of sections are marked if asked.
+
+    Raises UnreadableError for over a million lines.
+    """
+    unified = text.replace("\r\n", "\n").replace("\r", "\n")
+    if unified.count("\n") > FILE_LINES:
+        raise UnreadableError(TOO_MANY)
+    rows = unified.split("\n")
+    if not headings:
+        yield from (Line(number, row) for number, row in enumerate(rows, 1))
+        return
+    for number, (row, below) in enumerate(zip(rows, [*rows[1:], ""], strict=True), 1):
+        yield Line(number, row, _is_heading(row, below))
 
 
-def _underlined(row: str, below: str) -> bool:
-    """The title of a section, as Markdown and reStructuredText underline it."""
+def _is_heading(row: str, below: str) -> bool:
+    """The title of a section, as Markdown and reStructuredText mark or underline it."""
+    if "#" in row[:4] and HEADING.match(row):
+        return True
+    if below[:1] not in UNDERLINES or not below:
+        return False
     return 0 < len(row.strip()) <= 100 and bool(UNDERLINE.match(below)) and row[0].isalnum()

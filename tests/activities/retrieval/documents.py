@@ -1,5 +1,6 @@
 """A folder of documents that a test writes, and its retriever."""
 
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -48,28 +49,49 @@ class Documents:
 
 def pdf(pages: Sequence[str]) -> bytes:
     """Write a PDF with one line of text on each page."""
-    kids = " ".join(f"{4 + 2 * at} 0 R" for at in range(len(pages)))
+    return drawing([shown(text) for text in pages])
+
+
+def shown(text: str) -> bytes:
+    """Write what draws a line of text."""
+    return f"BT /F1 12 Tf 72 720 Td ({text}) Tj ET\n".encode()
+
+
+def drawing(pages: Sequence[bytes], form: bytes = b"", fonts: int = 1) -> bytes:
+    """Write a PDF of pages that draw this, each compressed; `/X Do` draws the form in a page."""
+    named = b" ".join(b"/F%d 3 0 R" % number for number in range(1, fonts + 1))
+    fonts_named = b"/Font << %s >>" % named
+    kids = b" ".join(b"%d 0 R" % (5 + 2 * at) for at in range(len(pages)))
     objects = [
-        "<< /Type /Catalog /Pages 2 0 R >>",
-        f"<< /Type /Pages /Kids [{kids}] /Count {len(pages)} >>",
-        "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [%s] /Count %d >>" % (kids, len(pages)),
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+        _stream(form, b"/Type /XObject /Subtype /Form /Resources << %s >>" % fonts_named),
     ]
-    for at, text in enumerate(pages):
-        drawn = f"BT /F1 12 Tf 72 720 Td ({text}) Tj ET"
+    for at, drawn in enumerate(pages):
         objects.append(
-            f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents {5 + 2 * at} 0 R "
-            "/Resources << /Font << /F1 3 0 R >> >> >>"
+            b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents %d 0 R "
+            b"/Resources << %s /XObject << /X 4 0 R >> >> >>" % (6 + 2 * at, fonts_named)
         )
-        objects.append(f"<< /Length {len(drawn)} >>\nstream\n{drawn}\nendstream")
+        objects.append(_stream(drawn))
     return _assembled(objects)
 
 
-def _assembled(objects: Sequence[str]) -> bytes:
-    body, places = "%PDF-1.4\n", []
+def _stream(content: bytes, described: bytes = b"") -> bytes:
+    packed = zlib.compress(content)
+    return b"<< %s /Filter /FlateDecode /Length %d >>\nstream\n%s\nendstream" % (
+        described,
+        len(packed),
+        packed,
+    )
+
+
+def _assembled(objects: Sequence[bytes]) -> bytes:
+    body, places = b"%PDF-1.4\n", []
     for number, each in enumerate(objects, 1):
         places.append(len(body))
-        body += f"{number} 0 obj\n{each}\nendobj\n"
-    table = "".join(f"{place:010} 00000 n \n" for place in places)
+        body += b"%d 0 obj\n%s\nendobj\n" % (number, each)
+    table = b"".join(b"%010d 00000 n \n" % place for place in places)
     size = len(objects) + 1
-    trailer = f"trailer\n<< /Size {size} /Root 1 0 R >>\nstartxref\n{len(body)}\n%%EOF\n"
-    return f"{body}xref\n0 {size}\n0000000000 65535 f \n{table}{trailer}".encode()
+    trailer = b"trailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (size, len(body))
+    return b"%sxref\n0 %d\n0000000000 65535 f \n%s%s" % (body, size, table, trailer)

@@ -3,7 +3,7 @@ import shutil
 import pytest
 import tantivy
 
-from activities.documents import RetrievalError
+from activities.documents import TransientRetrievalError
 from tests.activities.retrieval.documents import Documents
 
 
@@ -73,5 +73,5 @@ async def test_a_cache_that_is_no_folder(documents: Documents) -> None:
     documents.write("a.txt", "apple")
     documents.cache.write_text("a file")
 
-    with pytest.raises(RetrievalError, match="set MULL_CACHE"):
+    with pytest.raises(TransientRetrievalError, match="set MULL_CACHE"):
         await documents.find("apple")

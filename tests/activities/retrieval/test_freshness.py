@@ -132,6 +132,6 @@ async def test_the_cache_is_private(documents: Documents) -> None:
     documents.write("a.txt", "apple")
     await documents.find("apple")
 
-    [kept] = (documents.cache / "documents" / "1").iterdir()
+    [kept] = (documents.cache / "documents" / "2").iterdir()
 
     assert kept.stat().st_mode & 0o077 == 0

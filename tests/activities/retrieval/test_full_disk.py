@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[3]
 WORKER = """
 import asyncio, sys
 from pathlib import Path
-from activities.documents import RetrievalError
+from activities.documents import TransientRetrievalError
 from tests.activities.retrieval.documents import Documents
 documents = Documents(Path(sys.argv[1]))
 documents.cache = documents.cache / "disk"
@@ -26,7 +26,7 @@ for number in range(300):
     documents.write(f"{number}.txt", words)
 try:
     asyncio.run(documents.find("apple"))
-except RetrievalError as error:
+except TransientRetrievalError as error:
     print(error)
 for number in range(300):
     (documents.folder / f"{number}.txt").unlink()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from activities.documents import RetrievalError
+from activities.documents import RetrievalError, TransientRetrievalError
 from activities.retrieval.index.walk import read, walk
 from activities.retrieval.reading.lines import UnreadableError
 from tests.activities.retrieval.documents import Documents
@@ -77,21 +77,28 @@ async def test_hidden_and_installed_files_are_no_documents(documents: Documents)
 
 
 async def test_links_are_followed_within_the_folder_alone(documents: Documents) -> None:
-    """Links to files and folders outside are left out; those inside lead to what is there."""
+    """Links to files and folders outside are left out; those inside lead to what is shown there."""
     outside = documents.root / "secret"
     outside.mkdir()
     (outside / "key.txt").write_text("apple secret")
     documents.write("real/inside.txt", "apple inside")
-    documents.write(".data/hidden.txt", "apple linked")
+    documents.write(".aws/credentials", "apple hidden")
+    documents.write("node_modules/pear/read.txt", "apple installed")
     (documents.folder / "file.txt").symlink_to(outside / "key.txt")
     (documents.folder / "folder").symlink_to(outside)
-    (documents.folder / "shown").symlink_to(documents.folder / ".data")
+    (documents.folder / "shown").symlink_to(documents.folder / ".aws")
+    (documents.folder / "shown.txt").symlink_to(documents.folder / ".aws" / "credentials")
+    (documents.folder / "pear").symlink_to(documents.folder / "node_modules" / "pear")
+    (documents.folder / "known").symlink_to(documents.folder / "real")
     (documents.folder / "loop").symlink_to(documents.folder)
 
     found = await documents.find("apple")
 
-    assert {each.source for each in found.passages} == {"real/inside.txt", "shown/hidden.txt"}
-    assert found.left_out == ("links that lead out (2): file.txt, folder",)
+    assert [each.source for each in found.passages] == ["real/inside.txt"]
+    assert found.left_out == (
+        "links that lead out (2): file.txt, folder",
+        "links to what is hidden or installed (3): pear, shown, shown.txt",
+    )
 
 
 def test_a_folder_that_became_a_link_is_not_followed(documents: Documents) -> None:
@@ -107,6 +114,31 @@ def test_a_folder_that_became_a_link_is_not_followed(documents: Documents) -> No
 
     with pytest.raises(UnreadableError, match="links that lead out"):
         read(found, folder)
+
+
+def test_a_folder_that_became_a_link_to_a_hidden_one_is_not_followed(documents: Documents) -> None:
+    """A file is not read where a link that came since leads to what is hidden."""
+    documents.write("inner/a.txt", "apple")
+    documents.write(".aws/a.txt", "secret")
+    folder = str(documents.folder.resolve())
+    [found] = walk(folder, lambda: None).files
+    (documents.folder / "inner").rename(documents.base / "moved")
+    (documents.folder / "inner").symlink_to(documents.folder / ".aws")
+
+    with pytest.raises(UnreadableError, match="links to what is hidden or installed"):
+        read(found, folder)
+
+
+async def test_long_paths_are_shortened(documents: Documents) -> None:
+    """A passage's source takes at most 1,000 bytes: of a longer path its end, with the name."""
+    path = "/".join(["é" * 100] * 8) + "/a.txt"
+    documents.write(path, "an apple")
+
+    [found] = (await documents.find("apple")).passages
+
+    assert 990 < len(found.source.encode()) <= 1_000
+    assert found.source.startswith("…é")
+    assert path.endswith(found.source[1:])
 
 
 async def test_names_of_any_bytes_are_searched(documents: Documents) -> None:
@@ -162,7 +194,7 @@ async def test_a_cache_that_may_not_be_written(unprivileged: Documents) -> None:
     unprivileged.write("a.txt", "an apple")
     unprivileged.cache.mkdir(mode=0o500)
 
-    with pytest.raises(RetrievalError) as raised:
+    with pytest.raises(TransientRetrievalError) as raised:
         await unprivileged.find("apple")
 
     assert str(raised.value) == (

@@ -1,8 +1,10 @@
 import math
+from contextlib import suppress
 
 import pytest
 
-from activities.language_model import TransientModelError
+from activities.documents import WordsAloneError
+from activities.language_model import ModelError, PermanentModelError, TransientModelError
 from activities.retrieval.index.searching import Hit
 from activities.retrieval.ranking import choose, fuse
 from tests.activities.retrieval.documents import Documents
@@ -79,8 +81,8 @@ async def test_vectors_are_kept(documents: Documents) -> None:
 
 @pytest.mark.parametrize("failing", [0, 1, 2])
 async def test_where_embedding_fails_words_are_searched(documents: Documents, failing: int) -> None:
-    """A call that fails, the first or a later one, leaves the search by words, and a warning."""
-    error = TransientModelError("the provider is busy", "RateLimitError", 429)
+    """A call that fails for good, the first or a later one, leaves words, and a warning."""
+    error = PermanentModelError("no such model", "NotFoundError", 404)
     embedder = ScriptedEmbedder(*[None] * failing, error)
     documents = Documents(documents.base, embedder)
     for number in range(70):
@@ -89,20 +91,38 @@ async def test_where_embedding_fails_words_are_searched(documents: Documents, fa
     found = await documents.find("apple", embedding_model=MODEL)
 
     assert len(found.passages) == 8
+    assert found.warnings == ("searched by words alone: house/embedding failed: no such model",)
+
+
+@pytest.mark.parametrize("failing", [0, 1, 2])
+async def test_a_busy_model_is_told_apart(documents: Documents, failing: int) -> None:
+    """A failure in passing is raised with its reason, and with what words alone find."""
+    error = TransientModelError("the provider is busy", "RateLimitError", 429, 7.5)
+    documents = Documents(documents.base, ScriptedEmbedder(*[None] * failing, error))
+    for number in range(70):
+        documents.write(f"{number}.txt", f"apple {number}")
+
+    with pytest.raises(WordsAloneError) as raised:
+        await documents.find("apple", embedding_model=MODEL)
+
+    found = raised.value.found
+    assert (raised.value.cause, len(found.passages), found.failed) == (error, 8, 1)
     assert found.warnings == (
         "searched by words alone: house/embedding failed: the provider is busy",
     )
 
 
-async def test_a_failure_loses_no_vector(documents: Documents) -> None:
-    """What was embedded before a failure is not embedded again."""
-    error = TransientModelError("the provider is busy")
+@pytest.mark.parametrize("error", [TransientModelError("busy"), PermanentModelError("no key")])
+async def test_a_failure_loses_no_vector(documents: Documents, error: ModelError) -> None:
+    """What was embedded before a failure is not embedded again, by another worker either."""
     embedder = ScriptedEmbedder(None, None, error)
     documents = Documents(documents.base, embedder)
     for number in range(70):
         documents.write(f"{number}.txt", f"apple {number}")
 
-    await documents.find("apple", embedding_model=MODEL)
+    with suppress(WordsAloneError):
+        await documents.find("apple", embedding_model=MODEL)
+    documents.retriever = documents.worker(embedder)
     await documents.find("apple", embedding_model=MODEL)
 
     assert [len(batch) for batch in embedder.batches] == [1, 64, 6, 1, 6]

@@ -7,6 +7,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
+from activities.documents import WordsAloneError
 from activities.language_model import TransientModelError
 from activities.retrieval.meaning.embedding import Embedded
 from reflection.usage import Spending
@@ -78,7 +79,8 @@ async def test_a_call_that_fails_is_a_span_in_error(
     busy = TransientModelError("the provider is busy", "RateLimitError", 429)
     documents.retriever = documents.worker(ScriptedEmbedder(busy))
 
-    await documents.find("fruit", embedding_model=MODEL)
+    with pytest.raises(WordsAloneError):
+        await documents.find("fruit", embedding_model=MODEL)
 
     [failed] = embeddings(spans)
     assert failed.status.status_code == StatusCode.ERROR

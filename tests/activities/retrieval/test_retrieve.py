@@ -1,12 +1,23 @@
 import asyncio
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from temporalio.common import RetryPolicy
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from activities.documents import DocumentActivities, RetrievalError, RetrievalTask, progressing
-from activities.scripted_retriever import ScriptedRetriever, passage
+from activities.documents import (
+    DocumentActivities,
+    RetrievalError,
+    RetrievalTask,
+    TransientRetrievalError,
+    WordsAloneError,
+)
+from activities.heartbeat import heartbeating
+from activities.language_model import TransientModelError
+from activities.scripted_retriever import ScriptedRetriever, of_passages, passage
 from tests.activities.retrieval.documents import Documents
 
 TASK = RetrievalTask(prompt="apple", docs="docs", passages=8)
@@ -38,6 +49,67 @@ async def test_what_can_not_be_searched_is_not_tried_again() -> None:
     )
 
 
+async def test_what_a_machine_can_not_do_now_is_tried_again() -> None:
+    """A TransientRetrievalError is retried, and says what to do all the same."""
+    error = TransientRetrievalError("no room: set MULL_CACHE")
+    activities = DocumentActivities(ScriptedRetriever([error]))
+
+    with pytest.raises(ApplicationError) as raised:
+        await ActivityEnvironment().run(activities.retrieve, TASK)
+
+    assert (raised.value.type, raised.value.message, raised.value.non_retryable) == (
+        "TransientRetrievalError",
+        "no room: set MULL_CACHE",
+        False,
+    )
+
+
+def busy(retry_after: float | None) -> ScriptedRetriever:
+    error = TransientModelError("busy", "RateLimitError", 429, retry_after)
+    return ScriptedRetriever([WordsAloneError(error, of_passages([passage(1, "apple")]))])
+
+
+def attempt(number: int, most: int | None) -> ActivityEnvironment:
+    """The environment of an attempt, where `most` are allowed, 0 for any number."""
+    environment = ActivityEnvironment()
+    policy = None if most is None else RetryPolicy(maximum_attempts=most)
+    environment.info = replace(environment.info, attempt=number, retry_policy=policy)
+    return environment
+
+
+@pytest.mark.parametrize(
+    ("retry_after", "delay"), [(7.5, timedelta(seconds=7.5)), (0.0, timedelta(0)), (None, None)]
+)
+async def test_a_busy_embedding_model_is_asked_again(
+    retry_after: float | None, delay: timedelta | None
+) -> None:
+    """An attempt that is not the last fails, and the next one waits as the provider asked."""
+    activities = DocumentActivities(busy(retry_after))
+
+    with pytest.raises(ApplicationError) as raised:
+        await attempt(4, 5).run(activities.retrieve, TASK)
+
+    error = raised.value
+    assert (error.type, error.non_retryable, error.next_retry_delay) == (
+        "RateLimitError",
+        False,
+        delay,
+    )
+
+
+@pytest.mark.parametrize(("number", "most"), [(5, 5), (1, 1), (1, 0), (2, None)])
+async def test_the_last_attempt_is_content_with_words(number: int, most: int | None) -> None:
+    """What words alone find is returned by the last attempt, or where none is known to be."""
+    activities = DocumentActivities(busy(7.5))
+
+    found = await attempt(number, most).run(activities.retrieve, TASK)
+
+    assert ([each.source for each in found.passages], found.attempts) == (
+        ["document-1.md"],
+        number,
+    )
+
+
 async def test_heartbeats_tell_how_far_it_is() -> None:
     """Every heartbeat has the newest counts: files read, and files in all."""
     beats: list[tuple[Any, ...]] = []
@@ -45,7 +117,7 @@ async def test_heartbeats_tell_how_far_it_is() -> None:
     environment.on_heartbeat = lambda *details: beats.append(details)
 
     async def work() -> None:
-        async with progressing(0.01) as progress:
+        async with heartbeating(0.01) as progress:
             await asyncio.sleep(0.1)
             await asyncio.to_thread(progress, 3, 10)
             await asyncio.sleep(0.1)
@@ -75,7 +147,7 @@ async def test_indexing_does_not_keep_heartbeats_back(documents: Documents) -> N
     environment.on_heartbeat = lambda *details: beats.append(details)
 
     async def work() -> None:
-        async with progressing(0.02) as progress:
+        async with heartbeating(0.02) as progress:
             await documents.find("apple", progress=progress)
 
     await environment.run(work)

@@ -62,6 +62,47 @@ def test_what_leads_out_is_refused(documents: Documents, docs: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "docs",
+    [
+        ".aws",
+        "docs/.aws",
+        "docs/.aws/inner",
+        "docs/.none",
+        "{root}/docs/.aws",
+        "docs/node_modules",
+        "docs/../docs/.aws/.",
+        "shown",
+        ".shown",
+    ],
+)
+def test_what_is_hidden_is_refused(documents: Documents, docs: str) -> None:
+    """A folder below a root with a hidden part is refused, links resolved, and be there none."""
+    for name in (".aws", "docs/.aws/inner", "docs/node_modules"):
+        (documents.root / name).mkdir(parents=True)
+    (documents.root / "shown").symlink_to(documents.root / ".aws")
+    (documents.root / ".shown").symlink_to(documents.folder)
+    asked = docs.format(root=documents.root)
+
+    with pytest.raises(RetrievalError) as raised:
+        Roots([str(documents.root)]).resolve(asked)
+
+    assert str(raised.value) == (
+        f'the folder "{asked}" is hidden, or of installed packages: neither is searched'
+    )
+
+
+@pytest.mark.parametrize("docs", [".", "inner", "{root}", "{root}/inner"])
+def test_a_root_may_be_hidden(documents: Documents, docs: str) -> None:
+    """What the operator names is allowed with all below it, though it lies in what is hidden."""
+    root = documents.root / ".notes"
+    (root / "inner").mkdir(parents=True)
+
+    found = Roots([str(documents.root), str(root)]).resolve(docs.format(root=root))
+
+    assert found in {str(each.resolve()) for each in (documents.root, root, root / "inner")}
+
+
+@pytest.mark.parametrize(
     ("docs", "line"),
     [
         ("none", 'the worker has no folder "none"'),

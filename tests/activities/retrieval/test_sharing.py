@@ -3,12 +3,11 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from time import perf_counter, sleep
+from time import perf_counter
 
 import pytest
 
 from activities.retrieval.index.lock import locked
-from activities.retrieval.stopping import in_thread
 from tests.activities.retrieval.documents import Documents
 
 ROOT = Path(__file__).parents[3]
@@ -131,16 +130,3 @@ async def test_a_cancellation_is_noticed(documents: Documents) -> None:
 
     assert seconds < 1
     assert found.searched == FILES
-
-
-async def test_what_does_not_look_up_is_left_behind() -> None:
-    """Work that nobody waits for any more, and that notices too late, holds nobody up."""
-    started = perf_counter()
-    running = asyncio.create_task(in_thread(lambda _: sleep(3)))
-    await asyncio.sleep(0.1)
-
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running
-
-    assert perf_counter() - started < 2.6

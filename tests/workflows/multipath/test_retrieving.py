@@ -7,7 +7,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from temporalio.client import Client
 
 from activities.documents import Retrieval
-from activities.language_model import TransientModelError
+from activities.language_model import PermanentModelError, TransientModelError
 from activities.retrieval.bounds import EMBEDDING_SECONDS, LOCK_SECONDS
 from activities.scripted_agent import ScriptedAgent, reflection, routed
 from activities.scripted_retriever import ScriptedRetriever
@@ -70,12 +70,36 @@ async def test_a_search_by_words_costs_nothing(client: Client) -> None:
 
 async def test_failed_embedding_is_counted(client: Client, tmp_path: Path) -> None:
     """A call of the embedding model that brings no reply is one of the calls without a reply."""
+    wrong = PermanentModelError("no such model", "NotFoundError", 404)
+
+    result = await search(client, tmp_path, ScriptedEmbedder(None, wrong))
+
+    calls = {name: each.calls for name, each in result.usage.parts.items()}
+    assert (calls["retrieving"], calls["retried"]) == (1, 1)
+    assert result.warnings[-1] == "searched by words alone: house/embedding failed: no such model"
+
+
+async def test_a_busy_embedding_model_is_asked_again(client: Client, tmp_path: Path) -> None:
+    """A search whose embedding model is busy once is made again, with no warning."""
     busy = TransientModelError("busy", "RateLimitError", 429)
 
     result = await search(client, tmp_path, ScriptedEmbedder(None, busy))
 
     calls = {name: each.calls for name, each in result.usage.parts.items()}
-    assert (calls["retrieving"], calls["retried"]) == (1, 1)
+    assert (calls["retrieving"], calls["retried"]) == (2, 1)
+    assert not [each for each in result.warnings if "words alone" in each]
+
+
+async def test_words_are_enough_in_the_end(client: Client, tmp_path: Path) -> None:
+    """After the last attempt with a busy embedding model the search by words stands."""
+    busy = [TransientModelError("busy", "RateLimitError", 429, 0.1) for _ in range(2)]
+    documents = Documents(tmp_path, ScriptedEmbedder(*busy))
+    documents.write("tides.md", "Burntcoat Head has the highest tide.")
+    asked = {"docs": "docs", "embedding_model": MODEL, "max_attempts": 2}
+
+    result = await run(client, researching(FINE), None, documents.retriever, **asked)
+
+    assert result.usage.parts["retried"].calls == 2
     assert result.warnings[-1] == "searched by words alone: house/embedding failed: busy"
 
 
