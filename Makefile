@@ -10,7 +10,7 @@ demo: $(READY)
 	@$(PYTHON) -m commands.local.demo
 
 test: $(READY) lint
-	$(PYTHON) -m pytest
+	$(PYTHON) -m pytest -n 2 --dist loadfile
 
 lint: $(READY)
 	.venv/bin/ruff check .

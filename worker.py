@@ -23,6 +23,7 @@ from activities.documents import Retriever
 from activities.language_model import LanguageModel
 from activities.sandbox.port import Sandbox, SandboxError
 from commands.console import end_process
+from commands.local.quiet import silence_ordinary
 from connection import ConfigurationError, NoServerError, address, connect
 from queues import GRACE, NAMES, QUEUES, WORKFLOWS, build
 from reflection.multipath.request import Limits
@@ -166,6 +167,7 @@ def main(arguments: Sequence[str]) -> int:
     """Serve, and return an exit code: 0 stopped by a signal, 1 failed, 2 usage, 3 no server."""
     options = _parse(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s: %(message)s")
+    silence_ordinary()
     for chatty in ("LiteLLM", "httpx", "httpcore"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     try:

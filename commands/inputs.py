@@ -1,5 +1,7 @@
 """Texts and settings that a command is given: from a file, from standard input, or as words."""
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +12,9 @@ from commands.session import Exit
 
 if TYPE_CHECKING:
     from reflection.request import Frozen
+
+# A field that an error names, the part of it that is wrong, and a place in a list.
+FIELD = re.compile(r"(^|; )([a-z_]+)(?:\.([a-z_]+))?(?:\.\d+)?: ")
 
 
 def read_stdin(what: str) -> str:
@@ -39,10 +44,15 @@ def read_file(option: str, path: Path) -> str:
         fail(f"{option}: {path} can't be read: {said}.", Exit.USAGE)
 
 
-def checked(kind: "type[Frozen]", fields: dict[str, Any], option: str | None = None) -> Any:
+def checked(
+    kind: "type[Frozen]",
+    fields: dict[str, Any],
+    option: str | None = None,
+    named: Callable[[str], str] | None = None,
+) -> Any:
     """Make a value of the fields that have one; what is wrong with them is one line.
 
-    `option` names where they come from, if their own names don't.
+    `option` names where they come from, if their own names don't; `named` gives the option of each.
     """
     from pydantic import ValidationError
 
@@ -52,4 +62,6 @@ def checked(kind: "type[Frozen]", fields: dict[str, Any], option: str | None = N
         return kind(**{name: value for name, value in fields.items() if value is not None})
     except ValidationError as error:
         said = explain(error)
+        if named is not None:
+            said = FIELD.sub(lambda at: f"{at[1]}{named(at[3] or at[2])}: ", said)
         fail(f"{option}: {said}." if option else f"{said}.", Exit.USAGE)

@@ -7,7 +7,7 @@ from commands.doctor.check import Check
 from commands.doctor.looking.documents import document_checks
 from commands.doctor.looking.models import model_checks
 from commands.doctor.looking.packages import package_checks
-from commands.doctor.looking.sandbox import sandbox_checks
+from commands.doctor.looking.sandbox import limits_checks, sandbox_checks
 from commands.doctor.looking.server import server_checks
 from commands.doctor.looking.telemetry import telemetry_checks
 
@@ -20,6 +20,7 @@ async def look() -> list[Check]:
         *server,
         *model_checks(environment),
         *document_checks(environment),
+        *limits_checks(environment),
         *sandbox,
         *package_checks(),
         *telemetry_checks(environment),

@@ -6,6 +6,7 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from activities import asking
 from commands.kinds.kind import Asked, Given, Kind, Standing
+from commands.kinds.texts import print_text
 from commands.report.document import RunFacts
 from connection import TASK_QUEUE
 from reflection.request import Record
@@ -23,13 +24,15 @@ class Answering(Kind[Asked, Standing, Given], Generic[Asked, Standing, Decided, 
     """A type whose runs decide on a result, which can be held against a bar, reviewed, reported.
 
     `command` begins the ids of its runs. `keeps_drafts` is true where a run that ends badly has
-    something to give all the same. `reviews` are what a person may do.
+    something to give all the same. `reviews` are what a person may do. `unchecked` is said to who
+    puts a text in the place of a result.
     """
 
     command: str
     decision: type[Decided]
     reviews: tuple[str, ...]
     keeps_drafts: bool = False
+    unchecked: str | None = None
 
     def queues(self, request: Asked) -> tuple[str, ...]:  # noqa: ARG002 - for kinds with more
         """List the task queues that a run can't do without."""
@@ -78,6 +81,10 @@ class Answering(Kind[Asked, Standing, Given], Generic[Asked, Standing, Decided, 
     def so_far(self, progress: Standing) -> str | None:  # noqa: ARG002 - for kinds with drafts
         """Return the best draft so far, of a run that ended without a result."""
         return None
+
+    def print_draft(self, draft: str) -> None:
+        """Print the best draft so far on standard output."""
+        print_text(draft)
 
 
 AnyAnswering: TypeAlias = Answering[Any, Any, Any, Any]

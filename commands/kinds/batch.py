@@ -28,10 +28,12 @@ class Batch(Kind[BatchRequest, BatchProgress, BatchResult]):
         """Print why it ended, what became of its runs, and what they cost."""
         print_result(Console(), result)
 
-    def print_standing(self, progress: BatchProgress, decisions: list[Any]) -> None:
+    def print_standing(
+        self, progress: BatchProgress, decisions: list[Any], *, ended: bool = False
+    ) -> None:
         """Print how many runs have ended, and what they cost."""
         del decisions
-        print_progress(Console(), progress)
+        print_progress(Console(stderr=ended), progress)
 
     def further(self, run: str) -> str:
         """Say which command knows what the runs show together."""

@@ -49,8 +49,13 @@ class Kind(ABC, Generic[Asked, Standing, Given]):
         """Print the result: what was asked for on standard output."""
 
     @abstractmethod
-    def print_standing(self, progress: Standing, decisions: list[Any]) -> None:
-        """Print where a run stands; the decisions are those of a type that makes any."""
+    def print_standing(
+        self, progress: Standing, decisions: list[Any], *, ended: bool = False
+    ) -> None:
+        """Print where a run stands; the decisions are those of a type that makes any.
+
+        What is told of a run that ended without a result goes to standard error.
+        """
 
     async def far(
         self,
@@ -62,6 +67,10 @@ class Kind(ABC, Generic[Asked, Standing, Given]):
 
     def keep(self, result: Given) -> None:
         """Write a result where it shall be kept, before it is shown. Raises OSError."""
+
+    def unwritten(self, run: str) -> str | None:  # noqa: ARG002 - for kinds that write files
+        """Say what is not written where nobody follows a run any more, and how to get it."""
+        return None
 
     def further(self, run: str) -> str | None:  # noqa: ARG002 - for kinds whose result is not all
         """Say how to get what the result alone does not tell."""

@@ -1,5 +1,6 @@
 """What the command line knows of runs of the multi-path agent."""
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from temporalio.client import WorkflowHandle
 
 from activities.sandbox import port
 from commands.kinds.answering import Answering, Waiting
-from commands.kinds.texts import print_text
+from commands.kinds.texts import print_text, with_newline
 from commands.rendering.multipath import (
     NodesLive,
     decisions_table,
@@ -44,6 +45,7 @@ class MultiPath(Answering[MultiPathRequest, Progress, Decision, MultiPathResult]
     result = MultiPathResult
     reviews = ("accept", "revise", "replace")
     keeps_drafts = True
+    unchecked = "nobody tests or reflects on what a person wrote"
 
     def __init__(self, out: Path | None = None) -> None:
         self._out = out
@@ -69,7 +71,7 @@ class MultiPath(Answering[MultiPathRequest, Progress, Decision, MultiPathResult]
     def print_result(self, result: MultiPathResult) -> None:
         """Print the report or the code alone on standard output, all else on standard error."""
         if result.output is not None and self._out is None:
-            print_text(result.output)
+            self.print_draft(result.output)
         print_details(Console(stderr=True), result)
 
     async def far(self, handle: WorkflowHandle[Any, Any], progress: Progress) -> str | None:
@@ -86,16 +88,19 @@ class MultiPath(Answering[MultiPathRequest, Progress, Decision, MultiPathResult]
         if result.output is None:
             sys.stderr.write(f"{self._out} is not written: there is no {thing}.\n")
             return
-        write_whole(self._out, result.output)
+        write_whole(self._out, with_newline(result.output))
         sys.stderr.write(f"wrote the {thing} to {self._out}\n")
 
     def print_decisions(self, result: MultiPathResult) -> None:
         """Print every decision on standard error, where the details are."""
         Console(stderr=True).print(decisions_table(result.decisions))
 
-    def print_standing(self, progress: Progress, decisions: list[Decision]) -> None:
+    def print_standing(
+        self, progress: Progress, decisions: list[Decision], *, ended: bool = False
+    ) -> None:
         """Print the step, the drafts and the decisions so far."""
-        print_progress(Console(), progress, decisions)
+        known = progress.model_copy(update={"in_flight": 0}) if ended else progress
+        print_progress(Console(stderr=ended), known, decisions)
 
     def below(self, result: MultiPathResult, bar: float) -> str | None:
         """Say what is open in a result: whatever the bar, it asks for one with nothing open."""
@@ -130,3 +135,14 @@ class MultiPath(Answering[MultiPathRequest, Progress, Decision, MultiPathResult]
         """Return the draft that would be kept now."""
         best = kept(progress.drafts)
         return best.text if best else None
+
+    def print_draft(self, draft: str) -> None:
+        """Print a report or code on standard output; it ends with one line end."""
+        print_text(with_newline(draft))
+
+    def unwritten(self, run: str) -> str | None:
+        """Say that no file was written, where one was asked for, and how to get it."""
+        if self._out is None:
+            return None
+        there = f"starter.py show {run} > {shlex.quote(str(self._out))}"
+        return f"{self._out} is not written; once the run has ended: {there}"

@@ -52,9 +52,11 @@ class ReflectOnResult(Answering[ReflectOnResultRequest, Progress, Decision, Refl
         """Print every decision on standard error, where the details are."""
         Console(stderr=True).print(decisions_table(result.decisions))
 
-    def print_standing(self, progress: Progress, decisions: list[Decision]) -> None:
+    def print_standing(
+        self, progress: Progress, decisions: list[Decision], *, ended: bool = False
+    ) -> None:
         """Print the step, the drafts and the decisions so far."""
-        print_progress(Console(), progress, decisions)
+        print_progress(Console(stderr=ended), progress, decisions)
 
     def below(self, result: ReflectOnResultResult, bar: float) -> str | None:
         """Hold the score against a bar; a draft without a score meets none."""

@@ -46,9 +46,11 @@ class SelfConsistency(Answering[SelfConsistencyRequest, Progress, Decision, Self
         """Print every decision."""
         Console().print(decisions_table(result.decisions))
 
-    def print_standing(self, progress: Progress, decisions: list[Decision]) -> None:
+    def print_standing(
+        self, progress: Progress, decisions: list[Decision], *, ended: bool = False
+    ) -> None:
         """Print the wave and every decision so far."""
-        print_progress(Console(), progress, decisions)
+        print_progress(Console(stderr=ended), progress, decisions)
 
     def below(self, result: SelfConsistencyResult, bar: float) -> str | None:
         """Hold the confidence against a bar.

@@ -5,6 +5,11 @@ import sys
 from reflection.plain import neutral, well_formed
 
 
+def with_newline(text: str) -> str:
+    """End a text with exactly one line end, as files of text and code do."""
+    return text.rstrip("\n") + "\n"
+
+
 def print_text(text: str) -> None:
     """Write a text to standard output: to the letter for a file or a pipe.
 

@@ -62,11 +62,26 @@ def identity(run: RunFacts) -> list[tuple[str, str]]:
 def settings_facts(run: RunFacts, *shown_elsewhere: str) -> Html:
     """List the fields of a request that have a value, but for those shown elsewhere."""
     pairs = [
-        (name, plain(str(value), 400))
+        (name, plain(_setting(value), 400))
         for name, value in (run.settings or {}).items()
-        if value is not None and name not in shown_elsewhere
+        if value not in (None, (), [], {}) and name not in shown_elsewhere
     ]
     return facts(pairs) if pairs else Html("")
+
+
+def _setting(value: object) -> str:
+    """Write a value in words, whatever its type."""
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case float():
+            return f"{value:.12g}"
+        case Mapping():
+            known = {name: each for name, each in value.items() if each is not None}
+            return ", ".join(f"{name} {_setting(each)}" for name, each in known.items())
+        case list() | tuple():
+            return ", ".join(map(_setting, value))
+    return str(value)
 
 
 def _times(started: datetime | None, closed: datetime | None) -> list[tuple[str, str]]:

@@ -8,7 +8,6 @@ from temporalio.exceptions import ApplicationError, CancelledError, TerminatedEr
 
 from commands.console import fail
 from commands.kinds import Answering, AnyAnswering, AnyKind
-from commands.kinds.texts import print_text
 from commands.runs.reaching import Handle, look
 from commands.session import Exit
 from commands.webui import run_page
@@ -62,9 +61,17 @@ def say_further(handle: Handle, kind: AnyKind) -> None:
 
 
 async def ended_badly(
-    error: WorkflowFailureError, handle: Handle, kind: AnyKind, as_json: bool
+    error: WorkflowFailureError,
+    handle: Handle,
+    kind: AnyKind,
+    as_json: bool,
+    *,
+    whole: bool = False,
 ) -> Exit:
-    """Say how a run ended without a result, give what it has all the same, and its exit code."""
+    """Say how a run ended without a result, give what it has all the same, and its exit code.
+
+    `whole` asks for all that is known of a run with drafts, and not for the best of them alone.
+    """
     status, said = _how(error.cause)
     drafting = kind if isinstance(kind, Answering) and kind.keeps_drafts else None
     seen = await look(handle, kind) if drafting else None
@@ -73,12 +80,15 @@ async def ended_badly(
         more = {"draft": draft} if drafting else {}
         document = {"id": handle.id, "status": status, "error": said, **more}
         sys.stdout.write(json.dumps(document) + "\n")
-    elif draft is not None:
-        print_text(draft)
-        said = f"{said} What is printed is its best draft so far."
+    elif drafting and draft is not None:
+        drafting.print_draft(draft)
+        where = "" if whole else f" `starter.py show {handle.id}` says what it rests on."
+        said = f"{said} What is printed is its best draft so far.{where}"
     elif drafting and seen is None and status != "failed":
         said = f"{said} No worker answers, so that its drafts can't be had just now."
     sys.stderr.write(f"{said}\n" if status == "cancelled" else f"Error: {said}\n")
+    if drafting and seen and whole and not as_json:
+        drafting.print_standing(*seen, ended=True)
     say_further(handle, kind)
     return exit_code(error)
 

@@ -4,7 +4,7 @@ import asyncio
 import json
 import sys
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,7 +14,7 @@ from commands.session import Exit, with_client
 if TYPE_CHECKING:
     from temporalio.client import Client, WorkflowExecution
 
-Row: TypeAlias = dict[str, str | float | int | None]
+    from commands.rendering.runs import Row
 
 SHOWN = (
     "MullStopReason",
@@ -73,12 +73,12 @@ def _query(where: str | None) -> str:
     return " AND ".join(parts)
 
 
-async def _batches(client: "Client", rows: list[Row]) -> dict[str, str]:
+async def _batches(client: "Client", rows: "list[Row]") -> dict[str, str]:
     """Ask every batch that goes on how far it is, all at once, by the run's id."""
     from commands.kinds import Batch
     from commands.runs.reaching import look
 
-    async def far(row: Row) -> tuple[str, str] | None:
+    async def far(row: "Row") -> tuple[str, str] | None:
         handle = client.get_workflow_handle(str(row["id"]), run_id=str(row["run_id"]))
         seen = await look(handle, Batch(), timedelta(seconds=PATIENCE_SECONDS))
         return seen and (str(row["run_id"]), f"{seen[0].done:,}/{seen[0].total:,} done")
@@ -87,60 +87,31 @@ async def _batches(client: "Client", rows: list[Row]) -> dict[str, str]:
     return dict(each for each in await asyncio.gather(*map(far, going)) if each)
 
 
-def _row(run: "WorkflowExecution") -> Row:
+def _row(run: "WorkflowExecution") -> "Row":
+    from commands.runs.reaching import status_words
+
     found = {pair.key.name: pair.value for pair in run.typed_search_attributes}
     return {
         "id": run.id,
         "run_id": run.run_id,
         "workflow": run.workflow_type,
-        "status": run.status.name.lower() if run.status else None,
+        "status": status_words(run.status),
         "started": run.start_time.isoformat(timespec="seconds"),
         **{name: found.get(name) for name in SHOWN},
     }
 
 
-def _print(rows: list[Row], batches: dict[str, str]) -> None:
-    from rich.box import SIMPLE_HEAD
+def _print(rows: "list[Row]", batches: dict[str, str]) -> None:
     from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+
+    from commands.rendering.runs import runs_table
 
     if not rows:
         sys.stderr.write('No runs yet. Start one: starter.py ask "Is 91 prime?"\n')
         return
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("id", overflow="fold", min_width=16)
-    table.add_column("ended by", no_wrap=True)
-    for name in ("conf.", "score", "answers", "cost"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for row in rows:
-        shares = [_share(row["MullConfidence"]), _share(row["MullScore"])]
-        ended = batches.get(str(row["run_id"])) or _ended(row)
-        shown = [row["id"], ended, *shares, row["MullSamples"], _usd(row["MullCostUsd"])]
-        style = "bold" if _waits(row) else None
-        table.add_row(*(Text("-" if each is None else str(each)) for each in shown), style=style)
-    Console().print(table)
+    console = Console()
+    console.print(runs_table(rows, batches, console.width), crop=False)
 
 
-def _ended(row: Row) -> str | float | None:
-    if _waits(row):
-        return "needs review"
-    return row["MullStopReason"] if row["status"] == "completed" else row["status"]
-
-
-def _runs(row: Row) -> bool:
+def _runs(row: "Row") -> bool:
     return row["status"] == "running"
-
-
-def _waits(row: Row) -> bool:
-    return _runs(row) and row["MullNeedsReview"] is True
-
-
-def _share(value: str | float | None) -> str | None:
-    return f"{value:.2f}" if isinstance(value, float | int) else None
-
-
-def _usd(value: str | float | None) -> str | None:
-    from reflection.words.amounts import usd
-
-    return usd(value) if isinstance(value, float | int) else None

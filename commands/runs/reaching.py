@@ -51,10 +51,16 @@ async def reach_open(client: Client, run: str) -> Run:
     """Find a run by its id; one that has ended is refused."""
     found = await reach(client, run)
     if not found.goes_on:
-        status = found.description.status
-        ended = (status.name if status else "closed").lower()
+        ended = status_words(found.description.status) or "closed"
         fail(f"the run has ended already ({ended}).", Exit.USAGE)
     return found
+
+
+def status_words(status: WorkflowExecutionStatus | None) -> str | None:
+    """Name a status as everywhere else: `cancelled`, which Temporal spells in another way."""
+    if status is WorkflowExecutionStatus.CANCELED:
+        return "cancelled"
+    return status.name.lower() if status else None
 
 
 def answering(run: Run, instead: str) -> AnyAnswering:

@@ -100,7 +100,14 @@ async def _send(client: "Client", run: str, given: dict[str, object], as_json: b
     more = {"replace": kind.replacement(text)} if isinstance(text, str) else {}
     said = _said({**given, **more})
     await update(client, found, "review", said)
+    note(kind, said.action)
     return done(run, DONE[said.action], as_json)
+
+
+def note(kind: "AnyAnswering", action: str) -> None:
+    """Say what nobody does with a text that takes a result's place."""
+    if action == "replace" and kind.unchecked:
+        sys.stderr.write(f"Note: {kind.unchecked}.\n")
 
 
 async def _show(client: "Client", run: str, as_json: bool) -> Exit:

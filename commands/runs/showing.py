@@ -45,7 +45,7 @@ async def _show(client: "Client", run: str, as_json: bool) -> Exit:
         try:
             result = await handle.result()
         except WorkflowFailureError as error:
-            return await ending.ended_badly(error, handle, kind, as_json)
+            return await ending.ended_badly(error, handle, kind, as_json, whole=True)
         ended = ending.show_result(handle, kind, result, as_json, None, description.run_id)
         if not as_json and isinstance(kind, Answering):
             kind.print_decisions(result)

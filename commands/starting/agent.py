@@ -9,8 +9,9 @@ import typer
 
 from commands import options
 from commands.console import fail
-from commands.inputs import checked, read_file, read_stdin
+from commands.inputs import checked, read_stdin
 from commands.session import Exit, with_client
+from commands.starting.code_tests import read_tests
 
 HELP = """Research documents or write code: draft, find what is wrong with it, mend it.
 
@@ -66,7 +67,7 @@ def agent(
         _documents(help="Search by meaning too, with this model; by words alone by default."),
     ] = None,
     mode: Annotated[
-        str | None, _path(help="research or code; the agent chooses by default.")
+        str | None, _path(help="research or code; the agent chooses by default, without --tests.")
     ] = None,
     model: Annotated[
         str | None, _path(help="Any LiteLLM name; else the worker's own.", envvar="MULL_MODEL")
@@ -96,8 +97,9 @@ def agent(
     tests: Annotated[
         Path | None,
         _code(
-            help="Tests of yours: test_*.py or *_test.py for pytest, any other name is a script."
-            " Else the prompt's examples, else the model writes some first.",
+            help="Tests of yours: test_*.py or *_test.py for pytest, else a script; they import the"
+            " code as `solution`, and mean --mode code. Else the prompt's examples, else the model"
+            " writes some first.",
             metavar="FILE",
         ),
     ] = None,
@@ -138,12 +140,14 @@ def agent(
     given = dict(locals())
     if out is not None and detach:
         fail("--out needs the run to be followed: leave out --detach.", Exit.USAGE)
+    refuse_for_research(mode, {"--tests": tests, "--packages": packages, "--entry": entry})
     fields = {name: value for name, value in given.items() if name not in OWN}
     fields["prompt"] = read_stdin("the prompt") if prompt == "-" else prompt
     fields["model"], fields["judge"] = model or None, judge or None
     fields["docs"] = _folder(docs)
     fields["creative"] = not no_creative
-    fields["tests"] = _tests(tests)
+    fields["tests"] = None if tests is None else read_tests("--tests", tests)
+    fields["mode"] = mode or (None if tests is None else "code")
     fields["packages"] = [each.strip() for each in (packages or "").split(",") if each.strip()]
     fields["limits"] = {name: given[name] for name in LIMITS if given[name] is not None}
     _start(fields, out, workflow_id, detach, as_json, 1.0 if require_closed else None)
@@ -162,7 +166,7 @@ def _start(
     from commands.starting.keeping import place_for
     from reflection.multipath.request import MultiPathRequest
 
-    request = checked(MultiPathRequest, fields)
+    request = checked(MultiPathRequest, fields, named=option_of)
     kind = MultiPath(None if out is None else place_for("--out", out))
     with_client(
         lambda client: following.start(
@@ -180,11 +184,15 @@ def _folder(given: str | None) -> str | None:
     return os.path.abspath(Path(given).expanduser())  # noqa: PTH100 - links are the worker's
 
 
-def _tests(path: Path | None) -> dict[str, str] | None:
-    if path is None:
-        return None
-    from reflection.multipath.coding.suite import TestFile
+def refuse_for_research(mode: str | None, given: dict[str, object]) -> None:
+    """Refuse options that are for code alone where `mode` is research."""
+    for option, value in given.items():
+        if mode == "research" and value is not None:
+            fail(f"{option} is for code, and --mode is research: leave out one.", Exit.USAGE)
 
-    known = {"name": path.name, "text": read_file("--tests", path)}
-    checked(TestFile, known, "--tests")
-    return known
+
+def option_of(field: str) -> str:
+    """Name the option that a field of the request comes from."""
+    if field == "prompt":
+        return field
+    return f"--{field.replace('_', '-')}".replace("-timeout-seconds", "-timeout")

@@ -76,6 +76,8 @@ async def follow(
         return await ended_badly(error, handle, kind, as_json)
     except asyncio.CancelledError:
         sys.stderr.write(f"\nDetached; the run goes on: starter.py watch {handle.id}\n")
+        unwritten = kind.unwritten(handle.id)
+        sys.stderr.write(f"{unwritten}\n" if unwritten else "")
         raise
     run_id = handle.result_run_id or (await handle.describe()).run_id
     return show_result(handle, kind, result, as_json, bar, run_id)

@@ -34,15 +34,17 @@ def transition(after: Node, state: State, max_revisions: int) -> Transition:
 
 
 def _found(state: State) -> str:
+    if not state.documents:
+        return "no passage retrieved: none was asked for, or none was found"
     return f"{tally_words(len(state.documents), 'passage')} retrieved"
 
 
 def _after_route(state: State) -> Transition:
     match state.mode:
         case "research":
-            return Transition("generate_report", None, "the task is research")
+            return Transition("generate_report", None, "the path is research")
         case "code":
-            return Transition("generate_code", None, "the task is code")
+            return Transition("generate_code", None, "the path is code")
         case None:
             return Transition(None, "unrouted", "nobody could say whether to research or to code")
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from commands.doctor.looking.cli import temporal_command
 from tests.e2e.conftest import Cli
 
 SECRET = "sk-secret-7f3a"
@@ -66,7 +67,7 @@ def test_a_namespace_that_is_not_there_comes_with_its_command(cli: Cli) -> None:
 
     assert done.returncode == 3
     assert "there is none called nope" in done.stdout
-    assert "    temporal operator namespace create --namespace nope\n" in done.stdout
+    assert f"    {temporal_command()} operator namespace create --namespace nope\n" in done.stdout
     assert "mull-llm" not in done.stdout
 
 

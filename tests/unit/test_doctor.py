@@ -10,6 +10,7 @@ from rich.cells import cell_len
 
 from commands.doctor.check import Check, State, exit_code
 from commands.doctor.looking.attributes import attributes_check
+from commands.doctor.looking.cli import temporal_command
 from commands.doctor.looking.documents import document_checks
 from commands.doctor.looking.models import model_checks
 from commands.doctor.looking.packages import package_checks
@@ -150,7 +151,8 @@ def test_missing_search_attributes_come_with_their_commands() -> None:
 
     assert check.state == "warning"
     assert "2 of 12 are missing (MullScore, MullNeedsReview)" in check.said
-    create = "temporal operator search-attribute create --address temporal:7233 --namespace prod"
+    where = "--address temporal:7233 --namespace prod"
+    create = f"{temporal_command()} operator search-attribute create {where}"
     assert check.commands == (
         f"{create} --type Double --name MullScore",
         f"{create} --type Bool --name MullNeedsReview",

@@ -4,10 +4,10 @@ import shlex
 from collections.abc import Mapping
 
 from commands.doctor.check import Check
+from commands.doctor.looking.cli import temporal_command
 from connection import DEFAULT_ADDRESS
 from telemetry import SEARCH_ATTRIBUTES
 
-CREATE = "temporal operator search-attribute create"
 AREA, NAME = "server", "search attributes"
 
 
@@ -32,9 +32,10 @@ def attributes_check(known: Mapping[str, str], address: str, namespace: str) -> 
 def _commands(missing: list[str], address: str, namespace: str) -> tuple[str, ...]:
     where = "" if address == DEFAULT_ADDRESS else f" --address {shlex.quote(address)}"
     where += "" if namespace == "default" else f" --namespace {shlex.quote(namespace)}"
+    create = f"{temporal_command()} operator search-attribute create"
     by_type: dict[str, list[str]] = {}
     for name in missing:
         by_type.setdefault(SEARCH_ATTRIBUTES[name], []).append(f"--name {name}")
     return tuple(
-        f"{CREATE}{where} --type {kind} {' '.join(names)}" for kind, names in by_type.items()
+        f"{create}{where} --type {kind} {' '.join(names)}" for kind, names in by_type.items()
     )

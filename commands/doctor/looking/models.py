@@ -47,16 +47,27 @@ def _model(name: str) -> Check:
         do = "set MULL_MODEL where the worker runs, or give --model with each run"
         said = "MULL_MODEL is not set here: a run that names no model needs the worker's own"
         return Check(AREA, "model", "warning", said, (do,))
-    toy = ", a toy: set MULL_MODEL to a real one" if _provider(name) == EMBEDDED else ""
-    return Check(AREA, "model", "warning" if toy else "ok", f"{plain(name, 100)}{toy}")
+    if _provider(name) == EMBEDDED:
+        said = f"{plain(name, 100)}, a toy: set MULL_MODEL to a real one"
+        return Check(AREA, "model", "warning", said)
+    return _named("model", name)
 
 
 def _judge(name: str) -> Check:
     if name:
-        return Check(AREA, "judge", "ok", plain(name, 100))
+        return _named("judge", name)
     said = "MULL_JUDGE_MODEL is not set here: drafts are judged by the model that wrote them"
     do = "set MULL_JUDGE_MODEL where the worker runs, or give --judge"
     return Check(AREA, "judge", "warning", said, (do,))
+
+
+def _named(what: str, name: str) -> Check:
+    """Say which model it is; a provider of LiteLLM's that is not listed here is no mistake yet."""
+    if _provider(name) in {*PROVIDERS, EMBEDDED}:
+        return Check(AREA, what, "ok", plain(name, 100))
+    said = f"{plain(name, 100)}: not checked, since its provider is none that doctor knows"
+    do = "see that LiteLLM knows it, by a first run"
+    return Check(AREA, what, "warning", said, (do,))
 
 
 def _keys(environment: Mapping[str, str], wanted: list[str]) -> list[Check]:

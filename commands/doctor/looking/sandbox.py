@@ -1,18 +1,42 @@
 """The sandbox that code is run in: its self-test on this machine."""
 
 import asyncio
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from pydantic import ValidationError
+
 from commands.doctor.check import Check, State
+from reflection.multipath.request import Limits
 from reflection.plain import plain
+from reflection.request import explain
 
 if TYPE_CHECKING:
     from activities.sandbox.selftest import Examined
 
-AREA = "sandbox"
+AREA, LIMITS = "sandbox", "MULL_SANDBOX_LIMITS"
 PATIENCE_SECONDS = 30
 ELSEWHERE = "serve the other queues here (worker.py --queues mull,llm), and code on Linux"
+# As the self-test says in short that so much was asked for where so little is allowed.
+REFUSED = re.compile(r"(\d+ MB) of (\d+) are refused")
+
+
+def limits_checks(environment: Mapping[str, str]) -> list[Check]:
+    """Look at the ceiling that a worker would read, where one is set; a worker refuses a wrong one.
+
+    The self-test is run without it.
+    """
+    given = environment.get(LIMITS)
+    if not given:
+        return []
+    try:
+        limits = Limits.model_validate_json(given)
+    except ValidationError as error:
+        said = f"{LIMITS}: {plain(explain(error), 300)}; a worker with it does not start"
+        return [Check(AREA, "limits", "wrong", said, (f"mend {LIMITS}, or unset it",))]
+    words = ", ".join(f"{name} {value:g}" for name, value in limits.model_dump().items())
+    return [Check(AREA, "limits", "ok", f"at most {words}")]
 
 
 async def sandbox_checks() -> list[Check]:
@@ -47,8 +71,12 @@ def passed(found: "Examined") -> list[Check]:
     said = f"{plain(found.version, 60)} passes its self-test"
     return [
         Check(AREA, found.name, "ok", said),
-        *(Check(AREA, each.name, "ok", plain(each.said, 300)) for each in found.findings),
+        *(Check(AREA, each.name, "ok", plain(_said(each.said), 300)) for each in found.findings),
     ]
+
+
+def _said(words: str) -> str:
+    return REFUSED.sub(r"\1 are refused where the limit is \2 MB", words)
 
 
 def _wrong(said: str, do: str) -> Check:

@@ -13,6 +13,7 @@ import telemetry
 from activities.server import TYPES
 from commands.doctor.check import Check
 from commands.doctor.looking.attributes import attributes_check
+from commands.doctor.looking.cli import temporal_command
 from commands.session import unserved
 from connection import (
     ConfigurationError,
@@ -85,7 +86,8 @@ async def _namespace(client: Client) -> Check:
         if error.status is not RPCStatusCode.NOT_FOUND:
             raise
         do = "set TEMPORAL_NAMESPACE to another, or make it by the command below"
-        make = f"temporal operator namespace create --namespace {shlex.quote(name)}"
+        create = f"{temporal_command()} operator namespace create"
+        make = f"{create} --namespace {shlex.quote(name)}"
         said = f"there is none called {plain(name, 100)}"
         return Check("server", "namespace", "wrong", said, (do,), (make,))
     return Check("server", "namespace", "ok", name)

@@ -7,8 +7,9 @@ from rich.table import Table
 from rich.text import Text
 
 from commands.rendering.cells import grid
+from commands.rendering.multipath.details import critique_lines
 from commands.rendering.multipath.wording import next_words, reason_words
-from reflection.multipath.result import Decision, Routing
+from reflection.multipath.result import Decision, Draft, Routing
 from reflection.multipath.words.wording import routing_words
 from reflection.plain import plain, width
 
@@ -24,6 +25,14 @@ def print_decision(console: Console, decision: Decision, routing: Routing | None
         return
     line = decision_line(decision, routing, console.width)
     console.print(line, no_wrap=True, overflow="ellipsis")
+
+
+def print_critiques(console: Console, draft: Draft) -> None:
+    """Print what was found wrong with a draft below its decision, a critique on each line."""
+    indent = " " * (NODE_COLUMNS + 2)
+    room = console.width - len(indent) if console.is_terminal else REASON_COLUMNS
+    for each in critique_lines(draft, max(LEAST_REASON, room)):
+        console.print(Text(f"{indent}{each}", "dim"), soft_wrap=True)
 
 
 def decision_line(decision: Decision, routing: Routing | None, columns: int | None = None) -> Text:
@@ -45,7 +54,7 @@ def decision_line(decision: Decision, routing: Routing | None, columns: int | No
 
 def decisions_table(decisions: Sequence[Decision]) -> Table:
     """Show every decision: after which node, R_n, what was decided, and why."""
-    table = grid("after", "R_n", "next", "because", right=(1,))
+    table = grid("after", "revisions\n(R_n)", "next", "because", right=(1,))
     for each in decisions:
         table.add_row(
             Text(each.after or "-"),

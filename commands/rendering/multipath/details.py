@@ -1,24 +1,52 @@
 """Rows of a run's details: its path, K or E of a draft, its tests and its sources."""
 
+from collections.abc import Sequence
+
 from rich.text import Text
 
-from commands.rendering.multipath.tables import sources_table, tests_table
-from commands.rendering.multipath.wording import failure_rows, held_to_words
+from commands.rendering.multipath.tables import drafts_table, sources_table, tests_table
+from commands.rendering.multipath.wording import failure_rows
 from commands.rendering.panel import Row, pairs
 from reflection.multipath.coding.suite import Failure, Suite
 from reflection.multipath.result import Draft, MultiPathResult, Progress, Routing
 from reflection.multipath.state import Critique
-from reflection.multipath.words.wording import critique_words, routing_words
+from reflection.multipath.words.wording import (
+    critique_words,
+    draft_words,
+    held_to_words,
+    routing_words,
+)
 from reflection.plain import neutral, plain
 from reflection.words.amounts import tally_words
 
 MOST_CRITIQUES = 12
+OF_EACH_DRAFT = 3
+CRITIQUE_COLUMNS = 240
 MOST_LINES = 20
 
 
 def routing_rows(routing: Routing | None) -> list[Row]:
     """Show which path was chosen, by whom and why."""
     return [("path", Text(routing_words(routing, 400)))] if routing else []
+
+
+def drafts_rows(drafts: Sequence[Draft], kept: int | None) -> list[Row]:
+    """Show every draft on one line, and what was wrong with those that are not kept."""
+    if not drafts:
+        return []
+    rows: list[Row] = [("drafts", drafts_table(drafts, kept))]
+    for each in drafts:
+        words = critique_lines(each, CRITIQUE_COLUMNS) if each.index != kept else []
+        rows += [(draft_words(each.index), Text(line)) for line in words]
+    return rows
+
+
+def critique_lines(draft: Draft, most: int) -> list[str]:
+    """Write the first three critiques of a draft, each on a line of its own, and count the rest."""
+    found = draft.critiques or ()
+    lines = [critique_words(each, most) for each in found[:OF_EACH_DRAFT]]
+    more = len(found) - len(lines)
+    return [*lines, f"and {more:,} more"] if more > 0 else lines
 
 
 def found_rows(draft: Draft | None, run: MultiPathResult | Progress) -> list[Row]:

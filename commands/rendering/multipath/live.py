@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from commands.rendering.multipath.decisions import print_decision
+from commands.rendering.multipath.decisions import print_critiques, print_decision
 from commands.rendering.multipath.standing import step_words
+from commands.rendering.multipath.wording import draft_of
 from commands.rendering.waiting import print_waiting
-from reflection.multipath.result import Decision, MultiPathResult, Progress, Routing
+from reflection.multipath.result import Decision, MultiPathResult, Progress
 from reflection.words.blocks import bar
 
 BAR_COLUMNS = 24
@@ -20,6 +21,7 @@ class NodesLive:
         self._console = console
         self._run = run
         self._decided = 0
+        self._reflected: set[int] = set()
 
     def busy(self, progress: Progress) -> str:
         """Say in a few words what is under way."""
@@ -28,17 +30,26 @@ class NodesLive:
     def show(self, progress: Progress, decisions: Sequence[Decision]) -> None:
         """Print the decisions that are new, and who is waited for."""
         new = len(decisions) > self._decided
-        self._print(progress.routing, decisions)
+        self._print(progress, decisions)
         if new and decisions[-1].waits_for_review:
             print_waiting(self._console, self._run, progress.review_until)
 
     def end(self, result: MultiPathResult) -> None:
         """Print what the last look did not yet show."""
-        self._print(result.routing, result.decisions)
+        self._print(result, result.decisions)
 
-    def _print(self, routing: Routing | None, decisions: Sequence[Decision]) -> None:
+    def _print(self, run: Progress | MultiPathResult, decisions: Sequence[Decision]) -> None:
         for decision in decisions[self._decided :]:
-            print_decision(self._console, decision, routing)
+            print_decision(self._console, decision, run.routing)
+            draft = draft_of(run.drafts, decision.draft)
+            # A person's decision is about a draft whose critiques stand above already.
+            if (
+                decision.after == "reflect_on_report"
+                and draft
+                and draft.index not in self._reflected
+            ):
+                self._reflected.add(draft.index)
+                print_critiques(self._console, draft)
         self._decided = max(self._decided, len(decisions))
 
 

@@ -3,8 +3,8 @@
 from rich.console import Console
 from rich.text import Text
 
-from commands.rendering.multipath.details import found_rows, routing_rows
-from commands.rendering.multipath.tables import drafts_table
+from commands.rendering.multipath.details import drafts_rows, found_rows, routing_rows
+from commands.rendering.multipath.hints import module_hint
 from commands.rendering.multipath.wording import (
     draft_of,
     found_words,
@@ -12,12 +12,13 @@ from commands.rendering.multipath.wording import (
     thing_words,
 )
 from commands.rendering.panel import EMBEDDED, Row, panel, usage_rows
-from reflection.multipath.result import MultiPathResult
+from reflection.multipath.result import Draft, MultiPathResult
 from reflection.multipath.words.wording import draft_words
 from reflection.plain import plain
 from reflection.words.amounts import tally_words
 
 CHOOSE = "give --mode research or --mode code"
+CUT = "at the model's limit (--max-output-tokens), or at what a result can hold"
 
 
 def print_details(console: Console, result: MultiPathResult) -> None:
@@ -26,8 +27,7 @@ def print_details(console: Console, result: MultiPathResult) -> None:
     rows: list[Row] = [("stopped", _stopped(result))]
     rows += [("attention", Text(each, "bold yellow")) for each in flags(result)]
     rows += routing_rows(result.routing)
-    if result.drafts:
-        rows.append(("drafts", drafts_table(result.drafts, result.kept)))
+    rows += drafts_rows(result.drafts, result.kept)
     rows += found_rows(kept, result)
     rows += [("idea", Text(plain(each, 400))) for each in result.suggestions]
     rows += usage_rows(result.usage)
@@ -44,7 +44,9 @@ def flags(result: MultiPathResult) -> list[str]:
         _missing(result),
         f"the result is open: {still}" if still else "",
         _kept(result),
-        "the text is longer than a result can hold, and was cut" if kept and kept.cut else "",
+        f"the text was cut: {CUT}" if kept and kept.cut else "",
+        _persons(kept),
+        module_hint(result.error, result.suite),
         _quarantined(result),
         _unsourced(result),
         _forgeable(result),
@@ -65,6 +67,12 @@ def _kept(result: MultiPathResult) -> str:
     if kept is None or kept is result.drafts[-1] or kept.mode != "code":
         return ""
     return f"{draft_words(kept.index)} is given: {found_words(kept)}, and no later one is better"
+
+
+def _persons(kept: Draft | None) -> str:
+    if kept is None or kept.origin != "replaced":
+        return ""
+    return f"nobody {'tested' if kept.mode == 'code' else 'reflected on'} what a person wrote"
 
 
 def _quarantined(result: MultiPathResult) -> str:

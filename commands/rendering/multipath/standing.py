@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from commands.rendering.multipath.decisions import decisions_table
-from commands.rendering.multipath.details import found_rows, routing_rows
+from commands.rendering.multipath.details import drafts_rows, found_rows, routing_rows
 from commands.rendering.multipath.tables import drafts_table
 from commands.rendering.multipath.wording import thing_words
 from commands.rendering.panel import Row, panel, usage_rows
@@ -23,8 +23,7 @@ def print_progress(console: Console, progress: Progress, decisions: Sequence[Dec
     rows: list[Row] = [("step", Text(step_words(progress), "bold"))]
     rows.append(("prompt", Text(plain(progress.prompt, 400))))
     rows += routing_rows(progress.routing)
-    if progress.drafts:
-        rows.append(("drafts", drafts_table(progress.drafts, best.index if best else None)))
+    rows += drafts_rows(progress.drafts, best.index if best else None)
     if decisions:
         rows.append(("decisions", decisions_table(decisions)))
     rows += found_rows(best, progress)

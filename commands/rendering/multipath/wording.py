@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from reflection.multipath.coding.suite import Failure, Suite, TestReport
+from reflection.multipath.coding.suite import Failure, TestReport
 from reflection.multipath.result import Decision, Draft, MultiPathResult
-from reflection.multipath.words.wording import by_words, draft_words, suite_words
+from reflection.multipath.words.wording import by_words, draft_words
 from reflection.plain import plain
 from reflection.words.amounts import tally_words
 
@@ -29,12 +29,6 @@ def counts_words(passed: int, total: int) -> str:
 def critiques_words(count: int) -> str:
     """Count critiques."""
     return tally_words(count, "critique")
-
-
-def held_to_words(suite: Suite) -> str:
-    """Say what the code is held to, and whether it could forge the verdict."""
-    forged = ", run beside the code, which could forge their verdict" if suite.forgeable else ""
-    return f"{suite_words(suite)}{forged}"
 
 
 def failure_rows(failure: Failure) -> list[tuple[str, str]]:

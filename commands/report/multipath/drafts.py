@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from commands.rendering.multipath.results import CUT
 from commands.rendering.multipath.wording import failure_rows, found_words
 from commands.report.multipath.records import own, roomy
 from commands.report.parts import Html, facts, html, joined, table
@@ -119,7 +120,7 @@ def _origin(draft: Draft) -> list[tuple[str, str]]:
         ("author", draft.author),
         ("model", draft.model),
         ("seed", None if draft.seed is None else str(draft.seed)),
-        ("cut", "to what a result can hold" if draft.cut else None),
+        ("cut", CUT if draft.cut else None),
         ("at", f"{moment:%Y-%m-%d %H:%M:%S %Z}" if moment else None),
         ("attempts", str(draft.attempts)),
         ("spent", spent_words(draft.spending) if draft.spending else None),

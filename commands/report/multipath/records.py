@@ -10,7 +10,16 @@ from reflection.multipath.words.wording import by_words, source_words
 
 def decisions_table(decisions: Sequence[Decision]) -> Html:
     """Draw every decision with what it rests on."""
-    headers = ("after", "draft", "R_n", "K", "tests", "next", "reason", "at")
+    headers = (
+        "after",
+        "draft",
+        "revisions (R_n)",
+        "critiques (K)",
+        "tests",
+        "next",
+        "reason",
+        "at",
+    )
     rows = [_decision(each) for each in decisions]
     return table(headers, rows, "Decisions in their order") if rows else Html("")
 

@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 
 from commands.rendering.multipath.tables import failed_words
-from commands.rendering.multipath.wording import held_to_words
 from commands.report.multipath.records import own
 from commands.report.parts import Html, html, joined, table
 from reflection.multipath.coding.suite import Suite, TestOutcome
 from reflection.multipath.result import Draft, MultiPathResult
-from reflection.multipath.words.wording import draft_words
+from reflection.multipath.words.wording import draft_words, held_to_words
 
 
 def tests(result: MultiPathResult) -> Html:

@@ -14,13 +14,13 @@ from reflection.multipath.words.wording import (
     critique_words,
     decision_words,
     failure_words,
+    held_to_words,
     newest_decisions,
     open_words,
     origin_words,
     passed_words,
     routing_words,
     source_words,
-    suite_words,
     waits,
 )
 from reflection.plain import plain
@@ -31,6 +31,8 @@ NEWEST_DRAFTS = 10
 MOST_SOURCES = 8
 MOST_LEFT = 5
 MOST_WARNINGS = 5
+# Of code two columns more stand before the reason, so that less of the width is left for it.
+REASON_COLUMNS, CODE_REASON_COLUMNS = 48, 26
 
 
 def current_details(
@@ -85,11 +87,12 @@ def _draft_rows(drafts: Sequence[Draft], decisions: Sequence[Decision]) -> list[
 
 def _draft_row(draft: Draft, decision: Decision | None, *, tested: bool) -> tuple[str, ...]:
     numbers = (passed_words(draft.report), open_words(draft)) if tested else (open_words(draft),)
+    most = CODE_REASON_COLUMNS if tested else REASON_COLUMNS
     return (
         str(draft.index + 1),
         unticked(plain(origin_words(draft), 20)),
         *(unticked(each) for each in numbers),
-        unticked(decision_words(decision, 48)) if decision else "",
+        unticked(decision_words(decision, most)) if decision else "",
     )
 
 
@@ -102,7 +105,7 @@ def _sources(progress: Progress) -> list[str]:
 def _tests(progress: Progress) -> list[str]:
     if progress.suite is None:
         return []
-    said = f"Tests: {escaped(suite_words(progress.suite), 120)}"
+    said = f"Tests: {escaped(held_to_words(progress.suite), 200)}"
     apart = [escaped(each.test, 100) for each in progress.quarantined]
     noun = "Not believed, since no draft passed them:"
     return [said, *([noun, *_listed(apart, MOST_LEFT, "test")] if apart else [])]

@@ -92,6 +92,12 @@ def suite_words(suite: Suite) -> str:
     return f"{plain(what, 60)}, {WRITTEN_BY[suite.origin]}"
 
 
+def held_to_words(suite: Suite) -> str:
+    """Say what the code is held to, and whether it could forge the verdict."""
+    forged = ", run beside the code, which could forge their verdict" if suite.forgeable else ""
+    return f"{suite_words(suite)}{forged}"
+
+
 def passed_words(report: TestReport | None) -> str:
     """Write how many tests pass; a dash where none was run."""
     if report is None:

@@ -27,6 +27,8 @@ def replied(request: Body) -> Scripted:
     "keyless", and one test of what is "quirky" is wrong.
     """
     prompt = request["messages"][-1]["content"]
+    if "ready?" in prompt:
+        return Scripted(json.dumps({"reasoning": "it is asked", "answer": "yes"}))
     if "keyless" in prompt:
         return failing(401)
     return next(reply(prompt) for start, reply in REPLIES.items() if prompt.startswith(start))

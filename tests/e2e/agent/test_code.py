@@ -44,10 +44,11 @@ def test_a_users_own_pytest_file_is_run(cli: Cli, tmp_path: Path) -> None:
     tests, out = tmp_path / "test_add.py", tmp_path / "add.py"
     tests.write_text("from solution import add\n\n\ndef test_add():\n    assert add(2, 3) == 5\n")
 
-    done = cli("agent", ADD, "--mode", "code", "--tests", str(tests), "--out", str(out))
+    done = cli("agent", ADD, "--tests", str(tests), "--out", str(out))
 
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     assert out.read_text() == FIXED
+    assert "code: as the request says" in done.stderr
     assert "test_add.py, the user's own, run beside the code" in done.stderr
     assert "the tests ran beside the code, which could have forged" in done.stderr
 

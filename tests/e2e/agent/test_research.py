@@ -47,6 +47,7 @@ def test_the_report_alone_is_standard_output(cli: Cli, docs: tuple[str, str]) ->
         "reflect_on_report",
     ]
     assert "draft 1: 1 critique to mend → generate_report" in done.stderr
+    assert "Say how long it keeps them, as source 1 does." in done.stderr
     assert "→ end (consistent)" in done.stderr
     assert "[1]  kafka.md:1" in done.stderr
     assert "/namespaces/default/workflows/agent-compare-kafka-" in done.stderr
@@ -144,11 +145,15 @@ def test_a_folder_that_is_not_allowed_fails_the_run(cli: Cli) -> None:
 
 def test_a_failed_run_is_one_line_and_exit_code_1(cli: Cli) -> None:
     """A refused key fails the run at once: there is no draft."""
-    done = cli("agent", "Compare keyless things.", "--mode", "research")
+    done = cli("agent", "Compare keyless things.", "--mode", "research", "--id", "keyless-agent")
+    shown = cli("show", "keyless-agent")
 
     assert (done.returncode, done.stdout) == (1, "")
     assert "Error: the run failed. AuthenticationError: " in done.stderr
     assert "Traceback" not in done.stderr
+    assert (shown.returncode, shown.stdout) == (1, "")
+    assert "prompt     Compare keyless things." in shown.stderr
+    assert "the path is research" in shown.stderr
 
 
 def test_a_cancelled_run_gives_its_best_draft_so_far(cli: Cli) -> None:
@@ -157,10 +162,13 @@ def test_a_cancelled_run_gives_its_best_draft_so_far(cli: Cli) -> None:
     until_mending(cli, run)
 
     cancelled, watched = cli("cancel", run), cli("watch", run)
+    shown = cli("show", run)
 
     assert cancelled.returncode == 0, cancelled.stderr
-    assert (watched.returncode, watched.stdout) == (5, REPORTS[0])
+    assert (watched.returncode, watched.stdout) == (5, f"{REPORTS[0]}\n")
     assert "The run was cancelled. What is printed is its best draft so far." in watched.stderr
+    assert shown.stdout == watched.stdout
+    assert "reflect_on_report" in shown.stderr
 
 
 def test_a_person_can_finish_a_run(cli: Cli) -> None:
@@ -219,7 +227,7 @@ def test_a_run_is_shown_listed_and_reported(
             break
 
     assert shown.stdout.startswith(REPORTS[1])
-    assert "reflect_on_report    2  end (consistent)" in shown.stderr
+    assert "reflect_on_report          2  end (consistent)" in shown.stderr
     assert reported.returncode == 0, reported.stderr
     assert "<svg" in page.read_text()
     assert "src=" not in page.read_text()

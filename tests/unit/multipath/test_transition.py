@@ -143,8 +143,10 @@ def test_the_worst_path(mode: Mode, writes: Node, checks: Node, most: int) -> No
 @pytest.mark.parametrize(
     ("after", "state", "reason"),
     [
-        ("retrieve", {}, "0 passages retrieved"),
+        ("retrieve", {}, "no passage retrieved: none was asked for, or none was found"),
         ("retrieve", {"documents": (PASSAGE,)}, "1 passage retrieved"),
+        ("route", {"mode": "research"}, "the path is research"),
+        ("route", {"mode": "code"}, "the path is code"),
         ("generate_report", {"revisions": 2}, "draft 2 is written"),
         ("reflect_on_report", {"critiques": (ISSUE, OTHER)}, "2 critiques to mend"),
         (

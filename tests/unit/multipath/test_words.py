@@ -5,6 +5,7 @@ from typing import get_args
 
 import pytest
 
+from reflection.multipath.coding.suite import Suite, TestFile
 from reflection.multipath.loop import Run
 from reflection.multipath.outcome import progress
 from reflection.multipath.result import Step, StopReason
@@ -55,7 +56,7 @@ def test_a_run_of_code_is_told_to_the_digit() -> None:
         "```text\n"
         "#  origin     passed  error  decision\n"
         "1  generated  1 of 3  error  → generate_code: it returned another value\n"
-        "2  refined    2 of 3  error  stop: a test still fails after 2 drafts\n"
+        "2  refined    2 of 3  error  stop: a test still fails after…\n"
         "```\n\n"
         "Sources:\n\n"
         "- \\[1\\] tides/fundy\\.md\\:3-7\n\n"
@@ -93,6 +94,17 @@ def test_a_review_that_is_needed_is_told_with_its_command() -> None:
         "**Needs review until 2026-03-01 13:00:00 UTC**: "
         "`starter.py review agent-tides-7f3a91c2`" in shown
     )
+
+
+def test_tests_that_could_be_forged_are_told() -> None:
+    """A user's own file runs beside the code, which whoever looks at the Web UI learns."""
+    file = TestFile(name="test_double.py", text="from solution import double")
+    suite = Suite(origin="user", kind="pytest", file=file)
+
+    shown = details(coded((True, True, True), suite=suite))
+
+    said = "Tests: test\\_double\\.py, the user's own, run beside the code, which could forge"
+    assert said in shown
 
 
 def test_doubted_tests_are_named() -> None:

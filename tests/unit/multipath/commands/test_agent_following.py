@@ -33,6 +33,11 @@ def test_each_node_is_a_line() -> None:
         "route              research: it asks for a comparison → generate_report",
         "generate_report    draft 1 is written → reflect_on_report",
         "reflect_on_report  draft 1: 2 critiques to mend → generate_report",
+        (
+            '                   citation, [1], at "Kafka deletes records after a day [1].":'
+            " The passage does not say so."
+        ),
+        "                   clarity: Say which release is meant.",
         "generate_report    draft 2 is written → reflect_on_report",
         "reflect_on_report  draft 2: the reflection found nothing to mend → end (consistent)",
     ]
@@ -53,7 +58,17 @@ def test_a_narrow_terminal_keeps_the_reason_and_the_end() -> None:
     lines = followed(researched([[UNSUPPORTED, UNCLEAR], []]), 60, terminal=True)
 
     assert lines[3] == "reflect_on_report  draft 1: 2 critiques to mend"
-    assert lines[5] == "reflect_on_report  draft 2: the reflecti… → end (consistent)"
+    assert lines[7] == "reflect_on_report  draft 2: the reflecti… → end (consistent)"
+
+
+def test_many_critiques_are_counted() -> None:
+    """Three are written out, a line each, and then how many more there are."""
+    lines = followed(researched([[UNCLEAR] * 5]))
+
+    assert [line.strip() for line in lines[4:]] == [
+        *["clarity: Say which release is meant."] * 3,
+        "and 2 more",
+    ]
 
 
 def test_no_line_is_printed_twice() -> None:
@@ -92,7 +107,9 @@ def test_what_a_person_asked_for_stands_with_their_name() -> None:
 
     people.grant(run, "Name the license.", "ann", START)
 
-    assert followed(run)[-1] == (
+    lines = followed(run)
+    assert sum("Say which release is meant." in line for line in lines) == 1
+    assert lines[-1] == (
         "reflect_on_report  draft 1: a person asked for another draft: Name the license. (by ann)"
         " → generate_report"
     )
@@ -106,7 +123,9 @@ def test_a_running_run_shows_its_drafts_and_decisions() -> None:
 
     shown = written(on)
     assert "step       Writing the code, 1 call in flight, 1 of at most 5 drafts written" in shown
-    assert "test_code        1  generate_code  draft 1: 2 of 3 tests pass; it returned" in shown
+    assert (
+        "test_code              1  generate_code  draft 1: 2 of 3 tests pass; it returned" in shown
+    )
     assert "failed  add(0, 0): expected 0, got 99" in shown
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from commands.kinds import MultiPath
+from commands.runs.reviewing import note
 from reflection.multipath.loop import Run
 from reflection.multipath.outcome import result
 from reflection.multipath.request import MultiPathRequest
@@ -84,6 +85,55 @@ def test_a_file_takes_the_place_of_standard_output(
     assert said.out == ""
     assert (tmp_path / "add.py").read_text() == "def add(a, b):\n    return a + b  # 1\n"
     assert f"wrote the code to {tmp_path / 'add.py'}\n" in said.err
+
+
+def test_a_text_ends_with_one_line_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A report without one gets it, in a pipe and in a file alike."""
+    ended = result(researched([[]])).model_copy(update={"output": "# Report\n\nIt is so.\n\n"})
+    short = ended.model_copy(update={"output": "It is so."})
+
+    MultiPath().print_result(short)
+    MultiPath(tmp_path / "report.md").keep(ended)
+
+    assert capsys.readouterr().out == "It is so.\n"
+    assert (tmp_path / "report.md").read_text() == "# Report\n\nIt is so.\n"
+
+
+def test_who_replaces_a_result_is_told_that_nobody_checks_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It is closed by that, and no other review has a note."""
+    note(MultiPath(), "accept")
+    note(MultiPath(), "replace")
+
+    said = "Note: nobody tests or reflects on what a person wrote.\n"
+    assert capsys.readouterr().err == said
+
+
+def test_a_file_that_is_not_written_comes_with_its_command() -> None:
+    """Who detaches from a run learns how to get what --out would have."""
+    said = MultiPath(Path("my report.md")).unwritten("agent-kafka")
+
+    assert said == (
+        "my report.md is not written; once the run has ended:"
+        " starter.py show agent-kafka > 'my report.md'"
+    )
+    assert MultiPath().unwritten("agent-kafka") is None
+
+
+def test_a_run_without_a_result_is_told_on_standard_error(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Its prompt, decisions, sources and spending stand there, and no call in flight."""
+    run = researched([[UNCLEAR]])
+
+    MultiPath().print_standing(standing(run), run.decisions, ended=True)
+
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "in flight" not in said.err
+    for part in ("Compare Kafka and Pulsar", "kafka.md:3-9", "reflect_on_report", "in all"):
+        assert part in said.err
 
 
 def test_without_an_output_no_file_is_written(

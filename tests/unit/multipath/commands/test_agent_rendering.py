@@ -72,6 +72,11 @@ def test_the_result_of_a_research() -> None:
         "         ─────────────────────────────────────────────────",
         "         1  generated  2 critiques     32  openai/gpt-test",
         "         2  refined    consistent      32  openai/gpt-test",
+        (
+            'draft 1  citation, [1], at "Kafka deletes records after a day [1].":'
+            " The passage does not say so."
+        ),
+        "         clarity: Say which release is meant.",
         "sources  [1]  kafka.md:3-9",
         "         [2]  papers/pulsar.pdf, page 4:1",
         "idea     See it as a queue.",

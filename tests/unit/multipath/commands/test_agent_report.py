@@ -221,11 +221,21 @@ def test_code_keeps_its_lines() -> None:
     assert "draft 2, refined, kept" in page
 
 
+def test_symbols_stand_with_their_words() -> None:
+    """Who does not know the paper's letters reads what they count."""
+    page = report(RUNS["research"])
+
+    assert '<th scope="col">revisions (R_n)</th><th scope="col">critiques (K)</th>' in page
+
+
 def test_the_settings_are_listed() -> None:
     """What the run was asked for, but for the texts that stand elsewhere."""
     page = report(RUNS["code"])
 
     assert "<dt>temperature</dt><dd>0.7</dd>" in page
+    assert "<dt>creative</dt><dd>yes</dd>" in page
+    assert "<dt>limits</dt><dd>wall_seconds 10, cpu_seconds 10, memory_mb 512, " in page
+    assert "<dt>packages</dt>" not in page
     assert "<dt>prompt</dt>" not in page
 
 

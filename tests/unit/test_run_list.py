@@ -1,0 +1,72 @@
+"""The list of runs, as the terminal shows it."""
+
+from typing import Any
+
+import pytest
+from temporalio.client import WorkflowExecutionStatus
+
+from commands.rendering.runs import runs_table
+from commands.runs.listing import SHOWN
+from commands.runs.reaching import status_words
+from tests.unit.critique.shown import console, written
+
+AGENT = "agent-write-a-function-that-add-7f3a91c2"
+ASK = "ask-is-91-prime-7f3a91c2"
+
+
+def row(run: str, workflow: str, **known: Any) -> dict[str, Any]:
+    empty = dict.fromkeys(SHOWN)
+    started = "2026-03-01T13:05:09+01:00"
+    about = {"id": run, "run_id": run, "workflow": workflow, "status": "completed"}
+    return {**empty, **about, "started": started, **known}
+
+
+ROWS = [
+    row(AGENT, "MultiPathWorkflow", MullRevisions=2, MullStopReason="passed", MullCostUsd=0.25),
+    row(ASK, "SelfConsistencyWorkflow", MullConfidence=0.8, MullStopReason="confidence"),
+    row("reflect-7f3a91c2", "ReflectOnResultWorkflow", MullScore=0.75, status="running"),
+    row("batch-7f3a91c2", "BatchWorkflow", status="running"),
+]
+
+
+def shown(width: int, rows: list[dict[str, Any]] = ROWS) -> list[str]:
+    on = console(width)
+    on.print(runs_table(rows, {"batch-7f3a91c2": "2/3 done"}, width), crop=False)
+    return written(on).splitlines()
+
+
+def test_each_kind_has_what_fits_it() -> None:
+    """Drafts of an agent, the confidence of answers, the score of a draft, how far a batch is."""
+    lines = [" ".join(line.split()) for line in shown(120)]
+
+    assert [lines[0], *lines[2:]] == [
+        "id ended by result start (UTC) cost",
+        f"{AGENT} passed 2 drafts 03-01 12:05 $0.25",
+        f"{ASK} confidence conf. 0.80 03-01 12:05 -",
+        "reflect-7f3a91c2 running score 0.75 03-01 12:05 -",
+        "batch-7f3a91c2 2/3 done - 03-01 12:05 -",
+    ]
+
+
+@pytest.mark.parametrize("width", [80, 60, 52])
+def test_an_id_is_never_broken(width: int) -> None:
+    """Columns after it are left out first, so that it can be copied."""
+    lines = shown(width)
+
+    assert len(lines) == 2 + len(ROWS)
+    assert lines[2].startswith(f"{AGENT} passed")
+    assert all(len(line) <= width for line in lines)
+
+
+def test_an_id_wider_than_the_terminal_stays_whole() -> None:
+    """What can't fit is not cut either."""
+    run = "x" * 70
+
+    assert run in shown(60, [row(run, "MultiPathWorkflow")])[2]
+
+
+def test_cancelled_is_spelled_as_everywhere_else() -> None:
+    """Temporal's own spelling has one letter less."""
+    assert status_words(WorkflowExecutionStatus.CANCELED) == "cancelled"
+    assert status_words(WorkflowExecutionStatus.TIMED_OUT) == "timed_out"
+    assert status_words(None) is None
