@@ -4,7 +4,8 @@
 
 Each is timed from the worker's call to the result: its folders, namespaces or rules, the
 interpreter, the program, and clearing everything away. Plain Python is the same interpreter as a
-subprocess, with `-I`. With `--numpy` the program imports numpy as well; with `--busy` another
+subprocess, with `-I -S`, as the sandbox starts it: what `site` imports may be anything. With
+`--numpy` the program imports numpy as well, and plain Python needs `site`; with `--busy` another
 process keeps each core busy meanwhile. Prints medians with quartiles, and each sandbox's ratio to
 the plain run of the same round; fails beyond 50 ms for bubblewrap and 70 ms for Landlock where
 neither `--numpy` nor `--busy` is asked for.
@@ -35,9 +36,9 @@ Run = Callable[[str], Awaitable[str]]
 
 async def plain(code: str) -> str:
     """Run it in plain Python, with the worker's packages where it needs them."""
-    python = sys.executable if code == NUMPY else base_python()
+    python = [sys.executable, "-I"] if code == NUMPY else [base_python(), "-I", "-S"]
     process = await asyncio.create_subprocess_exec(
-        python, "-I", "-c", code, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL
+        *python, "-c", code, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL
     )
     printed, _ = await process.communicate()
     return printed.decode()

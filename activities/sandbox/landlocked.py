@@ -1,10 +1,9 @@
 """The backend without namespaces: Landlock, seccomp, resource limits, and a user for each run."""
 
-import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +52,7 @@ class Landlock:
         try:
             yield self._launch(place, user, folder)
         finally:
-            await uninterrupted(asyncio.to_thread(_clear, user, folder))
+            await uninterrupted(place.threads.call(_clear, user, folder))
 
     def _launch(self, place: Place, user: int | None, folder: RunFolder) -> Launch:
         packages = importable(place.packages)
@@ -79,11 +78,11 @@ class Landlock:
     ) -> dict[str, Any]:
         shown = (*visible().folders, *packages)
         return {
-            "top": str(folder.top),
+            "tops": (str(folder.shown.top), str(folder.written.top)),
             "others": 0 if user is not None else tasks_of(os.getuid()),
             "reads_all": user is not None and not all_can_read(shown),
             "rules": rules(packages, (folder.packages, folder.commands), folder.box),
-            "filter": build_filter(
+            "filter": _filter(
                 sockets=False,
                 signals=user is not None or self._abi >= SCOPED_SIGNALS,
                 own_user=user is not None,
@@ -91,10 +90,15 @@ class Landlock:
         }
 
 
+_filter = cache(build_filter)
+
+
 def _clear(user: int | None, folder: RunFolder) -> None:
-    if user is not None:
-        end_all_of(user)
-    folders.delete(folder)
+    try:
+        if user is not None:
+            end_all_of(user)
+    finally:
+        folders.delete(folder)
 
 
 def _link(folder: Path, names: dict[str, Path]) -> None:

@@ -43,8 +43,9 @@ class Hostile(BaseModel):
         given: dict[str, Any] = {}
         if "wall_s" in self.limits:
             given["wall_seconds"] = min(WALL_SECONDS, self.limits["wall_s"])
-        if "memory_mb" in self.limits:
-            given["memory_mb"] = self.limits["memory_mb"]
+        given |= {
+            name: self.limits[name] for name in ("memory_mb", "disk_mb") if name in self.limits
+        }
         if "cpu_s" in self.limits:
             given["cpu_seconds"] = self.limits["cpu_s"]
         return Limits(**given)

@@ -1,5 +1,6 @@
 """The Landlock backend's folders: who owns them, and when they are deleted."""
 
+import errno
 import fcntl
 import os
 import stat
@@ -15,7 +16,11 @@ import pytest
 from activities.sandbox.confinement import folders
 from activities.sandbox.inside.clearing import clear
 from activities.sandbox.port import SandboxError
+from tests.sandbox.canaries import open_descriptors
 from tests.sandbox.deep_folders import dig
+
+# Where the links are that a run reads.
+IN_MEMORY = Path("/dev/shm")  # noqa: S108 - nothing is made here
 
 
 @pytest.fixture
@@ -32,6 +37,7 @@ def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
         Path(name).chmod(0o755)
         monkeypatch.setattr(tempfile, "tempdir", name)
+        monkeypatch.setattr(folders, "_MEMORY", Path(name))
         yield Path(name)
 
 
@@ -58,13 +64,16 @@ def test_deletes_what_is_hard_to_delete(box: Path, tmp_path: Path) -> None:
 def test_folders_of_a_killed_worker(temporary: Path) -> None:
     """What nobody holds is deleted, and what a living worker holds is not."""
     held, dead = folders.make(None), folders.make(None)
-    fcntl.flock(dead.lock, fcntl.LOCK_UN)
+    for each in (dead.written, dead.shown):
+        fcntl.flock(each.lock, fcntl.LOCK_UN)
     (temporary / "another's").mkdir()
 
     folders.delete_stale()
 
-    assert sorted(temporary.iterdir()) == sorted([held.top, temporary / "another's"])
-    os.close(dead.lock)
+    kept = [held.written.top, held.shown.top, temporary / "another's"]
+    assert sorted(temporary.iterdir()) == sorted(kept)
+    for each in (dead.written, dead.shown):
+        os.close(each.lock)
     folders.delete(held)
     assert [each.name for each in temporary.iterdir()] == ["another's"]
 
@@ -93,26 +102,33 @@ def test_folder_of_another_user(temporary: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
-def test_owners(temporary: Path) -> None:
+@pytest.mark.usefixtures("temporary")
+def test_owners() -> None:
     """A program's user owns what it may write, and goes through the rest without listing it."""
     made = folders.make(62_999)
 
     found = {
-        each.relative_to(temporary).parts[1:]: (
-            each.stat().st_uid,
-            stat.S_IMODE(each.stat().st_mode),
-        )
-        for each in (made.top, made.box, made.work, made.scratch, made.packages, made.commands)
+        name: (each.stat().st_uid, stat.S_IMODE(each.stat().st_mode))
+        for name, each in {
+            "written": made.written.top,
+            "box": made.box,
+            "work": made.work,
+            "tmp": made.scratch,
+            "shown": made.shown.top,
+            "packages": made.packages,
+            "bin": made.commands,
+        }.items()
     }
     folders.delete(made)
 
     assert found == {
-        (): (0, 0o711),
-        ("box",): (62_999, 0o700),
-        ("box", "work"): (62_999, 0o700),
-        ("box", "tmp"): (62_999, 0o700),
-        ("packages",): (0, 0o755),
-        ("bin",): (0, 0o755),
+        "written": (0, 0o711),
+        "box": (62_999, 0o700),
+        "work": (62_999, 0o700),
+        "tmp": (62_999, 0o700),
+        "shown": (0, 0o711),
+        "packages": (0, 0o755),
+        "bin": (0, 0o755),
     }
 
 
@@ -131,9 +147,29 @@ def test_folder_that_is_taken(temporary: Path, monkeypatch: pytest.MonkeyPatch) 
 
     held = folders.make(None)
 
-    assert [str(held.top)] == names[1:]
-    assert list(temporary.iterdir()) == [held.top]
+    assert [str(held.written.top), str(held.shown.top)] == names[1:]
+    assert sorted(temporary.iterdir()) == sorted(map(Path, names[1:]))
     folders.delete(held)
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "full"), KeyboardInterrupt()])
+@pytest.mark.parametrize("failing", ["_fill", "_locked"])
+def test_folders_that_cannot_be_made(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch, failing: str, error: BaseException
+) -> None:
+    """Where making them fails half-way neither a folder nor a descriptor is left."""
+
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(folders, failing, fail)
+    before = open_descriptors()
+
+    with pytest.raises(type(error)):
+        folders.make(None)
+
+    assert list(temporary.iterdir()) == []
+    assert open_descriptors() == before
 
 
 def test_other_folder_for_temporary_files(temporary: Path) -> None:
@@ -142,7 +178,7 @@ def test_other_folder_for_temporary_files(temporary: Path) -> None:
 
     made = folders.make(None)
 
-    assert temporary not in made.top.parents
+    assert temporary not in made.written.top.parents
     folders.delete(made)
 
 
@@ -158,17 +194,18 @@ def test_no_folder_for_temporary_files(temporary: Path, monkeypatch: pytest.Monk
 def test_worker_that_is_killed(temporary: Path, root: Path) -> None:
     """Where the worker dies while a program runs, the sandbox itself deletes the folders."""
     command = [sys.executable, str(root / "tests/sandbox/endless_run.py"), "landlock", "2"]
+    before = set(IN_MEMORY.iterdir())
     environment = {**os.environ, "PYTHONPATH": str(root), "TMPDIR": str(temporary)}
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as worker:
         assert worker.stdout is not None
         assert worker.stdout.readline() == b"running\n"
-        made = len(list(temporary.iterdir()))
+        made = [*temporary.iterdir(), *set(IN_MEMORY.iterdir()) - before]
 
         worker.kill()
         worker.wait()
 
     end = time.monotonic() + 1
-    while any(temporary.iterdir()) and time.monotonic() < end:
+    while any(each.exists() for each in made) and time.monotonic() < end:
         time.sleep(0.02)
-    assert made == 2
-    assert list(temporary.iterdir()) == []
+    assert len(made) >= 4
+    assert not any(each.exists() for each in made)

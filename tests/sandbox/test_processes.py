@@ -14,6 +14,7 @@ from activities.sandbox.bubblewrap import DEVICES, Bubblewrap
 from activities.sandbox.port import Program
 from activities.sandbox.running.backend import Place
 from activities.sandbox.running.sandbox import ProcessSandbox
+from activities.sandbox.running.threads import Threads
 from reflection.multipath.request import Limits
 from tests.sandbox import backends
 from tests.sandbox.canaries import SECRET, Canaries
@@ -101,7 +102,7 @@ async def test_user_of_each_run(sandbox: ProcessSandbox) -> None:
 
 async def test_nothing_is_bound_to_be_written() -> None:
     """Bubblewrap binds nothing that can be written, which an earlier run could have prepared."""
-    place = Place(uid=None, limits=Limits(), packages=())
+    place = Place(uid=None, limits=Limits(), packages=(), threads=Threads(1))
 
     async with Bubblewrap.find().prepare(place) as launch:
         words = launch.argv

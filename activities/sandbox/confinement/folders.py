@@ -4,7 +4,7 @@ import fcntl
 import os
 import stat
 import tempfile
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,22 +14,28 @@ from activities.sandbox.port import SandboxError
 
 _PREFIX = "mull-sandbox-"
 _TRIES = 5
+_MEMORY = Path("/dev/shm")  # noqa: S108 - by mkdtemp
 
 
 @dataclass(frozen=True)
-class RunFolder:
-    """The folders of one run: `box` is what the program may write, and the rest it may read.
-
-    `lock` is the descriptor that holds them for as long as the worker lives.
-    """
+class Held:
+    """A folder, and the descriptor that holds it for as long as the worker lives."""
 
     top: Path
     lock: int
 
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The folders of one run: beneath `written` is what it may write, and it reads `shown`."""
+
+    written: Held
+    shown: Held
+
     @property
     def box(self) -> Path:
         """What the program may write."""
-        return self.top / "box"
+        return self.written.top / "box"
 
     @property
     def work(self) -> Path:
@@ -44,18 +50,27 @@ class RunFolder:
     @property
     def packages(self) -> Path:
         """What it imports from."""
-        return self.top / "packages"
+        return self.shown.top / "packages"
 
     @property
     def commands(self) -> Path:
         """What it finds by the name `python`."""
-        return self.top / "bin"
+        return self.shown.top / "bin"
 
 
 def make(user: int | None) -> RunFolder:
     """Make the folders of one run, those to write in for a user. Raises SandboxError."""
-    made = _held(_base())
-    made.top.chmod(0o711)
+    with ExitStack() as undone:
+        written = _held(_bases(), undone)
+        # A dozen links take a disk several milliseconds, twice: in memory they are free.
+        shown = _held([_MEMORY, *_bases()], undone)
+        made = RunFolder(written, shown)
+        _fill(made, user)
+        undone.pop_all()
+    return made
+
+
+def _fill(made: RunFolder, user: int | None) -> None:
     for each in (made.packages, made.commands):
         each.mkdir()
         each.chmod(0o755)
@@ -63,11 +78,17 @@ def make(user: int | None) -> RunFolder:
         each.mkdir(0o700)
         if user is not None:
             os.chown(each, user, user)
-    return made
 
 
 def delete(folder: RunFolder) -> None:
     """Delete the folders of one run, and whatever it left in them."""
+    try:
+        _delete(folder.shown)
+    finally:
+        _delete(folder.written)
+
+
+def _delete(folder: Held) -> None:
     try:
         clear(str(folder.top))
     finally:
@@ -82,36 +103,55 @@ def delete_stale() -> None:
             if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid():
                 lock = _locked(top)
                 if lock is not None:
-                    delete(RunFolder(top, lock))
+                    _delete(Held(top, lock))
 
 
-def _held(base: Path) -> RunFolder:
+def _held(bases: list[Path], undone: ExitStack) -> Held:
     """Make a folder and hold it; another, where a worker that begins took it for a dead one's."""
+    base = _first(bases)
     for _ in range(_TRIES):
         top = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
-        with suppress(FileNotFoundError):
-            lock = _locked(top)
-            if lock is not None and os.fstat(lock).st_nlink:
-                return RunFolder(top, lock)
+        lock = _locked_or_gone(top)
+        if lock is not None:
+            made = Held(top, lock)
+            undone.callback(_delete, made)
+            top.chmod(0o711)
+            return made
     raise SandboxError(f"no folder of the sandbox's own can be kept in {base}")
 
 
-def _base() -> Path:
+def _locked_or_gone(top: Path) -> int | None:
+    """Hold a folder that was just made; None where it is deleted meanwhile."""
+    try:
+        lock = _locked(top)
+    except BaseException:
+        top.rmdir()
+        raise
+    if lock is not None and not os.fstat(lock).st_nlink:
+        os.close(lock)
+        return None
+    return lock
+
+
+def _first(bases: list[Path]) -> Path:
     """Find a folder for temporary files that another user than the worker's can reach."""
-    for each in _bases():
+    for each in bases:
         if os.access(each, os.W_OK) and all(map(all_can_enter, (each, *each.parents))):
             return each
-    tried = ", ".join(map(str, _bases()))
+    tried = ", ".join(map(str, bases))
     raise SandboxError(f"no folder for temporary files can be written: tried {tried}")
 
 
 def _bases() -> list[Path]:
-    return [Path(tempfile.gettempdir()), Path("/var/tmp"), Path("/dev/shm")]  # noqa: S108 - by mkdtemp
+    return [Path(tempfile.gettempdir()), Path("/var/tmp"), _MEMORY]  # noqa: S108 - by mkdtemp
 
 
 def _locked(folder: Path) -> int | None:
-    """Hold a folder; None where another process does."""
-    handle = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY)
+    """Hold a folder; None where another process does, or has deleted it."""
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY)
+    except FileNotFoundError:
+        return None
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from activities.sandbox.port import SandboxError
 from activities.sandbox.running.backend import base_python
 
 # The kernel takes them all at once, so that none forks in between, and spares who asks.
 _KILL_ALL = "import os, sys; os.setresuid(*[int(sys.argv[1])] * 3); os.kill(-1, 9)"
+_KILL_SECONDS = 10
 _CAP_CHOWN, _CAP_SETGID, _CAP_SETUID = 0, 6, 7
 
 
@@ -40,10 +42,19 @@ def tasks_of(user: int) -> int:
 
 
 def end_all_of(user: int) -> None:
-    """End the processes of a user whom this process may become, should there be any left."""
-    if any(_processes_of(user)):
-        command = [base_python(), "-I", "-S", "-c", _KILL_ALL, str(user)]
-        subprocess.run(command, stdin=subprocess.DEVNULL, check=False, timeout=10)  # noqa: S603
+    """End the processes of a user whom this process may become, should any be left.
+
+    Raises SandboxError.
+    """
+    if not any(_processes_of(user)):
+        return
+    command = [base_python(), "-I", "-S", "-c", _KILL_ALL, str(user)]
+    try:
+        subprocess.run(command, stdin=subprocess.DEVNULL, check=False, timeout=_KILL_SECONDS)  # noqa: S603
+    except subprocess.TimeoutExpired:
+        raise SandboxError(
+            f"what a program left running as user {user} did not end in {_KILL_SECONDS} s"
+        ) from None
 
 
 def _allows(path: Path, bit: int) -> bool:

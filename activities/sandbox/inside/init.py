@@ -7,6 +7,7 @@ from __future__ import annotations
 
 # The module `signal` makes enums of it, which takes longer than everything else here.
 import _signal as signal  # type: ignore[import-not-found]
+import gc
 import mmap
 import os
 import resource
@@ -67,6 +68,8 @@ def main(
     if os.read(lifeline_fd, 1) != b"g":
         os._exit(1)
     mark, stdin, feeding = mmap.mmap(-1, MARK_BYTES), *os.pipe()
+    # What is there by now need not be looked through, and copied by that, when the program ends.
+    gc.freeze()
     pid = os.fork()
     if not pid:
         _forget()

@@ -41,8 +41,9 @@ def sweep(settings: dict[str, Any]) -> None:
             os.waitpid(-1, 0)
         except ChildProcessError:
             break
-    if _is_given_up(settings["top"]):
-        clear(settings["top"])
+    for top in settings["tops"]:
+        if _is_given_up(top):
+            clear(top)
 
 
 def _is_given_up(folder: str) -> bool:

@@ -139,7 +139,7 @@ PROBES = (
     Probe("system calls", "those that reach the kernel itself are refused", _of(_CALLS), _silent),
     Probe(
         "memory",
-        "256 MB of 64 are refused",
+        "a program with a limit of 64 MB can't take 256 MB",
         _of(_MEMORY, _RUN.model_copy(update={"memory_mb": 64})),
         _status("memory_limit"),
     ),
@@ -157,7 +157,7 @@ PROBES = (
     ),
     Probe(
         "disk",
-        "64 MB of 8 are refused",
+        "a program with a limit of 8 MB can't write 64 MB",
         _of(_DISK, _RUN.model_copy(update={"disk_mb": 8})),
         _status("disk_limit", "error"),
     ),

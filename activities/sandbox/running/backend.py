@@ -9,6 +9,7 @@ from importlib.resources import files
 from types import CodeType
 from typing import Any, Protocol
 
+from activities.sandbox.running.threads import Threads
 from reflection.multipath.request import Limits
 
 # Each after those that it imports.
@@ -19,12 +20,14 @@ MODULES = ("mark", "python", "program", "init")
 class Place:
     """What one run is given: a user id that nobody else has (None: the worker's), and limits.
 
-    `packages` are the names of the distributions that the program may import.
+    `packages` are the names of the distributions that the program may import. `threads` are the
+    sandbox's own, for what takes a while.
     """
 
     uid: int | None
     limits: Limits
     packages: tuple[str, ...]
+    threads: Threads
 
 
 @dataclass(frozen=True)

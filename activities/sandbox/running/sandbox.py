@@ -1,6 +1,7 @@
 """The sandbox that runs programs in a backend, a process tree for each."""
 
 import asyncio
+import subprocess
 import time
 from collections.abc import Awaitable
 from signal import SIGKILL
@@ -11,6 +12,7 @@ from activities.sandbox.running.classification import Ending, classify
 from activities.sandbox.running.process import Run
 from activities.sandbox.running.settings import build_settings, lower
 from activities.sandbox.running.slots import Slots
+from activities.sandbox.running.threads import Threads
 from activities.sandbox.watching.watch import Watch
 from reflection.multipath.request import Limits
 
@@ -27,29 +29,30 @@ class ProcessSandbox:
         self._backend = backend
         self._ceiling = ceiling
         self._slots = Slots(at_once)
+        self._threads = Threads(at_once)
 
     async def run(self, program: Program) -> Result:
         """Run a program to its end or to a limit. Raises SandboxError."""
         limits = lower(program.limits, self._ceiling)
         async with self._slots.take() as uid:
-            place = Place(uid=uid, limits=limits, packages=program.packages)
+            place = Place(uid, limits, program.packages, self._threads)
             try:
                 async with self._backend.prepare(place) as launch:
                     return await self._run(program, limits, launch)
-            except OSError as error:
+            except (OSError, subprocess.SubprocessError) as error:
                 raise SandboxError(f"{self.name}: {error}") from error
 
     async def _run(self, program: Program, limits: Limits, launch: Launch) -> Result:
         settings = build_settings(program, limits, launch)
         run = Run(launch, settings, program.keep_bytes, limits.output_bytes)
-        watch = Watch(limits, launch.disk)
+        watch = Watch(limits, launch.disk, self._threads)
         try:
             await self._started(run)
             begin = time.monotonic()
             fired = await _until_end(run, watch, limits.wall_seconds)
             wall = time.monotonic() - begin
             await _ended(run)
-            fired = fired or await _seen_at_end(run, watch)
+            fired = fired or await self._seen_at_end(run, watch)
         finally:
             await uninterrupted(_cleared(run))
         return self._result(run, watch, fired, limits, wall)
@@ -61,6 +64,13 @@ class ProcessSandbox:
         if not run.started.done():
             said = run.stderr.output().text.strip()[-500:]
             raise SandboxError(f"{self.name} did not start: {said or 'no answer in time'}")
+
+    async def _seen_at_end(self, run: Run, watch: Watch) -> Status | None:
+        """Name a limit that was passed in the last moment, after the last look."""
+        if run.flooded.done():
+            return "output_limit"
+        assert run.first is not None  # noqa: S101 - it greeted before it started
+        return "disk_limit" if await self._threads.call(watch.is_full, run.first) else None
 
     def _result(
         self, run: Run, watch: Watch, fired: Status | None, limits: Limits, wall: float
@@ -88,7 +98,7 @@ class ProcessSandbox:
 
 async def _until_end(run: Run, watch: Watch, wall_seconds: float) -> Status | None:
     """Wait for the end of the program, or for the first limit that it passes."""
-    assert run.first is not None  # noqa: S101 - it greeted before it started
+    assert run.first is not None  # noqa: S101 - as above
     watching = asyncio.ensure_future(watch.until_over(run.first))
     try:
         done, _ = await asyncio.wait(
@@ -103,14 +113,6 @@ async def _until_end(run: Run, watch: Watch, wall_seconds: float) -> Status | No
     if run.exited in done:
         return None
     return watching.result() if watching in done else "timeout"
-
-
-async def _seen_at_end(run: Run, watch: Watch) -> Status | None:
-    """Name a limit that was passed in the last moment, after the last look."""
-    if run.flooded.done():
-        return "output_limit"
-    assert run.first is not None  # noqa: S101 - as above
-    return "disk_limit" if await asyncio.to_thread(watch.is_full, run.first) else None
 
 
 async def _ended(run: Run) -> None:

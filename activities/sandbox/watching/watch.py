@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from activities.sandbox.port import Status
 from activities.sandbox.running.backend import Disk
+from activities.sandbox.running.threads import Threads
 from activities.sandbox.watching import tree, unseen
 from reflection.multipath.request import Limits
 
@@ -23,6 +24,7 @@ class Watch:
 
     limits: Limits
     disk: Callable[[int], Disk]
+    threads: Threads
     cpu_seconds: float = 0.0
     memory_bytes: int = 0
     shared_before: int = field(default_factory=unseen.shared_memory)
@@ -31,7 +33,7 @@ class Watch:
         """Measure again and again, until a limit is passed, and say which."""
         while True:
             await asyncio.sleep(SECONDS)
-            if over := await asyncio.to_thread(self.measure, first):
+            if over := await self.threads.call(self.measure, first):
                 return over
 
     def measure(self, first: int) -> Status | None:
