@@ -10,7 +10,7 @@ demo: $(READY)
 	@$(PYTHON) -m commands.local.demo
 
 test: $(READY) lint
-	$(PYTHON) -m pytest -n 2 --dist loadfile
+	$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 lint: $(READY)
 	.venv/bin/ruff check .

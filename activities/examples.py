@@ -7,8 +7,8 @@ import asyncio
 
 from temporalio import activity
 
-from reflection.multipath.coding.entry import entry_in, entry_of, entry_tested
-from reflection.multipath.coding.examples import examples
+from reflection.multipath.coding.reading.entry import entry_in, entry_of, entry_tested
+from reflection.multipath.coding.reading.examples import examples
 from reflection.multipath.coding.suite import Case
 from reflection.request import Record
 

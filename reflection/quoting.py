@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from reflection.critique.guardrails.prose import fold
 from reflection.plain import well_formed
 
 AGAIN = (
@@ -28,6 +29,11 @@ def mark(name: str, texts: Sequence[str]) -> str:
     }
     number = next(each for each in itertools.count(1) if str(each) not in taken)
     return f"=== {name} {number} ==="
+
+
+def unmistakable_mark(name: str, texts: Sequence[str]) -> str:
+    """Make a mark that stands in none of the texts, not even with letters that look alike."""
+    return mark(name, [*texts, *(fold(each).casefold() for each in texts)])
 
 
 def filled(template: str, known: dict[str, str]) -> str:

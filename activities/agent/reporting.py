@@ -71,7 +71,7 @@ async def reflect_on_report(model: LanguageModel, task: ReflectionTask) -> Refle
     heard = await hear(model, "reflect_on_report", task, prompt, reply_schema=schema)
     if heard.text is None:
         return Reflected(error=heard.error, unreadable=True, receipt=heard.receipt)
-    read = parse_reflection(heard.text, task.report, task.sources, task.creative)
+    read = parse_reflection(heard.text, task.report, task.sources, task.creative, task.prompt)
     if read.error is not None:
         return Reflected(error=read.error, unreadable=True, receipt=heard.receipt)
     return Reflected(

@@ -26,7 +26,7 @@ async def route(model: LanguageModel, task: RouteTask) -> Routed:
     if heard.text is None:
         routing = Routing(mode=None, reason="", chosen_by="model", error=heard.error)
     else:
-        routing = parse_route(heard.text)
+        routing = parse_route(heard.text, task.prompt)
     return Routed(
         routing=routing,
         error=routing.error,

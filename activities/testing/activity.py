@@ -1,5 +1,6 @@
 """The activity that holds code to its tests, in a sandbox."""
 
+import asyncio
 import secrets
 from typing import Literal
 
@@ -11,6 +12,7 @@ from activities.sandbox.activity import run
 from activities.sandbox.port import Sandbox
 from activities.testing.programs import build_program
 from activities.testing.reports import build_report, refused
+from activities.testing.unittests import by_pytest
 from reflection.multipath.coding.suite import Suite, TestReport
 from reflection.multipath.request import Limits, PackageName
 from reflection.request import Record, explain
@@ -48,13 +50,12 @@ class TestingActivities:
         non-retryable, `PackageError`.
         """
         nonce = secrets.token_hex(16)
+        suite = await asyncio.to_thread(by_pytest, task.suite)
         try:
-            program = build_program(task.code, task.suite, task.packages, task.limits, nonce)
+            program = build_program(task.code, suite, task.packages, task.limits, nonce)
         except ValidationError as error:
-            return refused(
-                task.suite, f"the code can't be run: {explain(error)}", self._sandbox.name
-            )
+            return refused(suite, f"the code can't be run: {explain(error)}", self._sandbox.name)
         async with heartbeating(CODE_HEARTBEAT_SECONDS):
             result = await run(self._sandbox, program)
-        report = build_report(task.suite, result, nonce)
+        report = build_report(suite, result, nonce)
         return report.model_copy(update={"attempts": activity.info().attempt})

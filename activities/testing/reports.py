@@ -5,8 +5,7 @@ from typing import NamedTuple
 
 from activities.sandbox.port import Result
 from activities.testing.lines import Line, count_in, only, result_lines, text_in
-from reflection.multipath.coding.suite import Failure, Suite, TestOutcome, TestReport
-from reflection.multipath.coding.verdict import (
+from reflection.multipath.coding.judging.verdict import (
     Answer,
     Ending,
     bounded,
@@ -15,6 +14,7 @@ from reflection.multipath.coding.verdict import (
     judge,
     stopped,
 )
+from reflection.multipath.coding.suite import Failure, Suite, TestOutcome, TestReport
 from reflection.plain import well_formed
 from reflection.size import cut_encoded
 

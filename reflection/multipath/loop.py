@@ -6,7 +6,7 @@ from datetime import datetime
 
 from reflection.budget import Budget
 from reflection.multipath import state as states
-from reflection.multipath.coding.quarantine import believed, quarantine
+from reflection.multipath.coding.judging.quarantine import Reported, believed, quarantine
 from reflection.multipath.coding.suite import Suite, TestOutcome, TestReport
 from reflection.multipath.deciding import REASON_BYTES, Verdict, besides, decision
 from reflection.multipath.keeping import is_open, kept, numbers_alone
@@ -115,18 +115,22 @@ class Run:
         self.state = states.reflected(self.state, critiques, suggestions)
 
     def tested(self, report: TestReport) -> None:
-        """Take what the tests say of the newest draft, and E by those that are believed."""
+        """Take what the tests say of the newest draft, and E of all drafts by what is believed.
+
+        S has E of the newest draft, but where the best one has none: then there is none.
+        """
         self.reports.append(report)
+        self._amend(report=report)
+        known = self._known()
         if self.suite is not None:
             last = self.state.revisions >= (self.allowed or 0)
-            self.quarantined = quarantine(self.reports, self.suite, last=last)
-        error = believed(report, self.quarantined)
-        self._amend(report=report, error=error)
-        self.state = states.tested(self.state, error)
-        best = self.kept
-        for each in self.drafts[:-1]:
-            if best is not None and each.index != best.index:
-                self.drafts[each.index] = numbers_alone(each)
+            self.quarantined = quarantine(list(known.values()), self.suite, last=last)
+        for index, each in known.items():
+            error = believed(each.report, self.quarantined)
+            self._amend(index, report=each.report, error=error)
+        deciding = self._deciding()
+        self.state = states.tested(self.state, deciding.error if deciding else None)
+        self._slim()
 
     def move(self, at: datetime, author: str | None = None, asked: str | None = None) -> Decision:
         """Decide by the transition function what comes after the node that was left."""
@@ -158,12 +162,32 @@ class Run:
         wanted = self.request.review_open and reason != "finished_by_person"
         return wanted and self.kept is not None and self.open
 
-    def _amend(self, **known: object) -> None:
-        self.drafts[-1] = self.drafts[-1].model_copy(update=known)
+    def _known(self) -> dict[int, Reported]:
+        """Return the texts and the whole reports of all drafts that were tested, by their index."""
+        tested = [each for each in self.drafts if each.report is not None]
+        pairs = zip(tested, self.reports, strict=True)
+        return {draft.index: Reported(draft.text, report) for draft, report in pairs}
+
+    def _deciding(self) -> Draft | None:
+        """Return the draft that a decision is based on: the best where nothing is wrong with it."""
+        best = self.kept
+        if best is not None and best.report is not None and best.error is None:
+            return best
+        return self.drafts[-1] if self.drafts else None
+
+    def _slim(self) -> None:
+        best = self.kept
+        for each in self.drafts[:-1]:
+            if best is not None and each.index != best.index:
+                self.drafts[each.index] = numbers_alone(each)
+
+    def _amend(self, index: int = -1, **known: object) -> None:
+        self.drafts[index] = self.drafts[index].model_copy(update=known)
 
     def _record(self, verdict: Verdict) -> Decision:
+        passed = self.after == "test_code" and self.state.error is None
         newest = self.drafts[-1] if self.drafts else None
-        made = decision(verdict, self.after, self.state, newest)
+        made = decision(verdict, self.after, self.state, self._deciding() if passed else newest)
         self.decisions.append(made)
         return made
 

@@ -11,10 +11,10 @@ from temporalio.worker import Replayer
 import worker
 from connection import DATA_CONVERTER
 from reflection.critique.criteria import PRESETS, Criterion
-from reflection.multipath.coding.cases import parse_tests
-from reflection.multipath.coding.entry import entry_of
-from reflection.multipath.coding.examples import examples
-from reflection.multipath.coding.extraction import extract_code
+from reflection.multipath.coding.reading.cases import parse_tests
+from reflection.multipath.coding.reading.entry import entry_of
+from reflection.multipath.coding.reading.examples import examples
+from reflection.multipath.coding.reading.extraction import extract_code
 from reflection.multipath.research.checks import with_checks
 from reflection.multipath.research.reflecting.reply import parse_reflection
 from reflection.multipath.routing.reply import parse_route

@@ -3,9 +3,9 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from activities.sandbox.port import Program, Result
 from reflection.multipath.request import Limits
@@ -15,40 +15,75 @@ MANIFESTS = ("manifest.json", "more.json")
 # Half a second of a program that never ends shows as much as four.
 WALL_SECONDS = 0.5
 
+HostCheck = Literal[
+    "worker_alive",
+    "no_sysv_leak",
+    "temporal_port_no_connection",
+    "abstract_socket_no_connection",
+    "datagram_socket_no_message",
+]
 
-class Required(BaseModel):
-    contained: bool
+
+class Manifested(BaseModel):
+    """A part of a manifest; a member that nobody reads is refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Required(Manifested):
+    """What must come of a program.
+
+    Every program is contained, and none is survived by anything: so the tests hold all of them to
+    each of the host's checks, whether a manifest names it or not.
+    """
+
+    contained: Literal[True]
     status_any_of: tuple[str, ...]
     stdout_must_not_contain: tuple[str, ...]
     stdout_must_contain: tuple[str, ...]
     max_wall_s: float
-    no_survivors: bool
-    host_checks: tuple[str, ...]
+    no_survivors: Literal[True]
+    host_checks: tuple[HostCheck, ...]
 
 
-class Hostile(BaseModel):
+class Bounds(Manifested):
+    """The limits that a program is written for; of one file, `fsize_mb`, the disk's holds too."""
+
+    wall_s: float | None = None
+    cpu_s: float | None = None
+    memory_mb: int | None = None
+    disk_mb: int | None = None
+    fsize_mb: int | None = None
+
+    @property
+    def limits(self) -> Limits:
+        """The limits that it runs with."""
+        given = {
+            "wall_seconds": self.wall_s and min(WALL_SECONDS, self.wall_s),
+            "cpu_seconds": self.cpu_s,
+            "memory_mb": self.memory_mb,
+            "disk_mb": self.disk_mb,
+        }
+        known = {name: each for name, each in given.items() if each is not None}
+        return Limits.model_validate(known)
+
+
+class Hostile(Manifested):
     id: str
     file: str
+    category: str
+    description: str
     required: Required
-    limits: dict[str, float]
+    limits: Bounds
+    note: str
+    known_gap: bool
 
     def program(self, substitutes: Mapping[str, str], files: Mapping[str, str]) -> Program:
         """Return the program, with names of the host's own in place of those it was written for."""
         code = (FOLDER / self.file).read_text("utf-8")
         for old, new in substitutes.items():
             code = code.replace(old, new)
-        return Program(code=code, files=dict(files), limits=self._limits())
-
-    def _limits(self) -> Limits:
-        given: dict[str, Any] = {}
-        if "wall_s" in self.limits:
-            given["wall_seconds"] = min(WALL_SECONDS, self.limits["wall_s"])
-        given |= {
-            name: self.limits[name] for name in ("memory_mb", "disk_mb") if name in self.limits
-        }
-        if "cpu_s" in self.limits:
-            given["cpu_seconds"] = self.limits["cpu_s"]
-        return Limits(**given)
+        return Program(code=code, files=dict(files), limits=self.limits.limits)
 
     def faults(self, result: Result, host_faults: tuple[str, ...] = ()) -> list[str]:
         """Return what did not come out as required, and nothing where all did."""

@@ -3,12 +3,17 @@
 What the values shall be is known outside alone.
 """
 
+import builtins
+from types import ModuleType
 from typing import Any
 
 from .channel import Channel, asked
 from .faults import frames, said
 from .loading import SOLUTION, load
 from .values import UnplainError, written
+
+# As they are before the code may replace them.
+BUILTINS = dict(vars(builtins))
 
 
 def main() -> None:
@@ -19,8 +24,18 @@ def main() -> None:
     if solution is None:
         return
     for number, call in enumerate(task["calls"]):
-        channel.say(case=number, **_answer(call, solution.__dict__))
+        channel.say(case=number, **_answer(call, _names(solution, task["entry"])))
     channel.say(end=True)
+
+
+def _names(solution: ModuleType, entry: str | None) -> dict[str, Any]:
+    """Return what a call may use: the code's own names, but Python's own by theirs."""
+    own = {
+        name: value
+        for name, value in vars(solution).items()
+        if name not in BUILTINS or name == entry
+    }
+    return {**own, "__builtins__": dict(BUILTINS)}
 
 
 def _answer(call: str, names: dict[str, Any]) -> dict[str, str]:

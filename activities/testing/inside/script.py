@@ -11,9 +11,12 @@ from .channel import Channel, asked
 from .faults import frames, said
 from .loading import FOLDER, SOLUTION, also_named, load, public
 from .rewriting import HOOK, rewritten
-from .source import asserts, calls, statement
+from .source import asserts, calls, judges, statement
 
 CHECK = "check"
+NOTHING = (
+    "the script checks nothing: write what shall hold as an assertion, such as assert f(2) == 4"
+)
 UNCHECKED = "none of the script's assertions ran: pytest runs a file that is named test_*.py"
 
 
@@ -24,12 +27,14 @@ class _UncheckedError(Exception):
 class _Script(NamedTuple):
     """A script that is ready to run; `test_at` gives the source of the statement at a line.
 
-    `asserts` says that it has assertions, and `checks` that it doesn't call its own check().
+    `asserts` says that it has assertions, `judges` that it may refuse the code otherwise, and
+    `checks` that it doesn't call its own check().
     """
 
     code: CodeType
     path: str
     asserts: bool
+    judges: bool
     checks: bool
     test_at: Callable[[int], str]
 
@@ -58,9 +63,13 @@ def _parsed(channel: Channel, name: str) -> _Script | None:
     except Exception as error:  # a file that is no Python fails in several ways
         channel.say(unreadable=said(error))
         return None
-    checks = not calls(original, CHECK)
     return _Script(
-        code, path, asserts(original), checks, lambda line: statement(original, text, line)
+        code=code,
+        path=path,
+        asserts=asserts(original),
+        judges=judges(original),
+        checks=not calls(original, CHECK),
+        test_at=lambda line: statement(original, text, line),
     )
 
 
@@ -74,9 +83,9 @@ def _outcome(
         left = isinstance(error, SystemExit) and not error.code
         if not left or frames(error, {SOLUTION}):
             return error
-    if script.asserts and not assertions.ran:
-        return _UncheckedError(UNCHECKED)
-    return None
+    if assertions.ran or (script.judges and not script.asserts):
+        return None
+    return _UncheckedError(UNCHECKED if script.asserts else NOTHING)
 
 
 def _run(script: _Script, solution: ModuleType, assertions: Assertions, entry: str | None) -> None:

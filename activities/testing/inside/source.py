@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 
 TEST = 500
+REFUSING = {"raises", "fail", "exit", "quit", "_exit", "abort"}
 
 
 class Source:
@@ -33,10 +34,23 @@ def asserts(tree: ast.Module) -> bool:
     return any(isinstance(each, ast.Assert) for each in ast.walk(tree))
 
 
+def judges(tree: ast.Module) -> bool:
+    """Tell whether a script may refuse the code without an assertion: it raises, ends, or asks."""
+    return any(isinstance(each, ast.Raise) or _asks(each) for each in ast.walk(tree))
+
+
 def calls(tree: ast.Module, name: str) -> bool:
     """Tell whether a script calls a function by this name itself."""
     found = (each.func for each in ast.walk(tree) if isinstance(each, ast.Call))
     return any(isinstance(each, ast.Name) and each.id == name for each in found)
+
+
+def _asks(node: ast.AST) -> bool:
+    """Tell whether a node calls what raises where something is wrong, by how that is named."""
+    match node:
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+            return name.startswith("assert") or name in REFUSING
+    return False
 
 
 def _statements(tree: ast.Module) -> Iterator[ast.stmt]:

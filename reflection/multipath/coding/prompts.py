@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-from reflection.multipath.coding.cases import LEAST, LENGTH
+from reflection.multipath.coding.reading.cases import LEAST, LENGTH
 from reflection.multipath.coding.suite import Failure, Suite
 from reflection.multipath.result import Source
 
 # The writers and the judges of reflection quote what they are given in the same ways.
-from reflection.quoting import AGAIN, filled, mark, object_schema, quoted
+from reflection.quoting import AGAIN, filled, object_schema, quoted, unmistakable_mark
 
 CODE = """\
 Write Python code for the task below.
@@ -144,7 +144,7 @@ def _known(
     """Fill in what both prompts have; the mark stands in none of the texts, so none can end one."""
     tests = _tests(suite)
     passages = [each.passage.text for each in sources]
-    line = mark("data", [prompt, tests, *passages, *more])
+    line = unmistakable_mark("data", [prompt, tests, *passages, *more])
     return {
         "{mark}": line,
         "{prompt}": prompt,

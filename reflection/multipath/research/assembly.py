@@ -1,12 +1,17 @@
 """The report as it is given out: findings, what is beyond them, and the sources."""
 
-import re
 from collections.abc import Iterator, Sequence
 
 from reflection.critique.guardrails.citing.citations import FOOTNOTE
 from reflection.multipath.research.considerations import section
 from reflection.multipath.research.quoting import where
 from reflection.multipath.research.reading.citations import cited, uncited
+from reflection.multipath.research.reading.notes import (
+    inline_notes,
+    with_uncited_notes,
+    without_all_notes,
+    without_notes,
+)
 from reflection.multipath.research.reading.parts import DEFINED, INDENTED, split
 from reflection.multipath.research.reading.visible import fence_after, outside_code
 from reflection.multipath.result import Source
@@ -17,7 +22,7 @@ NO_SOURCE = (
     "to check it against."
 )
 NAME_COLUMNS = 200
-INLINE_NOTE = re.compile(r"\^\[[^\[\]\n]{0,1000}\]")
+DEEPEST = 4
 
 
 def assemble(
@@ -30,13 +35,14 @@ def assemble(
     where `creative` is false. The list of sources is ours: those that are cited, then the others.
     """
     parts = split(report)
-    findings = parts.findings if creative else _without_notes(parts.findings)
+    keep = with_uncited_notes if creative else _without_footnotes
+    findings = keep(parts.findings)
     texts = [
         "" if sources else NO_SOURCE,
         findings,
         section(parts.considerations, suggestions) if creative else "",
         _notes(parts.footnotes) if creative else "",
-        "\n".join(_list(cited(findings), sources)),
+        "\n".join(_list(cited(without_notes(findings)), sources)),
     ]
     return "\n\n".join(each.strip("\n") for each in texts if each.strip())
 
@@ -69,14 +75,22 @@ def _notes(footnotes: str) -> str:
     return "\n".join(each if fits else f"    {each.lstrip()}" for each, fits in pairs)
 
 
-def _without_notes(findings: str) -> str:
-    lines, mark = [], ""
-    for line in findings.split("\n"):
-        mark, in_code = fence_after(line, mark)
-        lines.append(line if in_code else outside_code(line, _unmarked))
-    # What is left of a line may begin a note, or the section, by itself.
-    return split("\n".join(lines)).findings
+def _without_footnotes(findings: str) -> str:
+    for _ in range(DEEPEST):
+        # What is left of a line may begin a note, or the section, by itself.
+        findings = split(_unmarked(without_all_notes(findings))).findings
+        if not inline_notes(findings):
+            break
+    return findings
 
 
 def _unmarked(text: str) -> str:
-    return FOOTNOTE.sub("", INLINE_NOTE.sub("", text))
+    lines, mark = [], ""
+    for line in text.split("\n"):
+        mark, in_code = fence_after(line, mark)
+        lines.append(line if in_code else outside_code(line, _without_marks))
+    return "\n".join(lines)
+
+
+def _without_marks(text: str) -> str:
+    return FOOTNOTE.sub("", text)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from reflection.critique.guardrails.prose import words
 from reflection.multipath.research.considerations import demarcation
 from reflection.multipath.research.reading.citations import cited
+from reflection.multipath.research.reading.notes import without_notes
 from reflection.multipath.research.reading.parts import split
 from reflection.multipath.research.reading.sentences import sentences
 from reflection.multipath.result import Source
@@ -29,7 +30,7 @@ def check_report(report: str, sources: Sequence[Source]) -> tuple[Critique, ...]
     A cited number that no source has, a citation in "Further considerations" or in a footnote,
     findings without any citation though there are sources, and no findings at all. At most 20.
     """
-    findings = split(report).findings
+    findings = without_notes(split(report).findings)
     if not any(each.isalnum() for each in findings):
         return (Critique(aspect="completeness", advice=EMPTY),)
     found = [*_unknown(findings, sources), *demarcation(report)]

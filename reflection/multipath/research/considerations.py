@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from reflection.critique.guardrails.prose import fold
 from reflection.multipath.research.reading.citations import cited, uncited
+from reflection.multipath.research.reading.notes import inline_notes
 from reflection.multipath.research.reading.parts import TITLE, UNDER_ALL, heading, split
 from reflection.multipath.research.reading.sentences import plain_words, sentences, stands_in
 from reflection.multipath.research.reading.visible import fence_after, visible
@@ -25,7 +26,7 @@ BLOCK_MARKS = "#>-+*=~|` \t"
 def demarcation(report: str) -> tuple[Critique, ...]:
     """Say where a creative contribution is cited as if a source had it; empty where none is.
 
-    Creative are the section "Further considerations" and the footnotes.
+    Creative are the section "Further considerations" and the footnotes, inline ones too.
     """
     parts = split(report)
     return tuple(
@@ -35,7 +36,7 @@ def demarcation(report: str) -> tuple[Critique, ...]:
             sentence=sentence,
             cited=number,
         )
-        for text in (parts.considerations, parts.footnotes)
+        for text in (parts.considerations, parts.footnotes, *inline_notes(parts.findings))
         for sentence in sentences(text)
         for number in cited(sentence)
     )

@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 
-from reflection.critique.guardrails.prose import fold
 from reflection.multipath.result import Source
 from reflection.multipath.state import Passage
-from reflection.quoting import mark, quoted
+from reflection.quoting import quoted
 
 
 def listed(sources: Sequence[Source]) -> str:
@@ -26,8 +25,3 @@ def where(passage: Passage) -> str:
         else f"lines {passage.first_line} to {passage.last_line}"
     )
     return lines if passage.page is None else f"page {passage.page}, {lines}"
-
-
-def unmistakable_mark(name: str, texts: Sequence[str]) -> str:
-    """Make a mark that stands in none of the texts, not even with letters that look alike."""
-    return mark(name, [*texts, *(fold(each).casefold() for each in texts)])

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Sequence
 
-from reflection.multipath.research.quoting import listed, unmistakable_mark
+from reflection.multipath.research.quoting import listed
 from reflection.multipath.result import Source
 from reflection.multipath.state import Critique
 from reflection.plain import well_formed
-from reflection.quoting import quoted
+from reflection.quoting import quoted, unmistakable_mark
 
 REPORT = """\
 Write a research report that answers the request below.

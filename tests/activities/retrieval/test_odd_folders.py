@@ -79,7 +79,7 @@ async def test_folders_deeper_than_a_path_can_say(
     found = await documents.find("apple", passages=20)
 
     assert (found.searched, len(found.passages)) == (20, 20)
-    assert found.left_out[0].startswith("can't be read (1): xxx")
+    assert "can't be read (1): xxx" in found.left_out[0]
 
 
 def remove(path: Path) -> None:

@@ -71,6 +71,10 @@ async def test_all_right_values_pass(status: Status) -> None:
         ([{"case": 0, "value": "5"}, *RIGHT[1:]], "ok"),
         ([{"case": 0, "too_long": 1}, *RIGHT[1:]], "ok"),
         ([{"too_long": 1}, *RIGHT[1:]], "ok"),
+        ([{"case": 0, "value": "\ud800"}, *RIGHT[1:]], "ok"),
+        ([{"case": 0, "message": "\ud800", "traceback": "\ud800"}, *RIGHT[1:]], "ok"),
+        ([*RIGHT, {"broken": "\ud800"}], "ok"),
+        ([*RIGHT, {"unreadable": "\ud800"}], "ok"),
         ([*RIGHT[:2], {"end": 1}], "ok"),
         ([*RIGHT, {"broken": "it broke"}], "ok"),
         ([*RIGHT, {"broken": None}], "ok"),
@@ -99,6 +103,9 @@ async def test_anything_else_is_a_failure(said: list[dict[str, object]], status:
         (file("test_t.py", "x"), [{"passed": 2, "end": True}]),
         (file("test_t.py", "x"), [{"test": "a", "passed": 1}, {**OVER, "passed": 1}]),
         (file("test_t.py", "x"), [OVER]),
+        (file("test_t.py", "x"), [{"test": "\ud800", "message": "\udfff"}, {**OVER, "passed": 1}]),
+        (file("t.py", "x"), [{"passed": 2, "test": "\ud800", "got": "\udfff"}]),
+        (file("t.py", "x"), [{"started": "\ud800", "held": 1}]),
     ],
 )  # fmt: skip
 async def test_malformed_lines_of_a_file_s_tests_are_a_failure(

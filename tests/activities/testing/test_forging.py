@@ -3,6 +3,9 @@
 import pytest
 
 from activities.sandbox.port import Sandbox
+from reflection.multipath.coding.reading.cases import parse_tests
+from reflection.multipath.coding.reading.examples import examples
+from reflection.multipath.coding.suite import Case, Suite
 from tests.activities.testing.trying import cases, tried
 
 SUITE = cases(_2="4", _0="0", _3="6")
@@ -89,6 +92,100 @@ async def test_no_code_passes_without_the_right_values(sandbox: Sandbox, code: s
 
     assert report.error is not None
     assert report.passed < 3
+
+
+async def test_the_stolen_channel_is_the_real_one(sandbox: Sandbox) -> None:
+    """Code that takes the channel and knows the right values passes; so the thefts above are."""
+    said = "".join(f"channel.say(case={n}, value='{each}')\n" for n, each in enumerate((4, 0, 6)))
+    code = f"{STEAL}{said}channel.say(end=True)\nos._exit(0)\n"
+
+    report = await tried(sandbox, code, SUITE)
+
+    assert (report.error, report.passed) == (None, 3)
+
+
+EQUAL = """\
+class Equal:
+    def __eq__(self, other): return True
+    def __contains__(self, other): return True
+    def __getitem__(self, place): return place
+    def __call__(self, *values): return values[-1]
+    def __len__(self): return 1
+    def __bool__(self): return False
+    def __getattr__(self, name): return self
+
+
+def f(x):
+    return Equal()
+"""
+# What the code decides, or nobody, if it were asked for as it stands.
+EXPRESSIONS = {
+    "an equation": ("f(2) == 4", "True"),
+    "an equation the other way": ("4 == f(2)", "True"),
+    "an equation that is false": ("f(2) == 4", "False"),
+    "an alternative": ("f(2) or 4", "4"),
+    "a condition": ("4 if f(2) == 4 else 4", "4"),
+    "a member": ("4 in f(2)", "True"),
+    "a place of a list": ("[f(2), 4][1]", "4"),
+    "a place of the value": ("f(2)[4]", "4"),
+    "a method": ("f(2).value(4)", "4"),
+    "a comparing method": ("f(2).__eq__(4)", "True"),
+    "a negation": ("not f(2)", "True"),
+    "a default": ("next(iter(f(2)), 4)", "4"),
+    "a function of its own": ("(lambda x: 4)(f(2))", "4"),
+    "a choice": ("max([f(2), 4], key=lambda x: x == 4)", "4"),
+}
+
+
+@pytest.mark.parametrize("way", ["session", "arrow", "model"])
+@pytest.mark.parametrize(("call", "expected"), EXPRESSIONS.values(), ids=EXPRESSIONS.keys())
+async def test_no_expression_lets_the_code_decide(
+    sandbox: Sandbox, way: str, call: str, expected: str
+) -> None:
+    """Of what a prompt or a model writes no test is made that only needs a value like no other."""
+    made = _cases(way, call, expected)
+
+    suite = Suite(origin="prompt", kind="cases", cases=(*made, Case(call="f(2)", expected="4")))
+    report = await tried(sandbox, EQUAL, suite)
+
+    assert report.passed == 0
+    assert all("4" not in each.call for each in made)
+
+
+def _cases(way: str, call: str, expected: str) -> tuple[Case, ...]:
+    if way == "session":
+        return examples(f">>> {call}\n{expected}\n", "f")
+    if way == "arrow":
+        return examples(f"{call} -> {expected}\n", "f")
+    others = "".join(f', {{"call": "f({n})", "expected": "{n}"}}' for n in (5, 6, 7))
+    said = f'{{"tests": [{{"call": "{call}", "expected": "{expected}"}}{others}]}}'
+    return parse_tests(said, "f").cases
+
+
+@pytest.mark.parametrize(
+    ("code", "call", "expected"),
+    [
+        ("def len(x): return 2\ndef f(x): return [x]\n", "len(f(2))", "2"),
+        (
+            "sorted = list = lambda x: [1, 2]\ndef f(x): return [2, 1, 0]\n",
+            "sorted(f(2))",
+            "[1, 2]",
+        ),
+        ("__builtins__['len'] = lambda x: 2\ndef f(x): return [x]\n", "len(f(2))", "2"),
+        ("import builtins\nbuiltins.len = lambda x: 2\ndef f(x): return [x]\n", "len(f(2))", "2"),
+        ("def str(x): return 'a'\ndef f(x): return 'b'\n", "str(f(2))", "'a'"),
+    ],
+)
+async def test_python_s_own_functions_are_python_s(
+    sandbox: Sandbox, code: str, call: str, expected: str
+) -> None:
+    """A test calls the builtins as they are, though the code has others by their names."""
+    suite = Suite(origin="model", kind="cases", cases=(Case(call=call, expected=expected),))
+
+    report = await tried(sandbox, code, suite)
+
+    assert report.error is not None
+    assert report.error.got is not None
 
 
 LOOK = """\

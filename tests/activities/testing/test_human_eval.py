@@ -6,7 +6,7 @@ import asyncio
 import pytest
 
 from activities.sandbox.port import Sandbox
-from reflection.multipath.coding.examples import examples
+from reflection.multipath.coding.reading.examples import examples
 from reflection.multipath.coding.suite import Suite, TestReport
 from reflection.multipath.request import Limits
 from tests.activities.testing.breaking import BREAKINGS, broken

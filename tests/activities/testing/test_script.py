@@ -22,6 +22,13 @@ CHECK = "def check(candidate):\n    assert candidate(2) == 4\n    assert candida
         ("try:\n    assert f(1) == 3\nexcept AssertionError:\n    assert True\n", 1),
         ("assert f(1) == 2\nraise SystemExit\n", 1),
         ("if f(1) != 2:\n    raise SystemExit(1)\n", 0),
+        ("import sys\nif f(1) != 2:\n    sys.exit(1)\n", 0),
+        ("if f(1) != 2:\n    exit('no')\n", 0),
+        ("import unittest\ncase = unittest.TestCase()\ncase.assertEqual(f(1), 2)\n", 0),
+        ("import pytest\nwith pytest.raises(TypeError):\n    f(None)\n", 0),
+        ("from numpy.testing import assert_allclose\nassert_allclose(f(1), 2)\n", 0),
+        ("def check(candidate):\n    if candidate(1) != 2: raise ValueError\n", 0),
+        ("from unittest import mock\nassert f(mock.sentinel.x and 2) == 4\n", 1),
         (CHECK, 2),
         (f"{CHECK}\ncheck(f)\n", 2),
     ],
@@ -124,6 +131,15 @@ async def test_a_check_is_called_with_the_entry(
         ("while True: pass\n", "the code ran for 1 s and was stopped"),
         ("raise KeyboardInterrupt\n", "KeyboardInterrupt"),
         ("assert False\n", "False is not true"),
+        (
+            "from solution import f\nprint(f(2))\n",
+            "the script checks nothing: write what shall hold",
+        ),
+        ("x = f(2)\n", "the script checks nothing"),
+        ("def check(candidate):\n    candidate(2)\n", "the script checks nothing"),
+        ("def check(candidate):\n    candidate(2)\ncheck(f)\n", "the script checks nothing"),
+        ("import unittest\nprint(f(2))\n", "the script checks nothing"),
+        ("import doctest, solution\ndoctest.testmod(solution)\n", "the script checks nothing"),
         ("def test_f():\n    assert f(2) == 4\n", "none of the script's assertions ran"),
         ("raise SystemExit\nassert f(2) == 4\n", "none of the script's assertions ran"),
     ],
@@ -134,6 +150,53 @@ async def test_a_script_that_is_broken_fails(sandbox: Sandbox, text: str, messag
 
     assert report.error is not None
     assert message in report.error.message
+
+
+UNITS = """\
+import unittest
+from solution import f
+
+
+class Doubling(unittest.TestCase):
+    def test_two(self):
+        self.assertEqual(f(2), 4)
+
+    def test_three(self):
+        self.assertEqual(f(3), 6)
+
+"""
+ENDINGS = ["", "unittest.main()\n", "if __name__ == '__main__':\n    unittest.main()\n"]
+ENDINGS += ["unittest.TextTestRunner().run(unittest.TestSuite())\n"]
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("name", ["checks.py", "solution.py", "json.py", "checks"])
+async def test_a_script_of_unittest_passes(sandbox: Sandbox, ending: str, name: str) -> None:
+    """Its tests are run one by one, whether it runs them itself or not."""
+    report = await tried(sandbox, DOUBLE, file(name, UNITS + ending))
+
+    assert report.error is None
+    assert (report.passed, report.total) == (2, 2)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize(
+    "imported", ["import unittest", "import unittest as u", "from unittest import TestCase as T"]
+)
+async def test_a_script_of_unittest_names_what_fails(
+    sandbox: Sandbox, imported: str, ending: str
+) -> None:
+    """E says which of its tests failed, and why."""
+    base = {"import unittest as u": "u.TestCase"}.get(imported, "unittest.TestCase")
+    base = "T" if imported.endswith("as T") else base
+    text = f"import unittest\n{imported}\n{UNITS}{ending}".replace("unittest.TestCase", base)
+
+    report = await tried(sandbox, "def f(x): return x * x\n", file("checks.py", text))
+
+    assert report.error is not None
+    assert report.error.test == "test_checks.py::Doubling::test_three"
+    assert report.error.message == "AssertionError: 9 != 6"
+    assert (report.passed, report.total) == (1, 2)
 
 
 @pytest.mark.parametrize("name", ["solution.py", "main.py", "json.py", "checks", "mull_inside"])

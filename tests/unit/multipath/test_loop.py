@@ -14,6 +14,7 @@ from reflection.multipath.state import Critique
 from reflection.review import Review
 from reflection.size import encoded_size
 from tests.unit.multipath.folded import (
+    CALLS,
     PASSAGE,
     START,
     SUITE,
@@ -136,6 +137,57 @@ def test_code_with_few_tests_to_believe_is_open(
 
     assert (run.decisions[-1].stop_reason, run.state.error) == ("passed", None)
     assert run.open is still_open
+
+
+def test_a_quarantine_holds_for_all_drafts() -> None:
+    """The best code passes once the test that it failed is doubted, and the run ends so."""
+    run = coded((False, True, True), (False, True, False), (False, False, True), max_revisions=3)
+
+    ended = outcome.result(run)
+
+    assert [each.test for each in run.quarantined] == [CALLS[0]]
+    assert [each.error and each.error.test for each in run.drafts] == [None, CALLS[2], CALLS[1]]
+    assert (ended.kept, ended.error, ended.open, ended.stop_reason) == (0, None, False, "passed")
+    assert (run.state.error, run.decisions[-1].draft, run.decisions[-1].error) == (None, 0, None)
+    assert [len(each.outcomes) for each in run.reports] == [3, 3, 3]
+    assert [each.report and len(each.report.outcomes) for each in run.drafts] == [3, 0, 3]
+
+
+def test_a_test_that_is_believed_again_is_believed_of_all_drafts() -> None:
+    """Where a later draft passes what was doubted, the earlier ones fail it again."""
+    without, with_it = [(False, True, False), *[(False, False, True)] * 2], (True, False, False)
+
+    doubting = coded(*without, max_revisions=6)
+    believing = coded(*without, with_it, max_revisions=6)
+
+    assert [each.test for each in doubting.quarantined] == [CALLS[0]]
+    assert [each.error and each.error.test for each in doubting.drafts] == [
+        CALLS[2],
+        CALLS[1],
+        CALLS[1],
+    ]
+    assert believing.quarantined == ()
+    assert [each.error and each.error.test for each in believing.drafts] == [
+        *[CALLS[0]] * 3,
+        CALLS[1],
+    ]
+
+
+def test_one_text_again_and_again_doubts_no_test() -> None:
+    """Three drafts of the same code say no more than one, but for the last that there may be."""
+    run = begun("code", max_revisions=4)
+    run.suite = SUITE
+    doubted = []
+
+    for _ in range(4):
+        write(run, "code", "n = 0\n")
+        run.tested(report((False, True, True)))
+        run.after = "test_code"
+        run.move(START)
+        doubted.append([each.test for each in run.quarantined])
+
+    assert doubted == [[], [], [], [CALLS[0]]]
+    assert run.stopped
 
 
 def test_earlier_drafts_keep_their_numbers_alone() -> None:

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from reflection.multipath import outcome, people
+from reflection.multipath.coding.judging.verdict import bounded, brief
 from reflection.multipath.coding.suite import Failure, Suite, TestFile, TestOutcome, TestReport
-from reflection.multipath.coding.verdict import bounded, brief
 from reflection.multipath.loop import Run
 from reflection.multipath.request import MultiPathRequest
 from reflection.multipath.result import Draft, Routing

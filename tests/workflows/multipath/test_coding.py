@@ -192,11 +192,36 @@ async def test_a_test_of_the_model_s_own_that_no_draft_passes_is_not_believed(
     """After three drafts that pass all else the run ends, and names the test that it doubts."""
     wrong = report(True, False, True)
 
-    result = await write_code(client, coding(GOOD, GOOD, GOOD), wrong, wrong, wrong)
+    drafts = [GOOD, f"{GOOD}# again", f"{GOOD}# and again"]
+
+    result = await write_code(client, coding(*drafts), wrong, wrong, wrong)
 
     assert (result.stop_reason, result.open, result.error) == ("passed", False, None)
     assert [each.test for each in result.quarantined] == ["double(2)"]
     assert "but for 1 test of the model's own" in result.stop_explanation
+
+
+async def test_the_same_code_thrice_says_no_more_than_once(client: Client) -> None:
+    """A writer that repeats itself is asked for the drafts that are left, and the test believed."""
+    wrong, model = report(True, False, True), coding(GOOD, GOOD, GOOD, GOOD)
+
+    result = await write_code(client, model, wrong, wrong, wrong, PASSED)
+
+    assert (result.stop_reason, result.revisions, result.quarantined) == ("passed", 4, ())
+
+
+async def test_the_best_code_passes_by_what_is_believed_at_the_end(client: Client) -> None:
+    """An earlier draft that fails a doubted test alone is the result, and nothing is open in it."""
+    passed = [(False, True, True), (False, True, False), (False, False, True)]
+    drafts = ["a = 1", "a = 2", "a = 3"]
+
+    result = await write_code(
+        client, coding(*drafts), *(report(*each) for each in passed), max_revisions=3
+    )
+
+    assert (result.stop_reason, result.open, result.error) == ("passed", False, None)
+    assert (result.kept, result.output) == (0, "a = 1\n")
+    assert [each.error is None for each in result.drafts] == [True, False, False]
 
 
 async def test_a_user_s_test_is_always_believed(client: Client) -> None:

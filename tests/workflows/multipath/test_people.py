@@ -139,7 +139,7 @@ async def test_a_person_s_words_join_e(client: Client) -> None:
 async def test_a_person_s_draft_is_of_the_code_that_they_saw(client: Client) -> None:
     """Where the kept code is not the latest, it is what the person's words are about."""
     model = coding("a = 1", "a = 2", "a = 3")
-    tester = ScriptedTester(report(True, True, False), report(True, False, False), PASSED)
+    tester = ScriptedTester(report(True, True, False), report(False, False, True), PASSED)
 
     async with failing(client, model, tester, max_revisions=2) as handle:
         await handle.execute_update("review", {"revise": "count on", "draft": 0})

@@ -15,8 +15,6 @@ with workflow.unsafe.imports_passed_through():
     from workflows.multipath.nodes.drafting import keep, part_of
     from workflows.timeouts import LOCAL, call_times
 
-UNEXPLAINED = "no tests were written"
-
 
 class Coder:
     """The tests, and the code that shall pass them."""

@@ -4,14 +4,22 @@ import re
 from collections.abc import Callable, Iterator
 
 from reflection.critique.guardrails.prose import BACKQUOTES, FENCE
+from reflection.multipath.research.reading.links import (
+    UNESCAPED,
+    harmless,
+    undefined,
+    without_images,
+)
 from reflection.plain import well_formed
 
-UNESCAPED = r"(?<!\\)((?:\\\\)*)"
 COMMENT = re.compile(rf"{UNESCAPED}(?=<!--)")
 HARMLESS = r"/?(?:br|sub|sup|b|i|em|strong|kbd|u)\s{0,8}/?>|https?://|mailto:"
 MARKUP = re.compile(
-    rf"{UNESCAPED}<(?!{HARMLESS})(?=[!?]|/?[a-z][\w:-]{{0,40}}(?:[\s/>]|$))", re.IGNORECASE
+    rf"{UNESCAPED}<(?!{HARMLESS})(?=[!?]|/?[a-z][\w:-]*+(?:[\s/>]|$)|[a-z][a-z0-9+.-]*+:)",
+    re.IGNORECASE,
 )
+BACKQUOTE = re.compile(rf"{UNESCAPED}`")
+CODE_COLUMNS = 4
 QUOTE_MARKS = " \t>"
 
 
@@ -19,14 +27,16 @@ def visible(report: str) -> str:
     r"""Return a report in which all stands as it is shown, in linear time.
 
     Comments are left out, and one that is never closed is shown. Other HTML becomes text, but for
-    a few marks of letters such as `<sub>`. A code fence that is never closed is closed at the
-    end. Code stays as it is. Lines end with `\n`.
+    a few marks of letters such as `<sub>`; so do images, and links that are neither relative nor
+    begin with http, https or mailto. A code fence that is never closed is closed at the end. Code
+    stays as it is, where it is code for every reader. Lines end with `\n`.
     """
     text = "\n".join(well_formed(report).splitlines())
     kept, mark = [], ""
     for line in _without_comments(text).split("\n"):
+        before = mark
         mark, code = fence_after(line, mark)
-        kept.append(line if code else outside_code(line, _inert))
+        kept.append(_fenced(line, before or mark) if code else undefined(_outside(line)))
     # A block in a quotation ends with the quotation.
     open_fence = mark and ">" not in mark
     return "\n".join([*kept, mark] if open_fence else kept).strip("\n")
@@ -54,8 +64,41 @@ def outside_code(line: str, change: Callable[[str], str], code: str | None = Non
     return "".join([*kept, change(line[place:])])
 
 
+def without_code(text: str) -> str:
+    """Return a text of the same length with blanks in the place of code."""
+    lines, mark = [], ""
+    for line in text.split("\n"):
+        mark, code = fence_after(line, mark)
+        lines.append(" " * len(line) if code else _masked(line))
+    return "\n".join(lines)
+
+
+def _fenced(line: str, mark: str) -> str:
+    """Make images and links text in a fence that some take for indented text, or for closed."""
+    columns = _columns(mark)
+    sure = columns < CODE_COLUMNS and _columns(line) >= columns
+    return line if sure else harmless(without_images(line))
+
+
+def _columns(line: str) -> int:
+    return len(line) - len(line.lstrip(QUOTE_MARKS))
+
+
+def _outside(line: str) -> str:
+    kept, place = [], 0
+    for start, end in _code_spans(line):
+        inside = line[start:end].strip("`")
+        # The cells of a table end before code does.
+        if "|" not in inside or _inert(inside) == inside:
+            kept += [_inert(line[place:start]), line[start:end]]
+            place = end
+    return "".join([*kept, _inert(line[place:])])
+
+
 def _inert(text: str) -> str:
-    return MARKUP.sub(r"\1\\<", text)
+    # A backquote that is left could begin code that ends in another line.
+    marked = BACKQUOTE.sub(r"\1\\`", MARKUP.sub(r"\1\\<", text))
+    return harmless(without_images(marked))
 
 
 def _without_comments(text: str) -> str:
@@ -97,8 +140,15 @@ def _code_spans(line: str) -> Iterator[tuple[int, int]]:
         later.setdefault(len(run[0]), []).append(run)
     place = 0
     for run in runs:
-        same = later[len(run[0])]
-        same.pop()
-        if run.start() >= place and same:
+        later[len(run[0])].pop()
+        start = run.start() + _escaped(line, place, run.start())
+        same = later.get(run.end() - start)
+        if start >= place and same:
             place = same[-1].end()
-            yield run.start(), place
+            yield start, place
+
+
+def _escaped(line: str, place: int, at: int) -> bool:
+    """Tell whether the character there is escaped by what stands before it, outside of code."""
+    before = line[place:at]
+    return (len(before) - len(before.rstrip("\\"))) % 2 == 1

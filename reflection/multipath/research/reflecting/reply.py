@@ -7,6 +7,7 @@ from reflection.critique.guardrails.prose import words
 from reflection.critique.judging.reply import ADVICE, SAYS_WHERE
 from reflection.multipath.research.checks import MOST_CRITIQUES
 from reflection.multipath.research.reading.sentences import plain_words, stands_in
+from reflection.multipath.research.reflecting.echoes import QUOTED, own_objects
 from reflection.multipath.result import Source
 from reflection.multipath.state import Aspect, Critique
 from reflection.objects import Members, every_object, first_text, plain, without_objects
@@ -50,18 +51,19 @@ class _UnreadableError(Exception):
 
 
 def parse_reflection(
-    text: str, report: str, sources: Sequence[Source], creative: bool
+    text: str, report: str, sources: Sequence[Source], creative: bool, prompt: str = ""
 ) -> ReflectionReply:
     """Read a reflection's reply, or say in one line why it can't be used; never raises.
 
     Issues count whatever the reply says of consistency besides. A sentence that is not in the
     report is left out, and its advice is kept. What a model thinks aloud is no part of its reply,
-    and neither is an object that it quotes from the report or the sources beside its own. Where
-    objects contradict one another, or one is malformed, the reply is unreadable, and so is one
-    that finds the report inconsistent without an issue.
+    and neither is an object that it quotes from the prompt, the report or the sources. Where
+    objects contradict one another, or one is malformed, the reply is unreadable; so is one that
+    has words and nothing but quoted objects, or finds the report inconsistent without an issue.
     """
     try:
-        said = _object(spoken(text), [report, *(each.passage.text for each in sources)])
+        named = [part for each in sources for part in (each.passage.text, each.passage.source)]
+        said = _object(spoken(text), [prompt, report, *named])
         critiques = _critiques(said, report, {each.number for each in sources})
     except _UnreadableError as error:
         return ReflectionReply(error=str(error))
@@ -77,20 +79,14 @@ def _object(text: str, shown: Sequence[str]) -> Members:
         raise _UnreadableError("the JSON in it breaks off or nests too deep")
     if not found:
         raise _UnreadableError(f'there is no JSON object with "{ISSUES}" in it')
-    own = _own(found, shown)
+    own = own_objects(found, ISSUES, shown, text)
+    if not own:
+        raise _UnreadableError(QUOTED)
     if any(each != own[-1] for each in own):
         raise _UnreadableError(f'there are several JSON objects in it with different "{ISSUES}"')
     if NAMED.search(without_objects(text)):
         raise _UnreadableError(f'there is a malformed JSON object with "{ISSUES}" in it')
     return own[-1]
-
-
-def _own(found: list[Members], shown: Sequence[str]) -> list[Members]:
-    """Leave out the objects that stand in what the model was shown, if it has others."""
-    if len(found) == 1:
-        return found
-    theirs = [each for text in shown for each in every_object(text, ISSUES) or []]
-    return [each for each in found if each not in theirs] or found
 
 
 def _critiques(said: Members, report: str, known: set[int]) -> tuple[Critique, ...]:

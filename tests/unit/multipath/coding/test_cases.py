@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflection.multipath.coding.cases import parse_tests
+from reflection.multipath.coding.reading.cases import parse_tests
 from reflection.multipath.coding.suite import Case
 
 THREE = [("f(0)", "0"), ("f(2)", "4"), ("f(-1)", "-2")]
@@ -29,6 +29,9 @@ def said(pairs: list[tuple[Any, Any]], **members: Any) -> str:
         said([(call, int(expected)) for call, expected in THREE]),
         said([*THREE, ("f(x)", "1"), ("f(9)", "x"), ("g(9)", "1"), ("f(", "1"), (1, "1")]),
         said([*THREE, ("f(9)", "1"), ("f(9)", "2")]),
+        said([(f"{call} == {expected}", "True") for call, expected in THREE]),
+        said([(f"{expected} == {call}", True) for call, expected in THREE]),
+        said([*THREE, ("f(9) == 1", "False"), ("f(9) or 4", "4"), ("[f(9), 4][1]", "4")]),
         said([*THREE, ("f('" + "a" * 400 + "')", "1")]),
         said([*THREE, ("f('" + "珊" * 250 + "')", "1")]),
         said(THREE).replace("call", "input").replace("expected", "output"),

@@ -2,8 +2,8 @@
 
 import pytest
 
-from reflection.multipath.coding.entry import entry_in, entry_of, entry_tested
-from reflection.multipath.coding.examples import examples
+from reflection.multipath.coding.reading.entry import entry_in, entry_of, entry_tested
+from reflection.multipath.coding.reading.examples import examples
 
 HELPED = '''\
 import math
@@ -46,6 +46,7 @@ def test_the_entry_is_what_all_examples_call(prompt: str, entry: str | None) -> 
         ("class A:\n    def f(self): ...", None),
         ("Write def f(x): ...", None),
         ("", None),
+        (f"def f(x): raise {'-' * 600}x", None),
     ],
 )
 def test_the_entry_is_what_a_prompt_leaves_to_be_written(prompt: str, entry: str | None) -> None:

@@ -4,7 +4,7 @@ from time import process_time
 
 import pytest
 
-from reflection.multipath.coding.examples import examples
+from reflection.multipath.coding.reading.examples import examples
 
 PALINDROME = '''\
 def make_palindrome(string: str) -> str:
@@ -24,7 +24,11 @@ def make_palindrome(string: str) -> str:
         (">>> f(2)\n4", [("f(2)", "4")]),
         (">>> f(2)\n[1,\n 2]\n\nAnd so on.", [("f(2)", "[1, 2]")]),
         (">>> f(2)\n4\nThat is how it goes.", [("f(2)", "4")]),
-        (">>> f(2) == 4\nTrue", [("f(2) == 4", "True")]),
+        (">>> f(2) == 4\nTrue", [("f(2)", "4")]),
+        (">>> 4 == f(2)\nTrue", [("f(2)", "4")]),
+        (">>> f(2) is None\nTrue", [("f(2)", "None")]),
+        ("f(2) == 4 -> True", [("f(2)", "4")]),
+        ("`f(2) == 4` returns true.", [("f(2)", "4")]),
         (">>> assert f(2) == 4", [("f(2)", "4")]),
         (">>> round(f(2), 2) # rounded\n0.5", [("round(f(2), 2)", "0.5")]),
         ("f(2) == 4", [("f(2)", "4")]),
@@ -37,6 +41,7 @@ def make_palindrome(string: str) -> str:
         ("f([1, 2]) ➞ True.", [("f([1, 2])", "True")]),
         ("f(2) => true", [("f(2)", "True")]),
         ("f(2) returns false.", [("f(2)", "False")]),
+        (f"f({'-' * 470}2) -> 4", [(f"f({'-' * 470}2)", "4")]),
         ("f(2)==>[4]", [("f(2)", "[4]")]),
         ("f(2) returns 4", [("f(2)", "4")]),
         ("f(2) should return 4.", [("f(2)", "4.0")]),
@@ -78,6 +83,17 @@ def test_the_forms_of_an_example(prompt: str, cases: list[tuple[str, str]]) -> N
         "if f(2) == 4:",
         "f(2) == 4 == 4",
         "f(2" + "(" * 400 + " == 4",
+        ">>> f(2) == 4\nFalse",
+        ">>> f(2) == f(3)\nTrue",
+        ">>> print(f(2))\n4",
+        ">>> print(f(2), sep='')\n4",
+        "[f(1), 4][1] == 4",
+        "(f(1) or 4) == 4",
+        "(f(1) if f(2) else 4) == 4",
+        "4 in f(2) -> True",
+        "not f(2) -> True",
+        "max(f(1), 4) == 4",
+        f"f({'-' * 470}2) == 4",
     ],
 )
 def test_what_is_no_example(prompt: str) -> None:
@@ -90,6 +106,17 @@ def test_examples_are_of_the_function_that_is_asked_for() -> None:
     prompt = "helper(2) == 3\nf(2) == 4"
 
     assert [each.call for each in examples(prompt, "f")] == ["f(2)"]
+
+
+@pytest.mark.parametrize("between", ["\n", " \n", "\r\n", " ", "def ", "async "])
+def test_examples_are_read_in_time(between: str) -> None:
+    """A prompt with very many lines or blanks takes no time to speak of."""
+    started = process_time()
+
+    found = examples(f"def f(x): ...{between * 49_000}\nf(2) == 4", None)
+
+    assert [each.call for each in found] == ["f(2)"]
+    assert process_time() - started < 1
 
 
 def test_examples_are_bounded() -> None:

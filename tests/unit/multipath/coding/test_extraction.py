@@ -6,10 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflection.multipath.coding.extraction import extract_code
+from reflection.multipath.coding.reading.extraction import extract_code
 
 F = "def f(x):\n    return x\n"
 G = "def g(x):\n    return x + 1, x + 2, x + 3\n"
+CALLS = "from solution import f\n\nprint(f(2), f(3), f(4), f(5), f(6), f(7))\n"
+TESTS = "def test_f():\n    assert f(2) == 2\n    assert f(3) == 3\n    assert f(4) == 4\n"
+TESTS += "\n\nclass TestF:\n    def test_it(self):\n        assert f(5) == 5\n"
 FENCED = f'def f(x):\n    """Double it.\n\n    ```\n    f(2)\n    ```\n    """\n    return {F!r}\n'
 OUTDENTED = 'def f(x):\n    """\n```python\nf(2)\n```\n"""\n    return x\n'
 
@@ -28,6 +31,10 @@ OUTDENTED = 'def f(x):\n    """\n```python\nf(2)\n```\n"""\n    return x\n'
         (f"```python\n{FENCED}```\nThat is all.", FENCED),
         (f"```python\n{OUTDENTED}```\nThat is all.", OUTDENTED),
         (f"```python\n{F}```\nand\n```python\n{G}```", G),
+        (f"```python\n{F}```\n```python\n{CALLS}```", F),
+        (f"```python\n{F}```\n```python\n{TESTS}```", F),
+        (f"```python\n{TESTS}```\n```python\n{CALLS}```", TESTS),
+        ("```python\nf = 2\n```\n```python\nx = 345\n```", "x = 345\n"),
         (f"```bash\npip install everything-there-is-in-the-world\n```\n```python\n{F}```", F),
         (f"```\n[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]\n```\n```python\n{F}```", F),
         (f"```python\n{F}```\n```python\n{G}", F),
@@ -40,7 +47,7 @@ OUTDENTED = 'def f(x):\n    """\n```python\nf(2)\n```\n"""\n    return x\n'
     ],
 )
 def test_the_code_of_a_reply(text: str, code: str) -> None:
-    """The longest complete block of Python counts, or a whole text that is a program."""
+    """Of complete blocks the longest that defines more than tests counts, or a whole program."""
     assert extract_code(text) == code
 
 

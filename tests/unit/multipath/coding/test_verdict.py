@@ -2,16 +2,8 @@
 
 import pytest
 
-from reflection.multipath.coding.quarantine import believed, quarantine
-from reflection.multipath.coding.suite import (
-    Case,
-    Failure,
-    Suite,
-    SuiteOrigin,
-    TestOutcome,
-    TestReport,
-)
-from reflection.multipath.coding.verdict import (
+from reflection.multipath.coding.judging.quarantine import Reported, believed, quarantine
+from reflection.multipath.coding.judging.verdict import (
     SILENT,
     Answer,
     Ending,
@@ -20,6 +12,14 @@ from reflection.multipath.coding.verdict import (
     first_failure,
     judge,
     stopped,
+)
+from reflection.multipath.coding.suite import (
+    Case,
+    Failure,
+    Suite,
+    SuiteOrigin,
+    TestOutcome,
+    TestReport,
 )
 from reflection.multipath.request import Limits
 
@@ -159,7 +159,9 @@ def test_a_test_that_no_draft_passes_is_quarantined(
     reports: list[str], last: bool, doubted: list[str]
 ) -> None:
     """Three drafts that ran it failed it, or two at the end; where all fail, none is doubted."""
-    found = quarantine([report(each) for each in reports], suite(), last=last)
+    tested = [Reported(f"n = {n}", report(each)) for n, each in enumerate(reports)]
+
+    found = quarantine(tested, suite(), last=last)
 
     assert [each.test for each in found] == doubted
 
@@ -167,7 +169,29 @@ def test_a_test_that_no_draft_passes_is_quarantined(
 @pytest.mark.parametrize("origin", ["user", "prompt"])
 def test_what_the_user_gave_is_always_believed(origin: SuiteOrigin) -> None:
     """Tests of the user and examples of the prompt are never quarantined."""
-    assert quarantine([report("fpp")] * 5, suite(origin), last=True) == ()
+    tested = [Reported(f"n = {n}", report("fpp")) for n in range(5)]
+
+    assert quarantine(tested, suite(origin), last=True) == ()
+
+
+@pytest.mark.parametrize(
+    ("texts", "last", "doubted"),
+    [
+        (["a", "a", "a"], False, []),
+        (["a", "b", "a"], False, []),
+        (["a", "a\n", " a"], False, []),
+        (["a", "b", "a", "c"], False, ["f(0)"]),
+        (["a", "a", "a"], True, ["f(0)"]),
+        (["a", "a"], True, ["f(0)"]),
+    ],
+)
+def test_the_same_code_again_is_no_other_draft(
+    texts: list[str], last: bool, doubted: list[str]
+) -> None:
+    """Before the last draft three different texts are needed; at the last, two drafts at all."""
+    found = quarantine([Reported(each, report("fpp")) for each in texts], suite(), last=last)
+
+    assert [each.test for each in found] == doubted
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from reflection.multipath.research.assembly import assemble
 from reflection.multipath.research.checks import check_report, with_checks
 from reflection.multipath.research.considerations import demarcation
 from reflection.multipath.research.reading.citations import cited, uncited
+from reflection.multipath.research.reading.notes import inline_notes
 from reflection.multipath.research.reading.parts import split
 from reflection.multipath.research.reading.visible import visible
 from reflection.multipath.result import Source
@@ -19,6 +20,19 @@ PIECES = [
     *["[1]", "[2, 3]", " [9]", "\uff3b1\uff3d", "\u30102\u3011", "[\u00b9]", "[^1]", "[^1]: "],
     *["## Further considerations\n", "**Further considerations:** ", "# A\n", "### B\n"],
     *["Sub\n---\n", "=\n", "## Sources\n", "- [1] a\n", "[1]: http://e.f\n", "^[idea]"],
+    *["^[", "^[note [2]]", "^[a `x` ", "\\^[b [1]]", "^[[1]2]", "![x](http://a.b/?q)", "!"],
+    *[
+        "[l](javascript:a)",
+        "](data:",
+        "[r]: vb:x\n",
+        "<js:x>",
+        "\\`",
+        "](<",
+        "](",
+        "]:",
+        "&colon;",
+        ":",
+    ],
     *["```\n", "~~~\n", "> ```\n", "`", "``", "<!--", "-->", "<pre>", "<b>", "<think>", "\u200b"],
     *["\n", "\n\n", "    ", "- ", "1. ", "> ", "[", "]", "(", "\\", "|", "\u2028", "*", "_"],
     *["word ", "An idea. ", "1", "x", "[t](u)", "[1](http://a.b)", "a[1]", "list ", "[0, 1]"],
@@ -55,6 +69,7 @@ def test_no_idea_is_left(report: str, suggestions: list[str], sources: tuple[Sou
     parts = split(assemble(report, suggestions, sources, creative=False))
 
     assert (parts.considerations, parts.footnotes) == ("", "")
+    assert inline_notes(parts.findings) == []
 
 
 @settings(deadline=None)
@@ -96,6 +111,17 @@ def test_what_is_certain(report: str, sources: tuple[Source, ...]) -> None:
             "![](",
             "](",
             "<a ",
+            "^[a",
+            "^[a[b]",
+            "^[a\n",
+            "^[^[a]",
+            "^^[a][b]",
+            "^[a [1]]\n",
+            "[a]: b:c\n",
+            "](a",
+            "![",
+            "\\`` ",
+            "`|`",
         ],
     ],
 )

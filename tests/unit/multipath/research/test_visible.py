@@ -21,7 +21,7 @@ from reflection.multipath.research.reading.visible import visible
         ("<script>x</script>", "\\<script>x\\</script>"),
         ("<pre>\nA", "\\<pre>\nA"),
         ('<div style="display:none">A</div>', '\\<div style="display:none">A\\</div>'),
-        ("<?php <![CDATA[ <!DOCTYPE", "\\<?php \\<![CDATA[ \\<!DOCTYPE"),
+        ("<?php <![CDATA[ <!DOCTYPE", "\\<?php \\<\\![CDATA[ \\<!DOCTYPE"),
         ("H<sub>2</sub>O<br/> <https://a.example>", "H<sub>2</sub>O<br/> <https://a.example>"),
         ("1 < 2, a<b, `<div>`", "1 < 2, a<b, `<div>`"),
         ("\\<div> \\\\<div>", "\\<div> \\\\\\<div>"),

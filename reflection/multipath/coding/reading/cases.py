@@ -3,9 +3,10 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from reflection.multipath.coding.literals import called, calls, is_literal
+from reflection.multipath.coding.judging.verdict import OUTCOME_BYTES
+from reflection.multipath.coding.reading.calling import called, calls, case_of
+from reflection.multipath.coding.reading.literals import is_literal
 from reflection.multipath.coding.suite import Case
-from reflection.multipath.coding.verdict import OUTCOME_BYTES
 from reflection.objects import Members, Number, last_object
 from reflection.plain import well_formed
 from reflection.request import Record
@@ -37,9 +38,9 @@ class _UnreadableError(Exception):
 def parse_tests(text: str, entry: str | None = None) -> Tests:
     """Read a reply, or say in one line why it can't be used; never raises.
 
-    Each call is a Python expression that calls the entry and uses nothing but it and Python's own,
-    and each value a Python literal; whatever else there is, is left out, and so are calls that are
-    given two values. Fewer than LEAST tests are unreadable; MOST are kept.
+    Each call is a Python expression that `calls` the entry, and each value a Python literal; an
+    equation that shall be true is taken by its sides. Whatever else there is, is left out, and so
+    are calls that are given two values. Fewer than LEAST tests are unreadable; MOST are kept.
     """
     try:
         return _read(text, entry)
@@ -53,11 +54,11 @@ def _read(text: str, entry: str | None) -> Tests:
     said = _object(text)
     points = [each for each in _listed(said) if isinstance(each, Members)]
     given = [(_text(each, CALL), _text(each, EXPECTED)) for each in points]
-    pairs = [(call, expected) for call, expected in given if call and expected]
-    name = entry or _named(said) or _common([call for call, _ in pairs])
+    pairs = [case_of(call, expected) for call, expected in given if call and expected]
+    name = entry or _named(said) or _common([each.call for each in pairs])
     if name is None:
         raise _UnreadableError('"entry" names no function')
-    cases = _agreed([each for each in pairs if _holds(*each, name)])
+    cases = _agreed([each for each in pairs if _holds(each.call, each.expected, name)])
     if len(cases) < LEAST:
         raise _UnreadableError(
             f"only {len(cases)} of its tests can be used, and at least {LEAST} are needed: each "
@@ -122,10 +123,10 @@ def _holds(call: str, expected: str, entry: str) -> bool:
     return short and is_literal(expected) and calls(call, entry)
 
 
-def _agreed(pairs: Sequence[tuple[str, str]]) -> tuple[Case, ...]:
+def _agreed(cases: Sequence[Case]) -> tuple[Case, ...]:
     values: dict[str, set[str]] = {}
-    for call, expected in pairs:
-        values.setdefault(call, set()).add(expected)
+    for each in cases:
+        values.setdefault(each.call, set()).add(each.expected)
     return tuple(
         Case(call=call, expected=next(iter(each)))
         for call, each in values.items()

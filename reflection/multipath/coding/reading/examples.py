@@ -4,7 +4,8 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from reflection.multipath.coding.literals import called, calls, is_literal, parsed
+from reflection.multipath.coding.reading.calling import called, calls, case_of, equation
+from reflection.multipath.coding.reading.literals import is_literal, parsed, unparsed
 from reflection.multipath.coding.suite import Case
 
 MOST_CASES = 20
@@ -14,7 +15,7 @@ OUTPUT_LINES = 10
 BULLET = re.compile(r"^(?:[-*+]|\d{1,3}[.)])\s+")
 # A single equals sign is none of them: it defines as often as it gives an example.
 ARROW = re.compile(r"->|==>|=>|→|➞|⇒|\s(?:should )?returns?\s")
-DEFINED = re.compile(r"^\s*(?:async )?(?:def|class) +([A-Za-z_]\w*)", re.MULTILINE)
+DEFINED = re.compile(r"^[ \t]*(?:async )?(?:def|class) +([A-Za-z_]\w*)", re.MULTILINE)
 SESSION = ">>>"
 # As many languages write what Python begins with a capital.
 TRUTHS = {"true": "True", "false": "False"}
@@ -67,7 +68,7 @@ def _session(said: str, after: Sequence[str]) -> Iterator[Case]:
     forms = ("\n".join(output), *output[:1])
     expected = next((each for each in forms if is_literal(each)), None)
     if expected is not None and parsed(said, "eval") is not None:
-        yield Case(call=_bare(said), expected=_bare(expected))
+        yield case_of(_bare(said), _bare(expected))
     elif not output:
         yield from _line(said)
 
@@ -88,28 +89,20 @@ def _pointed(text: str, arrow: re.Match[str]) -> Case | None:
     expected = next((each for each in forms if is_literal(each)), None)
     if expected is None or parsed(call, "eval") is None:
         return None
-    return Case(call=_bare(call), expected=_bare(expected))
+    return case_of(_bare(call), _bare(expected))
 
 
 def _equation(text: str) -> Iterator[Case]:
     tree = parsed(text, "exec")
-    if not isinstance(tree, ast.Module) or len(tree.body) != 1:
-        return
-    match tree.body[0]:
-        case ast.Assert(test=ast.Compare(left=left, ops=[ast.Eq()], comparators=[right])):
-            yield from _sides(ast.unparse(left), ast.unparse(right))
-        case ast.Expr(value=ast.Compare(left=left, ops=[ast.Eq()], comparators=[right])):
-            yield from _sides(ast.unparse(left), ast.unparse(right))
-
-
-def _sides(left: str, right: str) -> Iterator[Case]:
-    if is_literal(right):
-        yield Case(call=left, expected=right)
-    elif is_literal(left):
-        yield Case(call=right, expected=left)
+    body = tree.body if isinstance(tree, ast.Module) else []
+    match body:
+        case [ast.Assert(test=said)] | [ast.Expr(value=said)]:
+            case = equation(said)
+            if case is not None:
+                yield case
 
 
 def _bare(text: str) -> str:
     """Write an expression on one line, without what stands after it as a comment."""
     tree = parsed(text, "eval")
-    return ast.unparse(tree) if tree else text
+    return (unparsed(tree) if tree else None) or text

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from reflection.multipath.coding.comparing import difference
-from reflection.multipath.coding.literals import NoLiteralError, read_literal
+from reflection.multipath.coding.judging.comparing import difference
+from reflection.multipath.coding.reading.literals import NoLiteralError, read_literal
 from reflection.multipath.coding.suite import Case, Failure, TestOutcome
 from reflection.multipath.request import Limits
 from reflection.plain import plain, well_formed

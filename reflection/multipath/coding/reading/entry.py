@@ -3,7 +3,8 @@
 import ast
 from collections.abc import Iterable, Iterator, Sequence
 
-from reflection.multipath.coding.literals import called, parsed
+from reflection.multipath.coding.reading.calling import called
+from reflection.multipath.coding.reading.literals import parsed, unparsed
 from reflection.multipath.coding.suite import Case
 
 SOLUTION = "solution"
@@ -51,7 +52,7 @@ def _does_nothing(node: ast.stmt) -> bool:
         case ast.Expr(value=ast.Constant()) | ast.Pass() | ast.Import() | ast.ImportFrom():
             return True
         case ast.Raise(exc=raised):
-            return raised is not None and "NotImplementedError" in ast.unparse(raised)
+            return raised is not None and "NotImplementedError" in (unparsed(raised) or "")
     return False
 
 

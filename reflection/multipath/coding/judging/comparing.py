@@ -51,10 +51,18 @@ def _of_dicts(
     if wanted.keys() != found.keys():
         return f"other keys at {place}" if place else "other keys"
     said = (
-        _differ(value, found[key], f"{place}[{name!r:.40}]")
+        _differ(value, found[key], f"{place}[{_shown(name)}]")
         for key, (name, value) in wanted.items()
     )
     return next((each for each in said if each), None)
+
+
+def _shown(key: object) -> str:
+    try:
+        return repr(key)[:40]
+    except ValueError:
+        # Python writes no integer of more than 4,300 digits.
+        return "a very large key"
 
 
 def _same(expected: object, got: object) -> bool:
@@ -70,13 +78,18 @@ def _close(expected: Number, got: Number) -> bool:
         return True
     if isinstance(expected, int) and isinstance(got, int):
         return False
-    if isinstance(expected, complex) or isinstance(got, complex):
-        wanted, found = complex(expected), complex(got)
-        return _close(wanted.real, found.real) and _close(wanted.imag, found.imag)
     try:
-        close = math.isclose(expected, got, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
+        return _nearly(expected, got)
     except OverflowError:
         return False
+
+
+def _nearly(expected: Number, got: Number) -> bool:
+    """Compare numbers within the tolerances. Raises OverflowError for an integer too large."""
+    if isinstance(expected, complex) or isinstance(got, complex):
+        wanted, found = complex(expected), complex(got)
+        return _nearly(wanted.real, found.real) and _nearly(wanted.imag, found.imag)
+    close = math.isclose(expected, got, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
     return close or (math.isnan(expected) and math.isnan(got))
 
 

@@ -1,16 +1,13 @@
 """Reading Python expressions that come from models, prompts and the sandbox, and running none."""
 
 import ast
-import builtins
 import warnings
-from collections.abc import Iterator
-from collections.abc import Set as AnySet
 
 TEXT = 10_000
 COLLECTIONS = {ast.Tuple: tuple, ast.List: list, ast.Set: set}
 SPECIAL = {"inf": float("inf"), "-inf": float("-inf"), "nan": float("nan")}
 
-_FAILURES = (SyntaxError, ValueError, TypeError, MemoryError, RecursionError)
+_FAILURES = (SyntaxError, ValueError, TypeError, ArithmeticError, MemoryError, RecursionError)
 
 
 class NoLiteralError(Exception):
@@ -41,26 +38,6 @@ def is_literal(text: str) -> bool:
     return True
 
 
-def calls(text: str, entry: str, others: AnySet[str] = frozenset()) -> bool:
-    """Tell whether an expression calls `entry`, and uses no name but it, `others` and Python's own.
-
-    An expression that calls it through a name of another module, or that uses a variable, would
-    fail whatever the code does.
-    """
-    names = _free(text)
-    return entry in called(text) and names is not None and names <= {entry, *others}
-
-
-def called(text: str) -> tuple[str, ...]:
-    """List the functions that an expression calls by their bare names, without Python's own.
-
-    Nothing is listed where the text is no expression, or is longer than TEXT characters.
-    """
-    tree = parsed(text, "eval") if len(text) <= TEXT else None
-    found = _called(tree) if tree else ()
-    return tuple(each for each in dict.fromkeys(found) if not hasattr(builtins, each))
-
-
 def parsed(text: str, mode: str) -> ast.AST | None:
     """Parse Python, in the mode `exec` or `eval`; None for what is none. Never raises."""
     with warnings.catch_warnings():
@@ -72,22 +49,12 @@ def parsed(text: str, mode: str) -> ast.AST | None:
             return None
 
 
-def _called(tree: ast.AST) -> Iterator[str]:
-    for each in ast.walk(tree):
-        if isinstance(each, ast.Call) and isinstance(each.func, ast.Name):
-            yield each.func.id
-
-
-def _free(text: str) -> set[str] | None:
-    """Return the names that an expression takes from outside; None where it is none."""
-    tree = parsed(text, "eval") if len(text) <= TEXT else None
-    if tree is None:
+def unparsed(tree: ast.AST) -> str | None:
+    """Write a tree as Python; None where it is too deep for that. Never raises."""
+    try:
+        return ast.unparse(tree)
+    except _FAILURES:
         return None
-    nodes = list(ast.walk(tree))
-    names = [each for each in nodes if isinstance(each, ast.Name)]
-    bound = {each.id for each in names if isinstance(each.ctx, ast.Store)}
-    bound |= {each.arg for each in nodes if isinstance(each, ast.arg)}
-    return {each.id for each in names if not hasattr(builtins, each.id)} - bound
 
 
 def _value(node: ast.expr) -> object:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from reflection.multipath.coding.literals import parsed
+from reflection.multipath.coding.reading.literals import parsed
 from reflection.plain import well_formed
 from reflection.thinking import after_thought
 
@@ -14,6 +14,9 @@ MOST_PARSED = 200_000
 
 PYTHON = ("py", "{.py")
 FENCE = re.compile(r"^([ \t]*)(`{3,}|~{3,})[ \t]*([^`\n]*)$")
+
+
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
 class Block(NamedTuple):
@@ -34,8 +37,9 @@ class _Fence(NamedTuple):
 def extract_code(text: str, entry: str | None = None) -> str | None:
     """Return the code of a reply; None where there is none. Never raises.
 
-    That is the last complete block that defines `entry`, else the longest complete one, else what
-    stands after a fence that is never closed. Blocks of another language are none, and blocks
+    That is the last complete block that defines `entry`, else the longest complete one that defines
+    a function or a class which is no test, else the longest, else what stands after a fence that is
+    never closed. Blocks of another language are none, and blocks
     without a name count where none is named Python. A fence within a docstring ends no block as
     long as what stands before it is no Python. A text without fences is code where it parses and
     is more than words.
@@ -46,8 +50,8 @@ def extract_code(text: str, entry: str | None = None) -> str | None:
         return said.strip("\n") + "\n" if _is_program(said) else None
     named = [each for each in blocks if each.python] or blocks
     whole = [each for each in named if each.complete] or named
-    defining = [each for each in whole if entry and _defines(each.text, entry)]
-    chosen = defining[-1] if defining else max(whole, key=lambda each: len(each.text), default=None)
+    defining = [each for each in whole if entry and entry in _defined(each.text)]
+    chosen = defining[-1] if defining else _longest(whole)
     return chosen.text if chosen and chosen.text.strip() else None
 
 
@@ -106,8 +110,7 @@ def _between(lines: Sequence[str], first: _Fence, last: int) -> str:
 
 
 def _is_program(text: str) -> bool:
-    tree = parsed(text, "exec")
-    return isinstance(tree, ast.Module) and any(not _is_words(each) for each in tree.body)
+    return any(not _is_words(each) for each in _statements(text))
 
 
 def _is_words(node: ast.stmt) -> bool:
@@ -115,9 +118,24 @@ def _is_words(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and not isinstance(node.value, ast.Call)
 
 
-def _defines(text: str, entry: str) -> bool:
+def _longest(blocks: Sequence[Block]) -> Block | None:
+    making = [each for each in blocks if _makes(each.text)]
+    return max(making or blocks, key=lambda each: len(each.text), default=None)
+
+
+def _makes(text: str) -> bool:
+    """Tell whether a block defines what others may call: a function or a class, and no test."""
+    found = (each.name for each in _statements(text) if isinstance(each, Definition))
+    return any(not name.lower().startswith("test") for name in found)
+
+
+def _defined(text: str) -> set[str]:
+    return {name for each in _statements(text) for name in _names(each)}
+
+
+def _statements(text: str) -> Sequence[ast.stmt]:
     tree = parsed(text, "exec")
-    return isinstance(tree, ast.Module) and any(entry in _names(each) for each in tree.body)
+    return tree.body if isinstance(tree, ast.Module) else []
 
 
 def _names(node: ast.stmt) -> set[str]:

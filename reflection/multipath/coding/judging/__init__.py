@@ -1,0 +1,1 @@
+"""Whether code is right: values compared, tests that fail, and tests that are not believed."""

@@ -1,0 +1,1 @@
+"""What a prompt, a reply and a value say: examples, tests, code, names and literals."""
