@@ -11,7 +11,7 @@ from activities.heartbeat import CODE_HEARTBEAT_SECONDS, heartbeating
 from activities.sandbox.activity import run
 from activities.sandbox.port import Sandbox
 from activities.testing.programs import build_program
-from activities.testing.reports import build_report, refused
+from activities.testing.reports import build_report, lowered, refused
 from activities.testing.unittests import by_pytest
 from reflection.multipath.coding.suite import Suite, TestReport
 from reflection.multipath.request import Limits, PackageName
@@ -58,4 +58,8 @@ class TestingActivities:
         async with heartbeating(CODE_HEARTBEAT_SECONDS):
             result = await run(self._sandbox, program)
         report = build_report(suite, result, nonce)
-        return report.model_copy(update={"attempts": activity.info().attempt})
+        known = {
+            "attempts": activity.info().attempt,
+            "warnings": lowered(task.limits, result.limits),
+        }
+        return report.model_copy(update=known)

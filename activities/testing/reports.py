@@ -15,6 +15,7 @@ from reflection.multipath.coding.judging.verdict import (
     stopped,
 )
 from reflection.multipath.coding.suite import Failure, Suite, TestOutcome, TestReport
+from reflection.multipath.request import Limits
 from reflection.plain import well_formed
 from reflection.size import cut_encoded
 
@@ -62,6 +63,16 @@ def refused(suite: Suite, message: str, backend: str) -> TestReport:
         forgeable=suite.forgeable,
         status="error",
         backend=backend,
+    )
+
+
+def lowered(asked: Limits, held: Limits) -> tuple[str, ...]:
+    """Say which limits were asked for and are beyond what the worker allows."""
+    names = [each for each in Limits.model_fields if getattr(held, each) < getattr(asked, each)]
+    return tuple(
+        f"the worker allows {each} {getattr(held, each):g}, not the {getattr(asked, each):g} that "
+        "were asked for"
+        for each in names
     )
 
 

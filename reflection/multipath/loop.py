@@ -119,6 +119,8 @@ class Run:
 
         S has E of the newest draft, but where the best one has none: then there is none.
         """
+        for warning in report.warnings:
+            self.warn(warning)
         self.reports.append(report)
         self._amend(report=report)
         known = self._known()

@@ -88,7 +88,8 @@ class TestReport(Record):
 
     `passed` counts those that hold: tests, or the assertions of a script before the first that
     fails. `total` is None where the run ended before anybody could count them. `output` is the
-    end of what the code printed.
+    end of what the code printed. `warnings` are for the result, such as a limit that the worker
+    lowered.
     """
 
     __test__ = False
@@ -105,3 +106,4 @@ class TestReport(Record):
     cpu_seconds: float = 0.0
     peak_memory_bytes: int = 0
     attempts: int = 1
+    warnings: tuple[str, ...] = ()

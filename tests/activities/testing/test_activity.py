@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from temporalio.exceptions import ApplicationError
 
-from activities.sandbox.port import PackageError, SandboxError, Status
-from activities.scripted_sandbox import ScriptedSandbox, answering
+from activities.sandbox.port import PackageError, Program, SandboxError, Status
+from activities.scripted_sandbox import ScriptedSandbox, answering, finished
 from reflection.multipath.coding.suite import Suite
 from reflection.multipath.request import Limits
 from tests.activities.testing.trying import cases, file, tried
@@ -125,6 +125,16 @@ async def test_the_limits_of_a_task_are_asked_for() -> None:
     await tried(sandbox, "", SUITE, limits=limits)
 
     assert sandbox.programs[0].limits == limits.model_copy(update={"output_bytes": 100_000})
+
+
+async def test_limits_that_the_worker_lowered_are_told() -> None:
+    """What is below what was asked for is a warning, and a limit that held is none."""
+    held = Limits(wall_seconds=2, memory_mb=512)
+    reply = finished(Program(code="", limits=held), status="timeout")
+
+    report = await tried(ScriptedSandbox([reply]), "", SUITE, limits=Limits(wall_seconds=30))
+
+    assert report.warnings == ("the worker allows wall_seconds 2, not the 30 that were asked for",)
 
 
 async def test_the_packages_of_a_task_are_asked_for() -> None:

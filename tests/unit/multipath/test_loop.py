@@ -210,6 +210,18 @@ def test_passages_are_cut_to_what_a_result_can_hold() -> None:
     assert encoded_size(run.sources[0].passage.text) == PASSAGE_BYTES
 
 
+def test_warnings_of_a_test_are_the_run_s() -> None:
+    """What a worker lowered is told once, however many drafts it tested."""
+    run = begun("code")
+    run.suite = SUITE
+
+    for _ in range(2):
+        write(run, "code", "n = 1\n")
+        run.tested(report((False,) * 3).model_copy(update={"warnings": ("less memory",)}))
+
+    assert run.warnings == ["less memory"]
+
+
 def test_warnings_are_kept_once_and_not_without_end() -> None:
     """The same warning stands there once, and there are at most fifty."""
     run = Run(MultiPathRequest(prompt="p"))
