@@ -13,6 +13,7 @@ def ordinary(record: logging.LogRecord) -> bool:
 
 
 def silence_ordinary() -> None:
-    """Keep two things out of the log: calls in flight at the end of a run, and a late cancel."""
+    """Leave out calls in flight at a run's end, a late cancel, and what LiteLLM's types warn of."""
     logging.getLogger("temporalio.activity").addFilter(lambda record: not ordinary(record))
-    warnings.filterwarnings("ignore", "Cannot find activity to cancel", UserWarning)
+    for said in ("Cannot find activity to cancel", "Items? .* on TypedDict class"):
+        warnings.filterwarnings("ignore", said, UserWarning)

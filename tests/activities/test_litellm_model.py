@@ -39,9 +39,10 @@ async def test_a_cancelled_call_hangs_up(build: Build) -> None:
     """Cancelling passes through, and leaves no request behind."""
     with ScriptedEndpoint([Scripted(delay=0.5)]) as server:
         asking = asyncio.create_task(build(NAME, redirect(server)).complete(call()))
-        while not server.requests:
+        while not server.requests and not asking.done():
             await asyncio.sleep(0.01)
 
+        assert not asking.done(), asking.exception()
         asking.cancel()
 
         with pytest.raises(asyncio.CancelledError):
