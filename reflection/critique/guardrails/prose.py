@@ -60,7 +60,9 @@ def without_code(text: str) -> str:
     The lines of an indented block count as code too, except below a list item.
     """
     lines = _split(without_comments(text)).prose
-    return "\n".join(_without_inline(each) for each in _not_indented(lines))
+    return "\n".join(
+        _without_inline(each) if "`" in each else each for each in _not_indented(lines)
+    )
 
 
 def without_fences(text: str) -> str:

@@ -46,6 +46,8 @@ def _broken_line(draft: str) -> str | None:
         (GLUED_HEADING.match, "a heading needs a space after its #"),
     ]
     for number, line in enumerate(_lines(draft), 1):
+        if not line:
+            continue
         shown = without_code(line) if "`" in line else line
         for wrong, reason in checks:
             if wrong(shown):
