@@ -13,7 +13,7 @@ from typing import get_args
 from commands.measuring.replay import orderings
 from reflection.convergence.replaying.comparison import compare
 from reflection.convergence.replaying.replay import Recorded, Replay, recorded
-from reflection.convergence.rules.settings import Rule, Stopping
+from reflection.sampling.rules import Rule, Stopping
 
 QUESTIONS, ANSWERS, ORDERINGS = 1_000, 40, 40
 

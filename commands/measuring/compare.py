@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from commands.measuring.batches.running import Order
     from commands.measuring.methods.plan import Plan
-    from reflection.convergence.request import AnswerKind
+    from reflection.sampling.request import AnswerKind
 
 HELP = """Compare one draft, reflection and self-consistency on the same questions.
 

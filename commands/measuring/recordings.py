@@ -9,7 +9,7 @@ from commands.console import fail
 
 if TYPE_CHECKING:
     from reflection.convergence.replaying.replay import Recorded
-    from reflection.convergence.request import AnswerKind
+    from reflection.sampling.request import AnswerKind
 
 
 class RecordingError(ValueError):

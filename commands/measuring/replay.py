@@ -16,8 +16,8 @@ from commands.options import Json
 if TYPE_CHECKING:
     from reflection.convergence.replaying.comparison import Outcome
     from reflection.convergence.replaying.replay import Recorded
-    from reflection.convergence.request import AnswerKind
-    from reflection.convergence.rules.settings import Stopping
+    from reflection.sampling.request import AnswerKind
+    from reflection.sampling.rules import Stopping
 
 HELP = """Replay recorded answers through the stopping rules, to choose one for your own data.
 
@@ -92,7 +92,7 @@ def orderings(answers: int, most: int, count: int, chance: Random) -> Iterator[S
 
 def readable_kind(name: str) -> "AnswerKind":
     """Find a kind of answers that needs no model; another word ends with exit code 2."""
-    from reflection.convergence.request import AnswerKind
+    from reflection.sampling.request import AnswerKind
 
     readable: dict[str, AnswerKind] = {kind: kind for kind in get_args(AnswerKind)}
     del readable["llm"]
@@ -102,7 +102,7 @@ def readable_kind(name: str) -> "AnswerKind":
 
 
 def _rules(names: Sequence[str], max_responses: int) -> "dict[str, Stopping]":
-    from reflection.convergence.rules.settings import Rule, Stopping
+    from reflection.sampling.rules import Rule, Stopping
 
     known = get_args(Rule)
     if not set(names) <= set(known):

@@ -3,7 +3,7 @@
 from collections import Counter
 from math import fsum
 
-from reflection import budget
+from reflection import run
 from reflection.batch.request import BatchRequest, Planned
 from reflection.batch.result import (
     BatchProgress,
@@ -12,9 +12,7 @@ from reflection.batch.result import (
     Run,
     RunStatus,
 )
-from reflection.budget import Budget
-from reflection.size import cut_encoded
-from reflection.usage import Spending, Usage
+from reflection.run import Budget, Spending, Usage, cut_encoded
 
 ERROR_BYTES = 120
 
@@ -151,7 +149,7 @@ class Batch:
             return "the first run shows how large a run is" if self.in_flight else None
         spent = [Spending(calls=1, cost_usd=each.cost_usd, **_counted(each)) for each in known]
         unknown = len(self._ended) - len(known) + len(self.in_flight)
-        room = budget.room(self._budget, spent + [Spending()] * unknown, 1)
+        room = run.room(self._budget, spent + [Spending()] * unknown, 1)
         return None if room.calls else room.reason.replace("a call took", "a run took")
 
     def _tokens(self) -> int | None:

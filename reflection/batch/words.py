@@ -3,7 +3,7 @@
 from collections import Counter
 
 from reflection.batch.state import Batch
-from reflection.words.amounts import tally_words, usd
+from reflection.text import tally_words, usd
 from reflection.words.blocks import bar
 from reflection.words.markdown import aligned, fenced
 

@@ -15,9 +15,8 @@ from commands.measuring.batches.spend import Calls
 from commands.session import Exit
 from commands.starting.following import new_id
 from reflection.batch.request import BatchRequest
-from reflection.plain import plain
-from reflection.size import encoded_size
-from reflection.words.amounts import tally_words
+from reflection.run import encoded_size
+from reflection.text import tally_words, terminal_safe
 
 # A batch's id may have 100, and what scores the answers adds a word and a number to it.
 MOST_ID_BYTES = 85
@@ -57,7 +56,7 @@ def order(
         identity=chosen,
         option=chosen,
         request=request,
-        summary=plain(f"{command} {file.name}: {tally_words(request.total, 'run')}", 120),
+        summary=terminal_safe(f"{command} {file.name}: {tally_words(request.total, 'run')}", 120),
         agreed=wanted,
         detach=detach,
         as_json=as_json,

@@ -15,7 +15,7 @@ from commands.console import fail
 from commands.rendering.batch import BatchLive
 from commands.session import Exit
 from reflection.batch.result import BatchProgress, BatchResult
-from reflection.plain import plain
+from reflection.text import terminal_safe
 
 LOOK_SECONDS = 1.0
 LOOK = timedelta(seconds=10)
@@ -82,4 +82,4 @@ def _how(cause: BaseException) -> tuple[str, str]:
         return "cancelled", "the batch was cancelled"
     if isinstance(cause, TerminatedError):
         return "terminated", "the batch was terminated"
-    return "failed", f"the batch failed: {plain(str(cause), 500)}"
+    return "failed", f"the batch failed: {terminal_safe(str(cause), 500)}"

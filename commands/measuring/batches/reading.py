@@ -10,7 +10,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from reflection.batch.request import BatchRequest, Planned
 from reflection.batch.result import Run, RunResult
 from reflection.batch.state import Batch
-from reflection.request import Record
+from reflection.run import Record
 
 AT_ONCE = 16
 

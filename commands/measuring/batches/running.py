@@ -11,7 +11,7 @@ from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExec
 from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
-from activities import asking
+from activities.language_model import port
 from commands.console import fail
 from commands.measuring.batches.following import Handle, followed
 from commands.measuring.batches.reading import carried_runs
@@ -20,7 +20,7 @@ from connection import TASK_QUEUE
 from reflection.batch.request import BatchRequest
 from reflection.batch.result import BatchResult
 
-QUEUES = (TASK_QUEUE, asking.TASK_QUEUE)
+QUEUES = (TASK_QUEUE, port.TASK_QUEUE)
 BATCH = "BatchWorkflow"
 
 

@@ -9,7 +9,7 @@ from math import ceil
 from pathlib import Path
 from typing import NamedTuple
 
-from reflection.words.amounts import tally_words, usd
+from reflection.text import tally_words, usd
 
 CHARACTERS_A_TOKEN = 4
 WORKERS = "the worker's own model"

@@ -9,8 +9,7 @@ from commands.measuring.judges.plan import Evaluated, Plan
 from commands.rendering.panel import EMBEDDED
 from reflection.batch.result import BatchResult
 from reflection.critique.calibration.calibration import Calibration, calibrate
-from reflection.plain import plain
-from reflection.words.amounts import tally_words
+from reflection.text import tally_words, terminal_safe
 
 RESAMPLES = 1_000
 FEW = 30
@@ -120,4 +119,4 @@ def _failures(found: Findings) -> Iterator[str]:
     failed = [each for each in found.evaluations if each.scored.score is None]
     said = Counter((each.scored.judge, each.error or "no reason is known") for each in failed)
     for (judge, error), count in said.most_common(3):
-        yield f"{tally_words(count, 'evaluation')} by {judge} failed: {plain(error, 200)}"
+        yield f"{tally_words(count, 'evaluation')} by {judge} failed: {terminal_safe(error, 200)}"

@@ -13,7 +13,7 @@ from commands.measuring.batches.lines import (
 )
 from reflection.critique.calibration.records import Example
 from reflection.critique.request import ReflectOnResultRequest
-from reflection.request import explain
+from reflection.run import explain
 
 FORM = '{"query": "...", "draft": "...", "label": 0.8}'
 WORDS = {"pass": 1.0, "fail": 0.0}

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from reflection.critique.calibration.calibration import Calibration
 from reflection.critique.calibration.estimate import Estimate
-from reflection.words.amounts import usd
+from reflection.text import usd
 
 NONE = "-"
 

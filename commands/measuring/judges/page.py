@@ -7,7 +7,7 @@ from commands.report.document import page
 from commands.report.parts import Html, facts, html, section, table
 from reflection.critique.calibration.calibration import Calibration
 from reflection.critique.calibration.threshold import Verdicts
-from reflection.words.amounts import tally_words, usd
+from reflection.text import tally_words, usd
 
 
 def calibration_html(found: Findings) -> str:

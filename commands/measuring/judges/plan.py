@@ -12,7 +12,7 @@ from reflection.batch.request import BatchRequest
 from reflection.critique.calibration.records import Example, Scored
 from reflection.critique.criteria import PRESETS, CriteriaPreset, Criterion
 from reflection.critique.evaluation import Evaluation
-from reflection.critique.judging.prompt import build_judge_prompt
+from reflection.critique.prompts import build_judge_prompt
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.critique.result import ReflectOnResultResult
 

@@ -11,7 +11,7 @@ from rich.text import Text
 from commands.measuring.judges.findings import Findings
 from commands.measuring.judges.numbers import NUMBERS
 from reflection.critique.calibration.calibration import Calibration
-from reflection.plain import plain
+from reflection.text import terminal_safe
 
 NAMES_WIDTH, JUDGE_WIDTH, NAME_MOST = 38, 18, 60
 
@@ -42,7 +42,7 @@ def _table(judges: Sequence[Calibration]) -> Table:
     table.add_column("", no_wrap=True)
     table.add_column("best", justify="right", style="dim")
     for each in judges:
-        name = Text(plain(each.judge, NAME_MOST))
+        name = Text(terminal_safe(each.judge, NAME_MOST))
         table.add_column(name, justify="right", overflow="fold", max_width=JUDGE_WIDTH - 2)
     for number in NUMBERS:
         table.add_row(number.name, number.best, *(number.value(each) for each in judges))

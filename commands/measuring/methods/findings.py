@@ -13,9 +13,8 @@ from reflection.batch.result import BatchResult
 from reflection.critique.worth.comparison import compare
 from reflection.critique.worth.cost import EVALUATION, SOURCE_COSTS
 from reflection.critique.worth.records import Comparison, Outcome
-from reflection.plain import plain
-from reflection.usage import Spending, total
-from reflection.words.amounts import tally_words, usd
+from reflection.run import Spending, total
+from reflection.text import tally_words, terminal_safe, usd
 
 RESAMPLES = 1_000
 FEW = 50
@@ -118,7 +117,7 @@ def _warnings(found: Findings) -> Iterator[str]:
         if getattr(each.read.result, "stop_reason", None) == "evaluation_failed"
     )
     for said, count in unjudged.most_common(3):
-        yield f"{tally_words(count, 'run')} by reflect stopped unjudged: {plain(said, 200)}."
+        yield f"{tally_words(count, 'run')} by reflect stopped unjudged: {terminal_safe(said, 99)}."
     if not plan.has_gold and "reflect" in plan.methods:
         yield "No gold: the judge that scores is the one that reflect's drafts were revised for."
     yield from _unmade(found)
@@ -148,8 +147,9 @@ def _unmade(found: Findings) -> Iterator[str]:
     failed = [each.read.run for each in found.answers if each.failed]
     said = Counter((each.variant, each.error or "no answer") for each in failed)
     for (method, error), count in said.most_common(3):
-        yield f"{tally_words(count, 'run')} by {method} failed, and count as wrong, or 0: " + plain(
-            error, 200
+        yield (
+            f"{tally_words(count, 'run')} by {method} failed, and count as wrong, or 0: "
+            + terminal_safe(error, 200)
         )
 
 

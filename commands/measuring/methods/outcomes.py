@@ -7,9 +7,9 @@ from commands.measuring.batches.reading import Read
 from commands.measuring.methods.plan import Plan
 from reflection.convergence.answers.kinds import read_answer
 from reflection.convergence.answers.marks import find_marked
-from reflection.convergence.result import SelfConsistencyResult
 from reflection.critique.result import ReflectOnResultResult
 from reflection.critique.worth.records import Outcome
+from reflection.sampling.result import SelfConsistencyResult
 
 Given = SelfConsistencyResult | ReflectOnResultResult
 

@@ -8,10 +8,10 @@ from commands.measuring.batches.spend import Calls, tokens_of
 from commands.measuring.methods.questions import Question
 from reflection.batch.request import BatchRequest
 from reflection.convergence.answers.reply import build_prompt
-from reflection.convergence.request import AnswerKind, SelfConsistencyRequest
 from reflection.critique.criteria import PRESETS, CriteriaPreset
-from reflection.critique.judging.prompt import build_judge_prompt
+from reflection.critique.prompts import build_judge_prompt
 from reflection.critique.request import ReflectOnResultRequest
+from reflection.sampling.request import AnswerKind, SelfConsistencyRequest
 
 METHODS = ("single", "reflect", "self_consistency")
 MARKED = '\n\nEnd with one line "Answer: " that has the final answer alone.'

@@ -4,8 +4,8 @@ from temporalio.client import Client
 
 from commands.measuring.batches.reading import Read, read_runs
 from reflection.batch.result import BatchResult
-from reflection.convergence.result import SelfConsistencyResult
 from reflection.critique.result import ReflectOnResultResult
+from reflection.sampling.result import SelfConsistencyResult
 
 SAMPLED = "self_consistency"
 

@@ -12,7 +12,7 @@ from commands.measuring.methods.plan import Plan
 from reflection.batch.request import BatchRequest
 from reflection.batch.result import BatchResult, Run
 from reflection.critique.result import ReflectOnResultResult
-from reflection.size import encoded_size
+from reflection.run import encoded_size
 
 # A batch takes 1 MB of items and 2,000 runs; what is more is scored in several, one after another.
 CHUNK_BYTES = 900_000

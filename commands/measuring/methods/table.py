@@ -8,7 +8,7 @@ from rich.text import Text
 from commands.measuring.methods.findings import Findings
 from reflection.critique.calibration.estimate import Estimate
 from reflection.critique.worth.records import Comparison, Mean, Method, Paired
-from reflection.words.amounts import usd
+from reflection.text import usd
 
 RANGE = " to "
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import fsum, sqrt
 
 from reflection.convergence.replaying.replay import Runs
-from reflection.request import Record
+from reflection.run import Record
 
 NORMAL_95 = 1.959964
 

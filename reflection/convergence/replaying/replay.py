@@ -8,10 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from reflection.convergence.answers.kinds import read_answer
-from reflection.convergence.request import AnswerKind
-from reflection.convergence.rules.settings import Stopping
-from reflection.convergence.rules.stopping import StoppingRule
-from reflection.convergence.rules.waves import Waves
+from reflection.sampling.request import AnswerKind
+from reflection.sampling.rules import Stopping, StoppingRule
+from reflection.sampling.waves import Waves
 
 MAX_CONCURRENCY = 16
 UNREADABLE = -1

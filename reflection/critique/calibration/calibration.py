@@ -16,7 +16,7 @@ from reflection.critique.calibration.threshold import (
     recommend,
     verdicts,
 )
-from reflection.request import Record
+from reflection.run import Record
 
 PASS_AT = 0.5
 

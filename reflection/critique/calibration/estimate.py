@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import fsum
 from typing import NamedTuple, TypeVar
 
-from reflection.request import Record
+from reflection.run import Record
 
 Name = TypeVar("Name")
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from reflection.request import Record
+from reflection.run import Record
 
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 

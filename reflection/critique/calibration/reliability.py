@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import fsum
 
 from reflection.critique.calibration.estimate import Statistic
-from reflection.request import Record
+from reflection.run import Record
 
 BINS = 10
 

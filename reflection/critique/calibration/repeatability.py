@@ -5,7 +5,7 @@ from math import fsum, sqrt
 
 from reflection.critique.calibration.estimate import average
 from reflection.critique.calibration.threshold import SOURCE_THRESHOLD, passing
-from reflection.request import Record
+from reflection.run import Record
 
 
 class Repeatability(Record):

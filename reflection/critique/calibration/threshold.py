@@ -5,7 +5,7 @@ from itertools import groupby, pairwise
 from math import ceil
 from typing import NamedTuple
 
-from reflection.request import Record
+from reflection.run import Record
 
 SOURCE_THRESHOLD = 0.7
 # A mean of thirds may fall short of the threshold that it meets.

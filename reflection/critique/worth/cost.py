@@ -1,6 +1,6 @@
 """What the source says that reflection costs."""
 
-from reflection.request import Record
+from reflection.run import Record
 
 
 class SourceCost(Record):

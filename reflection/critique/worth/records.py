@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from reflection.critique.calibration.estimate import Estimate
-from reflection.request import Record
+from reflection.run import Record
 
 
 class Outcome(Record):
