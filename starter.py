@@ -2,9 +2,9 @@
 
 import typer
 
+from commands import dev
 from commands.console import end_process, wrong_usage
 from commands.doctor import command as doctor
-from commands.local import dev
 from commands.measuring import calibrate, compare, replay
 from commands.runs import listing, reporting, reviewing, showing, steering
 from commands.starting import agent, ask, reflect

@@ -11,7 +11,7 @@ from commands.console import fail
 from commands.session import Exit
 
 if TYPE_CHECKING:
-    from reflection.request import Frozen
+    from reflection.run import Frozen
 
 # A field that an error names, the part of it that is wrong, and a place in a list.
 FIELD = re.compile(r"(^|; )([a-z_]+)(?:\.([a-z_]+))?(?:\.\d+)?: ")
@@ -56,7 +56,7 @@ def checked(
     """
     from pydantic import ValidationError
 
-    from reflection.request import explain
+    from reflection.run import explain
 
     try:
         return kind(**{name: value for name, value in fields.items() if value is not None})

@@ -8,7 +8,7 @@ all three. Texts are as they came from models and people: each renderer makes th
 from datetime import datetime
 from typing import Literal
 
-from reflection.request import Record
+from reflection.run import Record
 
 Tone = Literal["good", "warning", "bad", "running", "plain"]
 

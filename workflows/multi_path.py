@@ -8,7 +8,7 @@ from temporalio import workflow
 with workflow.unsafe.imports_passed_through():
     from reflection.multipath.request import MultiPathRequest
     from reflection.multipath.result import Decision, MultiPathResult, Progress
-    from reflection.review import Finish, Review
+    from reflection.run import Finish, Review
     from workflows import failures
     from workflows.multipath.path import Path
     from workflows.visibility import run_span

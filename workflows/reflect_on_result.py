@@ -8,8 +8,7 @@ from temporalio import workflow
 with workflow.unsafe.imports_passed_through():
     from reflection.critique.request import ReflectOnResultRequest
     from reflection.critique.result import Decision, Progress, ReflectOnResultResult
-    from reflection.review import Finish, Review
-    from reflection.size import encoded_size
+    from reflection.run import Finish, Review, encoded_size
     from workflows import failures
     from workflows.critique.rounds import Rounds
     from workflows.visibility import run_span

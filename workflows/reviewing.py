@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from reflection.review import Review
+    from reflection.run import Review
     from workflows import failures
 
 

@@ -6,19 +6,19 @@ from pydantic import ValidationError
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from reflection.convergence import outcome
     from reflection.convergence.answers.kinds import read_answer
-    from reflection.convergence.request import SelfConsistencyRequest
-    from reflection.convergence.result import (
+    from reflection.run import Finish, Review
+    from reflection.sampling import loop
+    from reflection.sampling.loop import Sampling
+    from reflection.sampling.request import SelfConsistencyRequest
+    from reflection.sampling.result import (
         Decision,
         PersonsAnswer,
         Progress,
         Response,
         SelfConsistencyResult,
     )
-    from reflection.convergence.rules.settings import StopReason
-    from reflection.convergence.sampling import Sampling
-    from reflection.review import Finish, Review
+    from reflection.sampling.rules import StopReason
     from workflows import failures
     from workflows.calls import Patience
     from workflows.sampling import view
@@ -67,7 +67,7 @@ class SelfConsistencyWorkflow:
     @workflow.query(description="Where the run stands: votes, confidence, entropy, spending")
     def progress(self) -> Progress:
         """Say where the run stands."""
-        return outcome.progress(
+        return loop.progress(
             self._sampling,
             self._samples.waiting,
             needs_review=self._review.reviewing.waiting,

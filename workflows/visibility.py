@@ -13,7 +13,7 @@ from temporalio.exceptions import FailureError, is_cancelled_exception
 with workflow.unsafe.imports_passed_through():
     import telemetry
     from activities.server import ServerActivities
-    from reflection.usage import Usage
+    from reflection.run import Usage
     from workflows.timeouts import LOCAL
 
 # Search attributes are keywords, numbers and booleans, and an update is typed by its value.

@@ -1,8 +1,37 @@
 """`doctor`: look at everything that a run needs, and say what is wrong."""
 
+import asyncio
+import os
+
 import typer
 
+from commands.doctor.installation import (
+    document_checks,
+    limits_checks,
+    model_checks,
+    package_checks,
+    sandbox_checks,
+    telemetry_checks,
+)
+from commands.doctor.server import server_checks
+from commands.doctor.table import Check
 from commands.options import Json
+
+
+async def look() -> list[Check]:
+    """Look at everything; the server and the sandbox, which take longest, at the same time."""
+    environment = os.environ
+    server, sandbox = await asyncio.gather(server_checks(), sandbox_checks())
+    return [
+        *server,
+        *model_checks(environment),
+        *document_checks(environment),
+        *limits_checks(environment),
+        *sandbox,
+        *package_checks(),
+        *telemetry_checks(environment),
+    ]
+
 
 HELP = """Check an installation: server, workers, models, documents, sandbox, packages, telemetry.
 
@@ -30,9 +59,7 @@ def doctor(
     """Look at everything, and print what was found."""
     import asyncio
 
-    from commands.doctor.check import exit_code
-    from commands.doctor.everything import look
-    from commands.doctor.table import print_checks, print_document
+    from commands.doctor.table import exit_code, print_checks, print_document
 
     checks = asyncio.run(look())
     code = exit_code(checks)

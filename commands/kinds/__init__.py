@@ -6,7 +6,7 @@ from commands.kinds.kind import AnyKind, Kind, Live
 from commands.kinds.multi_path import MultiPath
 from commands.kinds.reflect_on_result import ReflectOnResult
 from commands.kinds.self_consistency import SelfConsistency
-from reflection.request import Request
+from reflection.run import Request
 
 ANSWERING: tuple[AnyAnswering, ...] = (SelfConsistency(), ReflectOnResult(), MultiPath())
 KINDS: tuple[AnyKind, ...] = (*ANSWERING, Batch())

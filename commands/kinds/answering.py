@@ -4,12 +4,12 @@ from abc import abstractmethod
 from datetime import datetime
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
-from activities import asking
+from activities.language_model import port
 from commands.kinds.kind import Asked, Given, Kind, Standing
 from commands.kinds.texts import print_text
 from commands.report.document import RunFacts
 from connection import TASK_QUEUE
-from reflection.request import Record
+from reflection.run import Record
 
 Decided = TypeVar("Decided", bound=Record)
 
@@ -36,7 +36,7 @@ class Answering(Kind[Asked, Standing, Given], Generic[Asked, Standing, Decided, 
 
     def queues(self, request: Asked) -> tuple[str, ...]:  # noqa: ARG002 - for kinds with more
         """List the task queues that a run can't do without."""
-        return (TASK_QUEUE, asking.TASK_QUEUE)
+        return (TASK_QUEUE, port.TASK_QUEUE)
 
     def perhaps(self, request: Asked) -> tuple[str, ...]:  # noqa: ARG002 - as above
         """List the task queues that a run may turn out to need."""

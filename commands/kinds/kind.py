@@ -7,7 +7,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 from rich.console import Console
 from temporalio.client import WorkflowHandle
 
-from reflection.request import Record, Request
+from reflection.run import Record, Request
 
 Asked = TypeVar("Asked", bound=Request)
 Standing = TypeVar("Standing", bound=Record)

@@ -24,7 +24,7 @@ from commands.report.document import RunFacts
 from commands.report.multipath import report_html
 from commands.runs.heartbeats import last_heartbeat
 from commands.starting.keeping import write_whole
-from reflection.multipath.keeping import kept
+from reflection.multipath.loop import kept
 from reflection.multipath.request import MultiPathRequest
 from reflection.multipath.result import Decision, MultiPathResult, Progress
 from reflection.multipath.words.wording import waits

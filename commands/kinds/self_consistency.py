@@ -12,8 +12,8 @@ from commands.rendering.convergence import (
 )
 from commands.report.convergence import report_html
 from commands.report.document import RunFacts
-from reflection.convergence.request import SelfConsistencyRequest
-from reflection.convergence.result import Decision, Progress, SelfConsistencyResult
+from reflection.sampling.request import SelfConsistencyRequest
+from reflection.sampling.result import Decision, Progress, SelfConsistencyResult
 
 
 class SelfConsistency(Answering[SelfConsistencyRequest, Progress, Decision, SelfConsistencyResult]):

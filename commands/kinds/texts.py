@@ -2,7 +2,7 @@
 
 import sys
 
-from reflection.plain import neutral, well_formed
+from reflection.text import neutral, well_formed
 
 
 def with_newline(text: str) -> str:

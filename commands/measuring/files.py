@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from commands.console import fail
 from commands.session import Exit
-from reflection.plain import well_formed
+from reflection.text import well_formed
 
 Value = TypeVar("Value")
 Fields = dict[str, Any]

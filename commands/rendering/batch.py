@@ -9,8 +9,7 @@ from rich.text import Text
 
 from commands.rendering.panel import Row, pairs, panel
 from reflection.batch.result import BatchProgress, BatchResult
-from reflection.plain import plain
-from reflection.words.amounts import tally_words, usd
+from reflection.text import tally_words, terminal_safe, usd
 
 # The commonest reasons say what is wrong; many runs seldom fail for more.
 ERRORS = 3
@@ -40,7 +39,7 @@ class BatchLive:
     def end(self, result: BatchResult) -> None:
         """Print why it ended, where the lines before can't tell."""
         if not self._console.is_terminal:
-            sys.stderr.write(f"{plain(result.stop_explanation, 400)}\n")
+            sys.stderr.write(f"{terminal_safe(result.stop_explanation, 400)}\n")
 
 
 def print_progress(console: Console, progress: BatchProgress) -> None:
@@ -69,12 +68,12 @@ def print_result(console: Console, result: BatchResult) -> None:
     ]
     rows: list[Row] = [
         ("batch", Text(f"{result.total - result.not_started:,} of {result.total:,} runs", "bold")),
-        ("ended by", Text(f"{result.stop_reason}: {plain(result.stop_explanation, 400)}")),
+        ("ended by", Text(f"{result.stop_reason}: {terminal_safe(result.stop_explanation, 400)}")),
         ("runs", Text(_counted(counts))),
     ]
     errors = Counter(each.error for each in result.runs if each.error).most_common(ERRORS)
     if errors:
-        said = [(f"{count:,}", plain(error, 200)) for error, count in errors]
+        said = [(f"{count:,}", terminal_safe(error, 200)) for error, count in errors]
         rows.append(("failures", pairs(said)))
     _print(console, rows, result)
 
@@ -91,5 +90,5 @@ def _counted(counts: Sequence[tuple[int, str]]) -> str:
 
 def _print(console: Console, rows: list[Row], seen: BatchProgress | BatchResult) -> None:
     rows.append(("spent", Text(spent_words(seen))))
-    rows += [("warning", Text(plain(each, 400), "yellow")) for each in seen.warnings]
+    rows += [("warning", Text(terminal_safe(each, 400), "yellow")) for each in seen.warnings]
     console.print(panel(rows))

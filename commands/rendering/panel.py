@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from rich.table import Table
 from rich.text import Text
 
-from reflection.usage import Usage
-from reflection.words.amounts import spent_words
+from reflection.run import Usage
+from reflection.text import spent_words
 
 Row = tuple[str, Text | Table]
 

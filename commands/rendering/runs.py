@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
-from reflection.words.amounts import tally_words, usd
+from reflection.text import tally_words, usd
 
 Value: TypeAlias = str | float | int | None
 Row: TypeAlias = Mapping[str, Value]

@@ -5,7 +5,7 @@ from datetime import datetime
 from rich.console import Console
 from rich.text import Text
 
-from reflection.words.times import until_words
+from reflection.text import until_words
 
 
 def print_waiting(console: Console, run: str, until: datetime | None) -> None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from commands.report.parts import Html, facts, html, joined
-from reflection.plain import plain
+from reflection.text import terminal_safe
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 STYLE = Path(__file__).with_name("report.css")
@@ -39,7 +39,7 @@ def page(title: str, parts: Iterable[Html]) -> str:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta name="referrer" content="no-referrer">
-<title>{html(plain(title, 80))}</title>
+<title>{html(terminal_safe(title, 80))}</title>
 <style>
 {STYLE.read_text(encoding="utf-8")}</style>
 </head>
@@ -62,7 +62,7 @@ def identity(run: RunFacts) -> list[tuple[str, str]]:
 def settings_facts(run: RunFacts, *shown_elsewhere: str) -> Html:
     """List the fields of a request that have a value, but for those shown elsewhere."""
     pairs = [
-        (name, plain(_setting(value), 400))
+        (name, terminal_safe(_setting(value), 400))
         for name, value in (run.settings or {}).items()
         if value not in (None, (), [], {}) and name not in shown_elsewhere
     ]

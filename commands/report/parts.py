@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from reflection.plain import neutral
+from reflection.text import neutral
 
 
 class Html(str):

@@ -1,8 +1,8 @@
 """What a run cost, as a table."""
 
 from commands.report.parts import Html, table
-from reflection.usage import Spending, Usage
-from reflection.words.amounts import usd
+from reflection.run import Spending, Usage
+from reflection.text import usd
 
 
 def spending_table(usage: Usage) -> Html:

@@ -11,8 +11,8 @@ from commands.kinds import Answering, AnyAnswering, AnyKind
 from commands.runs.reaching import Handle, look
 from commands.session import Exit
 from commands.webui import run_page
-from reflection.plain import plain
-from reflection.request import Record
+from reflection.run import Record
+from reflection.text import terminal_safe
 
 
 def show_result(
@@ -106,4 +106,4 @@ def _how(cause: BaseException) -> tuple[str, str]:
     said = str(cause)
     if isinstance(cause, ApplicationError):
         said = f"{cause.type}: {cause.message}"
-    return "failed", f"the run failed. {plain(said, 1_000)}"
+    return "failed", f"the run failed. {terminal_safe(said, 1_000)}"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from commands.kinds import AnyAnswering, Waiting
     from commands.runs.reaching import Seen
-    from reflection.review import Review
+    from reflection.run import Review
 
 HELP = """Review a result that waits for a person: see it, or say what becomes of it.
 
@@ -85,7 +85,7 @@ def review(
 
 def _said(given: dict[str, object]) -> "Review":
     from commands.runs.steering import valid
-    from reflection.review import Review
+    from reflection.run import Review
 
     return valid(Review, **given)
 
@@ -138,7 +138,7 @@ def _document(
 def _print_choices(run: str, waiting: "Waiting", actions: tuple[str, ...]) -> None:
     from datetime import UTC, datetime
 
-    from reflection.words.times import lasting_words, until_words
+    from reflection.text import lasting_words, until_words
 
     if waiting.until is None:
         sys.stderr.write("It waits until somebody decides.\n")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from temporalio.client import Client
 
     from commands.runs.reaching import Run
-    from reflection.request import Request
+    from reflection.run import Request
 
     Sent = TypeVar("Sent", bound=Request)
 
@@ -61,7 +61,7 @@ def add(
 
 async def _finish(client: "Client", run: str, author: str | None, as_json: bool) -> Exit:
     from commands.runs.reaching import reach_open
-    from reflection.review import Finish
+    from reflection.run import Finish
 
     found = await reach_open(client, run)
     await update(client, found, "finish_now", valid(Finish, author=author))
@@ -79,7 +79,7 @@ async def _cancel(client: "Client", run: str, as_json: bool) -> Exit:
 async def _add(client: "Client", run: str, answer: str, author: str | None, as_json: bool) -> Exit:
     from commands.kinds.self_consistency import SelfConsistency
     from commands.runs.reaching import answering, reach_open
-    from reflection.convergence.result import PersonsAnswer
+    from reflection.sampling.result import PersonsAnswer
 
     found = await reach_open(client, run)
     answering(found, "only runs of `ask` take answers")
@@ -95,7 +95,7 @@ def valid(kind: "type[Sent]", **fields: object) -> "Sent":
     """Make what is sent; what is wrong with it is one line."""
     from pydantic import ValidationError
 
-    from reflection.request import explain
+    from reflection.run import explain
 
     try:
         return kind(**fields)

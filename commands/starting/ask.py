@@ -123,7 +123,7 @@ def ask(
     if prompt_template is not None:
         fields["prompt_template"] = read_file("--prompt-template", prompt_template)
     from commands.starting import following
-    from reflection.convergence.request import SelfConsistencyRequest
+    from reflection.sampling.request import SelfConsistencyRequest
 
     request = checked(SelfConsistencyRequest, fields)
 

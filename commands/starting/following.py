@@ -19,8 +19,8 @@ from commands.runs.ending import ended_badly, show_result
 from commands.runs.reaching import Handle, look
 from commands.session import Exit, say_unserved, unserved
 from connection import TASK_QUEUE
-from reflection.plain import plain
-from reflection.request import Request
+from reflection.run import Request
+from reflection.text import terminal_safe
 
 LOOK_SECONDS = 0.4
 SUMMARY_BYTES = 200
@@ -91,7 +91,7 @@ def new_id(command: str, text: str) -> str:
 
 
 def _summary(subject: str) -> str:
-    line = plain(subject, 120)
+    line = terminal_safe(subject, 120)
     return line.encode()[:SUMMARY_BYTES].decode(errors="ignore")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from commands.console import fail
 from commands.session import Exit
-from reflection.plain import well_formed
+from reflection.text import well_formed
 
 
 def place_for(option: str, path: Path) -> Path:

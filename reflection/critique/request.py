@@ -12,13 +12,11 @@ from pydantic import (
 )
 
 from reflection.critique.criteria import PRESETS, CriteriaPreset, Criterion
-from reflection.critique.evaluation import Score
+from reflection.critique.evaluation import Panel, Score
 from reflection.critique.guardrails import DEFAULT
-from reflection.request import Request
-from reflection.size import encoded_size
+from reflection.run import Request, encoded_size
 
 Format = Literal["json", "python", "markdown"]
-Panel = Literal["mean", "median"]
 
 QUERY_BYTES = 100_000
 SOURCES_BYTES = 200_000

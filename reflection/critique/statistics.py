@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import kendalltau, rankdata
 
-from reflection.request import Record
+from reflection.run import Record
 
 BINS = 10
 ROUNDING = 1e-12

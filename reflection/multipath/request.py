@@ -6,8 +6,7 @@ from pydantic import Field, StringConstraints, model_validator
 
 from reflection.multipath.coding.suite import FILE_BYTES, TestFile
 from reflection.multipath.state import Mode
-from reflection.request import Frozen, Request
-from reflection.size import encoded_size
+from reflection.run import Frozen, Request, encoded_size
 
 PROMPT_BYTES = 100_000
 OUTPUT_BYTES = 60_000

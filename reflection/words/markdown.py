@@ -7,8 +7,7 @@ import re
 from collections.abc import Sequence
 from datetime import datetime
 
-from reflection.plain import padded, plain, width
-from reflection.words.times import until_words
+from reflection.text import padded, terminal_safe, until_words, width
 
 MARKS = re.compile(r"[\\`*_\[\]<>&#!|~:@]|(?<!\d)\.|\.(?!\d)")
 
@@ -38,7 +37,7 @@ def unticked(text: str) -> str:
 
 def code(text: str, most: int) -> str:
     """Show text in a code span of at most `most` columns."""
-    return f"`{unticked(plain(text, most) or plain('(empty)', most))}`"
+    return f"`{unticked(terminal_safe(text, most) or terminal_safe('(empty)', most))}`"
 
 
 def review_note(until: datetime | None, workflow_id: str | None) -> str:
@@ -49,4 +48,4 @@ def review_note(until: datetime | None, workflow_id: str | None) -> str:
 
 def escaped(text: str, most: int) -> str:
     """Show text on one line of at most `most` columns, in which Markdown means nothing."""
-    return MARKS.sub(r"\\\g<0>", plain(text, most))
+    return MARKS.sub(r"\\\g<0>", terminal_safe(text, most))

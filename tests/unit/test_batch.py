@@ -8,8 +8,7 @@ from pydantic import ValidationError
 from reflection.batch.request import BatchRequest, Planned
 from reflection.batch.state import Batch
 from reflection.batch.words import batch_details
-from reflection.request import explain
-from reflection.usage import Usage
+from reflection.run import Usage, explain
 
 
 def variant(name: str = "a", repeats: int = 1, **request: Any) -> dict[str, Any]:

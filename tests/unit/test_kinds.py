@@ -5,12 +5,12 @@ from commands.kinds.batch import Batch
 from commands.kinds.multi_path import MultiPath
 from commands.kinds.reflect_on_result import ReflectOnResult
 from commands.kinds.self_consistency import SelfConsistency
-from reflection.convergence.outcome import result as voted
-from reflection.convergence.request import SelfConsistencyRequest
-from reflection.critique.outcome import result
+from reflection.critique.loop import result
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.critique.result import Draft
 from reflection.multipath.request import MultiPathRequest
+from reflection.sampling.loop import result as voted
+from reflection.sampling.request import SelfConsistencyRequest
 from tests.unit.critique.reflected import reflected
 from tests.unit.runs import sampled
 

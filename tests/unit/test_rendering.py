@@ -5,8 +5,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from commands.rendering.convergence import decisions_table, print_progress, print_result, print_wave
-from reflection.convergence.outcome import progress, result
-from reflection.convergence.sampling import Sampling
+from reflection.sampling.loop import Sampling, progress, result
 from tests.unit.runs import failed, finished, put_in, sampled
 
 HOSTILE = "[red]x[/red] :smile: \x1b[31m\x07 [/nothing]"

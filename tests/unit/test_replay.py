@@ -6,10 +6,9 @@ from random import Random
 import pytest
 
 from reflection.convergence.replaying.replay import Recorded, Replay, Runs, recorded
-from reflection.convergence.rules.settings import Stopping
-from reflection.convergence.rules.stopping import StoppingRule
-from reflection.convergence.rules.waves import Waves
-from reflection.convergence.tally import Tally
+from reflection.sampling.rules import Stopping, StoppingRule
+from reflection.sampling.tally import Tally
+from reflection.sampling.waves import Waves
 from tests.unit.states import RULES, random_settings
 
 

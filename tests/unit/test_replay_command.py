@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import pytest
 
-from reflection.convergence.rules.settings import Rule
+from reflection.sampling.rules import Rule
 from tests.unit.replaying import UNANIMOUS, run, written
 
 SPLIT = '{"id": 2, "gold": 5, "answers": ["5", "6", "5", "6", "5", "6", null, "5", "6", "6", "5"]}'

@@ -6,8 +6,7 @@ import pytest
 from commands.report.convergence import report_html
 from commands.report.convergence.thresholds import thresholds
 from commands.report.document import RunFacts
-from reflection.convergence.outcome import result
-from reflection.convergence.sampling import Sampling
+from reflection.sampling.loop import Sampling, result
 from tests.unit.page import HOSTILE, WEB_UI, Page
 from tests.unit.runs import START, failed, finished, put_in, replied, sampled
 

@@ -1,9 +1,8 @@
 import pytest
 
-from reflection.convergence.outcome import progress
-from reflection.convergence.sampling import Sampling
 from reflection.convergence.words.summary import current_details
-from reflection.words.amounts import usd
+from reflection.sampling.loop import Sampling, progress
+from reflection.text import usd
 from reflection.words.blocks import bar, level, sparkline
 from tests.unit.runs import START, failed, finished, put_in, sampled
 

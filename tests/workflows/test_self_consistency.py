@@ -7,10 +7,10 @@ import pytest
 from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.client import Client
 
-from activities.language_model import PermanentModelError, SampleError, TransientModelError
-from activities.scripted_model import Said, ScriptedModel
-from reflection.convergence.result import Decision, Progress
+from activities.language_model.port import PermanentModelError, SampleError, TransientModelError
+from reflection.sampling.result import Decision, Progress
 from tests.conftest import ask, begin, failure, served, until_asked
+from tests.scripted import Said, ScriptedModel
 
 SUM = "What is the sum of the first 10 prime numbers?"
 

@@ -8,12 +8,11 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import FailureError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from activities.asking import TASK_QUEUE
-    from activities.checking import CheckTask, check_draft
+    from activities.checks import CheckTask, check_draft
     from activities.critique import CritiqueActivities, JudgingTask
-    from reflection.critique.evaluation import Evaluation, Feedback, Judgement, JudgeReply
+    from activities.language_model.port import TASK_QUEUE
+    from reflection.critique.evaluation import Evaluation, Feedback, Judgement, JudgeReply, evaluate
     from reflection.critique.guardrails import Checked, Report
-    from reflection.critique.judging.panel import evaluate
     from reflection.critique.loop import Reflection
     from reflection.critique.result import Draft
     from workflows import failures

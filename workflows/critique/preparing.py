@@ -5,9 +5,8 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import ApplicationError, FailureError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from activities.checking import prepare_reflection
-    from reflection.critique.gate import warnings
-    from reflection.critique.loop import Reflection
+    from activities.checks import prepare_reflection
+    from reflection.critique.loop import Reflection, warnings
     from workflows import failures
     from workflows.timeouts import LOCAL
 

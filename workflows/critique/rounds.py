@@ -5,14 +5,12 @@ import asyncio
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from reflection.critique import outcome, people
+    from reflection.critique import loop
     from reflection.critique.evaluation import Feedback
-    from reflection.critique.gate import should_reflect
-    from reflection.critique.loop import Reflection
+    from reflection.critique.loop import Reflection, should_reflect
     from reflection.critique.request import ReflectOnResultRequest
     from reflection.critique.result import Draft, Progress, Step, StopReason
-    from reflection.review import Finish, Review
-    from reflection.usage import Part
+    from reflection.run import Finish, Part, Review
     from workflows.calls import Calls, Patience
     from workflows.critique.judging import Judges
     from workflows.critique.preparing import prepare
@@ -41,7 +39,7 @@ class Rounds:
 
     def standing(self) -> Progress:
         """Say where the run stands."""
-        return outcome.progress(self.state, self._step, self._calls.in_flight, self.reviewing.until)
+        return loop.progress(self.state, self._step, self._calls.in_flight, self.reviewing.until)
 
     async def begin(self) -> None:
         """Get the first draft and judge it, unless it shall not be."""
@@ -83,7 +81,7 @@ class Rounds:
     def no_more_revisions(self) -> str | None:
         """Say why a person can't have one more revision; None where one can be had."""
         left = self._seconds_left()
-        return "the time is up" if left is not None and left <= 0 else people.no_grant(self.state)
+        return "the time is up" if left is not None and left <= 0 else loop.no_grant(self.state)
 
     def _seconds_left(self) -> float | None:
         """The seconds until the deadline; those spent waiting for a person do not count."""
@@ -168,10 +166,10 @@ class Rounds:
         if given is None:
             self._settle("finished_by_person", f"finished by {who}", who)
         elif given.replace is not None:
-            people.replace(self.state, given.replace, who, workflow.now())
+            loop.replace(self.state, given.replace, who, workflow.now())
             self._settle("replaced_by_person", f"replaced by {who}", who)
         elif given.score is not None:
-            people.score(self.state, given.score, who)
+            loop.score(self.state, given.score, who)
             self._settle("scored_by_person", f"scored {given.score:g} by {who}", who)
         elif given.revise is not None:
             await self._revise_for(given.revise, who)
@@ -182,6 +180,6 @@ class Rounds:
         """Make the revision that a person asked for, of the draft that they saw."""
         best = self.state.best
         if best is not None:
-            self.view.decided(people.grant(self.state, words, who, workflow.now()))
+            self.view.decided(loop.grant(self.state, words, who, workflow.now()))
             asked = Feedback(advice=words, judge=who)
             await self._revise(best, (asked, *self.state.advice(best)), who)

@@ -9,11 +9,11 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     import telemetry
-    from reflection.critique import outcome
+    from reflection.critique import loop
+    from reflection.critique.criteria import passes
     from reflection.critique.evaluation import Evaluation
     from reflection.critique.loop import Reflection
     from reflection.critique.result import Decision, Draft, Progress, ReflectOnResultResult
-    from reflection.critique.rule import passes
     from reflection.critique.words.summary import current_details
     from workflows.visibility import SearchAttributes, Update, set_or_clear, spending, trace_id
 
@@ -109,7 +109,7 @@ class View:
 
     def conclude(self, span: Span) -> ReflectOnResultResult:
         """Record the outcome everywhere, and return it."""
-        result, last = outcome.result(self._state), self._state.decisions[-1]
+        result, last = loop.result(self._state), self._state.decisions[-1]
         self.show()
         self._attributes.write(
             *self._updates(last), telemetry.STOP_REASON.value_set(result.stop_reason)

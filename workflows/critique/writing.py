@@ -4,12 +4,12 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
 with workflow.unsafe.imports_passed_through():
-    from activities.asking import TASK_QUEUE
     from activities.critique import CritiqueActivities, RevisionTask, WritingTask, Written
+    from activities.language_model.port import TASK_QUEUE
     from reflection.critique.evaluation import Feedback
     from reflection.critique.loop import Reflection
     from reflection.critique.result import Draft, Origin
-    from reflection.usage import Part
+    from reflection.run import Part
     from workflows import failures
     from workflows.calls import Calls, Reply
     from workflows.timeouts import call_times

@@ -6,13 +6,12 @@ from collections.abc import Awaitable, Callable
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from reflection.multipath import outcome, people
+    from reflection.multipath import loop
     from reflection.multipath.loop import Run
     from reflection.multipath.request import MultiPathRequest
     from reflection.multipath.result import Progress, Step, StopReason
     from reflection.multipath.state import Node
-    from reflection.review import Finish, Review
-    from reflection.usage import Part
+    from reflection.run import Finish, Part, Review
     from workflows.calls import Calls, Patience
     from workflows.multipath.nodes.asking import Asking, Ended
     from workflows.multipath.nodes.coding import Coder
@@ -53,7 +52,7 @@ class Path:
 
     def standing(self) -> Progress:
         """Say where the run stands."""
-        return outcome.progress(self.run, self._step, self._calls.in_flight, self.reviewing.until)
+        return loop.progress(self.run, self._step, self._calls.in_flight, self.reviewing.until)
 
     async def walk(self) -> None:
         """Visit one node after the other, until a decision says otherwise."""
@@ -82,7 +81,7 @@ class Path:
         left = self._seconds_left()
         if given.revise is not None and left is not None and left <= 0:
             return "nothing can be revised any more: the time is up"
-        return people.refused(self.run, given)
+        return loop.refused(self.run, given)
 
     async def _visit(self, node: Node) -> None:
         """Do a node's work, and decide."""
@@ -168,9 +167,9 @@ class Path:
         if given is None:
             self._settle("finished_by_person", f"finished by {who}", who)
         elif given.replace is not None:
-            people.replace(self.run, given.replace, who, workflow.now())
+            loop.replace(self.run, given.replace, who, workflow.now())
             self._settle("replaced_by_person", f"replaced by {who}", who)
         elif given.revise is not None:
-            self.view.decided(people.grant(self.run, given.revise, who, workflow.now()))
+            self.view.decided(loop.grant(self.run, given.revise, who, workflow.now()))
         else:
             self._settle("accepted_by_person", f"accepted by {who}", who)

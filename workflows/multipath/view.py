@@ -9,7 +9,7 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     import telemetry
-    from reflection.multipath import outcome
+    from reflection.multipath import loop
     from reflection.multipath.loop import Run
     from reflection.multipath.result import Decision, MultiPathResult, Progress
     from reflection.multipath.words.summary import current_details
@@ -68,7 +68,7 @@ class View:
 
     def conclude(self, span: Span) -> MultiPathResult:
         """Record the outcome everywhere, and return it."""
-        result, last = outcome.result(self._run), self._run.decisions[-1]
+        result, last = loop.result(self._run), self._run.decisions[-1]
         self.show()
         self._attributes.write(
             *self._updates(last), telemetry.STOP_REASON.value_set(result.stop_reason)

@@ -7,10 +7,9 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from reflection.convergence.answers.kinds import read_answer
-    from reflection.convergence.request import SelfConsistencyRequest
-    from reflection.convergence.sampling import Sampling
-    from reflection.review import Finish, Review
-    from reflection.size import encoded_size
+    from reflection.run import Finish, Review, encoded_size
+    from reflection.sampling.loop import Sampling
+    from reflection.sampling.request import SelfConsistencyRequest
     from workflows import failures
     from workflows.reviewing import Reviewing
     from workflows.sampling.view import View, decided

@@ -4,10 +4,10 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError
 
 with workflow.unsafe.imports_passed_through():
-    from activities.asking import TASK_QUEUE
+    from activities.language_model.port import TASK_QUEUE
     from activities.sampling import SampleTask, SamplingActivities
-    from reflection.convergence.request import SelfConsistencyRequest
-    from reflection.convergence.result import Response
+    from reflection.sampling.request import SelfConsistencyRequest
+    from reflection.sampling.result import Response
     from workflows import failures
     from workflows.calls import Patience, settle
     from workflows.timeouts import call_times

@@ -10,10 +10,10 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     import telemetry
-    from reflection.convergence import outcome
-    from reflection.convergence.result import Decision, Progress, SelfConsistencyResult
-    from reflection.convergence.sampling import Sampling
     from reflection.convergence.words.summary import current_details
+    from reflection.sampling import loop
+    from reflection.sampling.loop import Sampling
+    from reflection.sampling.result import Decision, Progress, SelfConsistencyResult
     from workflows.visibility import SearchAttributes, Update, spending, trace_id
 
 
@@ -72,11 +72,11 @@ class View:
 
     def asked(self, in_flight: int) -> None:
         """Show in the current details that a wave of this many calls is under way."""
-        self._show_details(outcome.progress(self._sampling, in_flight))
+        self._show_details(loop.progress(self._sampling, in_flight))
 
     def counted(self) -> None:
         """Bring the current details and the search attributes up to date after a wave."""
-        standing = outcome.progress(self._sampling, 0)
+        standing = loop.progress(self._sampling, 0)
         self._show_details(standing)
         self._attributes.write(*_numbers_so_far(standing))
 
@@ -88,7 +88,7 @@ class View:
 
     def wait_for_review(self, until: datetime | None) -> None:
         """Show that the run waits for a person, with all that is known so far."""
-        standing = outcome.progress(self._sampling, 0, needs_review=True, review_until=until)
+        standing = loop.progress(self._sampling, 0, needs_review=True, review_until=until)
         self._show_details(standing)
         self._attributes.write(
             *_numbers_so_far(standing),
@@ -102,7 +102,7 @@ class View:
 
     def conclude(self, span: Span) -> SelfConsistencyResult:
         """Record the outcome everywhere, and return it."""
-        standing, result = outcome.progress(self._sampling, 0), outcome.result(self._sampling)
+        standing, result = loop.progress(self._sampling, 0), loop.result(self._sampling)
         self._show_details(standing)
         self._attributes.write(
             *_numbers_so_far(standing),

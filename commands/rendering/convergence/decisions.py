@@ -7,7 +7,6 @@ from rich.table import Table
 from rich.text import Text
 
 from commands.rendering.cells import cut
-from reflection.convergence.result import Decision
 from reflection.convergence.words.wording import (
     by_words,
     comparison,
@@ -16,13 +15,14 @@ from reflection.convergence.words.wording import (
     outcome_words,
     vote_words,
 )
-from reflection.plain import plain
+from reflection.sampling.result import Decision
+from reflection.text import terminal_safe
 
 
 def decisions_table(decisions: Sequence[Decision]) -> Table:
     """Show every decision on one line with the numbers it rests on, the last with its reason."""
     last = decisions[-1] if decisions else None
-    caption = Text(f"{outcome_words(last)}, {plain(last.reason, 200)}") if last else None
+    caption = Text(f"{outcome_words(last)}, {terminal_safe(last.reason, 200)}") if last else None
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), caption=caption)
     table.caption_justify = "left"
     for name in ("#", "wave"):

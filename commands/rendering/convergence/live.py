@@ -7,9 +7,9 @@ from rich.console import Console
 
 from commands.rendering.convergence.waves import print_wave
 from commands.rendering.waiting import print_waiting
-from reflection.convergence.outcome import standing
-from reflection.convergence.request import SelfConsistencyRequest
-from reflection.convergence.result import Decision, Progress, SelfConsistencyResult
+from reflection.sampling.loop import standing
+from reflection.sampling.request import SelfConsistencyRequest
+from reflection.sampling.result import Decision, Progress, SelfConsistencyResult
 
 
 class WavesLive:

@@ -9,10 +9,9 @@ from rich.text import Text
 
 from commands.rendering.cells import cut
 from commands.rendering.panel import EMBEDDED, Row
-from reflection.convergence.result import SelfConsistencyResult
 from reflection.convergence.words.wording import answer_words, ranked
-from reflection.plain import plain
-from reflection.words.amounts import spent_words, tally_words
+from reflection.sampling.result import SelfConsistencyResult
+from reflection.text import spent_words, tally_words, terminal_safe
 from reflection.words.blocks import bar, sparkline
 
 FINAL_COLUMNS = 2_000
@@ -32,7 +31,7 @@ def print_result(console: Console, result: SelfConsistencyResult) -> None:
 
 def reply_line(result: SelfConsistencyResult) -> Text:
     """Show the source's sentence on one line."""
-    return Text(plain(result.reply, FINAL_COLUMNS), "bold")
+    return Text(terminal_safe(result.reply, FINAL_COLUMNS), "bold")
 
 
 def result_panel(result: SelfConsistencyResult) -> Group:
@@ -74,16 +73,20 @@ def _details(result: SelfConsistencyResult) -> list[Row]:
         ("usage", Text(spent_words(result.usage))),
     ]
     rows += [("model", _model(result.model))] if result.model else []
-    return rows + [("warning", Text(plain(each, 400), "yellow")) for each in result.warnings]
+    return rows + [
+        ("warning", Text(terminal_safe(each, 400), "yellow")) for each in result.warnings
+    ]
 
 
 def _model(name: str) -> Text:
     toy = " (a toy: its answers show how Mull works, not how good models are)"
-    return Text(plain(name, 200)).append(toy if name.startswith(EMBEDDED) else "", "dim")
+    return Text(terminal_safe(name, 200)).append(toy if name.startswith(EMBEDDED) else "", "dim")
 
 
 def _stopped(result: SelfConsistencyResult) -> Text:
-    return Text(plain(result.stop_explanation, 400)).append(f" ({result.stop_reason})", "dim")
+    return Text(terminal_safe(result.stop_explanation, 400)).append(
+        f" ({result.stop_reason})", "dim"
+    )
 
 
 def _flags(result: SelfConsistencyResult) -> list[Text]:
@@ -96,7 +99,7 @@ def _flags(result: SelfConsistencyResult) -> list[Text]:
         least = f"only {result.valid_responses} of at least {result.min_responses} readable answers"
         flags.append(f"cut short: {least}, so that the confidence means little")
     if result.voted_answer is not None:
-        flags.append(f"the votes gave another answer: {plain(result.voted_answer, 200)}")
+        flags.append(f"the votes gave another answer: {terminal_safe(result.voted_answer, 200)}")
     if result.tied:
         flags.append("tied: the lead is shared, and the answer seen first was taken")
     if not result.quorum_met:
@@ -107,7 +110,10 @@ def _flags(result: SelfConsistencyResult) -> list[Text]:
 def _errors(result: SelfConsistencyResult) -> list[Text]:
     """Show why responses gave no vote, the commonest reasons first."""
     found = Counter(each.error for each in result.responses if each.error is not None)
-    listed = [f"{plain(error, 200)} ({times} x)" for error, times in found.most_common(MOST_ERRORS)]
+    listed = [
+        f"{terminal_safe(error, 200)} ({times} x)"
+        for error, times in found.most_common(MOST_ERRORS)
+    ]
     return [Text(each, "yellow") for each in listed]
 
 

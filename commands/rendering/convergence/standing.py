@@ -7,8 +7,8 @@ from rich.text import Text
 
 from commands.rendering.convergence.decisions import decisions_table
 from commands.rendering.convergence.waves import print_wave
-from reflection.convergence.result import Decision, Progress
-from reflection.words.amounts import spent_words
+from reflection.sampling.result import Decision, Progress
+from reflection.text import spent_words
 
 
 def print_progress(console: Console, progress: Progress, decisions: Sequence[Decision]) -> None:

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from reflection.convergence.result import Decision, Progress
 from reflection.convergence.words.wording import STOP_WORDS, answer_words, comparison
-from reflection.plain import padded, plain, width
+from reflection.sampling.result import Decision, Progress
+from reflection.text import padded, terminal_safe, width
 from reflection.words.blocks import bar, level
 
 ANSWER_COLUMNS = 12
@@ -46,6 +46,6 @@ def _outcome(progress: Progress, decisions: Sequence[Decision], *, short: bool) 
         return Text(f"stop: {STOP_WORDS[progress.stop_reason]}", "bold")
     if last is None:
         return Text(f"{progress.in_flight} in flight", "dim")
-    why = (short and comparison(last, 3)) or plain(last.reason, 200)
+    why = (short and comparison(last, 3)) or terminal_safe(last.reason, 200)
     words = f"{'stop' if last.stop else 'go on'}: {why}"
     return Text(words, "bold" if last.stop else "dim")

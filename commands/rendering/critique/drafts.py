@@ -17,7 +17,7 @@ from reflection.critique.words.wording import (
     outcome_words,
     score_words,
 )
-from reflection.plain import plain
+from reflection.text import terminal_safe
 from reflection.words.blocks import bar
 
 
@@ -46,7 +46,7 @@ def criteria_table(evaluation: Evaluation, criteria: Sequence[Criterion]) -> Tab
         grid.add_column(no_wrap=True, style=style)
     for name, score in evaluation.criteria.items():
         weight = f"weight {weights[name]:g}" if differ and name in weights else ""
-        grid.add_row(cut(plain(name, 40)), bar(score, 16), score_words(score), weight)
+        grid.add_row(cut(terminal_safe(name, 40)), bar(score, 16), score_words(score), weight)
     return grid
 
 
@@ -61,7 +61,7 @@ def decisions_table(decisions: Sequence[Decision]) -> Table:
             Text(score_words(each.judged)),
             Text(change_words(each.change)),
             Text(_best(each)),
-            Text(f"{outcome_words(each)}{by}: {plain(each.reason, 200)}"),
+            Text(f"{outcome_words(each)}{by}: {terminal_safe(each.reason, 200)}"),
         )
     return table
 

@@ -17,7 +17,7 @@ from reflection.critique.words.wording import (
     judged_words,
     score_words,
 )
-from reflection.plain import plain
+from reflection.text import terminal_safe
 
 MOST_FEEDBACK = 12
 
@@ -32,8 +32,8 @@ def print_details(console: Console, result: ReflectOnResultResult) -> None:
     rows += best_rows(best, result.criteria)
     rows += usage_rows(result.usage)
     rows += [("model", _model(result.model))] if result.model else []
-    rows += [("judge", Text(plain(each, 200))) for each in result.judges]
-    rows += [("warning", Text(plain(each, 400), "yellow")) for each in result.warnings]
+    rows += [("judge", Text(terminal_safe(each, 200))) for each in result.judges]
+    rows += [("warning", Text(terminal_safe(each, 400), "yellow")) for each in result.warnings]
     console.print(panel(rows))
 
 
@@ -54,14 +54,14 @@ def best_rows(best: Draft | None, criteria: Sequence[Criterion]) -> list[Row]:
 def guardrail_words(evaluation: Evaluation) -> list[str]:
     """Say of each guardrail that found something what it found, and how it caps the score."""
     return [
-        f"{plain(each.guardrail, 40)}: {plain(each.reason, 300)} (at most {each.cap:g})"
+        f"{each.guardrail}: {terminal_safe(each.reason, 300)} (at most {each.cap:g})"
         for each in evaluation.guardrails
     ]
 
 
 def _worth(best: Draft, evaluation: Evaluation) -> str:
     if evaluation.score is None:
-        said = plain(evaluation.error or "it was not evaluated", 400)
+        said = terminal_safe(evaluation.error or "it was not evaluated", 400)
         return f"{draft_words(best.index)} has no score: {said}"
     judged = judged_words(evaluation)
     confidence = f", the judge's confidence is {evaluation.confidence}"
@@ -73,8 +73,8 @@ def _panel(evaluation: Evaluation) -> list[str]:
     if len(evaluation.judgements) < 2:
         return []
     said = [
-        f"{plain(each.judge or each.model or 'the judge', 60)} {score_words(each.score)}"
-        + (f", left out: {plain(each.error, 200)}" if each.error else "")
+        f"{terminal_safe(each.judge or each.model or 'the judge', 60)} {score_words(each.score)}"
+        + (f", left out: {terminal_safe(each.error, 200)}" if each.error else "")
         for each in evaluation.judgements
     ]
     spread = evaluation.spread
@@ -82,7 +82,9 @@ def _panel(evaluation: Evaluation) -> list[str]:
 
 
 def _stopped(result: ReflectOnResultResult) -> Text:
-    return Text(plain(result.stop_explanation, 400)).append(f" ({result.stop_reason})", "dim")
+    return Text(terminal_safe(result.stop_explanation, 400)).append(
+        f" ({result.stop_reason})", "dim"
+    )
 
 
 def _flags(result: ReflectOnResultResult, best: Draft | None) -> list[str]:
@@ -117,4 +119,4 @@ def how_to_reflect(result: ReflectOnResultResult) -> str | None:
 
 def _model(name: str) -> Text:
     toy = " (a toy: its drafts show how Mull works, not how good models are)"
-    return Text(plain(name, 200)).append(toy if name.startswith(EMBEDDED) else "", "dim")
+    return Text(terminal_safe(name, 200)).append(toy if name.startswith(EMBEDDED) else "", "dim")

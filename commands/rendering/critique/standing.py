@@ -10,22 +10,21 @@ from commands.rendering.critique.results import best_rows
 from commands.rendering.panel import Row, panel, usage_rows
 from reflection.critique.result import Decision, Progress
 from reflection.critique.words.wording import STEP_WORDS, best_of
-from reflection.plain import plain
-from reflection.words.amounts import tally_words
+from reflection.text import tally_words, terminal_safe
 
 
 def print_progress(console: Console, progress: Progress, decisions: Sequence[Decision]) -> None:
     """Print where a run stands: its step, its drafts and decisions so far, what it spent."""
     best = best_of(progress)
     rows: list[Row] = [("step", Text(step_words(progress), "bold"))]
-    rows.append(("query", Text(plain(progress.query, 400))))
+    rows.append(("query", Text(terminal_safe(progress.query, 400))))
     if progress.drafts:
         rows.append(("drafts", drafts_table(progress.drafts, best.index if best else None)))
     if decisions:
         rows.append(("decisions", decisions_table(decisions)))
     rows += best_rows(best, progress.criteria)
     rows += usage_rows(progress.usage)
-    rows += [("warning", Text(plain(each, 400), "yellow")) for each in progress.warnings]
+    rows += [("warning", Text(terminal_safe(each, 400), "yellow")) for each in progress.warnings]
     console.print(panel(rows))
 
 

@@ -11,7 +11,7 @@ from commands.rendering.multipath.details import critique_lines
 from commands.rendering.multipath.wording import next_words, reason_words
 from reflection.multipath.result import Decision, Draft, Routing
 from reflection.multipath.words.wording import routing_words
-from reflection.plain import plain, width
+from reflection.text import terminal_safe, width
 
 NODE_COLUMNS = 17
 REASON_COLUMNS = 240
@@ -47,7 +47,7 @@ def decision_line(decision: Decision, routing: Routing | None, columns: int | No
     reason = _reason(decision, routing, REASON_COLUMNS)
     if columns is not None and width(head + reason + tail) > columns:
         tail = tail if ends else ""
-        reason = plain(reason, max(LEAST_REASON, columns - width(head) - width(tail)))
+        reason = terminal_safe(reason, max(LEAST_REASON, columns - width(head) - width(tail)))
     line = Text(head, "cyan").append(reason, "default")
     return line.append(tail, "bold" if ends else "dim")
 

@@ -16,8 +16,7 @@ from reflection.multipath.words.wording import (
     held_to_words,
     routing_words,
 )
-from reflection.plain import neutral, plain
-from reflection.words.amounts import tally_words
+from reflection.text import neutral, tally_words, terminal_safe
 
 MOST_CRITIQUES = 12
 OF_EACH_DRAFT = 3
@@ -76,8 +75,8 @@ def error_rows(error: Failure | None) -> list[Row]:
     """Show E: its message, what was expected, and the frames of the code."""
     if error is None:
         return []
-    rows: list[Row] = [("error", Text(plain(error.message, 600), "yellow"))]
-    known = [(name, plain(value, 200)) for name, value in failure_rows(error)]
+    rows: list[Row] = [("error", Text(terminal_safe(error.message, 600), "yellow"))]
+    known = [(name, terminal_safe(value, 200)) for name, value in failure_rows(error)]
     rows += [("error", pairs(known))] if known else []
     if error.traceback:
         lines = neutral(error.traceback).rstrip().split("\n")[-MOST_LINES:]
@@ -87,10 +86,12 @@ def error_rows(error: Failure | None) -> list[Row]:
 
 def suite_rows(suite: Suite, draft: Draft | None, run: MultiPathResult | Progress) -> list[Row]:
     """Show where the tests are from, and what came of each with a draft."""
-    rows: list[Row] = [("tests", Text(plain(held_to_words(suite), 200)))]
+    rows: list[Row] = [("tests", Text(terminal_safe(held_to_words(suite), 200)))]
     if draft is not None and draft.report is not None and draft.report.outcomes:
         rows.append(("tests", tests_table(draft.report.outcomes, run.quarantined)))
     elif suite.cases:
         calls = [(each.call, f"shall be {each.expected}") for each in suite.cases[:MOST_CRITIQUES]]
-        rows.append(("tests", pairs([(plain(a, 60), plain(b, 100)) for a, b in calls])))
+        rows.append(
+            ("tests", pairs([(terminal_safe(a, 60), terminal_safe(b, 100)) for a, b in calls]))
+        )
     return rows

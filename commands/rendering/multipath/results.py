@@ -14,8 +14,7 @@ from commands.rendering.multipath.wording import (
 from commands.rendering.panel import EMBEDDED, Row, panel, usage_rows
 from reflection.multipath.result import Draft, MultiPathResult
 from reflection.multipath.words.wording import draft_words
-from reflection.plain import plain
-from reflection.words.amounts import tally_words
+from reflection.text import tally_words, terminal_safe
 
 CHOOSE = "give --mode research or --mode code"
 CUT = "at the model's limit (--max-output-tokens), or at what a result can hold"
@@ -29,10 +28,10 @@ def print_details(console: Console, result: MultiPathResult) -> None:
     rows += routing_rows(result.routing)
     rows += drafts_rows(result.drafts, result.kept)
     rows += found_rows(kept, result)
-    rows += [("idea", Text(plain(each, 400))) for each in result.suggestions]
+    rows += [("idea", Text(terminal_safe(each, 400))) for each in result.suggestions]
     rows += usage_rows(result.usage)
     rows += [("model", _model(result.model))] if result.model else []
-    rows += [("warning", Text(plain(each, 400), "yellow")) for each in result.warnings]
+    rows += [("warning", Text(terminal_safe(each, 400), "yellow")) for each in result.warnings]
     console.print(panel(rows))
 
 
@@ -95,9 +94,11 @@ def _forgeable(result: MultiPathResult) -> str:
 
 
 def _stopped(result: MultiPathResult) -> Text:
-    return Text(plain(result.stop_explanation, 400)).append(f" ({result.stop_reason})", "dim")
+    return Text(terminal_safe(result.stop_explanation, 400)).append(
+        f" ({result.stop_reason})", "dim"
+    )
 
 
 def _model(name: str) -> Text:
     toy = " (a toy: its texts show how Mull works, not how good models are)"
-    return Text(plain(name, 200)).append(toy if name.startswith(EMBEDDED) else "", "dim")
+    return Text(terminal_safe(name, 200)).append(toy if name.startswith(EMBEDDED) else "", "dim")

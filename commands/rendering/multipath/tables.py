@@ -10,8 +10,7 @@ from commands.rendering.multipath.wording import found_words
 from reflection.multipath.coding.suite import TestOutcome
 from reflection.multipath.result import Draft, Source
 from reflection.multipath.words.wording import origin_words, place_words
-from reflection.plain import plain
-from reflection.words.amounts import tally_words
+from reflection.text import tally_words, terminal_safe
 
 MOST_TESTS = 12
 
@@ -25,7 +24,7 @@ def drafts_table(drafts: Sequence[Draft], kept: int | None) -> Table:
             cut(origin_words(each)),
             cut(found_words(each)),
             Text(f"{len(each.text):,}"),
-            cut(plain(each.model or "-", 60)),
+            cut(terminal_safe(each.model or "-", 60)),
             style="bold" if each.index == kept else None,
         )
     return table
@@ -51,8 +50,8 @@ def test_words(outcome: TestOutcome, most: int) -> str:
     """Name a test, and say how it fails where it does."""
     if outcome.passed:
         value = f" is {outcome.expected}" if outcome.expected is not None else ""
-        return plain(f"{outcome.test}{value}", most)
-    return plain(f"{outcome.test}: {failed_words(outcome)}", most)
+        return terminal_safe(f"{outcome.test}{value}", most)
+    return terminal_safe(f"{outcome.test}: {failed_words(outcome)}", most)
 
 
 def sources_table(sources: Sequence[Source]) -> Table:

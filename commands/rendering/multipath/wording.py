@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from reflection.multipath.coding.suite import Failure, TestReport
 from reflection.multipath.result import Decision, Draft, MultiPathResult
 from reflection.multipath.words.wording import by_words, draft_words
-from reflection.plain import plain
-from reflection.words.amounts import tally_words
+from reflection.text import tally_words, terminal_safe
 
 END = "end"
 REVIEW = "a person's review"
@@ -58,7 +57,7 @@ def reason_words(decision: Decision, most: int) -> str:
     said = f"{decision.reason}: {decision.asked}" if decision.asked else decision.reason
     named = decision.author and decision.author in decision.reason
     by = f" ({by_words(decision)})" if decision.author and not named else ""
-    return plain(f"{about}{_failing(decision)}{said}{by}", most)
+    return terminal_safe(f"{about}{_failing(decision)}{said}{by}", most)
 
 
 def thing_words(mode: str | None) -> str:
@@ -74,7 +73,7 @@ def still_open(result: MultiPathResult) -> str:
         remain = "remains" if len(result.critiques) == 1 else "remain"
         return f"{critiques_words(len(result.critiques))} {remain}"
     if result.error is not None:
-        return f"a test still fails: {plain(result.error.message, 300)}"
+        return f"a test still fails: {terminal_safe(result.error.message, 300)}"
     if result.quarantined:
         return f"{len(result.quarantined)} of its tests are quarantined: no draft passed them"
     checked = "tested the code" if result.mode == "code" else "reflected on the report"
@@ -92,7 +91,7 @@ def _passing(report: TestReport, error: Failure | None) -> str:
         return counts_words(report.passed, report.total)
     if report.status == "ok":
         return "a test fails" if error else "passes"
-    return f"no test counted ({plain(report.status, 40)})"
+    return f"no test counted ({terminal_safe(report.status, 40)})"
 
 
 def _failing(decision: Decision) -> str:

@@ -19,9 +19,9 @@ from commands.report.plot import (
     x_of,
     y_of,
 )
-from reflection.convergence.result import Decision
-from reflection.convergence.rules.settings import Rule
 from reflection.convergence.words.wording import number_words, vote_words
+from reflection.sampling.result import Decision
+from reflection.sampling.rules import Rule
 
 MOST_MARKS = 80
 OWN_CURVE: frozenset[Rule] = frozenset({"combined", "predictive", "beta"})

@@ -9,8 +9,8 @@ from commands.report.convergence.records import (
 from commands.report.document import RunFacts, identity, page, settings_facts
 from commands.report.parts import Html, facts, html, section
 from commands.report.spending import spending_table
-from reflection.convergence.result import SelfConsistencyResult
-from reflection.words.amounts import tally_words, usd
+from reflection.sampling.result import SelfConsistencyResult
+from reflection.text import tally_words, usd
 
 
 def report_html(result: SelfConsistencyResult, run: RunFacts) -> str:

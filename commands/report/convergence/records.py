@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from commands.report.parts import Html, facts, html, joined, table
-from reflection.convergence.result import Decision, Response, SelfConsistencyResult
 from reflection.convergence.words.wording import (
     answer_words,
     by_words,
@@ -12,7 +11,8 @@ from reflection.convergence.words.wording import (
     outcome_words,
     ranked,
 )
-from reflection.words.amounts import spent_words, tally_words
+from reflection.sampling.result import Decision, Response, SelfConsistencyResult
+from reflection.text import spent_words, tally_words
 
 ANSWER_COLUMNS = 200
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from commands.report.plot import Threshold
-from reflection.convergence.result import Decision
-from reflection.convergence.rules.settings import Rule
+from reflection.sampling.result import Decision
+from reflection.sampling.rules import Rule
 
 BOUNDS: Mapping[Rule, Sequence[tuple[str, float, str, str]]] = {
     "combined": (

@@ -12,7 +12,7 @@ from reflection.critique.words.wording import (
     origin_words,
     score_words,
 )
-from reflection.words.amounts import spent_words
+from reflection.text import spent_words
 
 
 def drafts_table(given: Sequence[Draft], best: int | None) -> Html:

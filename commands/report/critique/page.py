@@ -8,7 +8,7 @@ from commands.report.parts import Html, facts, html, section
 from commands.report.spending import spending_table
 from reflection.critique.result import ReflectOnResultResult
 from reflection.critique.words.wording import draft_words, judged_words, score_words
-from reflection.words.amounts import usd
+from reflection.text import usd
 
 
 def report_html(result: ReflectOnResultResult, run: RunFacts) -> str:

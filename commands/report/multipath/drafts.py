@@ -10,7 +10,7 @@ from reflection.multipath.coding.suite import Failure, TestReport
 from reflection.multipath.result import Draft
 from reflection.multipath.state import Critique
 from reflection.multipath.words.wording import draft_words, origin_words
-from reflection.words.amounts import spent_words, tally_words
+from reflection.text import spent_words, tally_words
 
 
 def drafts_table(given: Sequence[Draft], kept: int | None) -> Html:

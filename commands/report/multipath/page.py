@@ -18,7 +18,7 @@ from commands.report.parts import Html, facts, html, joined, section
 from commands.report.spending import spending_table
 from reflection.multipath.result import MultiPathResult
 from reflection.multipath.words.wording import draft_words, routing_words
-from reflection.words.amounts import usd
+from reflection.text import usd
 
 
 def report_html(result: MultiPathResult, run: RunFacts) -> str:

@@ -8,7 +8,7 @@ from commands.rendering.multipath.wording import END, next_words, reason_words
 from commands.report.parts import Html, html, joined
 from commands.report.plot import described, legend, mark
 from reflection.multipath.result import Decision
-from reflection.words.amounts import tally_words
+from reflection.text import tally_words
 
 WIDTH, LEFT, RIGHT = 860, 140, 150
 TOP, LANE, BOTTOM = 26, 40, 30

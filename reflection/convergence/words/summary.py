@@ -8,7 +8,6 @@ Markdown mean anything, and without a backtick neither can be left.
 
 from collections.abc import Sequence
 
-from reflection.convergence.result import Decision, Progress
 from reflection.convergence.words.wording import (
     STOP_WORDS,
     answer_words,
@@ -19,7 +18,8 @@ from reflection.convergence.words.wording import (
     ranked,
     vote_words,
 )
-from reflection.words.amounts import spent_words, tally_words
+from reflection.sampling.result import Decision, Progress
+from reflection.text import spent_words, tally_words
 from reflection.words.blocks import bar, sparkline
 from reflection.words.markdown import aligned, code, escaped, fenced, review_note, unticked
 

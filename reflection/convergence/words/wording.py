@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from reflection.convergence.result import Decision
-from reflection.convergence.rules.settings import StopReason
-from reflection.plain import plain
+from reflection.sampling.result import Decision
+from reflection.sampling.rules import StopReason
+from reflection.text import terminal_safe
 
 STOP_WORDS: Mapping[StopReason, str] = {
     "rule": "the stopping rule is met",
@@ -23,8 +23,8 @@ STOP_WORDS: Mapping[StopReason, str] = {
 def answer_words(answer: str | None, most: int) -> str:
     """Name an answer on one line of at most `most` columns; none and nothing have words too."""
     if answer is None:
-        return plain("(unreadable)", most)
-    return plain(answer, most) or plain("(empty)", most)
+        return terminal_safe("(unreadable)", most)
+    return terminal_safe(answer, most) or terminal_safe("(empty)", most)
 
 
 def number_words(decision: Decision) -> str:
@@ -44,7 +44,7 @@ def lead_words(decision: Decision) -> str:
 
 def by_words(decision: Decision) -> str:
     """Name the person whose answer or wish it was; nothing where it was no person's."""
-    return f"by {plain(decision.author, 24)}" if decision.author else ""
+    return f"by {terminal_safe(decision.author, 24)}" if decision.author else ""
 
 
 def ranked(distribution: Mapping[str, float], votes: int) -> list[tuple[str, int, float]]:

@@ -21,8 +21,7 @@ from reflection.critique.words.wording import (
     score_words,
     waits,
 )
-from reflection.plain import plain
-from reflection.words.amounts import spent_words, tally_words
+from reflection.text import spent_words, tally_words, terminal_safe
 from reflection.words.markdown import aligned, code, escaped, fenced, review_note, unticked
 
 NEWEST_DRAFTS = 10
@@ -92,7 +91,7 @@ def _draft_row(draft: Draft, decision: Decision | None) -> tuple[str, ...]:
     judged = draft.evaluation.judged if draft.evaluation else None
     return (
         str(draft.index + 1),
-        unticked(plain(origin_words(draft), 20)),
+        unticked(terminal_safe(origin_words(draft), 20)),
         score_words(draft.score),
         score_words(judged) if judged_words(draft.evaluation) else "",
         change_words(draft.change),

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from reflection.critique.evaluation import Cap, Evaluation, Feedback
 from reflection.critique.result import Decision, Draft, Progress, Step, StopReason
-from reflection.plain import plain
+from reflection.text import terminal_safe
 
 STOP_WORDS: Mapping[StopReason, str] = {
     "passed": "the threshold is reached",
@@ -49,12 +49,12 @@ def draft_words(index: int | None) -> str:
 
 def origin_words(draft: Draft) -> str:
     """Say where a draft is from, and which person is behind it."""
-    return f"{draft.origin} by {plain(draft.author, 24)}" if draft.author else draft.origin
+    return f"{draft.origin} by {terminal_safe(draft.author, 24)}" if draft.author else draft.origin
 
 
 def model_words(draft: Draft) -> str:
     """Name the model that wrote a draft; a dash where none did."""
-    return plain(draft.model or "-", 60)
+    return terminal_safe(draft.model or "-", 60)
 
 
 def caps_that_held(evaluation: Evaluation) -> list[Cap]:
@@ -71,9 +71,9 @@ def judged_words(evaluation: Evaluation | None) -> str:
         return ""
     judged = "" if evaluation.judged is None else f"judged {evaluation.judged:.2f}"
     if evaluation.author:
-        by = f"scored by {plain(evaluation.author, 24)}"
+        by = f"scored by {terminal_safe(evaluation.author, 24)}"
         return f"{by}, {judged}" if judged else by
-    names = ", ".join(plain(each.guardrail, 40) for each in caps_that_held(evaluation))
+    names = ", ".join(terminal_safe(each.guardrail, 40) for each in caps_that_held(evaluation))
     return f"{judged}, capped by {names}" if names else ""
 
 
@@ -81,7 +81,9 @@ def criteria_words(evaluation: Evaluation | None) -> str:
     """Write the scores by criterion on one line."""
     if evaluation is None:
         return ""
-    return " ".join(f"{plain(name, 40)} {value:.2f}" for name, value in evaluation.criteria.items())
+    return " ".join(
+        f"{terminal_safe(name, 40)} {value:.2f}" for name, value in evaluation.criteria.items()
+    )
 
 
 def outcome_words(decision: Decision) -> str:
@@ -93,13 +95,13 @@ def outcome_words(decision: Decision) -> str:
 
 def by_words(decision: Decision) -> str:
     """Name the person who decided; nothing where that was no person."""
-    return f"by {plain(decision.author, 24)}" if decision.author else ""
+    return f"by {terminal_safe(decision.author, 24)}" if decision.author else ""
 
 
 def decision_words(decision: Decision, most: int) -> str:
     """Say what was decided, why, and by whom, on one line; the reason has `most` columns."""
     reason = f"{decision.reason}: {decision.asked}" if decision.asked else decision.reason
-    said = f"{outcome_words(decision)}: {plain(reason, most)}"
+    said = f"{outcome_words(decision)}: {terminal_safe(reason, most)}"
     named = decision.author and decision.author in decision.reason
     return said if named or not decision.author else f"{said} ({by_words(decision)})"
 
@@ -109,11 +111,13 @@ def feedback_words(feedback: Feedback, most: int) -> str:
 
     What a guardrail or a person says has no criterion, and their name in its place.
     """
-    place = f'at "{plain(feedback.place, most // 3)}"' if feedback.place else ""
+    place = f'at "{terminal_safe(feedback.place, most // 3)}"' if feedback.place else ""
     about = ", ".join(
-        each for each in (plain(feedback.criterion or feedback.judge or "", 40), place) if each
+        each
+        for each in (terminal_safe(feedback.criterion or feedback.judge or "", 40), place)
+        if each
     )
-    return plain(f"{about}: {feedback.advice}" if about else feedback.advice, most)
+    return terminal_safe(f"{about}: {feedback.advice}" if about else feedback.advice, most)
 
 
 def draft_of(drafts: Sequence[Draft], index: int | None) -> Draft | None:

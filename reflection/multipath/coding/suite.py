@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from reflection.request import Frozen, Record
+from reflection.run import Frozen, Record
 
 FILE_BYTES = 200_000
 

@@ -6,7 +6,7 @@ shows about 60 columns, so reasons come last.
 
 from collections.abc import Sequence
 
-from reflection.multipath.keeping import kept
+from reflection.multipath.loop import kept
 from reflection.multipath.result import Decision, Draft, Progress
 from reflection.multipath.words.wording import (
     STEP_WORDS,
@@ -23,8 +23,7 @@ from reflection.multipath.words.wording import (
     source_words,
     waits,
 )
-from reflection.plain import plain
-from reflection.words.amounts import spent_words, tally_words
+from reflection.text import spent_words, tally_words, terminal_safe
 from reflection.words.markdown import aligned, code, escaped, fenced, review_note, unticked
 
 NEWEST_DRAFTS = 10
@@ -90,7 +89,7 @@ def _draft_row(draft: Draft, decision: Decision | None, *, tested: bool) -> tupl
     most = CODE_REASON_COLUMNS if tested else REASON_COLUMNS
     return (
         str(draft.index + 1),
-        unticked(plain(origin_words(draft), 20)),
+        unticked(terminal_safe(origin_words(draft), 20)),
         *(unticked(each) for each in numbers),
         unticked(decision_words(decision, most)) if decision else "",
     )

@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from reflection.multipath.coding.suite import Failure, Suite, SuiteOrigin, TestReport
 from reflection.multipath.result import Decision, Draft, Routing, Source, Step, StopReason
 from reflection.multipath.state import Critique, Passage
-from reflection.plain import plain
-from reflection.words.amounts import tally_words
+from reflection.text import tally_words, terminal_safe
 
 STOP_WORDS: Mapping[StopReason, str] = {
     "consistent": "the report is consistent",
@@ -48,14 +47,20 @@ def draft_words(index: int | None) -> str:
 
 def origin_words(draft: Draft) -> str:
     """Say where a draft is from, and which person is behind it."""
-    return f"{draft.origin} by {plain(draft.author, 24)}" if draft.author else draft.origin
+    return f"{draft.origin} by {terminal_safe(draft.author, 24)}" if draft.author else draft.origin
 
 
 def routing_words(routing: Routing, most: int) -> str:
     """Say which path was chosen, by whom, and why; the reason has `most` columns."""
     if routing.mode is None:
-        return plain(f"no path: {routing.error or routing.reason or 'no reason given'}", most)
-    by = "as the request says" if routing.chosen_by == "request" else plain(routing.reason, most)
+        return terminal_safe(
+            f"no path: {routing.error or routing.reason or 'no reason given'}", most
+        )
+    by = (
+        "as the request says"
+        if routing.chosen_by == "request"
+        else terminal_safe(routing.reason, most)
+    )
     return f"{routing.mode}: {by}" if by else routing.mode
 
 
@@ -63,7 +68,7 @@ def place_words(passage: Passage, most: int) -> str:
     """Name where a passage stands: its file, page and lines."""
     page = f", page {passage.page}" if passage.page is not None else ""
     last = f"-{passage.last_line}" if passage.last_line != passage.first_line else ""
-    return f"{plain(passage.source, most)}{page}:{passage.first_line}{last}"
+    return f"{terminal_safe(passage.source, most)}{page}:{passage.first_line}{last}"
 
 
 def source_words(source: Source, most: int) -> str:
@@ -73,23 +78,23 @@ def source_words(source: Source, most: int) -> str:
 
 def critique_words(critique: Critique, most: int) -> str:
     """Write a critique on one line: its aspect or the person, the sentence, the advice."""
-    quoted = f'at "{plain(critique.sentence, most // 3)}"' if critique.sentence else ""
+    quoted = f'at "{terminal_safe(critique.sentence, most // 3)}"' if critique.sentence else ""
     cited = f"[{critique.cited}]" if critique.cited is not None else ""
-    who = plain(critique.author, 24) if critique.author else critique.aspect
+    who = terminal_safe(critique.author, 24) if critique.author else critique.aspect
     about = ", ".join(each for each in (who, cited, quoted) if each)
-    return plain(f"{about}: {critique.advice}", most)
+    return terminal_safe(f"{about}: {critique.advice}", most)
 
 
 def failure_words(failure: Failure, most: int) -> str:
     """Write E on one line: which test, expected and got, or what happened."""
     where = f"{failure.test}: " if failure.test else ""
-    return plain(f"{where}{failure.message}", most)
+    return terminal_safe(f"{where}{failure.message}", most)
 
 
 def suite_words(suite: Suite) -> str:
     """Say what the code is held to."""
     what = suite.file.name if suite.file else tally_words(len(suite.cases), "test")
-    return f"{plain(what, 60)}, {WRITTEN_BY[suite.origin]}"
+    return f"{terminal_safe(what, 60)}, {WRITTEN_BY[suite.origin]}"
 
 
 def held_to_words(suite: Suite) -> str:
@@ -109,7 +114,7 @@ def open_words(draft: Draft) -> str:
     """Say in short what is open in a draft: critiques, or an error; a dash where nobody knows."""
     if draft.mode == "code":
         known = "-" if draft.report is None else "none"
-        return plain(draft.error.status or "error", 20) if draft.error else known
+        return terminal_safe(draft.error.status or "error", 20) if draft.error else known
     return "-" if draft.critiques is None else str(len(draft.critiques))
 
 
@@ -122,13 +127,13 @@ def outcome_words(decision: Decision) -> str:
 
 def by_words(decision: Decision) -> str:
     """Name the person who decided; nothing where that was no person."""
-    return f"by {plain(decision.author, 24)}" if decision.author else ""
+    return f"by {terminal_safe(decision.author, 24)}" if decision.author else ""
 
 
 def decision_words(decision: Decision, most: int) -> str:
     """Say what was decided, why, and by whom, on one line; the reason has `most` columns."""
     reason = f"{decision.reason}: {decision.asked}" if decision.asked else decision.reason
-    said = f"{outcome_words(decision)}: {plain(reason, most)}"
+    said = f"{outcome_words(decision)}: {terminal_safe(reason, most)}"
     named = decision.author and decision.author in decision.reason
     return said if named or not decision.author else f"{said} ({by_words(decision)})"
 

@@ -1,6 +1,5 @@
 from commands.rendering.critique import DraftsLive, print_progress, print_review
-from reflection.critique.loop import Reflection
-from reflection.critique.outcome import progress, result
+from reflection.critique.loop import Reflection, progress, result
 from tests.unit.critique.reflected import (
     START,
     capped,

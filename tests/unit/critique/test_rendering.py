@@ -9,10 +9,9 @@ from commands.rendering.critique import (
     print_review,
 )
 from reflection.critique.evaluation import Evaluation, Judgement
-from reflection.critique.loop import Reflection
-from reflection.critique.outcome import result
+from reflection.critique.loop import Reflection, result
 from reflection.critique.result import ReflectOnResultResult
-from reflection.usage import usage
+from reflection.run import usage
 from tests.unit.critique.reflected import (
     START,
     TOO_SHORT,

@@ -5,10 +5,9 @@ import pytest
 
 from commands.report.critique import report_html
 from commands.report.document import RunFacts
-from reflection.critique import people
+from reflection.critique import loop
 from reflection.critique.evaluation import Cap, Evaluation, Feedback, Judgement
-from reflection.critique.loop import Reflection
-from reflection.critique.outcome import result
+from reflection.critique.loop import Reflection, result
 from tests.unit.critique.reflected import START, capped, judged, reflected, write
 from tests.unit.page import HOSTILE, WEB_UI, Page
 
@@ -50,7 +49,7 @@ def hostile() -> Reflection:
         max_revisions=1,
     )
     write(state, HOSTILE, author=HOSTILE, model=HOSTILE, finish_reason=HOSTILE)
-    people.replace(state, HOSTILE, HOSTILE, START)
+    loop.replace(state, HOSTILE, HOSTILE, START)
     state.warn(HOSTILE)
     state.settle("replaced_by_person", HOSTILE, START, HOSTILE)
     return state

@@ -2,9 +2,9 @@ from typing import get_args
 
 import pytest
 
-from reflection.critique import people
+from reflection.critique import loop
 from reflection.critique.evaluation import Cap, Evaluation, Feedback
-from reflection.critique.outcome import progress
+from reflection.critique.loop import progress
 from reflection.critique.result import Step, StopReason
 from reflection.critique.words.wording import (
     STEP_WORDS,
@@ -16,7 +16,7 @@ from reflection.critique.words.wording import (
     judged_words,
     score_words,
 )
-from reflection.words.times import lasting_words, until_words
+from reflection.text import lasting_words, until_words
 from tests.unit.critique.reflected import START, reflected, write
 
 
@@ -95,7 +95,7 @@ def test_a_guardrails_feedback_has_its_name() -> None:
 def test_a_person_who_decides_is_named_once() -> None:
     """The author is added where the reason does not name them."""
     state = reflected([0.4])
-    asked = people.grant(state, "shorter", "ann", START)
+    asked = loop.grant(state, "shorter", "ann", START)
     ended = state.stop("finished_by_person", "finished by ann", START, "ann")
 
     assert decision_words(asked, 80) == "revise: a person asked for a revision: shorter (by ann)"

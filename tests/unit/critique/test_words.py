@@ -3,8 +3,7 @@ from datetime import timedelta
 import pytest
 
 from reflection.critique.evaluation import Cap, Evaluation, Feedback
-from reflection.critique.loop import Reflection
-from reflection.critique.outcome import progress
+from reflection.critique.loop import Reflection, progress
 from reflection.critique.result import Step
 from reflection.critique.words.summary import current_details
 from tests.unit.critique.reflected import START, capped, judged, reflected, write

@@ -7,7 +7,7 @@ from commands.rendering.batch import BatchLive, print_progress, print_result
 from reflection.batch.request import BatchRequest
 from reflection.batch.result import BatchProgress
 from reflection.batch.state import Batch
-from reflection.usage import Usage
+from reflection.run import Usage
 from tests.unit.critique.shown import console, written
 
 SPENT = Usage(calls=1, input_tokens=900, output_tokens=100, cost_usd=0.02)

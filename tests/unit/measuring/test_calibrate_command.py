@@ -10,7 +10,7 @@ import pytest
 from commands.measuring.batches.spend import price_of
 from commands.measuring.judges.labelled import read_examples
 from reflection.critique.criteria import PRESETS
-from reflection.critique.judging.prompt import build_judge_prompt
+from reflection.critique.prompts import build_judge_prompt
 from tests.unit.measuring.commands import run
 
 ROOT = Path(__file__).parents[3]

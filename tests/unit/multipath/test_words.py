@@ -6,8 +6,7 @@ from typing import get_args
 import pytest
 
 from reflection.multipath.coding.suite import Suite, TestFile
-from reflection.multipath.loop import Run
-from reflection.multipath.outcome import progress
+from reflection.multipath.loop import Run, progress
 from reflection.multipath.result import Step, StopReason
 from reflection.multipath.words.summary import current_details
 from reflection.multipath.words.wording import STEP_WORDS, STOP_WORDS

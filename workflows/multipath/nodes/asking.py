@@ -7,10 +7,10 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
 with workflow.unsafe.imports_passed_through():
-    from activities.agent import Replied
+    from activities.multipath import Replied
     from reflection.multipath.loop import Run
     from reflection.multipath.result import StopReason
-    from reflection.usage import Part
+    from reflection.run import Part
     from workflows import failures
     from workflows.calls import Calls
 

@@ -5,9 +5,9 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import FailureError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from activities.agent import CodeTask, Generated, MultiPathActivities, Tests, TestsTask
-    from activities.asking import TASK_QUEUE
-    from activities.examples import Examples, ExamplesTask, read_examples
+    from activities.checks import Examples, ExamplesTask, read_examples
+    from activities.language_model.port import TASK_QUEUE
+    from activities.multipath import CodeTask, Generated, MultiPathActivities, Tests, TestsTask
     from reflection.multipath.coding.suite import Suite
     from reflection.multipath.loop import Run
     from reflection.multipath.request import OUTPUT_BYTES

@@ -3,11 +3,11 @@
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from activities.agent import Generated
+    from activities.multipath import Generated
     from reflection.multipath.loop import Run
     from reflection.multipath.result import Draft, Origin
     from reflection.multipath.state import Mode
-    from reflection.usage import Part
+    from reflection.run import Part
     from workflows.multipath.nodes.asking import Ended, Lost, lost
 
 

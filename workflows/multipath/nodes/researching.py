@@ -3,14 +3,14 @@
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from activities.agent import (
+    from activities.language_model.port import TASK_QUEUE
+    from activities.multipath import (
         Generated,
         MultiPathActivities,
         Reflected,
         ReflectionTask,
         ReportTask,
     )
-    from activities.asking import TASK_QUEUE
     from reflection.multipath.loop import Run
     from reflection.multipath.request import OUTPUT_BYTES
     from workflows.multipath.nodes.asking import AGAIN, Asking, Ended, Lost

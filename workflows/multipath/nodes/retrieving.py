@@ -3,8 +3,8 @@
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from activities.asking import TASK_QUEUE
     from activities.documents import DocumentActivities, Retrieval, RetrievalTask
+    from activities.language_model.port import TASK_QUEUE
     from reflection.multipath.loop import Run
     from workflows import failures
     from workflows.calls import Calls

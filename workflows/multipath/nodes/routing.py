@@ -3,8 +3,8 @@
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from activities.agent import MultiPathActivities, Routed, RouteTask
-    from activities.asking import TASK_QUEUE
+    from activities.language_model.port import TASK_QUEUE
+    from activities.multipath import MultiPathActivities, Routed, RouteTask
     from reflection.multipath.loop import Run
     from reflection.multipath.result import Routing
     from workflows.multipath.nodes.asking import AGAIN, Asking, Ended, Lost

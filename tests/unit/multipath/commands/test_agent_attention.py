@@ -4,9 +4,9 @@ import pytest
 
 from commands.rendering.multipath.hints import module_hint
 from commands.rendering.multipath.results import flags
-from reflection.multipath import people
+from reflection.multipath import loop
 from reflection.multipath.coding.suite import Failure, Suite, TestFile
-from reflection.multipath.outcome import result
+from reflection.multipath.loop import result
 from reflection.multipath.state import Mode
 from tests.unit.multipath.commands.agent_runs import START, routed, write
 
@@ -32,7 +32,7 @@ def test_what_a_person_wrote_is_said_to_be_unchecked(mode: Mode, said: str) -> N
     """It is not open, and yet nobody looked at it."""
     run = routed(mode)
     write(run, "draft")
-    people.replace(run, "mine", "ann", START)
+    loop.replace(run, "mine", "ann", START)
     run.settle("replaced_by_person", "replaced by ann", START, "ann")
 
     assert flags(result(run))[0] == said

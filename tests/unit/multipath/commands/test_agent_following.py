@@ -3,9 +3,8 @@
 import pytest
 
 from commands.rendering.multipath import NodesLive, indexing_words, print_progress, print_review
-from reflection.multipath import people
-from reflection.multipath.loop import Run
-from reflection.multipath.outcome import result
+from reflection.multipath import loop
+from reflection.multipath.loop import Run, result
 from tests.unit.critique.shown import console, written
 from tests.unit.multipath.commands.agent_runs import (
     START,
@@ -105,7 +104,7 @@ def test_what_a_person_asked_for_stands_with_their_name() -> None:
     """A draft that a person wants is told with their words."""
     run = researched([[UNCLEAR]], max_revisions=1, review_open=True)
 
-    people.grant(run, "Name the license.", "ann", START)
+    loop.grant(run, "Name the license.", "ann", START)
 
     lines = followed(run)
     assert sum("Say which release is meant." in line for line in lines) == 1

@@ -6,8 +6,7 @@ import pytest
 
 from commands.kinds import MultiPath
 from commands.runs.reviewing import note
-from reflection.multipath.loop import Run
-from reflection.multipath.outcome import result
+from reflection.multipath.loop import Run, result
 from reflection.multipath.request import MultiPathRequest
 from tests.unit.multipath.commands.agent_runs import (
     UNCLEAR,

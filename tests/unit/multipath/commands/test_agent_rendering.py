@@ -10,10 +10,9 @@ from commands.rendering.multipath import (
     print_progress,
     print_review,
 )
-from reflection.multipath import people
+from reflection.multipath import loop
 from reflection.multipath.coding.suite import Suite, TestFile, TestOutcome
-from reflection.multipath.loop import Run
-from reflection.multipath.outcome import result
+from reflection.multipath.loop import Run, result
 from reflection.multipath.result import MultiPathResult, Routing
 from reflection.multipath.state import Critique, Passage
 from tests.unit.critique.shown import console, written
@@ -56,7 +55,7 @@ def hostile(mode: str) -> Run:
     run.routing = Routing(mode=run.state.mode, reason=HOSTILE, chosen_by="model")
     write(run, HOSTILE, author=HOSTILE, model=HOSTILE)
     run.warn(HOSTILE)
-    people.replace(run, HOSTILE, HOSTILE, START)
+    loop.replace(run, HOSTILE, HOSTILE, START)
     run.settle("replaced_by_person", HOSTILE, START, HOSTILE)
     return run
 
