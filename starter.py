@@ -1,13 +1,15 @@
 """The command line: starts runs, watches them, and steers them."""
 
+import os
+import sys
+
 import typer
 
-from commands import dev
+from commands import dev, start
 from commands.console import end_process, wrong_usage
 from commands.doctor import command as doctor
 from commands.measuring import calibrate, compare, replay
 from commands.runs import listing, reporting, reviewing, showing, steering
-from commands.starting import agent, ask, reflect
 
 app = typer.Typer(
     name="mull",
@@ -18,10 +20,10 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
+# A shell that completes a word needs every option, whatever it is that is typed.
+completes = any(name.endswith("_COMPLETE") for name in os.environ)
+start.register(app, {"ask", "reflect", "agent"} if completes else sys.argv)
 for command in (
-    ask,
-    reflect,
-    agent,
     showing,
     reviewing,
     steering,

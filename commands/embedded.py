@@ -23,7 +23,7 @@ Value = TypeVar("Value")
 
 TOY_MODEL = "embedded/smollm2-135m"
 PORT, UI_PORT = 7233, 8233
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 START_SECONDS = 60
 STOP_SECONDS = 30
 
@@ -91,7 +91,7 @@ def server_command(place: Place) -> list[str]:
     beside = str(Path(sys.executable).parent)
     temporal = shutil.which("temporal", path=beside) or shutil.which("temporal")
     if temporal is None:
-        fail("no `temporal` command: pip install 'mull[demo]', or Temporal's CLI.", Exit.USAGE)
+        fail("There is no `temporal` command: install Temporal's CLI.", Exit.USAGE)
     known = [f"--search-attribute={name}={kind}" for name, kind in SEARCH_ATTRIBUTES.items()]
     return [
         temporal,

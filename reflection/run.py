@@ -2,9 +2,20 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple, Self
+from typing import Annotated, Literal, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
+
+Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+ModelName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
+Seconds = Annotated[float, Field(gt=0, le=30 * 86_400, allow_inf_nan=False)]
 
 
 class Frozen(BaseModel):
@@ -15,6 +26,22 @@ class Frozen(BaseModel):
 
 class Request(Frozen):
     """The one object that starts a workflow. Unknown fields are refused by name."""
+
+
+class Bounded(Request):
+    """A request whose run is bounded: in tokens, US dollars, seconds, tries and waiting."""
+
+    budget_tokens: int | None = Field(None, ge=1, description="Tokens in and out together.")
+    budget_usd: float | None = Field(None, gt=0, allow_inf_nan=False, description="US dollars.")
+    budget_seconds: Seconds | None = Field(
+        None, description="Seconds from the start, without the time spent waiting for a person."
+    )
+    max_attempts: int = Field(
+        5, ge=1, le=100, description="Tries of one call that fails in passing."
+    )
+    review_timeout_seconds: Seconds | None = Field(
+        None, description="Seconds that it waits for a person, at most; for ever by default."
+    )
 
 
 class Record(Frozen):
@@ -85,6 +112,14 @@ class Finish(Request):
 def encoded_size(text: str) -> int:
     """Count the bytes of a text within the quotes of JSON, where a control character takes six."""
     return len(json.dumps(text, ensure_ascii=False).encode("utf-8", "replace")) - 2
+
+
+def within(text: str, most: int) -> str:
+    """Return a text of at most `most` bytes as JSON writes them. Raises ValueError."""
+    size = encoded_size(text)
+    if size > most:
+        raise ValueError(f"{size:,} bytes, and at most {most:,} are taken")
+    return text
 
 
 def cut_encoded(text: str, most: int) -> str:

@@ -2,36 +2,14 @@
 
 import asyncio
 import os
+from typing import TYPE_CHECKING
 
 import typer
 
-from commands.doctor.installation import (
-    document_checks,
-    limits_checks,
-    model_checks,
-    package_checks,
-    sandbox_checks,
-    telemetry_checks,
-)
-from commands.doctor.server import server_checks
-from commands.doctor.table import Check
 from commands.options import Json
 
-
-async def look() -> list[Check]:
-    """Look at everything; the server and the sandbox, which take longest, at the same time."""
-    environment = os.environ
-    server, sandbox = await asyncio.gather(server_checks(), sandbox_checks())
-    return [
-        *server,
-        *model_checks(environment),
-        *document_checks(environment),
-        *limits_checks(environment),
-        *sandbox,
-        *package_checks(),
-        *telemetry_checks(environment),
-    ]
-
+if TYPE_CHECKING:
+    from commands.doctor.table import Check
 
 HELP = """Check an installation: server, workers, models, documents, sandbox, packages, telemetry.
 
@@ -53,12 +31,8 @@ def register(app: typer.Typer) -> None:
     app.command("doctor", help=HELP)(doctor)
 
 
-def doctor(
-    as_json: Json = False,
-) -> None:
+def doctor(as_json: Json = False) -> None:
     """Look at everything, and print what was found."""
-    import asyncio
-
     from commands.doctor.table import exit_code, print_checks, print_document
 
     checks = asyncio.run(look())
@@ -68,3 +42,20 @@ def doctor(
     else:
         print_checks(checks)
     raise typer.Exit(code)
+
+
+async def look() -> "list[Check]":
+    """Look at everything; the server and the sandbox, which take longest, at the same time."""
+    from commands.doctor import installation
+    from commands.doctor.server import server_checks
+
+    server, sandbox = await asyncio.gather(server_checks(), installation.sandbox_checks())
+    return [
+        *server,
+        *installation.model_checks(os.environ),
+        *installation.document_checks(os.environ),
+        *installation.limits_checks(os.environ),
+        *sandbox,
+        *installation.package_checks(),
+        *installation.telemetry_checks(os.environ),
+    ]

@@ -10,8 +10,8 @@ import typer
 
 from commands import options
 from commands.console import fail
+from commands.options import PRESET_NAMES
 from commands.session import Exit, with_client
-from commands.starting.criteria import PRESET_NAMES
 
 if TYPE_CHECKING:
     from temporalio.client import Client

@@ -1,10 +1,10 @@
 """What a run of self-consistency is asked for."""
 
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from reflection.run import encoded_size
+from reflection.run import Bounded, ModelName, Words, encoded_size, within
 from reflection.sampling.rules import Stopping
 
 AnswerKind = Literal["exact", "text", "number", "choice", "llm"]
@@ -19,36 +19,37 @@ ANSWERS_BYTES = 120_000
 REASONINGS_BYTES = 200_000
 COMPARED_RESPONSES = 50
 
-Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
-
-class SelfConsistencyRequest(Stopping):
+class SelfConsistencyRequest(Bounded, Stopping):
     """A question, how its answers are compared, and everything that bounds the run.
 
-    `temperature` is 0 to 2. `seed`: sample i is asked for with seed + i, so that samples differ.
-    `prompt_template` replaces the chain-of-thought prompt; `{question}` in it is the place of
-    the question, which goes to the end where there is none. Budgets bound tokens in and out
-    together, US dollars, and seconds from the start. `sample_timeout_seconds` bounds one call,
-    `max_attempts` how often a call that fails in passing is made. A result whose uncertainty is as
-    `review_when` waits for a person, for at most `review_timeout_seconds`.
     Source: the self-reflection agent; its defaults.
     """
 
     question: Words
-    model: str | None = Field(None, min_length=1, max_length=200)
-    answers: AnswerKind = "exact"
-    prompt_template: str | None = Field(None, min_length=1)
-    temperature: float = Field(0.7, ge=0, le=2, allow_inf_nan=False)
-    seed: int | None = Field(None, ge=0, le=2**31)
-    max_output_tokens: int = Field(1024, ge=1, le=32_768)
-    max_concurrency: int = Field(16, ge=1, le=32)
-    budget_tokens: int | None = Field(None, ge=1)
-    budget_usd: float | None = Field(None, gt=0, allow_inf_nan=False)
-    budget_seconds: float | None = Field(None, gt=0, le=30 * 86_400, allow_inf_nan=False)
-    sample_timeout_seconds: float = Field(120, ge=1, le=3_600, allow_inf_nan=False)
-    max_attempts: int = Field(5, ge=1, le=100)
-    review_when: Literal["high"] | None = None
-    review_timeout_seconds: float | None = Field(None, gt=0, le=30 * 86_400, allow_inf_nan=False)
+    model: ModelName | None = Field(None, description="Any LiteLLM name; else the worker's own.")
+    answers: AnswerKind = Field(
+        "exact",
+        description="How answers are compared. llm asks the model whether two mean the same.",
+    )
+    prompt_template: str | None = Field(
+        None,
+        min_length=1,
+        description="A prompt in place of the step-by-step one; {question} in it is the"
+        " question's place, else its end.",
+    )
+    temperature: float = Field(0.7, ge=0, le=2, allow_inf_nan=False, description="Of the model.")
+    seed: int | None = Field(
+        None, ge=0, le=2**31, description="Sample i is asked with seed + i, so that samples differ."
+    )
+    max_output_tokens: int = Field(1024, ge=1, le=32_768, description="Of one reply.")
+    max_concurrency: int = Field(16, ge=1, le=32, description="Calls at once, at most.")
+    sample_timeout_seconds: float = Field(
+        120, ge=1, le=3_600, allow_inf_nan=False, description="Seconds for one call."
+    )
+    review_when: Literal["high"] | None = Field(
+        None, description="A result whose uncertainty is high waits for a person."
+    )
 
     @property
     def asked_bytes(self) -> int:
@@ -73,12 +74,12 @@ class SelfConsistencyRequest(Stopping):
     @field_validator("question")
     @classmethod
     def _small_question(cls, question: str) -> str:
-        return _within(question, QUESTION_BYTES)
+        return within(question, QUESTION_BYTES)
 
     @field_validator("prompt_template")
     @classmethod
     def _small_template(cls, template: str | None) -> str | None:
-        return None if template is None else _within(template, TEMPLATE_BYTES)
+        return None if template is None else within(template, TEMPLATE_BYTES)
 
     @model_validator(mode="after")
     def _small_history(self) -> Self:
@@ -94,10 +95,3 @@ class SelfConsistencyRequest(Stopping):
                 " model, which may be asked about every pair of them"
             )
         return self
-
-
-def _within(text: str, most: int) -> str:
-    size = encoded_size(text)
-    if size > most:
-        raise ValueError(f"{size:,} bytes, and at most {most:,} are taken")
-    return text

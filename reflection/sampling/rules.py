@@ -50,26 +50,35 @@ PRESETS: dict[str, dict[str, object]] = {
 
 
 class Stopping(Request):
-    """What stops sampling.
+    """What stops sampling. Defaults of the source's modes are the source's."""
 
-    Shares, probabilities and thresholds are 0 to 1; counts are answers. Defaults of the source's
-    modes are the source's. `min_responses` is 5 for the source's modes and 1 for the others,
-    unless it is given. `preset` fills in what is not given.
-    """
-
-    preset: Preset | None = None
-    rule: Rule = Field("combined", validation_alias=AliasChoices("rule", "entropy_mode"))
-    confidence_threshold: Share = 0.8
-    entropy_threshold: Share = 0.3
-    entropy_weight: Share = 0.3
-    min_responses: int = Field(SOURCE_MIN_RESPONSES, ge=1)
-    min_entropy_samples: int = Field(4, ge=1)
-    max_responses: int = Field(10, ge=1, le=MAX_RESPONSES_CEILING)
-    epsilon: Share = 0.05
-    beta_threshold: Share = 0.95
-    ahead_by: int = Field(3, ge=1)
-    futility: Share | None = None
-    quorum: int = Field(1, ge=1)
+    preset: Preset | None = Field(
+        None,
+        description="Fill in what is not given: thrifty is predictive with epsilon 0.05 and at most"
+        " 10 answers, thorough with 0.02 and at most 40.",
+    )
+    rule: Rule = Field(
+        "combined",
+        validation_alias=AliasChoices("rule", "entropy_mode"),
+        description="When to stop.",
+    )
+    confidence_threshold: Share = Field(0.8, description="The share of the leading answer.")
+    entropy_threshold: Share = Field(0.3, description="The normalized entropy, for its rules.")
+    entropy_weight: Share = Field(0.3, description="How much entropy lowers combined's score.")
+    min_responses: int = Field(
+        SOURCE_MIN_RESPONSES,
+        ge=1,
+        description="Readable answers at least. The other rules than the source's take 1.",
+    )
+    min_entropy_samples: int = Field(4, ge=1, description="Readable answers before entropy counts.")
+    max_responses: int = Field(10, ge=1, le=MAX_RESPONSES_CEILING, description="Answers at most.")
+    epsilon: Share = Field(0.05, description="predictive stops at this chance of a flip.")
+    beta_threshold: Share = Field(0.95, description="beta stops at this certainty.")
+    ahead_by: int = Field(3, ge=1, description="ahead_by stops at this lead in votes.")
+    futility: Share | None = Field(
+        None, description="Stop when agreement is at most this likely, with every rule."
+    )
+    quorum: int = Field(1, ge=1, description="Readable answers for a consensus.")
 
     @property
     def curtailed(self) -> bool:
