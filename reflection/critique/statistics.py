@@ -99,8 +99,7 @@ def kendall(first: Array, second: Array) -> Array:
 
 
 def _kendall(one: Array, two: Array) -> float:
-    # The method is that of the p value, which is not used: this one is quick.
-    return float(kendalltau(one, two, method="asymptotic").statistic) if len(one) > 1 else np.nan
+    return float(kendalltau(one, two).statistic) if len(one) > 1 else np.nan
 
 
 def auc(scores: Array, passes: Array) -> Array:

@@ -241,6 +241,8 @@ def test_interval(shares: list[float], low: float, high: float) -> None:
 def test_reorderings_do_not_narrow_the_interval() -> None:
     """A question counts once: its orderings, however many, are one share of right runs."""
     few = compare_rules({"beta": [Runs(1, 10, 5, 2, right) for right in (0, 1, 1, 0, 1)]})
-    many = compare_rules({"beta": [Runs(40, 400, 200, 80, 40 * right) for right in (0, 1, 1, 0, 1)]})
+    many = compare_rules(
+        {"beta": [Runs(40, 400, 200, 80, 40 * right) for right in (0, 1, 1, 0, 1)]}
+    )
 
     assert few["beta"].accuracy_ci == many["beta"].accuracy_ci
