@@ -121,9 +121,10 @@ def test_the_tables(cli: Cli, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert single[:7] == ["single", "4", "50", "%", "15", "to", "85"]
     assert changes[1][:3] == ["reflect", "+25", "%"]
-    assert "Tokens of reflect against single: +300 %, with 1.00 revisions" in done.stdout
-    assert "8,000 to 17,000, +112 %" in done.stdout
-    assert "18,000, +125 %" in " ".join(done.stdout.split())
+    said = " ".join(done.stdout.split())
+    assert "+300 % of single's tokens with 1.00 revisions a question" in said
+    assert "8,000 to 17,000 tokens, +112 %" in said
+    assert "18,000, +125 %" in said
     assert "estimate: single: 4 calls of the worker's own model" in done.stderr
 
 
