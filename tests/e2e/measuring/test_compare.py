@@ -120,7 +120,7 @@ def test_the_tables(cli: Cli, tmp_path: Path) -> None:
     changes = [each for each in rows if each[:1] == ["reflect"]]
     assert done.returncode == 0, done.stderr
     assert single[:7] == ["single", "4", "50", "%", "15", "to", "85"]
-    assert changes[1][:3] == ["reflect", "+25", "%"]
+    assert ["reflect", "+25", "%"] in [row[:3] for row in changes]
     said = " ".join(done.stdout.split())
     assert "+300 % of single's tokens with 1.00 revisions a question" in said
     assert "8,000 to 17,000 tokens, +112 %" in said
