@@ -177,12 +177,14 @@ class Replay:
     def _rounds(self, rule: int, path: Sequence[_State], calls: int) -> int:
         done = rounds = 0
         while done < calls:
-            state = path[done]
-            if not state.waves[rule]:
-                wave = self._waves[rule].length(state.counts, state.unreadable, self._most)
-                state.waves[rule] = wave
-            done, rounds = done + state.waves[rule], rounds + 1
+            done += path[done].waves[rule] or self._wave(rule, path[done])
+            rounds += 1
         return rounds
+
+    def _wave(self, rule: int, state: _State) -> int:
+        length = self._waves[rule].length(state.counts, state.unreadable, self._most)
+        state.waves[rule] = length
+        return length
 
     def _step(self, state: _State, before: int) -> _State:
         counts, unreadable = list(state.counts), state.unreadable

@@ -246,7 +246,7 @@ def test_a_batch_that_has_ended() -> None:
 
 def test_each_tenth_is_a_step() -> None:
     """Of twenty runs every other one is said, and what was said stays."""
-    batch, said = Batch(request_of(20), "b"), []
+    batch, said = Batch(request_of(20), "b"), list[str]()
     for _ in range(20):
         shown = sheet(ended(batch, None).progress())
         assert [step.words for step in shown.steps[: len(said)]] == said

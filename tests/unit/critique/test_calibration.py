@@ -258,7 +258,8 @@ def test_bins() -> None:
 
     assert len(bins) == 10
     assert (bins[6].low, bins[6].high, bins[6].count) == (0.6, 0.7, 2)
-    assert (bins[6].score, bins[6].label) == (pytest.approx(0.64), 0.5)
+    assert bins[6].score == pytest.approx(0.64)
+    assert bins[6].label == 0.5
     assert (bins[5].count, bins[5].score, bins[5].label) == (0, None, None)
 
 

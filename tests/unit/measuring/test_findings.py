@@ -139,13 +139,14 @@ def test_numbers(found: Estimate, signed: bool, words: str) -> None:
 
 def drafted(item: int, method: str, answer: str, tokens: int) -> Read:
     """A run that wrote a draft with its answer marked."""
-    result = ReflectOnResultResult.model_construct(
-        draft=f"Thought over.\nAnswer: {answer}",
-        revisions=int(method == "reflect"),
-        model="a/b",
-        judges=("a/b",),
-        stop_reason="below_threshold",
-    )
+    fields: dict[str, Any] = {
+        "draft": f"Thought over.\nAnswer: {answer}",
+        "revisions": int(method == "reflect"),
+        "model": "a/b",
+        "judges": ("a/b",),
+        "stop_reason": "max_revisions",
+    }
+    result = ReflectOnResultResult.model_construct(**fields)
     return Read(run_of(item, method, tokens=tokens), result, 2.0)
 
 
