@@ -290,7 +290,7 @@ def sheet(found: Findings) -> Sheet:
         flags=tuple(remarks(found)),
         charts=tuple(_diagram(judge) for judge in judges),
         tables=(
-            *(_table("Scores beside labels, with 95 % intervals", ESTIMATES, g) for g in groups),
+            *(_table("Scores beside labels, 95 % intervals", ESTIMATES, g) for g in groups),
             *(_table("Verdicts, repeats and cost", COUNTS, group) for group in groups),
             *(_bins(judge) for judge in judges),
             _verdicts(judges),

@@ -172,7 +172,7 @@ def sheet(
     ranked = sorted(outcomes.items(), key=lambda pair: pair[1].calls)
     named = ("calls", "rounds", "saved", "accuracy", "95 % interval")
     table = Table(
-        title="Rules; * is on the Pareto front of calls and accuracy",
+        title="Rules; * is on the Pareto front",
         columns=columns("rule", *(f"{name}|number" for name in named), "Pareto"),
         rows=tuple((name, *_cells(outcome)) for name, outcome in ranked),
         tones=tuple("good" if outcome.pareto else "plain" for _, outcome in ranked),
