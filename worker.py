@@ -196,5 +196,10 @@ def _failed(message: str, code: int) -> int:
     return code
 
 
-if __name__ == "__main__":
+def run() -> None:
+    """Be the command `mull-worker`."""
     end_process(main(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    run()
