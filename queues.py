@@ -11,6 +11,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from activities import asking
 from activities.agent import MultiPathActivities
 from activities.checking import check_draft, prepare_reflection
+from activities.code_tests.activity import TestingActivities
 from activities.critique import CritiqueActivities
 from activities.documents import DocumentActivities, Retriever
 from activities.examples import read_examples
@@ -21,7 +22,6 @@ from activities.sandbox import port
 from activities.sandbox.activity import SandboxActivities
 from activities.sandbox.port import Sandbox
 from activities.server import ServerActivities
-from activities.testing.activity import TestingActivities
 from connection import TASK_QUEUE
 from workflows.batch import BatchWorkflow
 from workflows.multi_path import MultiPathWorkflow

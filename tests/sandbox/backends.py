@@ -1,9 +1,9 @@
 """The backends that every test of the machinery runs in."""
 
 from activities.sandbox.bubblewrap import Bubblewrap
-from activities.sandbox.landlocked import Landlock
+from activities.sandbox.landlock import Landlock
 from activities.sandbox.port import Program, Result
-from activities.sandbox.running.sandbox import ProcessSandbox
+from activities.sandbox.sandbox import ProcessSandbox
 from reflection.multipath.request import Limits
 
 CEILING = Limits(wall_seconds=60, cpu_seconds=60)

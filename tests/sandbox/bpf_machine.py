@@ -3,7 +3,7 @@
 import errno
 import struct
 
-from activities.sandbox.confinement.syscalls import groups
+from activities.sandbox.seccomp import groups
 
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7, "i386": 0x40000003}
 

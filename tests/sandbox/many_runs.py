@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from activities.sandbox.running.sandbox import ProcessSandbox
+from activities.sandbox.sandbox import ProcessSandbox
 from tests.sandbox import backends
 from tests.sandbox.canaries import adopt_orphans, descendants, ipc_objects, open_descriptors
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from activities.sandbox.running.sandbox import ProcessSandbox
+from activities.sandbox.sandbox import ProcessSandbox
 from tests.sandbox import backends
 
 THREADS = 2

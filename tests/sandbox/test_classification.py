@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
+from activities.sandbox.limits import Ending, classify, parse_ending
 from activities.sandbox.port import Status
-from activities.sandbox.running.classification import Ending, classify, parse_ending
 from reflection.multipath.request import Limits
 
 LIMITS = Limits(cpu_seconds=2)

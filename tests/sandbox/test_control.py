@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from activities.sandbox.port import Output, Program, Result
-from activities.sandbox.running.sandbox import ProcessSandbox
+from activities.sandbox.sandbox import ProcessSandbox
 from reflection.multipath.request import Limits
 from tests.sandbox.canaries import Canaries
 from tests.sandbox.hostile_programs import every

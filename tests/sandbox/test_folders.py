@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from activities.sandbox.confinement import folders
-from activities.sandbox.inside.clearing import clear
+from activities.sandbox import landlock
+from activities.sandbox.inside.sweep import clear
 from activities.sandbox.port import SandboxError
 from tests.sandbox.canaries import open_descriptors
 from tests.sandbox.deep_folders import dig
@@ -37,7 +37,7 @@ def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
         Path(name).chmod(0o755)
         monkeypatch.setattr(tempfile, "tempdir", name)
-        monkeypatch.setattr(folders, "_MEMORY", Path(name))
+        monkeypatch.setattr(landlock, "_MEMORY", Path(name))
         yield Path(name)
 
 
@@ -63,18 +63,18 @@ def test_deletes_what_is_hard_to_delete(box: Path, tmp_path: Path) -> None:
 
 def test_folders_of_a_killed_worker(temporary: Path) -> None:
     """What nobody holds is deleted, and what a living worker holds is not."""
-    held, dead = folders.make(None), folders.make(None)
+    held, dead = landlock.make_folders(None), landlock.make_folders(None)
     for each in (dead.written, dead.shown):
         fcntl.flock(each.lock, fcntl.LOCK_UN)
     (temporary / "another's").mkdir()
 
-    folders.delete_stale()
+    landlock.delete_stale()
 
     kept = [held.written.top, held.shown.top, temporary / "another's"]
     assert sorted(temporary.iterdir()) == sorted(kept)
     for each in (dead.written, dead.shown):
         os.close(each.lock)
-    folders.delete(held)
+    landlock.delete_folders(held)
     assert [each.name for each in temporary.iterdir()] == ["another's"]
 
 
@@ -84,7 +84,7 @@ def test_what_is_not_a_worker_s(temporary: Path, tmp_path: Path) -> None:
     (temporary / "mull-sandbox-link").symlink_to(tmp_path)
     (temporary / "mull-sandbox-file").touch()
 
-    folders.delete_stale()
+    landlock.delete_stale()
 
     assert [each.name for each in tmp_path.iterdir()] == ["kept"]
     assert len(list(temporary.iterdir())) == 2
@@ -96,7 +96,7 @@ def test_folder_of_another_user(temporary: Path) -> None:
     (temporary / "mull-sandbox-x").mkdir()
     os.chown(temporary / "mull-sandbox-x", 65_534, 65_534)
 
-    folders.delete_stale()
+    landlock.delete_stale()
 
     assert [each.name for each in temporary.iterdir()] == ["mull-sandbox-x"]
 
@@ -105,7 +105,7 @@ def test_folder_of_another_user(temporary: Path) -> None:
 @pytest.mark.usefixtures("temporary")
 def test_owners() -> None:
     """A program's user owns what it may write, and goes through the rest without listing it."""
-    made = folders.make(62_999)
+    made = landlock.make_folders(62_999)
 
     found = {
         name: (each.stat().st_uid, stat.S_IMODE(each.stat().st_mode))
@@ -119,7 +119,7 @@ def test_owners() -> None:
             "bin": made.commands,
         }.items()
     }
-    folders.delete(made)
+    landlock.delete_folders(made)
 
     assert found == {
         "written": (0, 0o711),
@@ -140,16 +140,16 @@ def test_folder_that_is_taken(temporary: Path, monkeypatch: pytest.MonkeyPatch) 
     def snatched(*arguments: str, **options: str) -> str:
         names.append(made(*arguments, **options))
         if len(names) == 1:
-            folders.delete_stale()
+            landlock.delete_stale()
         return names[-1]
 
     monkeypatch.setattr(tempfile, "mkdtemp", snatched)
 
-    held = folders.make(None)
+    held = landlock.make_folders(None)
 
     assert [str(held.written.top), str(held.shown.top)] == names[1:]
     assert sorted(temporary.iterdir()) == sorted(map(Path, names[1:]))
-    folders.delete(held)
+    landlock.delete_folders(held)
 
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "full"), KeyboardInterrupt()])
@@ -162,11 +162,11 @@ def test_folders_that_cannot_be_made(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(folders, failing, fail)
+    monkeypatch.setattr(landlock, failing, fail)
     before = open_descriptors()
 
     with pytest.raises(type(error)):
-        folders.make(None)
+        landlock.make_folders(None)
 
     assert list(temporary.iterdir()) == []
     assert open_descriptors() == before
@@ -176,19 +176,19 @@ def test_other_folder_for_temporary_files(temporary: Path) -> None:
     """Where no other user could reach the folder for temporary files another is taken."""
     temporary.chmod(0o700)
 
-    made = folders.make(None)
+    made = landlock.make_folders(None)
 
     assert temporary not in made.written.top.parents
-    folders.delete(made)
+    landlock.delete_folders(made)
 
 
 def test_no_folder_for_temporary_files(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where none can be used it is said which were tried."""
     temporary.chmod(0o700)
-    monkeypatch.setattr(folders, "_bases", lambda: [temporary])
+    monkeypatch.setattr(landlock, "_bases", lambda: [temporary])
 
     with pytest.raises(SandboxError, match=f"tried {temporary}"):
-        folders.make(None)
+        landlock.make_folders(None)
 
 
 def test_worker_that_is_killed(temporary: Path, root: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from activities.sandbox.port import Result
-from activities.sandbox.running.sandbox import ProcessSandbox
+from activities.sandbox.sandbox import ProcessSandbox
 from tests.sandbox.canaries import Canaries, ipc_objects, left_open, open_descriptors
 from tests.sandbox.hostile_programs import every
 

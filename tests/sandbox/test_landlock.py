@@ -13,7 +13,7 @@ INSIDE = Path(__file__).parents[2] / "activities/sandbox/inside"
 BEGIN = f"""
 import errno, os, signal, sys, time
 sys.path.insert(0, {str(INSIDE)!r})
-import landlock, privileges
+import confinement
 
 def attempt(name, act):
     try:
@@ -35,9 +35,9 @@ def _run(code: str, *arguments: str) -> list[str]:
 
 RESTRICTED = """
 kept, shown, hidden = sys.argv[1:]
-landlock.no_new_privileges()
-rules = {kept: landlock.KEEP, shown: landlock.USE, "/nowhere": landlock.USE}
-landlock.restrict({**rules, "/dev/null": landlock.DEVICE})
+confinement.no_new_privileges()
+rules = {kept: confinement.KEEP, shown: confinement.USE, "/nowhere": confinement.USE}
+confinement.restrict({**rules, "/dev/null": confinement.DEVICE})
 attempt("write kept", lambda: open(kept + "/new", "w").close())
 attempt("rename kept", lambda: os.rename(kept + "/new", kept + "/renamed"))
 attempt("read shown", lambda: open(shown + "/file").close())
@@ -83,12 +83,12 @@ def test_files_by_rule(tmp_path: Path) -> None:
 
 
 BOMB = """
-landlock.no_new_privileges()
-assert landlock.keep_signals_in()
-privileges.adopt_orphans()
+confinement.no_new_privileges()
+assert confinement.keep_signals_in()
+confinement.adopt_orphans()
 
 def flee():
-    landlock.restrict({"/usr": landlock.USE})
+    confinement.restrict({"/usr": confinement.USE})
     attempt("signal keeper", lambda: os.kill(os.getppid(), 0))
     os.setsid()
     while True:
@@ -124,20 +124,20 @@ def test_one_kill_ends_everything_inside() -> None:
 
 BECOMES = """
 if sys.argv[1] == "reads":
-    privileges.keep_capabilities()
+    confinement.keep_capabilities()
 os.setgroups([])
 os.setresgid(62999, 62999, 62999)
 os.setresuid(62999, 62999, 62999)
 if sys.argv[1] == "reads":
-    privileges.keep_reading()
+    confinement.keep_reading()
 else:
-    privileges.drop_capabilities()
-landlock.no_new_privileges()
+    confinement.drop_capabilities()
+confinement.no_new_privileges()
 print(os.getresuid(), os.getresgid(), os.getgroups())
 attempt("read", lambda: open(sys.argv[2] + "/file").close())
 attempt("write", lambda: open(sys.argv[2] + "/file", "a").close())
 attempt("back", lambda: os.setuid(0))
-privileges.drop_capabilities()
+confinement.drop_capabilities()
 attempt("read", lambda: open(sys.argv[2] + "/file").close())
 """
 

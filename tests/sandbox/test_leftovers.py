@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from activities.sandbox.running.sandbox import ProcessSandbox
+from activities.sandbox.sandbox import ProcessSandbox
 from tests.sandbox import backends, endless_run
 from tests.sandbox.canaries import adopt_orphans, descendants, open_descriptors
 

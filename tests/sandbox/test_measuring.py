@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from activities.sandbox.inside.clearing import clear
-from activities.sandbox.watching.measuring import used
+from activities.sandbox.disk import used
+from activities.sandbox.inside.sweep import clear
 from tests.sandbox.deep_folders import dig
 
 MIB = 2**20

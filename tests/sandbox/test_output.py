@@ -1,6 +1,6 @@
 import pytest
 
-from activities.sandbox.running.output import Kept
+from activities.sandbox.process import Kept
 from reflection.size import encoded_size
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from activities.sandbox.packages import importable
 from activities.sandbox.port import PackageError, Program
-from activities.sandbox.running.sandbox import ProcessSandbox
+from activities.sandbox.sandbox import ProcessSandbox
 
 
 def test_always() -> None:

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from activities.sandbox.backend import Place, Threads
 from activities.sandbox.bubblewrap import DEVICES, Bubblewrap
 from activities.sandbox.port import Program
-from activities.sandbox.running.backend import Place
-from activities.sandbox.running.sandbox import ProcessSandbox
-from activities.sandbox.running.threads import Threads
+from activities.sandbox.sandbox import ProcessSandbox
 from reflection.multipath.request import Limits
 from tests.sandbox import backends
 from tests.sandbox.canaries import SECRET, Canaries

@@ -9,11 +9,17 @@ from activities.sandbox.port import Program
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({}, "give code, or files and a command"),
-        ({"code": "1", "command": ("python",)}, "give code, or files and a command"),
+        ({}, "give either code, or files and a command"),
+        ({"code": "1", "command": ("python",)}, "give either code, or files and a command"),
         ({"code": "1", "files": {"main.py": "2"}}, "main.py is given twice"),
-        ({"code": "1", "files": {"a": "", "a/b": ""}}, "a/b lies in what is itself a file"),
-        ({"code": "1", "files": {"main.py/b": ""}}, "main.py/b lies in what is itself a file"),
+        (
+            {"code": "1", "files": {"a": "", "a/b": ""}},
+            "a/b lies below another file",
+        ),
+        (
+            {"code": "1", "files": {"main.py/b": ""}},
+            "main.py/b lies below another file",
+        ),
         ({"code": "1", "files": {"../a": ""}}, "should match pattern"),
         ({"code": "1", "files": {"/a": ""}}, "should match pattern"),
         ({"code": "1", "files": {"a/.b": ""}}, "should match pattern"),

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from activities.sandbox import landlocked
-from activities.sandbox.confinement import folders, reach
+from activities.sandbox import landlock, users
+from activities.sandbox.backend import base_python
 from activities.sandbox.port import SandboxError
-from activities.sandbox.running.backend import base_python
 
 USER = 62_998
 SLEEPING = (
@@ -33,7 +32,7 @@ def left() -> Iterator[subprocess.Popen[bytes]]:
 @needs_root
 def test_ends_what_is_left(left: subprocess.Popen[bytes]) -> None:
     """Everything that the user has is killed."""
-    reach.end_all_of(USER)
+    users.end_all_of(USER)
 
     assert left.wait(5) == -9
 
@@ -42,10 +41,10 @@ def test_ends_what_is_left(left: subprocess.Popen[bytes]) -> None:
 @pytest.mark.usefixtures("left")
 def test_what_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it does not end in time it is the sandbox's error, and its folder is deleted."""
-    monkeypatch.setattr(reach, "_KILL_SECONDS", 0)
-    folder = folders.make(USER)
+    monkeypatch.setattr(users, "_KILL_SECONDS", 0)
+    folder = landlock.make_folders(USER)
 
     with pytest.raises(SandboxError, match="as user 62998 did not end in 0 s"):
-        landlocked._clear(USER, folder)
+        landlock._clear(USER, folder)
 
     assert not folder.written.top.exists()

@@ -9,7 +9,7 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.sandbox.activity import SandboxActivities
 from activities.sandbox.port import PackageError, Program, SandboxError
-from activities.sandbox.running.sandbox import ProcessSandbox
+from activities.sandbox.sandbox import ProcessSandbox
 from activities.scripted_sandbox import ScriptedSandbox
 
 

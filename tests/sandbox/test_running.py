@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from activities.sandbox.limits import most_at_once
 from activities.sandbox.port import Program
-from activities.sandbox.running.sandbox import ProcessSandbox
-from activities.sandbox.running.slots import most_at_once
+from activities.sandbox.sandbox import ProcessSandbox
 from reflection.multipath.request import Limits
 from tests.sandbox import backends
 

@@ -6,8 +6,7 @@ import sys
 
 import pytest
 
-from activities.sandbox.confinement.seccomp import build_filter
-from activities.sandbox.confinement.syscalls import MACHINES
+from activities.sandbox.seccomp import MACHINES, build_filter
 from tests.sandbox.bpf_machine import answer, number_of
 
 NAMESPACES = 0x7E020000

@@ -2,8 +2,7 @@
 
 import pytest
 
-from activities.sandbox.confinement.seccomp import OWN_PID, build_filter
-from activities.sandbox.confinement.syscalls import MACHINES
+from activities.sandbox.seccomp import MACHINES, OWN_PID, build_filter
 from tests.sandbox.bpf_machine import answer, number_of
 
 

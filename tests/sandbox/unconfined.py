@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from activities.sandbox.running.backend import Disk, Launch, Place, base_python
+from activities.sandbox.backend import Disk, Launch, Place, base_python
 
 
 class Unconfined:

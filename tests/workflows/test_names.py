@@ -7,13 +7,13 @@ import queues
 import telemetry
 from activities.agent import MultiPathActivities
 from activities.checking import check_draft, prepare_reflection
+from activities.code_tests.activity import TestingActivities
 from activities.critique import CritiqueActivities
 from activities.documents import DocumentActivities
 from activities.examples import read_examples
 from activities.sampling import SamplingActivities
 from activities.sandbox.activity import SandboxActivities
 from activities.server import ServerActivities
-from activities.testing.activity import TestingActivities
 from workflows.batch import BatchWorkflow
 from workflows.multi_path import MultiPathWorkflow
 from workflows.reflect_on_result import ReflectOnResultWorkflow

@@ -112,7 +112,7 @@ def _attend(program: Program, waker: int, lifeline: int) -> None:
     if program.hungry is not None:
         poll.register(program.hungry, select.POLLOUT)
     while program.status is None:
-        ready = {each for each, _ in poll.poll(TICK_MS)}
+        ready = {descriptor for descriptor, _ in poll.poll(TICK_MS)}
         if lifeline in ready:
             return
         if program.hungry in ready:

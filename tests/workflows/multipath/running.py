@@ -11,12 +11,12 @@ from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 
 import queues
+from activities.code_tests.activity import TestTask
 from activities.documents import Retrieval, Retriever
 from activities.language_model import LanguageModel
 from activities.sandbox.port import TASK_QUEUE
 from activities.scripted_agent import Script, ScriptedAgent, code, reflection, routed, written_tests
 from activities.scripted_retriever import ScriptedRetriever
-from activities.testing.activity import TestTask
 from reflection.multipath.coding.suite import Failure, TestOutcome, TestReport
 from reflection.multipath.result import MultiPathResult
 from reflection.multipath.state import Passage
