@@ -29,8 +29,7 @@ from bench.overhead import reach
 from commands.local.embedded import Place, free_port, server_command
 from reflection.multipath.coding.suite import Failure
 from reflection.multipath.request import Limits
-from tests.activities.code_tests.breaking import BREAKINGS
-from tests.activities.code_tests.problems import PROBLEMS
+from tests.activities.code_tests.problems import BREAKINGS, PROBLEMS
 from tests.workflows.multipath.repairing import TESTS, Run, solve_all
 
 USUAL = "another type"

@@ -137,7 +137,11 @@ def by_pytest(suite: Suite) -> Suite:
     if suite.kind != "script" or given is None or UNITTEST not in given.text:
         return suite
     tree = parsed(given.text, "exec")
-    if tree is None or not _bases(tree) & set(_known(tree)):
+    if tree is None:
+        return suite
+    classes = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    bases = {_dotted(base) for node in classes for base in node.bases}
+    if bases.isdisjoint(_known(tree)):
         return suite
     name = f"test_{given.name.removesuffix('.py')[:STEM]}.py"
     return suite.model_copy(update={"kind": "pytest", "file": TestFile(name=name, text=given.text)})
@@ -152,11 +156,6 @@ def _known(tree: ast.AST) -> Iterator[str]:
                 yield from (f"{module}.{case}" for module in modules for case in CASES)
             case ast.ImportFrom(module="unittest", names=names):
                 yield from (name.asname or name.name for name in names if name.name in CASES)
-
-
-def _bases(tree: ast.AST) -> set[str]:
-    classes = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
-    return {_dotted(base) for node in classes for base in node.bases}
 
 
 def _dotted(node: ast.expr) -> str:

@@ -5,7 +5,6 @@ import stat
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from activities.sandbox.backend import Disk
 from activities.sandbox.watcher import descendants, seen
@@ -57,7 +56,7 @@ def _entries(box: str) -> Iterator[os.stat_result | None]:
         except OSError:
             continue
         try:
-            for name, found in _listed(handle):
+            for name, found in _listed(handle, follow=False):
                 yield found
                 if stat.S_ISDIR(found.st_mode):
                     left.append(_joined(parts, name))
@@ -65,12 +64,12 @@ def _entries(box: str) -> Iterator[os.stat_result | None]:
             os.close(handle)
 
 
-def _listed(handle: int) -> Iterator[tuple[str, os.stat_result]]:
+def _listed(folder: int | Path, *, follow: bool) -> Iterator[tuple[str, os.stat_result]]:
     # One by one, so that whoever has seen enough need not have all of them.
-    with suppress(OSError), os.scandir(handle) as entries:
+    with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             with suppress(OSError):
-                yield entry.name, entry.stat(follow_symlinks=False)
+                yield entry.name, entry.stat(follow_symlinks=follow)
 
 
 def _joined(parts: tuple[str, ...], name: str) -> tuple[str, ...]:
@@ -93,39 +92,25 @@ def _opened(box: str, parts: tuple[str, ...]) -> int:
     return handle
 
 
-class Unlisted(NamedTuple):
-    """Sizes in bytes of deleted files; a mapped one's is that of its largest mapping.
+def unlisted(box: str, processes: Iterable[int]) -> tuple[dict[Inode, int], dict[Inode, int], int]:
+    """Return the bytes of deleted files that processes keep, and how many wait in their sockets.
 
-    `sent` is how many files are on their way through sockets.
+    First of those that are open, then of those that are mapped from beneath a folder, by the
+    largest mapping of each.
     """
-
-    opened: dict[Inode, int]
-    mapped: dict[Inode, int]
-    sent: int
-
-
-def unlisted(box: str, processes: Iterable[int]) -> Unlisted:
-    """Look what processes have open, mapped from beneath a folder, or waiting in their sockets."""
     opened: dict[Inode, int] = {}
     mapped: dict[Inode, int] = {}
     sent: dict[Inode, int] = {}
     for place in map(seen, processes):
         for inode, size in _mapped(place, box):
             mapped[inode] = max(size, mapped.get(inode, 0))
-        for name, found in _descriptors(place):
+        for name, found in _listed(place / "fd", follow=True):
             inode = found.st_dev, found.st_ino
             if stat.S_ISREG(found.st_mode) and not found.st_nlink:
                 opened[inode] = found.st_blocks * BLOCK
             elif stat.S_ISSOCK(found.st_mode):
                 sent[inode] = _waiting(place, name)
-    return Unlisted(opened, mapped, sum(sent.values()))
-
-
-def _descriptors(process: Path) -> Iterator[tuple[str, os.stat_result]]:
-    with suppress(OSError), os.scandir(process / "fd") as descriptors:
-        for entry in descriptors:
-            with suppress(OSError):
-                yield entry.name, entry.stat()
+    return opened, mapped, sum(sent.values())
 
 
 def _waiting(process: Path, socket: str) -> int:

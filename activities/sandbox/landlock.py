@@ -9,7 +9,6 @@ from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 from activities.sandbox.backend import Launch, Place, uninterrupted
 from activities.sandbox.disk import used
@@ -45,37 +44,16 @@ class Held:
     lock: int
 
 
-@dataclass(frozen=True)
 class RunFolder:
     """The folders of one run: beneath `written` is what it may write, and it reads `shown`."""
 
-    written: Held
-    shown: Held
-
-    @property
-    def box(self) -> Path:
-        """What the program may write."""
-        return self.written.top / "box"
-
-    @property
-    def work(self) -> Path:
-        """Where the program begins."""
-        return self.box / "work"
-
-    @property
-    def scratch(self) -> Path:
-        """Where its temporary files go."""
-        return self.box / "tmp"
-
-    @property
-    def packages(self) -> Path:
-        """What it imports from."""
-        return self.shown.top / "packages"
-
-    @property
-    def commands(self) -> Path:
-        """What it finds by the name `python`."""
-        return self.shown.top / "bin"
+    def __init__(self, written: Held, shown: Held) -> None:
+        self.written, self.shown = written, shown
+        # What the program may write: where it begins, and where its temporary files go.
+        self.box = written.top / "box"
+        self.work, self.scratch = self.box / "work", self.box / "tmp"
+        # What it imports from, and what it finds by the name `python`.
+        self.packages, self.commands = shown.top / "packages", shown.top / "bin"
 
 
 def make_folders(user: int | None) -> RunFolder:
@@ -245,6 +223,7 @@ class Landlock:
         packages = importable(place.packages)
         _link(folder.packages, packages)
         _link(folder.commands, dict.fromkeys(("python", "python3"), visible().python))
+        seen = (*visible().folders, *packages.values())
         return Launch(
             argv=(str(visible().python),),
             work=str(folder.work),
@@ -257,24 +236,18 @@ class Landlock:
             modules=MODULES,
             # It can be neither stopped nor reached, and its children outlive it if it is killed.
             patience=PATIENCE_SECONDS,
-            settings=self._settings(user, folder, tuple(packages.values())),
+            settings={
+                "tops": (str(folder.shown.top), str(folder.written.top)),
+                "others": 0 if user is not None else tasks_of(os.getuid()),
+                "reads_all": user is not None and not all_can_read(seen),
+                "rules": rules(packages.values(), (folder.packages, folder.commands), folder.box),
+                "filter": build_filter(
+                    sockets=False,
+                    signals=user is not None or self._abi >= SCOPED_SIGNALS,
+                    own_user=user is not None,
+                ),
+            },
         )
-
-    def _settings(
-        self, user: int | None, folder: RunFolder, packages: tuple[Path, ...]
-    ) -> dict[str, Any]:
-        shown = (*visible().folders, *packages)
-        return {
-            "tops": (str(folder.shown.top), str(folder.written.top)),
-            "others": 0 if user is not None else tasks_of(os.getuid()),
-            "reads_all": user is not None and not all_can_read(shown),
-            "rules": rules(packages, (folder.packages, folder.commands), folder.box),
-            "filter": build_filter(
-                sockets=False,
-                signals=user is not None or self._abi >= SCOPED_SIGNALS,
-                own_user=user is not None,
-            ),
-        }
 
 
 def _clear(user: int | None, folder: RunFolder) -> None:

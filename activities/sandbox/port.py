@@ -4,6 +4,7 @@ SandboxError          the sandbox itself failed: Temporal retries it
 └── PackageError      a package that the program asks for is not on this worker: no retry helps
 """
 
+from pathlib import PurePosixPath
 from typing import Annotated, Literal, Protocol, Self
 
 from pydantic import Field, StringConstraints, model_validator
@@ -60,19 +61,15 @@ class Program(Request):
         names = {*self.files, *(["main.py"] if self.code is not None else [])}
         if self.code is not None and "main.py" in self.files:
             raise ValueError("main.py is given twice: as code, and among the files")
-        if below := next((name for name in names if _folders(name) & names), None):
-            raise ValueError(f"{below} lies below another file")
+        for name in names:
+            if any(str(folder) in names for folder in PurePosixPath(name).parents):
+                raise ValueError(f"{name} lies below another file")
         size = sum(
             encoded_size(text) for text in (self.code or "", self.input, *self.files.values())
         )
         if size > PROGRAM_BYTES:
             raise ValueError(f"the program takes {size:,} bytes, more than {PROGRAM_BYTES:,}")
         return self
-
-
-def _folders(path: str) -> set[str]:
-    parts = path.split("/")
-    return {"/".join(parts[:count]) for count in range(1, len(parts))}
 
 
 class Output(Record):

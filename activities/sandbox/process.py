@@ -46,8 +46,11 @@ class SandboxProcess:
 
     def _begin(self, settings: dict[str, Any]) -> None:
         with contextlib.ExitStack() as stack:
-            given = _memory_file(marshal.dumps(settings))
+            given = os.memfd_create("settings", os.MFD_CLOEXEC)
             stack.callback(os.close, given)
+            with open(given, "wb", closefd=False) as file:
+                file.write(marshal.dumps(settings))
+            os.lseek(given, 0, os.SEEK_SET)
             alive, self._lifeline = os.pipe()
             self._open.add(self._lifeline)
             stack.callback(os.close, alive)
@@ -160,14 +163,6 @@ class SandboxProcess:
             self._open.discard(descriptor)
             self._loop.remove_reader(descriptor)
             os.close(descriptor)
-
-
-def _memory_file(data: bytes) -> int:
-    descriptor = os.memfd_create("settings", os.MFD_CLOEXEC)
-    with open(descriptor, "wb", closefd=False) as file:
-        file.write(data)
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    return descriptor
 
 
 class Kept:

@@ -11,8 +11,8 @@ import secrets
 import socket
 import subprocess
 import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -56,7 +56,6 @@ class Probe:
 
 _RUN = Limits(wall_seconds=20, cpu_seconds=10)
 
-_PYTHON = "import numpy, pytest\nprint(int(numpy.arange(4).sum()))"
 _NETWORK = """
 import socket
 for family, address in ((socket.AF_INET, ("127.0.0.1", {port})), (socket.AF_UNIX, "\\0{name}")):
@@ -114,9 +113,6 @@ done = [name for name, act in {
 assert not done, done
 assert os.getuid() != 0 or libc.setuid(12345) != 0, "root"
 """
-_MEMORY = "x = bytearray(256 << 20)\nprint(len(x))"
-_TIME = "while True:\n    pass"
-_OUTPUT = "while True:\n    print('x' * 1000)"
 _DISK = """
 for number in range(64):
     with open(str(number), "wb", buffering=0) as file:
@@ -144,7 +140,7 @@ PROBES = (
     Probe(
         "python",
         "numpy and pytest can be imported",
-        _of(_PYTHON),
+        _of("import numpy, pytest\nprint(int(numpy.arange(4).sum()))"),
         lambda result: result.status == "ok" and result.stdout.text == "6\n",
     ),
     Probe("network", "neither TCP nor a local socket can be reached", _aimed(_NETWORK), _silent),
@@ -162,19 +158,19 @@ PROBES = (
     Probe(
         "memory",
         "a program with a limit of 64 MB can't take 256 MB",
-        _of(_MEMORY, _RUN.model_copy(update={"memory_mb": 64})),
+        _of("x = bytearray(256 << 20)\nprint(len(x))", _RUN.model_copy(update={"memory_mb": 64})),
         _status("memory_limit"),
     ),
     Probe(
         "time",
         "an endless loop is ended",
-        _of(_TIME, _RUN.model_copy(update={"wall_seconds": 0.3})),
+        _of("while True:\n    pass", _RUN.model_copy(update={"wall_seconds": 0.3})),
         _status("timeout", "cpu_limit"),
     ),
     Probe(
         "output",
         "endless output is ended",
-        _of(_OUTPUT, _RUN.model_copy(update={"output_bytes": 10_000})),
+        _of("while True:\n    print('x' * 1000)", _RUN.model_copy(update={"output_bytes": 10_000})),
         _status("output_limit"),
     ),
     Probe(
@@ -198,10 +194,11 @@ class Placed:
         self._process = subprocess.Popen(  # noqa: S603 - the worker's own Python
             [base_python(), "-I", "-S", "-c", _SLEEP], env={_VARIABLE: secret}
         )
-        stack.callback(self._end)
-        tcp = self._listening(stack, socket.AF_INET, ("127.0.0.1", 0))
+        stack.callback(self._process.wait)
+        stack.callback(self._process.kill)
+        tcp = _listening(stack, socket.AF_INET, ("127.0.0.1", 0))
         name = f"mull-self-test-{secrets.token_hex(8)}"
-        self._listeners = (tcp, self._listening(stack, socket.AF_UNIX, f"\0{name}"))
+        self._listeners = (tcp, _listening(stack, socket.AF_UNIX, f"\0{name}"))
         port = tcp.getsockname()[1]
         self.targets = Targets(port, name, str(folder / "secret"), secret, self._process.pid)
 
@@ -215,23 +212,13 @@ class Placed:
             return "a program signalled a process of the worker's"
         return None
 
-    def _end(self) -> None:
-        self._process.kill()
-        self._process.wait()
 
-    def _listening(self, stack: ExitStack, family: int, address: object) -> socket.socket:
-        made = stack.enter_context(socket.socket(family))
-        made.setblocking(False)
-        made.bind(address)  # type: ignore[arg-type] # a name or a pair, by its family
-        made.listen()
-        return made
-
-
-@asynccontextmanager
-async def placed() -> AsyncIterator[Placed]:
-    """Have targets for as long as the block takes."""
-    with ExitStack() as stack:
-        yield await asyncio.to_thread(Placed, stack)
+def _listening(stack: ExitStack, family: int, address: object) -> socket.socket:
+    made = stack.enter_context(socket.socket(family))
+    made.setblocking(False)
+    made.bind(address)  # type: ignore[arg-type] # a name or a pair, by its family
+    made.listen()
+    return made
 
 
 def _accepts(listener: socket.socket) -> bool:
@@ -322,7 +309,9 @@ async def choose(
         examined.append(await examine(name, ceiling or Limits(), at_once))
         found = examined[-1]
         if found.sandbox and found.passed:
-            return Chosen(found.sandbox, describe(found), tuple(examined))
+            checks = ", ".join(finding.name for finding in found.findings)
+            described = f"{name} {found.version} ({platform.machine()}; passed: {checks})"
+            return Chosen(found.sandbox, described, tuple(examined))
     raise NoSandboxError(tuple(examined))
 
 
@@ -336,12 +325,6 @@ def names(wanted: str | None = None) -> tuple[str, ...]:
     return (wanted,)
 
 
-def describe(found: Examined) -> str:
-    """Name a sandbox as a worker's log does."""
-    checks = ", ".join(finding.name for finding in found.findings)
-    return f"{found.name} {found.version} ({platform.machine()}; passed: {checks})"
-
-
 async def examine(name: str, ceiling: Limits, at_once: int | None = None) -> Examined:
     """Try one backend with real programs, some at once."""
     try:
@@ -349,8 +332,9 @@ async def examine(name: str, ceiling: Limits, at_once: int | None = None) -> Exa
     except (SandboxError, OSError) as error:
         return Examined(name, "", None, (Finding("present", False, str(error)),))
     sandbox = ProcessSandbox(backend, ceiling, at_once or most_at_once(ceiling))
-    async with placed() as targets:
-        findings = await asyncio.gather(*(_try(sandbox, probe, targets) for probe in PROBES))
+    with ExitStack() as stack:
+        placed = await asyncio.to_thread(Placed, stack)
+        findings = await asyncio.gather(*(_try(sandbox, probe, placed) for probe in PROBES))
     return Examined(name, backend.version, sandbox, tuple(findings))
 
 

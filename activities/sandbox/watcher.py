@@ -167,11 +167,6 @@ def has_too_many_queues(below: Collection[int]) -> bool:
     return len({queue for pid in below for queue in _queues(pid)}) > QUEUES
 
 
-def is_any_hidden(below: Iterable[int]) -> bool:
-    """Whether one of the processes can't be looked into, as another user's can't."""
-    return any(map(_hides, below))
-
-
 def _shared_by(pid: int) -> set[str]:
     with suppress(OSError), (seen(pid) / "maps").open(encoding="utf-8", errors="replace") as maps:
         return {line.split(maxsplit=5)[4] for line in maps if line.endswith(_SHARED)}
@@ -195,8 +190,11 @@ def _queues(pid: int) -> Iterator[str]:
                     yield name
 
 
-def _hides(pid: int) -> bool:
-    """Look more than once: what ends is out of sight for a moment, before it says so."""
+def _is_hidden(pid: int) -> bool:
+    """Whether a process can't be looked into, as another user's can't.
+
+    Look more than once: what ends is out of sight for a moment, before it says so.
+    """
     for _ in range(_LOOKS):
         place = seen(pid)
         with suppress(OSError):
@@ -249,7 +247,7 @@ class Watch:
     def _takes_unseen(self, first: int) -> bool:
         """Whether it takes memory that is nobody's, or may take what can't be seen."""
         below = descendants(first)
-        if is_any_hidden(below) or has_too_many_queues(below):
+        if any(map(_is_hidden, below)) or has_too_many_queues(below):
             return True
         most = self.limits.memory_mb * MIB + SLACK_BYTES
         grown = shared_memory() - self.shared_before

@@ -12,7 +12,7 @@ from activities.sandbox.sandbox import ProcessSandbox
 from reflection.multipath.coding.reading.entry import entry_in
 from reflection.multipath.coding.reading.examples import examples
 from reflection.multipath.request import Limits, MultiPathRequest
-from tests.activities.code_tests.trying import file, tried
+from tests.activities.code_tests.suites import file, tried
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RIGHT = """\

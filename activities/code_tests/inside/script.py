@@ -27,7 +27,7 @@ from .harness import (
 
 CHECK = "check"
 NOTHING = (
-    "the script checks nothing: write what shall hold as an assertion, such as assert f(2) == 4"
+    "the script checks nothing: write what must hold as an assertion, such as assert f(2) == 4"
 )
 UNCHECKED = "none of the script's assertions ran: pytest runs a file that is named test_*.py"
 # No name that Python's grammar allows, so that none of the script's is hidden.
@@ -147,12 +147,6 @@ def _words(words: str, got: object, more: tuple[object, ...]) -> str:
     )
 
 
-def rewritten(text: str, path: str) -> tuple[ast.Module, ast.Module]:
-    """Parse a script; return it with its assertions rewritten, and as it is. Raises SyntaxError."""
-    tree = _Rewriter(Source(text)).visit(ast.parse(text, path))
-    return ast.fix_missing_locations(tree), ast.parse(text, path)
-
-
 class _Rewriter(ast.NodeTransformer):
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -160,7 +154,9 @@ class _Rewriter(ast.NodeTransformer):
     def visit(self, node: ast.AST) -> Any:
         """Rewrite what is in a statement, and have it said before what calls something."""
         made = super().visit(node)
-        if not isinstance(node, (*COMPOUND, *SIMPLE)) or not _calls_any(node):
+        if not isinstance(node, (*COMPOUND, *SIMPLE)):
+            return made
+        if not any(isinstance(inner, ast.Call) for inner in ast.walk(node)):
             return made
         source = self._source.of(node, whole=isinstance(node, SIMPLE))
         return [self._begin(source, node), made]
@@ -171,8 +167,7 @@ class _Rewriter(ast.NodeTransformer):
     def visit_Assert(self, node: ast.Assert) -> list[ast.stmt]:
         source = self._source.of(node)
         message = node.msg or ast.Constant(None)
-        parts = _comparison(node.test) or _truth(node.test)
-        words, set_up, holds, values = parts
+        words, set_up, holds, values = _comparison(node.test) or _truth(node.test)
         failure = _call("failure", ast.Constant(source), ast.Constant(words), *values, message)
         decide = ast.If(holds, [ast.Expr(_call("hold"))], [ast.Raise(failure)])
         made: list[ast.stmt] = [*set_up, decide]
@@ -222,10 +217,6 @@ def _call(method: str, *values: ast.expr) -> ast.Call:
     return ast.Call(ast.Attribute(_name(HOOK), method, ast.Load()), list(values), [])
 
 
-def _calls_any(node: ast.AST) -> bool:
-    return any(isinstance(inner, ast.Call) for inner in ast.walk(node))
-
-
 class _UncheckedError(Exception):
     """The script can't check the code; the message says why."""
 
@@ -264,8 +255,9 @@ def _parsed(channel: Channel, name: str) -> _Script | None:
     path = str(FOLDER / name)
     text = Path(path).read_text(encoding="utf-8")
     try:
-        tree, original = rewritten(text, path)
-        code = compile(tree, path, "exec", dont_inherit=True)
+        original = ast.parse(text, path)
+        tree = _Rewriter(Source(text)).visit(ast.parse(text, path))
+        code = compile(ast.fix_missing_locations(tree), path, "exec", dont_inherit=True)
     except Exception as error:  # a file that is no Python fails in several ways
         channel.say(unreadable=said(error))
         return None
@@ -300,24 +292,18 @@ def _run(script: _Script, solution: ModuleType, assertions: Assertions, entry: s
     sys.modules["__main__"] = module
     exec(script.code, module.__dict__)  # noqa: S102 its purpose
     check = vars(module).get(CHECK)
-    if script.checks and isinstance(check, FunctionType) and _takes_one(check, script.path):
+    if not script.checks or not isinstance(check, FunctionType):
+        return
+    if check.__code__.co_filename == script.path and check.__code__.co_argcount == 1:
         check(_candidate(solution, entry))
 
 
-def _takes_one(check: FunctionType, path: str) -> bool:
-    code = check.__code__
-    return code.co_filename == path and code.co_argcount == 1
-
-
 def _candidate(solution: ModuleType, entry: str | None) -> object:
-    if entry is None:
-        return _only_function(solution)
-    if not hasattr(solution, entry):
-        raise _UncheckedError(f"the code defines no {entry}")
-    return getattr(solution, entry)
-
-
-def _only_function(solution: ModuleType) -> object:
+    """Return the function to check: the entry, or else the only one that the code defines."""
+    if entry is not None:
+        if not hasattr(solution, entry):
+            raise _UncheckedError(f"the code defines no {entry}")
+        return getattr(solution, entry)
     functions = [
         value
         for name, value in vars(solution).items()

@@ -68,16 +68,14 @@ def _settle(settings: Settings, stdin: int, confine: Callable[[Settings], None])
     os.chdir(settings["work"])
     _write(settings.pop("files"))
     os.environ.update(settings["env"])
-    for kind, limits in settings["rlimits"]:
-        resource.setrlimit(kind, _within(resource.getrlimit(kind)[1], limits))
+    for kind, (soft, most) in settings["rlimits"]:
+        # The worker's own hard limit holds too: nobody without privileges may raise it.
+        hard = resource.getrlimit(kind)[1]
+        lower = (
+            (soft, most) if hard == resource.RLIM_INFINITY else (min(soft, hard), min(most, hard))
+        )
+        resource.setrlimit(kind, lower)
     confine(settings)
-
-
-def _within(hard: int, limits: tuple[int, int]) -> tuple[int, int]:
-    """Keep to the worker's own hard limit, which nobody without privileges may raise."""
-    if hard == resource.RLIM_INFINITY:
-        return limits
-    return min(limits[0], hard), min(limits[1], hard)
 
 
 def _write(files: dict[str, bytes]) -> None:

@@ -10,7 +10,7 @@ from activities.sandbox.port import PackageError, Program, SandboxError, Status
 from activities.scripted_sandbox import ScriptedSandbox, answering, finished
 from reflection.multipath.coding.suite import Suite
 from reflection.multipath.request import Limits
-from tests.activities.code_tests.trying import cases, file, tried
+from tests.activities.code_tests.suites import cases, file, tried
 
 RIGHT: list[dict[str, Any]] = [
     {"case": 0, "value": "4"},

@@ -9,9 +9,8 @@ from activities.sandbox.port import Sandbox
 from reflection.multipath.coding.reading.examples import examples
 from reflection.multipath.coding.suite import Suite, TestReport
 from reflection.multipath.request import Limits
-from tests.activities.code_tests.breaking import BREAKINGS, broken
-from tests.activities.code_tests.problems import PROBLEMS, Problem
-from tests.activities.code_tests.trying import file, tried
+from tests.activities.code_tests.problems import BREAKINGS, PROBLEMS, Problem, broken
+from tests.activities.code_tests.suites import file, tried
 
 # Their prompts give a value that their own solutions, and their own tests, contradict.
 WRONG_PROMPTS = {"HumanEval/47", "HumanEval/116", "HumanEval/148"}

@@ -4,7 +4,7 @@ import pytest
 
 from activities.sandbox.port import Sandbox
 from reflection.multipath.request import Limits
-from tests.activities.code_tests.trying import file, tried
+from tests.activities.code_tests.suites import file, tried
 
 TESTS = """\
 import pytest

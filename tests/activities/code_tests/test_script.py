@@ -4,7 +4,7 @@ import pytest
 
 from activities.sandbox.port import Sandbox
 from reflection.multipath.request import Limits
-from tests.activities.code_tests.trying import file, tried
+from tests.activities.code_tests.suites import file, tried
 
 DOUBLE = "def f(x):\n    return x + x\n"
 CHECK = "def check(candidate):\n    assert candidate(2) == 4\n    assert candidate(3) == 6\n"
@@ -133,7 +133,7 @@ async def test_a_check_is_called_with_the_entry(
         ("assert False\n", "False is not true"),
         (
             "from solution import f\nprint(f(2))\n",
-            "the script checks nothing: write what shall hold",
+            "the script checks nothing: write what must hold",
         ),
         ("x = f(2)\n", "the script checks nothing"),
         ("def check(candidate):\n    candidate(2)\n", "the script checks nothing"),

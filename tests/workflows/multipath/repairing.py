@@ -16,8 +16,7 @@ from activities.sandbox.port import Sandbox
 from activities.scripted_agent import ScriptedAgent, code, routed, written_tests
 from reflection.multipath.coding.suite import Failure, TestFile
 from reflection.multipath.result import MultiPathResult
-from tests.activities.code_tests.breaking import BREAKINGS
-from tests.activities.code_tests.problems import Problem
+from tests.activities.code_tests.problems import BREAKINGS, Problem
 
 AT_ONCE = 8
 TESTS: dict[str, Callable[[Problem], TestFile | None]] = {
