@@ -65,14 +65,13 @@ class Launch:
 
     `argv` ends where the interpreter's own arguments begin, and inherits `descriptors` as they
     are numbered. `work` and `scratch` are folders as the program sees them. `uid` is who it
-    becomes, None where it stays who it is. `modules` are files of
-    `inside/` beside `init` and `program`: `confinement` (its `confine(settings)` runs last in the
-    program's process) and `sweep` (its `prepare(settings)` runs first, and its `sweep(settings)`
-    ends what the program left behind, both in the first process). `settings` are further ones for
-    them, and `folders`, which the program makes before it starts work. `nested`: the first process
-    is the only child of the one that is started. `disk` measures, in a thread, by the first
-    process's id. `patience` is how many seconds the first process has to end everything before it
-    is killed.
+    becomes, None where it stays who it is. `modules` are files of `inside/` beside `init` and
+    `program`: `confinement` (its `confine(settings)` runs last in the program's process) and
+    `sweep` (its `prepare(settings)` runs first, and its `sweep(settings)` ends what the program
+    left behind, both in the first process). `settings` are further ones for them, and `folders`,
+    which the program makes before it starts work. `nested`: the first process is the only child
+    of the one that is started. `disk` measures, in a thread, by the first process's id.
+    `patience` is how many seconds the first process has to end everything before it is killed.
     """
 
     argv: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""The Landlock backend's folders: who owns them, and when they are deleted."""
+"""The folders of a run: who owns them, what they take, and when they are deleted."""
 
 import errno
 import fcntl
@@ -14,10 +14,27 @@ from pathlib import Path
 import pytest
 
 from activities.sandbox import landlock
+from activities.sandbox.disk import used
 from activities.sandbox.inside.sweep import clear
 from activities.sandbox.port import SandboxError
 from tests.sandbox.canaries import open_descriptors
-from tests.sandbox.deep_folders import dig
+
+NAME = "d" * 50
+
+
+def dig(folder: Path, size: int, depth: int = 300) -> None:
+    """Make a file of so many bytes beneath so many folders."""
+    handle = os.open(folder, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir(NAME, dir_fd=handle)
+        inner = os.open(NAME, os.O_RDONLY, dir_fd=handle)
+        os.close(handle)
+        handle = inner
+    file = os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=handle)
+    os.write(file, b"x" * size)
+    os.close(file)
+    os.close(handle)
+
 
 # Where the links are that a run reads.
 IN_MEMORY = Path("/dev/shm")  # noqa: S108 - nothing is made here
@@ -193,7 +210,8 @@ def test_no_folder_for_temporary_files(temporary: Path, monkeypatch: pytest.Monk
 
 def test_worker_that_is_killed(temporary: Path, root: Path) -> None:
     """Where the worker dies while a program runs, the sandbox itself deletes the folders."""
-    command = [sys.executable, str(root / "tests/sandbox/endless_run.py"), "landlock", "2"]
+    script = str(root / "tests/sandbox/workers.py")
+    command = [sys.executable, script, "endless", "landlock", "2"]
     before = set(IN_MEMORY.iterdir())
     environment = {**os.environ, "PYTHONPATH": str(root), "TMPDIR": str(temporary)}
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as worker:
@@ -209,3 +227,66 @@ def test_worker_that_is_killed(temporary: Path, root: Path) -> None:
         time.sleep(0.02)
     assert len(made) >= 4
     assert not any(each.exists() for each in made)
+
+
+MIB = 2**20
+
+
+def test_measures_any_depth(box: Path) -> None:
+    """A file counts though no path leads to it, and a sparse one by what it takes."""
+    dig(box, MIB)
+    with (box / "sparse").open("wb") as file:
+        file.truncate(1 << 40)
+
+    found = used(box, os.getpid(), 10_000)
+
+    clear(str(box))
+    assert MIB <= found.size < 4 * MIB
+    assert found.files == 302
+
+
+@pytest.mark.parametrize("keep", ["file", "mapped"])
+def test_measures_deleted_files(box: Path, keep: str) -> None:
+    """A deleted file counts while a process has it open, or mapped."""
+    code = f"""
+import mmap, os
+file = os.open("x", os.O_CREAT | os.O_RDWR)
+os.write(file, bytes({MIB}))
+if {keep!r} == "mapped":
+    mapped = mmap.mmap(file, 0)
+    os.closerange(3, 20)
+os.unlink("x")
+print("ready", flush=True)
+input()
+"""
+    command = [sys.executable, "-I", "-c", code]
+    with subprocess.Popen(
+        command, cwd=box, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+
+        found = used(box, os.getpid(), 10_000)
+
+        process.communicate(b"\n")
+    assert MIB <= found.size < 2 * MIB
+
+
+def test_counting_ends(box: Path) -> None:
+    """No more entries are counted than it takes to see that there are too many."""
+    for number in range(50):
+        (box / str(number)).touch()
+
+    found = used(box, os.getpid(), 10)
+
+    assert found.files == 11
+
+
+def test_too_deep(box: Path) -> None:
+    """Folders that take ever longer to go down to are more than there may be."""
+    dig(box, 1, depth=1_200)
+
+    found = used(box, os.getpid(), 10_000)
+
+    clear(str(box))
+    assert found.files == 10_001

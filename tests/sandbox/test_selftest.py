@@ -10,7 +10,7 @@ from activities.sandbox.landlock import Landlock
 from activities.sandbox.port import Program, SandboxError
 from activities.sandbox.selftest import PROBES, NoSandboxError, choose, examine
 from reflection.multipath.request import Limits
-from tests.sandbox.unconfined import Unconfined
+from tests.sandbox.backends import Unconfined
 
 CHECKS = [
     "python",
