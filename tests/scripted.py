@@ -384,7 +384,7 @@ class ScriptedSandbox:
 def answering(
     *said: dict[str, object], status: Status = "ok", before: str = "", after: str = ""
 ) -> Callable[[Program], Result]:
-    """Reply as the programs of `activities/testing` do: a line for each object, with the nonce.
+    """Reply as the programs of `activities/code_tests` do: a line for each object, with the nonce.
 
     `before` and `after` are what else is on the standard output.
     """

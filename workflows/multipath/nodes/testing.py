@@ -3,8 +3,8 @@
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
+    from activities.code_tests.activity import TestingActivities, TestTask
     from activities.sandbox.port import TASK_QUEUE
-    from activities.testing.activity import TestingActivities, TestTask
     from reflection.multipath.coding.suite import Suite, TestReport
     from reflection.multipath.loop import Run
     from workflows import failures
