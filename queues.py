@@ -12,7 +12,7 @@ from activities import asking
 from activities.agent import MultiPathActivities
 from activities.checking import check_draft, prepare_reflection
 from activities.critique import CritiqueActivities
-from activities.documents import DocumentActivities, Retriever
+from activities.documents.retrieval import DocumentActivities, Retriever
 from activities.examples import read_examples
 from activities.heartbeat import CODE_HEARTBEAT_SECONDS
 from activities.language_model import LanguageModel

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
 
+from activities.documents.retrieval import Embedded
 from activities.embedded.endpoint import Endpoint
 from activities.language_model import (
     ModelCall,
@@ -20,7 +21,6 @@ from activities.provider.errors import read_error
 from activities.provider.replies import read_reply, read_spending
 from activities.provider.reply_format import JSON_OBJECT, schema_format, without_bounds
 from activities.provider.routes import Route
-from activities.retrieval.meaning.embedding import Embedded
 from reflection.usage import Spending, total
 
 # LiteLLM reads them while it is imported, and asks the network where they are not set.

@@ -3,7 +3,13 @@
 import asyncio
 from collections.abc import Sequence
 
-from activities.documents import Progress, Retrieval, RetrievalError, RetrievalTask, unwatched
+from activities.documents.retrieval import (
+    Progress,
+    Retrieval,
+    RetrievalError,
+    RetrievalTask,
+    unwatched,
+)
 from reflection.multipath.state import Passage
 
 Turn = Sequence[Passage] | Retrieval | Exception

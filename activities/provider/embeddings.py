@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from math import isfinite
 from typing import Any
 
+from activities.documents.retrieval import EMBEDDING_BATCH
 from activities.language_model import TransientModelError
-from activities.retrieval.bounds import EMBEDDING_BATCH
 
 
 def batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:

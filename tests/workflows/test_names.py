@@ -8,7 +8,7 @@ import telemetry
 from activities.agent import MultiPathActivities
 from activities.checking import check_draft, prepare_reflection
 from activities.critique import CritiqueActivities
-from activities.documents import DocumentActivities
+from activities.documents.retrieval import DocumentActivities
 from activities.examples import read_examples
 from activities.sampling import SamplingActivities
 from activities.sandbox.activity import SandboxActivities

@@ -11,7 +11,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 
 import queues
-from activities.documents import Retrieval, Retriever
+from activities.documents.retrieval import Retrieval, Retriever
 from activities.language_model import LanguageModel
 from activities.sandbox.port import TASK_QUEUE
 from activities.scripted_agent import Script, ScriptedAgent, code, reflection, routed, written_tests

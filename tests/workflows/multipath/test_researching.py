@@ -3,7 +3,7 @@
 import pytest
 from temporalio.client import Client
 
-from activities.documents import RetrievalError
+from activities.documents.retrieval import RetrievalError
 from activities.language_model import PermanentModelError, SampleError
 from activities.scripted_agent import Turn, reflection
 from activities.scripted_retriever import ScriptedRetriever

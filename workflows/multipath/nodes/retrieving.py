@@ -4,7 +4,7 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from activities.asking import TASK_QUEUE
-    from activities.documents import DocumentActivities, Retrieval, RetrievalTask
+    from activities.documents.retrieval import DocumentActivities, Retrieval, RetrievalTask
     from reflection.multipath.loop import Run
     from workflows import failures
     from workflows.calls import Calls
