@@ -11,7 +11,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from activities.checks import check_draft, prepare_reflection, read_examples
 from activities.code_tests.activity import TestingActivities
 from activities.critique import CritiqueActivities
-from activities.documents import DocumentActivities, Retriever
+from activities.documents.retrieval import DocumentActivities, Retriever
 from activities.heartbeat import CODE_HEARTBEAT_SECONDS
 from activities.language_model import port as models
 from activities.language_model.port import LanguageModel

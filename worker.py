@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from temporalio.service import RPCError
 
 import telemetry
-from activities.documents import Retriever
+from activities.documents.retrieval import Retriever
 from activities.language_model.port import LanguageModel
 from activities.sandbox.port import Sandbox, SandboxError
 from commands.console import end_process
@@ -49,10 +49,10 @@ class Adapters(NamedTuple):
 def adapters(default: str | None) -> Iterator[Adapters]:
     """Build what reaches models and documents; the embedded model runs where it is the default."""
     # These imports take seconds, which `--help` and tests with a model of their own do without.
+    from activities.documents.folder import FolderRetriever
     from activities.language_model.embedded import EmbeddedModel
     from activities.language_model.litellm_model import LiteLLMModel
     from activities.language_model.observed import ObservedModel
-    from activities.retrieval.retriever import FolderRetriever
 
     with contextlib.ExitStack() as stack:
         endpoints = {}

@@ -11,7 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from temporalio.exceptions import ApplicationError
 
-from activities.documents import Progress, Retrieval, RetrievalError, RetrievalTask, unwatched
+from activities.documents.retrieval import (
+    Progress,
+    Retrieval,
+    RetrievalError,
+    RetrievalTask,
+    unwatched,
+)
 from activities.language_model.port import ModelCall, ModelError, ModelReply, PermanentModelError
 from activities.sandbox.port import Output, Program, Result, SandboxError, Status
 from reflection.multipath.state import Passage

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from activities.documents import RetrievalTask
-from activities.retrieval.retriever import FolderRetriever
-from activities.retrieval.roots import Roots
+from activities.documents.folder import FolderRetriever
+from activities.documents.retrieval import RetrievalTask
+from activities.documents.roots import Roots
 from activities.sandbox.bubblewrap import Bubblewrap
 from activities.sandbox.sandbox import ProcessSandbox
 from reflection.multipath.coding.reading.entry import entry_in

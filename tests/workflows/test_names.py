@@ -8,7 +8,7 @@ import telemetry
 from activities.checks import check_draft, prepare_reflection, read_examples
 from activities.code_tests.activity import TestingActivities
 from activities.critique import CritiqueActivities
-from activities.documents import DocumentActivities
+from activities.documents.retrieval import DocumentActivities
 from activities.multipath import MultiPathActivities
 from activities.sampling import SamplingActivities
 from activities.sandbox.activity import SandboxActivities

@@ -12,7 +12,7 @@ from temporalio.worker import Worker
 
 import queues
 from activities.code_tests.activity import TestTask
-from activities.documents import Retrieval, Retriever
+from activities.documents.retrieval import Retrieval, Retriever
 from activities.language_model.port import LanguageModel
 from activities.sandbox.port import TASK_QUEUE
 from reflection.multipath.coding.suite import Failure, TestOutcome, TestReport

@@ -3,7 +3,7 @@
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from activities.documents import DocumentActivities, Retrieval, RetrievalTask
+    from activities.documents.retrieval import DocumentActivities, Retrieval, RetrievalTask
     from activities.language_model.port import TASK_QUEUE
     from reflection.multipath.loop import Run
     from workflows import failures
