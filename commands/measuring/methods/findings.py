@@ -117,7 +117,7 @@ def _warnings(found: Findings) -> Iterator[str]:
         if getattr(each.read.result, "stop_reason", None) == "evaluation_failed"
     )
     for said, count in unjudged.most_common(3):
-        yield f"{tally_words(count, 'run')} by reflect stopped unjudged: {terminal_safe(said, 99)}."
+        yield f"{tally_words(count, 'run')} by reflect stopped unjudged: {terminal_safe(said, 200)}."
     if not plan.has_gold and "reflect" in plan.methods:
         yield "No gold: the judge that scores is the one that reflect's drafts were revised for."
     yield from _unmade(found)

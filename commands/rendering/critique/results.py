@@ -54,7 +54,7 @@ def best_rows(best: Draft | None, criteria: Sequence[Criterion]) -> list[Row]:
 def guardrail_words(evaluation: Evaluation) -> list[str]:
     """Say of each guardrail that found something what it found, and how it caps the score."""
     return [
-        f"{each.guardrail}: {terminal_safe(each.reason, 300)} (at most {each.cap:g})"
+        f"{terminal_safe(each.guardrail, 40)}: {terminal_safe(each.reason, 300)} (at most {each.cap:g})"
         for each in evaluation.guardrails
     ]
 
