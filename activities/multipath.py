@@ -1,6 +1,14 @@
-"""What the agent asks of language models: to route, to write, to reflect, to code, to test.
+"""One call of a model for a node, and what is recorded of every reply alike.
 
-Each activity asks once; the activities' types are the names of the nodes.
+What every draft has alike, a report or code: its bounds, and what came of the call for it.
+
+Choosing the path: research or code.
+
+Writing a report, refining it, and reflecting on it.
+
+Writing code, repairing it, and writing tests for it.
+
+The activities of the agent that ask a model; their types are the names of the nodes.
 """
 
 from datetime import UTC, datetime
@@ -9,15 +17,13 @@ from typing import Any, NamedTuple
 from temporalio import activity
 
 from activities.language_model.port import LanguageModel, ModelCall, SampleError, ask
-from reflection.multipath.coding.prompts import (
+from reflection.multipath.cases import parse_tests, tests_schema
+from reflection.multipath.code_prompts import (
     build_code_prompt,
     build_repair_prompt,
     build_tests_prompt,
-    tests_schema,
 )
-from reflection.multipath.coding.reading.cases import parse_tests
-from reflection.multipath.coding.reading.extraction import extract_code
-from reflection.multipath.coding.suite import Case, Failure, Suite
+from reflection.multipath.extraction import extract_code
 from reflection.multipath.research.checks import with_checks
 from reflection.multipath.research.reading.unwrapping import unwrapped
 from reflection.multipath.research.reflecting.prompt import (
@@ -27,9 +33,9 @@ from reflection.multipath.research.reflecting.prompt import (
 from reflection.multipath.research.reflecting.reply import parse_reflection
 from reflection.multipath.research.writing import build_refinement_prompt, build_report_prompt
 from reflection.multipath.result import Routing, Source
-from reflection.multipath.routing.prompt import build_route_prompt, route_schema
-from reflection.multipath.routing.reply import parse_route
+from reflection.multipath.routing import build_route_prompt, parse_route, route_schema
 from reflection.multipath.state import Critique, Node
+from reflection.multipath.suite import Case, Failure, Suite
 from reflection.quoting import AGAIN
 from reflection.run import Record, Spending, cut_encoded, encoded_size
 from reflection.text import well_formed

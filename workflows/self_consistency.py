@@ -6,9 +6,9 @@ from pydantic import ValidationError
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from reflection.convergence.answers.kinds import read_answer
     from reflection.run import Finish, Review
     from reflection.sampling import loop
+    from reflection.sampling.answers import read_answer
     from reflection.sampling.loop import Sampling
     from reflection.sampling.request import SelfConsistencyRequest
     from reflection.sampling.result import (

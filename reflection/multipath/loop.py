@@ -1,7 +1,14 @@
-"""One run of the agent, folded node by node: the state that queries return.
+"""The record of a decision: what comes next, why, and on what that was based.
 
-The record of each decision, which draft is kept, what was spent, what people do to a run that
-waits for them, and what others read of it: progress and result.
+Which draft a run keeps, and whether anything is left open in it.
+
+What a run spent so far, in parts, and what its budget still has room for.
+
+One run of the agent, folded node by node: the state that queries return.
+
+What people do to a run of the agent that waits for them.
+
+From the state of a run to what others read of it: progress and result.
 """
 
 from collections.abc import Sequence
@@ -10,8 +17,6 @@ from datetime import datetime
 from typing import NamedTuple
 
 from reflection.multipath import state as states
-from reflection.multipath.coding.judging.quarantine import Reported, believed, quarantine
-from reflection.multipath.coding.suite import Failure, Suite, TestOutcome, TestReport
 from reflection.multipath.request import OUTPUT_BYTES, PERSONS_REVISIONS, MultiPathRequest
 from reflection.multipath.research.assembly import assemble
 from reflection.multipath.result import (
@@ -25,6 +30,8 @@ from reflection.multipath.result import (
     StopReason,
 )
 from reflection.multipath.state import Critique, Ending, Node, Passage, State, transition
+from reflection.multipath.suite import Failure, Suite, TestOutcome, TestReport
+from reflection.multipath.verdict import Reported, believed, quarantine
 from reflection.run import (
     Budget,
     Part,

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from reflection.convergence.answers.kinds import read_answer
     from reflection.run import Finish, Review, encoded_size
+    from reflection.sampling.answers import read_answer
     from reflection.sampling.loop import Sampling
     from reflection.sampling.request import SelfConsistencyRequest
     from workflows import failures

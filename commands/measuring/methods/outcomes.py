@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 from commands.measuring.batches.reading import Read
 from commands.measuring.methods.plan import Plan
-from reflection.convergence.answers.kinds import read_answer
-from reflection.convergence.answers.marks import find_marked
 from reflection.critique.result import ReflectOnResultResult
 from reflection.critique.worth.records import Outcome
+from reflection.sampling.answers import read_answer
+from reflection.sampling.marks import find_marked
 from reflection.sampling.result import SelfConsistencyResult
 
 Given = SelfConsistencyResult | ReflectOnResultResult

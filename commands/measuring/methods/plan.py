@@ -7,10 +7,10 @@ from commands.inputs import checked
 from commands.measuring.batches.spend import Calls, tokens_of
 from commands.measuring.methods.questions import Question
 from reflection.batch.request import BatchRequest
-from reflection.convergence.answers.reply import build_prompt
 from reflection.critique.criteria import PRESETS, CriteriaPreset
 from reflection.critique.prompts import build_judge_prompt
 from reflection.critique.request import ReflectOnResultRequest
+from reflection.sampling.prompts import build_prompt
 from reflection.sampling.request import AnswerKind, SelfConsistencyRequest
 
 METHODS = ("single", "reflect", "self_consistency")

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from commands.measuring.batches.lines import Fields, LineError, read_lines, text_of
-from reflection.convergence.answers.kinds import read_answer
 from reflection.run import explain
+from reflection.sampling.answers import read_answer
 from reflection.sampling.request import AnswerKind, SelfConsistencyRequest
 
 FORM = '{"question": "What is 6 times 7?", "gold": "42"}'

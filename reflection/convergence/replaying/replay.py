@@ -7,7 +7,7 @@ any question share their states; each state is judged once by each rule that sti
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from reflection.convergence.answers.kinds import read_answer
+from reflection.sampling.answers import read_answer
 from reflection.sampling.request import AnswerKind
 from reflection.sampling.rules import Stopping, StoppingRule
 from reflection.sampling.waves import Waves

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import pytest
 
 from reflection.multipath import loop
-from reflection.multipath.coding.suite import Suite
 from reflection.multipath.loop import MOST_WARNINGS, PASSAGE_BYTES, Run, is_open, kept
 from reflection.multipath.request import MultiPathRequest
 from reflection.multipath.result import Draft
 from reflection.multipath.state import Critique
+from reflection.multipath.suite import Suite
 from reflection.run import Review, encoded_size
 from tests.unit.multipath.folded import (
     CALLS,

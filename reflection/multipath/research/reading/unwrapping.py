@@ -3,7 +3,7 @@
 import re
 
 from reflection.multipath.research.reading.visible import fence_after
-from reflection.thinking import after_thought
+from reflection.replies import after_thought
 
 WRAPPED = re.compile(r"(`{3,})[ \t]*(?:markdown|md)?[ \t]*\n(.*)\n\1", re.DOTALL | re.IGNORECASE)
 

@@ -11,10 +11,10 @@ from commands.rendering.multipath import (
     print_review,
 )
 from reflection.multipath import loop
-from reflection.multipath.coding.suite import Suite, TestFile, TestOutcome
 from reflection.multipath.loop import Run, result
 from reflection.multipath.result import MultiPathResult, Routing
 from reflection.multipath.state import Critique, Passage
+from reflection.multipath.suite import Suite, TestFile, TestOutcome
 from tests.unit.critique.shown import console, written
 from tests.unit.multipath.commands.agent_runs import (
     CASES,

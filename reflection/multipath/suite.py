@@ -7,6 +7,8 @@ from pydantic import Field, StringConstraints
 from reflection.run import Frozen, Record
 
 FILE_BYTES = 200_000
+# What an outcome takes at most in a history. Its test is a whole call, so that it is found again.
+OUTCOME_BYTES = {"test": 600, "expected": 300, "got": 300, "message": 300, "traceback": 500}
 
 SuiteOrigin = Literal["user", "prompt", "model"]
 SuiteKind = Literal["pytest", "script", "cases"]
@@ -30,7 +32,7 @@ class TestFile(Frozen):
 
 
 class Case(Record):
-    """One call, and the value that it shall have: two Python expressions, the latter a literal.
+    """One call, and the value that it must have: two Python expressions, the latter a literal.
 
     The call goes into the sandbox, and the expected value never does.
     """

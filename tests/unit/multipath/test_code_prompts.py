@@ -2,17 +2,17 @@
 
 import pytest
 
-from reflection.multipath.coding import prompts
-from reflection.multipath.coding.prompts import (
+from reflection.multipath import cases
+from reflection.multipath.cases import parse_tests
+from reflection.multipath.code_prompts import (
     FORM,
     build_code_prompt,
     build_repair_prompt,
     build_tests_prompt,
 )
-from reflection.multipath.coding.reading.cases import parse_tests
-from reflection.multipath.coding.suite import Case, Failure, Suite, TestFile
 from reflection.multipath.result import Source
 from reflection.multipath.state import Passage
+from reflection.multipath.suite import Case, Failure, Suite, TestFile
 
 CASES = Suite(origin="prompt", kind="cases", cases=(Case(call="f(2)", expected="4"),), entry="f")
 FILE = Suite(origin="user", kind="script", file=TestFile(name="t.py", text="assert f(2) == 4"))
@@ -101,4 +101,4 @@ def test_the_form_of_the_tests_is_what_is_read() -> None:
     ) % ", ".join(f'{{"call": "f({n})", "expected": "{2 * n}"}}' for n in range(3))
 
     assert len(parse_tests(reply).cases) == 3
-    assert list(prompts.tests_schema()["properties"]) == ["reasoning", "entry", "tests"]
+    assert list(cases.tests_schema()["properties"]) == ["reasoning", "entry", "tests"]

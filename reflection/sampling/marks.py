@@ -1,11 +1,13 @@
-r"""Where a text marks its answer: a line `Answer: …` or `#### …`, or `\boxed{…}`.
+r"""What every answer has in common: its mark in a text, and the spellings of its characters.
 
-Each search looks at a character a bounded number of times, so a hostile text costs no more than
-an honest one of its length.
+An answer is marked by a line `Answer: …` or `#### …`, or by `\boxed{…}`. Each search looks at a
+character a bounded number of times, so a hostile text costs no more than an honest one of its
+length.
 """
 
 import re
 from typing import NamedTuple
+from unicodedata import normalize
 
 MARK_LINE = re.compile(
     r"(?:[\s>#*_`-]*(?:(?:the|my)\s+)?(?:final\s+)?answer[\s*_]*[:\uff1a]\**|\s*####(?!#))(.*)",
@@ -14,6 +16,18 @@ MARK_LINE = re.compile(
 ANSWER_IS = re.compile(r"\banswer\s+(?:is|would\s+be|must\s+be)\b[\s:]*", re.IGNORECASE)
 BOXES = ("\\boxed{", "\\fbox{")
 WRAPPINGS = ("**", "`", "$", '"', "'")
+
+RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿⁱ", "0123456789+-=()ni")
+RAISED_RUN = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿⁱ]+")
+LOWERED_DIGIT = re.compile(r"(?<=\d)(?=[₀-₉])")
+VULGAR_FRACTION = re.compile(r"(?<=\d)(?=[¼-¾⅐-⅞↉])")
+SAME_SIGN = {
+    **dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe63\uff0d"), "-"),
+    **dict.fromkeys(map(ord, "\u201c\u201d\u201e\u201f\u00ab\u00bb"), '"'),
+    **dict.fromkeys(map(ord, "\u2018\u2019\u201a\u201b"), "'"),
+    **dict.fromkeys(map(ord, "\u00ad\u200b\u200e\u200f\u2060\ufeff"), None),
+    0x2044: "/",
+}
 
 
 class Marked(NamedTuple):
@@ -84,3 +98,13 @@ def unwrapped(text: str) -> str:
         if len(inside) - len(within) == 2 * len(mark) and within and mark not in within:
             inside = within.strip()
     return inside
+
+
+def fold(text: str) -> str:
+    """Bring one character's several spellings to one, by NFKC, without losing its meaning.
+
+    NFKC alone would read `10²` as 102 and `3½` as 31/2: here they are `10^2` and `3 1/2`.
+    """
+    raised = RAISED_RUN.sub(lambda run: "^" + run[0].translate(RAISED), text)
+    apart = VULGAR_FRACTION.sub(" ", LOWERED_DIGIT.sub("_", raised))
+    return normalize("NFKC", normalize("NFKC", apart).translate(SAME_SIGN))

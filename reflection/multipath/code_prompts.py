@@ -1,14 +1,11 @@
 """What the writer of code is asked: for tests, for a first draft, and for a repair."""
 
 from collections.abc import Sequence
-from typing import Any
 
-from reflection.multipath.coding.reading.cases import LEAST, LENGTH
-from reflection.multipath.coding.suite import Failure, Suite
+from reflection.multipath.cases import LEAST, LENGTH
 from reflection.multipath.result import Source
-
-# The writers and the judges of reflection quote what they are given in the same ways.
-from reflection.quoting import AGAIN, filled, object_schema, quoted, unmistakable_mark
+from reflection.multipath.suite import Failure, Suite
+from reflection.quoting import AGAIN, filled, quoted, unmistakable_mark
 
 CODE = """\
 Write Python code for the task below.
@@ -88,7 +85,7 @@ def build_code_prompt(
     prompt: str, sources: Sequence[Source], suite: Suite | None, entry: str | None
 ) -> str:
     """Build the prompt for a first draft: the task, what was retrieved for it, and its tests."""
-    return filled(CODE, _known(prompt, sources, suite, entry, []))
+    return filled(CODE, _known(prompt, sources, suite, entry))
 
 
 def build_repair_prompt(
@@ -121,55 +118,34 @@ def build_tests_prompt(prompt: str, entry: str | None, error: str | None = None)
     return filled(TESTS, known) + (AGAIN.replace("{error}", error) if error else "")
 
 
-def tests_schema() -> dict[str, Any]:
-    """Return the JSON schema of the tests: the reasoning first, which makes the values better."""
-    text: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": LENGTH}
-    test = object_schema({"call": text, "expected": text})
-    return object_schema(
-        {
-            "reasoning": {"type": "string", "maxLength": 2_000},
-            "entry": {"type": "string", "minLength": 1, "maxLength": 100},
-            "tests": {"type": "array", "items": test, "minItems": LEAST, "maxItems": 10},
-        }
-    )
-
-
 def _known(
     prompt: str,
     sources: Sequence[Source],
     suite: Suite | None,
     entry: str | None,
-    more: Sequence[str],
+    more: Sequence[str] = (),
 ) -> dict[str, str]:
     """Fill in what both prompts have; the mark stands in none of the texts, so none can end one."""
-    tests = _tests(suite)
-    passages = [each.passage.text for each in sources]
-    line = unmistakable_mark("data", [prompt, tests, *passages, *more])
+    tests = []
+    if suite is not None and suite.file is not None:
+        tests = [suite.file.text[:SHOWN]]
+    elif suite is not None:
+        tests = ["\n".join(f"{case.call} == {case.expected}" for case in suite.cases)]
+    passages = [source.passage.text for source in sources]
+    line = unmistakable_mark("data", [prompt, *tests, *passages, *more])
+    words = CASES if suite is not None and suite.kind == "cases" else FILE
     return {
         "{mark}": line,
         "{prompt}": prompt,
         "{sources}": _between(SOURCES, passages, line),
-        "{tests}": _between(CASES if _is_of_cases(suite) else FILE, [tests] if tests else [], line),
+        "{tests}": _between(words, tests, line),
         "{entry}": f" It defines `{entry}`." if entry else "",
     }
 
 
 def _between(words: str, texts: Sequence[str], line: str) -> str:
-    if not texts:
-        return ""
-    return "\n".join(["", words, *[f"{line}\n{text}\n{line}" for text in texts], ""])
-
-
-def _is_of_cases(suite: Suite | None) -> bool:
-    return suite is not None and suite.kind == "cases"
-
-
-def _tests(suite: Suite | None) -> str:
-    if suite is None:
-        return ""
-    if suite.file is not None:
-        return suite.file.text[:SHOWN]
-    return "\n".join(f"{each.call} == {each.expected}" for each in suite.cases)
+    marked = [f"{line}\n{text}\n{line}" for text in texts if text]
+    return "\n".join(["", words, *marked, ""]) if marked else ""
 
 
 def _failure(failure: Failure) -> str:
