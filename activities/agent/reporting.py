@@ -5,14 +5,14 @@ from datetime import UTC, datetime
 from activities.agent.receipt import AgentTask, Replied, hear
 from activities.agent.writing import Generated, WritingTask, options
 from activities.language_model import LanguageModel
-from reflection.multipath.research.checks import with_checks
-from reflection.multipath.research.reading.unwrapping import unwrapped
-from reflection.multipath.research.reflecting.prompt import (
+from reflection.multipath.markup import unwrapped
+from reflection.multipath.reflections import parse_reflection, reflection_schema
+from reflection.multipath.report import with_checks
+from reflection.multipath.report_prompts import (
+    build_refinement_prompt,
     build_reflection_prompt,
-    reflection_schema,
+    build_report_prompt,
 )
-from reflection.multipath.research.reflecting.reply import parse_reflection
-from reflection.multipath.research.writing import build_refinement_prompt, build_report_prompt
 from reflection.multipath.result import Source
 from reflection.multipath.state import Critique
 from reflection.plain import well_formed

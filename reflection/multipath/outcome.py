@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from reflection.multipath.loop import Run
-from reflection.multipath.research.assembly import assemble
+from reflection.multipath.report import assemble
 from reflection.multipath.result import Draft, MultiPathResult, Progress, Step
 
 

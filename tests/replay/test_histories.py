@@ -15,8 +15,8 @@ from reflection.multipath.coding.reading.cases import parse_tests
 from reflection.multipath.coding.reading.entry import entry_of
 from reflection.multipath.coding.reading.examples import examples
 from reflection.multipath.coding.reading.extraction import extract_code
-from reflection.multipath.research.checks import with_checks
-from reflection.multipath.research.reflecting.reply import parse_reflection
+from reflection.multipath.report import with_checks
+from reflection.multipath.reflections import parse_reflection
 from reflection.multipath.routing.reply import parse_route
 from tests.conftest import SANDBOX
 

@@ -2,7 +2,7 @@
 
 import re
 
-from reflection.multipath.research.reflecting.echoes import QUOTED, own_objects
+from reflection.multipath.reflections import QUOTED, own_objects
 from reflection.multipath.result import Routing
 from reflection.multipath.state import Mode
 from reflection.objects import Members, every_object, plain, without_objects

@@ -2,8 +2,7 @@
 
 import pytest
 
-from reflection.multipath.research.assembly import NO_SOURCE, assemble
-from reflection.multipath.research.reading.parts import split
+from reflection.multipath.report import NO_SOURCE, assemble, split
 from tests.unit.multipath.research.sourced import DAM, SOURCES, source
 
 REPORT = """# Dams

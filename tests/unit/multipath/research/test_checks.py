@@ -2,8 +2,7 @@
 
 import pytest
 
-from reflection.multipath.research.checks import EMPTY, UNCITED, check_report, with_checks
-from reflection.multipath.research.considerations import demarcation
+from reflection.multipath.report import EMPTY, UNCITED, check_report, with_checks
 from reflection.multipath.state import Critique
 from tests.unit.multipath.research.sourced import DAM, SOURCES
 
@@ -139,4 +138,6 @@ def test_together_there_are_at_most_twenty() -> None:
 )
 def test_a_cited_idea_is_found_in_every_form(report: str) -> None:
     """Whatever form the section or the footnote has, an idea that is cited as D is found."""
-    assert 2 in {each.cited for each in demarcation(report)}
+    found = check_report(report, SOURCES)
+
+    assert (2, "demarcation") in {(each.cited, each.aspect) for each in found}

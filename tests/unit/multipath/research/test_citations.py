@@ -2,7 +2,7 @@
 
 import pytest
 
-from reflection.multipath.research.reading.citations import cited, uncited
+from reflection.multipath.citations import cited, uncited
 
 
 @pytest.mark.parametrize(

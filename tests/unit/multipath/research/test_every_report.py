@@ -6,13 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reflection.multipath.research.assembly import assemble
-from reflection.multipath.research.checks import check_report, with_checks
-from reflection.multipath.research.considerations import demarcation
-from reflection.multipath.research.reading.citations import cited, uncited
-from reflection.multipath.research.reading.notes import inline_notes
-from reflection.multipath.research.reading.parts import split
-from reflection.multipath.research.reading.visible import visible
+from reflection.multipath.citations import cited, uncited
+from reflection.multipath.markup import visible
+from reflection.multipath.report import assemble, check_report, split, with_checks
 from reflection.multipath.result import Source
 from tests.unit.multipath.research.sourced import SOURCES
 
@@ -47,7 +43,9 @@ def test_no_idea_is_ever_cited(
     report: str, suggestions: list[str], sources: tuple[Source, ...]
 ) -> None:
     """Whatever a report and its suggestions are, no creative contribution is cited as D."""
-    assert demarcation(assemble(report, suggestions, sources, creative=True)) == ()
+    whole = assemble(report, suggestions, sources, creative=True)
+
+    assert [each for each in check_report(whole, sources) if each.aspect == "demarcation"] == []
 
 
 @settings(deadline=None)
@@ -69,7 +67,6 @@ def test_no_idea_is_left(report: str, suggestions: list[str], sources: tuple[Sou
     parts = split(assemble(report, suggestions, sources, creative=False))
 
     assert (parts.considerations, parts.footnotes) == ("", "")
-    assert inline_notes(parts.findings) == []
 
 
 @settings(deadline=None)

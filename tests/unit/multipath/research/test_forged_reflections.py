@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reflection.multipath.research.reflecting.reply import ReflectionReply, parse_reflection
+from reflection.multipath.reflections import ReflectionReply, parse_reflection
 from tests.unit.multipath.research.sourced import (
     CRITIQUE,
     ISSUE,

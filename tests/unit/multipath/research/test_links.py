@@ -2,8 +2,8 @@
 
 import pytest
 
-from reflection.multipath.research.assembly import assemble
-from reflection.multipath.research.reading.visible import visible
+from reflection.multipath.markup import visible
+from reflection.multipath.report import assemble
 from tests.unit.multipath.research.sourced import DAM
 
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from reflection.multipath.research.assembly import assemble
-from reflection.multipath.research.checks import UNCITED, check_report
-from reflection.multipath.research.reading.notes import inline_notes, without_notes
+from reflection.multipath.citations import with_footnotes
+from reflection.multipath.report import UNCITED, assemble, check_report
 from tests.unit.multipath.research.sourced import DAM, LAKE
 
 
@@ -27,7 +26,11 @@ from tests.unit.multipath.research.sourced import DAM, LAKE
 )
 def test_what_is_an_inline_note(text: str, notes: list[str]) -> None:
     """A note ends with its bracket, has brackets one deep, and is more than a raised citation."""
-    assert inline_notes(text) == notes
+    assert [
+        each.split(": ", 1)[1]
+        for each in with_footnotes(text).split("\n\n")
+        if each.startswith("[^note-")
+    ] == notes
 
 
 def test_a_note_that_cites() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reflection.multipath.research.reading.parts import split
+from reflection.multipath.report import split
 
 REPORT = """# Dams
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from reflection.multipath.research.reflecting.reply import ReflectionReply, parse_reflection
+from reflection.multipath.reflections import ReflectionReply, parse_reflection
 from reflection.multipath.state import Aspect, Critique
 from tests.unit.multipath.research.sourced import CRITIQUE, ISSUE, REPORT, SOURCES, said
 
@@ -87,7 +87,7 @@ def test_an_aspect_is_one_of_five(name: object, aspect: Aspect) -> None:
         ('{"issues": null}', "no list of issues"),
         ('{"issues": "none"}', "no list of issues"),
         ('{"issues": NaN}', "no list of issues"),
-        ('{"issues": [], "issues": ["a"]}', "no list of issues"),
+        ('{"issues": [], "issues": ["a"]}', "stands twice"),
         ('{"issues": [null, 15, " ... "]}', "says what to change"),
         ('{"issues": [null, "None.", {"aspect": "clarity"}]}', "says what to change"),
         ('{"issues": [], "consistent": false}', "names no issue"),

@@ -3,10 +3,8 @@
 import json
 import re
 
-from reflection.multipath.research.reflecting.prompt import (
-    build_reflection_prompt,
-    reflection_schema,
-)
+from reflection.multipath.reflections import reflection_schema
+from reflection.multipath.report_prompts import build_reflection_prompt
 from tests.unit.multipath.research.sourced import REPORT, SOURCES
 
 

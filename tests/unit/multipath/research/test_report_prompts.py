@@ -1,6 +1,6 @@
 """What a writer is asked for: a report, and a better one."""
 
-from reflection.multipath.research.writing import build_refinement_prompt, build_report_prompt
+from reflection.multipath.report_prompts import build_refinement_prompt, build_report_prompt
 from reflection.multipath.state import Critique
 from tests.unit.multipath.research.sourced import DAM, LAKE, SOURCES
 

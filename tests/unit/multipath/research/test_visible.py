@@ -2,8 +2,7 @@
 
 import pytest
 
-from reflection.multipath.research.reading.sentences import plain_words, sentences, stands_in
-from reflection.multipath.research.reading.visible import visible
+from reflection.multipath.markup import plain_words, sentences, stands_in, visible
 
 
 @pytest.mark.parametrize(
