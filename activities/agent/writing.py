@@ -17,9 +17,13 @@ class WritingTask(AgentTask):
 
 
 class Generated(Replied):
-    """A draft's text, or None; `cut` is true where it is the beginning of a longer one."""
+    """A draft's text, or None; `cut` is true where it is the beginning of a longer one.
+
+    `assembled` is a report as it is given out, with its sources and the suggestions so far.
+    """
 
     text: str | None
+    assembled: str | None = None
     cut: bool = False
     timestamp: datetime
 

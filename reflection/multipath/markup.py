@@ -6,6 +6,7 @@ other backtick is escaped, so that lines can be moved and nothing in them change
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline, backtick
@@ -43,10 +44,11 @@ LABEL = r"(?:[^\[\]\\\n]++|\\.)*+"
 ANY_ADDRESS = rf"(?:<[^<>\n]*>|[^\s{CODE}]\S*)(?:[ \t]+[\"'(].*)?[ \t]*$"
 # A definition becomes text by its bracket; a footnote stays one, and leads nowhere.
 DEFINITION = re.compile(
-    rf"^{BEFORE}\[?(?!\^){LABEL}(?P<link>\]):(?=[ \t]*+(?:$|(?!{ADDRESS}$){ANY_ADDRESS}))"
+    rf"^{BEFORE}\[?(?!\^){LABEL}\]:(?=[ \t]*+(?:$|(?!{ADDRESS}$){ANY_ADDRESS})).*"
     rf"|^{BEFORE}\[\^{LABEL}\]:[ \t]*+(?P<note>(?=[^\s\\])(?!{ADDRESS}$)(?={ANY_ADDRESS}))",
     re.IGNORECASE | re.MULTILINE,
 )
+ENDED = re.compile(r"\\.|(\]:)")
 COMMENT = re.compile(r"\\.|(<!--)")
 WRAPPED = re.compile(r"(`{3,})[ \t]*(?:markdown|md)?[ \t]*\n(.*)\n\1", re.DOTALL | re.IGNORECASE)
 
@@ -79,8 +81,12 @@ def blocks(text: str) -> list[Token]:
 
 
 def fenced_lines(text: str) -> set[int]:
-    """Return the numbers, from 0, of the lines that fenced code takes, with its fences."""
-    return {line for fence in _fences(text) for line in range(*fence.map or (0, 0))}
+    """Return the numbers, from 0, of the lines that fenced code takes, with its fences.
+
+    What begins with a cell may be a table for some readers, and is none.
+    """
+    sure = (fence for fence in _fences(text) if "|" not in fence.info)
+    return {line for fence in sure for line in range(*fence.map or (0, 0))}
 
 
 def masked(text: str) -> str:
@@ -105,15 +111,13 @@ def visible(report: str) -> str:
     Code stays as it is. Lines end with `\n`.
     """
     text = _without_comments("\n".join(well_formed(report).splitlines()))
-    shown = masked(text)
-    places = {
-        found.start(found.lastgroup)
-        for pattern in (UNSAFE, DEFINITION)
-        for found in pattern.finditer(shown)
-        if found.lastgroup
-    }
-    ends = [*sorted(places), len(text)]
-    text = "\\".join(text[start:end] for start, end in zip([0, *ends], ends, strict=False))
+    # A bracket that is text may make a definition of what was none.
+    for _ in range(ROUNDS):
+        places = sorted(set(_unsafe(masked(text))))
+        if not places:
+            break
+        pairs = pairwise([0, *places, len(text)])
+        text = "\\".join(text[start:end] for start, end in pairs)
     return f"{text}\n{_open_fence(text)}".strip("\n")
 
 
@@ -180,13 +184,21 @@ def _without_spans(line: str) -> str:
     piped = any("|" in line[start:end] for start, end in spans)
     letters = list(line)
     for start, end in spans:
-        if not (piped and _is_unsafe(line[start:end].strip("`"))):
+        if not piped or next(_unsafe(line[start:end].strip("`")), None) is None:
             letters[start:end] = CODE * (end - start)
     return "".join(letters)
 
 
-def _is_unsafe(text: str) -> bool:
-    return any(found.lastgroup for found in UNSAFE.finditer(text))
+def _unsafe(shown: str) -> Iterator[int]:
+    """Yield where a backslash makes text of what would hide, fetch or run something."""
+    for found in UNSAFE.finditer(shown):
+        if found.lastgroup is not None:
+            yield found.start(found.lastgroup)
+    for line in DEFINITION.finditer(shown):
+        if line["note"] is not None:
+            yield line.start("note")
+        else:
+            yield from (line.start() + end.start() for end in ENDED.finditer(line[0]) if end[1])
 
 
 def _without_comments(text: str) -> str:

@@ -68,6 +68,9 @@ def _output(run: Run, kept: Draft | None) -> str | None:
     """Put a report together with its sources and further considerations; the rest is as it is."""
     if kept is None or kept.mode == "code" or kept.origin == "replaced":
         return kept.text if kept else None
+    if run.assembled is not None:
+        return run.assembled
+    # Histories from before the activities said it.
     return assemble(kept.text, run.state.suggestions, run.sources, run.request.creative)
 
 

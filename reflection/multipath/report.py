@@ -10,7 +10,13 @@ from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from reflection.critique.guardrails.prose import fold, words
-from reflection.multipath.citations import cited, uncited, with_footnotes, without_footnotes
+from reflection.multipath.citations import (
+    FOOTNOTE,
+    cited,
+    uncited,
+    with_footnotes,
+    without_footnotes,
+)
 from reflection.multipath.markup import (
     blocks,
     fenced_lines,
@@ -42,7 +48,9 @@ SOURCES = re.compile(
     r"quellen|literatur|références|referencias|fuentes)",
     re.IGNORECASE,
 )
-ENTRY = re.compile(r"[ \t>]*(?:[-*+][ \t]|\[\^?\d{1,4}\]|\d{1,4}[.)][ \t]|\|)|(?: {2}|\t)|[ \t]*$")
+ENTRY = re.compile(
+    r"[ \t>]*(?:[-*+][ \t]|\[(?:\d{1,4}|\^[^\]\s]{1,40})\]|\d{1,4}[.)][ \t]|\|)|(?: {2}|\t)|[ \t]*$"
+)
 DEFINED = re.compile(rf"{PREFIX}\[(\^?)([^\]\n]{{1,60}})\]:")
 INDENTED = re.compile(r"(?: {2}|\t)")
 UNDER_ALL = 7
@@ -102,7 +110,7 @@ def check_report(report: str, sources: Sequence[Source]) -> tuple[Critique, ...]
     findings without any citation though there are sources, and no findings at all. At most 20.
     """
     parts = split(report)
-    if not any(letter.isalnum() for letter in parts.findings):
+    if not any(letter.isalnum() for letter in FOOTNOTE.sub("", parts.findings)):
         return (Critique(aspect="completeness", advice=EMPTY),)
     found = [*_unknown(parts.findings, sources), *_demarcation(parts)]
     if sources and not cited(parts.findings):
@@ -203,10 +211,10 @@ def _parts(text: str) -> Parts:
 def _enter(
     sections: list[tuple[Part, int]],
     heading: Heading,
-    lines: Sequence[str],
+    lines: list[str],
     place: int,
     headings: dict[int, Heading],
-) -> Sequence[str]:
+) -> list[str]:
     """Go into the section that a heading begins, and return what of its lines is kept."""
     while heading.level <= sections[-1][1]:
         sections.pop()
