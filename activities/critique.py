@@ -8,8 +8,8 @@ from activities.asking import ask
 from activities.language_model import LanguageModel, ModelCall, ModelReply, SampleError
 from reflection.critique.criteria import Criterion
 from reflection.critique.evaluation import Feedback, JudgeReply
-from reflection.critique.judging.prompt import build_judge_prompt, judge_schema
-from reflection.critique.judging.reply import parse_judgement
+from reflection.critique.judging.prompt import build_judge_prompt
+from reflection.critique.judging.reply import judge_schema, parse_judgement
 from reflection.critique.request import Format
 from reflection.critique.writing import build_draft_prompt, build_revision_prompt
 from reflection.plain import well_formed

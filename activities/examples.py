@@ -7,9 +7,9 @@ import asyncio
 
 from temporalio import activity
 
-from reflection.multipath.coding.reading.entry import entry_in, entry_of, entry_tested
-from reflection.multipath.coding.reading.examples import examples
-from reflection.multipath.coding.suite import Case
+from reflection.multipath.cases import entry_in, entry_of, entry_tested
+from reflection.multipath.extraction import examples
+from reflection.multipath.suite import Case
 from reflection.request import Record
 
 

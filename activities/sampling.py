@@ -6,17 +6,19 @@ from temporalio import activity
 
 from activities.asking import ask
 from activities.language_model import LanguageModel, ModelCall, ModelReply, SampleError
-from reflection.convergence.answers.kinds import read_answer
-from reflection.convergence.answers.meaning import (
-    MEANING_SCHEMA,
-    build_meaning_prompt,
-    parse_meaning,
-)
-from reflection.convergence.answers.reply import build_prompt, parse_reply, reply_schema
 from reflection.convergence.request import AnswerKind
 from reflection.convergence.result import Response
 from reflection.plain import well_formed
 from reflection.request import Record
+from reflection.sampling.answers import read_answer
+from reflection.sampling.prompts import (
+    build_meaning_prompt,
+    build_prompt,
+    meaning_schema,
+    parse_meaning,
+    parse_reply,
+    sample_schema,
+)
 from reflection.size import cut_encoded, encoded_size
 from reflection.usage import Spending
 
@@ -75,7 +77,7 @@ class SamplingActivities:
             seed=task.seed,
             max_output_tokens=task.max_output_tokens,
             timeout_seconds=task.timeout_seconds,
-            reply_schema=reply_schema(task.answers),
+            reply_schema=sample_schema(task.answers),
             labels={"mull.sample.index": task.index, "mull.attempt": activity.info().attempt},
         )
         try:
@@ -94,7 +96,7 @@ class SamplingActivities:
             seed=0,
             max_output_tokens=512,
             timeout_seconds=task.timeout_seconds,
-            reply_schema=MEANING_SCHEMA,
+            reply_schema=meaning_schema(),
         )
         try:
             reply = await ask(self._model, call)

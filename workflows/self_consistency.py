@@ -7,7 +7,6 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from reflection.convergence import outcome
-    from reflection.convergence.answers.kinds import read_answer
     from reflection.convergence.request import SelfConsistencyRequest
     from reflection.convergence.result import (
         Decision,
@@ -19,6 +18,7 @@ with workflow.unsafe.imports_passed_through():
     from reflection.convergence.rules.settings import StopReason
     from reflection.convergence.sampling import Sampling
     from reflection.review import Finish, Review
+    from reflection.sampling.answers import read_answer
     from workflows import failures
     from workflows.calls import Patience
     from workflows.sampling import view

@@ -5,15 +5,14 @@ from datetime import UTC, datetime
 from activities.agent.receipt import AgentTask, Heard, Replied, hear
 from activities.agent.writing import Generated, WritingTask, options
 from activities.language_model import LanguageModel
-from reflection.multipath.coding.prompts import (
+from reflection.multipath.cases import parse_tests, tests_schema
+from reflection.multipath.code_prompts import (
     build_code_prompt,
     build_repair_prompt,
     build_tests_prompt,
-    tests_schema,
 )
-from reflection.multipath.coding.reading.cases import parse_tests
-from reflection.multipath.coding.reading.extraction import extract_code
-from reflection.multipath.coding.suite import Case, Failure, Suite
+from reflection.multipath.extraction import extract_code
+from reflection.multipath.suite import Case, Failure, Suite
 from reflection.quoting import AGAIN
 from reflection.size import encoded_size
 

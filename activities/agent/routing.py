@@ -3,8 +3,7 @@
 from activities.agent.receipt import AgentTask, Replied, hear
 from activities.language_model import LanguageModel
 from reflection.multipath.result import Routing
-from reflection.multipath.routing.prompt import build_route_prompt, route_schema
-from reflection.multipath.routing.reply import parse_route
+from reflection.multipath.routing import build_route_prompt, parse_route, route_schema
 
 
 class RouteTask(AgentTask):

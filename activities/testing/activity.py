@@ -13,8 +13,8 @@ from activities.sandbox.port import Sandbox
 from activities.testing.programs import build_program
 from activities.testing.reports import build_report, lowered, refused
 from activities.testing.unittests import by_pytest
-from reflection.multipath.coding.suite import Suite, TestReport
 from reflection.multipath.request import Limits, PackageName
+from reflection.multipath.suite import Suite, TestReport
 from reflection.request import Record, explain
 
 

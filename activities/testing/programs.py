@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 from activities.sandbox.port import Program
-from reflection.multipath.coding.suite import Suite, SuiteKind
 from reflection.multipath.request import Limits
+from reflection.multipath.suite import Suite, SuiteKind
 from reflection.plain import well_formed
 
 KEPT_BYTES = 500_000

@@ -3,8 +3,8 @@
 import ast
 from collections.abc import Iterator
 
-from reflection.multipath.coding.reading.literals import parsed
-from reflection.multipath.coding.suite import Suite, TestFile
+from reflection.multipath.cases import parsed
+from reflection.multipath.suite import Suite, TestFile
 
 UNITTEST = "unittest"
 CASES = {"TestCase", "IsolatedAsyncioTestCase"}

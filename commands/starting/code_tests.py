@@ -11,7 +11,7 @@ from commands.session import Exit
 
 def read_tests(option: str, path: Path) -> dict[str, str]:
     """Read a file of tests; one that is no Python is one line, before a model is paid."""
-    from reflection.multipath.coding.suite import TestFile
+    from reflection.multipath.suite import TestFile
 
     known = {"name": path.name, "text": read_file(option, path)}
     checked(TestFile, known, option)

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from reflection.multipath.coding.suite import TestOutcome
 from reflection.multipath.result import Decision, Draft, Routing, StopReason
 from reflection.multipath.state import Node, State
+from reflection.multipath.suite import TestOutcome
 from reflection.multipath.transition import Ending
 from reflection.size import cut_encoded
 from reflection.words.amounts import tally_words

@@ -6,15 +6,15 @@ from datetime import datetime
 
 from reflection.budget import Budget
 from reflection.multipath import state as states
-from reflection.multipath.coding.judging.quarantine import Reported, believed, quarantine
-from reflection.multipath.coding.suite import Suite, TestOutcome, TestReport
 from reflection.multipath.deciding import REASON_BYTES, Verdict, besides, decision
 from reflection.multipath.keeping import is_open, kept, numbers_alone
 from reflection.multipath.ledger import Ledger
 from reflection.multipath.request import MultiPathRequest
 from reflection.multipath.result import Decision, Draft, Routing, Source, StopReason
 from reflection.multipath.state import Critique, Node, Passage, State
+from reflection.multipath.suite import Suite, TestOutcome, TestReport
 from reflection.multipath.transition import transition
+from reflection.multipath.verdict import Reported, believed, quarantine
 from reflection.size import cut_encoded
 
 PASSAGE_BYTES = 6_000

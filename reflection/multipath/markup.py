@@ -12,9 +12,9 @@ from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline, backtick
 from markdown_it.token import Token
 
-from reflection.critique.guardrails.prose import fold, without_markup, words
+from reflection.critique.guardrails.prose import fold, words
 from reflection.plain import well_formed
-from reflection.thinking import after_thought
+from reflection.replies import after_thought
 
 # Stands for each character of code in a text as long as the original.
 CODE = "\x01"
@@ -55,6 +55,12 @@ WRAPPED = re.compile(r"(`{3,})[ \t]*(?:markdown|md)?[ \t]*\n(.*)\n\1", re.DOTALL
 LEADING = re.compile(r"[ \t>]*(?:(?:#{1,6}|[-*+]|\d{1,4}[.)])[ \t]+|\[\^[^\]\s]{1,60}\]:)?")
 SENTENCE = re.compile(r"\S.*?(?:[.!?](?:\s?\[[^\[\]\n]{1,40}\]){0,9}(?=\s|$)|$)")
 CITATION = re.compile(r"\[(?:[\s\d,;–—-]{1,80}|\^[^\]\s]{1,60})\]")
+# What no reader sees of a text without code and comments: tags, addresses and marks.
+MARKS = re.compile(
+    r"</?[a-zA-Z][^<>]{0,300}>|(?<=\])\([^()\s]{0,2000}(?:\s+\"[^\"\n]{0,200}\")?\)"
+    r"|^[ \t]*(?:#{1,6}(?=\s)|>+|[-*+•](?=\s)|[-*_=|: \t]{3,}$)|[*_~`|\\]+",
+    re.MULTILINE,
+)
 LEFT_OUT = re.compile(r"\.{3,}|…|\[\s?(?:\.{2,}|…)\s?\]")
 
 
@@ -158,7 +164,7 @@ def stands_in(quoted: str, text: str) -> bool:
 
 
 def _words(text: str) -> str:
-    return f" {' '.join(words(without_markup(CITATION.sub(' ', fold(text)))))} "
+    return f" {' '.join(words(MARKS.sub('', CITATION.sub(' ', fold(text)))))} "
 
 
 def _fences(text: str) -> list[Token]:

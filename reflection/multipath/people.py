@@ -2,11 +2,11 @@
 
 from datetime import datetime
 
-from reflection.multipath.coding.suite import Failure
 from reflection.multipath.loop import Run
 from reflection.multipath.request import OUTPUT_BYTES, PERSONS_REVISIONS
 from reflection.multipath.result import Decision, Draft
 from reflection.multipath.state import Critique
+from reflection.multipath.suite import Failure
 from reflection.review import Review
 from reflection.size import encoded_size
 

@@ -4,8 +4,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
-from reflection.multipath.coding.suite import FILE_BYTES, TestFile
 from reflection.multipath.state import Mode
+from reflection.multipath.suite import FILE_BYTES, TestFile
 from reflection.request import Frozen, Request
 from reflection.size import encoded_size
 

@@ -3,8 +3,8 @@
 from datetime import datetime
 from typing import Literal
 
-from reflection.multipath.coding.suite import Failure, Suite, TestOutcome, TestReport
 from reflection.multipath.state import Critique, Mode, Node, Passage
+from reflection.multipath.suite import Failure, Suite, TestOutcome, TestReport
 from reflection.request import Record
 from reflection.usage import Spending, Usage
 

@@ -5,7 +5,7 @@ Source: the technical report "A Reflective Multi-Path Agentic System" (version 5
 
 from typing import Literal
 
-from reflection.multipath.coding.suite import Failure
+from reflection.multipath.suite import Failure
 from reflection.request import Record
 
 Mode = Literal["research", "code"]

@@ -9,8 +9,8 @@ from activities.retrieval.retriever import FolderRetriever
 from activities.retrieval.roots import Roots
 from activities.sandbox.bubblewrap import Bubblewrap
 from activities.sandbox.running.sandbox import ProcessSandbox
-from reflection.multipath.coding.reading.entry import entry_in
-from reflection.multipath.coding.reading.examples import examples
+from reflection.multipath.cases import entry_in
+from reflection.multipath.extraction import examples
 from reflection.multipath.request import Limits, MultiPathRequest
 from tests.activities.testing.trying import file, tried
 

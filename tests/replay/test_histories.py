@@ -11,13 +11,11 @@ from temporalio.worker import Replayer
 import worker
 from connection import DATA_CONVERTER
 from reflection.critique.criteria import PRESETS, Criterion
-from reflection.multipath.coding.reading.cases import parse_tests
-from reflection.multipath.coding.reading.entry import entry_of
-from reflection.multipath.coding.reading.examples import examples
-from reflection.multipath.coding.reading.extraction import extract_code
-from reflection.multipath.report import with_checks
+from reflection.multipath.cases import entry_of, parse_tests
+from reflection.multipath.extraction import examples, extract_code
 from reflection.multipath.reflections import parse_reflection
-from reflection.multipath.routing.reply import parse_route
+from reflection.multipath.report import with_checks
+from reflection.multipath.routing import parse_route
 from tests.conftest import SANDBOX
 
 HISTORIES = sorted(Path(__file__).parent.glob("*.json"))

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from commands.measuring.recordings import read_recordings
-from reflection.convergence.answers.reply import build_prompt
 from reflection.convergence.request import SelfConsistencyRequest
 from reflection.convergence.rules.settings import Stopping
 from reflection.critique.complexity import complexity
 from reflection.critique.gate import should_reflect
 from reflection.critique.request import ReflectOnResultRequest
+from reflection.sampling.prompts import build_prompt
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 QUESTIONS = ("tickets.txt", "melting-ice.txt", "refund-policy.txt")

@@ -6,10 +6,10 @@ from temporalio.exceptions import ActivityError
 with workflow.unsafe.imports_passed_through():
     from activities.asking import TASK_QUEUE
     from activities.sampling import Meaning, MeaningTask, SamplingActivities
-    from reflection.convergence.answers.clusters import Clusters
     from reflection.convergence.request import SelfConsistencyRequest
     from reflection.convergence.result import Response
     from reflection.convergence.sampling import Sampling
+    from reflection.sampling.answers import Clusters
     from workflows import failures
     from workflows.calls import Patience, settle
     from workflows.timeouts import call_times

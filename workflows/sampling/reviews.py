@@ -6,10 +6,10 @@ from collections.abc import Callable
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from reflection.convergence.answers.kinds import read_answer
     from reflection.convergence.request import SelfConsistencyRequest
     from reflection.convergence.sampling import Sampling
     from reflection.review import Finish, Review
+    from reflection.sampling.answers import read_answer
     from reflection.size import encoded_size
     from workflows import failures
     from workflows.reviewing import Reviewing

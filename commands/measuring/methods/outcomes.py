@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 from commands.measuring.batches.reading import Read
 from commands.measuring.methods.plan import Plan
-from reflection.convergence.answers.kinds import read_answer
-from reflection.convergence.answers.marks import find_marked
 from reflection.convergence.result import SelfConsistencyResult
 from reflection.critique.result import ReflectOnResultResult
 from reflection.critique.worth.records import Outcome
+from reflection.sampling.answers import read_answer
+from reflection.sampling.marks import find_marked
 
 Given = SelfConsistencyResult | ReflectOnResultResult
 

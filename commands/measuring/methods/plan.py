@@ -7,11 +7,11 @@ from commands.inputs import checked
 from commands.measuring.batches.spend import Calls, tokens_of
 from commands.measuring.methods.questions import Question
 from reflection.batch.request import BatchRequest
-from reflection.convergence.answers.reply import build_prompt
 from reflection.convergence.request import AnswerKind, SelfConsistencyRequest
 from reflection.critique.criteria import PRESETS, CriteriaPreset
 from reflection.critique.judging.prompt import build_judge_prompt
 from reflection.critique.request import ReflectOnResultRequest
+from reflection.sampling.prompts import build_prompt
 
 METHODS = ("single", "reflect", "self_consistency")
 MARKED = '\n\nEnd with one line "Answer: " that has the final answer alone.'

@@ -7,9 +7,9 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from commands.measuring.batches.lines import Fields, LineError, read_lines, text_of
-from reflection.convergence.answers.kinds import read_answer
 from reflection.convergence.request import AnswerKind, SelfConsistencyRequest
 from reflection.request import explain
+from reflection.sampling.answers import read_answer
 
 FORM = '{"question": "What is 6 times 7?", "gold": "42"}'
 

@@ -7,9 +7,9 @@ from rich.text import Text
 from commands.rendering.multipath.tables import drafts_table, sources_table, tests_table
 from commands.rendering.multipath.wording import failure_rows
 from commands.rendering.panel import Row, pairs
-from reflection.multipath.coding.suite import Failure, Suite
 from reflection.multipath.result import Draft, MultiPathResult, Progress, Routing
 from reflection.multipath.state import Critique
+from reflection.multipath.suite import Failure, Suite
 from reflection.multipath.words.wording import (
     critique_words,
     draft_words,

@@ -3,7 +3,7 @@
 import re
 import sys
 
-from reflection.multipath.coding.suite import Failure, Suite
+from reflection.multipath.suite import Failure, Suite
 
 MISSING = re.compile(r"No module named '(\w{1,100})")
 

@@ -7,8 +7,8 @@ from rich.text import Text
 
 from commands.rendering.cells import cut, grid
 from commands.rendering.multipath.wording import found_words
-from reflection.multipath.coding.suite import TestOutcome
 from reflection.multipath.result import Draft, Source
+from reflection.multipath.suite import TestOutcome
 from reflection.multipath.words.wording import origin_words, place_words
 from reflection.plain import plain
 from reflection.words.amounts import tally_words

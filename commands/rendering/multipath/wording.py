@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from reflection.multipath.coding.suite import Failure, TestReport
 from reflection.multipath.result import Decision, Draft, MultiPathResult
+from reflection.multipath.suite import Failure, TestReport
 from reflection.multipath.words.wording import by_words, draft_words
 from reflection.plain import plain
 from reflection.words.amounts import tally_words

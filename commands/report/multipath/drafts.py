@@ -6,9 +6,9 @@ from commands.rendering.multipath.results import CUT
 from commands.rendering.multipath.wording import failure_rows, found_words
 from commands.report.multipath.records import own, roomy
 from commands.report.parts import Html, facts, html, joined, table
-from reflection.multipath.coding.suite import Failure, TestReport
 from reflection.multipath.result import Draft
 from reflection.multipath.state import Critique
+from reflection.multipath.suite import Failure, TestReport
 from reflection.multipath.words.wording import draft_words, origin_words
 from reflection.words.amounts import spent_words, tally_words
 

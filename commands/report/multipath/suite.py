@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from commands.rendering.multipath.tables import failed_words
 from commands.report.multipath.records import own
 from commands.report.parts import Html, html, joined, table
-from reflection.multipath.coding.suite import Suite, TestOutcome
 from reflection.multipath.result import Draft, MultiPathResult
+from reflection.multipath.suite import Suite, TestOutcome
 from reflection.multipath.words.wording import draft_words, held_to_words
 
 

@@ -7,11 +7,11 @@ any question share their states; each state is judged once by each rule that sti
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from reflection.convergence.answers.kinds import read_answer
 from reflection.convergence.request import AnswerKind
 from reflection.convergence.rules.settings import Stopping
 from reflection.convergence.rules.stopping import StoppingRule
 from reflection.convergence.rules.waves import Waves
+from reflection.sampling.answers import read_answer
 
 MAX_CONCURRENCY = 16
 UNREADABLE = -1

@@ -3,11 +3,10 @@
 import json
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from reflection.critique.criteria import Criterion
 from reflection.critique.request import Format
-from reflection.quoting import AGAIN, object_schema, quoted
+from reflection.quoting import AGAIN, quoted
 
 JUDGE = """\
 You judge a draft that somebody else wrote in reply to a query. You are exact and hard to please: \
@@ -42,8 +41,6 @@ SHAPES: dict[Format, str] = {
 }
 
 PLACE = re.compile(r"\{(query|sources|draft|criteria|shape|threshold|form)\}")
-# A grammar can't hold a number between bounds, but it can hold it to these.
-STEPS = [round(step * 0.05, 2) for step in range(21)]
 
 
 def build_judge_prompt(
@@ -73,23 +70,6 @@ def build_judge_prompt(
     }
     prompt = PLACE.sub(lambda place: known[place[1]], JUDGE)
     return prompt + (AGAIN.replace("{error}", error) if error else "")
-
-
-def judge_schema(criteria: Sequence[Criterion]) -> dict[str, Any]:
-    """Return the JSON schema of a judge's reply: feedback first, which makes the scores better.
-
-    Bounds on lengths, which keep a small model to the point, are left out for providers that
-    refuse them.
-    """
-    names = [each.name for each in criteria]
-    text: dict[str, Any] = {"type": "string", "minLength": 8, "maxLength": 200}
-    point = {"criterion": {"type": "string", "enum": names}, "place": text, "advice": text}
-    scores = {name: {"type": "number", "enum": STEPS} for name in names}
-    sure = {"type": "string", "enum": ["low", "medium", "high"]}
-    points = {"type": "array", "items": object_schema(point), "minItems": 1, "maxItems": 3}
-    return object_schema(
-        {"feedback": points, "criteria_scores": object_schema(scores), "confidence": sure}
-    )
 
 
 def _form(criteria: Sequence[Criterion]) -> str:

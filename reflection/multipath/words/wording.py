@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from reflection.multipath.coding.suite import Failure, Suite, SuiteOrigin, TestReport
 from reflection.multipath.result import Decision, Draft, Routing, Source, Step, StopReason
 from reflection.multipath.state import Critique, Passage
+from reflection.multipath.suite import Failure, Suite, SuiteOrigin, TestReport
 from reflection.plain import plain
 from reflection.words.amounts import tally_words
 

@@ -8,8 +8,8 @@ from temporalio.exceptions import ApplicationError
 
 from activities.sandbox.port import PackageError, Program, SandboxError, Status
 from activities.scripted_sandbox import ScriptedSandbox, answering, finished
-from reflection.multipath.coding.suite import Suite
 from reflection.multipath.request import Limits
+from reflection.multipath.suite import Suite
 from tests.activities.testing.trying import cases, file, tried
 
 RIGHT: list[dict[str, Any]] = [

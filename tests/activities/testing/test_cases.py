@@ -3,8 +3,8 @@
 import pytest
 
 from activities.sandbox.port import Sandbox
-from reflection.multipath.coding.suite import Case, Suite
 from reflection.multipath.request import Limits
+from reflection.multipath.suite import Case, Suite
 from tests.activities.testing.trying import cases, tried
 
 DOUBLES = cases(_2="4", _0="0", _3="6")

@@ -6,7 +6,7 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.sandbox.port import Sandbox
 from activities.testing.activity import TestingActivities, TestTask
-from reflection.multipath.coding.suite import Case, Suite, TestFile, TestReport
+from reflection.multipath.suite import Case, Suite, TestFile, TestReport
 
 
 def cases(**expected: str) -> Suite:

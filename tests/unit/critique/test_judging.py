@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from reflection.critique.criteria import PRESETS, CriteriaPreset, Criterion, overall
 from reflection.critique.evaluation import Cap, Feedback, Judgement
 from reflection.critique.judging.panel import evaluate
-from reflection.critique.judging.prompt import build_judge_prompt, judge_schema
-from reflection.critique.judging.reply import parse_judgement
+from reflection.critique.judging.prompt import build_judge_prompt
+from reflection.critique.judging.reply import judge_schema, parse_judgement
 
 TWO = (Criterion(name="clarity", meaning="It is clear."), Criterion(name="truth", meaning="True."))
 ADVICE = Feedback(advice="say why")
@@ -55,20 +55,32 @@ def test_the_forms_of_a_judgement(text: str, feedback: list[Feedback]) -> None:
     [
         ("", "no JSON object"),
         ('{"overall_score": 0.9}', "no JSON object"),
-        ('{"criteria_scores": 0.9}', "is no object"),
-        ('{"criteria_scores": {"clarity": 0.2}}', "no score for truth"),
+        ('{"criteria_scores": 0.9}', "criteria_scores: should be an object"),
+        ('{"criteria_scores": {"clarity": 0.2}}', "truth: missing"),
         (said(feedback=""), "no feedback"),
         (said(feedback=[{"criterion": "truth", "advice": " ... "}]), "no feedback"),
-        ('{"criteria_scores": {"clarity": "0.9", "truth": 0.9}}', "clarity is no number"),
-        ('{"criteria_scores": {"clarity": true, "truth": 0.9}}', "clarity is no number"),
-        ('{"criteria_scores": {"clarity": null, "truth": 0.9}}', "clarity is no number"),
-        ('{"criteria_scores": {"clarity": NaN, "truth": 0.9}}', "clarity is no number"),
-        ('{"criteria_scores": {"clarity": Infinity, "truth": 0.9}}', "clarity is no number"),
-        ('{"criteria_scores": {"clarity": 1e999, "truth": 0.9}}', "not from 0 to 1"),
-        ('{"criteria_scores": {"clarity": -0.1, "truth": 0.9}}', "not from 0 to 1"),
-        ('{"criteria_scores": {"clarity": 9, "truth": 0.9}}', "not from 0 to 1"),
-        ('{"criteria_scores": {"clarity": ' + "9" * 5_000 + ', "truth": 0.9}}', "not from 0 to 1"),
-        ('{"criteria_scores": {"clarity": 1, "clarity": 0, "truth": 1}}', "two different scores"),
+        ('{"criteria_scores": {"clarity": "0.9", "truth": 0.9}}', "clarity: should be a number"),
+        ('{"criteria_scores": {"clarity": true, "truth": 0.9}}', "clarity: should be a number"),
+        ('{"criteria_scores": {"clarity": null, "truth": 0.9}}', "clarity: should be a number"),
+        ('{"criteria_scores": {"clarity": NaN, "truth": 0.9}}', "clarity: should be a number"),
+        ('{"criteria_scores": {"clarity": Infinity, "truth": 0.9}}', "clarity: should be a number"),
+        (
+            '{"criteria_scores": {"clarity": 1e999, "truth": 0.9}}',
+            "clarity: should be less than or equal to 1",
+        ),
+        ('{"criteria_scores": {"clarity": -0.1, "truth": 0.9}}', "greater than or equal to 0"),
+        (
+            '{"criteria_scores": {"clarity": 9, "truth": 0.9}}',
+            "clarity: should be less than or equal to 1",
+        ),
+        (
+            '{"criteria_scores": {"clarity": ' + "9" * 5_000 + ', "truth": 0.9}}',
+            "clarity: should be less than or equal to 1",
+        ),
+        (
+            '{"criteria_scores": {"clarity": 1, "clarity": 0, "truth": 1}}',
+            'two different values for "clarity"',
+        ),
         ('{"criteria_scores": {"clarity": 0.9, "truth": 0.9', "breaks off"),
         ('{"a": ' * 100_000, "breaks off"),
     ],

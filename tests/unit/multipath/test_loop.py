@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import pytest
 
 from reflection.multipath import outcome, people
-from reflection.multipath.coding.suite import Suite
 from reflection.multipath.keeping import is_open, kept
 from reflection.multipath.loop import MOST_WARNINGS, PASSAGE_BYTES, Run
 from reflection.multipath.request import MultiPathRequest
 from reflection.multipath.result import Draft
 from reflection.multipath.state import Critique
+from reflection.multipath.suite import Suite
 from reflection.review import Review
 from reflection.size import encoded_size
 from tests.unit.multipath.folded import (

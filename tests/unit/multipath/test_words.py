@@ -5,10 +5,10 @@ from typing import get_args
 
 import pytest
 
-from reflection.multipath.coding.suite import Suite, TestFile
 from reflection.multipath.loop import Run
 from reflection.multipath.outcome import progress
 from reflection.multipath.result import Step, StopReason
+from reflection.multipath.suite import Suite, TestFile
 from reflection.multipath.words.summary import current_details
 from reflection.multipath.words.wording import STEP_WORDS, STOP_WORDS
 from tests.unit.multipath.folded import PASSAGE, START, begun, coded, researched, write

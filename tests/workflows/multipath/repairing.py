@@ -14,8 +14,8 @@ import queues
 from activities.language_model import ModelCall, ModelReply
 from activities.sandbox.port import Sandbox
 from activities.scripted_agent import ScriptedAgent, code, routed, written_tests
-from reflection.multipath.coding.suite import Failure, TestFile
 from reflection.multipath.result import MultiPathResult
+from reflection.multipath.suite import Failure, TestFile
 from tests.activities.testing.breaking import BREAKINGS
 from tests.activities.testing.problems import Problem
 

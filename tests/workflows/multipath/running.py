@@ -17,9 +17,9 @@ from activities.sandbox.port import TASK_QUEUE
 from activities.scripted_agent import Script, ScriptedAgent, code, reflection, routed, written_tests
 from activities.scripted_retriever import ScriptedRetriever
 from activities.testing.activity import TestTask
-from reflection.multipath.coding.suite import Failure, TestOutcome, TestReport
 from reflection.multipath.result import MultiPathResult
 from reflection.multipath.state import Passage
+from reflection.multipath.suite import Failure, TestOutcome, TestReport
 from tests.conftest import STRICT, begin
 
 Handle = WorkflowHandle[Any, Any]

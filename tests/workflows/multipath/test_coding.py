@@ -8,8 +8,8 @@ from temporalio.exceptions import ApplicationError
 
 from activities.language_model import PermanentModelError, SampleError
 from activities.scripted_agent import Turn, code, written_tests
-from reflection.multipath.coding.suite import Case
 from reflection.multipath.result import Draft
+from reflection.multipath.suite import Case
 from tests.conftest import failure
 from tests.workflows.multipath.running import (
     BAD,

@@ -8,9 +8,9 @@ with workflow.unsafe.imports_passed_through():
     from activities.agent import CodeTask, Generated, MultiPathActivities, Tests, TestsTask
     from activities.asking import TASK_QUEUE
     from activities.examples import Examples, ExamplesTask, read_examples
-    from reflection.multipath.coding.suite import Suite
     from reflection.multipath.loop import Run
     from reflection.multipath.request import OUTPUT_BYTES
+    from reflection.multipath.suite import Suite
     from workflows.multipath.nodes.asking import AGAIN, Asking, Ended, Lost
     from workflows.multipath.nodes.drafting import keep, part_of
     from workflows.timeouts import LOCAL, call_times

@@ -5,8 +5,8 @@ from temporalio import workflow
 with workflow.unsafe.imports_passed_through():
     from activities.sandbox.port import TASK_QUEUE
     from activities.testing.activity import TestingActivities, TestTask
-    from reflection.multipath.coding.suite import Suite, TestReport
     from reflection.multipath.loop import Run
+    from reflection.multipath.suite import Suite, TestReport
     from workflows import failures
     from workflows.calls import Calls
     from workflows.multipath.nodes.asking import Ended

@@ -5,9 +5,9 @@ import pytest
 from commands.rendering.multipath.hints import module_hint
 from commands.rendering.multipath.results import flags
 from reflection.multipath import people
-from reflection.multipath.coding.suite import Failure, Suite, TestFile
 from reflection.multipath.outcome import result
 from reflection.multipath.state import Mode
+from reflection.multipath.suite import Failure, Suite, TestFile
 from tests.unit.multipath.commands.agent_runs import START, routed, write
 
 

@@ -11,11 +11,11 @@ from commands.rendering.multipath import (
     print_review,
 )
 from reflection.multipath import people
-from reflection.multipath.coding.suite import Suite, TestFile, TestOutcome
 from reflection.multipath.loop import Run
 from reflection.multipath.outcome import result
 from reflection.multipath.result import MultiPathResult, Routing
 from reflection.multipath.state import Critique, Passage
+from reflection.multipath.suite import Suite, TestFile, TestOutcome
 from tests.unit.critique.shown import console, written
 from tests.unit.multipath.commands.agent_runs import (
     CASES,

@@ -8,11 +8,11 @@ import pytest
 from commands.report.document import RunFacts
 from commands.report.multipath import report_html
 from reflection.multipath import people
-from reflection.multipath.coding.suite import Suite, TestFile, TestOutcome
 from reflection.multipath.loop import Run
 from reflection.multipath.outcome import result
 from reflection.multipath.result import Routing
 from reflection.multipath.state import Critique, Passage
+from reflection.multipath.suite import Suite, TestFile, TestOutcome
 from tests.unit.multipath.commands.agent_runs import (
     START,
     UNCLEAR,

@@ -87,7 +87,7 @@ def test_an_aspect_is_one_of_five(name: object, aspect: Aspect) -> None:
         ('{"issues": null}', "no list of issues"),
         ('{"issues": "none"}', "no list of issues"),
         ('{"issues": NaN}', "no list of issues"),
-        ('{"issues": [], "issues": ["a"]}', "stands twice"),
+        ('{"issues": [], "issues": ["a"]}', "two different values"),
         ('{"issues": [null, 15, " ... "]}', "says what to change"),
         ('{"issues": [null, "None.", {"aspect": "clarity"}]}', "says what to change"),
         ('{"issues": [], "consistent": false}', "names no issue"),

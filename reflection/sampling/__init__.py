@@ -1,0 +1,1 @@
+"""Self-consistency: many answers to one question, and which of them agree."""

@@ -1,0 +1,145 @@
+"""What any run shows, finished or not: one frozen `Sheet`, told by each loop, drawn by renderers.
+
+A loop's `sheet.py` turns its progress or its result into a `Sheet`. The terminal, the page and the
+Web UI's details know nothing else of a run, so that a warning that stands on the sheet stands in
+all three. Texts are as they came from models and people: each renderer makes them safe to show.
+"""
+
+from datetime import datetime
+from typing import Literal
+
+from reflection.request import Record
+
+Tone = Literal["good", "warning", "bad", "running", "plain"]
+
+
+class Verdict(Record):
+    """The one sentence about a run: where it stands, or why it stopped and with what.
+
+    `stop_reason` is the run's own, None while it goes on.
+    """
+
+    words: str
+    tone: Tone = "plain"
+    stop_reason: str | None = None
+
+
+class Text(Record):
+    """A text of any length, shown as it is: an answer, a draft, a reply, a report, code.
+
+    `note` says in a few words what it is worth ("the best, 0.82"); `folded` texts open on demand.
+    """
+
+    title: str
+    content: str
+    kind: Literal["plain", "markdown", "code"] = "plain"
+    note: str = ""
+    folded: bool = True
+
+
+class Fact(Record):
+    """A label and its value on one line."""
+
+    label: str
+    value: str
+    note: str = ""
+    tone: Tone = "plain"
+
+
+class Column(Record):
+    """A table's column; `share` cells are numbers from 0 to 1, drawn as a bar beside the number."""
+
+    name: str
+    kind: Literal["text", "number", "share"] = "text"
+
+
+Cell = str | int | float | None
+
+
+class Table(Record):
+    """Rows under named columns; None is an empty cell.
+
+    `newest` is true where the last rows matter most: a renderer with little room leaves out the
+    first ones, else the last ones, and says how many. `tones` are those of the rows, where any.
+    """
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    newest: bool = False
+    tones: tuple[Tone, ...] = ()
+
+
+class Curve(Record):
+    """A series of values from 0 to 1; None leaves a gap. `labels` say what each point is."""
+
+    name: str
+    points: tuple[float | None, ...]
+    labels: tuple[str, ...] = ()
+
+
+class Bound(Record):
+    """A value from 0 to 1 that a curve is held against, such as a threshold."""
+
+    label: str
+    value: float
+
+
+class Band(Record):
+    """A stretch of the axis, in points, such as one wave."""
+
+    label: str
+    points: int
+
+
+class Chart(Record):
+    """Curves over one axis, one place for each point.
+
+    `levels` name the heights from the bottom to the top where they are no shares, such as nodes.
+    `places` name the points, else they are counted from 1.
+    """
+
+    title: str
+    axis: str
+    curves: tuple[Curve, ...]
+    bounds: tuple[Bound, ...] = ()
+    bands: tuple[Band, ...] = ()
+    levels: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()
+
+
+class Step(Record):
+    """One line of what a person sees while a run goes on; `short` is for a narrow terminal."""
+
+    words: str
+    short: str = ""
+    tone: Tone = "plain"
+
+
+class Waiting(Record):
+    """The run waits for a person's review, until then; None is for ever."""
+
+    until: datetime | None = None
+
+
+class Sheet(Record):
+    """What any run shows, finished or not. Renderers know nothing else of a run.
+
+    `subject` is the question, query or prompt. `answer` is what was asked for, where there is one.
+    `flags` say what a reader has to know before building on the answer; `warnings` are the run's.
+    `steps` are those complete so far, and `busy` says what is under way.
+    """
+
+    subject: str
+    verdict: Verdict
+    answer: Text | None = None
+    facts: tuple[Fact, ...] = ()
+    flags: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    charts: tuple[Chart, ...] = ()
+    tables: tuple[Table, ...] = ()
+    texts: tuple[Text, ...] = ()
+    decisions: Table | None = None
+    steps: tuple[Step, ...] = ()
+    busy: str = ""
+    waiting: Waiting | None = None
