@@ -10,7 +10,7 @@ from reflection.multipath.citations import cited, uncited
 from reflection.multipath.markup import visible
 from reflection.multipath.report import assemble, check_report, split, with_checks
 from reflection.multipath.result import Source
-from tests.unit.multipath.research.sourced import SOURCES
+from tests.unit.multipath.sourced import SOURCES
 
 PIECES = [
     *["[1]", "[2, 3]", " [9]", "\uff3b1\uff3d", "\u30102\u3011", "[\u00b9]", "[^1]", "[^1]: "],

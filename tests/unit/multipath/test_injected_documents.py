@@ -14,7 +14,7 @@ from reflection.multipath.report_prompts import (
     listed,
 )
 from reflection.multipath.state import Critique
-from tests.unit.multipath.research.sourced import source
+from tests.unit.multipath.sourced import source
 
 QUERY = "How old is the dam?"
 FACT = "The dam was built in 1931."
