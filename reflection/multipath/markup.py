@@ -6,10 +6,10 @@ other backtick is escaped, so that lines can be moved and nothing in them change
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import pairwise
 
 from markdown_it import MarkdownIt
-from markdown_it.rules_inline import StateInline, backtick
 from markdown_it.token import Token
 
 from reflection.critique.guardrails.prose import fold, words
@@ -49,6 +49,8 @@ DEFINITION = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 ENDED = re.compile(r"\\.|(\]:)")
+# A run of backquotes, and the next as long; not what is escaped, or in an address.
+SPAN = re.compile(r"\\.|<(?:https?|mailto):[^<>\s]*>|(`++).{1,500}?(?<!`)\1(?!`)|`+")
 COMMENT = re.compile(r"\\.|(<!--)")
 WRAPPED = re.compile(r"(`{3,})[ \t]*(?:markdown|md)?[ \t]*\n(.*)\n\1", re.DOTALL | re.IGNORECASE)
 
@@ -64,21 +66,12 @@ MARKS = re.compile(
 LEFT_OUT = re.compile(r"\.{3,}|…|\[\s?(?:\.{2,}|…)\s?\]")
 
 
-def _noted(state: StateInline, silent: bool) -> bool:
-    """Find inline code as markdown-it does, and note where it begins and ends."""
-    start, known = state.pos, len(state.tokens)
-    found = backtick(state, silent)
-    if len(state.tokens) > known:
-        state.env["spans"].append((start, state.pos))
-    return found
-
-
 # What defines a link is text here, and every HTML tag will be.
 _BLOCKS = MarkdownIt("commonmark", {"html": False}).disable("reference")
-_SPANS = MarkdownIt("zero").enable(["escape", "backticks", "autolink"])
-_SPANS.inline.ruler.at("backticks", _noted)
 
 
+# One report is read several times in a row.
+@lru_cache(maxsize=2)
 def blocks(text: str) -> list[Token]:
     r"""Parse the blocks of a text whose lines end with `\n`; inline tokens are left unparsed."""
     tokens: list[Token] = []
@@ -95,6 +88,7 @@ def fenced_lines(text: str) -> set[int]:
     return {line for fence in sure for line in range(*fence.map or (0, 0))}
 
 
+@lru_cache(maxsize=8)
 def masked(text: str) -> str:
     """Return a text of the same length with `CODE` in the place of each character of code."""
     if "`" not in text and "~~~" not in text:
@@ -184,8 +178,7 @@ def _open_fence(text: str) -> str:
 
 
 def _without_spans(line: str) -> str:
-    spans: list[tuple[int, int]] = []
-    _SPANS.inline.parse(line, _SPANS, {"spans": spans}, [])
+    spans = [found.span() for found in SPAN.finditer(line) if found[1]]
     # The cells of a table end before code does, so that the next code may be none.
     piped = any("|" in line[start:end] for start, end in spans)
     letters = list(line)
