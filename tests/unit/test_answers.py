@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reflection.convergence.request import AnswerKind
-from reflection.sampling.answers import READERS, read_answer
+from reflection.sampling.answers import READERS, Clusters, read_answer
 
 KINDS = sorted(READERS)
 WORDS = (
@@ -128,6 +128,21 @@ def test_the_form_of_an_answer(kind: AnswerKind, raw: str | None, form: str | No
 def test_an_llm_answer_is_first_compared_as_a_text(raw: str | None) -> None:
     """An answer of the kind llm has the form that it has as a text."""
     assert read_answer("llm", raw) == read_answer("text", raw)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [("text", "New York."), ("llm", "New York."), ("exact", "new york")]
+)
+def test_a_cluster_has_the_name_of_its_first_answer(kind: AnswerKind, name: str) -> None:
+    """A text is named as it was first written, and what joins a cluster belongs to it for good."""
+    clusters = Clusters(kind)
+
+    opened = clusters.open("new york", " New  York. ")
+    clusters.join("big apple", opened)
+
+    assert (opened, clusters.join("big apple", "other")) == (name, name)
+    assert clusters.names == (name,)
+    assert (clusters.find("big apple"), clusters.find("paris")) == (name, None)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ HOW_TO_REPLY = (
     "line\nAnswer: <the final answer alone>"
 )
 SHORT = "as short as possible, without an explanation"
-NUMBER_OR_STRING = {"anyOf": [{"type": "number"}, {"type": "string"}]}
+NUMBER_OR_STRING: dict[str, object] = {"anyOf": [{"type": "number"}, {"type": "string"}]}
 KINDS: list[tuple[AnswerKind, str, dict[str, object]]] = [
     ("exact", SHORT, NUMBER_OR_STRING),
     ("text", SHORT, NUMBER_OR_STRING),
