@@ -24,14 +24,14 @@ from reflection.multipath.code_prompts import (
     build_tests_prompt,
 )
 from reflection.multipath.extraction import extract_code
-from reflection.multipath.research.checks import with_checks
-from reflection.multipath.research.reading.unwrapping import unwrapped
-from reflection.multipath.research.reflecting.prompt import (
+from reflection.multipath.markup import unwrapped
+from reflection.multipath.reflections import parse_reflection, reflection_schema
+from reflection.multipath.report import assemble, with_checks
+from reflection.multipath.report_prompts import (
+    build_refinement_prompt,
     build_reflection_prompt,
-    reflection_schema,
+    build_report_prompt,
 )
-from reflection.multipath.research.reflecting.reply import parse_reflection
-from reflection.multipath.research.writing import build_refinement_prompt, build_report_prompt
 from reflection.multipath.result import Routing, Source
 from reflection.multipath.routing import build_route_prompt, parse_route, route_schema
 from reflection.multipath.state import Critique, Node
@@ -129,9 +129,13 @@ class WritingTask(AgentTask):
 
 
 class Generated(Replied):
-    """A draft's text, or None; `cut` is true where it is the beginning of a longer one."""
+    """A draft's text, or None; `cut` is true where it is the beginning of a longer one.
+
+    `assembled` is a report as it is given out, with its sources and the suggestions so far.
+    """
 
     text: str | None
+    assembled: str | None = None
     cut: bool = False
     timestamp: datetime
 
@@ -174,10 +178,11 @@ async def route(model: LanguageModel, task: RouteTask) -> Routed:
 
 
 class ReportTask(WritingTask):
-    """A report to write; with `report` and its `critiques`, one to refine."""
+    """A report to write; with `report`, its `critiques` and `suggestions`, one to refine."""
 
     report: str | None = None
     critiques: tuple[Critique, ...] = ()
+    suggestions: tuple[str, ...] = ()
     creative: bool = True
 
 
@@ -196,20 +201,28 @@ class ReflectionTask(AgentTask):
 
 
 class Reflected(Replied):
-    """K: what is to be mended, by the rules and by the model, and what might be added."""
+    """K: what is to be mended, by the rules and by the model, and what might be added.
+
+    `assembled` is the report as it is given out, with these suggestions.
+    """
 
     critiques: tuple[Critique, ...] = ()
     suggestions: tuple[str, ...] = ()
+    assembled: str | None = None
 
 
 async def generate_report(model: LanguageModel, task: ReportTask) -> Generated:
     """Ask once for a report, or for a better one."""
     heard = await hear(model, "generate_report", task, _report_prompt(task), **options(task))
-    text = None if heard.text is None else unwrapped(well_formed(heard.text))
-    long = text is not None and encoded_size(text) > task.output_bytes
+    written = None if heard.text is None else unwrapped(well_formed(heard.text))
+    text = None if written is None else cut_encoded(written, task.output_bytes)
+    assembled = None
+    if text is not None:
+        assembled = assemble(text, task.suggestions, task.sources, task.creative)
     return Generated(
-        text=None if text is None else cut_encoded(text, task.output_bytes),
-        cut=long or heard.receipt.finish_reason == "length",
+        text=text,
+        assembled=assembled,
+        cut=text != written or heard.receipt.finish_reason == "length",
         error=heard.error,
         receipt=heard.receipt,
         timestamp=datetime.now(UTC),
@@ -231,6 +244,7 @@ async def reflect_on_report(model: LanguageModel, task: ReflectionTask) -> Refle
     return Reflected(
         critiques=with_checks(task.report, task.sources, read.critiques),
         suggestions=read.suggestions,
+        assembled=assemble(task.report, read.suggestions, task.sources, task.creative),
         receipt=heard.receipt,
     )
 

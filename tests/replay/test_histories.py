@@ -13,8 +13,8 @@ from connection import DATA_CONVERTER
 from reflection.critique.criteria import PRESETS, Criterion
 from reflection.multipath.cases import entry_of, parse_tests
 from reflection.multipath.extraction import examples, extract_code
-from reflection.multipath.research.checks import with_checks
-from reflection.multipath.research.reflecting.reply import parse_reflection
+from reflection.multipath.reflections import parse_reflection
+from reflection.multipath.report import with_checks
 from reflection.multipath.routing import parse_route
 from tests.conftest import SANDBOX
 

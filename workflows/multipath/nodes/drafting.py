@@ -30,7 +30,7 @@ def keep(run: Run, mode: Mode, reply: Generated | Lost | Ended, author: str | No
         why = reply if isinstance(reply, Lost) else lost(reply.error)
         better = "better " if run.drafts else ""
         return Ended("generation_failed", f"no {better}draft could be had: {why}")
-    run.generated(_draft(run, mode, reply, reply.text, author))
+    run.generated(_draft(run, mode, reply, reply.text, author), reply.assembled)
     return None
 
 

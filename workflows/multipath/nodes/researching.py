@@ -41,7 +41,7 @@ class Researcher:
         why = str(reply) if isinstance(reply, Lost) else reply.error
         if isinstance(reply, Lost) or why is not None:
             return Ended("reflection_failed", f"nobody could reflect on the report: {why}")
-        self._run.reflected(reply.critiques, reply.suggestions)
+        self._run.reflected(reply.critiques, reply.suggestions, reply.assembled)
         return None
 
     def _start_report(self, _: str | None) -> workflow.ActivityHandle[Generated]:
@@ -61,6 +61,7 @@ class Researcher:
                 output_bytes=OUTPUT_BYTES,
                 report=state.output if index else None,
                 critiques=state.critiques,
+                suggestions=state.suggestions,
                 creative=request.creative,
             ),
             task_queue=TASK_QUEUE,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reflection.multipath.research.reading.citations import cited, uncited
+from reflection.multipath.citations import cited, uncited, with_footnotes
 
 
 @pytest.mark.parametrize(
@@ -57,3 +57,38 @@ def test_a_text_without_citations(text: str, bare: str) -> None:
     """Citations go, with the space before them; what only looks like one stays."""
     assert uncited(text) == bare
     assert cited(bare) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "noted"),
+    [
+        ("c ^[note].", "c [^note-1].\n\n[^note-1]: note"),
+        (
+            "c ^[see [a](b) and [2], or [3]] d ^[e]",
+            "c [^note-1] d [^note-2]\n\n[^note-1]: see [a](b) and [2], or [3]\n\n[^note-2]: e",
+        ),
+        ("c ^[a `]` [2]]", "c [^note-1]\n\n[^note-1]: a `]` [2]"),
+        ("c ^[a \\] [2]]", "c [^note-1]\n\n[^note-1]: a \\] [2]"),
+        ("c ^[a\nb [2]]", "c [^note-1]\n\n[^note-1]: a b [2]"),
+        (f"c ^[{'long ' * 400}[2]]", f"c [^note-1]\n\n[^note-1]: {'long ' * 400}[2]"),
+        ("c[^note-1] ^[d]", "c[^note-1] [^note--1]\n\n[^note--1]: d"),
+    ],
+)
+def test_an_inline_footnote(text: str, noted: str) -> None:
+    """A footnote in the line is defined at the end; brackets may stand in it one deep."""
+    assert with_footnotes(text) == noted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "c ^[a\n\nb [2]]",
+        "c \\^[a [2]]",
+        "c `^[a [2]]`\n```\n^[a]\n```",
+        "c ^[1] ^[2, 3] ^[source 4] [^1]",
+        "c ^[a [b [2]]",
+    ],
+)
+def test_what_is_no_inline_footnote(text: str) -> None:
+    """A raised citation, code, and what ends with its paragraph stay as they are."""
+    assert with_footnotes(text) == text

@@ -5,14 +5,16 @@ import re
 
 import pytest
 
-from reflection.multipath.research.assembly import assemble
-from reflection.multipath.research.checks import with_checks
-from reflection.multipath.research.quoting import listed
-from reflection.multipath.research.reflecting.prompt import build_reflection_prompt
-from reflection.multipath.research.reflecting.reply import parse_reflection
-from reflection.multipath.research.writing import build_refinement_prompt, build_report_prompt
+from reflection.multipath.reflections import parse_reflection
+from reflection.multipath.report import assemble, with_checks
+from reflection.multipath.report_prompts import (
+    build_refinement_prompt,
+    build_reflection_prompt,
+    build_report_prompt,
+    listed,
+)
 from reflection.multipath.state import Critique
-from tests.unit.multipath.research.sourced import source
+from tests.unit.multipath.sourced import source
 
 QUERY = "How old is the dam?"
 FACT = "The dam was built in 1931."
