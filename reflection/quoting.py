@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from reflection.critique.guardrails.prose import fold
 from reflection.plain import well_formed
+from reflection.spelling import fold
 
 AGAIN = (
     "\n\nYou were asked this before, and your reply could not be used: {error}. "

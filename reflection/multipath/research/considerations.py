@@ -6,7 +6,6 @@ Source: section 2.4 of the report that `reflection.multipath.state` names.
 import re
 from collections.abc import Iterator, Sequence
 
-from reflection.critique.guardrails.prose import fold
 from reflection.multipath.research.reading.citations import cited, uncited
 from reflection.multipath.research.reading.notes import inline_notes
 from reflection.multipath.research.reading.parts import TITLE, UNDER_ALL, heading, split
@@ -14,6 +13,7 @@ from reflection.multipath.research.reading.sentences import plain_words, sentenc
 from reflection.multipath.research.reading.visible import fence_after, visible
 from reflection.multipath.state import Critique
 from reflection.plain import neutral
+from reflection.spelling import fold
 
 ADVICE = (
     "[{number}] stands with an idea of your own: leave the citation out there, or move what "

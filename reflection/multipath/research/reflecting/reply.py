@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from reflection.critique.guardrails.prose import words
 from reflection.critique.judging.reply import ADVICE, SAYS_WHERE
 from reflection.multipath.research.checks import MOST_CRITIQUES
 from reflection.multipath.research.reading.sentences import plain_words, stands_in
@@ -14,6 +13,7 @@ from reflection.objects import Members, every_object, first_text, plain, without
 from reflection.plain import well_formed
 from reflection.request import Record
 from reflection.size import cut_encoded
+from reflection.spelling import words
 from reflection.thinking import spoken
 
 ISSUES = "issues"
