@@ -65,5 +65,5 @@ def _exchanged(kind: re.Pattern[str], previous: str, draft: str) -> tuple[set[st
 
 def _sentences(text: str) -> set[str]:
     """Collect the sentences, each as its words without filler."""
-    said = re.split(r"[.!?。]+(?:\s+|$)|\n+|(?<=。)", text)
+    said = re.split(r"(?<![.!?。])[.!?。]++(?:\s+|$)|\n+|(?<=。)", text)
     return {" ".join(word for word in words(one) if word not in FILLER) for one in said} - {""}

@@ -69,7 +69,7 @@ def _lack(name: str, draft: str) -> str | None:
         tried = tried or [_bad_json(draft) and "the draft has none"]
     elif name == "YAML":
         tabs = re.search(r"^ *\t+ *[\w-]+:", code, re.MULTILINE)
-        some = re.search(r"^\s*(?:- |[\w\"'-]+:|[{\[])", code, re.MULTILINE)
+        some = re.search(r"^[ \t]*(?:- |[\w\"'-]+:|[{\[])", code, re.MULTILINE)
         tried = ["it is indented by a tab" if tabs else None if some else "the draft has none"]
     else:
         some = re.search(r"[|\t│┃&,;]|<t[dr]| {3}", draft)
@@ -138,9 +138,8 @@ def _bad_rows(reading: Reading) -> str | None:
                 re.sub(rf"\\.|{CODE}", "x", row).strip().removeprefix("|").removesuffix("|")
                 for row in (line, before)
             )
-            columns = (
-                header.count("|") + 1 if re.fullmatch(r"[-:| \t]*-[-:| \t]*", bare) else columns
-            )
+            if "-" in bare and set(bare) <= set("-:| \t"):
+                columns = header.count("|") + 1
             if columns and bare.count("|") + 1 != columns:
                 return f"the row {plain(line, 40)!r} has not the {columns} columns of its header"
     return None

@@ -317,11 +317,11 @@ PLACEHOLDER = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 LEFT_OUT = re.compile(
-    r"(?:#|//|/\*|--|<!--)[ \t]*(?:\.{3}|…)?[ \t]*(?:(?:the )?(?:rest|remainder) of (?:the"
+    r"(?:#|//|/\*|--|<!--)[ \t]{0,8}(?:\.{3}|…)?[ \t]{0,8}(?:(?:the )?(?:rest|remainder) of (?:the"
     r"|your)\b|(?:add |"
     r"implement |write |put )?your (?:code|implementation|logic)\b|todo:? implement"
     r"|(?:implementation|"
-    r"code) (?:goes )?here\b|omitted for brevity)|^\s*raise NotImplementedError\b",
+    r"code) (?:goes )?here\b|omitted for brevity)|^[ \t]*raise NotImplementedError\b",
     re.IGNORECASE | re.MULTILINE,
 )
 MAY_LEAVE_OUT = re.compile(

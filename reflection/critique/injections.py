@@ -18,7 +18,7 @@ MARKS = re.compile(r"[*~`\\]+")
 PARAGRAPH = re.compile(r"\n[ \t\r]{0,8}\n")
 QUOTATION = re.compile(
     r"(\"[^\"\n]{1,1000}\"\s?:)|\"[^\"\n]{1,1000}\"|(?<!\w)'[^'\n]{3,1000}'(?!\w)"
-    r"|[「『][^」』\n]{1,1000}[」』]"
+    r"|[「『][^「『」』\n]{1,1000}[」』]"
 )
 """What is quoted; a name in JSON is not."""
 
@@ -70,7 +70,7 @@ SAID = {
     "token": r"<\|(?:im_(?:start|end)|system|user|assistant|end_of_turn|eot_id|endoftext)\|>"
     r"|\[/inst\]|<</?sys>>|<(?:start|end)_of_turn>",
     "end": r"(?:^|[.>] )end of (?:the )?(?:draft|answer|response|submission)(?: ?$| ?[.:] )"
-    r"|[-=#]{2,} ?end of (?:the )?(?:draft|answer|response|submission)\b"
+    r"|[-=#]{2} ?end of (?:the )?(?:draft|answer|response|submission)\b"
     r"|</ ?(?:draft|submission|candidate)>",
     "system": r"\bsystem(?: (?:override|message|note|prompt))?: .{0,60}\b(?:rubric|criteria|"
     r"(?:this|the) (?:draft|response|answer))\b.{0,60}\b(?:perfect|10/10|1\.0|full marks|flawless)",
@@ -88,8 +88,8 @@ SAID = {
     "chinese": r"(?:忽略|无视).{0,6}(?:之前|以上|先前|前面).{0,6}(?:指令|指示|要求|提示)"
     r"|(?:给|打)(?:这个|本|该)?(?:回答|答案|草稿)?.{0,3}(?:满分|最高分)",
     "japanese": r"(?:以前|これまで|上記)の.{0,6}(?:指示|命令).{0,6}無視|この回答.{0,6}満点",
-    "russian": r"игнорируй\w*(?: \w+){0,3} (?:инструкци|указани)\w*"
-    r"|поставь\w* (?:этому|этот).{0,30}(?:максимальн|высший балл|1[.,]0)",
+    "russian": r"\bигнорируй\w*(?: \w+){0,3} (?:инструкци|указани)\w*"
+    r"|\bпоставь\w* (?:этому|этот).{0,30}(?:максимальн|высший балл|1[.,]0)",
 }
 """The ways, matched in lower case, on one line, without what hides them."""
 
