@@ -275,15 +275,24 @@ def unknown_citation(checked: Checked) -> Finding | None:
     numbers = list(cited_numbers(text))
     cites = any(single and number <= most for number, single in numbers)
     unknown = [f"[{n}]" for n, single in numbers if n > most and (single or cites)]
-    notes = (note for note in FOOTNOTE.findall(text) if f"[^{note}]:" not in text)
+    notes = (note for note in dict.fromkeys(FOOTNOTE.findall(text)) if f"[^{note}]:" not in text)
     unknown += [f"[^{note}]" for note in notes if not note.isdecimal() or int(note) > most]
     if known := set(addresses(fold("\n".join([*checked.sources, checked.query])), ())):
         pages = (one for one in addresses(text, reading.links) if "/" in one)
-        unknown += [page for page in pages if not any(address in page for address in known)]
+        unknown += [page for page in pages if not _is_among(page, known)]
     if not unknown:
         return None
     shown = ", ".join(plain(one, 60) for one in list(dict.fromkeys(unknown))[:3])
     return Finding(0.5, f"the draft cites {shown}, not among the given sources (1 to {most})")
+
+
+def _is_among(page: str, known: set[str]) -> bool:
+    """Tell whether an address, its beginning or the DOI that it ends with is known."""
+    parts = page.split("/", 20)
+    return any(
+        "/".join(parts[:place]) in known or "/".join(parts[place:]) in known
+        for place in range(len(parts) + 1)
+    )
 
 
 @guardrail("malformed", default=True)
