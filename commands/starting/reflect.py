@@ -107,7 +107,7 @@ def reflect(
     ] = None,
     guardrail: Annotated[
         list[str] | None,
-        _guarding(help="One more, by its name in guardrails/own.py; repeat it.", metavar="NAME"),
+        _guarding(help="One more, of your own, by its name; repeat it.", metavar="NAME"),
     ] = None,
     no_guardrails: Annotated[
         bool, _guarding("--no-guardrails", help="None but those that --guardrail names.")

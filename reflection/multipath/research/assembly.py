@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-from reflection.critique.guardrails.citing.citations import FOOTNOTE
 from reflection.multipath.research.considerations import section
 from reflection.multipath.research.quoting import where
 from reflection.multipath.research.reading.citations import cited, uncited
@@ -12,6 +11,7 @@ from reflection.multipath.research.reading.notes import (
     without_all_notes,
     without_notes,
 )
+from reflection.multipath.research.reading.numbered import FOOTNOTE
 from reflection.multipath.research.reading.parts import DEFINED, INDENTED, split
 from reflection.multipath.research.reading.visible import fence_after, outside_code
 from reflection.multipath.result import Source

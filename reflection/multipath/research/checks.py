@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-from reflection.critique.guardrails.prose import words
 from reflection.multipath.research.considerations import demarcation
 from reflection.multipath.research.reading.citations import cited
 from reflection.multipath.research.reading.notes import without_notes
@@ -10,6 +9,7 @@ from reflection.multipath.research.reading.parts import split
 from reflection.multipath.research.reading.sentences import sentences
 from reflection.multipath.result import Source
 from reflection.multipath.state import Critique
+from reflection.spelling import words
 
 MOST_CRITIQUES = 20
 ON_CITATIONS = {"citation", "demarcation"}

@@ -6,13 +6,13 @@ Source: section 2.4 of the report that `reflection.multipath.state` names.
 import re
 from collections.abc import Iterator, Sequence
 
-from reflection.critique.guardrails.prose import fold
 from reflection.multipath.research.reading.citations import cited, uncited
 from reflection.multipath.research.reading.notes import inline_notes
 from reflection.multipath.research.reading.parts import TITLE, UNDER_ALL, heading, split
 from reflection.multipath.research.reading.sentences import plain_words, sentences, stands_in
 from reflection.multipath.research.reading.visible import fence_after, visible
 from reflection.multipath.state import Critique
+from reflection.spelling import fold
 from reflection.text import neutral
 
 ADVICE = (

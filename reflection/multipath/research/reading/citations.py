@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from reflection.critique.guardrails.citing.citations import (
+from reflection.multipath.research.reading.numbered import (
     BRACKETS,
     FOOTNOTE,
     IMAGE,
@@ -11,8 +11,8 @@ from reflection.critique.guardrails.citing.citations import (
     RANGE,
     numbers,
 )
-from reflection.critique.guardrails.prose import fold
 from reflection.multipath.research.reading.visible import fence_after, outside_code
+from reflection.spelling import fold
 
 OPENING, CLOSING = "[\uff3b\ufe47\u3010\u3014", "]\uff3d\ufe48\u3011\u3015"
 BRACKETS_ALL = re.escape(OPENING + CLOSING)

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Callable, Iterator
 
-from reflection.critique.guardrails.citing.citations import BRACKETS, NUMBERED
-from reflection.critique.guardrails.prose import fold
 from reflection.multipath.research.reading.citations import cited, uncited
+from reflection.multipath.research.reading.numbered import BRACKETS, NUMBERED
 from reflection.multipath.research.reading.visible import without_code
+from reflection.spelling import fold
 
 # Brackets may stand in a note one within another, and a note may go on in the next line.
 ESCAPED = r"\\[^\n]"

@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from reflection.critique.guardrails.prose import fold
 from reflection.multipath.research.reading.unwrapping import unwrapped
 from reflection.multipath.research.reading.visible import fence_after, visible
+from reflection.spelling import fold
 
 TITLE = "Further considerations"
 

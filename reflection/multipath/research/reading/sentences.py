@@ -3,8 +3,9 @@
 import re
 from collections.abc import Iterator
 
-from reflection.critique.guardrails.prose import fold, without_markup, words
+from reflection.multipath.research.reading.markup import without_markup
 from reflection.multipath.research.reading.visible import fence_after, visible
+from reflection.spelling import fold, words
 
 LEADING = re.compile(r"[ \t>]*(?:(?:#{1,6}|[-*+]|\d{1,4}[.)])[ \t]+|\[\^[^\]\s]{1,60}\]:)?")
 SENTENCE = re.compile(r"\S.*?(?:[.!?](?:\s?\[[^\[\]\n]{1,40}\]){0,9}(?=\s|$)|$)")

@@ -3,13 +3,13 @@
 import re
 from collections.abc import Callable, Iterator
 
-from reflection.critique.guardrails.prose import BACKQUOTES, FENCE
 from reflection.multipath.research.reading.links import (
     UNESCAPED,
     harmless,
     undefined,
     without_images,
 )
+from reflection.multipath.research.reading.markup import BACKQUOTES, FENCE
 from reflection.text import well_formed
 
 COMMENT = re.compile(rf"{UNESCAPED}(?=<!--)")

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Sequence
 
-from reflection.critique.guardrails.prose import fold
 from reflection.objects import Members, Number, every_object, without_objects
+from reflection.spelling import fold
 
 FENCES = re.compile(r"^[ \t]*(?:`{3,}|~{3,})[ \t]*\w*[ \t]*$", re.MULTILINE)
 SPACING = re.compile(r"[\s\\]+")
