@@ -19,9 +19,9 @@ from pydantic import (
     model_validator,
 )
 
-from reflection.critique.guardrails.prose import fold
 from reflection.quoting import object_schema
 from reflection.run import explain
+from reflection.spelling import fold
 from reflection.text import well_formed
 
 MALFORMED_OBJECTS = 1_000

@@ -124,23 +124,25 @@ def evaluate(
     """Put the evaluation of a draft together from its judges and the guardrails' findings.
 
     The score is the mean or the median of the judges that could be read; one is enough. Then each
-    guardrail caps it. Where no judge could be read there is no score, and `error` says why.
+    guardrail caps it, or lowers the confidence where its cap is 1. Where no judge could be read
+    there is no score, and `error` says why.
     """
     read = [each for each in judgements if each.score is not None]
     if not read:
         return Evaluation(judgements=tuple(judgements), error=_error(judgements))
     judged = _middle([each.score for each in read if each.score is not None], panel)
     fired = tuple(each for each in caps if judged > each.above + TOLERANCE and each.cap < judged)
+    doubted = any(each.cap == 1 and judged > each.above + TOLERANCE for each in caps)
     advice = [
         Feedback(advice=each.reason, judge=f"guardrail {each.guardrail}")
         for each in caps
-        if each in fired or each.above <= each.cap
+        if each in fired or each.above <= each.cap < 1
     ]
     return Evaluation(
         score=min([judged, *(each.cap for each in fired)]),
         judged=judged,
         criteria=_by_criterion(read, panel),
-        confidence="low" if fired else _lowest(read),
+        confidence="low" if fired or doubted else _lowest(read),
         spread=_spread(read),
         feedback=(*advice, *feedback),
         guardrails=fired,

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from reflection.critique.guardrails.prose import fold
 from reflection.multipath.markup import masked
+from reflection.spelling import fold
 
 OPENING, CLOSING = "[\uff3b\ufe47\u3010\u3014", "]\uff3d\ufe48\u3011\u3015"
 SQUARE = str.maketrans(OPENING + CLOSING, "[[[[[" + "]]]]]")

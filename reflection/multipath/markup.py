@@ -12,8 +12,8 @@ from itertools import pairwise
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from reflection.critique.guardrails.prose import fold, words
 from reflection.replies import after_thought
+from reflection.spelling import fold, words
 from reflection.text import well_formed
 
 # Stands for each character of code in a text as long as the original.

@@ -6,13 +6,13 @@ from typing import Annotated, Any, Self, get_args
 
 from pydantic import AliasChoices, BeforeValidator, Field, WithJsonSchema, model_validator
 
-from reflection.critique.guardrails.prose import words
 from reflection.multipath.markup import plain_words, stands_in
 from reflection.multipath.report import MOST_CRITIQUES
 from reflection.multipath.result import Source
 from reflection.multipath.state import Aspect, Critique
 from reflection.replies import Members, Reply, first_text, plain, read_reply, reply_schema
 from reflection.run import Record, cut_encoded
+from reflection.spelling import words
 from reflection.text import well_formed
 
 MOST_SUGGESTIONS = 8

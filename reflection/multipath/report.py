@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from reflection.critique.guardrails.prose import fold, words
 from reflection.multipath.citations import (
     FOOTNOTE,
     cited,
@@ -28,6 +27,7 @@ from reflection.multipath.markup import (
 )
 from reflection.multipath.result import Source
 from reflection.multipath.state import Critique, Passage
+from reflection.spelling import fold, words
 from reflection.text import neutral
 from reflection.words.markdown import code
 

@@ -46,7 +46,7 @@ class Judges:
             return None
         feedback = [point for each in heard for point in each.feedback]
         judgements = [each.judgement for each in heard]
-        return evaluate(judgements, feedback, report.caps, self._request.panel)
+        return evaluate(judgements, feedback, (*report.caps, *report.doubts), self._request.panel)
 
     async def _hear(self, draft: Draft) -> list[Heard]:
         """Ask the judges side by side; one by one where a budget says how far they are asked."""
