@@ -10,7 +10,7 @@ from typing import Literal
 
 from reflection.request import Record
 from reflection.usage import Spending, Usage
-from reflection.words.amounts import usd
+from reflection.words.amounts import spent_words, tally_words, usd
 
 Tone = Literal["good", "warning", "bad", "running", "plain"]
 
@@ -188,6 +188,40 @@ def model_fact(name: str, thing: str) -> Fact:
 def moment_words(moment: datetime | None) -> str | None:
     """Write when something was done, to the second; None where nobody knows."""
     return f"{moment:%Y-%m-%d %H:%M:%S %Z}" if moment else None
+
+
+def draft_words(index: int | None) -> str:
+    """Name a draft, counted from 1."""
+    return "no draft" if index is None else f"draft {index + 1}"
+
+
+def origin_words(origin: str, author: str | None) -> str:
+    """Say where a draft is from, and which person is behind it."""
+    return f"{origin} by {author}" if author else origin
+
+
+def made_words(
+    model: str | None,
+    seed: int | None,
+    at: datetime | None,
+    attempts: int,
+    spending: Spending | None,
+) -> str:
+    """Say what wrote a draft, when, in how many attempts and at what cost, as far as is known."""
+    known = (
+        model and f"by {model}",
+        seed is not None and f"seed {seed}",
+        at and f"at {moment_words(at)}",
+        attempts and tally_words(attempts, "attempt"),
+        spending and f"spent {spent_words(spending)}",
+    )
+    return "; ".join(part for part in known if part)
+
+
+def reason_words(reason: str, asked: str | None, author: str | None) -> str:
+    """Say why something was decided, what a person wants changed, and who, unless named already."""
+    said = f"{reason}: {asked}" if asked else reason
+    return f"{said} (by {author})" if author and author not in reason else said
 
 
 def usage_table(usage: Usage) -> Table:
