@@ -18,8 +18,9 @@ with workflow.unsafe.imports_passed_through():
     import telemetry
     from reflection.batch.request import BatchRequest, Planned
     from reflection.batch.result import BatchProgress, BatchResult, RunResult
+    from reflection.batch.sheet import standing
     from reflection.batch.state import Batch
-    from reflection.batch.words import batch_details
+    from reflection.details import details
     from reflection.review import Finish
     from reflection.size import encoded_size
     from workflows import failures
@@ -149,7 +150,7 @@ class BatchWorkflow:
         return result
 
     def _show(self) -> None:
-        workflow.set_current_details(batch_details(self._batch))
+        workflow.set_current_details(details(standing(self._batch)))
 
     def _continue(self) -> None:
         """Go on in a new history, with the records of all runs so far."""

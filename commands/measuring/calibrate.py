@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from commands import options
-from commands.console import fail
-from commands.session import Exit, with_client
+from commands.session import Exit, fail, with_client
 from commands.starting.criteria import PRESET_NAMES
 
 if TYPE_CHECKING:

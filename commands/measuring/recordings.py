@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from commands.console import fail
+from commands.session import fail
 
 if TYPE_CHECKING:
     from reflection.convergence.replaying.replay import Recorded

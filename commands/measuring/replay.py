@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from commands.console import fail
 from commands.measuring.recordings import read_recordings
 from commands.options import Json
+from commands.session import fail
 
 if TYPE_CHECKING:
     from reflection.convergence.replaying.comparison import Outcome

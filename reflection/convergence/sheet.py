@@ -165,16 +165,15 @@ def _flags(result: SelfConsistencyResult) -> tuple[str, ...]:
 
 
 def _facts(run: Run) -> tuple[Fact, ...]:
-    finished = isinstance(run, SelfConsistencyResult)
     votes = sorted(run.answer_distribution.values(), reverse=True)
     facts = []
-    if not finished:
-        tied = " tied" if len(votes) > 1 and votes[0] == votes[1] else ""
+    if isinstance(run, Progress):
+        tied = "tied" if len(votes) > 1 and votes[0] == votes[1] else ""
         said = "no readable answer yet" if run.leader is None else answer_words(run.leader)
-        facts.append(Fact(label="leader", value=said, note=tied.strip()))
+        facts.append(Fact(label="leader", value=said, note=tied))
     if run.valid_responses:
         sure = classify_uncertainty(_confidence(run))
-        bits = run.distribution_entropy if finished else run.entropy
+        bits = run.entropy if isinstance(run, Progress) else run.distribution_entropy
         level = classify_entropy(run.normalized_entropy)
         consensus = classify_consensus(_confidence(run), votes[1] if len(votes) > 1 else 0.0)
         facts += [
@@ -192,7 +191,7 @@ def _facts(run: Run) -> tuple[Fact, ...]:
             Fact(label="consensus", value=consensus),
         ]
     facts.append(Fact(label="answers", value=_answers(run)))
-    if finished:
+    if isinstance(run, SelfConsistencyResult):
         errors = Counter(response.error for response in run.responses if response.error)
         facts += [
             Fact(label="error", value=error, note=f"{count} x", tone="warning")

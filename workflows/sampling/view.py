@@ -13,8 +13,12 @@ with workflow.unsafe.imports_passed_through():
     from reflection.convergence import outcome
     from reflection.convergence.result import Decision, Progress, SelfConsistencyResult
     from reflection.convergence.sampling import Sampling
-    from reflection.convergence.words.summary import current_details
+    from reflection.convergence.sheet import sheet
+    from reflection.details import details
     from workflows.visibility import SearchAttributes, Update, spending, trace_id
+
+# As many as the details have room for: they are written anew after each wave.
+TOLD_DECISIONS = 40
 
 
 @contextmanager
@@ -81,10 +85,10 @@ class View:
         self._attributes.write(*_numbers_so_far(standing))
 
     def _show_details(self, standing: Progress) -> None:
-        sampling, run = self._sampling, workflow.info().workflow_id
-        workflow.set_current_details(
-            current_details(standing, sampling.decisions, trace_id(), sampling.warnings, run)
-        )
+        sampling = self._sampling
+        told = sheet(standing, sampling.decisions, sampling.request, TOLD_DECISIONS)
+        noted = told.model_copy(update={"warnings": tuple(sampling.warnings)})
+        workflow.set_current_details(details(noted, trace_id(), workflow.info().workflow_id))
 
     def wait_for_review(self, until: datetime | None) -> None:
         """Show that the run waits for a person, with all that is known so far."""

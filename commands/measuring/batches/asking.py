@@ -8,12 +8,11 @@ from typing import NoReturn
 
 import typer
 
-from commands.console import fail
+from commands.follow import new_id
 from commands.measuring.batches import spend
 from commands.measuring.batches.running import Order
 from commands.measuring.batches.spend import Calls
-from commands.session import Exit
-from commands.starting.following import new_id
+from commands.session import Exit, fail
 from reflection.batch.request import BatchRequest
 from reflection.plain import plain
 from reflection.size import encoded_size

@@ -11,9 +11,8 @@ from temporalio.client import WorkflowFailureError, WorkflowHandle, WorkflowQuer
 from temporalio.exceptions import CancelledError, TerminatedError
 from temporalio.service import RPCError
 
-from commands.console import fail
 from commands.rendering.batch import BatchLive
-from commands.session import Exit
+from commands.session import Exit, fail
 from reflection.batch.result import BatchProgress, BatchResult
 from reflection.plain import plain
 

@@ -12,10 +12,9 @@ from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from activities import asking
-from commands.console import fail
 from commands.measuring.batches.following import Handle, followed
 from commands.measuring.batches.reading import carried_runs
-from commands.session import Exit, say_unserved, unserved
+from commands.session import Exit, fail, say_unserved, unserved
 from connection import TASK_QUEUE
 from reflection.batch.request import BatchRequest
 from reflection.batch.result import BatchResult

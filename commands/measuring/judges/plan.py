@@ -3,11 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from commands.console import fail
 from commands.inputs import checked
 from commands.measuring.batches.reading import Read
 from commands.measuring.batches.spend import Calls, tokens_of
-from commands.session import Exit
+from commands.session import Exit, fail
 from reflection.batch.request import BatchRequest
 from reflection.critique.calibration.records import Example, Scored
 from reflection.critique.criteria import PRESETS, CriteriaPreset, Criterion
