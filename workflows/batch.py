@@ -16,10 +16,10 @@ from temporalio.exceptions import (
 
 with workflow.unsafe.imports_passed_through():
     import telemetry
+    from reflection.batch.loop import Batch
     from reflection.batch.request import BatchRequest, Planned
     from reflection.batch.result import BatchProgress, BatchResult, RunResult
     from reflection.batch.sheet import standing
-    from reflection.batch.state import Batch
     from reflection.details import details
     from reflection.review import Finish
     from reflection.size import encoded_size

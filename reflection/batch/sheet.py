@@ -2,8 +2,8 @@
 
 from collections import Counter
 
+from reflection.batch.loop import Batch
 from reflection.batch.result import BatchProgress, BatchResult
-from reflection.batch.state import Batch
 from reflection.sheet import Fact, Sheet, Step, Table, Verdict, columns
 from reflection.words.amounts import tally_words, usd
 

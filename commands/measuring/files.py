@@ -1,7 +1,7 @@
 """Reading a file of JSON lines: what is wrong is said by line, and never quoted."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,18 +16,24 @@ class LineError(ValueError):
     """A line is not what it should be; the message says how, and never quotes the line."""
 
 
-def read_lines(file: Path, read: Callable[[Fields], Value], form: str) -> list[Value]:
+def read_lines(
+    file: Path, read: Callable[[Fields], Value], form: str, *, exact: bool = False
+) -> list[Value]:
     """Read every line of a file, or end with exit code 2 and the line that is wrong.
 
-    `form` is an example of a line, for who gives an empty file.
+    `form` is an example of a line, for who gives an empty file. Where it is `exact`, numbers are
+    texts with the digits that they are written with.
     """
+    digits: dict[str, Any] = {"parse_int": str, "parse_float": str} if exact else {}
     found = []
     try:
-        for number, line in _lines(file):
-            try:
-                found.append(read(_fields(line)))
-            except LineError as error:
-                fail(f"{file}, line {number}: {error}.", Exit.USAGE)
+        with file.open("rb") as opened:
+            for number, line in enumerate(opened, start=1):
+                if line.strip():
+                    try:
+                        found.append(read(_fields(line, digits)))
+                    except LineError as error:
+                        fail(f"{file}, line {number}: {error}.", Exit.USAGE)
     except (OSError, ValueError) as error:
         said = error.strerror if isinstance(error, OSError) else "not a file's name"
         fail(f"{file} can't be read: {said}.", Exit.USAGE)
@@ -44,21 +50,9 @@ def text_of(fields: Fields, name: str) -> str:
     return well_formed(value)
 
 
-def optional_text_of(fields: Fields, name: str) -> str | None:
-    """Return a field that may be missing or null. Raises LineError where it is no text."""
-    return None if fields.get(name) is None else text_of(fields, name)
-
-
-def _lines(file: Path) -> Iterator[tuple[int, bytes]]:
-    with file.open("rb") as opened:
-        for number, line in enumerate(opened, start=1):
-            if line.strip():
-                yield number, line
-
-
-def _fields(line: bytes) -> Fields:
+def _fields(line: bytes, digits: dict[str, Any]) -> Fields:
     try:
-        data = json.loads(line)
+        data = json.loads(line, **digits)
     except (ValueError, RecursionError):
         raise LineError("not JSON; each line is one JSON object") from None
     if not isinstance(data, dict):

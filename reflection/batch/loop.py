@@ -1,6 +1,7 @@
 """A batch while it goes on: what is to start next, what has ended, and what that makes."""
 
 from collections import Counter
+from collections.abc import Mapping
 from math import fsum
 
 from reflection import budget
@@ -8,8 +9,8 @@ from reflection.batch.request import BatchRequest, Planned
 from reflection.batch.result import (
     BatchProgress,
     BatchResult,
+    BatchRun,
     BatchStopReason,
-    Run,
     RunStatus,
 )
 from reflection.budget import Budget
@@ -31,20 +32,20 @@ class Batch:
         self._most = request.concurrency
         self._explanation = ""
         self._budget = Budget(request.budget_tokens, request.budget_usd)
-        places = {each.name: place for place, each in enumerate(request.variants)}
+        places = {variant.name: place for place, variant in enumerate(request.variants)}
         self._ended = {
-            Planned(each.item, places[each.variant], each.repeat): each for each in request.carried
+            Planned(run.item, places[run.variant], run.repeat): run for run in request.carried
         }
-        self.waiting = [each for each in request.plan() if each not in self._ended]
+        self.waiting = [planned for planned in request.plan() if planned not in self._ended]
 
     @property
-    def runs(self) -> tuple[Run, ...]:
+    def runs(self) -> tuple[BatchRun, ...]:
         """The runs that have ended, by item, variant and repeat."""
-        return tuple(self._ended[each] for each in sorted(self._ended))
+        return _sorted(self._ended)
 
     @property
     def over(self) -> bool:
-        """Whether nothing is to be started any more."""
+        """True once nothing more is to be started."""
         return self.stop_reason is not None or not self.waiting
 
     def id_of(self, planned: Planned) -> str:
@@ -87,9 +88,9 @@ class Batch:
         status: RunStatus,
         usage: Usage | None = None,
         error: str | None = None,
-    ) -> Run:
+    ) -> BatchRun:
         """Write the record of a run; its error is cut to what a long result can hold."""
-        return Run(
+        return BatchRun(
             item=planned.item,
             variant=self.request.variants[planned.variant].name,
             repeat=planned.repeat,
@@ -105,8 +106,8 @@ class Batch:
         self.stop_reason, self._explanation = reason, explanation
 
     def progress(self) -> BatchProgress:
-        """Say where it stands."""
-        found = Counter(each.status for each in self._ended.values())
+        """Say where the batch stands."""
+        found = Counter(run.status for run in self._ended.values())
         return BatchProgress(
             total=self.request.total,
             done=found.total(),
@@ -123,10 +124,12 @@ class Batch:
         """Put the result together once nothing is in flight; what was not started is named."""
         if self.stop_reason is None:
             self.stop("completed", f"all {self.request.total:,} runs have ended")
-        every = self._ended | {each: self.run(each, "not_started") for each in self.waiting}
-        found = Counter(each.status for each in every.values())
+        every = self._ended | {
+            planned: self.run(planned, "not_started") for planned in self.waiting
+        }
+        found = Counter(run.status for run in every.values())
         return BatchResult(
-            runs=tuple(every[each] for each in sorted(every)),
+            runs=_sorted(every),
             stop_reason=self.stop_reason or "completed",
             stop_explanation=self._explanation,
             total=self.request.total,
@@ -146,22 +149,26 @@ class Batch:
         """
         if self._budget == Budget():
             return None
-        known = [each for each in self._ended.values() if each.status == "completed"]
+        known = [run for run in self._ended.values() if run.status == "completed"]
         if not known:
             return "the first run shows how large a run is" if self.in_flight else None
-        spent = [Spending(calls=1, cost_usd=each.cost_usd, **_counted(each)) for each in known]
+        spent = [
+            # A record has tokens in and out together.
+            Spending(calls=1, cost_usd=run.cost_usd, input_tokens=run.tokens, output_tokens=0)
+            for run in known
+        ]
         unknown = len(self._ended) - len(known) + len(self.in_flight)
         room = budget.room(self._budget, spent + [Spending()] * unknown, 1)
         return None if room.calls else room.reason.replace("a call took", "a run took")
 
     def _tokens(self) -> int | None:
-        values = [each.tokens for each in self._ended.values()]
-        return None if None in values else sum(each or 0 for each in values)
+        values = [run.tokens for run in self._ended.values()]
+        return None if None in values else sum(value or 0 for value in values)
 
     def _cost_usd(self) -> float | None:
-        values = [each.cost_usd for each in self._ended.values()]
-        return None if None in values else fsum(each or 0.0 for each in values)
+        values = [run.cost_usd for run in self._ended.values()]
+        return None if None in values else fsum(value or 0.0 for value in values)
 
 
-def _counted(run: Run) -> dict[str, int]:
-    return {} if run.tokens is None else {"input_tokens": run.tokens, "output_tokens": 0}
+def _sorted(runs: Mapping[Planned, BatchRun]) -> tuple[BatchRun, ...]:
+    return tuple(runs[planned] for planned in sorted(runs))
