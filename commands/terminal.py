@@ -61,6 +61,9 @@ def print_sheet(
     rows: list[Row] = [_verdict(sheet, label)]
     if subject:
         rows.append(("asked", Line(plain(sheet.subject, SUBJECT_COLUMNS))))
+    if sheet.waiting:
+        until = until_words(sheet.waiting.until)
+        rows.append(("waiting", Line(f"for a person's review {until}".rstrip(), "bold")))
     rows += [("attention", Line(plain(flag, NOTE_COLUMNS), "bold yellow")) for flag in sheet.flags]
     rows += _facts(sheet)
     rows += [("warning", Line(plain(said, NOTE_COLUMNS), "yellow")) for said in sheet.warnings]
@@ -107,8 +110,8 @@ def print_review(console: Console, sheet: Sheet) -> None:
     print_sheet(console, sheet, subject=True)
     if sheet.answer is None:
         return
-    title = sheet.answer.title
-    console.rule(Line(f"{title}, {sheet.answer.note}" if sheet.answer.note else title, "dim"))
+    noted = filter(None, (sheet.answer.title, sheet.answer.note))
+    console.rule(Line(plain(": ".join(noted), NOTE_COLUMNS), "dim"))
     console.print(Line(neutral(sheet.answer.content)), soft_wrap=not console.is_terminal)
     console.rule(style="dim")
 
@@ -156,9 +159,9 @@ def _verdict(sheet: Sheet, label: str) -> Row:
     verdict = sheet.verdict
     line = Line(plain(verdict.words, NOTE_COLUMNS), STYLES[verdict.tone])
     if verdict.stop_reason is None:
-        busy = "" if sheet.busy in verdict.words else f", {plain(sheet.busy, NOTE_COLUMNS)}"
-        return (label, line.append(busy))
-    return ("stopped", line.append(f" ({verdict.stop_reason})", "not bold dim"))
+        return (label, line)
+    reason = plain(verdict.stop_reason, NARROW_CELL_COLUMNS)
+    return ("stopped", line.append(f" ({reason})", "not bold dim"))
 
 
 def _facts(sheet: Sheet) -> list[Row]:

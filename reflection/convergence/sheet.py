@@ -123,7 +123,7 @@ def _verdict(run: Run, decisions: Sequence[Decision]) -> Verdict:
         if run.stop_reason is not None:
             why = decisions[-1].reason if decisions else run.stop_reason
             return Verdict(words=why, stop_reason=run.stop_reason)
-        return Verdict(words=f"wave {run.wave}, {most}", tone="running")
+        return Verdict(words=f"{_busy(run)}, {most}", tone="running")
     tone: Tone = "good" if run.conclusive else "warning"
     return Verdict(
         words=run.stop_explanation,
@@ -135,9 +135,8 @@ def _verdict(run: Run, decisions: Sequence[Decision]) -> Verdict:
 def _busy(run: Progress) -> str:
     if run.needs_review:
         return "waiting for a person's review"
-    if run.stop_reason is not None or not run.in_flight:
-        return ""
-    return f"{tally_words(run.in_flight, 'call')} under way"
+    flight = f", {tally_words(run.in_flight, 'call')} in flight" if run.in_flight else ""
+    return f"wave {run.wave} is running{flight}"
 
 
 def _flags(result: SelfConsistencyResult) -> tuple[str, ...]:
