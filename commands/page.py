@@ -179,7 +179,10 @@ def _bounds(chart: Chart, y: Place) -> list[dict[str, object]]:
 
 
 def _short(answer: Text) -> bool:
-    return answer.kind == "plain" and len(answer.content) <= 300 and "\n" not in answer.content
+    words = answer.content
+    return (
+        answer.kind == "plain" and len(words) <= 300 and "\n" not in words and len(answer.note) < 60
+    )
 
 
 def _identity(run: RunFacts) -> list[tuple[str, str]]:
