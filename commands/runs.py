@@ -12,7 +12,6 @@ import typer
 
 from commands.options import Id, Json
 from commands.session import Exit, fail, with_client
-from reflection.words.amounts import tally_words, usd
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -272,6 +271,8 @@ def _found(row: Row) -> Value:
         return f"conf. {confidence:.2f}"
     if score is not None:
         return f"score {score:.2f}"
+    from reflection.words.amounts import tally_words
+
     drafts = row["MullRevisions"]
     agent = row["workflow"] == "MultiPathWorkflow" and isinstance(drafts, int)
     return tally_words(drafts, "draft") if agent and isinstance(drafts, int) else None
@@ -283,5 +284,7 @@ def _started(row: Row) -> Value:
 
 
 def _cost(row: Row) -> Value:
+    from reflection.words.amounts import usd
+
     cost = _number(row["MullCostUsd"])
     return None if cost is None else usd(cost)
