@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from reflection.details import cell_words
+from reflection.details import cell_words, trimmed
 from reflection.plain import neutral, plain
 from reflection.sheet import Chart, Curve, Sheet, Text
 
@@ -60,7 +60,7 @@ def page_html(sheet: Sheet, run: RunFacts | None = None) -> str:
         policy=POLICY,
         short=sheet.answer is not None and _short(sheet.answer),
         charts=[drawing(chart) for chart in sheet.charts],
-        tables=[table for table in (*sheet.tables, *decisions) if table.rows],
+        tables=[trimmed(table) for table in (*sheet.tables, *decisions) if table.rows],
         run=run,
         identity=_identity(run) if run else [],
         linked=bool(run and run.web_ui and urlsplit(run.web_ui).scheme in {"http", "https"}),

@@ -14,7 +14,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table as Grid
 from rich.text import Text as Line
 
-from reflection.details import bar, cell_words, sparks
+from reflection.details import bar, cell_words, sparks, trimmed
 from reflection.plain import neutral, plain, well_formed
 from reflection.sheet import Cell, Column, Sheet, Step, Table, Text, Tone
 from reflection.words.amounts import tally_words
@@ -197,15 +197,12 @@ def _panel(rows: Sequence[Row]) -> Grid:
 
 
 def _print_table(console: Console, table: Table, most: int) -> None:
-    """Print a table under its title; extra columns are left out where they would not fit."""
+    """Print the rows of a table that matter most, under its title."""
+    table = trimmed(table)
     rows = table.rows[-most:] if table.newest else table.rows[:most]
     tones = table.tones or (PLAIN,) * len(table.rows)
     tones = tones[-most:] if table.newest else tones[:most]
-    shown = [place for place, column in enumerate(table.columns) if not column.extra]
-    for place, column in enumerate(table.columns):
-        wider = sorted({*shown, place})
-        if column.extra and _needed(table, rows, wider, console.width) <= console.width:
-            shown = wider
+    shown = _fitting(table, rows, console.width)
     grid = Grid(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     for place in shown:
         _add_column(grid, table.columns[place], last=place == shown[-1])
@@ -232,14 +229,32 @@ def _add_column(grid: Grid, column: Column, *, last: bool) -> None:
     )
 
 
-def _needed(table: Table, rows: Sequence[Sequence[Cell]], shown: Sequence[int], width: int) -> int:
-    """Count the columns that a table would take with these columns; the last one can wrap."""
+def _fitting(table: Table, rows: Sequence[Sequence[Cell]], width: int) -> list[int]:
+    """Choose the columns for which there is room: extra ones as far as they fit.
+
+    Where not even the others fit, numbers give way, the last ones first, then words.
+    """
+    shown = [place for place, column in enumerate(table.columns) if not column.extra]
+    for place, column in enumerate(table.columns):
+        wider = sorted({*shown, place})
+        if column.extra and _needed(table, rows, wider, width, 30) <= width:
+            shown = wider
+    inner = sorted(shown[1:-1], key=lambda place: (table.columns[place].kind == "text", -place))
+    while inner and _needed(table, rows, shown, width, 20) > width:
+        shown.remove(inner.pop(0))
+    return shown
+
+
+def _needed(
+    table: Table, rows: Sequence[Sequence[Cell]], shown: Sequence[int], width: int, last: int
+) -> int:
+    """Count the terminal's columns that these take; the last one wraps at `last` of them."""
     total = 0
     for place in shown:
         column = table.columns[place]
         cells = [_cell(row[place], column, width).cell_len for row in rows]
         most = max([cell_len(column.name), *cells])
-        total += min(most, 30 if place == shown[-1] else NARROW_CELL_COLUMNS) + 2
+        total += min(most, last if place == shown[-1] else NARROW_CELL_COLUMNS) + 2
     return total
 
 

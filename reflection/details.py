@@ -105,6 +105,22 @@ def sparks(chart: Chart, most: int = SPARKS) -> list[str]:
     return aligned(rows, ())
 
 
+def trimmed(table: Table) -> Table:
+    """Leave out the columns in which no row has a word."""
+    empty = (None, "")
+    kept = [
+        place
+        for place in range(len(table.columns))
+        if any(row[place] not in empty for row in table.rows)
+    ]
+    return table.model_copy(
+        update={
+            "columns": tuple(table.columns[place] for place in kept),
+            "rows": tuple(tuple(row[place] for place in kept) for row in table.rows),
+        }
+    )
+
+
 def cell_words(cell: Cell, column: Column) -> str:
     """Write a cell as it stands in a line of text; nothing where it is empty."""
     match cell:
@@ -141,8 +157,9 @@ def _first(lines: Sequence[str], most: int, noun: str) -> list[str]:
 
 
 def _table(table: Table, most: int) -> str:
+    table = trimmed(table)
     columns = [place for place, column in enumerate(table.columns) if not column.extra]
-    if not table.rows or not columns:
+    if not columns:
         return ""
     rows = table.rows[-most:] if table.newest else table.rows[:most]
     left_out = len(table.rows) - len(rows) + table.earlier
