@@ -22,8 +22,16 @@ with workflow.unsafe.imports_passed_through():
     from reflection.batch.words import batch_details
     from reflection.review import Finish
     from reflection.size import encoded_size
-    from workflows import failures
-    from workflows.visibility import SearchAttributes, run_span, set_or_clear
+    from workflows.base import (
+        INVALID_REQUEST,
+        SOMEBODY,
+        SearchAttributes,
+        refusal,
+        refuse_finish,
+        require_request,
+        run_span,
+        set_or_clear,
+    )
 
 # The children's ids are made of it, and stand in every record.
 ID_BYTES = 100
@@ -35,8 +43,7 @@ class BatchWorkflow:
 
     def __new__(cls, *inputs: object) -> Self:
         """Refuse any start without the one request, which would else fail each workflow task."""
-        if len(inputs) != 1 or not isinstance(inputs[0], BatchRequest):
-            raise failures.no_request("items")
+        require_request(inputs, BatchRequest, "items")
         return super().__new__(cls)
 
     @workflow.init
@@ -54,7 +61,7 @@ class BatchWorkflow:
         """Make every run that fits the budgets, and return what became of each."""
         if encoded_size(workflow.info().workflow_id) > ID_BYTES:
             said = f"the batch's id is over {ID_BYTES} bytes, and its runs' ids are made of it"
-            raise ApplicationError(said, type=failures.INVALID_REQUEST, non_retryable=True)
+            raise ApplicationError(said, type=INVALID_REQUEST, non_retryable=True)
         with run_span({"mull.batch.runs": request.total}) as span:
             await self._begin()
             try:
@@ -79,9 +86,8 @@ class BatchWorkflow:
     @finish_now.validator
     def _takes_finish(self, by: Finish | None = None) -> None:
         if self._batch.stop_reason is not None or self._finish is not None:
-            raise failures.refusal("the batch is finished already")
-        if not (by is None or isinstance(by, Finish)):
-            raise failures.refusal('give nothing, or one JSON object, such as {"author": "..."}')
+            raise refusal("the batch is finished already")
+        refuse_finish(by, finished=False)
 
     async def _begin(self) -> None:
         warning = await self._attributes.find()
@@ -99,7 +105,7 @@ class BatchWorkflow:
                 await self._until_one_ends()
             else:
                 return
-        by = self._finish.author or "a person"
+        by = self._finish.author or SOMEBODY
         self._batch.stop("finished_by_person", f"finished by {by}")
         await self._cancel_runs()
 
