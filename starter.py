@@ -2,11 +2,11 @@
 
 import typer
 
-from commands.console import end_process, wrong_usage
+from commands import runs, updates
 from commands.doctor import command as doctor
 from commands.local import dev
 from commands.measuring import calibrate, compare, replay
-from commands.runs import listing, reporting, reviewing, showing, steering
+from commands.session import end_process, wrong_usage
 from commands.starting import agent, ask, reflect
 
 app = typer.Typer(
@@ -22,11 +22,8 @@ for command in (
     ask,
     reflect,
     agent,
-    showing,
-    reviewing,
-    steering,
-    listing,
-    reporting,
+    runs,
+    updates,
     replay,
     calibrate,
     compare,

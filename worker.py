@@ -22,8 +22,8 @@ import telemetry
 from activities.documents import Retriever
 from activities.language_model import LanguageModel
 from activities.sandbox.port import Sandbox, SandboxError
-from commands.console import end_process
 from commands.local.quiet import silence_ordinary
+from commands.session import end_process
 from connection import ConfigurationError, NoServerError, address, connect
 from queues import GRACE, NAMES, QUEUES, WORKFLOWS, build
 from reflection.multipath.request import Limits

@@ -30,7 +30,7 @@ from commands.local.embedded import Place, free_port, server_command
 from reflection.critique.criteria import PRESETS
 from reflection.critique.evaluation import Feedback
 from reflection.critique.judging.prompt import build_judge_prompt
-from reflection.critique.worth.cost import DRAFT_INPUT, DRAFT_OUTPUT, SOURCE_COSTS
+from reflection.critique.worth import DRAFT_INPUT, DRAFT_OUTPUT, SOURCE_COSTS
 from reflection.critique.writing import build_revision_prompt
 
 QUERIES = [

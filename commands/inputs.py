@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from commands.console import fail
-from commands.session import Exit
+from commands.session import Exit, fail
 
 if TYPE_CHECKING:
     from reflection.request import Frozen

@@ -184,8 +184,9 @@ def _short(answer: Text) -> bool:
 
 def _identity(run: RunFacts) -> list[tuple[str, str]]:
     """Name a run: its ids and its times."""
-    known = run.started and run.closed
-    lasted = f"{(run.closed - run.started).total_seconds():,.1f} s" if known else "unknown"
+    lasted = "unknown"
+    if run.started and run.closed:
+        lasted = f"{(run.closed - run.started).total_seconds():,.1f} s"
     return [
         ("workflow id", run.workflow_id),
         ("run id", run.run_id),

@@ -21,6 +21,7 @@ from reflection.words.amounts import tally_words
 from reflection.words.times import until_words
 
 SUBJECT_COLUMNS = 400
+REPLY_COLUMNS = 2_000
 NOTE_COLUMNS = 400
 CELL_COLUMNS = 200
 STEP_CHARACTERS = 1_000
@@ -31,6 +32,7 @@ NARROW = 70
 SPARKS = 24
 MOST_ROWS = 12
 
+PLAIN: Tone = "plain"
 STYLES: dict[Tone, str] = {
     "good": "green",
     "warning": "yellow",
@@ -43,16 +45,25 @@ Row = tuple[str, RenderableType]
 
 
 def print_sheet(
-    console: Console, sheet: Sheet, *, subject: bool = False, decisions: bool = False
+    console: Console,
+    sheet: Sheet,
+    *,
+    subject: bool = False,
+    decisions: bool = False,
+    label: str = "running",
 ) -> None:
     """Print a verdict, what a reader has to know, facts, curves and tables, one below another.
 
-    `subject` says what was asked as well, and `decisions` lists every decision. Texts are not
-    printed: the answer goes to standard output by itself, and the page has the others.
+    `subject` says what was asked as well, `decisions` lists every decision, and `label` names the
+    verdict of a run that has no stop reason. Texts are not printed: the answer goes to standard
+    output by itself, and the page has the others.
     """
-    rows: list[Row] = [_verdict(sheet)]
+    rows: list[Row] = [_verdict(sheet, label)]
     if subject:
         rows.append(("asked", Line(plain(sheet.subject, SUBJECT_COLUMNS))))
+    if sheet.waiting:
+        until = until_words(sheet.waiting.until)
+        rows.append(("waiting", Line(f"for a person's review {until}".rstrip(), "bold")))
     rows += [("attention", Line(plain(flag, NOTE_COLUMNS), "bold yellow")) for flag in sheet.flags]
     rows += _facts(sheet)
     rows += [("warning", Line(plain(said, NOTE_COLUMNS), "yellow")) for said in sheet.warnings]
@@ -99,8 +110,8 @@ def print_review(console: Console, sheet: Sheet) -> None:
     print_sheet(console, sheet, subject=True)
     if sheet.answer is None:
         return
-    title = sheet.answer.title
-    console.rule(Line(f"{title}, {sheet.answer.note}" if sheet.answer.note else title, "dim"))
+    noted = filter(None, (sheet.answer.title, sheet.answer.note))
+    console.rule(Line(plain(": ".join(noted), NOTE_COLUMNS), "dim"))
     console.print(Line(neutral(sheet.answer.content)), soft_wrap=not console.is_terminal)
     console.rule(style="dim")
 
@@ -117,9 +128,21 @@ def print_text(text: str) -> None:
     sys.stdout.flush()
 
 
+def print_reply(console: Console, reply: str) -> None:
+    """Print the sentence that sums up a result, never broken where that is no terminal."""
+    line = Line(plain(reply, REPLY_COLUMNS), "bold")
+    console.print(line, soft_wrap=not console.is_terminal)
+    console.print()
+
+
+def with_newline(text: str) -> str:
+    """End a text with exactly one line end, as files of text and code do."""
+    return text.rstrip("\n") + "\n"
+
+
 def print_answer(text: Text) -> None:
     """Write an answer alone to standard output; code and reports end with one line end."""
-    print_text(text.content if text.kind == "plain" else text.content.rstrip("\n") + "\n")
+    print_text(text.content if text.kind == "plain" else with_newline(text.content))
 
 
 def cut(words: str) -> Line:
@@ -132,13 +155,13 @@ def _line(words: str) -> str:
     return neutral(words[:STEP_CHARACTERS]).replace("\n", " ").replace("\t", " ")
 
 
-def _verdict(sheet: Sheet) -> Row:
+def _verdict(sheet: Sheet, label: str) -> Row:
     verdict = sheet.verdict
     line = Line(plain(verdict.words, NOTE_COLUMNS), STYLES[verdict.tone])
     if verdict.stop_reason is None:
-        busy = f", {plain(sheet.busy, NOTE_COLUMNS)}" if sheet.busy else ""
-        return ("running", line.append(busy))
-    return ("stopped", line.append(f" ({verdict.stop_reason})", "not bold dim"))
+        return (label, line)
+    reason = plain(verdict.stop_reason, NARROW_CELL_COLUMNS)
+    return ("stopped", line.append(f" ({reason})", "not bold dim"))
 
 
 def _facts(sheet: Sheet) -> list[Row]:
@@ -176,7 +199,8 @@ def _panel(rows: Sequence[Row]) -> Grid:
 def _print_table(console: Console, table: Table, most: int) -> None:
     """Print a table under its title; extra columns are left out where they would not fit."""
     rows = table.rows[-most:] if table.newest else table.rows[:most]
-    tones = (table.tones[-most:] if table.newest else table.tones[:most]) or ["plain"] * len(rows)
+    tones = table.tones or (PLAIN,) * len(table.rows)
+    tones = tones[-most:] if table.newest else tones[:most]
     shown = [place for place, column in enumerate(table.columns) if not column.extra]
     for place, column in enumerate(table.columns):
         wider = sorted({*shown, place})

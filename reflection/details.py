@@ -120,8 +120,7 @@ def cell_words(cell: Cell, column: Column) -> str:
 def _verdict(sheet: Sheet) -> str:
     said = escaped(sheet.verdict.words, VERDICT_COLUMNS)
     reason = sheet.verdict.stop_reason
-    busy = f" · {escaped(sheet.busy, 120)}" if sheet.busy else ""
-    return f"**Stopped ({code(reason, 40)}): {said}**" if reason else f"**{said}**{busy}"
+    return f"**Stopped ({code(reason, 40)}): {said}**" if reason else f"**{said}**"
 
 
 def _review_note(until: datetime | None, workflow_id: str | None) -> str:

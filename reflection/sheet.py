@@ -145,7 +145,8 @@ class Sheet(Record):
     `subject` is the question, query or prompt. `answer` is what was asked for, where there is one;
     while a run goes on, what it would give now.
     `flags` say what a reader has to know before building on the answer; `warnings` are the run's.
-    `steps` are those complete so far, and `busy` says what is under way.
+    `steps` are those complete so far, and `busy` says in a few words what is under way, for a line
+    that changes in place; the verdict of a run that goes on says it too.
     """
 
     subject: str

@@ -41,7 +41,7 @@ class Writer:
 
         Raises ApplicationError where there is none to be had: then there is no result either.
         """
-        call = workflow.start_activity_method(
+        call: workflow.ActivityHandle[Written] = workflow.start_activity_method(
             CritiqueActivities.write_draft,
             self._task(),
             task_queue=TASK_QUEUE,
@@ -60,7 +60,7 @@ class Writer:
     ) -> str | bool:
         """Ask for a better draft: True, False where it was cut short, or why there is none."""
         known = {"draft": draft.text, "feedback": feedback}
-        call = workflow.start_activity_method(
+        call: workflow.ActivityHandle[Written] = workflow.start_activity_method(
             CritiqueActivities.revise_draft,
             RevisionTask(**{**dict(self._task()), **known}),
             task_queue=TASK_QUEUE,
@@ -212,7 +212,7 @@ class Judges:
 
     async def _ask(self, draft: Draft, judge: str | None, error: str | None) -> JudgeReply:
         again = " again: its reply could not be read" if error else ""
-        call = workflow.start_activity_method(
+        call: workflow.ActivityHandle[JudgeReply] = workflow.start_activity_method(
             CritiqueActivities.judge_draft,
             JudgingTask(
                 index=draft.index,

@@ -21,11 +21,11 @@ with workflow.unsafe.imports_passed_through():
         TestsTask,
     )
     from activities.asking import TASK_QUEUE
-    from activities.documents import DocumentActivities, RetrievalTask
+    from activities.documents import DocumentActivities, Retrieval, RetrievalTask
     from activities.examples import Examples, ExamplesTask, read_examples
     from activities.sandbox import port as sandbox
     from activities.testing.activity import TestingActivities, TestTask
-    from reflection.multipath.coding.suite import Suite
+    from reflection.multipath.coding.suite import Suite, TestReport
     from reflection.multipath.loop import Run
     from reflection.multipath.request import OUTPUT_BYTES
     from reflection.multipath.result import Draft, Routing, StopReason
@@ -123,7 +123,7 @@ async def retrieve(run: Run, calls: Calls) -> Ended | None:
     request = run.request
     if request.docs is None:
         return None
-    call = workflow.start_activity_method(
+    call: workflow.ActivityHandle[Retrieval] = workflow.start_activity_method(
         DocumentActivities.retrieve,
         RetrievalTask(
             prompt=request.prompt,
@@ -345,7 +345,7 @@ class Coder:
         if suite is None:
             return Ended("test_failed", self._run.untested or "there are no tests")
         tests = suite.file.name if suite.file is not None else f"{len(suite.cases)} tests"
-        call = workflow.start_activity_method(
+        call: workflow.ActivityHandle[TestReport] = workflow.start_activity_method(
             TestingActivities.test_code,
             TestTask(
                 index=index,

@@ -5,7 +5,7 @@ from temporalio.exceptions import ActivityError, ApplicationError
 
 with workflow.unsafe.imports_passed_through():
     from activities.asking import TASK_QUEUE
-    from activities.sampling import MeaningTask, SampleTask, SamplingActivities
+    from activities.sampling import Meaning, MeaningTask, SampleTask, SamplingActivities
     from reflection.convergence.answers.clusters import Clusters
     from reflection.convergence.request import SelfConsistencyRequest
     from reflection.convergence.result import Response
@@ -142,7 +142,7 @@ class Meanings:
         return None
 
     async def _same(self, earlier: str, new: str) -> bool:
-        call = workflow.start_activity_method(
+        call: workflow.ActivityHandle[Meaning] = workflow.start_activity_method(
             SamplingActivities.compare_meaning,
             MeaningTask(
                 question=self._request.question[:QUESTION_CHARACTERS],

@@ -11,7 +11,7 @@ import typer
 from temporalio.client import Client
 
 import telemetry
-from commands.console import end_process
+from commands.follow import start
 from commands.local.embedded import (
     PORT,
     TOY_MODEL,
@@ -22,8 +22,7 @@ from commands.local.embedded import (
     temporal,
     working,
 )
-from commands.session import Exit
-from commands.starting.following import start
+from commands.session import Exit, end_process
 from reflection.convergence.request import SelfConsistencyRequest
 
 QUESTION = "What is 2 + 3?"

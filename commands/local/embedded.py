@@ -14,8 +14,7 @@ from typing import NamedTuple, TypeVar
 from temporalio.client import Client
 
 from activities import asking
-from commands.console import fail
-from commands.session import Exit, unserved
+from commands.session import Exit, fail, unserved
 from connection import TASK_QUEUE, NoServerError, connect
 from telemetry import SEARCH_ATTRIBUTES
 

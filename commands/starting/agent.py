@@ -8,9 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from commands import options
-from commands.console import fail
 from commands.inputs import checked, read_stdin
-from commands.session import Exit, with_client
+from commands.session import Exit, fail, with_client
 from commands.starting.code_tests import read_tests
 
 HELP = """Research documents or write code: draft, find what is wrong with it, mend it.
@@ -161,17 +160,13 @@ def _start(
     as_json: bool,
     bar: float | None,
 ) -> None:
-    from commands.kinds import MultiPath
-    from commands.starting import following
-    from commands.starting.keeping import place_for
+    from commands import follow
     from reflection.multipath.request import MultiPathRequest
 
     request = checked(MultiPathRequest, fields, named=option_of)
-    kind = MultiPath(None if out is None else place_for("--out", out))
+    place = None if out is None else follow.place_for("--out", out)
     with_client(
-        lambda client: following.start(
-            client, request, workflow_id, detach, as_json, bar, known=kind
-        )
+        lambda client: follow.start(client, request, workflow_id, detach, as_json, bar, place)
     )
 
 

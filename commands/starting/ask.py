@@ -122,13 +122,13 @@ def ask(
     fields["model"] = model or None
     if prompt_template is not None:
         fields["prompt_template"] = read_file("--prompt-template", prompt_template)
-    from commands.starting import following
+    from commands import follow
     from reflection.convergence.request import SelfConsistencyRequest
 
     request = checked(SelfConsistencyRequest, fields)
 
     with_client(
-        lambda client: following.start(
+        lambda client: follow.start(
             client, request, workflow_id, detach, as_json, require_confidence
         )
     )

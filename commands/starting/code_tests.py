@@ -4,9 +4,8 @@ import ast
 import warnings
 from pathlib import Path
 
-from commands.console import fail
 from commands.inputs import checked, read_file
-from commands.session import Exit
+from commands.session import Exit, fail
 
 
 def read_tests(option: str, path: Path) -> dict[str, str]:

@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 
-from commands.console import fail
 from commands.inputs import checked
-from commands.session import Exit
+from commands.session import Exit, fail
 
 CRITERION_FORM = "NAME[*WEIGHT]=MEANING"
 EXAMPLE = '"tone*2=It is courteous."'

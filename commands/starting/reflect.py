@@ -7,9 +7,8 @@ from typing import Annotated
 import typer
 
 from commands import options
-from commands.console import fail
 from commands.inputs import checked, read_file, read_stdin, read_text
-from commands.session import Exit, with_client
+from commands.session import Exit, fail, with_client
 from commands.starting.criteria import CRITERION_FORM, PRESET_NAMES, chosen_criteria
 
 HELP = """Write a draft, have it judged, revise it while its score is low, and print the best one.
@@ -158,12 +157,12 @@ def reflect(
     fields["criteria"] = chosen_criteria(criteria, criterion or [])
     fields["guardrails"] = _guardrails(guardrail or [], only=no_guardrails)
     fields["reflect"] = not no_reflect
-    from commands.starting import following
+    from commands import follow
     from reflection.critique.request import ReflectOnResultRequest
 
     request = checked(ReflectOnResultRequest, fields)
     with_client(
-        lambda client: following.start(client, request, workflow_id, detach, as_json, require_score)
+        lambda client: follow.start(client, request, workflow_id, detach, as_json, require_score)
     )
 
 

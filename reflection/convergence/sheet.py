@@ -123,7 +123,7 @@ def _verdict(run: Run, decisions: Sequence[Decision]) -> Verdict:
         if run.stop_reason is not None:
             why = decisions[-1].reason if decisions else run.stop_reason
             return Verdict(words=why, stop_reason=run.stop_reason)
-        return Verdict(words=f"wave {run.wave}, {most}", tone="running")
+        return Verdict(words=f"{_busy(run)}, {most}", tone="running")
     tone: Tone = "good" if run.conclusive else "warning"
     return Verdict(
         words=run.stop_explanation,
@@ -135,9 +135,8 @@ def _verdict(run: Run, decisions: Sequence[Decision]) -> Verdict:
 def _busy(run: Progress) -> str:
     if run.needs_review:
         return "waiting for a person's review"
-    if run.stop_reason is not None or not run.in_flight:
-        return ""
-    return f"{tally_words(run.in_flight, 'call')} under way"
+    flight = f", {tally_words(run.in_flight, 'call')} in flight" if run.in_flight else ""
+    return f"wave {run.wave} is running{flight}"
 
 
 def _flags(result: SelfConsistencyResult) -> tuple[str, ...]:
@@ -165,16 +164,15 @@ def _flags(result: SelfConsistencyResult) -> tuple[str, ...]:
 
 
 def _facts(run: Run) -> tuple[Fact, ...]:
-    finished = isinstance(run, SelfConsistencyResult)
     votes = sorted(run.answer_distribution.values(), reverse=True)
     facts = []
-    if not finished:
-        tied = " tied" if len(votes) > 1 and votes[0] == votes[1] else ""
+    if isinstance(run, Progress):
+        tied = "tied" if len(votes) > 1 and votes[0] == votes[1] else ""
         said = "no readable answer yet" if run.leader is None else answer_words(run.leader)
-        facts.append(Fact(label="leader", value=said, note=tied.strip()))
+        facts.append(Fact(label="leader", value=said, note=tied))
     if run.valid_responses:
         sure = classify_uncertainty(_confidence(run))
-        bits = run.distribution_entropy if finished else run.entropy
+        bits = run.entropy if isinstance(run, Progress) else run.distribution_entropy
         level = classify_entropy(run.normalized_entropy)
         consensus = classify_consensus(_confidence(run), votes[1] if len(votes) > 1 else 0.0)
         facts += [
@@ -192,7 +190,7 @@ def _facts(run: Run) -> tuple[Fact, ...]:
             Fact(label="consensus", value=consensus),
         ]
     facts.append(Fact(label="answers", value=_answers(run)))
-    if finished:
+    if isinstance(run, SelfConsistencyResult):
         errors = Counter(response.error for response in run.responses if response.error)
         facts += [
             Fact(label="error", value=error, note=f"{count} x", tone="warning")

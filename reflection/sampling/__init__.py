@@ -1,0 +1,1 @@
+"""Answers sampled until they agree: votes, stopping rules, waves, replays."""
