@@ -53,7 +53,6 @@ STEP_WORDS: Mapping[Step, str] = {
 GOOD = {"consistent", "passed", "accepted_by_person", "replaced_by_person"}
 FAILED = {"unrouted", "generation_failed", "reflection_failed", "test_failed"}
 CHECKS = {"reflect_on_report", "test_code"}
-NODES = get_args(Node)
 END = "end"
 CUT = "at the model's limit (--max-output-tokens), or at what a result can hold"
 CRITIQUES_BELOW = 3
@@ -77,8 +76,7 @@ def sheet(
     answer = None
     if output is not None:
         kind = "code" if seen.mode == "code" else "markdown"
-        note = f"{_name(kept)}: {_found(kept)}" if kept else ""
-        title = thing_words(seen.mode)
+        note, title = f"{_name(kept)}: {_found(kept)}" if kept else "", thing_words(seen.mode)
         answer = Text(title=title, content=output, kind=kind, note=note, folded=False)
     tone: Tone = "running"
     if seen.stop_reason is not None:
@@ -134,7 +132,9 @@ def _name(draft: Draft) -> str:
     return f"{draft_words(draft.index)}, {origin_words(draft.origin, draft.author)}"
 
 
-def _counts(passed: int, total: int) -> str:
+def _counts(passed: int | None, total: int | None) -> str | None:
+    if passed is None or total is None:
+        return None
     return f"{passed:,} of {tally_words(total, 'test')} {'passes' if total == 1 else 'pass'}"
 
 
@@ -146,8 +146,9 @@ def _found(draft: Draft) -> str:
         return tally_words(len(draft.critiques), "critique") if draft.critiques else "consistent"
     if draft.report is None:
         return "not tested"
-    if draft.report.total is not None:
-        return _counts(draft.report.passed, draft.report.total)
+    counted = _counts(draft.report.passed, draft.report.total)
+    if counted is not None:
+        return counted
     if draft.report.status == "ok":
         return "a test fails" if draft.error else "passes"
     return f"no test counted ({draft.report.status})"
@@ -206,7 +207,7 @@ def _walk(decisions: Sequence[Decision]) -> tuple[Chart, ...]:
         return ()
     if decisions[-1].stop:
         walked.append((END, decisions[-1]))
-    lanes = [lane for lane in (*NODES, END) if any(lane == at for at, _ in walked)]
+    lanes = [lane for lane in (*get_args(Node), END) if any(lane == at for at, _ in walked)]
     heights = {lane: 1 - place / max(1, len(lanes) - 1) for place, lane in enumerate(lanes)}
     points = tuple(heights[lane] for lane, _ in walked)
     mend = tuple(heights[lane] if _mends(lane, made) else None for lane, made in walked)
@@ -411,9 +412,7 @@ def _decisions(decisions: Sequence[Decision]) -> Table:
                 None if made.draft is None else made.draft + 1,
                 made.revisions,
                 made.critiques,
-                None
-                if made.passed is None or made.total is None
-                else _counts(made.passed, made.total),
+                _counts(made.passed, made.total),
                 _next(made),
                 reason_words(made.reason, made.asked, made.author),
                 moment_words(made.at),
@@ -432,10 +431,8 @@ def _steps(seen: Seen, decisions: Sequence[Decision]) -> list[Line]:
         if made.after == "route" and made.next is not None and seen.routing is not None:
             why = seen.routing.words
         elif made.after in CHECKS and made.draft is not None:
-            failing = ""
-            if made.error is not None and made.passed is not None and made.total is not None:
-                failing = f"{_counts(made.passed, made.total)}; "
-            why = f"{draft_words(made.draft)}: {failing}{why}"
+            counted = None if made.error is None else _counts(made.passed, made.total)
+            why = f"{draft_words(made.draft)}: {f'{counted}; ' if counted else ''}{why}"
         words = f"{made.after or '-':<17}  {why}"
         ends = made.stop or made.waits_for_review
         whole, below = f"{words} → {_next(made)}", []
