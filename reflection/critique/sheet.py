@@ -32,7 +32,7 @@ from reflection.sheet import (
 )
 from reflection.sheet import Step as Line
 from reflection.words.amounts import spent_words, tally_words
-from reflection.words.blocks import bar
+from reflection.details import bar
 
 Seen = Progress | ReflectOnResultResult
 

@@ -15,7 +15,7 @@ from reflection.multipath.research.reading.notes import (
 from reflection.multipath.research.reading.parts import DEFINED, INDENTED, split
 from reflection.multipath.research.reading.visible import fence_after, outside_code
 from reflection.multipath.result import Source
-from reflection.words.markdown import code
+from reflection.details import code
 
 NO_SOURCE = (
     "> No source was found: what follows is the model's own knowledge, and no document was there "
