@@ -7,7 +7,7 @@ READY := .venv/.ready
 .PHONY: demo test lint lock clean
 
 demo: $(READY)
-	@$(PYTHON) -m commands.local.demo
+	@$(PYTHON) -m commands.demo
 
 test: $(READY) lint
 	$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder

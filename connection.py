@@ -20,8 +20,8 @@ from temporalio.envconfig import ClientConfig
 from temporalio.exceptions import ApplicationError
 from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig
 
-from reflection.plain import plain
-from reflection.request import Request, explain
+from reflection.run import Request, explain
+from reflection.text import terminal_safe
 
 TASK_QUEUE = "mull"
 DEFAULT_ADDRESS = "localhost:7233"
@@ -32,7 +32,7 @@ class NoServerError(Exception):
 
     def __init__(self, address: str, reason: str) -> None:
         usual = "refused" in reason.lower()
-        more = "" if usual else f" ({plain(reason, 200)})"
+        more = "" if usual else f" ({terminal_safe(reason, 200)})"
         super().__init__(f"no Temporal server answers at {address}{more}")
 
 
@@ -119,7 +119,7 @@ async def connect(*, quiet: bool = False) -> Client:
         # The SDK raises a plain exception of its own, and of a broken file it quotes the line,
         # which may hold a key.
         named = str(error) if "rofile" in str(error) and "|" not in str(error) else "a broken file"
-        raise ConfigurationError(f"Temporal's configuration: {plain(named, 200)}") from None
+        raise ConfigurationError(f"Temporal's configuration: {terminal_safe(named, 200)}") from None
     config.setdefault("target_host", DEFAULT_ADDRESS)
     if "://" in config["target_host"]:
         raise ConfigurationError("TEMPORAL_ADDRESS: give host:port, without a scheme")
@@ -133,4 +133,6 @@ async def connect(*, quiet: bool = False) -> Client:
     except RuntimeError as error:
         raise NoServerError(config["target_host"], str(error)) from error
     except ValueError as error:
-        raise ConfigurationError(f"Temporal's configuration: {plain(str(error), 200)}") from None
+        raise ConfigurationError(
+            f"Temporal's configuration: {terminal_safe(str(error), 200)}"
+        ) from None

@@ -8,16 +8,15 @@ from typing import Any
 from temporalio.client import Client
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from activities import asking
-from activities.agent import MultiPathActivities
-from activities.checking import check_draft, prepare_reflection
+from activities.checks import check_draft, prepare_reflection, read_examples
 from activities.critique import CritiqueActivities
 from activities.documents import DocumentActivities, Retriever
-from activities.examples import read_examples
 from activities.heartbeat import CODE_HEARTBEAT_SECONDS
-from activities.language_model import LanguageModel
+from activities.language_model import port as models
+from activities.language_model.port import LanguageModel
+from activities.multipath import MultiPathActivities
 from activities.sampling import SamplingActivities
-from activities.sandbox import port
+from activities.sandbox import port as sandboxes
 from activities.sandbox.activity import SandboxActivities
 from activities.sandbox.port import Sandbox
 from activities.server import ServerActivities
@@ -28,7 +27,7 @@ from workflows.multi_path import MultiPathWorkflow
 from workflows.reflect_on_result import ReflectOnResultWorkflow
 from workflows.self_consistency import SelfConsistencyWorkflow
 
-NAMES = {"mull": TASK_QUEUE, "llm": asking.TASK_QUEUE, "code": port.TASK_QUEUE}
+NAMES = {"mull": TASK_QUEUE, "llm": models.TASK_QUEUE, "code": sandboxes.TASK_QUEUE}
 QUEUES = tuple(NAMES)
 WORKFLOWS = [SelfConsistencyWorkflow, ReflectOnResultWorkflow, MultiPathWorkflow, BatchWorkflow]
 GRACE = timedelta(seconds=20)
@@ -96,7 +95,7 @@ def _model_worker(
     searched = [] if retriever is None else [DocumentActivities(retriever).retrieve]
     return Worker(
         client,
-        task_queue=asking.TASK_QUEUE,
+        task_queue=models.TASK_QUEUE,
         activities=[
             asked.sample_answer,
             asked.compare_meaning,
@@ -119,7 +118,7 @@ def _model_worker(
 def _code_worker(client: Client, sandbox: Sandbox) -> Worker:
     return Worker(
         client,
-        task_queue=port.TASK_QUEUE,
+        task_queue=sandboxes.TASK_QUEUE,
         # What a worker has no place for waits in the queue, where another may take it.
         max_concurrent_activities=sandbox.at_once,
         activities=[SandboxActivities(sandbox).run_code, TestingActivities(sandbox).test_code],

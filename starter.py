@@ -1,13 +1,14 @@
 """The command line: starts runs, watches them, and steers them."""
 
+import os
+import sys
+
 import typer
 
-from commands import runs, updates
+from commands import dev, runs, start, updates
 from commands.doctor import command as doctor
-from commands.local import dev
 from commands.measuring import calibrate, compare, replay
 from commands.session import end_process, wrong_usage
-from commands.starting import agent, ask, reflect
 
 app = typer.Typer(
     name="mull",
@@ -18,10 +19,10 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
+# A shell that completes a word needs every option, whatever it is that is typed.
+completes = any(name.endswith("_COMPLETE") for name in os.environ)
+start.register(app, {"ask", "reflect", "agent"} if completes else sys.argv)
 for command in (
-    ask,
-    reflect,
-    agent,
     runs,
     updates,
     replay,

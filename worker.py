@@ -20,15 +20,15 @@ from temporalio.service import RPCError
 
 import telemetry
 from activities.documents import Retriever
-from activities.language_model import LanguageModel
+from activities.language_model.port import LanguageModel
 from activities.sandbox.port import Sandbox, SandboxError
-from commands.local.quiet import silence_ordinary
+from commands.quiet import silence_ordinary
 from commands.session import end_process
 from connection import ConfigurationError, NoServerError, address, connect
 from queues import GRACE, NAMES, QUEUES, WORKFLOWS, build
 from reflection.multipath.request import Limits
-from reflection.plain import plain
-from reflection.request import explain
+from reflection.run import explain
+from reflection.text import terminal_safe
 
 __all__ = ["QUEUES", "WORKFLOWS", "build", "main", "serve"]
 
@@ -49,9 +49,9 @@ class Adapters(NamedTuple):
 def adapters(default: str | None) -> Iterator[Adapters]:
     """Build what reaches models and documents; the embedded model runs where it is the default."""
     # These imports take seconds, which `--help` and tests with a model of their own do without.
-    from activities.embedded.model import EmbeddedModel
-    from activities.litellm_model import LiteLLMModel
-    from activities.model_telemetry import ObservedModel
+    from activities.language_model.embedded import EmbeddedModel
+    from activities.language_model.litellm_model import LiteLLMModel
+    from activities.language_model.observed import ObservedModel
     from activities.retrieval.retriever import FolderRetriever
 
     with contextlib.ExitStack() as stack:
@@ -183,7 +183,7 @@ def main(arguments: Sequence[str]) -> int:
     except SandboxError as error:
         return _failed(str(error), 1)
     except (RPCError, RuntimeError) as error:
-        return _failed(f"the worker can't serve: {plain(str(error), 300)}", 1)
+        return _failed(f"the worker can't serve: {terminal_safe(str(error), 300)}", 1)
     finally:
         tracing.shutdown()
         if metering is not None:

@@ -4,18 +4,18 @@ from datetime import UTC, datetime
 
 from temporalio import activity
 
-from activities.asking import ask
-from activities.language_model import LanguageModel, ModelCall, ModelReply, SampleError
+from activities.language_model.port import LanguageModel, ModelCall, ModelReply, SampleError, ask
 from reflection.critique.criteria import Criterion
-from reflection.critique.evaluation import Feedback, JudgeReply
-from reflection.critique.judging.prompt import build_judge_prompt, judge_schema
-from reflection.critique.judging.reply import parse_judgement
+from reflection.critique.evaluation import Feedback, JudgeReply, parse_judgement
+from reflection.critique.prompts import (
+    build_draft_prompt,
+    build_judge_prompt,
+    build_revision_prompt,
+    judge_schema,
+)
 from reflection.critique.request import Format
-from reflection.critique.writing import build_draft_prompt, build_revision_prompt
-from reflection.plain import well_formed
-from reflection.request import Record
-from reflection.size import cut_encoded, encoded_size
-from reflection.usage import Spending
+from reflection.run import Record, Spending, cut_encoded, encoded_size
+from reflection.text import well_formed
 
 
 class WritingTask(Record):

@@ -13,10 +13,9 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.heartbeat import heartbeating
-from activities.language_model import TransientModelError
+from activities.language_model.port import TransientModelError
 from reflection.multipath.state import Passage
-from reflection.request import Record
-from reflection.usage import Spending
+from reflection.run import Record, Spending
 
 # How many files were read, and how many there are: called from any thread.
 Progress = Callable[[int, int], None]

@@ -4,8 +4,7 @@ from datetime import UTC, datetime
 
 from temporalio import activity
 
-from activities.asking import ask
-from activities.language_model import LanguageModel, ModelCall, ModelReply, SampleError
+from activities.language_model.port import LanguageModel, ModelCall, ModelReply, SampleError, ask
 from reflection.convergence.answers.kinds import read_answer
 from reflection.convergence.answers.meaning import (
     MEANING_SCHEMA,
@@ -13,12 +12,10 @@ from reflection.convergence.answers.meaning import (
     parse_meaning,
 )
 from reflection.convergence.answers.reply import build_prompt, parse_reply, reply_schema
-from reflection.convergence.request import AnswerKind
-from reflection.convergence.result import Response
-from reflection.plain import well_formed
-from reflection.request import Record
-from reflection.size import cut_encoded, encoded_size
-from reflection.usage import Spending
+from reflection.run import Record, Spending, cut_encoded, encoded_size
+from reflection.sampling.request import AnswerKind
+from reflection.sampling.result import Response
+from reflection.text import well_formed
 
 
 class SampleTask(Record):

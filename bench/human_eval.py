@@ -26,7 +26,7 @@ from pathlib import Path
 import telemetry
 from activities.sandbox.selftest import examine, names
 from bench.overhead import reach
-from commands.local.embedded import Place, free_port, server_command
+from commands.embedded import Place, free_port, server_command
 from reflection.multipath.coding.suite import Failure
 from reflection.multipath.request import Limits
 from tests.activities.testing.breaking import BREAKINGS

@@ -9,13 +9,13 @@ import random
 import statistics
 import time
 
-from reflection.convergence.evolution import analyse
-from reflection.convergence.measures import (
+from reflection.sampling.tally import (
+    Tally,
+    analyse,
     classify_consensus,
     classify_entropy,
     classify_uncertainty,
 )
-from reflection.convergence.tally import Tally
 
 ANSWERS, DISTINCT, TRIES = 1_000, 50, 50
 

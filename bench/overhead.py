@@ -30,13 +30,12 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
 import telemetry
 import worker
-from activities.language_model import LanguageModel, ModelCall, ModelReply
-from activities.model_telemetry import ObservedModel
-from activities.scripted_critic import ScriptedCritic
-from activities.scripted_model import ScriptedModel
+from activities.language_model.observed import ObservedModel
+from activities.language_model.port import LanguageModel, ModelCall, ModelReply
 from bench.bare import BareWorkflow, nothing
-from commands.local.embedded import Place, free_port, server_command
+from commands.embedded import Place, free_port, server_command
 from connection import NoServerError, connect
+from tests.scripted import ScriptedCritic, ScriptedModel
 
 
 class Shape(NamedTuple):

@@ -24,14 +24,13 @@ from temporalio.client import Client
 
 import telemetry
 import worker
-from activities.embedded.model import EmbeddedModel
+from activities.language_model.embedded import EmbeddedModel
 from bench.overhead import reach
-from commands.local.embedded import Place, free_port, server_command
+from commands.embedded import Place, free_port, server_command
 from reflection.critique.criteria import PRESETS
 from reflection.critique.evaluation import Feedback
-from reflection.critique.judging.prompt import build_judge_prompt
+from reflection.critique.prompts import build_judge_prompt, build_revision_prompt
 from reflection.critique.worth import DRAFT_INPUT, DRAFT_OUTPUT, SOURCE_COSTS
-from reflection.critique.writing import build_revision_prompt
 
 QUERIES = [
     "Explain in two sentences how a tide table is made",

@@ -11,8 +11,8 @@ from time import perf_counter
 from typing import get_args
 
 from commands.measuring.replay import orderings
-from reflection.convergence.rules.settings import Rule, Stopping
 from reflection.sampling.replay import Recorded, Replay, compare_rules, recorded
+from reflection.sampling.rules import Rule, Stopping
 
 QUESTIONS, ANSWERS, ORDERINGS = 1_000, 40, 40
 

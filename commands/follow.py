@@ -27,9 +27,9 @@ from commands.loops import Handle, Loop, Seen, look, loop_of
 from commands.session import Exit, fail, run_page, say_unserved, unserved
 from connection import DATA_CONVERTER, TASK_QUEUE
 from reflection.details import bar
-from reflection.plain import plain, well_formed
-from reflection.request import Request
+from reflection.run import Request
 from reflection.sheet import Sheet
+from reflection.text import terminal_safe, well_formed
 
 LOOK_SECONDS = 0.4
 SUMMARY_BYTES = 200
@@ -60,7 +60,9 @@ async def start(
             id=chosen,
             task_queue=TASK_QUEUE,
             result_type=loop.result,
-            static_summary=plain(subject, 120).encode()[:SUMMARY_BYTES].decode(errors="ignore"),
+            static_summary=terminal_safe(subject, 120)
+            .encode()[:SUMMARY_BYTES]
+            .decode(errors="ignore"),
         )
     except WorkflowAlreadyStartedError:
         fail(f"a run with the id {chosen} is under way. Watch it, or choose another.", Exit.USAGE)
@@ -299,4 +301,4 @@ def _how(cause: BaseException) -> tuple[str, str]:
     said = str(cause)
     if isinstance(cause, ApplicationError):
         said = f"{cause.type}: {cause.message}"
-    return "failed", f"the run failed. {plain(said, 1_000)}"
+    return "failed", f"the run failed. {terminal_safe(said, 1_000)}"

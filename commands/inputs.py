@@ -1,16 +1,16 @@
 """Texts and settings that a command is given: from a file, from standard input, or as words."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from commands.options import option_of
 from commands.session import Exit, fail
 
 if TYPE_CHECKING:
-    from reflection.request import Frozen
+    from reflection.run import Frozen
 
 # A field that an error names, the part of it that is wrong, and a place in a list.
 FIELD = re.compile(r"(^|; )([a-z_]+)(?:\.([a-z_]+))?(?:\.\d+)?: ")
@@ -43,24 +43,24 @@ def read_file(option: str, path: Path) -> str:
         fail(f"{option}: {path} can't be read: {said}.", Exit.USAGE)
 
 
-def checked(
-    kind: "type[Frozen]",
-    fields: dict[str, Any],
-    option: str | None = None,
-    named: Callable[[str], str] | None = None,
-) -> Any:
+def checked(kind: "type[Frozen]", fields: dict[str, Any], option: str | None = None) -> Any:
     """Make a value of the fields that have one; what is wrong with them is one line.
 
-    `option` names where they come from, if their own names don't; `named` gives the option of each.
+    An error names the option that a field comes from, or `option` where all come from that one.
     """
     from pydantic import ValidationError
 
-    from reflection.request import explain
+    from reflection.run import explain
 
     try:
         return kind(**{name: value for name, value in fields.items() if value is not None})
     except ValidationError as error:
         said = explain(error)
-        if named is not None:
-            said = FIELD.sub(lambda at: f"{at[1]}{named(at[3] or at[2])}: ", said)
+        if option is None:
+            said = FIELD.sub(lambda at: f"{at[1]}{_named(at[3] or at[2])}: ", said)
         fail(f"{option}: {said}." if option else f"{said}.", Exit.USAGE)
+
+
+def _named(field: str) -> str:
+    """Name the argument or the option that a field of a request comes from."""
+    return field if field in {"question", "query", "prompt"} else option_of(field)

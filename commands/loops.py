@@ -16,30 +16,30 @@ from temporalio.client import (
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
-from activities import asking
-from activities.sandbox import port
+from activities.language_model import port as models
+from activities.sandbox import port as sandbox
 from commands.session import Exit, fail
 from connection import TASK_QUEUE
 from reflection.batch import sheet as batch
 from reflection.batch.request import BatchRequest
 from reflection.batch.result import BatchProgress, BatchResult
-from reflection.convergence import result as sampling
-from reflection.convergence import sheet as sampled
-from reflection.convergence.request import SelfConsistencyRequest
 from reflection.critique import result as critique
 from reflection.critique import sheet as criticised
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.multipath import result as multipath
 from reflection.multipath import sheet as walked
 from reflection.multipath.request import MultiPathRequest
-from reflection.request import Record, Request
+from reflection.run import Record, Request
+from reflection.sampling import result as sampling
+from reflection.sampling import sheet as sampled
+from reflection.sampling.request import SelfConsistencyRequest
 from reflection.sheet import Sheet
 
 LOOK = timedelta(seconds=10)
 
 Handle: TypeAlias = WorkflowHandle[object, Any]
 # The queues that a question can't do without.
-ANSWERED = (TASK_QUEUE, asking.TASK_QUEUE)
+ANSWERED = (TASK_QUEUE, models.TASK_QUEUE)
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def _reviewed_output(progress: multipath.Progress) -> Mapping[str, object]:
 
 def _code(request: MultiPathRequest) -> tuple[str, ...]:
     """List the queues of the agent; code is tested on one of its own."""
-    return (*ANSWERED, port.TASK_QUEUE) if request.mode == "code" else ANSWERED
+    return (*ANSWERED, sandbox.TASK_QUEUE) if request.mode == "code" else ANSWERED
 
 
 SAMPLING = Loop(
@@ -167,7 +167,7 @@ MULTIPATH = Loop(
     unchecked="nobody tests or reflects on what a person wrote",
     queues=_code,
     # Nobody knows yet whether there will be any code.
-    optional_queues=lambda request: (port.TASK_QUEUE,) if request.mode is None else (),
+    optional_queues=lambda request: (sandbox.TASK_QUEUE,) if request.mode is None else (),
     long_step=lambda progress: "retrieve" if progress.step == "retrieve" else None,
 )
 BATCH = Loop(

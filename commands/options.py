@@ -1,12 +1,14 @@
-"""Options that several commands take, each with one name and one meaning."""
+"""Options: those of a request come from its fields, those of several commands stand here once."""
 
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-bounds = partial(typer.Option, rich_help_panel="Bounds")
-review = partial(typer.Option, rich_help_panel="A person's review")
+if TYPE_CHECKING:
+    from reflection.run import Frozen
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The workflow's id.")]
 NewId = Annotated[str | None, typer.Option("--id", help="The workflow's id.")]
@@ -16,17 +18,95 @@ Estimate = Annotated[bool, typer.Option("--estimate", help="Say what it would co
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask whether to start.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document.")]
 
+bounds = partial(typer.Option, rich_help_panel="Bounds")
 BudgetTokens = Annotated[int | None, bounds(help="Tokens in and out.")]
 BudgetUsd = Annotated[float | None, bounds(help="US dollars.")]
-BudgetSeconds = Annotated[
-    float | None, bounds(help="Seconds from the start, without waiting for a person.")
-]
-CallTimeout = Annotated[
-    float | None,
-    bounds("--call-timeout", "--call-timeout-seconds", help="Of one call; 120 s by default."),
-]
-MaxAttempts = Annotated[int | None, bounds(help="Tries of one call; 5 by default.")]
-ReviewTimeout = Annotated[
-    float | None,
-    review("--review-timeout", help="Seconds that it waits, at most; for ever by default."),
-]
+# Written out, since what knows them takes too long to import for --help; a test compares.
+PRESET_NAMES = (
+    "general",
+    "cost_sensitive",
+    "research",
+    "code",
+    "documentation",
+    "support_reply",
+    "competitive_analysis",
+)
+
+# Options whose names are not those of the fields, and what stands for their values.
+FLAGS = {
+    "rule": ("--rule", "--entropy-mode"),
+    "score_threshold": ("--score-threshold", "--confidence-threshold"),
+    "call_timeout_seconds": ("--call-timeout", "--call-timeout-seconds"),
+    "review_timeout_seconds": ("--review-timeout",),
+}
+VARIABLES = {"model": "MULL_MODEL"}
+# Choices of so many characters stand for the value, longer ones in the help.
+FEW = 24
+TYPES: dict[str, type] = {"integer": int, "number": float, "string": str, "boolean": bool}
+
+
+def takes_fields(
+    request: "type[Frozen]", panels: Mapping[str, Sequence[str]]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command, in the place of its `**fields`, an option for each field named in `panels`.
+
+    Help, bounds, choices and default come from the field. An option that is not given is None.
+    """
+    schema = request.model_json_schema(by_alias=False)["properties"]
+    added = [
+        _parameter(name, schema[name], panel) for panel, names in panels.items() for name in names
+    ]
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = inspect.signature(command)
+        kept = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
+        command.__signature__ = own.replace(  # type: ignore[attr-defined]
+            parameters=[*(one.replace(kind=one.KEYWORD_ONLY) for one in kept), *added]
+        )
+        command.__annotations__ = {
+            **command.__annotations__,
+            **{one.name: one.annotation for one in added},
+        }
+        return command
+
+    return decorate
+
+
+def option_of(field: str) -> str:
+    """Name the option that a field of a request comes from."""
+    return FLAGS.get(field, (f"--{field.replace('_', '-')}",))[0]
+
+
+def _parameter(name: str, field: Mapping[str, Any], panel: str) -> inspect.Parameter:
+    value = next((one for one in field.get("anyOf", ()) if one.get("type") != "null"), field)
+    flags = FLAGS.get(name, (f"--{name.replace('_', '-')}",))
+    kind = TYPES[value["type"]]
+    if kind is bool and field.get("default"):
+        flags = (f" /--no-{name}",)
+    few = "|".join(value.get("enum", ()))
+    option = typer.Option(
+        *flags,
+        help=_help(field, value, choices=len(few) > FEW),
+        metavar=few if 0 < len(few) <= FEW else None,
+        envvar=VARIABLES.get(name),
+        rich_help_panel=panel,
+    )
+    annotation = Annotated[kind | None, option]  # type: ignore[valid-type]
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation
+    )
+
+
+def _help(field: Mapping[str, Any], value: Mapping[str, Any], *, choices: bool) -> str:
+    """Write a field's description with its choices or its range, and its default."""
+    off, _, description = field["description"].rpartition("Off: ")
+    said = [off + description[:1].upper() + description[1:].rstrip(".")]
+    lowest, highest, default = (value.get(name) for name in ("minimum", "maximum", "default"))
+    default = field.get("default", default)
+    if choices:
+        said.append(f"one of {', '.join(value['enum'])}")
+    elif lowest is not None and highest is not None and highest <= 100:
+        said.append(f"{lowest:g} to {highest:g}")
+    if default is not None and not isinstance(default, bool | list):
+        said.append(f"{default} by default")
+    return "; ".join(said) + "."

@@ -11,8 +11,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from reflection.details import cell_words, trimmed
-from reflection.plain import neutral, plain
 from reflection.sheet import Chart, Curve, Sheet, Text
+from reflection.text import neutral, terminal_safe
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 HERE = Path(__file__).parent
@@ -56,7 +56,7 @@ def page_html(sheet: Sheet, run: RunFacts | None = None) -> str:
     template = _templates().get_template("page.html.j2")
     return template.render(
         sheet=sheet,
-        title=plain(f"Mull: {sheet.subject}", 80),
+        title=terminal_safe(f"Mull: {sheet.subject}", 80),
         policy=POLICY,
         short=sheet.answer is not None and _short(sheet.answer),
         charts=[drawing(chart) for chart in sheet.charts],
@@ -206,7 +206,7 @@ def _time(moment: datetime | None) -> str:
 def _settings(run: RunFacts, subject: str) -> list[tuple[str, str]]:
     """List the fields of a request that have a value, but for the question itself."""
     return [
-        (name, plain(_setting(value), 400))
+        (name, terminal_safe(_setting(value), 400))
         for name, value in (run.settings or {}).items()
         if value not in (None, (), [], {}) and value != subject
     ]
@@ -238,7 +238,9 @@ def _templates() -> Environment:
         lstrip_blocks=True,
         finalize=_visible,
     )
-    found.filters["words"] = lambda cell, column: plain(cell_words(cell, column), CELL_COLUMNS)
+    found.filters["words"] = lambda cell, column: terminal_safe(
+        cell_words(cell, column), CELL_COLUMNS
+    )
     return found
 
 

@@ -271,7 +271,7 @@ def _found(row: Row) -> Value:
         return f"conf. {confidence:.2f}"
     if score is not None:
         return f"score {score:.2f}"
-    from reflection.words.amounts import tally_words
+    from reflection.text import tally_words
 
     drafts = row["MullRevisions"]
     agent = row["workflow"] == "MultiPathWorkflow" and isinstance(drafts, int)
@@ -284,7 +284,7 @@ def _started(row: Row) -> Value:
 
 
 def _cost(row: Row) -> Value:
-    from reflection.words.amounts import usd
+    from reflection.text import usd
 
     cost = _number(row["MullCostUsd"])
     return None if cost is None else usd(cost)

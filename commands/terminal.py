@@ -15,10 +15,8 @@ from rich.table import Table as Grid
 from rich.text import Text as Line
 
 from reflection.details import bar, cell_words, sparks, trimmed
-from reflection.plain import neutral, plain, well_formed
 from reflection.sheet import Cell, Column, Sheet, Step, Table, Text, Tone
-from reflection.words.amounts import tally_words
-from reflection.words.times import until_words
+from reflection.text import neutral, tally_words, terminal_safe, until_words, well_formed
 
 SUBJECT_COLUMNS = 400
 REPLY_COLUMNS = 2_000
@@ -60,13 +58,18 @@ def print_sheet(
     """
     rows: list[Row] = [_verdict(sheet, label)]
     if subject:
-        rows.append(("asked", Line(plain(sheet.subject, SUBJECT_COLUMNS))))
+        rows.append(("asked", Line(terminal_safe(sheet.subject, SUBJECT_COLUMNS))))
     if sheet.waiting:
         until = until_words(sheet.waiting.until)
         rows.append(("waiting", Line(f"for a person's review {until}".rstrip(), "bold")))
-    rows += [("attention", Line(plain(flag, NOTE_COLUMNS), "bold yellow")) for flag in sheet.flags]
+    rows += [
+        ("attention", Line(terminal_safe(flag, NOTE_COLUMNS), "bold yellow"))
+        for flag in sheet.flags
+    ]
     rows += _facts(sheet)
-    rows += [("warning", Line(plain(said, NOTE_COLUMNS), "yellow")) for said in sheet.warnings]
+    rows += [
+        ("warning", Line(terminal_safe(said, NOTE_COLUMNS), "yellow")) for said in sheet.warnings
+    ]
     console.print(_panel(rows))
     for table in sheet.tables:
         if table.rows and not table.folded:
@@ -111,7 +114,7 @@ def print_review(console: Console, sheet: Sheet) -> None:
     if sheet.answer is None:
         return
     noted = filter(None, (sheet.answer.title, sheet.answer.note))
-    console.rule(Line(plain(": ".join(noted), NOTE_COLUMNS), "dim"))
+    console.rule(Line(terminal_safe(": ".join(noted), NOTE_COLUMNS), "dim"))
     console.print(Line(neutral(sheet.answer.content)), soft_wrap=not console.is_terminal)
     console.rule(style="dim")
 
@@ -130,7 +133,7 @@ def print_text(text: str) -> None:
 
 def print_reply(console: Console, reply: str) -> None:
     """Print the sentence that sums up a result, never broken where that is no terminal."""
-    line = Line(plain(reply, REPLY_COLUMNS), "bold")
+    line = Line(terminal_safe(reply, REPLY_COLUMNS), "bold")
     console.print(line, soft_wrap=not console.is_terminal)
     console.print()
 
@@ -157,10 +160,10 @@ def _line(words: str) -> str:
 
 def _verdict(sheet: Sheet, label: str) -> Row:
     verdict = sheet.verdict
-    line = Line(plain(verdict.words, NOTE_COLUMNS), STYLES[verdict.tone])
+    line = Line(terminal_safe(verdict.words, NOTE_COLUMNS), STYLES[verdict.tone])
     if verdict.stop_reason is None:
         return (label, line)
-    reason = plain(verdict.stop_reason, NARROW_CELL_COLUMNS)
+    reason = terminal_safe(verdict.stop_reason, NARROW_CELL_COLUMNS)
     return ("stopped", line.append(f" ({reason})", "not bold dim"))
 
 
@@ -174,13 +177,13 @@ def _facts(sheet: Sheet) -> list[Row]:
     }
     rows: list[Row] = []
     for fact in sheet.facts:
-        line = Line(plain(fact.value, NOTE_COLUMNS), STYLES[fact.tone])
+        line = Line(terminal_safe(fact.value, NOTE_COLUMNS), STYLES[fact.tone])
         drawn = curves.get(fact.label)
         if drawn:
             line.append(f"  {drawn[0].split('  ')[1]}", "green")
         if fact.note:
-            line.append(f"  {plain(fact.note, NOTE_COLUMNS)}", "dim")
-        rows.append((plain(fact.label, NARROW_CELL_COLUMNS), line))
+            line.append(f"  {terminal_safe(fact.note, NOTE_COLUMNS)}", "dim")
+        rows.append((terminal_safe(fact.label, NARROW_CELL_COLUMNS), line))
     return rows
 
 
@@ -210,7 +213,7 @@ def _print_table(console: Console, table: Table, most: int) -> None:
         cells = (_cell(row[place], table.columns[place], console.width) for place in shown)
         grid.add_row(*cells, style=STYLES[tone])
     console.print()
-    console.print(Line(plain(table.title, NARROW_CELL_COLUMNS), "bold"))
+    console.print(Line(terminal_safe(table.title, NARROW_CELL_COLUMNS), "bold"))
     console.print(grid)
     left_out = len(table.rows) - len(rows) + table.earlier
     if left_out:
@@ -221,7 +224,7 @@ def _print_table(console: Console, table: Table, most: int) -> None:
 def _add_column(grid: Grid, column: Column, *, last: bool) -> None:
     words = column.kind == "text"
     grid.add_column(
-        Line(plain(column.name, NARROW_CELL_COLUMNS)),
+        Line(terminal_safe(column.name, NARROW_CELL_COLUMNS)),
         justify="right" if column.kind == "number" else "left",
         no_wrap=not (last and words),
         overflow="fold" if last and words else "ellipsis",
@@ -259,7 +262,7 @@ def _needed(
 
 
 def _cell(cell: Cell, column: Column, width: int) -> Line:
-    words = Line(plain(cell_words(cell, column), CELL_COLUMNS))
+    words = Line(terminal_safe(cell_words(cell, column), CELL_COLUMNS))
     if column.kind == "share" and isinstance(cell, float | int) and width >= NARROW:
         return words.append(f" {bar(cell, BAR_COLUMNS)}", "green")
     return words

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from temporalio.client import Client
 
     from commands.loops import Loop, Run
-    from reflection.request import Request
+    from reflection.run import Request
 
     Sent = TypeVar("Sent", bound=Request)
 
@@ -79,7 +79,7 @@ def review(
     if replace is not None:
         given["replace"] = read_text("--replace", replace)
     if any(value is not None and value is not False for value in given.values()):
-        from reflection.review import Review
+        from reflection.run import Review
 
         given |= {"author": author, "draft": None if draft is None else draft - 1}
         valid(Review, **given)
@@ -121,7 +121,7 @@ def add(
 
 async def _send(client: "Client", run: str, given: dict[str, object], as_json: bool) -> Exit:
     from commands.loops import SAMPLING, reach_open
-    from reflection.review import Review
+    from reflection.run import Review
 
     found = await reach_open(client, run)
     _refuse_batch(found, NO_REVIEW)
@@ -172,7 +172,7 @@ async def _show(client: "Client", run: str, as_json: bool) -> Exit:
 def _print_choices(run: str, until: "datetime | None", actions: tuple[str, ...]) -> None:
     from datetime import UTC, datetime
 
-    from reflection.words.times import lasting_words, until_words
+    from reflection.text import lasting_words, until_words
 
     if until is None:
         sys.stderr.write("It waits until somebody decides.\n")
@@ -186,7 +186,7 @@ def _print_choices(run: str, until: "datetime | None", actions: tuple[str, ...])
 
 async def _finish(client: "Client", run: str, author: str | None, as_json: bool) -> Exit:
     from commands.loops import reach_open
-    from reflection.review import Finish
+    from reflection.run import Finish
 
     found = await reach_open(client, run)
     await update(client, found, "finish_now", valid(Finish, author=author))
@@ -203,7 +203,7 @@ async def _cancel(client: "Client", run: str, as_json: bool) -> Exit:
 
 async def _add(client: "Client", run: str, answer: str, author: str | None, as_json: bool) -> Exit:
     from commands.loops import SAMPLING, reach_open
-    from reflection.convergence.result import PersonsAnswer
+    from reflection.sampling.result import PersonsAnswer
 
     found = await reach_open(client, run)
     _refuse_batch(found, "only runs of `ask` take answers")
@@ -224,7 +224,7 @@ def valid(kind: "type[Sent]", **fields: object) -> "Sent":
     """Make what is sent; what is wrong with it is one line."""
     from pydantic import ValidationError
 
-    from reflection.request import explain
+    from reflection.run import explain
 
     try:
         return kind(**fields)

@@ -9,10 +9,8 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from reflection.plain import padded, plain, width
 from reflection.sheet import Cell, Chart, Column, Sheet, Table
-from reflection.words.amounts import tally_words
-from reflection.words.times import until_words
+from reflection.text import padded, tally_words, terminal_safe, until_words, width
 
 MOST_BYTES = 20_000
 TRACE_BYTES = 200
@@ -43,7 +41,9 @@ def details(sheet: Sheet, trace_id: str | None = None, workflow_id: str | None =
     blocks += _bullets(sheet.flags, "flag", strong=True)
     blocks += _bullets(sheet.warnings, "warning")
     facts = [(fact.label, _noted(fact.value, fact.note)) for fact in sheet.facts]
-    lines = aligned([(plain(name, CELL_COLUMNS), plain(said, 100)) for name, said in facts], ())
+    lines = aligned(
+        [(terminal_safe(name, CELL_COLUMNS), terminal_safe(said, 100)) for name, said in facts], ()
+    )
     curves = [line for chart in sheet.charts for line in sparks(chart)]
     tables = [table for table in sheet.tables if not table.folded and table.rows]
     wanted = [
@@ -57,12 +57,12 @@ def details(sheet: Sheet, trace_id: str | None = None, workflow_id: str | None =
 
 def code(text: str, most: int) -> str:
     """Show text in a code span of at most `most` columns."""
-    return f"`{_unticked(plain(text, most) or plain('(empty)', most))}`"
+    return f"`{_unticked(terminal_safe(text, most) or terminal_safe('(empty)', most))}`"
 
 
 def escaped(text: str, most: int) -> str:
     """Show text on one line of at most `most` columns, in which Markdown means nothing."""
-    return MARKS.sub(r"\\\g<0>", plain(text, most))
+    return MARKS.sub(r"\\\g<0>", terminal_safe(text, most))
 
 
 def aligned(rows: Sequence[Sequence[str]], right: Iterable[int]) -> list[str]:
@@ -98,7 +98,7 @@ def sparks(chart: Chart, most: int = SPARKS) -> list[str]:
         return []
     found = [(curve.name, [at for at in curve.points if at is not None]) for curve in chart.curves]
     rows = [
-        (plain(name, CELL_COLUMNS), sparkline(points[-most:]), f"{points[-1]:.2f}")
+        (terminal_safe(name, CELL_COLUMNS), sparkline(points[-most:]), f"{points[-1]:.2f}")
         for name, points in found
         if points
     ]
@@ -170,7 +170,7 @@ def _table(table: Table, most: int) -> str:
     said = f"({left_out:,} {'earlier' if table.newest else 'more'} left out)"
     note = [said] if left_out else []
     placed = [body[0], *note, *body[1:]] if table.newest else [*body, *note]
-    return _fenced([f"{plain(table.title, 60)}:", *placed])
+    return _fenced([f"{terminal_safe(table.title, 60)}:", *placed])
 
 
 def _numbers(columns: Sequence[Column]) -> list[int]:
@@ -186,7 +186,7 @@ def _numbers(columns: Sequence[Column]) -> list[int]:
 def _cells(row: Sequence[Cell], columns: Sequence[Column]) -> Iterable[str]:
     for place, (cell, column) in enumerate(zip(row, columns, strict=True)):
         most = LAST_CELL_COLUMNS if place == len(columns) - 1 else CELL_COLUMNS
-        yield plain(cell_words(cell, column), most)
+        yield terminal_safe(cell_words(cell, column), most)
         if column.kind == "share":
             yield bar(cell, BAR_COLUMNS) if isinstance(cell, float | int) else ""
 

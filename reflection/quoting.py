@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from reflection.critique.guardrails.prose import fold
-from reflection.plain import well_formed
+from reflection.text import well_formed
 
 AGAIN = (
     "\n\nYou were asked this before, and your reply could not be used: {error}. "

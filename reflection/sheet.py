@@ -8,9 +8,8 @@ all three. Texts are as they came from models and people: each renderer makes th
 from datetime import datetime
 from typing import Literal
 
-from reflection.request import Record
-from reflection.usage import Spending, Usage
-from reflection.words.amounts import spent_words, tally_words, usd
+from reflection.run import Record, Spending, Usage
+from reflection.text import spent_words, tally_words, usd
 
 Tone = Literal["good", "warning", "bad", "running", "plain"]
 

@@ -20,13 +20,12 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 
 import telemetry
 import worker
-from activities.language_model import LanguageModel
-from activities.scripted_critic import ScriptedCritic
-from activities.scripted_model import ScriptedModel
-from commands.local.embedded import Place, free_port, server_command
+from activities.language_model.port import LanguageModel
+from commands.embedded import Place, free_port, server_command
 from connection import TASK_QUEUE, NoServerError, connect
-from reflection.convergence.result import SelfConsistencyResult
 from reflection.critique.result import ReflectOnResultResult
+from reflection.sampling.result import SelfConsistencyResult
+from tests.scripted import ScriptedCritic, ScriptedModel
 
 QUERY = "Explain how a tide table is made, and for whom"
 

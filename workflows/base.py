@@ -15,9 +15,8 @@ with workflow.unsafe.imports_passed_through():
     import telemetry
     from activities.server import ServerActivities
     from reflection.details import details
-    from reflection.review import Finish, Review
+    from reflection.run import Finish, Review, Usage
     from reflection.sheet import Sheet
-    from reflection.usage import Usage
     from workflows.calls import run_locally
 
 # Search attributes are keywords, numbers and booleans, and an update is typed by its value.

@@ -21,8 +21,7 @@ with workflow.unsafe.imports_passed_through():
     from reflection.batch.result import BatchProgress, BatchResult, RunResult
     from reflection.batch.sheet import standing
     from reflection.details import details
-    from reflection.review import Finish
-    from reflection.size import encoded_size
+    from reflection.run import Finish, encoded_size
     from workflows import base
 
 # The children's ids are made of it, and stand in every record.

@@ -7,8 +7,7 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
 with workflow.unsafe.imports_passed_through():
-    from activities.asking import TASK_QUEUE
-    from activities.checking import CheckTask, check_draft
+    from activities.checks import CheckTask, check_draft
     from activities.critique import (
         CritiqueActivities,
         JudgingTask,
@@ -16,12 +15,12 @@ with workflow.unsafe.imports_passed_through():
         WritingTask,
         Written,
     )
-    from reflection.critique.evaluation import Evaluation, Feedback, Judgement, JudgeReply
+    from activities.language_model.port import TASK_QUEUE
+    from reflection.critique.evaluation import Evaluation, Feedback, Judgement, JudgeReply, evaluate
     from reflection.critique.guardrails import Checked, Report
-    from reflection.critique.judging.panel import evaluate
     from reflection.critique.loop import Reflection
     from reflection.critique.result import Draft, Origin
-    from reflection.usage import Part
+    from reflection.run import Part
     from workflows.calls import Calls, Reply, attempts_of, call_times, explain, run_locally
 
 NO_TIME = "the run ended before it replied"

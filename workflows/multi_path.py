@@ -12,14 +12,13 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     import telemetry
-    from reflection.multipath import outcome, people
+    from reflection.multipath import loop
     from reflection.multipath.loop import Run
     from reflection.multipath.request import MultiPathRequest
     from reflection.multipath.result import Decision, MultiPathResult, Progress, Step, StopReason
     from reflection.multipath.sheet import sheet
     from reflection.multipath.state import Node
-    from reflection.review import Finish, Review
-    from reflection.usage import Part
+    from reflection.run import Finish, Part, Review
     from workflows import base
     from workflows.calls import Calls, Patience
     from workflows.nodes import Coder, Ended, Models, Researcher, part_of, retrieve, route
@@ -75,7 +74,7 @@ class MultiPathWorkflow:
     def progress(self) -> Progress:
         """Say where the run stands."""
         in_flight, until = self._calls.in_flight, self._reviewing.until
-        return outcome.progress(self._state, self._step, in_flight, until)
+        return loop.progress(self._state, self._step, in_flight, until)
 
     @workflow.query(description="Each transition so far, with every number it was based on")
     def decisions(self) -> list[Decision]:
@@ -93,7 +92,7 @@ class MultiPathWorkflow:
         left = self._seconds_left()
         if given.revise is not None and left is not None and left <= 0:
             raise base.refusal("nothing can be revised any more: the time is up")
-        reason = people.refused(self._state, given)
+        reason = loop.refused(self._state, given)
         if reason is not None:
             raise base.refusal(reason)
 
@@ -184,10 +183,10 @@ class MultiPathWorkflow:
         if given is None:
             self._settle("finished_by_person", f"finished by {who}", who)
         elif given.replace is not None:
-            people.replace(self._state, given.replace, who, workflow.now())
+            loop.replace(self._state, given.replace, who, workflow.now())
             self._settle("replaced_by_person", f"replaced by {who}", who)
         elif given.revise is not None:
-            self._decided(people.grant(self._state, given.revise, who, workflow.now()))
+            self._decided(loop.grant(self._state, given.revise, who, workflow.now()))
         else:
             self._settle("accepted_by_person", f"accepted by {who}", who)
 
@@ -234,7 +233,7 @@ class MultiPathWorkflow:
 
     def _conclude(self, span: Span) -> MultiPathResult:
         """Record the outcome everywhere, and return it."""
-        result, last = outcome.result(self._state), self._state.decisions[-1]
+        result, last = loop.result(self._state), self._state.decisions[-1]
         self._show()
         stopped = telemetry.STOP_REASON.value_set(result.stop_reason)
         self._attributes.write(*self._updates(last), stopped)

@@ -7,7 +7,10 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
 with workflow.unsafe.imports_passed_through():
-    from activities.agent import (
+    from activities.checks import Examples, ExamplesTask, read_examples
+    from activities.documents import DocumentActivities, Retrieval, RetrievalTask
+    from activities.language_model.port import TASK_QUEUE
+    from activities.multipath import (
         CodeTask,
         Generated,
         MultiPathActivities,
@@ -20,9 +23,6 @@ with workflow.unsafe.imports_passed_through():
         Tests,
         TestsTask,
     )
-    from activities.asking import TASK_QUEUE
-    from activities.documents import DocumentActivities, Retrieval, RetrievalTask
-    from activities.examples import Examples, ExamplesTask, read_examples
     from activities.sandbox import port as sandbox
     from activities.testing.activity import TestingActivities, TestTask
     from reflection.multipath.coding.suite import Suite, TestReport
@@ -30,7 +30,7 @@ with workflow.unsafe.imports_passed_through():
     from reflection.multipath.request import OUTPUT_BYTES
     from reflection.multipath.result import Draft, Routing, StopReason
     from reflection.multipath.state import Mode
-    from reflection.usage import Part
+    from reflection.run import Part
     from workflows.calls import (
         Calls,
         attempts_of,

@@ -13,11 +13,11 @@ from temporalio.exceptions import ApplicationError
 
 with workflow.unsafe.imports_passed_through():
     import telemetry
-    from activities.checking import prepare_reflection
-    from reflection.critique import outcome, people
+    from activities.checks import prepare_reflection
+    from reflection.critique import loop
+    from reflection.critique.criteria import passes
     from reflection.critique.evaluation import Evaluation, Feedback
-    from reflection.critique.gate import should_reflect, warnings
-    from reflection.critique.loop import Reflection
+    from reflection.critique.loop import Reflection, should_reflect, warnings
     from reflection.critique.request import ReflectOnResultRequest
     from reflection.critique.result import (
         Decision,
@@ -27,11 +27,8 @@ with workflow.unsafe.imports_passed_through():
         Step,
         StopReason,
     )
-    from reflection.critique.rule import passes
     from reflection.critique.sheet import sheet
-    from reflection.review import Finish, Review
-    from reflection.size import encoded_size
-    from reflection.usage import Part
+    from reflection.run import Finish, Part, Review, encoded_size
     from workflows import base
     from workflows.calls import Calls, Patience, run_locally
     from workflows.drafts import Judges, Writer
@@ -81,7 +78,7 @@ class ReflectOnResultWorkflow:
     def progress(self) -> Progress:
         """Say where the run stands."""
         in_flight, until = self._calls.in_flight, self._reviewing.until
-        return outcome.progress(self._state, self._step, in_flight, until)
+        return loop.progress(self._state, self._step, in_flight, until)
 
     @workflow.query(description="Each decision so far, with every number it was based on")
     def decisions(self) -> list[Decision]:
@@ -104,7 +101,7 @@ class ReflectOnResultWorkflow:
         if given.revise is not None:
             left = self._seconds_left()
             over = left is not None and left <= 0
-            reason = "the time is up" if over else people.no_grant(self._state)
+            reason = "the time is up" if over else loop.no_grant(self._state)
             if reason is not None:
                 raise base.refusal(f"nothing can be revised any more: {reason}")
 
@@ -221,13 +218,13 @@ class ReflectOnResultWorkflow:
         if given is None:
             self._settle("finished_by_person", f"finished by {who}", who)
         elif given.replace is not None:
-            people.replace(self._state, given.replace, who, workflow.now())
+            loop.replace(self._state, given.replace, who, workflow.now())
             self._settle("replaced_by_person", f"replaced by {who}", who)
         elif given.score is not None:
-            people.score(self._state, given.score, who)
+            loop.score(self._state, given.score, who)
             self._settle("scored_by_person", f"scored {given.score:g} by {who}", who)
         elif given.revise is not None and (best := self._state.best) is not None:
-            self._decided(people.grant(self._state, given.revise, who, workflow.now()))
+            self._decided(loop.grant(self._state, given.revise, who, workflow.now()))
             asked = Feedback(advice=given.revise, judge=who)
             await self._revise(best, (asked, *self._state.advice(best)), who)
         elif given.revise is None:
@@ -276,7 +273,7 @@ class ReflectOnResultWorkflow:
 
     def _conclude(self, span: Span) -> ReflectOnResultResult:
         """Record the outcome everywhere, and return it."""
-        result, last = outcome.result(self._state), self._state.decisions[-1]
+        result, last = loop.result(self._state), self._state.decisions[-1]
         self._show()
         stopped = telemetry.STOP_REASON.value_set(result.stop_reason)
         self._attributes.write(*self._updates(last), stopped)

@@ -4,12 +4,12 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError
 
 with workflow.unsafe.imports_passed_through():
-    from activities.asking import TASK_QUEUE
+    from activities.language_model.port import TASK_QUEUE
     from activities.sampling import Meaning, MeaningTask, SampleTask, SamplingActivities
     from reflection.convergence.answers.clusters import Clusters
-    from reflection.convergence.request import SelfConsistencyRequest
-    from reflection.convergence.result import Response
-    from reflection.convergence.sampling import Sampling
+    from reflection.sampling.loop import Sampling
+    from reflection.sampling.request import SelfConsistencyRequest
+    from reflection.sampling.result import Response
     from workflows.calls import Patience, call_times, explain, permanent, settle
 
 Call = workflow.ActivityHandle[Response]

@@ -13,21 +13,20 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     import telemetry
-    from reflection.convergence import outcome
     from reflection.convergence.answers.kinds import read_answer
-    from reflection.convergence.request import SelfConsistencyRequest
-    from reflection.convergence.result import (
+    from reflection.run import Finish, Review, encoded_size
+    from reflection.sampling import loop
+    from reflection.sampling.loop import Sampling
+    from reflection.sampling.request import SelfConsistencyRequest
+    from reflection.sampling.result import (
         Decision,
         PersonsAnswer,
         Progress,
         Response,
         SelfConsistencyResult,
     )
-    from reflection.convergence.rules.settings import StopReason
-    from reflection.convergence.sampling import Sampling
-    from reflection.convergence.sheet import sheet
-    from reflection.review import Finish, Review
-    from reflection.size import encoded_size
+    from reflection.sampling.rules import StopReason
+    from reflection.sampling.sheet import sheet
     from workflows import base
     from workflows.calls import Patience
     from workflows.samples import Meanings, Samples
@@ -76,7 +75,7 @@ class SelfConsistencyWorkflow:
     @workflow.query(description="Where the run stands: votes, confidence, entropy, spending")
     def progress(self) -> Progress:
         """Say where the run stands."""
-        return outcome.progress(
+        return loop.progress(
             self._state,
             self._samples.waiting,
             needs_review=self._reviewing.waiting,
@@ -158,11 +157,11 @@ class SelfConsistencyWorkflow:
         with _wave_span(self._state.begin_wave(plan.length), plan.length):
             for _ in range(plan.length):
                 self._samples.start(self._take_index())
-            self._show(outcome.progress(self._state, plan.length))
+            self._show(loop.progress(self._state, plan.length))
             self._state.cancelled += await self._samples.settle(self._patience)
             await self._count(self._samples.collect())
         if not self._state.stopped:
-            standing = outcome.progress(self._state, 0)
+            standing = loop.progress(self._state, 0)
             self._show(standing)
             self._attributes.write(*_updates(standing))
 
@@ -184,7 +183,7 @@ class SelfConsistencyWorkflow:
         timeout = self._request.review_timeout_seconds
         self._reviewing.begin(timeout)
         until = self._reviewing.until
-        standing = outcome.progress(self._state, 0, needs_review=True, review_until=until)
+        standing = loop.progress(self._state, 0, needs_review=True, review_until=until)
         self._show(standing)
         self._attributes.write(
             *_updates(standing),
@@ -235,7 +234,7 @@ class SelfConsistencyWorkflow:
 
     def _conclude(self, span: Span) -> SelfConsistencyResult:
         """Record the outcome everywhere, and return it."""
-        standing, result = outcome.progress(self._state, 0), outcome.result(self._state)
+        standing, result = loop.progress(self._state, 0), loop.result(self._state)
         self._show(standing)
         self._attributes.write(
             *_updates(standing),

@@ -9,7 +9,7 @@ from activities.retrieval.index.store import Snapshot
 from activities.retrieval.index.walk import Walked
 from activities.retrieval.roots import shown
 from reflection.multipath.state import Passage
-from reflection.plain import plain
+from reflection.text import terminal_safe
 
 BUSY = "another worker is reading this folder: what it has read so far was searched"
 NAMED = 3
@@ -50,6 +50,6 @@ def left_out(walked: Walked, manifest: Mapping[str, Entry]) -> tuple[str, ...]:
 
 
 def _line(reason: str, paths: Sequence[str]) -> str:
-    names = ", ".join(plain(path, NAME_COLUMNS) for path in paths[:NAMED])
+    names = ", ".join(terminal_safe(path, NAME_COLUMNS) for path in paths[:NAMED])
     more = f" and {len(paths) - NAMED:,} more" if len(paths) > NAMED else ""
     return f"{reason} ({len(paths):,}): {names}{more}"

@@ -6,7 +6,7 @@ from pathlib import PurePath
 from typing import Self
 
 from activities.documents import RetrievalError
-from reflection.plain import plain
+from reflection.text import terminal_safe
 
 VARIABLE = "MULL_DOCUMENTS"
 SKIPPED = frozenset({"node_modules", "__pycache__", "site-packages"})
@@ -100,4 +100,4 @@ def _missing(candidates: Sequence[str], docs: str) -> str:
 
 def shown(docs: str) -> str:
     """Quote a folder's name as it was given, on one line."""
-    return f'"{plain(docs, 200)}"'
+    return f'"{terminal_safe(docs, 200)}"'

@@ -9,8 +9,7 @@ from typing import Annotated, Literal, Protocol, Self
 from pydantic import Field, StringConstraints, model_validator
 
 from reflection.multipath.request import Limits, PackageName
-from reflection.request import Record, Request
-from reflection.size import encoded_size
+from reflection.run import Record, Request, encoded_size
 
 TASK_QUEUE = "mull-code"
 PROGRAM_BYTES = 1_000_000

@@ -15,7 +15,7 @@ from activities.testing.reports import build_report, lowered, refused
 from activities.testing.unittests import by_pytest
 from reflection.multipath.coding.suite import Suite, TestReport
 from reflection.multipath.request import Limits, PackageName
-from reflection.request import Record, explain
+from reflection.run import Record, explain
 
 
 class TestTask(Record):

@@ -6,7 +6,7 @@ from pathlib import Path
 from activities.sandbox.port import Program
 from reflection.multipath.coding.suite import Suite, SuiteKind
 from reflection.multipath.request import Limits
-from reflection.plain import well_formed
+from reflection.text import well_formed
 
 KEPT_BYTES = 500_000
 RESULT_BYTES = 100_000

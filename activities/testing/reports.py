@@ -16,8 +16,8 @@ from reflection.multipath.coding.judging.verdict import (
 )
 from reflection.multipath.coding.suite import Failure, Suite, TestOutcome, TestReport
 from reflection.multipath.request import Limits
-from reflection.plain import well_formed
-from reflection.size import cut_encoded
+from reflection.run import cut_encoded
+from reflection.text import well_formed
 
 OUTPUT_BYTES = 2_000
 NO_TEST = (

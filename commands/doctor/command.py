@@ -1,8 +1,15 @@
 """`doctor`: look at everything that a run needs, and say what is wrong."""
 
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
 import typer
 
 from commands.options import Json
+
+if TYPE_CHECKING:
+    from commands.doctor.table import Check
 
 HELP = """Check an installation: server, workers, models, documents, sandbox, packages, telemetry.
 
@@ -24,15 +31,9 @@ def register(app: typer.Typer) -> None:
     app.command("doctor", help=HELP)(doctor)
 
 
-def doctor(
-    as_json: Json = False,
-) -> None:
+def doctor(as_json: Json = False) -> None:
     """Look at everything, and print what was found."""
-    import asyncio
-
-    from commands.doctor.check import exit_code
-    from commands.doctor.everything import look
-    from commands.doctor.table import print_checks, print_document
+    from commands.doctor.table import exit_code, print_checks, print_document
 
     checks = asyncio.run(look())
     code = exit_code(checks)
@@ -41,3 +42,20 @@ def doctor(
     else:
         print_checks(checks)
     raise typer.Exit(code)
+
+
+async def look() -> "list[Check]":
+    """Look at everything; the server and the sandbox, which take longest, at the same time."""
+    from commands.doctor import installation
+    from commands.doctor.server import server_checks
+
+    server, sandbox = await asyncio.gather(server_checks(), installation.sandbox_checks())
+    return [
+        *server,
+        *installation.model_checks(os.environ),
+        *installation.document_checks(os.environ),
+        *installation.limits_checks(os.environ),
+        *sandbox,
+        *installation.package_checks(),
+        *installation.telemetry_checks(os.environ),
+    ]

@@ -1,18 +1,44 @@
-"""The checks as a table for people, and as a document for machines."""
+"""One thing that was looked at, and all of them: a table for people, a document for machines."""
 
 import json
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from commands.doctor.check import Check
-from reflection.plain import plain
-from reflection.words.amounts import tally_words
+from commands.session import Exit
+from reflection.text import tally_words, terminal_safe
+
+State = Literal["ok", "warning", "wrong"]
+UNREACHED = frozenset({"server", "workers"})
+
+
+class Check(NamedTuple):
+    """What was looked at, in which area; what was found; and what to do, a line each.
+
+    `commands` are those that one can copy to set it right.
+    """
+
+    area: str
+    name: str
+    state: State
+    said: str
+    do: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+
+
+def exit_code(checks: Iterable[Check]) -> Exit:
+    """Return 3 without a server or a worker, 1 where anything else is wrong, and else 0."""
+    wrong = [each for each in checks if each.state == "wrong"]
+    if any(each.area in UNREACHED for each in wrong):
+        return Exit.UNREACHABLE
+    return Exit.FAILED if wrong else Exit.DONE
+
 
 STYLES = {"ok": "green", "warning": "yellow", "wrong": "bold red"}
 # A command to copy is never cut, however long.
@@ -28,9 +54,9 @@ def print_checks(checks: Sequence[Check]) -> None:
     area = ""
     for each in checks:
         shown = "" if each.area == area else each.area
-        found = Text(plain(each.said, SAID_COLUMNS))
+        found = Text(terminal_safe(each.said, SAID_COLUMNS))
         for line in each.do:
-            found.append(f"\n→ {plain(line, SAID_COLUMNS)}", "bold")
+            found.append(f"\n→ {terminal_safe(line, SAID_COLUMNS)}", "bold")
         table.add_row(Text(shown), Text(each.name), Text(each.state, STYLES[each.state]), found)
         area = each.area
     console = Console()
@@ -53,7 +79,7 @@ def _print_commands(lines: Sequence[str]) -> None:
     if lines:
         sys.stdout.write("\n")
     for each in lines:
-        sys.stdout.write(f"    {plain(each, SAID_COLUMNS)}\n")
+        sys.stdout.write(f"    {terminal_safe(each, SAID_COLUMNS)}\n")
 
 
 def _sum(checks: Sequence[Check]) -> str:

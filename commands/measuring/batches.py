@@ -27,7 +27,7 @@ from temporalio.exceptions import (
 )
 from temporalio.service import RPCError, RPCStatusCode
 
-from activities import asking
+from activities.language_model import port
 from commands.follow import new_id
 from commands.inputs import checked
 from commands.measuring.spend import Forecast
@@ -38,15 +38,13 @@ from reflection.batch.loop import Batch
 from reflection.batch.request import BatchRequest, Planned, RunType
 from reflection.batch.result import BatchProgress, BatchResult, BatchRun, RunResult
 from reflection.batch.sheet import sheet
-from reflection.convergence.result import SelfConsistencyResult
 from reflection.critique.result import ReflectOnResultResult
-from reflection.plain import plain
-from reflection.request import Record
-from reflection.size import encoded_size
-from reflection.words.amounts import tally_words
+from reflection.run import Record, encoded_size
+from reflection.sampling.result import SelfConsistencyResult
+from reflection.text import tally_words, terminal_safe
 
 BATCH = "BatchWorkflow"
-QUEUES = (TASK_QUEUE, asking.TASK_QUEUE)
+QUEUES = (TASK_QUEUE, port.TASK_QUEUE)
 RESULTS: dict[RunType, type[Record]] = {
     "ReflectOnResultWorkflow": ReflectOnResultResult,
     "SelfConsistencyWorkflow": SelfConsistencyResult,
@@ -115,7 +113,7 @@ def order(
         identity=chosen,
         option=chosen,
         request=request,
-        summary=plain(f"{command} {file.name}: {tally_words(request.total, 'run')}", 120),
+        summary=terminal_safe(f"{command} {file.name}: {tally_words(request.total, 'run')}", 120),
         agreed=lambda: forecast.agreed(options.yes),
         detach=options.detach,
         as_json=options.as_json,
@@ -290,7 +288,7 @@ async def _show(handle: Handle, ending: "asyncio.Task[BatchResult]") -> None:
 
 def _ended_badly(cause: BaseException, order: Order) -> NoReturn:
     """Say why there is no result, to a machine as a document, and end with the exit code of it."""
-    status, said = "failed", f"the batch failed: {plain(str(cause), 500)}"
+    status, said = "failed", f"the batch failed: {terminal_safe(str(cause), 500)}"
     if isinstance(cause, CancelledError):
         status, said = "cancelled", "the batch was cancelled"
     elif isinstance(cause, TerminatedError):

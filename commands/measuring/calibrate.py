@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from commands import options
+from commands.options import PRESET_NAMES
 from commands.session import Exit, fail, with_client
-from commands.starting.criteria import PRESET_NAMES
 
 if TYPE_CHECKING:
     from temporalio.client import Client

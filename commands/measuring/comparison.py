@@ -10,9 +10,8 @@ from commands.measuring.methods import Answered, Plan, Scores
 from reflection.batch.result import BatchResult
 from reflection.critique.statistics import Estimate
 from reflection.critique.worth import EVALUATION, SOURCE_COSTS, Comparison, Mean, Outcome, compare
-from reflection.plain import plain
 from reflection.sheet import EMBEDDED, Fact, Sheet, Table, Verdict, columns
-from reflection.words.amounts import tally_words, usd
+from reflection.text import tally_words, terminal_safe, usd
 
 FEW = 50
 
@@ -109,7 +108,8 @@ def remarks(found: Findings) -> Iterator[str]:
         result.stop_explanation for result in results if result.stop_reason == "evaluation_failed"
     )
     for said, count in unjudged.most_common(3):
-        yield f"{tally_words(count, 'run')} by reflect stopped unjudged: {plain(said, 200)}."
+        runs = tally_words(count, "run")
+        yield f"{runs} by reflect stopped unjudged: {terminal_safe(said, 200)}."
     if not plan.has_gold and "reflect" in plan.methods:
         yield "No gold: the judge that scores is the one that reflect's drafts were revised for."
     yield from _unmade(found)
@@ -129,7 +129,7 @@ def _unmade(found: Findings) -> Iterator[str]:
     said = Counter((run.variant, run.error or "no answer") for run in failed)
     for (method, error), count in said.most_common(3):
         runs = f"{tally_words(count, 'run')} by {method} failed, and count as wrong, or 0"
-        yield f"{runs}: {plain(error, 200)}"
+        yield f"{runs}: {terminal_safe(error, 200)}"
 
 
 def sheet(found: Findings) -> Sheet:

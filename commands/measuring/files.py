@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from commands.session import Exit, fail
-from reflection.plain import well_formed
+from reflection.text import well_formed
 
 Value = TypeVar("Value")
 Fields = dict[str, Any]

@@ -18,13 +18,12 @@ from reflection.batch.sheet import spent_words
 from reflection.critique.calibration import Calibration, Example, Scored, Verdicts, calibrate
 from reflection.critique.criteria import PRESETS, CriteriaPreset
 from reflection.critique.evaluation import Evaluation
-from reflection.critique.judging.prompt import build_judge_prompt
+from reflection.critique.prompts import build_judge_prompt
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.critique.statistics import Estimate
-from reflection.plain import plain
-from reflection.request import explain
+from reflection.run import explain
 from reflection.sheet import EMBEDDED, Chart, Curve, Fact, Sheet, Table, Verdict, columns
-from reflection.words.amounts import tally_words, usd
+from reflection.text import tally_words, terminal_safe, usd
 
 FORM = '{"query": "...", "draft": "...", "label": 0.8}'
 WORDS = {"pass": 1.0, "fail": 0.0}
@@ -245,7 +244,7 @@ def remarks(found: Findings) -> Iterator[str]:
     failed = [one for one in found.evaluations if one.scored.score is None]
     said = Counter((one.scored.judge, one.error or "no reason is known") for one in failed)
     for (judge, error), count in said.most_common(3):
-        yield f"{tally_words(count, 'evaluation')} by {judge} failed: {plain(error, 200)}"
+        yield f"{tally_words(count, 'evaluation')} by {judge} failed: {terminal_safe(error, 200)}"
     yield from found.batch.warnings
 
 
@@ -301,7 +300,7 @@ def sheet(found: Findings) -> Sheet:
 def _table(
     title: str, rows: Sequence[tuple[str, str, Any]], judges: Sequence[Calibration]
 ) -> Table:
-    names = [f"{plain(judge.judge, JUDGE_COLUMNS)}|number" for judge in judges]
+    names = [f"{terminal_safe(judge.judge, JUDGE_COLUMNS)}|number" for judge in judges]
     return Table(
         title=title,
         columns=columns("", "best|number", *names),

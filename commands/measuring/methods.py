@@ -17,12 +17,11 @@ from reflection.batch.result import BatchResult
 from reflection.convergence.answers.kinds import read_answer
 from reflection.convergence.answers.marks import find_marked
 from reflection.convergence.answers.reply import build_prompt
-from reflection.convergence.request import AnswerKind, SelfConsistencyRequest
-from reflection.convergence.result import SelfConsistencyResult
 from reflection.critique.criteria import CriteriaPreset
 from reflection.critique.result import ReflectOnResultResult
-from reflection.request import explain
-from reflection.size import encoded_size
+from reflection.run import encoded_size, explain
+from reflection.sampling.request import AnswerKind, SelfConsistencyRequest
+from reflection.sampling.result import SelfConsistencyResult
 
 FORM = '{"question": "What is 6 times 7?", "gold": "42"}'
 MARKED = '\n\nEnd with one line "Answer: " that has the final answer alone.'

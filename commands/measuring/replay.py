@@ -15,9 +15,9 @@ from commands.options import Json
 from commands.session import fail
 
 if TYPE_CHECKING:
-    from reflection.convergence.request import AnswerKind
-    from reflection.convergence.rules.settings import Stopping
     from reflection.sampling.replay import Recorded, RuleOutcome
+    from reflection.sampling.request import AnswerKind
+    from reflection.sampling.rules import Stopping
     from reflection.sheet import Sheet
 
 FORM = '{"id": 1, "gold": "4", "answers": ["4"]}'
@@ -98,7 +98,7 @@ def orderings(answers: int, most: int, count: int, chance: Random) -> Iterator[S
 
 def readable_kind(name: str) -> "AnswerKind":
     """Find a kind of answers that needs no model; another word ends with exit code 2."""
-    from reflection.convergence.request import AnswerKind
+    from reflection.sampling.request import AnswerKind
 
     readable: dict[str, AnswerKind] = {kind: kind for kind in get_args(AnswerKind)}
     del readable["llm"]
@@ -135,7 +135,7 @@ def _recorded(kind: "AnswerKind", fields: Fields) -> "Recorded":
 
 
 def _rules(names: Sequence[str], max_responses: int) -> "dict[str, Stopping]":
-    from reflection.convergence.rules.settings import Rule, Stopping
+    from reflection.sampling.rules import Rule, Stopping
 
     known = get_args(Rule)
     if not set(names) <= set(known):
@@ -167,7 +167,7 @@ def sheet(
 ) -> "Sheet":
     """Tell what each rule costs and how often it is right, the cheapest first."""
     from reflection.sheet import Sheet, Table, Verdict, columns
-    from reflection.words.amounts import tally_words
+    from reflection.text import tally_words
 
     ranked = sorted(outcomes.items(), key=lambda pair: pair[1].calls)
     named = ("calls", "rounds", "saved", "accuracy", "95 % interval")

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import typer
 
-from reflection.words.amounts import tally_words, usd
+from reflection.text import tally_words, usd
 
 CHARACTERS_A_TOKEN = 4
 WORKERS = "the worker's own model"

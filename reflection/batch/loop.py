@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Mapping
 from math import fsum
 
-from reflection import budget
 from reflection.batch.request import BatchRequest, Planned
 from reflection.batch.result import (
     BatchProgress,
@@ -13,9 +12,7 @@ from reflection.batch.result import (
     BatchStopReason,
     RunStatus,
 )
-from reflection.budget import Budget
-from reflection.size import cut_encoded
-from reflection.usage import Spending, Usage
+from reflection.run import Budget, Spending, Usage, cut_encoded, room
 
 ERROR_BYTES = 120
 
@@ -158,8 +155,8 @@ class Batch:
             for run in known
         ]
         unknown = len(self._ended) - len(known) + len(self.in_flight)
-        room = budget.room(self._budget, spent + [Spending()] * unknown, 1)
-        return None if room.calls else room.reason.replace("a call took", "a run took")
+        fits = room(self._budget, spent + [Spending()] * unknown, 1)
+        return None if fits.calls else fits.reason.replace("a call took", "a run took")
 
     def _tokens(self) -> int | None:
         values = [run.tokens for run in self._ended.values()]

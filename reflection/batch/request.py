@@ -8,9 +8,9 @@ from typing import Annotated, Literal, NamedTuple, Self
 from pydantic import Field, JsonValue, StringConstraints, ValidationError, model_validator
 
 from reflection.batch.result import BatchRun
-from reflection.convergence.request import SelfConsistencyRequest
 from reflection.critique.request import ReflectOnResultRequest
-from reflection.request import Frozen, Request, explain
+from reflection.run import Frozen, Request, explain
+from reflection.sampling.request import SelfConsistencyRequest
 
 # A request with every run's record in it goes on as a new run, and must fit a payload of 2 MiB.
 ITEMS_BYTES = 1_000_000

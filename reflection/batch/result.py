@@ -4,8 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from reflection.request import Record
-from reflection.usage import Usage
+from reflection.run import Record, Usage
 
 RunStatus = Literal["completed", "failed", "cancelled", "not_started"]
 BatchStopReason = Literal["completed", "budget", "finished_by_person"]

@@ -5,7 +5,7 @@ from collections import Counter
 from reflection.batch.loop import Batch
 from reflection.batch.result import BatchProgress, BatchResult
 from reflection.sheet import Fact, Sheet, Step, Table, Verdict, columns
-from reflection.words.amounts import tally_words, usd
+from reflection.text import tally_words, usd
 
 # The commonest reasons say what is wrong; many runs seldom fail for more.
 ERRORS = 3

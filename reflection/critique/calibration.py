@@ -27,7 +27,7 @@ from reflection.critique.statistics import (
     preference_gap,
     spearman,
 )
-from reflection.request import Record
+from reflection.run import Record
 
 PASS_AT = 0.5
 SOURCE_THRESHOLD = 0.7

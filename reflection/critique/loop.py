@@ -1,16 +1,116 @@
-"""One run of reflection, folded draft by draft: the state that queries return."""
+"""One run of reflection, folded draft by draft: the state that queries return.
+
+When to reflect at all, the revision rule, what people do to a run that waits for them, and what
+others read of it: progress and result.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import pairwise
+from typing import NamedTuple
 
-from reflection.budget import Budget, refusal
-from reflection.critique.criteria import Criterion, rounded
+from reflection.critique.criteria import TOLERANCE, Criterion, passes, rounded
 from reflection.critique.evaluation import Evaluation, Feedback
-from reflection.critique.request import ReflectOnResultRequest
-from reflection.critique.result import Decision, Draft, StopReason
-from reflection.critique.rule import TOLERANCE, decide, passes
-from reflection.usage import Part, Spending
+from reflection.critique.request import PERSONS_REVISIONS, ReflectOnResultRequest
+from reflection.critique.result import (
+    Decision,
+    Draft,
+    Progress,
+    ReflectOnResultResult,
+    Step,
+    StopReason,
+)
+from reflection.run import Budget, Part, Spending, Usage, refusal, usage
+
+STRICT_THRESHOLD = 0.95
+
+
+class Gate(NamedTuple):
+    """Whether to reflect: a stop reason and why; or None."""
+
+    stop_reason: StopReason | None = None
+    reason: str = ""
+
+
+def should_reflect(request: ReflectOnResultRequest, estimated: float | None) -> Gate:
+    """Tell whether a run shall reflect at all, and which rule says no.
+
+    It shall not where it is switched off, where a synthesis step follows, and where the query's
+    complexity, 0 to 1, as given or else as `estimated`, is not above `min_complexity`. Where that
+    is not known it shall.
+    Source: Shannon's reflection chapter, section 11.5; 0.5 is from Shannon's code.
+    """
+    if not request.reflect:
+        return Gate("disabled", "reflection is switched off")
+    if request.synthesis_follows:
+        return Gate("skipped", "a synthesis step follows, which writes the result anew")
+    how, found = "given", request.complexity
+    if found is None:
+        how, found = "estimated", estimated
+    if found is None or found > request.min_complexity:
+        return Gate()
+    least = f"the {how} complexity {found:.2f} is not above {request.min_complexity:g}"
+    return Gate("skipped", f"{least} (min_complexity)")
+
+
+def warnings(request: ReflectOnResultRequest) -> list[str]:
+    """Warn of settings that cost much and bring little.
+
+    Source: Shannon's reflection chapter, section 11.6, pitfall 1.
+    """
+    if request.score_threshold < STRICT_THRESHOLD:
+        return []
+    said = f"a score_threshold of {request.score_threshold:g} is hardly ever reached"
+    return [f"{said}, so that almost every draft is revised to no end; 0.7 is the default"]
+
+
+ROWS_WITHOUT_GAIN = 2
+
+
+class Verdict(NamedTuple):
+    """What the rule says: a stop reason, or None to revise, and why in words."""
+
+    stop_reason: StopReason | None
+    reason: str
+
+
+def changes(scores: Sequence[float]) -> list[float]:
+    """List how much each score differs from the one before it."""
+    return [after - before for before, after in pairwise(scores)]
+
+
+def decide(
+    scores: Sequence[float], threshold: float, revisions: int, allowed: int, min_gain: float
+) -> Verdict:
+    """Decide after the newest of at least one score, in the order of the evaluations.
+
+    In this order: a score at the threshold passes; no more than `allowed` revisions are made; two
+    evaluations in a row that gain less than `min_gain` are a plateau.
+    Source: Shannon's reflection chapter, sections 11.3 and 11.6; the plateau is Mull's.
+    """
+    score = scores[-1]
+    if passes(score, threshold):
+        return Verdict("passed", f"score {score:.4g} reaches {threshold:g}")
+    below = f"score {score:.4g} is below {threshold:g}"
+    if revisions >= allowed:
+        return Verdict("max_revisions", f"{below}, and {_all_made(allowed)}")
+    gains = changes(scores)[-ROWS_WITHOUT_GAIN:]
+    if len(gains) == ROWS_WITHOUT_GAIN and all(each < min_gain - TOLERANCE for each in gains):
+        shown = " and ".join(f"{each:+.3f}" for each in gains)
+        return Verdict(
+            "plateau",
+            f"{below}, and the last two evaluations gained {shown}, less than {min_gain:g}",
+        )
+    left = allowed - revisions
+    return Verdict(None, f"{below}, with {left} revision{'s' if left > 1 else ''} left")
+
+
+def _all_made(allowed: int) -> str:
+    if allowed == 0:
+        return "no revision is allowed"
+    return "the one revision is made" if allowed == 1 else f"all {allowed} revisions are made"
+
 
 UNREVIEWED: frozenset[StopReason] = frozenset({"disabled", "skipped", "finished_by_person"})
 
@@ -198,3 +298,112 @@ class Reflection:
         )
         self.decisions.append(decision)
         return decision
+
+
+def grant(state: Reflection, asked: str, author: str, at: datetime) -> Decision:
+    """Let a person have one more revision, and no more than that."""
+    state.granted += 1
+    state.allowed = state.revisions + 1
+    return state.go_on("a person asked for a revision", at, author, asked)
+
+
+def no_grant(state: Reflection) -> str | None:
+    """Say why a person can't have one more revision; None where one can be had."""
+    if state.granted >= PERSONS_REVISIONS:
+        return f"no more than {PERSONS_REVISIONS} revisions can be asked for"
+    return state.no_room("revising")
+
+
+def replace(state: Reflection, text: str, author: str, at: datetime) -> None:
+    """Take a person's text as the result, unscored."""
+    state.chosen = len(state.drafts)
+    state.drafts.append(
+        Draft(index=state.chosen, text=text, origin="replaced", author=author, timestamp=at)
+    )
+
+
+def score(state: Reflection, given: float, author: str) -> None:
+    """Take a person's score of the best draft, 0 to 1, for its own."""
+    best = state.best
+    if best is None:
+        return
+    known = best.evaluation or Evaluation()
+    own = known.model_copy(update={"score": given, "author": author, "error": None})
+    state.drafts[best.index] = best.model_copy(update={"evaluation": own, "change": None})
+    state.chosen = best.index
+
+
+def used(state: Reflection) -> Usage:
+    """Sum up what the run spent so far, in parts."""
+    spent = state.spent
+    return usage(
+        spent["generating"],
+        spent["evaluating"],
+        state.retried,
+        state.cancelled,
+        spent["revising"],
+    )
+
+
+def progress(
+    state: Reflection, step: Step, in_flight: int, review_until: datetime | None
+) -> Progress:
+    """Say where a run stands; `in_flight` is the number of calls under way."""
+    best, last = state.best, state.last
+    return Progress(
+        query=state.request.query,
+        model=_model(state),
+        step="finished" if state.stopped else step,
+        in_flight=in_flight,
+        drafts=tuple(state.drafts),
+        best=best.index if best else None,
+        score=best.score if best else None,
+        score_threshold=state.request.score_threshold,
+        revisions=state.revisions,
+        max_revisions=state.allowed,
+        criteria=state.criteria,
+        usage=used(state),
+        review_until=review_until,
+        stop_reason=last.stop_reason if last and last.stop else None,
+        warnings=tuple(state.warnings),
+    )
+
+
+def result(state: Reflection) -> ReflectOnResultResult:
+    """Put the result together, once the newest decision ended the run.
+
+    Raises ValueError while the run goes on.
+    """
+    last, best = state.last, state.best
+    if last is None or not last.stop or last.stop_reason is None:
+        raise ValueError("the run goes on")
+    return ReflectOnResultResult(
+        draft=best.text if best else None,
+        score=best.score if best else None,
+        best=best.index if best else None,
+        stop_reason=last.stop_reason,
+        stop_explanation=last.reason,
+        drafts=tuple(state.drafts),
+        decisions=tuple(state.decisions),
+        revisions=state.revisions,
+        usage=used(state),
+        query=state.request.query,
+        model=_model(state),
+        judges=_judges(state),
+        criteria=state.criteria,
+        score_threshold=state.request.score_threshold,
+        complexity=state.complexity,
+        warnings=tuple(state.warnings),
+    )
+
+
+def _model(state: Reflection) -> str | None:
+    written = [each.model for each in state.drafts if each.model is not None]
+    return written[-1] if written else state.request.model
+
+
+def _judges(state: Reflection) -> tuple[str, ...]:
+    """Name the models that judged, in the order of the panel."""
+    evaluations = [each.evaluation for each in state.drafts if each.evaluation]
+    heard = [each for one in evaluations for each in one.judgements if each.score is not None]
+    return tuple(dict.fromkeys(each.model for each in heard if each.model))

@@ -12,13 +12,11 @@ from pydantic import (
 )
 
 from reflection.critique.criteria import PRESETS, CriteriaPreset, Criterion
-from reflection.critique.evaluation import Score
+from reflection.critique.evaluation import Panel, Score
 from reflection.critique.guardrails import DEFAULT
-from reflection.request import Request
-from reflection.size import encoded_size
+from reflection.run import Bounded, ModelName, Words, encoded_size, within
 
 Format = Literal["json", "python", "markdown"]
-Panel = Literal["mean", "median"]
 
 QUERY_BYTES = 100_000
 SOURCES_BYTES = 200_000
@@ -28,62 +26,69 @@ DRAFTS_BYTES = 650_000
 HISTORY_BYTES = 20_000_000
 PERSONS_REVISIONS = 5
 
-Seconds = Annotated[float, Field(gt=0, le=30 * 86_400, allow_inf_nan=False)]
 GuardrailName = Annotated[str, StringConstraints(min_length=1, max_length=100)]
-Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
-ModelName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
 OWN_CRITERIA = TypeAdapter(tuple[Criterion, ...])
 MOST_CRITERIA = 10
 
 
-class ReflectOnResultRequest(Request):
+class ReflectOnResultRequest(Bounded):
     """A query, who answers it, who judges it by what, and everything that bounds the run.
 
-    `draft` is judged in the place of a generated one. `judges` is a panel where there are several;
-    none: the worker's own judge. `criteria` is a preset or a list of one's own. Scores and
-    thresholds are 0 to 1. `max_revisions` counts regenerations. `min_gain`: two evaluations in a
-    row that gain less end the run. `guardrails` are names; `default` stands for all that Mull has.
-    `sources` are texts that the draft may cite as [1], [2] and so on.
-
-    `reflect`, `synthesis_follows`, `min_complexity` and `complexity` (0 to 1, estimated where it
-    is not given) say whether to reflect at all. Budgets bound tokens in and out together, US
-    dollars, and seconds from the start without the time spent waiting for a person.
-    `max_output_tokens` bounds a draft, `judge_max_output_tokens` a judgement with all that a model
-    thinks before it, `call_timeout_seconds` one call, and `max_attempts` how often a call that
-    fails in passing is made. A result whose score ends below `review_below` waits for a person,
-    for at most `review_timeout_seconds`.
+    Scores, thresholds and complexities are 0 to 1.
     Source: Shannon's reflection chapter; its defaults.
     """
 
     query: Words
-    draft: str | None = None
-    model: ModelName | None = None
-    judges: tuple[ModelName, ...] = Field((), max_length=5)
-    panel: Panel = "mean"
-    criteria: CriteriaPreset | tuple[Criterion, ...] = "general"
-    score_threshold: Score = Field(
-        0.7, validation_alias=AliasChoices("score_threshold", "confidence_threshold")
+    draft: str | None = Field(None, description="A draft to judge in place of a generated one.")
+    model: ModelName | None = Field(None, description="Any LiteLLM name; else the worker's own.")
+    judges: tuple[ModelName, ...] = Field(
+        (), max_length=5, description="The models that judge; none: the worker's own judge."
     )
-    max_revisions: int = Field(1, ge=0, le=10)
-    min_gain: Score = 0.02
-    guardrails: tuple[GuardrailName, ...] = Field((DEFAULT,), max_length=50)
-    format: Format | None = None
-    sources: tuple[Words, ...] = Field((), max_length=50)
-    reflect: bool = True
-    synthesis_follows: bool = False
-    min_complexity: Score = 0.5
-    complexity: Score | None = None
-    temperature: float = Field(0.7, ge=0, le=2, allow_inf_nan=False)
-    seed: int | None = Field(None, ge=0, le=2**31)
-    max_output_tokens: int = Field(4096, ge=1, le=32_768)
-    judge_max_output_tokens: int = Field(4096, ge=1, le=32_768)
-    budget_tokens: int | None = Field(None, ge=1)
-    budget_usd: float | None = Field(None, gt=0, allow_inf_nan=False)
-    budget_seconds: Seconds | None = None
-    call_timeout_seconds: float = Field(120, ge=1, le=3_600, allow_inf_nan=False)
-    max_attempts: int = Field(5, ge=1, le=100)
-    review_below: Score | None = None
-    review_timeout_seconds: Seconds | None = None
+    panel: Panel = Field("mean", description="How the scores of several judges become one.")
+    criteria: CriteriaPreset | tuple[Criterion, ...] = Field(
+        "general", description="A preset, or a list of criteria of one's own."
+    )
+    score_threshold: Score = Field(
+        0.7,
+        validation_alias=AliasChoices("score_threshold", "confidence_threshold"),
+        description="No revision from this score on.",
+    )
+    max_revisions: int = Field(1, ge=0, le=10, description="Regenerations at most.")
+    min_gain: Score = Field(
+        0.02, description="Stop when two evaluations in a row gain less than this."
+    )
+    guardrails: tuple[GuardrailName, ...] = Field(
+        (DEFAULT,), max_length=50, description="Names; `default` stands for all that Mull has."
+    )
+    format: Format | None = Field(None, description="What the draft must parse as.")
+    sources: tuple[Words, ...] = Field(
+        (), max_length=50, description="Texts that the draft may cite as [1], [2] and so on."
+    )
+    reflect: bool = Field(True, description="Off: one draft, neither judged nor revised.")
+    synthesis_follows: bool = Field(
+        False, description="A later step writes the result anew, so that it is not revised here."
+    )
+    min_complexity: Score = Field(
+        0.5,
+        description="Reflect on queries above it, which leaves out simple questions; 0 for any.",
+    )
+    complexity: Score | None = Field(
+        None, description="Of the query; estimated from its words by default."
+    )
+    temperature: float = Field(0.7, ge=0, le=2, allow_inf_nan=False, description="Of the writer.")
+    seed: int | None = Field(
+        None, ge=0, le=2**31, description="Of the writer, as far as it takes one."
+    )
+    max_output_tokens: int = Field(4096, ge=1, le=32_768, description="Of one draft.")
+    judge_max_output_tokens: int = Field(
+        4096, ge=1, le=32_768, description="Of one judgement, with what is thought before it."
+    )
+    call_timeout_seconds: float = Field(
+        120, ge=1, le=3_600, allow_inf_nan=False, description="Seconds for one call."
+    )
+    review_below: Score | None = Field(
+        None, description="A result with a score below it waits for a person."
+    )
 
     @property
     def judged_by(self) -> tuple[Criterion, ...]:
@@ -120,12 +125,12 @@ class ReflectOnResultRequest(Request):
     @field_validator("query")
     @classmethod
     def _small_query(cls, query: str) -> str:
-        return _within(query, QUERY_BYTES)
+        return within(query, QUERY_BYTES)
 
     @field_validator("sources")
     @classmethod
     def _small_sources(cls, sources: tuple[str, ...]) -> tuple[str, ...]:
-        _within("".join(sources), SOURCES_BYTES)
+        within("".join(sources), SOURCES_BYTES)
         return sources
 
     @field_validator("draft")
@@ -167,10 +172,3 @@ class ReflectOnResultRequest(Request):
         draft = min(self.draft_bytes, 8 * self.max_output_tokens)
         calls = 2 * len(self.panel_judges) + 2
         return (asked + draft) * calls * (self.max_revisions + 1 + PERSONS_REVISIONS)
-
-
-def _within(text: str, most: int) -> str:
-    size = encoded_size(text)
-    if size > most:
-        raise ValueError(f"{size:,} bytes, and at most {most:,} are taken")
-    return text

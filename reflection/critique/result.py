@@ -5,8 +5,7 @@ from typing import Literal
 
 from reflection.critique.criteria import Criterion
 from reflection.critique.evaluation import Evaluation
-from reflection.request import Record
-from reflection.usage import Spending, Usage
+from reflection.run import Record, Spending, Usage
 
 StopReason = Literal[
     "passed",

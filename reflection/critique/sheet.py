@@ -6,10 +6,11 @@ Of each draft the panel, guardrails and feedback stand in one table for all: the
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
 
+from reflection.critique.criteria import passes
 from reflection.critique.evaluation import Evaluation
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.critique.result import Decision, Draft, Progress, ReflectOnResultResult, Step
-from reflection.critique.rule import passes
+from reflection.details import bar
 from reflection.sheet import (
     Bound,
     Chart,
@@ -31,8 +32,7 @@ from reflection.sheet import (
     usage_table,
 )
 from reflection.sheet import Step as Line
-from reflection.words.amounts import spent_words, tally_words
-from reflection.details import bar
+from reflection.text import spent_words, tally_words
 
 Seen = Progress | ReflectOnResultResult
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import kendalltau, rankdata
 
-from reflection.request import Record
+from reflection.run import Record
 
 BINS = 10
 ROUNDING = 1e-12
@@ -99,8 +99,7 @@ def kendall(first: Array, second: Array) -> Array:
 
 
 def _kendall(one: Array, two: Array) -> float:
-    # The method is that of the p value, which is not used: this one is quick.
-    return float(kendalltau(one, two, method="asymptotic").statistic) if len(one) > 1 else np.nan
+    return float(kendalltau(one, two).statistic) if len(one) > 1 else np.nan
 
 
 def auc(scores: Array, passes: Array) -> Array:

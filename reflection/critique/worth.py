@@ -10,7 +10,7 @@ from pydantic import Field
 from scipy.stats import binomtest
 
 from reflection.critique.statistics import Estimate, estimate, mean
-from reflection.request import Record
+from reflection.run import Record
 
 BASELINE = "single"
 NORMAL_95 = 1.959964

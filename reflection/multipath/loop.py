@@ -1,21 +1,200 @@
-"""One run of the agent, folded node by node: the state that queries return."""
+"""One run of the agent, folded node by node: the state that queries return.
+
+The record of each decision, which draft is kept, what was spent, what people do to a run that
+waits for them, and what others read of it: progress and result.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
-from reflection.budget import Budget
 from reflection.multipath import state as states
 from reflection.multipath.coding.judging.quarantine import Reported, believed, quarantine
-from reflection.multipath.coding.suite import Suite, TestOutcome, TestReport
-from reflection.multipath.deciding import REASON_BYTES, Verdict, besides, decision
-from reflection.multipath.keeping import is_open, kept, numbers_alone
-from reflection.multipath.ledger import Ledger
-from reflection.multipath.request import MultiPathRequest
-from reflection.multipath.result import Decision, Draft, Routing, Source, StopReason
-from reflection.multipath.state import Critique, Node, Passage, State
-from reflection.multipath.transition import transition
-from reflection.size import cut_encoded
+from reflection.multipath.coding.suite import Failure, Suite, TestOutcome, TestReport
+from reflection.multipath.request import OUTPUT_BYTES, PERSONS_REVISIONS, MultiPathRequest
+from reflection.multipath.research.assembly import assemble
+from reflection.multipath.result import (
+    Decision,
+    Draft,
+    MultiPathResult,
+    Progress,
+    Routing,
+    Source,
+    Step,
+    StopReason,
+)
+from reflection.multipath.state import Critique, Ending, Node, Passage, State, transition
+from reflection.run import (
+    Budget,
+    Part,
+    Review,
+    Spending,
+    Usage,
+    cut_encoded,
+    encoded_size,
+    refusal,
+    total,
+    usage,
+)
+from reflection.text import tally_words
+
+REASON_BYTES = 1_000
+
+
+class Verdict(NamedTuple):
+    """What was decided, by whom and when: the next node, or a reason to end, or to ask a person."""
+
+    next: Node | None
+    stop_reason: StopReason | None
+    reason: str
+    at: datetime
+    author: str | None = None
+    waits: bool = False
+    asked: str | None = None
+
+
+def decision(verdict: Verdict, after: Node | None, state: State, newest: Draft | None) -> Decision:
+    """Record a verdict with the state that it was made in, and the newest draft's numbers."""
+    error, report = (newest.error, newest.report) if newest else (None, None)
+    critiques = newest.critiques if newest else None
+    return Decision(
+        after=after,
+        next=verdict.next,
+        revisions=state.revisions,
+        mode=state.mode,
+        draft=newest.index if newest else None,
+        critiques=None if critiques is None else len(critiques),
+        error=cut_encoded(error.message, REASON_BYTES) if error else None,
+        passed=report.passed if report else None,
+        total=report.total if report else None,
+        stop=verdict.stop_reason is not None and not verdict.waits,
+        stop_reason=verdict.stop_reason,
+        reason=cut_encoded(verdict.reason, REASON_BYTES),
+        author=verdict.author,
+        at=verdict.at,
+        waits_for_review=verdict.waits,
+        asked=verdict.asked,
+    )
+
+
+def besides(ending: Ending, routing: Routing | None, quarantined: Sequence[TestOutcome]) -> str:
+    """Say what the transition function does not know of an end."""
+    if ending == "passed" and quarantined:
+        apart = tally_words(len(quarantined), "test")
+        return f", but for {apart} of the model's own that no draft passed"
+    if ending == "unrouted" and routing is not None:
+        return f": {routing.error or routing.reason}"
+    return ""
+
+
+def kept(drafts: Sequence[Draft]) -> Draft | None:
+    """Return the latest report, or the code that passes most tests, the latest among equals.
+
+    Untested code comes after all that was tested. None where there is no draft.
+    """
+    return max(drafts, key=_rank, default=None)
+
+
+def is_open(draft: Draft | None, quarantined: int = 0, tests: int = 0) -> bool:
+    """Tell whether a draft has critiques or an error, or could not be checked, or is none at all.
+
+    Code is open, too, where half of its tests or more are quarantined: few are left to believe.
+    What a person wrote is theirs, and stays as it is.
+    """
+    if draft is None:
+        return True
+    if draft.origin == "replaced":
+        return False
+    if draft.mode == "code":
+        doubtful = quarantined > 0 and 2 * quarantined >= tests
+        return draft.report is None or draft.error is not None or doubtful
+    return draft.critiques is None or bool(draft.critiques)
+
+
+def numbers_alone(draft: Draft) -> Draft:
+    """Leave out what each test gave, so that the longest run's result can be kept; E stays."""
+    if draft.report is None:
+        return draft
+    slim = draft.report.model_copy(update={"outcomes": (), "output": "", "error": None})
+    return draft.model_copy(update={"report": slim})
+
+
+def _rank(draft: Draft) -> tuple[bool, int, int]:
+    if draft.mode == "research" or draft.report is None:
+        return False, -1, draft.index
+    return draft.error is None, draft.report.passed, draft.index
+
+
+@dataclass
+class Ledger:
+    """The replies of a run by part, and the calls that brought none.
+
+    `retrieving` is the search by meaning, `generating` are first drafts and tests, `evaluating`
+    routes and reflections, `revising` every later draft.
+    """
+
+    budget: Budget
+    spent: dict[Part, list[Spending]] = field(
+        default_factory=lambda: {
+            "retrieving": [],
+            "generating": [],
+            "evaluating": [],
+            "revising": [],
+        }
+    )
+    retried: int = 0
+    cancelled: int = 0
+
+    def no_room(self, part: Part) -> str | None:
+        """Say why the budget has no room for the next call of a part; None where it has."""
+        searched = self.spent["retrieving"]
+        asked = [
+            each for name, listed in self.spent.items() if name != "retrieving" for each in listed
+        ]
+        if searched and not asked:
+            return _used_up(self.budget, total(searched))
+        # What a search cost says nothing of the size of a call that writes or judges.
+        alike = self.spent[part] or (asked if searched else [])
+        return refusal(self.budget, [*searched, *asked], alike)
+
+    def pay(self, part: Part, spending: Spending | None, attempts: int) -> None:
+        """Count a reply, and the attempts before it that brought none."""
+        self.retried += attempts - (spending is not None)
+        if spending is not None:
+            self.spent[part].append(spending)
+
+    def lose(self, calls: int) -> None:
+        """Count calls that were cancelled before their reply came."""
+        self.cancelled += calls
+
+    @property
+    def used(self) -> Usage:
+        """All of it, summed up in parts; without a search by meaning there is none for it."""
+        return usage(
+            self.spent["generating"],
+            self.spent["evaluating"],
+            self.retried,
+            self.cancelled,
+            self.spent["revising"],
+            self.spent["retrieving"] or None,
+        )
+
+
+def _used_up(budget: Budget, searched: Spending) -> str | None:
+    """Say why a search left nothing of a budget: it used it up, or nobody knows what it cost."""
+    for unit, bound, used in _bounds(budget, searched):
+        if bound is not None and used is None:
+            model = "the embedding model's provider does not report"
+            return f"{model} {unit}, so {bound:,g} {unit} can't be kept to"
+        if bound is not None and used is not None and used >= bound:
+            return f"{used:,.6g} of {bound:,g} {unit} are spent, on the search by meaning"
+    return None
+
+
+def _bounds(budget: Budget, spent: Spending) -> Sequence[tuple[str, float | None, float | None]]:
+    return ("tokens", budget.tokens, spent.tokens), ("US dollars", budget.usd, spent.cost_usd)
+
 
 PASSAGE_BYTES = 6_000
 MOST_WARNINGS = 50
@@ -196,3 +375,134 @@ class Run:
 
 def _bounded(passage: Passage) -> Passage:
     return passage.model_copy(update={"text": cut_encoded(passage.text, PASSAGE_BYTES)})
+
+
+def refused(run: Run, given: Review) -> str | None:
+    """Say why a review can't be followed; None where it can be."""
+    under_review = run.kept
+    if given.score is not None:
+        return "a result of the agent has no score: accept, revise or replace it"
+    if given.draft is not None and under_review is not None and given.draft != under_review.index:
+        return f"draft {under_review.index + 1} is under review by now"
+    if encoded_size(given.replace or "") > OUTPUT_BYTES:
+        return f"the text is over {OUTPUT_BYTES:,} bytes"
+    reason = no_grant(run) if given.revise is not None else None
+    return f"nothing can be revised any more: {reason}" if reason else None
+
+
+def no_grant(run: Run) -> str | None:
+    """Say why a person can't have one more draft; None where one can be had."""
+    if run.granted >= PERSONS_REVISIONS:
+        return f"no more than {PERSONS_REVISIONS} drafts can be asked for"
+    return run.ledger.no_room("revising")
+
+
+def grant(run: Run, asked: str, author: str, at: datetime) -> Decision:
+    """Let a person have one more draft of the one that they saw, and no more than that.
+
+    Their words join K, or E, so that the transition function itself leads to the next draft.
+    """
+    seen = run.kept
+    if seen is None:
+        raise ValueError("there is no draft to revise")
+    run.granted += 1
+    run.allowed = run.state.revisions + 1
+    run.state = run.state.model_copy(update={"output": seen.text, **_added(seen, asked, author)})
+    run.after = "test_code" if seen.mode == "code" else "reflect_on_report"
+    return run.move(at, author, asked)
+
+
+def replace(run: Run, text: str, author: str, at: datetime) -> None:
+    """Take a person's text as the result, unchecked."""
+    if run.state.mode is None:
+        raise ValueError("there is no path yet, and so no draft to replace")
+    run.chosen = len(run.drafts)
+    run.drafts.append(
+        Draft(
+            index=run.chosen,
+            mode=run.state.mode,
+            text=text,
+            origin="replaced",
+            author=author,
+            timestamp=at,
+        )
+    )
+
+
+def _added(seen: Draft, asked: str, author: str) -> dict[str, object]:
+    if seen.mode == "research":
+        critique = Critique(aspect="person", advice=asked, author=author)
+        return {"critiques": (critique, *(seen.critiques or ()))}
+    if seen.error is None:
+        return {"error": Failure(message=asked)}
+    both = f"{asked}\nBesides, of the tests: {seen.error.message}"
+    return {"error": seen.error.model_copy(update={"message": both})}
+
+
+def progress(run: Run, step: Step, in_flight: int, review_until: datetime | None) -> Progress:
+    """Say where a run stands; `in_flight` is the number of calls under way."""
+    last = run.last
+    return Progress(
+        prompt=run.request.prompt,
+        model=_model(run),
+        step="finished" if run.stopped else step,
+        in_flight=in_flight,
+        mode=run.state.mode,
+        routing=run.routing,
+        sources=run.sources,
+        drafts=tuple(run.drafts),
+        suite=run.suite,
+        quarantined=run.quarantined,
+        revisions=run.state.revisions,
+        max_revisions=run.allowed,
+        usage=run.ledger.used,
+        review_until=review_until,
+        stop_reason=last.stop_reason if last and last.stop else None,
+        warnings=tuple(run.warnings),
+    )
+
+
+def result(run: Run) -> MultiPathResult:
+    """Put the result together, once the newest decision ended the run.
+
+    Raises ValueError while the run goes on.
+    """
+    last, kept = run.last, run.kept
+    if last is None or not last.stop or last.stop_reason is None:
+        raise ValueError("the run goes on")
+    return MultiPathResult(
+        output=_output(run, kept),
+        mode=run.state.mode,
+        stop_reason=last.stop_reason,
+        stop_explanation=last.reason,
+        open=run.open,
+        kept=kept.index if kept else None,
+        routing=run.routing,
+        sources=run.sources,
+        critiques=kept.critiques or () if kept else (),
+        suggestions=run.state.suggestions,
+        error=kept.error if kept else None,
+        suite=run.suite,
+        quarantined=run.quarantined,
+        forgeable=bool(kept and kept.report and kept.report.forgeable),
+        drafts=tuple(run.drafts),
+        decisions=tuple(run.decisions),
+        revisions=run.state.revisions,
+        max_revisions=run.allowed,
+        usage=run.ledger.used,
+        prompt=run.request.prompt,
+        model=_model(run),
+        warnings=tuple(run.warnings),
+    )
+
+
+def _output(run: Run, kept: Draft | None) -> str | None:
+    """Put a report together with its sources and further considerations; the rest is as it is."""
+    if kept is None or kept.mode == "code" or kept.origin == "replaced":
+        return kept.text if kept else None
+    return assemble(kept.text, run.state.suggestions, run.sources, run.request.creative)
+
+
+def _model(run: Run) -> str | None:
+    written = [each.model for each in run.drafts if each.model is not None]
+    return written[-1] if written else run.request.model

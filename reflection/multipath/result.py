@@ -5,8 +5,7 @@ from typing import Literal
 
 from reflection.multipath.coding.suite import Failure, Suite, TestOutcome, TestReport
 from reflection.multipath.state import Critique, Mode, Node, Passage
-from reflection.request import Record
-from reflection.usage import Spending, Usage
+from reflection.run import Record, Spending, Usage
 
 StopReason = Literal[
     "consistent",

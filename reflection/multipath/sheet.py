@@ -10,8 +10,8 @@ from reflection.multipath.coding.suite import (
     TestOutcome,
     module_hint,
 )
-from reflection.multipath.keeping import is_open
-from reflection.multipath.keeping import kept as best_of
+from reflection.multipath.loop import is_open
+from reflection.multipath.loop import kept as best_of
 from reflection.multipath.request import MultiPathRequest
 from reflection.multipath.result import Decision, Draft, MultiPathResult, Progress, Step
 from reflection.multipath.state import Node
@@ -35,7 +35,7 @@ from reflection.sheet import (
     usage_table,
 )
 from reflection.sheet import Step as Line
-from reflection.words.amounts import spent_words, tally_words
+from reflection.text import spent_words, tally_words
 
 Seen = Progress | MultiPathResult
 

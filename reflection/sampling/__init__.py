@@ -1,1 +1,1 @@
-"""Answers sampled until they agree: votes, stopping rules, waves, replays."""
+"""Sampling until the answers converge: answers, consensus, entropy, stopping rules, waves."""

@@ -10,11 +10,10 @@ from math import fsum, sqrt
 from typing import NamedTuple
 
 from reflection.convergence.answers.kinds import read_answer
-from reflection.convergence.request import AnswerKind
-from reflection.convergence.rules.settings import Stopping
-from reflection.convergence.rules.stopping import StoppingRule
-from reflection.convergence.rules.waves import Waves
-from reflection.request import Record
+from reflection.run import Record
+from reflection.sampling.request import AnswerKind
+from reflection.sampling.rules import Stopping, StoppingRule
+from reflection.sampling.waves import Waves
 
 MAX_CONCURRENCY = 16
 UNREADABLE = -1

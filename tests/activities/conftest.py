@@ -6,7 +6,7 @@ from tests.activities.scripted_calls import Build
 @pytest.fixture(scope="session")
 def adapter() -> Build:
     """LiteLLM takes seconds to import: once, and for the tests that need it."""
-    from activities.litellm_model import LiteLLMModel
+    from activities.language_model.litellm_model import LiteLLMModel
 
     return LiteLLMModel
 

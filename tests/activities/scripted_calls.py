@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from activities.embedded.endpoint import Endpoint
-from activities.language_model import LanguageModel, ModelCall, ModelReply
+from activities.language_model.port import Endpoint, LanguageModel, ModelCall, ModelReply
 from tests.scripted_endpoint import Scripted, ScriptedEndpoint
 
 NAME = "house/scripted"

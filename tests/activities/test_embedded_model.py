@@ -12,10 +12,15 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from activities.embedded import model as embedded_model
-from activities.embedded.endpoint import Endpoint
-from activities.embedded.model import EmbeddedModel, EmbeddedModelError
-from activities.language_model import LanguageModel, ModelCall, ModelReply, PermanentModelError
+from activities.language_model import embedded as embedded_model
+from activities.language_model.embedded import EmbeddedModel, EmbeddedModelError
+from activities.language_model.port import (
+    Endpoint,
+    LanguageModel,
+    ModelCall,
+    ModelReply,
+    PermanentModelError,
+)
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -35,7 +40,7 @@ def embedded() -> Iterator[EmbeddedModel]:
 
 
 def adapter(endpoint: Endpoint) -> LanguageModel:
-    from activities.litellm_model import LiteLLMModel
+    from activities.language_model.litellm_model import LiteLLMModel
 
     return LiteLLMModel(EmbeddedModel.name, {EmbeddedModel.name: endpoint})
 
@@ -130,7 +135,7 @@ async def test_it_stops_at_once_while_it_is_replying() -> None:
 def test_it_ends_with_the_process_that_started_it() -> None:
     """A killed owner leaves no server behind."""
     program = (
-        "import time; from activities.embedded.model import EmbeddedModel as M\n"
+        "import time; from activities.language_model.embedded import EmbeddedModel as M\n"
         "m = M(); m.start(); print(m.endpoint.api_base, flush=True); time.sleep(60)"
     )
     with subprocess.Popen(

@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
-from activities.language_model import ModelError, PermanentModelError, TransientModelError
+from activities.language_model.port import ModelError, PermanentModelError, TransientModelError
 from activities.retrieval.meaning.embedding import Embedded
-from reflection.usage import Spending
+from reflection.run import Spending
 from tests.activities.scripted_calls import KEY, NAME, Build, redirect
 from tests.scripted_endpoint import Reply, Scripted, ScriptedEndpoint, embedded, embedding, failing
 

@@ -1,7 +1,7 @@
 import pytest
 
-from activities.language_model import PermanentModelError, SampleError, TransientModelError
-from reflection.usage import Spending
+from activities.language_model.port import PermanentModelError, SampleError, TransientModelError
+from reflection.run import Spending
 from tests.activities.scripted_calls import Build, ask
 from tests.scripted_endpoint import Scripted, failing
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from activities.language_model import TransientModelError
-from reflection.usage import Spending
+from activities.language_model.port import TransientModelError
+from reflection.run import Spending
 from tests.activities.scripted_calls import KEY, NAME, SCHEMA, Build, ask, call, redirect
 from tests.scripted_endpoint import Scripted, ScriptedEndpoint, failing
 
@@ -146,7 +146,7 @@ async def test_what_the_server_counted_is_what_was_spent(
 
 def test_the_port_does_not_import_litellm() -> None:
     """What workflows import of the activities never reaches litellm, nor an HTTP client."""
-    program = "import sys, activities.language_model; print(*sys.modules)"
+    program = "import sys, activities.language_model.port; print(*sys.modules)"
 
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True

@@ -1,6 +1,6 @@
 import pytest
 
-from activities.language_model import PermanentModelError
+from activities.language_model.port import PermanentModelError
 from tests.activities.scripted_calls import Build, call
 
 

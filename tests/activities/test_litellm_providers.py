@@ -3,8 +3,7 @@ from typing import Any
 
 import pytest
 
-from activities.embedded.endpoint import Endpoint
-from activities.language_model import PermanentModelError, TransientModelError
+from activities.language_model.port import Endpoint, PermanentModelError, TransientModelError
 from tests.activities.scripted_calls import KEY, NAME, SCHEMA, Build, call, redirect
 from tests.scripted_endpoint import Scripted, ScriptedEndpoint, failing
 

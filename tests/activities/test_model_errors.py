@@ -2,9 +2,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from activities.language_model import PermanentModelError, SampleError, TransientModelError
-from activities.provider.errors import read_error, read_failure, retry_after_seconds, status_of
-from activities.provider.redaction import one_line
+from activities.language_model.port import PermanentModelError, SampleError, TransientModelError
+from activities.language_model.provider_errors import (
+    one_line,
+    read_error,
+    read_failure,
+    retry_after_seconds,
+    status_of,
+)
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 PROMPT = (

@@ -52,7 +52,7 @@ async def until_waiting(handle: WorkflowHandle[Any, Any]) -> None:
 async def undisturbed(client: Client, environment: pytest.MonkeyPatch) -> ReflectOnResultResult:
     """The same run in a worker that nobody kills."""
     # Imported while other tests are collected, LiteLLM would warn in theirs, which is an error.
-    from activities.litellm_model import LiteLLMModel
+    from activities.language_model.litellm_model import LiteLLMModel
 
     with ScriptedEndpoint([said] * 9) as endpoint:
         environment.setenv("OPENAI_API_BASE", endpoint.url)

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from temporalio.client import Client
 
-from activities.scripted_model import ScriptedModel
-from reflection.convergence.result import Decision, SelfConsistencyResult
+from reflection.sampling.result import Decision, SelfConsistencyResult
 from tests.chaos.working import working
 from tests.conftest import begin, served
+from tests.scripted import ScriptedModel
 from tests.scripted_endpoint import Scripted, ScriptedEndpoint
 
 ANSWERS = ["7", "8", "7", "9", "7", "7", "8", "7", "7", "7"]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from commands.local.embedded import Place
+from commands.embedded import Place
 from tests.scripted_endpoint import Body, Reply, Scripted, ScriptedEndpoint, failing
 
 ROOT = Path(__file__).parents[2]

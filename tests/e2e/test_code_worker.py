@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from commands.local.embedded import Place
+from commands.embedded import Place
 
 # The same worker on a machine on which no backend can be had.
 BARE = (

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from commands.local.embedded import free_port, is_free
+from commands.embedded import free_port, is_free
 from tests.e2e.conftest import ROOT
 
 # What `dev` sets where nobody else did.

@@ -12,9 +12,9 @@ SUM = "What is the sum of the first 10 prime numbers?"
     [
         (["ask", ""], "question: "),
         (["ask", SUM, "--min-responses", "6", "--max-responses", "5"], "min_responses (6)"),
-        (["ask", SUM, "--confidence-threshold", "1.5"], "confidence_threshold: "),
-        (["ask", SUM, "--rule", "luck"], "rule: "),
-        (["ask", SUM, "--budget-usd", "nan"], "budget_usd: "),
+        (["ask", SUM, "--confidence-threshold", "1.5"], "--confidence-threshold: "),
+        (["ask", SUM, "--rule", "luck"], "--rule: "),
+        (["ask", SUM, "--budget-usd", "nan"], "--budget-usd: "),
         (["ask", SUM, "--prompt-template", "/nowhere"], "can't be read"),
         (["show", "no-such-run"], "no run with this id"),
         (["watch", "no-such-run"], "no run with this id"),

@@ -20,12 +20,10 @@ from temporalio.client import (
 from temporalio.exceptions import ApplicationError
 
 import telemetry
-from activities.language_model import PermanentModelError, SampleError, TransientModelError
-from activities.scripted_agent import ScriptedAgent, reflection, routed
-from activities.scripted_critic import Judged, ScriptedCritic
-from activities.scripted_model import ScriptedModel
+from activities.language_model.port import PermanentModelError, SampleError, TransientModelError
 from connection import TASK_QUEUE, connect
 from tests.conftest import begin, begin_reflecting, served, until_asked
+from tests.scripted import Judged, ScriptedAgent, ScriptedCritic, ScriptedModel, reflection, routed
 from tests.workflows import batches
 from tests.workflows.multipath import running as agents
 

@@ -51,7 +51,7 @@ async def test_changed_rules_change_no_run_under_way(
     del spans
     depth = Criterion(name="depth", meaning="It goes deep.")
     monkeypatch.setitem(PRESETS, "general", (*PRESETS["general"], depth))
-    monkeypatch.setattr("activities.checking.complexity", lambda _: 0.0)
+    monkeypatch.setattr("activities.checks.complexity", lambda _: 0.0)
     monkeypatch.setattr("reflection.critique.guardrails.registry._GUARDRAILS", {})
     history = WorkflowHistory.from_json(path.stem, path.read_text())
 

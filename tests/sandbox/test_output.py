@@ -1,7 +1,7 @@
 import pytest
 
 from activities.sandbox.running.output import Kept
-from reflection.size import encoded_size
+from reflection.run import encoded_size
 
 
 def kept(data: bytes, most: int, chunk: int = 7) -> Kept:

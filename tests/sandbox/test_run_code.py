@@ -10,7 +10,7 @@ from temporalio.testing import ActivityEnvironment
 from activities.sandbox.activity import SandboxActivities
 from activities.sandbox.port import PackageError, Program, SandboxError
 from activities.sandbox.running.sandbox import ProcessSandbox
-from activities.scripted_sandbox import ScriptedSandbox
+from tests.scripted import ScriptedSandbox
 
 
 async def test_result(sandbox: ProcessSandbox) -> None:

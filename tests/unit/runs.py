@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from reflection.convergence.request import SelfConsistencyRequest
-from reflection.convergence.result import Response
-from reflection.convergence.sampling import Sampling
-from reflection.usage import Spending
+from reflection.run import Spending
+from reflection.sampling.loop import Sampling
+from reflection.sampling.request import SelfConsistencyRequest
+from reflection.sampling.result import Response
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

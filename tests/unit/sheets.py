@@ -1,12 +1,11 @@
 """Sheets of runs of every kind for the renderers' tests, and text that would break out of them."""
 
-from reflection.convergence.outcome import progress, result
-from reflection.convergence.sampling import Sampling
-from reflection.convergence.sheet import sheet as ask_sheet
-from reflection.critique.outcome import result as reflect_result
+from reflection.critique.loop import result as reflect_result
 from reflection.critique.sheet import sheet as reflect_sheet
-from reflection.multipath.outcome import result as agent_result
+from reflection.multipath.loop import result as agent_result
 from reflection.multipath.sheet import sheet as agent_sheet
+from reflection.sampling.loop import Sampling, progress, result
+from reflection.sampling.sheet import sheet as ask_sheet
 from reflection.sheet import (
     Chart,
     Column,

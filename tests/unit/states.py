@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import get_args
 
-from reflection.convergence.rules.settings import Rule, Stopping
+from reflection.sampling.rules import Rule, Stopping
 
 Counts = tuple[int, ...]
 RULES: tuple[Rule, ...] = get_args(Rule)

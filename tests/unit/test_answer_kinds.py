@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reflection.convergence.answers.kinds import READERS, read_answer
-from reflection.convergence.request import AnswerKind
+from reflection.sampling.request import AnswerKind
 
 KINDS = sorted(READERS)
 WORDS = (

@@ -2,8 +2,8 @@
 
 import pytest
 
-from reflection.convergence.outcome import progress, result
-from reflection.convergence.sheet import sheet
+from reflection.sampling.loop import progress, result
+from reflection.sampling.sheet import sheet
 from reflection.sheet import Sheet, Waiting
 from tests.unit.runs import START, failed, finished, put_in, sampled
 from tests.unit.sheets import ANSWERS, told

@@ -2,8 +2,7 @@
 
 import pytest
 
-from reflection.budget import Budget, room
-from reflection.usage import Spending
+from reflection.run import Budget, Spending, room
 
 
 def spent(tokens: int | None, usd: float | None = None) -> Spending:

@@ -1,7 +1,8 @@
 import pytest
 import typer
 
-from commands.starting.criteria import PRESET_NAMES, chosen_criteria
+from commands.options import PRESET_NAMES
+from commands.start import chosen_criteria
 from reflection.critique.criteria import PRESETS
 
 
@@ -32,7 +33,6 @@ def test_a_criterion_of_ones_own(text: str, name: str, weight: float, meaning: s
 @pytest.mark.parametrize(
     ("preset", "own", "said"),
     [
-        ("luck", [], "--criteria: one of general, "),
         ("code", ["tone=x"], "not both"),
         (None, ["tone"], "--criterion: write NAME[*WEIGHT]=MEANING"),
         (None, ["tone="], "--criterion: write NAME[*WEIGHT]=MEANING"),

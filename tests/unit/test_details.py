@@ -2,11 +2,11 @@
 
 import pytest
 
-from reflection.convergence.outcome import progress
-from reflection.convergence.sheet import sheet
 from reflection.details import bar, details, sparkline
+from reflection.sampling.loop import progress
+from reflection.sampling.sheet import sheet
 from reflection.sheet import Sheet, Waiting
-from reflection.words.amounts import usd
+from reflection.text import usd
 from tests.unit.runs import START, sampled
 from tests.unit.sheets import ASKED, HOSTILE, SHEETS, everywhere, told
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from commands.doctor.check import Check, State, exit_code
-from commands.doctor.looking.attributes import attributes_check
-from commands.doctor.looking.cli import temporal_command
-from commands.doctor.looking.documents import document_checks
-from commands.doctor.looking.models import model_checks
-from commands.doctor.looking.packages import package_checks
-from commands.doctor.looking.telemetry import telemetry_checks
-from commands.doctor.table import print_checks, print_document
+from commands.doctor.installation import (
+    document_checks,
+    model_checks,
+    package_checks,
+    telemetry_checks,
+)
+from commands.doctor.server import attributes_check, temporal_command
+from commands.doctor.table import Check, State, exit_code, print_checks, print_document
 from telemetry import SEARCH_ATTRIBUTES
 
 SECRET = "sk-secret-7f3a"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from commands.doctor.check import State
-from commands.doctor.looking.cli import temporal_command
-from commands.doctor.looking.models import model_checks
+from commands.doctor.installation import model_checks
+from commands.doctor.server import temporal_command
+from commands.doctor.table import State
 
 
 def test_temporals_command_is_one_that_starts_it(

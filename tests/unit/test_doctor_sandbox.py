@@ -3,8 +3,8 @@
 import pytest
 
 from activities.sandbox.selftest import Examined, Finding
-from commands.doctor.check import Check
-from commands.doctor.looking.sandbox import failed, limits_checks, passed, sandbox_checks
+from commands.doctor.installation import failed, limits_checks, passed, sandbox_checks
+from commands.doctor.table import Check
 
 NETWORK = Finding("network", True, "neither TCP nor a local socket can be reached")
 FILES = Finding("files", False, "it ended with ok reached")

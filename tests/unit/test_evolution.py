@@ -2,8 +2,7 @@
 
 import pytest
 
-from reflection.convergence.evolution import ConvergenceAnalysis, analyse, rate, stability
-from reflection.convergence.tally import Tally
+from reflection.sampling.tally import ConvergenceAnalysis, Tally, analyse, rate, stability
 
 
 def evolution_of(answers: str) -> ConvergenceAnalysis:

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from commands.measuring.recordings import read_recordings
+from commands.measuring.replay import read_recordings
 from reflection.convergence.answers.reply import build_prompt
-from reflection.convergence.request import SelfConsistencyRequest
-from reflection.convergence.rules.settings import Stopping
-from reflection.critique.complexity import complexity
-from reflection.critique.gate import should_reflect
+from reflection.critique.criteria import complexity
+from reflection.critique.loop import should_reflect
 from reflection.critique.request import ReflectOnResultRequest
+from reflection.sampling.request import SelfConsistencyRequest
+from reflection.sampling.rules import Stopping
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 QUESTIONS = ("tickets.txt", "melting-ice.txt", "refund-policy.txt")

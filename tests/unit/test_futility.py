@@ -4,8 +4,7 @@ from typing import get_args
 
 import pytest
 
-from reflection.convergence.rules.settings import Rule, Stopping
-from reflection.convergence.rules.stopping import StoppingRule
+from reflection.sampling.rules import Rule, Stopping, StoppingRule
 
 RULES: tuple[Rule, ...] = get_args(Rule)
 

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
         "telemetry",
         "worker",
         "workflows.self_consistency",
-        "commands.starting.ask",
+        "commands.start",
     ],
 )
 def test_nothing_but_its_adapter_imports_litellm(module: str) -> None:

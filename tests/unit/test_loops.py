@@ -9,12 +9,12 @@ from commands import follow
 from commands.loops import BATCH, CRITIQUE, LOOPS, MULTIPATH, SAMPLING, Loop, Seen, loop_of
 from commands.terminal import print_sheet
 from commands.updates import note
-from reflection.convergence.outcome import result as voted
-from reflection.convergence.request import SelfConsistencyRequest
-from reflection.critique.outcome import result as judged
+from reflection.critique.loop import result as judged
 from reflection.critique.request import ReflectOnResultRequest
-from reflection.multipath.outcome import result as walked
+from reflection.multipath.loop import result as walked
 from reflection.multipath.request import MultiPathRequest
+from reflection.sampling.loop import result as voted
+from reflection.sampling.request import SelfConsistencyRequest
 from tests.unit.critique.reflected import reflected
 from tests.unit.critique.shown import console, written
 from tests.unit.multipath.commands.agent_runs import (
@@ -228,13 +228,13 @@ def test_a_machine_is_told_what_to_review(loop: Loop) -> None:
 
 
 def _asked() -> Any:
-    from reflection.convergence.outcome import progress
+    from reflection.sampling.loop import progress
 
     return progress(sampled(["A"]), 0)
 
 
 def _reflecting() -> Any:
-    from reflection.critique.outcome import progress
+    from reflection.critique.loop import progress
 
     return progress(reflected([0.5]), "waiting_for_review", 0, None)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reflection.convergence.measures import (
+from reflection.sampling.tally import (
     classify_consensus,
     classify_entropy,
     classify_uncertainty,

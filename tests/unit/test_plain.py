@@ -1,6 +1,6 @@
 import pytest
 
-from reflection.plain import neutral, padded, plain, width
+from reflection.text import neutral, padded, terminal_safe, width
 
 SHOWN = [
     ("129", 24, "129"),
@@ -22,7 +22,7 @@ SHOWN = [
 @pytest.mark.parametrize(("text", "most", "shown"), SHOWN)
 def test_one_line_of_at_most_so_many_columns(text: str, most: int, shown: str) -> None:
     """Plain text is one line that fits, and nothing in it acts on a terminal."""
-    line = plain(text, most)
+    line = terminal_safe(text, most)
 
     assert line == shown
 
@@ -32,7 +32,7 @@ def test_one_line_of_at_most_so_many_columns(text: str, most: int, shown: str) -
 )
 def test_no_text_takes_more_than_twice_its_columns(text: str) -> None:
     """However long a text is, and however many characters take no column, it is cut."""
-    line = plain(text, 10)
+    line = terminal_safe(text, 10)
 
     assert len(line) <= 20
     assert width(line) <= 10

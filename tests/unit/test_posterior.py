@@ -5,7 +5,7 @@ from math import comb
 
 import pytest
 
-from reflection.convergence.rules.posterior import (
+from reflection.sampling.posterior import (
     beta_binomial_ways,
     flip_probability,
     lead_probability,

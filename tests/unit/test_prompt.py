@@ -8,7 +8,7 @@ from reflection.convergence.answers.reply import (
     build_prompt,
     reply_schema,
 )
-from reflection.convergence.request import AnswerKind
+from reflection.sampling.request import AnswerKind
 
 HOW_TO_REPLY = (
     'Reply with one JSON object: first "reasoning", your reasoning as a string, then "answer", '

@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 
-from commands.local.quiet import ordinary, silence_ordinary
+from commands.quiet import ordinary, silence_ordinary
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from reflection.convergence.request import SelfConsistencyRequest
-from reflection.request import explain
+from reflection.run import explain
+from reflection.sampling.request import SelfConsistencyRequest
 
 
 @pytest.mark.parametrize(

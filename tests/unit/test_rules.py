@@ -5,9 +5,8 @@ from typing import get_args
 
 import pytest
 
-from reflection.convergence.rules.settings import SOURCE_MODES, Rule, Stopping
-from reflection.convergence.rules.stopping import StoppingRule, Verdict
-from reflection.convergence.tally import Tally
+from reflection.sampling.rules import SOURCE_MODES, Rule, Stopping, StoppingRule, Verdict
+from reflection.sampling.tally import Tally
 from tests.unit.states import states
 
 RULES: tuple[Rule, ...] = get_args(Rule)

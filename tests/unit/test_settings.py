@@ -6,7 +6,7 @@ from typing import Any, get_args
 import pytest
 from pydantic import ValidationError
 
-from reflection.convergence.rules.settings import Rule, Stopping
+from reflection.sampling.rules import Rule, Stopping
 
 RULES: tuple[Rule, ...] = get_args(Rule)
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from reflection.convergence import outcome
-from reflection.convergence.request import WAVE_BYTES, SelfConsistencyRequest
-from reflection.convergence.result import Response
-from reflection.convergence.sampling import Sampling
-from reflection.size import cut_encoded, encoded_size
+from reflection.run import cut_encoded, encoded_size
+from reflection.sampling import loop
+from reflection.sampling.loop import Sampling
+from reflection.sampling.request import WAVE_BYTES, SelfConsistencyRequest
+from reflection.sampling.result import Response
 
 PAYLOAD_BYTES = 2 * 1024 * 1024
 
@@ -24,7 +24,7 @@ def test_the_largest_result_fits_a_payload(responses: int, character: str) -> No
         reasoning = cut_encoded(character * 300_000, request.reasoning_bytes)
         sampling.count(Response(index=index, answer=answer, vote=answer, reasoning=reasoning))
 
-    size = len(outcome.result(sampling).model_dump_json().encode())
+    size = len(loop.result(sampling).model_dump_json().encode())
 
     assert size < PAYLOAD_BYTES
 

@@ -12,8 +12,7 @@ from typing import Literal, get_args
 
 import pytest
 
-from reflection.convergence.rules.settings import Stopping
-from reflection.convergence.rules.stopping import StoppingRule
+from reflection.sampling.rules import Stopping, StoppingRule
 from tests.unit.states import partitions
 
 Mode = Literal["off", "confidence_only", "entropy_only", "combined"]

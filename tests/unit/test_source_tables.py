@@ -10,10 +10,8 @@ from typing import NamedTuple
 
 import pytest
 
-from reflection.convergence.measures import classify_consensus, classify_entropy
-from reflection.convergence.rules.settings import Stopping
-from reflection.convergence.rules.stopping import StoppingRule
-from reflection.convergence.tally import Tally
+from reflection.sampling.rules import Stopping, StoppingRule
+from reflection.sampling.tally import Tally, classify_consensus, classify_entropy
 
 
 class Row(NamedTuple):

@@ -6,15 +6,16 @@ from time import perf_counter
 
 import pytest
 
-from reflection.convergence.evolution import analyse
-from reflection.convergence.measures import (
+from reflection.sampling.tally import (
+    NOTHING,
+    Tally,
+    analyse,
     classify_consensus,
     classify_entropy,
     classify_uncertainty,
     entropy,
     normalized,
 )
-from reflection.convergence.tally import NOTHING, Tally
 
 
 def tally_of(answers: str) -> Tally:

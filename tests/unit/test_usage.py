@@ -1,6 +1,6 @@
 """What a run spent, in parts."""
 
-from reflection.usage import Spending, total, usage
+from reflection.run import Spending, total, usage
 
 KNOWN = Spending(calls=1, input_tokens=80, output_tokens=20, cached_tokens=5, cost_usd=0.25)
 UNPRICED = Spending(calls=1, input_tokens=10, output_tokens=1)

@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from reflection.convergence.rules.settings import SOURCE_MODES, Rule, Stopping
-from reflection.convergence.rules.stopping import StoppingRule, Verdict
-from reflection.convergence.rules.waves import Waves
-from reflection.convergence.tally import Tally
+from reflection.sampling.rules import SOURCE_MODES, Rule, Stopping, StoppingRule, Verdict
+from reflection.sampling.tally import Tally
+from reflection.sampling.waves import Waves
 from tests.unit.states import RULES, Counts, next_states, random_settings, states
 
 ENTROPIC: tuple[Rule, ...] = ("combined", "entropy_only")

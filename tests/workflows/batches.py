@@ -9,12 +9,12 @@ from typing import Any
 from temporalio.client import Client, WorkflowHandle
 
 import worker
-from activities.language_model import LanguageModel, ModelCall, ModelReply, PermanentModelError
-from activities.scripted_critic import judgement, reply
+from activities.language_model.port import LanguageModel, ModelCall, ModelReply, PermanentModelError
 from connection import TASK_QUEUE
 from reflection.batch.result import BatchResult
-from reflection.usage import Spending
+from reflection.run import Spending
 from tests.conftest import STRICT
+from tests.scripted import judgement, reply
 
 JUDGED = Spending(calls=1, input_tokens=80, output_tokens=20, cached_tokens=0, cost_usd=0.01)
 

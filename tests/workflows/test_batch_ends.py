@@ -11,9 +11,9 @@ from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureEr
 from temporalio.client import WorkflowHandle as Handle
 from temporalio.exceptions import CancelledError
 
-from activities.scripted_model import ScriptedModel
 from reflection.batch.result import BatchProgress, BatchResult
 from tests.conftest import failure
+from tests.scripted import ScriptedModel
 from tests.workflows.batches import (
     DraftReader,
     batch_of,

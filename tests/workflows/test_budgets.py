@@ -2,9 +2,9 @@
 
 from temporalio.client import Client
 
-from activities.scripted_model import ScriptedModel
-from reflection.usage import Spending
+from reflection.run import Spending
 from tests.conftest import ask
+from tests.scripted import ScriptedModel
 
 
 async def test_a_token_budget_is_never_overrun(client: Client) -> None:

@@ -11,10 +11,10 @@ from temporalio.client import (
 )
 from temporalio.exceptions import CancelledError
 
-from activities.language_model import TransientModelError
-from activities.scripted_model import ScriptedModel
-from reflection.convergence.result import SelfConsistencyResult
+from activities.language_model.port import TransientModelError
+from reflection.sampling.result import SelfConsistencyResult
 from tests.conftest import ask, begin, served, until_asked
+from tests.scripted import ScriptedModel
 
 SUM = "What is the sum of the first 10 prime numbers?"
 

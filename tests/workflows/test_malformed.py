@@ -6,8 +6,8 @@ import uuid
 import pytest
 from temporalio.client import Client
 
-from activities.scripted_model import ScriptedModel
 from tests.conftest import begin, failure, served
+from tests.scripted import ScriptedModel
 
 SUM = "What is the sum of the first 10 prime numbers?"
 

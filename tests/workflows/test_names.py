@@ -5,11 +5,10 @@ from pydantic import ValidationError
 
 import queues
 import telemetry
-from activities.agent import MultiPathActivities
-from activities.checking import check_draft, prepare_reflection
+from activities.checks import check_draft, prepare_reflection, read_examples
 from activities.critique import CritiqueActivities
 from activities.documents import DocumentActivities
-from activities.examples import read_examples
+from activities.multipath import MultiPathActivities
 from activities.sampling import SamplingActivities
 from activities.sandbox.activity import SandboxActivities
 from activities.server import ServerActivities

@@ -10,9 +10,9 @@ from temporalio.client import (
 )
 from temporalio.exceptions import CancelledError
 
-from activities.scripted_model import ScriptedModel
-from reflection.convergence.result import SelfConsistencyResult
+from reflection.sampling.result import SelfConsistencyResult
 from tests.conftest import begin, served, until_asked
+from tests.scripted import ScriptedModel
 
 SUM = "What is the sum of the first 10 prime numbers?"
 

@@ -10,12 +10,12 @@ from temporalio.client import Client
 from temporalio.contrib.opentelemetry import OpenTelemetryPlugin
 from temporalio.testing import WorkflowEnvironment
 
-from activities.language_model import TransientModelError
-from activities.scripted_model import Said, ScriptedModel
+from activities.language_model.port import TransientModelError
 from activities.server import ServerActivities
 from connection import DATA_CONVERTER
-from reflection.convergence.result import SelfConsistencyResult
+from reflection.sampling.result import SelfConsistencyResult
 from tests.conftest import ask, begin, served
+from tests.scripted import Said, ScriptedModel
 
 
 async def plain_server() -> WorkflowEnvironment:

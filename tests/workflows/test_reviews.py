@@ -13,9 +13,9 @@ from temporalio.client import (
     WorkflowUpdateFailedError,
 )
 
-from activities.scripted_model import ScriptedModel
-from reflection.convergence.result import Progress, SelfConsistencyResult
+from reflection.sampling.result import Progress, SelfConsistencyResult
 from tests.conftest import ask, begin, served
+from tests.scripted import ScriptedModel
 
 SPLIT = ["1", "2", "3", "4", "5"]
 Handle = WorkflowHandle[Any, Any]

@@ -7,10 +7,10 @@ import pytest
 from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.client import Client
 
-from activities.language_model import PermanentModelError, SampleError, TransientModelError
-from activities.scripted_model import Said, ScriptedModel
-from reflection.convergence.result import Decision, Progress
+from activities.language_model.port import PermanentModelError, SampleError, TransientModelError
+from reflection.sampling.result import Decision, Progress
 from tests.conftest import ask, begin, failure, served, until_asked
+from tests.scripted import Said, ScriptedModel
 
 SUM = "What is the sum of the first 10 prime numbers?"
 
@@ -161,7 +161,7 @@ async def test_what_the_web_ui_shows_of_a_run(client: Client) -> None:
         history = await handle.fetch_history()
 
     assert "Stopped (`max_responses`)" in metadata.current_details
-    assert "6 of at most 6 answers" in metadata.current_details
+    assert "answers        6, in" in metadata.current_details
     assert metadata.current_details.count("go on") == 5
     groups = [
         [marker.label.id for marker in event.event_group_markers]

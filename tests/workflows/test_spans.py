@@ -8,9 +8,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanContext
 from temporalio.client import Client
 
-from activities.model_telemetry import ObservedModel
-from activities.scripted_model import ScriptedModel
+from activities.language_model.observed import ObservedModel
 from tests.conftest import begin, served
+from tests.scripted import ScriptedModel
 
 
 async def run_once(client: Client, **fields: Any) -> None:

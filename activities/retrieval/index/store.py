@@ -16,8 +16,8 @@ from activities.retrieval.index.damage import DamagedError, damage
 from activities.retrieval.index.manifest import Manifest, read_manifest, write_manifest
 from activities.retrieval.index.words import analyzer, searchable
 from activities.retrieval.reading.passages import Part
-from reflection.plain import well_formed
-from reflection.size import cut_encoded, encoded_size
+from reflection.run import cut_encoded, encoded_size
+from reflection.text import well_formed
 
 WRITER_BYTES = 64_000_000
 MANIFEST = "manifest.json"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from tantivy import Filter, TextAnalyzer, TextAnalyzerBuilder, Tokenizer
 
 from activities.retrieval.bounds import QUERY_CHARACTERS, QUERY_TERMS
-from reflection.plain import well_formed
+from reflection.text import well_formed
 
 LONGEST_WORD = 60
 # Scripts that write no spaces between words: each character is searched as a word.

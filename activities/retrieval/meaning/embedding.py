@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from reflection.usage import Spending
+from reflection.run import Spending
 
 
 class Embedded(NamedTuple):

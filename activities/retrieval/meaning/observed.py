@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from opentelemetry import metrics, trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
-from activities.language_model import ModelError
+from activities.language_model.port import ModelError
 from activities.retrieval.meaning.embedding import Embedded, Embedder
 from telemetry import KIND, SPAN_EMBEDDINGS, TRACER
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from activities.documents import RetrievalTask
-from activities.language_model import ModelError, TransientModelError
+from activities.language_model.port import ModelError, TransientModelError
 from activities.retrieval.bounds import (
     EMBEDDED_CHARACTERS,
     EMBEDDED_PASSAGES,
@@ -21,8 +21,8 @@ from activities.retrieval.index.store import Snapshot
 from activities.retrieval.meaning.embedding import Embedder
 from activities.retrieval.meaning.vectors import Vector, Vectors, unit
 from activities.retrieval.threads import Threads
-from reflection.usage import Spending, total
-from reflection.words.amounts import tally_words
+from reflection.run import Spending, total
+from reflection.text import tally_words
 
 
 class Meant(NamedTuple):

@@ -12,7 +12,7 @@ from activities.retrieval.bounds import PAGE_OPERATIONS, PDF_PAGES, PDF_SECONDS,
 from activities.retrieval.reading.drawing import LargeError, check_fonts, draws_forms, limits
 from activities.retrieval.reading.lines import Line, Note, UnreadableError
 from activities.retrieval.threads import Going, StoppedError
-from reflection.plain import well_formed
+from reflection.text import well_formed
 
 # What is wrong inside of a user's PDF is no matter of the worker's log.
 logging.getLogger("pypdf").setLevel(logging.CRITICAL)

@@ -1,7 +1,7 @@
 """Keeping the beginning and the end of what a program prints, however much it is."""
 
 from activities.sandbox.port import Output
-from reflection.size import cut_encoded, encoded_size
+from reflection.run import cut_encoded, encoded_size
 
 
 class Kept:

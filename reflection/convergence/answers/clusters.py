@@ -1,6 +1,6 @@
 """Which answers count as one: the canonical forms seen so far, and the answer that names each."""
 
-from reflection.convergence.request import AnswerKind
+from reflection.sampling.request import AnswerKind
 
 WRITTEN_AS_GIVEN: frozenset[AnswerKind] = frozenset({"text", "llm"})
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from reflection.convergence.answers.choices import read_choice
 from reflection.convergence.answers.numbers import read_number
 from reflection.convergence.answers.texts import read_text
-from reflection.convergence.request import AnswerKind
-from reflection.plain import well_formed
+from reflection.sampling.request import AnswerKind
+from reflection.text import well_formed
 
 
 def read_answer(kind: AnswerKind, raw: str | None) -> str | None:

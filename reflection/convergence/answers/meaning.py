@@ -6,7 +6,7 @@ from typing import Any
 
 from reflection.convergence.answers.marks import find_marked
 from reflection.objects import last_object, plain
-from reflection.plain import well_formed
+from reflection.text import well_formed
 
 SAME_MEANING = (
     "Two people answered the same question. Decide whether their answers mean the same: whether "

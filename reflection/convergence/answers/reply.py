@@ -3,9 +3,9 @@
 from typing import Any, NamedTuple
 
 from reflection.convergence.answers.marks import find_marked
-from reflection.convergence.request import AnswerKind
 from reflection.objects import Members, last_object, plain
-from reflection.plain import well_formed
+from reflection.sampling.request import AnswerKind
+from reflection.text import well_formed
 
 CHAIN_OF_THOUGHT = "Please think step by step and provide your reasoning: "
 PLACE_OF_QUESTION = "{question}"

@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 from reflection.critique.evaluation import Cap
-from reflection.request import Record
-from reflection.size import cut_encoded
+from reflection.run import Record, cut_encoded
 
 
 class Checked(Record):

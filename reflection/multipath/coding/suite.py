@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from reflection.request import Frozen, Record
-from reflection.words.amounts import tally_words
+from reflection.run import Frozen, Record
+from reflection.text import tally_words
 
 FILE_BYTES = 200_000
 MISSING = re.compile(r"No module named '(\w{1,100})")

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from reflection.critique.guardrails.citing.citations import FOOTNOTE
+from reflection.details import code
 from reflection.multipath.research.considerations import section
 from reflection.multipath.research.quoting import where
 from reflection.multipath.research.reading.citations import cited, uncited
@@ -15,7 +16,6 @@ from reflection.multipath.research.reading.notes import (
 from reflection.multipath.research.reading.parts import DEFINED, INDENTED, split
 from reflection.multipath.research.reading.visible import fence_after, outside_code
 from reflection.multipath.result import Source
-from reflection.details import code
 
 NO_SOURCE = (
     "> No source was found: what follows is the model's own knowledge, and no document was there "

@@ -13,7 +13,7 @@ from reflection.multipath.research.reading.parts import TITLE, UNDER_ALL, headin
 from reflection.multipath.research.reading.sentences import plain_words, sentences, stands_in
 from reflection.multipath.research.reading.visible import fence_after, visible
 from reflection.multipath.state import Critique
-from reflection.plain import neutral
+from reflection.text import neutral
 
 ADVICE = (
     "[{number}] stands with an idea of your own: leave the citation out there, or move what "

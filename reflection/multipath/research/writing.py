@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from reflection.multipath.research.quoting import listed
 from reflection.multipath.result import Source
 from reflection.multipath.state import Critique
-from reflection.plain import well_formed
 from reflection.quoting import quoted, unmistakable_mark
+from reflection.text import well_formed
 
 REPORT = """\
 Write a research report that answers the request below.

@@ -6,8 +6,8 @@ from reflection.multipath.research.reflecting.echoes import QUOTED, own_objects
 from reflection.multipath.result import Routing
 from reflection.multipath.state import Mode
 from reflection.objects import Members, every_object, plain, without_objects
-from reflection.plain import well_formed
-from reflection.size import cut_encoded
+from reflection.run import cut_encoded
+from reflection.text import well_formed
 from reflection.thinking import spoken
 
 MODE = "mode"

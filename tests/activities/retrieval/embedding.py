@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from activities.retrieval.meaning.embedding import Embedded
-from reflection.usage import Spending
+from reflection.run import Spending
 
 MODEL = "house/embedding"
 FRUIT = {"apple", "pear", "fruit", "quince"}

@@ -4,7 +4,7 @@ from contextlib import suppress
 import pytest
 
 from activities.documents import WordsAloneError
-from activities.language_model import ModelError, PermanentModelError, TransientModelError
+from activities.language_model.port import ModelError, PermanentModelError, TransientModelError
 from activities.retrieval.index.searching import Hit
 from activities.retrieval.ranking import choose, fuse
 from tests.activities.retrieval.documents import Documents

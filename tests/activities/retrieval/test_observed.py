@@ -8,9 +8,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from activities.documents import WordsAloneError
-from activities.language_model import TransientModelError
+from activities.language_model.port import TransientModelError
 from activities.retrieval.meaning.embedding import Embedded
-from reflection.usage import Spending
+from reflection.run import Spending
 from tests.activities.retrieval.documents import Documents
 from tests.activities.retrieval.embedding import MODEL, ScriptedEmbedder
 

@@ -16,9 +16,9 @@ from activities.documents import (
     WordsAloneError,
 )
 from activities.heartbeat import heartbeating
-from activities.language_model import TransientModelError
-from activities.scripted_retriever import ScriptedRetriever, of_passages, passage
+from activities.language_model.port import TransientModelError
 from tests.activities.retrieval.documents import Documents
+from tests.scripted import ScriptedRetriever, of_passages, passage
 
 TASK = RetrievalTask(prompt="apple", docs="docs", passages=8)
 

@@ -7,10 +7,10 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from activities.sandbox.port import PackageError, Program, SandboxError, Status
-from activities.scripted_sandbox import ScriptedSandbox, answering, finished
 from reflection.multipath.coding.suite import Suite
 from reflection.multipath.request import Limits
 from tests.activities.testing.trying import cases, file, tried
+from tests.scripted import ScriptedSandbox, answering, finished
 
 RIGHT: list[dict[str, Any]] = [
     {"case": 0, "value": "4"},

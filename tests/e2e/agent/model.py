@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from commands.local.embedded import Place
+from commands.embedded import Place
 from tests.e2e.conftest import ROOT
 from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint, failing
 

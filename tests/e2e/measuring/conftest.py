@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from commands.local.embedded import Place
+from commands.embedded import Place
 from tests.e2e.measuring.model import measured
 from tests.scripted_endpoint import ScriptedEndpoint
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from commands.local.embedded import Place
+from commands.embedded import Place
 from tests.e2e.conftest import ROOT, Cli
 from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint, failing
 

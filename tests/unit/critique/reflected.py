@@ -8,7 +8,7 @@ from reflection.critique.evaluation import Cap, Evaluation, Feedback, Judgement
 from reflection.critique.loop import Reflection
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.critique.result import Draft
-from reflection.usage import Part, Spending
+from reflection.run import Part, Spending
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 WRITER, JUDGE = "openai/gpt-test", "openai/gpt-judge"

@@ -4,8 +4,7 @@ from io import StringIO
 
 from rich.console import Console
 
-from reflection.critique.loop import Reflection
-from reflection.critique.outcome import progress
+from reflection.critique.loop import Reflection, progress
 from reflection.critique.result import Progress, Step
 
 

@@ -6,11 +6,9 @@ import re
 import pytest
 
 from reflection.critique.criteria import PRESETS
-from reflection.critique.evaluation import Judgement
+from reflection.critique.evaluation import Judgement, evaluate, parse_judgement
 from reflection.critique.guardrails import DEFAULT, Checked, check
-from reflection.critique.judging.panel import evaluate
-from reflection.critique.judging.prompt import build_judge_prompt
-from reflection.critique.judging.reply import parse_judgement
+from reflection.critique.prompts import build_judge_prompt
 
 GENERAL = PRESETS["general"]
 FULL = '{"criteria_scores": {"completeness": 1.0, "correctness": 1.0, "clarity": 1.0}}'

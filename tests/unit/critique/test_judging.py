@@ -9,10 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reflection.critique.criteria import PRESETS, CriteriaPreset, Criterion, overall
-from reflection.critique.evaluation import Cap, Feedback, Judgement
-from reflection.critique.judging.panel import evaluate
-from reflection.critique.judging.prompt import build_judge_prompt, judge_schema
-from reflection.critique.judging.reply import parse_judgement
+from reflection.critique.evaluation import Cap, Feedback, Judgement, evaluate, parse_judgement
+from reflection.critique.prompts import build_judge_prompt, judge_schema
 
 TWO = (Criterion(name="clarity", meaning="It is clear."), Criterion(name="truth", meaning="True."))
 ADVICE = Feedback(advice="say why")

@@ -4,12 +4,11 @@ from time import process_time
 
 import pytest
 
-from reflection.critique.complexity import complexity
+from reflection.critique.criteria import complexity
 from reflection.critique.evaluation import Feedback
-from reflection.critique.gate import should_reflect, warnings
+from reflection.critique.loop import decide, should_reflect, warnings
+from reflection.critique.prompts import build_draft_prompt, build_revision_prompt
 from reflection.critique.request import ReflectOnResultRequest
-from reflection.critique.rule import decide
-from reflection.critique.writing import build_draft_prompt, build_revision_prompt
 
 
 @pytest.mark.parametrize(

@@ -5,15 +5,14 @@ from typing import get_args
 
 import pytest
 
-from reflection.critique import people
+from reflection.critique import loop
 from reflection.critique.evaluation import Cap, Evaluation, Feedback, Judgement
-from reflection.critique.loop import Reflection
-from reflection.critique.outcome import progress, result
+from reflection.critique.loop import Reflection, progress, result
 from reflection.critique.result import ReflectOnResultResult, Step
 from reflection.critique.sheet import STEP_WORDS, best_of, judged_words, sheet
+from reflection.run import usage
 from reflection.sheet import Cell, Sheet, Table, Waiting
-from reflection.usage import usage
-from reflection.words.times import lasting_words, until_words
+from reflection.text import lasting_words, until_words
 from tests.unit.critique.reflected import (
     ADVICE,
     JUDGE,
@@ -378,7 +377,7 @@ def test_a_wait_for_a_person_says_until_when() -> None:
 def test_a_person_who_decides_is_named_once() -> None:
     """The author is added where the reason does not name them."""
     state = reflected([0.4])
-    people.grant(state, "shorter", "ann", START)
+    loop.grant(state, "shorter", "ann", START)
     state.stop("finished_by_person", "finished by ann", START, "ann")
 
     decisions = told(state).decisions

@@ -9,7 +9,7 @@ from reflection.multipath.loop import Run
 from reflection.multipath.request import MultiPathRequest
 from reflection.multipath.result import Draft, Routing
 from reflection.multipath.state import Critique, Mode, Passage
-from reflection.usage import Part, Spending
+from reflection.run import Part, Spending
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 PASSAGE = Passage(

@@ -5,10 +5,9 @@ from typing import get_args
 
 import pytest
 
-from reflection.multipath import people
+from reflection.multipath import loop
 from reflection.multipath.coding.suite import Failure, Suite, TestFile, TestOutcome, module_hint
-from reflection.multipath.loop import Run
-from reflection.multipath.outcome import progress, result
+from reflection.multipath.loop import Run, progress, result
 from reflection.multipath.request import MultiPathRequest
 from reflection.multipath.result import Step
 from reflection.multipath.sheet import STEP_WORDS, sheet, still_open
@@ -238,7 +237,7 @@ def test_what_a_person_wrote_is_said_to_be_unchecked(mode: Mode, said: str) -> N
     """It is not open, and yet nobody looked at it."""
     run = routed(mode)
     write(run, "draft")
-    people.replace(run, "mine", "ann", START)
+    loop.replace(run, "mine", "ann", START)
     run.settle("replaced_by_person", "replaced by ann", START, "ann")
 
     assert told(run).flags[0] == said
@@ -396,7 +395,7 @@ def test_a_run_that_goes_on_names_its_step() -> None:
 def test_a_person_is_named_in_what_they_decided() -> None:
     """Who asked for what stands in the decision."""
     run = researched([[UNCLEAR]], max_revisions=1, review_open=True)
-    people.grant(run, "name the release", "ann", START)
+    loop.grant(run, "name the release", "ann", START)
 
     decisions = told(run).decisions
 

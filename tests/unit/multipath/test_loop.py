@@ -4,15 +4,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from reflection.multipath import outcome, people
+from reflection.multipath import loop
 from reflection.multipath.coding.suite import Suite
-from reflection.multipath.keeping import is_open, kept
-from reflection.multipath.loop import MOST_WARNINGS, PASSAGE_BYTES, Run
+from reflection.multipath.loop import MOST_WARNINGS, PASSAGE_BYTES, Run, is_open, kept
 from reflection.multipath.request import MultiPathRequest
 from reflection.multipath.result import Draft
 from reflection.multipath.state import Critique
-from reflection.review import Review
-from reflection.size import encoded_size
+from reflection.run import Review, encoded_size
 from tests.unit.multipath.folded import (
     CALLS,
     PASSAGE,
@@ -143,7 +141,7 @@ def test_a_quarantine_holds_for_all_drafts() -> None:
     """The best code passes once the test that it failed is doubted, and the run ends so."""
     run = coded((False, True, True), (False, True, False), (False, False, True), max_revisions=3)
 
-    ended = outcome.result(run)
+    ended = loop.result(run)
 
     assert [each.test for each in run.quarantined] == [CALLS[0]]
     assert [each.error and each.error.test for each in run.drafts] == [None, CALLS[2], CALLS[1]]
@@ -236,7 +234,7 @@ def test_a_person_s_draft_raises_r_max_by_what_it_takes() -> None:
     """R_max is R_n and one more, so that the draft that was asked for is the last."""
     run = researched(["one"], max_revisions=1, review_open=True)
 
-    granted = people.grant(run, "shorter", "ann", START)
+    granted = loop.grant(run, "shorter", "ann", START)
 
     assert (granted.next, run.allowed, run.granted) == ("generate_report", 2, 1)
     assert [each.aspect for each in run.state.critiques] == ["person", "clarity"]
@@ -246,15 +244,15 @@ def test_a_review_of_another_draft_is_refused() -> None:
     """Who looked at a draft that is not under review any more is told so."""
     run = researched(["one"], ["one"], max_revisions=2, review_open=True)
 
-    assert people.refused(run, Review(accept=True, draft=0)) == "draft 2 is under review by now"
-    assert people.refused(run, Review(accept=True, draft=1)) is None
+    assert loop.refused(run, Review(accept=True, draft=0)) == "draft 2 is under review by now"
+    assert loop.refused(run, Review(accept=True, draft=1)) is None
 
 
 def test_a_result_says_what_is_open() -> None:
     """Critiques of the kept report, E of the kept code, and whether anything is left."""
     report_, code = researched(["one"], max_revisions=1), coded(NO, max_revisions=1)
 
-    first, second = outcome.result(report_), outcome.result(code)
+    first, second = loop.result(report_), loop.result(code)
 
     assert (first.open, [each.advice for each in first.critiques]) == (True, ["one"])
     assert first.suggestions == ("an idea",)
@@ -264,4 +262,4 @@ def test_a_result_says_what_is_open() -> None:
 def test_a_run_that_goes_on_has_no_result() -> None:
     """There is one once the newest decision ended the run."""
     with pytest.raises(ValueError, match="the run goes on"):
-        outcome.result(researched(["one"]))
+        loop.result(researched(["one"]))

@@ -4,14 +4,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from reflection.multipath import outcome, people
+from reflection.multipath import loop
 from reflection.multipath.coding.judging.verdict import bounded, brief
 from reflection.multipath.coding.suite import Failure, Suite, TestFile, TestOutcome, TestReport
 from reflection.multipath.loop import Run
 from reflection.multipath.request import MultiPathRequest
 from reflection.multipath.result import Draft, Routing
 from reflection.multipath.state import Critique, Mode, Passage
-from reflection.size import cut_encoded
+from reflection.run import cut_encoded
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 MOST_BYTES = 1_900_000
@@ -38,7 +38,7 @@ def longest(mode: Mode, character: str) -> Run:
     text, critiques, report = cut_encoded(worst, 60_000), _critiques(worst), _report(worst[:9_999])
     for index in range(15):
         if index >= 10:
-            people.grant(run, character * 4_000, character * 200, START)
+            loop.grant(run, character * 4_000, character * 200, START)
         run.generated(Draft(index=index, mode=mode, text=text, origin="refined", timestamp=START))
         run.after = "generate_report" if mode == "research" else "generate_code"
         run.move(START)
@@ -49,7 +49,7 @@ def longest(mode: Mode, character: str) -> Run:
             run.tested(report.model_copy(update={"passed": 3 if index else 4}))
         run.after = "reflect_on_report" if mode == "research" else "test_code"
         run.move(START)
-    people.replace(run, cut_encoded(worst, 60_000), character * 200, START)
+    loop.replace(run, cut_encoded(worst, 60_000), character * 200, START)
     run.settle("replaced_by_person", worst, START)
     return run
 
@@ -95,7 +95,7 @@ def test_the_largest_result_fits_a_payload(mode: Mode, character: str) -> None:
     """Fifteen drafts and a person's own, all texts as long as may be: under 1.9 MB."""
     run = longest(mode, character)
 
-    whole = outcome.result(run)
+    whole = loop.result(run)
 
     assert len(whole.drafts) == 16
     assert len(whole.model_dump_json().encode()) < MOST_BYTES
@@ -107,7 +107,7 @@ def test_the_largest_progress_and_decisions_fit_a_payload(mode: Mode, character:
     """What queries return is no larger."""
     run = longest(mode, character)
 
-    standing = outcome.progress(run, "finished", 0, None)
+    standing = loop.progress(run, "finished", 0, None)
 
     assert len(standing.model_dump_json().encode()) < MOST_BYTES
     assert sum(len(each.model_dump_json().encode()) for each in run.decisions) < MOST_BYTES

@@ -8,8 +8,7 @@ import pytest
 
 from reflection.multipath import state as states
 from reflection.multipath.coding.suite import Failure
-from reflection.multipath.state import Critique, Mode, Node, Passage, State
-from reflection.multipath.transition import Ending, transition
+from reflection.multipath.state import Critique, Ending, Mode, Node, Passage, State, transition
 
 WRONG = Failure(message="f(2) is 3, not 4", test="f(2)")
 ISSUE = Critique(aspect="clarity", advice="say which year")

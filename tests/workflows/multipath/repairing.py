@@ -11,13 +11,13 @@ from temporalio import activity
 from temporalio.client import Client
 
 import queues
-from activities.language_model import ModelCall, ModelReply
+from activities.language_model.port import ModelCall, ModelReply
 from activities.sandbox.port import Sandbox
-from activities.scripted_agent import ScriptedAgent, code, routed, written_tests
 from reflection.multipath.coding.suite import Failure, TestFile
 from reflection.multipath.result import MultiPathResult
 from tests.activities.testing.breaking import BREAKINGS
 from tests.activities.testing.problems import Problem
+from tests.scripted import ScriptedAgent, code, routed, written_tests
 
 AT_ONCE = 8
 TESTS: dict[str, Callable[[Problem], TestFile | None]] = {

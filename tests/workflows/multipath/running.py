@@ -12,15 +12,22 @@ from temporalio.worker import Worker
 
 import queues
 from activities.documents import Retrieval, Retriever
-from activities.language_model import LanguageModel
+from activities.language_model.port import LanguageModel
 from activities.sandbox.port import TASK_QUEUE
-from activities.scripted_agent import Script, ScriptedAgent, code, reflection, routed, written_tests
-from activities.scripted_retriever import ScriptedRetriever
 from activities.testing.activity import TestTask
 from reflection.multipath.coding.suite import Failure, TestOutcome, TestReport
 from reflection.multipath.result import MultiPathResult
 from reflection.multipath.state import Passage
 from tests.conftest import STRICT, begin
+from tests.scripted import (
+    Script,
+    ScriptedAgent,
+    ScriptedRetriever,
+    code,
+    reflection,
+    routed,
+    written_tests,
+)
 
 Handle = WorkflowHandle[Any, Any]
 Tested = TestReport | ApplicationError

@@ -3,8 +3,8 @@
 import pytest
 from temporalio.client import Client
 
-from activities.scripted_agent import WRITING, ScriptedAgent, reflection, routed
-from reflection.usage import Spending
+from reflection.run import Spending
+from tests.scripted import WRITING, ScriptedAgent, reflection, routed
 from tests.workflows.multipath.running import (
     BAD,
     FINE,

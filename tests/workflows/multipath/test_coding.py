@@ -6,11 +6,11 @@ import pytest
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
-from activities.language_model import PermanentModelError, SampleError
-from activities.scripted_agent import Turn, code, written_tests
+from activities.language_model.port import PermanentModelError, SampleError
 from reflection.multipath.coding.suite import Case
 from reflection.multipath.result import Draft
 from tests.conftest import failure
+from tests.scripted import AgentTurn, code, written_tests
 from tests.workflows.multipath.running import (
     BAD,
     CASES,
@@ -100,7 +100,7 @@ async def test_unreadable_tests_are_asked_for_once_more(client: Client) -> None:
 
 @pytest.mark.parametrize("said", [["no", "no again"], DOWN])
 async def test_without_tests_the_first_draft_is_kept_and_open(
-    client: Client, said: Turn | list[Turn]
+    client: Client, said: AgentTurn | list[AgentTurn]
 ) -> None:
     """Code that nothing can be held against is given back untested, and the reason says so."""
     model = coding(GOOD, write_tests=[said])
@@ -127,7 +127,7 @@ async def test_a_reply_without_code_is_asked_for_once_more(client: Client) -> No
     [(["no", "no again"], "there is no Python code in the reply"), (EMPTY, "the reply is empty")],
 )
 async def test_no_first_code_is_an_outcome(
-    client: Client, said: Turn | list[Turn], why: str
+    client: Client, said: AgentTurn | list[AgentTurn], why: str
 ) -> None:
     """A model that writes none leaves a result without output, and the reason says so."""
     result = await write_code(client, coding(generate_code=[said]))
@@ -147,7 +147,7 @@ async def test_a_writer_that_is_down_fails_the_run(client: Client) -> None:
 
 @pytest.mark.parametrize("said", [["no", "no again"], DOWN, EMPTY])
 async def test_a_repair_that_can_t_be_had_keeps_what_there_is(
-    client: Client, said: Turn | list[Turn]
+    client: Client, said: AgentTurn | list[AgentTurn]
 ) -> None:
     """The first draft comes back with its error, and the reason names what failed."""
     model = coding(generate_code=[code(BAD), said])

@@ -7,11 +7,10 @@ import pytest
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.exceptions import CancelledError
 
-from activities.language_model import PermanentModelError, SampleError, TransientModelError
-from activities.scripted_agent import ScriptedAgent, Turn
-from activities.scripted_critic import reply
+from activities.language_model.port import PermanentModelError, SampleError, TransientModelError
 from reflection.multipath.result import Progress
 from tests.conftest import failure
+from tests.scripted import AgentTurn, ScriptedAgent, reply
 from tests.workflows.multipath.running import (
     BAD,
     FINE,
@@ -42,7 +41,9 @@ def slowly(model: ScriptedAgent, *places: tuple[str, int]) -> ScriptedAgent:
 
 
 @pytest.mark.parametrize("said", [DOWN, [BUSY, BUSY]])
-async def test_a_writer_that_is_down_fails_the_run(client: Client, said: Turn | list[Turn]) -> None:
+async def test_a_writer_that_is_down_fails_the_run(
+    client: Client, said: AgentTurn | list[AgentTurn]
+) -> None:
     """Where no call can be made there is nothing to keep: the run fails by the provider's class."""
     async with served(client, researching(generate_report=[said])):
         error = await failure(await start(client, max_attempts=2))
@@ -59,7 +60,9 @@ async def test_no_first_report_is_an_outcome(client: Client) -> None:
 
 
 @pytest.mark.parametrize("said", [DOWN, [BUSY, BUSY], EMPTY])
-async def test_a_refinement_that_can_t_be_had(client: Client, said: Turn | list[Turn]) -> None:
+async def test_a_refinement_that_can_t_be_had(
+    client: Client, said: AgentTurn | list[AgentTurn]
+) -> None:
     """The report that there is comes back with its critiques, and the reason names what failed."""
     model = researching(WRONG, FINE, generate_report=[WRONG, said])
 

@@ -6,8 +6,8 @@ import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from temporalio.client import Client
 
-from activities.scripted_agent import ScriptedAgent, reflection, routed
 from reflection.multipath.result import Decision
+from tests.scripted import ScriptedAgent, reflection, routed
 from tests.workflows.multipath.running import (
     BAD,
     FINE,

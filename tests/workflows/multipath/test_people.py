@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from temporalio.client import Client, WorkflowFailureError, WorkflowUpdateFailedError
 
-from activities.scripted_agent import ScriptedAgent, reflection
 from reflection.multipath.result import Progress
+from tests.scripted import ScriptedAgent, reflection
 from tests.workflows.multipath.running import (
     BAD,
     FINE,

@@ -13,7 +13,7 @@ from tests.conftest import SANDBOX
 with workflow.unsafe.imports_passed_through():
     from activities.sandbox.activity import SandboxActivities
     from activities.sandbox.port import TASK_QUEUE, Program, Result
-    from activities.scripted_sandbox import finished
+    from tests.scripted import finished
     from workflows.calls import test_times as times_of_a_test
 
 

@@ -4,10 +4,9 @@ import pytest
 from temporalio.client import Client
 
 from activities.documents import RetrievalError
-from activities.language_model import PermanentModelError, SampleError
-from activities.scripted_agent import Turn, reflection
-from activities.scripted_retriever import ScriptedRetriever
+from activities.language_model.port import PermanentModelError, SampleError
 from tests.conftest import failure
+from tests.scripted import AgentTurn, ScriptedRetriever, reflection
 from tests.workflows.multipath.running import (
     FINE,
     WRONG,
@@ -174,7 +173,7 @@ async def test_an_unreadable_reflection_is_asked_for_once_more(client: Client) -
 
 @pytest.mark.parametrize("said", [["no", "no again"], [EMPTY, EMPTY], DOWN])
 async def test_a_reflection_that_can_t_be_had_keeps_the_report(
-    client: Client, said: Turn | list[Turn]
+    client: Client, said: AgentTurn | list[AgentTurn]
 ) -> None:
     """The latest draft comes back as open: nobody could check it."""
     model = researching(FINE, reflect_on_report=[said])

@@ -7,14 +7,13 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from temporalio.client import Client
 
 from activities.documents import Retrieval
-from activities.language_model import PermanentModelError, TransientModelError
+from activities.language_model.port import PermanentModelError, TransientModelError
 from activities.retrieval.bounds import EMBEDDING_SECONDS, LOCK_SECONDS
-from activities.scripted_agent import ScriptedAgent, reflection, routed
-from activities.scripted_retriever import ScriptedRetriever
 from reflection.multipath.result import MultiPathResult
-from reflection.usage import Spending
+from reflection.run import Spending
 from tests.activities.retrieval.documents import Documents
 from tests.activities.retrieval.embedding import MODEL, ScriptedEmbedder
+from tests.scripted import ScriptedAgent, ScriptedRetriever, reflection, routed
 from tests.workflows.multipath.running import FINE, passage, researching, run
 from tests.workflows.test_spans import tree
 from workflows.calls import EMBEDDING, INDEX_LOCK, retrieval_times

@@ -3,9 +3,9 @@
 import pytest
 from temporalio.client import Client
 
-from activities.language_model import PermanentModelError, SampleError, TransientModelError
-from activities.scripted_agent import ScriptedAgent, Turn, routed
+from activities.language_model.port import PermanentModelError, SampleError, TransientModelError
 from tests.conftest import failure
+from tests.scripted import AgentTurn, ScriptedAgent, routed
 from tests.workflows.multipath.running import (
     CASES,
     FINE,
@@ -66,7 +66,7 @@ async def test_the_router_sees_the_prompt_alone(client: Client) -> None:
     ],
 )
 async def test_an_unreadable_route_is_asked_for_once_more(
-    client: Client, first: Turn, shown: str
+    client: Client, first: AgentTurn, shown: str
 ) -> None:
     """The model is shown what was wrong, and its second reply counts."""
     model = researching("The tide is high.", route=[[first, routed("research")]])
@@ -104,7 +104,7 @@ async def test_a_prompt_that_fits_neither_path_is_no_error(client: Client) -> No
 
 
 @pytest.mark.parametrize("said", [[DOWN], [[BUSY, BUSY]]])
-async def test_a_router_that_is_down_fails_the_run(client: Client, said: list[Turn]) -> None:
+async def test_a_router_that_is_down_fails_the_run(client: Client, said: list[AgentTurn]) -> None:
     """Where no call can be made there is nothing to keep: the run fails by the provider's class."""
     async with served(client, ScriptedAgent({"route": said})):
         error = await failure(await start(client, max_attempts=2))

@@ -5,9 +5,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.client import Client
 
-from activities.model_telemetry import ObservedModel
-from activities.scripted_agent import ScriptedAgent, reflection, routed
+from activities.language_model.observed import ObservedModel
 from reflection.multipath.result import Decision, Progress
+from tests.scripted import ScriptedAgent, reflection, routed
 from tests.workflows.multipath.running import (
     BAD,
     GOOD,

@@ -3,9 +3,9 @@
 import pytest
 from temporalio.client import Client
 
-from activities.scripted_critic import Judged, ScriptedCritic
-from reflection.usage import Spending
+from reflection.run import Spending
 from tests.conftest import reflect
+from tests.scripted import Judged, ScriptedCritic
 
 
 @pytest.mark.parametrize(

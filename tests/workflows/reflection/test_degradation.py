@@ -6,10 +6,10 @@ import pytest
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.exceptions import CancelledError
 
-from activities.language_model import PermanentModelError, SampleError, TransientModelError
-from activities.scripted_critic import Drafted, Judged, ScriptedCritic, reply
+from activities.language_model.port import PermanentModelError, SampleError, TransientModelError
 from reflection.critique.result import Progress, ReflectOnResultResult
 from tests.conftest import begin_reflecting, failure, reflect, served, until_asked
+from tests.scripted import Drafted, Judged, ScriptedCritic, reply
 
 DOWN = PermanentModelError("no such key", "AuthenticationError", 401)
 BUSY = TransientModelError("busy", "InternalServerError", 500)

@@ -5,9 +5,9 @@ import json
 import pytest
 from temporalio.client import Client
 
-from activities.language_model import PermanentModelError, SampleError, TransientModelError
-from activities.scripted_critic import Judged, ScriptedCritic, judgement, reply
+from activities.language_model.port import PermanentModelError, SampleError, TransientModelError
 from tests.conftest import QUERY, reflect
+from tests.scripted import Judged, ScriptedCritic, judgement, reply
 
 BUSY = TransientModelError("busy", "InternalServerError", 500)
 LONG = (

@@ -6,8 +6,8 @@ import uuid
 import pytest
 from temporalio.client import Client
 
-from activities.scripted_critic import ScriptedCritic
 from tests.conftest import begin, failure, served
+from tests.scripted import ScriptedCritic
 
 CLEAR = {"name": "clear", "meaning": "It is clear."}
 

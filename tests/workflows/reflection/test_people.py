@@ -13,9 +13,9 @@ from temporalio.client import (
     WorkflowUpdateFailedError,
 )
 
-from activities.scripted_critic import ScriptedCritic
 from reflection.critique.result import Progress, ReflectOnResultResult
 from tests.conftest import begin_reflecting, served
+from tests.scripted import ScriptedCritic
 
 Handle = WorkflowHandle[Any, Any]
 

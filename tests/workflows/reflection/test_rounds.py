@@ -3,8 +3,8 @@
 import pytest
 from temporalio.client import Client
 
-from activities.scripted_critic import ADVICE, ScriptedCritic
 from tests.conftest import QUERY, reflect
+from tests.scripted import ADVICE, ScriptedCritic
 
 
 async def test_a_draft_that_passes_is_not_revised(client: Client) -> None:

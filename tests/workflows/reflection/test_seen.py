@@ -7,10 +7,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.client import Client
 
-from activities.model_telemetry import ObservedModel
-from activities.scripted_critic import ADVICE, ScriptedCritic
+from activities.language_model.observed import ObservedModel
 from reflection.critique.result import Decision, Progress
 from tests.conftest import begin_reflecting, served, until_asked
+from tests.scripted import ADVICE, ScriptedCritic
 from tests.workflows.test_spans import attributes, identity, tree
 
 

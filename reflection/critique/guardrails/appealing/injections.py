@@ -16,7 +16,7 @@ from reflection.critique.guardrails.appealing.disguises import (
 )
 from reflection.critique.guardrails.prose import fold, without_code
 from reflection.critique.guardrails.registry import Checked, Finding, guardrail
-from reflection.plain import plain
+from reflection.text import terminal_safe
 
 CAP = 0.3
 ENOUGH = 1.0
@@ -71,7 +71,7 @@ def addresses_judge(checked: Checked) -> Finding | None:
             break
     else:
         return None
-    shown = plain(LEADING_MARKS.sub("", said), 50)
+    shown = terminal_safe(LEADING_MARKS.sub("", said), 50)
     return Finding(CAP, f"the draft speaks to its judge ({shown!r}): take that out")
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from reflection.critique.guardrails.citing import citations
 from reflection.critique.guardrails.prose import fold
 from reflection.critique.guardrails.registry import Checked, Finding, guardrail
-from reflection.plain import plain
+from reflection.text import terminal_safe
 
 CAP = 0.5
 NEEDS_SOURCES = frozenset({"citation_coverage", "source_quality", "evidence"})
@@ -42,7 +42,7 @@ def unknown_citation(checked: Checked) -> Finding | None:
     unknown = list(dict.fromkeys(_beyond(checked, text) if checked.sources else _without(text)))
     if not unknown:
         return None
-    shown = ", ".join(plain(each, 60) for each in unknown[:SHOWN])
+    shown = ", ".join(terminal_safe(each, 60) for each in unknown[:SHOWN])
     more = f" and {len(unknown) - SHOWN} more" if len(unknown) > SHOWN else ""
     where = f"the {len(checked.sources)} given sources" if checked.sources else "its references"
     return Finding(

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from reflection.critique.complexity import SIMPLE, complexity
+from reflection.critique.criteria import SIMPLE, complexity
 from reflection.critique.guardrails.measuring.wishes import (
     asks_for_code,
     asks_for_little,

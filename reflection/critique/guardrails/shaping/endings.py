@@ -4,7 +4,7 @@ import re
 
 from reflection.critique.guardrails.prose import fenced_blocks, fold, without_code, without_fences
 from reflection.critique.guardrails.registry import Checked, Finding, guardrail
-from reflection.plain import plain
+from reflection.text import terminal_safe
 
 CAP = 0.5
 CUT_REASONS = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
@@ -97,7 +97,7 @@ def _left_out(text: str, query: str) -> str | None:
     found = PLACEHOLDER.search(prose) or TODO.search(text) or LEFT_OUT.search(text)
     if found is None:
         return None
-    return f"the draft leaves out what {plain(found[0].strip(), 60)!r} stands for: write it"
+    return f"the draft leaves out what {terminal_safe(found[0].strip(), 60)!r} stands for: write it"
 
 
 def _broken_off(checked: Checked, text: str) -> str | None:
@@ -112,7 +112,7 @@ def _broken_off(checked: Checked, text: str) -> str | None:
 
 
 def _tail(line: str) -> str:
-    return plain(line, 1_000)[-40:]
+    return terminal_safe(line, 1_000)[-40:]
 
 
 def _wrong_end(last: str, lines: list[str]) -> str | None:

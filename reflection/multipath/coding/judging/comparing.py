@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AnySet
 
-from reflection.words.amounts import tally_words
+from reflection.text import tally_words
 
 RELATIVE = 1e-9
 ABSOLUTE = 1e-12

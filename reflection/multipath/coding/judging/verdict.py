@@ -6,9 +6,8 @@ from reflection.multipath.coding.judging.comparing import difference
 from reflection.multipath.coding.reading.literals import NoLiteralError, read_literal
 from reflection.multipath.coding.suite import Case, Failure, TestOutcome
 from reflection.multipath.request import Limits
-from reflection.plain import plain, well_formed
-from reflection.request import Record
-from reflection.size import cut_encoded, encoded_size
+from reflection.run import Record, cut_encoded, encoded_size
+from reflection.text import terminal_safe, well_formed
 
 # Together with the names of the fields E takes at most 8 kB.
 FAILURE_BYTES = {
@@ -112,7 +111,7 @@ def _outcome(case: Case, answer: Answer) -> TestOutcome:
         return _failed(case, answer.value, "returns what can't be compared")
     if said is None:
         return TestOutcome(test=case.call, passed=True, expected=case.expected)
-    got, expected = plain(answer.value, IN_WORDS), plain(case.expected, IN_WORDS)
+    got, expected = terminal_safe(answer.value, IN_WORDS), terminal_safe(case.expected, IN_WORDS)
     return _failed(case, answer.value, f"gives {got}, and {expected} is expected ({said})")
 
 
@@ -122,7 +121,7 @@ def _failed(case: Case, got: str | None, what: str) -> TestOutcome:
         passed=False,
         expected=case.expected,
         got=got,
-        message=f"{plain(case.call, IN_WORDS)} {what}",
+        message=f"{terminal_safe(case.call, IN_WORDS)} {what}",
     )
 
 

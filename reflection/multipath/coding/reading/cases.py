@@ -8,9 +8,8 @@ from reflection.multipath.coding.reading.calling import called, calls, case_of
 from reflection.multipath.coding.reading.literals import is_literal
 from reflection.multipath.coding.suite import Case
 from reflection.objects import Members, Number, last_object
-from reflection.plain import well_formed
-from reflection.request import Record
-from reflection.size import encoded_size
+from reflection.run import Record, encoded_size
+from reflection.text import well_formed
 
 LEAST = 3
 MOST = 20

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from reflection.multipath.coding.reading.literals import parsed
-from reflection.plain import well_formed
+from reflection.text import well_formed
 from reflection.thinking import after_thought
 
 MOST_FENCES = 200

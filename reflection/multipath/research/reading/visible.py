@@ -10,7 +10,7 @@ from reflection.multipath.research.reading.links import (
     undefined,
     without_images,
 )
-from reflection.plain import well_formed
+from reflection.text import well_formed
 
 COMMENT = re.compile(rf"{UNESCAPED}(?=<!--)")
 HARMLESS = r"/?(?:br|sub|sup|b|i|em|strong|kbd|u)\s{0,8}/?>|https?://|mailto:"

@@ -3,17 +3,16 @@
 import re
 from collections.abc import Iterator, Sequence
 
+from reflection.critique.evaluation import ADVICE, SAYS_WHERE
 from reflection.critique.guardrails.prose import words
-from reflection.critique.judging.reply import ADVICE, SAYS_WHERE
 from reflection.multipath.research.checks import MOST_CRITIQUES
 from reflection.multipath.research.reading.sentences import plain_words, stands_in
 from reflection.multipath.research.reflecting.echoes import QUOTED, own_objects
 from reflection.multipath.result import Source
 from reflection.multipath.state import Aspect, Critique
 from reflection.objects import Members, every_object, first_text, plain, without_objects
-from reflection.plain import well_formed
-from reflection.request import Record
-from reflection.size import cut_encoded
+from reflection.run import Record, cut_encoded
+from reflection.text import well_formed
 from reflection.thinking import spoken
 
 ISSUES = "issues"

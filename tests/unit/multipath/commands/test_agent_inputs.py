@@ -6,15 +6,14 @@ import pytest
 import typer
 
 from commands.inputs import checked
-from commands.starting.agent import option_of, refuse_for_research
-from commands.starting.code_tests import read_tests
+from commands.start import read_tests, refuse_for_research
 from reflection.multipath.request import MultiPathRequest
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("def test_add():\n    assert add(1, 2 == 3\n", ", line 2 is no Python: "),
+        ("def test_add():\n    assert add(1, 2 == 3\n", ", line 2 is not Python: "),
         ("x = 1\n\x00", ""),
     ],
     ids=["syntax", "null byte"],
@@ -66,6 +65,6 @@ def test_an_error_names_the_option(
 ) -> None:
     """Who types an option does not know the request's fields."""
     with pytest.raises(typer.Exit):
-        checked(MultiPathRequest, {"prompt": "p", **fields}, named=option_of)
+        checked(MultiPathRequest, {"prompt": "p", **fields})
 
     assert said in capsys.readouterr().err

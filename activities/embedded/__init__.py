@@ -1,1 +1,0 @@
-"""A toy model in a process of its own, for trying Mull without a key."""

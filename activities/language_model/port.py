@@ -1,0 +1,152 @@
+"""The port to language models, its errors, and one call of it from an activity.
+
+ModelError                     a call failed
+├── TransientModelError        it may work the next time: Temporal retries it
+├── SampleError                this one reply can't be had (content filter, cut off)
+└── PermanentModelError        no call like it can work (no key, no such model)
+"""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, NoReturn, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field
+from temporalio.exceptions import ApplicationError
+
+from activities.heartbeat import heartbeating
+from reflection.run import Spending
+
+
+class ModelCall(BaseModel):
+    """One call of a model: what to ask, and within which bounds.
+
+    `model` is a LiteLLM name, or None for the worker's own. `reply_schema` is a JSON schema that
+    the reply should follow where the model can be held to one. `labels` mark the call's span and
+    are never sent. `keep_cut` asks for the beginning of a reply that was cut off, with the finish
+    reason `length`, where else that is a SampleError.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    model: str | None
+    prompt: str
+    temperature: float
+    seed: int | None
+    max_output_tokens: int
+    timeout_seconds: float
+    reply_schema: dict[str, Any] | None = None
+    labels: dict[str, str | int] = Field(default_factory=dict)
+    keep_cut: bool = False
+
+
+class ModelReply(BaseModel):
+    """What came back: a text, by which model, what it cost, and what was left out.
+
+    `left_out` names the parameters that the provider does not know and that were not sent.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    text: str
+    model: str
+    provider: str
+    finish_reason: str
+    spending: Spending
+    response_id: str | None = None
+    left_out: tuple[str, ...] = ()
+
+
+class ModelError(Exception):
+    """A call failed. `kind` is the provider's class name, `status` the HTTP status or None."""
+
+    def __init__(self, message: str, kind: str = "ModelError", status: int | None = None) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.status = status
+
+
+class TransientModelError(ModelError):
+    """It may work the next time. `retry_after` is the seconds that the server asked to wait."""
+
+    def __init__(
+        self,
+        message: str,
+        kind: str = "TransientModelError",
+        status: int | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message, kind, status)
+        self.retry_after = retry_after
+
+
+class SampleError(ModelError):
+    """This one reply can't be had: the content filter, or a reply that was cut off.
+
+    `spending` is what it cost all the same.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        kind: str = "SampleError",
+        status: int | None = None,
+        spending: Spending | None = None,
+        finish_reason: str | None = None,
+    ) -> None:
+        super().__init__(message, kind, status)
+        self.spending = spending or Spending(calls=1)
+        self.finish_reason = finish_reason
+
+
+class PermanentModelError(ModelError):
+    """No call like this one can work: authentication, permission, no such model, a bad request."""
+
+
+class LanguageModel(Protocol):
+    """Whatever answers a prompt."""
+
+    async def complete(self, call: ModelCall) -> ModelReply:
+        """Make one call, once. Raises ModelError, in one of its three kinds, and nothing else."""
+        ...
+
+
+TASK_QUEUE = "mull-llm"
+
+
+async def ask(model: LanguageModel, call: ModelCall) -> ModelReply:
+    """Make one call from within an activity.
+
+    Raises SampleError as it is, and ApplicationError for every other ModelError, non-retryable
+    where no call like it can work.
+    """
+    async with heartbeating():
+        try:
+            return await model.complete(call)
+        except SampleError:
+            raise
+        except ModelError as error:
+            _raise_for_temporal(error)
+
+
+def _raise_for_temporal(error: ModelError) -> NoReturn:
+    wait = error.retry_after if isinstance(error, TransientModelError) else None
+    raise ApplicationError(
+        str(error),
+        type=error.kind,
+        non_retryable=isinstance(error, PermanentModelError),
+        next_retry_delay=timedelta(seconds=wait) if wait is not None else None,
+    ) from None
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """An OpenAI-compatible server that answers for one model name.
+
+    `model` is what the server calls it, `api_base` ends in /v1. `free`: its calls cost 0 dollars;
+    otherwise their cost is unknown. Such a server is trusted to hold a reply to a JSON schema.
+    """
+
+    model: str
+    api_base: str
+    api_key: str = field(repr=False)
+    free: bool = False

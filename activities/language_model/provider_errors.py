@@ -1,0 +1,225 @@
+"""What an exception of a provider's client means, in one short line without a key or the prompt.
+
+LiteLLM changes statuses (Anthropic's 529 becomes 500, a 401 that says "rate limited" 429), so
+the HTTP answer at the bottom of the chain of causes is read first, then the exception itself.
+"""
+
+import math
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+from activities.language_model.port import (
+    ModelError,
+    PermanentModelError,
+    SampleError,
+    TransientModelError,
+)
+
+LINE_CHARACTERS = 300
+READ_CHARACTERS = 1_000
+ECHO_CHARACTERS = 12
+SHORTEST_ECHO = 4
+
+_CLASS_NAMES = re.compile(
+    r"^(?:(?:litellm\.)?\w*(?:Error|Exception|Timeout)(?: Error)?\s*[:-]\s+)+"
+)
+_JSON_MESSAGE = re.compile(r'"message":\s*"((?:[^"\\]|\\.)*)"')
+_JSON_ESCAPE = re.compile(r'\\(?:u([0-9a-fA-F]{4})|[nrt"\\/])')
+_ADDRESS_OF_OBJECT = re.compile(r"\s*(?:ssl:)?<[^<>]* object at 0x[0-9a-f]+>")
+_KEY = re.compile(
+    r"\b(?:sk|gsk|xai|hf|pplx|nvapi|ghp|fw|r8)[-_][\w*-]{6,}"
+    r"|\bA(?:Iza|KIA)[\w-]{12,}"
+    r"|\beyJ[\w-]+(?:\.[\w-]+)*"
+    r"|(?<=Bearer )\S+"
+    r"|(?<=//)[^/@\s]+(?=@)"
+    r"|\w*\*{3,}\w*"
+    r"|\b(?=\w*\d)(?=\w*[A-Za-z])\w{24,}\b"
+)
+
+
+def one_line(text: str, prompt: str = "", secrets: Iterable[str] = ()) -> str:
+    """Shorten a provider's message to at most 300 characters that anyone may read.
+
+    Keys become `[key]`, and 12 or more letters in a row that stand in the prompt too `[prompt]`.
+    """
+    message = text.partition("Traceback (most recent call last)")[0]
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        message = message.replace(secret, "[key]")
+    message = _KEY.sub("[key]", _plain(message))
+    line = _without_echo(message, prompt) or "the provider gave no reason"
+    return line if len(line) <= LINE_CHARACTERS else line[: LINE_CHARACTERS - 1] + "…"
+
+
+def _plain(message: str) -> str:
+    said = _CLASS_NAMES.sub("", message.strip())
+    found = _JSON_MESSAGE.search(said) if said.startswith("{") else None
+    said = _JSON_ESCAPE.sub(_unescape, found[1] if found else said)
+    return " ".join(_ADDRESS_OF_OBJECT.sub("", said).split())[:READ_CHARACTERS]
+
+
+def _unescape(escape: re.Match[str]) -> str:
+    if escape[1]:
+        return chr(int(escape[1], 16))
+    return escape[0][1] if escape[0][1] in '"\\/' else " "
+
+
+def _without_echo(message: str, prompt: str) -> str:
+    """Letters alone are compared: providers echo prompts quoted, escaped and cut."""
+    asked = "".join(letter.lower()[:1] for letter in prompt if letter.isalnum())
+    places = [at for at, letter in enumerate(message) if letter.isalnum()]
+    said = "".join(message[at].lower()[:1] for at in places)
+    window = max(SHORTEST_ECHO, min(ECHO_CHARACTERS, len(asked)))
+    echoed: set[int] = set()
+    for start in range(len(said) - window + 1):
+        if said[start : start + window] in asked:
+            echoed.update(range(places[start], places[start + window - 1] + 1))
+    return "".join(_masked(message, echoed))
+
+
+def _masked(message: str, echoed: set[int]) -> Iterator[str]:
+    for at, letter in enumerate(message):
+        if at not in echoed:
+            yield letter
+        elif at - 1 not in echoed:
+            yield "[prompt]"
+
+
+LONGEST_WAIT_SECONDS = 60.0
+PERMANENT_STATUSES = frozenset({400, 401, 402, 403, 404, 405, 410, 413, 414, 415, 422})
+
+_CLASS_OF_STATUS = {
+    400: "BadRequestError",
+    401: "AuthenticationError",
+    402: "PaymentRequiredError",
+    403: "PermissionDeniedError",
+    404: "NotFoundError",
+    409: "ConflictError",
+    413: "RequestTooLargeError",
+    422: "UnprocessableEntityError",
+    429: "RateLimitError",
+    529: "OverloadedError",
+}
+_SAYS_LITTLE = {"APIError", "APIStatusError", "APIConnectionError", "InternalServerError"}
+_FILTERED = {"content_filter", "content_policy_violation"}
+_NO_KEY = re.compile(
+    r"missing credentials|missing \w+ api key|_API_KEY\W* is not set|unable to locate credentials",
+    re.IGNORECASE,
+)
+_NOT_INSTALLED = re.compile(r"No module named '[\w.]+'")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What an exception says: its class, HTTP status, the provider's codes, and the wait."""
+
+    kind: str
+    status: int | None
+    codes: frozenset[str]
+    text: str
+    retry_after: float | None
+
+
+def read_error(error: BaseException, prompt: str, secrets: Collection[str]) -> ModelError:
+    """Tell which kind of ModelError it is.
+
+    The message is one line of at most 300 characters without the secrets or the prompt. A missing
+    key, whatever its status, is of the kind `AuthenticationError`.
+    """
+    failure = read_failure(error)
+    line = one_line(failure.text, prompt, secrets)
+    if _is_filtered(failure):
+        return SampleError(
+            line, "ContentPolicyViolationError", failure.status, finish_reason="content_filter"
+        )
+    if permanent := _permanent_kind(failure):
+        return PermanentModelError(line, permanent, failure.status)
+    return TransientModelError(line, failure.kind, failure.status, failure.retry_after)
+
+
+def read_failure(error: BaseException) -> Failure:
+    """Read the exception and what it was caused by."""
+    chain = list(_causes(error))
+    answered = _answered_status(chain)
+    own = status_of(error)
+    name = type(error).__name__
+    status = own if name == "RateLimitError" and answered == 400 else answered or own
+    if status is not None and (status != own or name in _SAYS_LITTLE):
+        name = _CLASS_OF_STATUS.get(status, name)
+    codes = frozenset(code for each in chain if isinstance(code := _code(each), str))
+    return Failure(name, status, codes, str(error), _wait(chain))
+
+
+def status_of(error: BaseException) -> int | None:
+    """Read `status_code` as an HTTP status, or None: some providers put a word there."""
+    try:
+        status = int(str(getattr(error, "status_code", "")))
+    except ValueError:
+        return None
+    return status if 100 <= status <= 599 else None
+
+
+def retry_after_seconds(value: str, now: datetime) -> float | None:
+    """Read a Retry-After header, seconds or an HTTP date, as 0 to 60 seconds."""
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = _seconds_until(value, now)
+    return None if math.isnan(seconds) else min(max(seconds, 0.0), LONGEST_WAIT_SECONDS)
+
+
+def _seconds_until(date: str, now: datetime) -> float:
+    try:
+        then = parsedate_to_datetime(date)
+    except ValueError:
+        return math.nan
+    return ((then if then.tzinfo else then.replace(tzinfo=UTC)) - now).total_seconds()
+
+
+def _permanent_kind(failure: Failure) -> str | None:
+    if "insufficient_quota" in failure.codes or "insufficient_quota" in failure.text:
+        return "insufficient_quota"
+    if failure.status in PERMANENT_STATUSES:
+        return failure.kind
+    if _NO_KEY.search(failure.text):
+        return "AuthenticationError"
+    return "ImportError" if _NOT_INSTALLED.search(failure.text) else None
+
+
+def _is_filtered(failure: Failure) -> bool:
+    return failure.kind == "ContentPolicyViolationError" or bool(failure.codes & _FILTERED)
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _answered_status(chain: list[BaseException]) -> int | None:
+    """LiteLLM makes responses up; those that httpx or OpenAI's client raised with are real."""
+    for each in reversed(chain):
+        if type(each).__module__.partition(".")[0] in {"httpx", "openai"}:
+            response = getattr(each, "response", None)
+            return status_of(response) if response is not None else None
+    return None
+
+
+def _code(error: BaseException) -> object:
+    body = getattr(error, "body", None)
+    inner = body.get("code") if isinstance(body, Mapping) else None
+    return inner or getattr(error, "code", None)
+
+
+def _wait(chain: list[BaseException]) -> float | None:
+    for each in chain:
+        for holder in (getattr(each, "response", None), each):
+            headers = getattr(holder, "headers", None) or getattr(
+                holder, "litellm_response_headers", None
+            )
+            value = headers.get("retry-after") if isinstance(headers, Mapping) else None
+            if value is not None:
+                return retry_after_seconds(str(value), datetime.now(UTC))
+    return None

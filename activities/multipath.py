@@ -1,0 +1,364 @@
+"""What the agent asks of language models: to route, to write, to reflect, to code, to test.
+
+Each activity asks once; the activities' types are the names of the nodes.
+"""
+
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from temporalio import activity
+
+from activities.language_model.port import LanguageModel, ModelCall, SampleError, ask
+from reflection.multipath.coding.prompts import (
+    build_code_prompt,
+    build_repair_prompt,
+    build_tests_prompt,
+    tests_schema,
+)
+from reflection.multipath.coding.reading.cases import parse_tests
+from reflection.multipath.coding.reading.extraction import extract_code
+from reflection.multipath.coding.suite import Case, Failure, Suite
+from reflection.multipath.research.checks import with_checks
+from reflection.multipath.research.reading.unwrapping import unwrapped
+from reflection.multipath.research.reflecting.prompt import (
+    build_reflection_prompt,
+    reflection_schema,
+)
+from reflection.multipath.research.reflecting.reply import parse_reflection
+from reflection.multipath.research.writing import build_refinement_prompt, build_report_prompt
+from reflection.multipath.result import Routing, Source
+from reflection.multipath.routing.prompt import build_route_prompt, route_schema
+from reflection.multipath.routing.reply import parse_route
+from reflection.multipath.state import Critique, Node
+from reflection.quoting import AGAIN
+from reflection.run import Record, Spending, cut_encoded, encoded_size
+from reflection.text import well_formed
+
+
+class Receipt(Record):
+    """Which model replied, what was left out of the call, and what it cost."""
+
+    model: str | None = None
+    finish_reason: str | None = None
+    left_out: tuple[str, ...] = ()
+    attempts: int = 1
+    spending: Spending
+
+
+class Replied(Record):
+    """A reply; `error` says why it can't be used, and `unreadable` that asking again may help."""
+
+    error: str | None = None
+    unreadable: bool = False
+    receipt: Receipt
+
+
+class AgentTask(Record):
+    """What every question has: the run's prompt, and the bounds of the call."""
+
+    prompt: str
+    model: str | None
+    max_output_tokens: int
+    timeout_seconds: float
+
+
+class Heard(NamedTuple):
+    """The text of a reply, or None where it can't be had, as `error` says."""
+
+    text: str | None
+    error: str | None
+    receipt: Receipt
+
+
+async def hear(
+    model: LanguageModel, node: Node | str, task: AgentTask, prompt: str, **more: Any
+) -> Heard:
+    """Ask once, with `more` fields of the call. Raises as `ask` does, but for a SampleError."""
+    labels: dict[str, str | int] = {"mull.node": node, "mull.attempt": activity.info().attempt}
+    index = getattr(task, "index", None)
+    call = ModelCall(
+        **{
+            "model": task.model,
+            "prompt": prompt,
+            "temperature": 0.0,
+            "seed": 0,
+            "max_output_tokens": task.max_output_tokens,
+            "timeout_seconds": task.timeout_seconds,
+            "labels": labels if index is None else labels | {"mull.draft.index": index},
+            **more,
+        }
+    )
+    try:
+        reply = await ask(model, call)
+    except SampleError as error:
+        lost = _receipt(call.model, error.finish_reason, (), error.spending)
+        return Heard(None, f"{error.kind}: {error}", lost)
+    return Heard(
+        reply.text,
+        None,
+        _receipt(reply.model, reply.finish_reason, reply.left_out, reply.spending),
+    )
+
+
+def _receipt(
+    model: str | None, finish_reason: str | None, left_out: tuple[str, ...], spending: Spending
+) -> Receipt:
+    return Receipt(
+        model=model,
+        finish_reason=finish_reason,
+        left_out=left_out,
+        attempts=activity.info().attempt,
+        spending=spending,
+    )
+
+
+class WritingTask(AgentTask):
+    """What to write, from which sources; `index` is the draft's, from 0."""
+
+    index: int
+    sources: tuple[Source, ...]
+    temperature: float
+    seed: int | None
+    output_bytes: int
+
+
+class Generated(Replied):
+    """A draft's text, or None; `cut` is true where it is the beginning of a longer one."""
+
+    text: str | None
+    cut: bool = False
+    timestamp: datetime
+
+
+def options(task: WritingTask) -> dict[str, object]:
+    """Return the fields of a call for a draft: each draft has a seed of its own."""
+    return {
+        "temperature": task.temperature,
+        "seed": None if task.seed is None else task.seed + task.index,
+        "keep_cut": True,
+    }
+
+
+class RouteTask(AgentTask):
+    """A prompt to route; `error` is what was wrong with the last reply to the same."""
+
+    error: str | None = None
+
+
+class Routed(Replied):
+    """Which path the model chose, and why."""
+
+    routing: Routing
+
+
+async def route(model: LanguageModel, task: RouteTask) -> Routed:
+    """Ask once which path a prompt is for, and read the reply."""
+    prompt = build_route_prompt(task.prompt, task.error)
+    heard = await hear(model, "route", task, prompt, reply_schema=route_schema())
+    if heard.text is None:
+        routing = Routing(mode=None, reason="", chosen_by="model", error=heard.error)
+    else:
+        routing = parse_route(heard.text, task.prompt)
+    return Routed(
+        routing=routing,
+        error=routing.error,
+        unreadable=routing.error is not None,
+        receipt=heard.receipt,
+    )
+
+
+class ReportTask(WritingTask):
+    """A report to write; with `report` and its `critiques`, one to refine."""
+
+    report: str | None = None
+    critiques: tuple[Critique, ...] = ()
+    creative: bool = True
+
+
+class ReflectionTask(AgentTask):
+    """A report to reflect on; `error` is what was wrong with the last reply to the same.
+
+    `model` reflects, else the worker's judge, else the `writer`.
+    """
+
+    index: int
+    sources: tuple[Source, ...]
+    report: str
+    creative: bool
+    error: str | None = None
+    writer: str | None = None
+
+
+class Reflected(Replied):
+    """K: what is to be mended, by the rules and by the model, and what might be added."""
+
+    critiques: tuple[Critique, ...] = ()
+    suggestions: tuple[str, ...] = ()
+
+
+async def generate_report(model: LanguageModel, task: ReportTask) -> Generated:
+    """Ask once for a report, or for a better one."""
+    heard = await hear(model, "generate_report", task, _report_prompt(task), **options(task))
+    text = None if heard.text is None else unwrapped(well_formed(heard.text))
+    long = text is not None and encoded_size(text) > task.output_bytes
+    return Generated(
+        text=None if text is None else cut_encoded(text, task.output_bytes),
+        cut=long or heard.receipt.finish_reason == "length",
+        error=heard.error,
+        receipt=heard.receipt,
+        timestamp=datetime.now(UTC),
+    )
+
+
+async def reflect_on_report(model: LanguageModel, task: ReflectionTask) -> Reflected:
+    """Ask once what is wrong with a report, and check by rules what needs no model."""
+    prompt = build_reflection_prompt(
+        task.prompt, task.sources, task.report, task.creative, task.error
+    )
+    schema = reflection_schema(task.creative)
+    heard = await hear(model, "reflect_on_report", task, prompt, reply_schema=schema)
+    if heard.text is None:
+        return Reflected(error=heard.error, unreadable=True, receipt=heard.receipt)
+    read = parse_reflection(heard.text, task.report, task.sources, task.creative, task.prompt)
+    if read.error is not None:
+        return Reflected(error=read.error, unreadable=True, receipt=heard.receipt)
+    return Reflected(
+        critiques=with_checks(task.report, task.sources, read.critiques),
+        suggestions=read.suggestions,
+        receipt=heard.receipt,
+    )
+
+
+def _report_prompt(task: ReportTask) -> str:
+    if task.report is None:
+        return build_report_prompt(task.prompt, task.sources, task.creative)
+    return build_refinement_prompt(
+        task.prompt, task.sources, task.report, task.critiques, task.creative
+    )
+
+
+NO_CODE = "NoCode: there is no Python code in the reply"
+
+
+class CodeTask(WritingTask):
+    """Code to write; with `code` and its `failure`, code to repair.
+
+    `error` is what was wrong with the last reply to the same.
+    """
+
+    suite: Suite | None
+    entry: str | None
+    code: str | None = None
+    failure: Failure | None = None
+    error: str | None = None
+
+
+class TestsTask(AgentTask):
+    """Tests to write before any code; `error` is what was wrong with the last reply."""
+
+    __test__ = False
+
+    entry: str | None
+    seed: int
+    error: str | None = None
+
+
+class Tests(Replied):
+    """The tests that the model wrote, and the function that they call."""
+
+    __test__ = False
+
+    cases: tuple[Case, ...] = ()
+    entry: str | None = None
+
+
+async def generate_code(model: LanguageModel, task: CodeTask) -> Generated:
+    """Ask once for code, or for better code, and take it out of the reply."""
+    prompt = _code_prompt(task)
+    if task.error is not None:
+        prompt += AGAIN.replace("{error}", task.error)
+    heard = await hear(model, "generate_code", task, prompt, **options(task))
+    code, error = _code_of(heard, task)
+    return Generated(
+        text=code,
+        error=error,
+        unreadable=code is None and heard.text is not None,
+        cut=heard.receipt.finish_reason == "length",
+        receipt=heard.receipt,
+        timestamp=datetime.now(UTC),
+    )
+
+
+async def write_tests(model: LanguageModel, task: TestsTask) -> Tests:
+    """Ask once for tests, and read them."""
+    prompt = build_tests_prompt(task.prompt, task.entry, task.error)
+    more = {"reply_schema": tests_schema(), "seed": task.seed}
+    heard = await hear(model, "write_tests", task, prompt, **more)
+    if heard.text is None:
+        return Tests(error=heard.error, unreadable=True, receipt=heard.receipt)
+    read = parse_tests(heard.text, task.entry)
+    return Tests(
+        cases=read.cases,
+        entry=read.entry,
+        error=read.error,
+        unreadable=read.error is not None,
+        receipt=heard.receipt,
+    )
+
+
+def _code_prompt(task: CodeTask) -> str:
+    if task.code is None or task.failure is None:
+        return build_code_prompt(task.prompt, task.sources, task.suite, task.entry)
+    return build_repair_prompt(
+        task.prompt, task.sources, task.code, task.failure, task.suite, task.entry
+    )
+
+
+def _code_of(heard: Heard, task: CodeTask) -> tuple[str | None, str | None]:
+    """Return the code of a reply, or why there is none: code that is cut is none."""
+    if heard.text is None:
+        return None, heard.error
+    code = extract_code(heard.text, task.entry)
+    if code is None:
+        return None, NO_CODE
+    if encoded_size(code) > task.output_bytes:
+        return None, f"NoCode: the code is over {task.output_bytes:,} bytes"
+    return code, None
+
+
+class MultiPathActivities:
+    """What a run of the agent asks of language models; `judge` reflects where none is named.
+
+    Each asks once. A reply that can't be had (filtered, refused, empty) or read is a reply with an
+    error; every other fault is an ApplicationError, non-retryable where no call like it can work.
+    """
+
+    def __init__(self, model: LanguageModel, judge: str | None = None) -> None:
+        self._model = model
+        self._judge = judge
+
+    @activity.defn
+    async def route(self, task: RouteTask) -> Routed:
+        """Ask whether a prompt is for research or for code."""
+        return await route(self._model, task)
+
+    @activity.defn
+    async def generate_report(self, task: ReportTask) -> Generated:
+        """Ask for a report, or for a better one."""
+        return await generate_report(self._model, task)
+
+    @activity.defn
+    async def reflect_on_report(self, task: ReflectionTask) -> Reflected:
+        """Ask what is wrong with a report."""
+        judged = task.model_copy(update={"model": task.model or self._judge or task.writer})
+        return await reflect_on_report(self._model, judged)
+
+    @activity.defn
+    async def generate_code(self, task: CodeTask) -> Generated:
+        """Ask for code, or for better code."""
+        return await generate_code(self._model, task)
+
+    @activity.defn
+    async def write_tests(self, task: TestsTask) -> Tests:
+        """Ask for tests of code that is not written yet."""
+        return await write_tests(self._model, task)

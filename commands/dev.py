@@ -1,0 +1,134 @@
+"""`dev`: an embedded Temporal with its Web UI and a worker, until interrupted."""
+
+import asyncio
+import os
+import signal
+import sys
+from asyncio.subprocess import Process
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from commands.session import Exit, fail
+
+if TYPE_CHECKING:
+    from commands.embedded import Place
+
+
+USUAL_PORT = 7233
+DOCUMENTS = "MULL_DOCUMENTS"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the command line."""
+    app.command()(dev)
+
+
+def dev(
+    port: Annotated[int, typer.Option(min=1, max=65_535, help="Of Temporal.")] = USUAL_PORT,
+    ui_port: Annotated[int, typer.Option(min=1, max=65_535, help="Of the Web UI.")] = 8233,
+    db: Annotated[
+        Path, typer.Option(metavar="FILE", help="Temporal's database, made if it is not there.")
+    ] = Path("mull-dev.db"),
+    traces: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the worker's spans here, as JSON.")
+    ] = None,
+) -> None:
+    """Run an embedded Temporal with its Web UI, and a worker, until Ctrl-C.
+
+    Answers come from MULL_MODEL (any LiteLLM name), else from an embedded toy model. `agent --docs`
+    may search the current folder, unless MULL_DOCUMENTS names others.
+
+    Example: MULL_MODEL=openai/gpt-5-mini starter.py dev
+    """
+    from commands.embedded import Place, is_free
+
+    for option, number in (("--port", port), ("--ui-port", ui_port)):
+        if not is_free(number):
+            fail(f"port {number} is taken; choose another with {option}.", Exit.USAGE)
+    place = Place(port, ui_port, db.resolve())
+    if not place.db.parent.is_dir():
+        fail(f"there is no folder {place.db.parent} for --db.", Exit.USAGE)
+    os.environ.setdefault(DOCUMENTS, str(Path.cwd()))
+    _run(place, traces)
+
+
+def _run(place: "Place", traces: Path | None) -> NoReturn:
+    from temporalio.service import RPCError
+
+    from connection import ConfigurationError
+
+    try:
+        code = asyncio.run(_stay(place, traces))
+    except asyncio.CancelledError:
+        raise typer.Exit(Exit.DETACHED) from None
+    except ConfigurationError as error:
+        fail(f"{error}.", Exit.USAGE)
+    except OSError as error:
+        fail(f"{error.filename or 'a file'} can't be used: {error.strerror}.", Exit.USAGE)
+    except RPCError as error:
+        fail(f"the Temporal server refused: {error.message}.", Exit.FAILED)
+    raise typer.Exit(code)
+
+
+def _on_signals(action: Callable[[], object]) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, action)
+
+
+async def _stay(place: "Place", traces: Path | None) -> Exit:
+    import telemetry
+    from commands.embedded import temporal, working
+
+    starting, stop = asyncio.current_task(), asyncio.Event()
+    _on_signals(lambda: starting and starting.cancel())
+    telemetry.set_up(None)
+    log = place.db.with_suffix(".log")
+    async with temporal(place, log) as (server, client):
+        async with working(client, traces, log) as worker:
+            _on_signals(stop.set)
+            _say(place, log)
+            await _first(stop.wait(), server.wait(), worker.wait())
+            _explain(server, worker, log, stop)
+        while not stop.is_set():
+            async with working(client, traces, log) as worker:
+                await _first(stop.wait(), server.wait(), worker.wait())
+                _explain(server, worker, log, stop)
+    return Exit.DONE
+
+
+async def _first(*awaited: Coroutine[Any, Any, object]) -> None:
+    tasks = [asyncio.create_task(each) for each in awaited]
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
+        task.cancel()
+
+
+def _explain(server: Process, worker: Process, log: Path, stop: asyncio.Event) -> None:
+    if stop.is_set():
+        sys.stderr.write("stopping; calls under way have up to 20 s\n")
+    elif server.returncode is not None:
+        fail(f"the Temporal server ended by itself; {log} says why.", Exit.FAILED)
+    else:
+        ended = f"the worker ended ({worker.returncode}) and is started again"
+        sys.stderr.write(f"{ended}; runs go on.\n")
+
+
+def _say(place: "Place", log: Path) -> None:
+    from commands.embedded import ROOT, TOY_MODEL
+
+    model = os.environ["MULL_MODEL"]
+    toy = " (a toy: set MULL_MODEL for a real one)" if model == TOY_MODEL else ""
+    elsewhere = "" if place.port == USUAL_PORT else f"TEMPORAL_ADDRESS={place.address} "
+    python, starter = (os.path.relpath(each) for each in (sys.executable, ROOT / "starter.py"))
+    sys.stderr.write(
+        f"Temporal  {place.address}\n"
+        f"Web UI    {place.web_ui}\n"
+        f"Model     {model}{toy}\n"
+        f"Documents {os.environ[DOCUMENTS] or 'none'} ({DOCUMENTS})\n"
+        f"Database  {place.db}\n"
+        f"Log       {log}\n"
+        f'Try: {elsewhere}{python} {starter} ask "Is 91 prime?"   Ctrl-C stops all of it.\n'
+    )

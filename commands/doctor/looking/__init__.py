@@ -1,1 +1,0 @@
-"""What is looked at: each area in a file of its own."""

@@ -1,1 +1,0 @@
-"""An embedded server and worker on this machine: `dev` and the demo."""

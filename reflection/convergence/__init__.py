@@ -1,1 +1,0 @@
-"""Sampling until the answers converge: answers, consensus, entropy, stopping rules, waves."""

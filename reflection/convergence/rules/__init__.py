@@ -1,1 +1,0 @@
-"""The stopping rules: the source's four modes, and those beyond it."""

@@ -1,0 +1,97 @@
+"""What a run of self-consistency is asked for."""
+
+from typing import Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from reflection.run import Bounded, ModelName, Words, encoded_size, within
+from reflection.sampling.rules import Stopping
+
+AnswerKind = Literal["exact", "text", "number", "choice", "llm"]
+
+QUESTION_BYTES = 100_000
+TEMPLATE_BYTES = 20_000
+HISTORY_BYTES = 20_000_000
+# What starts a wave goes to the server in one message of at most 4 MB.
+WAVE_BYTES = 2_500_000
+# A result repeats an answer up to five times and must fit a payload of 2 MiB.
+ANSWERS_BYTES = 120_000
+REASONINGS_BYTES = 200_000
+COMPARED_RESPONSES = 50
+
+
+class SelfConsistencyRequest(Bounded, Stopping):
+    """A question, how its answers are compared, and everything that bounds the run.
+
+    Source: the self-reflection agent; its defaults.
+    """
+
+    question: Words
+    model: ModelName | None = Field(None, description="Any LiteLLM name; else the worker's own.")
+    answers: AnswerKind = Field(
+        "exact",
+        description="How answers are compared. llm asks the model whether two mean the same.",
+    )
+    prompt_template: str | None = Field(
+        None,
+        min_length=1,
+        description="A prompt in place of the step-by-step one; {question} in it is the"
+        " question's place, else its end.",
+    )
+    temperature: float = Field(0.7, ge=0, le=2, allow_inf_nan=False, description="Of the model.")
+    seed: int | None = Field(
+        None, ge=0, le=2**31, description="Sample i is asked with seed + i, so that samples differ."
+    )
+    max_output_tokens: int = Field(1024, ge=1, le=32_768, description="Of one reply.")
+    max_concurrency: int = Field(16, ge=1, le=32, description="Calls at once, at most.")
+    sample_timeout_seconds: float = Field(
+        120, ge=1, le=3_600, allow_inf_nan=False, description="Seconds for one call."
+    )
+    review_when: Literal["high"] | None = Field(
+        None, description="A result whose uncertainty is high waits for a person."
+    )
+
+    @property
+    def asked_bytes(self) -> int:
+        """The size of what each call of a wave carries, in bytes."""
+        return encoded_size(self.question) + encoded_size(self.prompt_template or "")
+
+    @property
+    def concurrency(self) -> int:
+        """The calls of one wave, at most: `max_concurrency`, and what fits into one message."""
+        return max(1, min(self.max_concurrency, WAVE_BYTES // self.asked_bytes))
+
+    @property
+    def answer_bytes(self) -> int:
+        """The size of one answer, at most, so that the result of the longest run can be kept."""
+        return min(2_000, ANSWERS_BYTES // self.max_responses)
+
+    @property
+    def reasoning_bytes(self) -> int:
+        """The size to which one reasoning is cut, for the same end."""
+        return REASONINGS_BYTES // self.max_responses
+
+    @field_validator("question")
+    @classmethod
+    def _small_question(cls, question: str) -> str:
+        return within(question, QUESTION_BYTES)
+
+    @field_validator("prompt_template")
+    @classmethod
+    def _small_template(cls, template: str | None) -> str | None:
+        return None if template is None else within(template, TEMPLATE_BYTES)
+
+    @model_validator(mode="after")
+    def _small_history(self) -> Self:
+        size = self.asked_bytes * self.max_responses
+        if size > HISTORY_BYTES:
+            raise ValueError(
+                f"question and prompt_template, {self.max_responses} times, are {size:,} bytes of"
+                f" history, and at most {HISTORY_BYTES:,} are taken"
+            )
+        if self.answers == "llm" and self.max_responses > COMPARED_RESPONSES:
+            raise ValueError(
+                f"max_responses is at most {COMPARED_RESPONSES} where answers are compared by a"
+                " model, which may be asked about every pair of them"
+            )
+        return self

@@ -1,0 +1,168 @@
+"""What a run of self-consistency gives back, with the source's own field names."""
+
+from datetime import datetime
+
+from pydantic import Field
+
+from reflection.run import Record, Request, Spending, Usage
+from reflection.sampling.rules import Rule, StopReason
+from reflection.sampling.tally import (
+    ConsensusType,
+    ConvergenceAnalysis,
+    EntropyLevel,
+    UncertaintyLevel,
+)
+
+
+class Response(Record):
+    """One answer that was asked for, or put in by a person (`author`).
+
+    `index` counts from 0 in the order of asking. `answer` is as it was given, `vote` what it
+    counted for; None: it could not be read, and `error` says why. `attempts` are the calls made
+    for it, and `spending` is None where none of them brought a reply, and for a person's answer.
+    `left_out` names what the provider does not know and was not sent, such as the seed.
+    """
+
+    index: int
+    answer: str | None
+    vote: str | None = None
+    reasoning: str = ""
+    timestamp: datetime | None = None
+    error: str | None = None
+    author: str | None = None
+    model: str | None = None
+    seed: int | None = None
+    left_out: tuple[str, ...] = ()
+    finish_reason: str | None = None
+    attempts: int = 1
+    spending: Spending | None = None
+
+
+class Decision(Record):
+    """What was decided after one response, and every number it was based on.
+
+    `index` is the response's, or None where no response but a budget, a deadline or a person
+    decided. `wave` counts from 1. `value` is what the rule compared with `bound`: a confidence, a
+    score, a normalized entropy, a probability or a number of votes, as `reason` says. `at` is when.
+    """
+
+    index: int | None
+    wave: int
+    total_responses: int
+    valid_responses: int
+    vote: str | None
+    leader: str | None
+    leader_votes: int
+    runner_up_votes: int
+    confidence: float
+    entropy: float
+    normalized_entropy: float
+    rule: Rule
+    value: float | None
+    bound: float | None
+    stop: bool
+    stop_reason: StopReason | None
+    reason: str
+    author: str | None = None
+    at: datetime | None = None
+
+
+class PersonsAnswer(Request):
+    """An answer that a person puts in: a vote like any other, with its author and no call."""
+
+    answer: str = Field(min_length=1, max_length=2_000)
+    author: str | None = Field(None, min_length=1, max_length=200)
+
+
+class Progress(Record):
+    """Where a run stands: what `progress` returns while it runs and after."""
+
+    question: str
+    model: str | None
+    rule: Rule
+    max_responses: int
+    wave: int
+    waves: tuple[int, ...]
+    in_flight: int
+    total_responses: int
+    valid_responses: int
+    leader: str | None
+    confidence: float
+    entropy: float
+    normalized_entropy: float
+    answer_distribution: dict[str, float]
+    usage: Usage
+    stop_reason: StopReason | None = None
+    needs_review: bool = False
+    review_until: datetime | None = None
+
+
+class SelfConsistencyResult(Record):
+    """The answer, how sure it is, why sampling stopped, and what it cost.
+
+    `final_answer` is the most frequent answer, among equals (`tied`) the one seen first, and None
+    where none could be read. Shares, confidence and normalized entropy are 0 to 1, entropy is in
+    bits. `waves` are the lengths of the waves. `voted_answer` is what the votes gave where
+    `final_answer` is a person's, `reviewer`'s, in its place.
+    """
+
+    final_answer: str | None
+    consensus_confidence: float
+    answer_distribution: dict[str, float]
+    uncertainty_level: UncertaintyLevel
+    early_stopping: bool
+    total_responses: int
+    convergence_analysis: ConvergenceAnalysis
+    distribution_entropy: float
+    normalized_entropy: float
+    entropy_level: EntropyLevel
+    consensus_type: ConsensusType
+    stop_reason: StopReason
+    stop_explanation: str
+    tied: bool
+    valid_responses: int
+    quorum_met: bool
+    waves: tuple[int, ...]
+    decisions: tuple[Decision, ...]
+    responses: tuple[Response, ...]
+    usage: Usage
+    question: str
+    model: str | None
+    rule: Rule
+    warnings: tuple[str, ...] = ()
+    min_responses: int = 1
+    voted_answer: str | None = None
+    reviewer: str | None = None
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether the run ended with fewer readable answers than a rule would decide on."""
+        return self.valid_responses < self.min_responses
+
+    @property
+    def conclusive(self) -> bool:
+        """Whether the answers support a conclusion, or a person does."""
+        if self.stop_reason in {"accepted_by_person", "replaced_by_person"}:
+            return True
+        return self.quorum_met and self.stop_reason != "no_consensus"
+
+    def below(self, bar: float) -> str | None:
+        """Say how the confidence misses a bar that was asked for; None where it does not.
+
+        A confidence that rests on fewer answers than a rule would decide on meets no bar.
+        """
+        if self.consensus_confidence < bar - 1e-9:
+            return f"confidence {self.consensus_confidence:.2f} is below {bar:g}"
+        if self.cut_short:
+            return f"a run that was cut short can't show a confidence of {bar:g}"
+        return None
+
+    @property
+    def reply(self) -> str:
+        """The source's sentence; an answer that a person put in has no confidence."""
+        if self.stop_reason == "replaced_by_person":
+            return f"Final Answer: {self.final_answer} (by {self.reviewer or 'a person'})"
+        return (
+            f"Final Answer: {self.final_answer} (Confidence: {self.consensus_confidence:.2f}, "
+            f"Uncertainty: {self.uncertainty_level})"
+        )

@@ -1,0 +1,67 @@
+"""How many answers to ask for at once, so that none is wasted.
+
+The next wave is as long as the shortest continuation that could end the run. No rule can stop
+inside such a wave, so the calls made and every decision are those of asking one by one.
+"""
+
+from collections.abc import Iterable
+
+from reflection.sampling.rules import Rule, StoppingRule
+
+AGREEMENT_ENDS_SOONEST: frozenset[Rule] = frozenset(
+    {"confidence_only", "off", "predictive", "beta", "ahead_by", "fixed", "curtail"}
+)
+
+
+class Waves:
+    """The lengths of waves under one rule, each state worked out once."""
+
+    def __init__(self, rule: StoppingRule) -> None:
+        self._rule = rule
+        settings = rule.settings
+        self._agree_only = settings.rule in AGREEMENT_ENDS_SOONEST
+        self._futility = settings.futility is not None
+        self._known: dict[tuple[tuple[int, ...], int, int], int] = {}
+
+    def length(self, counts: tuple[int, ...], unreadable: int, most: int) -> int:
+        """Return the answers to ask for next: 1 to `most`, and 0 where none are left.
+
+        `counts` are the votes of each distinct answer, largest first. Where every continuation
+        of up to `most` answers goes on, it is `most`.
+        """
+        key = (counts, unreadable, most)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._search(counts, unreadable, most)
+        return known
+
+    def _search(self, counts: tuple[int, ...], unreadable: int, most: int) -> int:
+        longest = min(self._rule.calls_left(counts, unreadable), most)
+        for length in range(1, longest):
+            if self._can_end(counts, unreadable, length):
+                return length
+        return longest
+
+    def _can_end(self, counts: tuple[int, ...], unreadable: int, length: int) -> bool:
+        """Try `length` more answers, some of them new and the others for the leader.
+
+        For a given number of distinct answers the most concentrated votes are those that give
+        the leader all but one for each new answer, so votes for the others need no trial. Nor
+        does an unreadable answer: it brings no rule nearer to its bound than a vote for the
+        leader does, and futility no nearer than a new answer.
+        """
+        return any(
+            self._rule.decide(_after(counts, length - new, new), unreadable).stop
+            for new in self._new_answers(length)
+        )
+
+    def _new_answers(self, length: int) -> Iterable[int]:
+        if not self._agree_only:
+            return range(length + 1)
+        return (0, length) if self._futility else (0,)
+
+
+def _after(counts: tuple[int, ...], agreeing: int, new: int) -> tuple[int, ...]:
+    first = counts[0] if counts else 0
+    led = (first + agreeing, *counts[1:]) if first + agreeing else counts
+    return (*led, *([1] * new))

@@ -1,0 +1,139 @@
+"""Text from outside made safe to show, and counts, costs and times in words.
+
+Answers, reasons and errors come from models and people. Every place that shows them to a person
+takes them through here, so that no control character acts and nothing takes over a row; the exact
+text stays in the result.
+"""
+
+import re
+from datetime import UTC, datetime
+from math import floor, log10
+from unicodedata import category, east_asian_width
+
+from reflection.run import Spending, Usage
+
+SURROGATES = re.compile("[\ud800-\udfff]")
+
+ESCAPE_PICTURES = {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\n\t"}
+JOINERS = "\u200c\u200d"
+
+
+def well_formed(text: str) -> str:
+    """Replace lone surrogates, which no UTF-8 can hold, by U+FFFD."""
+    return text if text.isascii() else SURROGATES.sub("\ufffd", text)
+
+
+def neutral(text: str) -> str:
+    """Replace what would act on a terminal or hide text; line ends and tabs stay.
+
+    Control characters become their visible pictures (an escape is shown as U+241B), other
+    controls, private characters and lone surrogates U+FFFD. Invisible format characters, which
+    can turn the reading order around, are left out, but for the two joiners of scripts.
+    """
+    return "".join(_neutral(each) for each in text.replace("\r\n", "\n"))
+
+
+def terminal_safe(text: str, most: int) -> str:
+    """Return `text` on one line of at most `most` terminal columns, a cut shown as an ellipsis.
+
+    It never has more than 2 * `most` characters, however many of them take no column.
+    """
+    head = text[: 16 * most + 256]
+    line = " ".join(neutral(head).split())
+    if len(head) == len(text) and width(line) <= most and len(line) <= 2 * most:
+        return line
+    return _cut(line, most)
+
+
+def width(text: str) -> int:
+    """Count the columns that `text` takes in a terminal."""
+    return len(text) if text.isascii() else sum(_columns(each) for each in text)
+
+
+def padded(text: str, columns: int) -> str:
+    """Fill `text` with spaces up to `columns` terminal columns."""
+    return text + " " * (columns - width(text))
+
+
+def _neutral(character: str) -> str:
+    if " " <= character < "\x7f" or character in "\n\t":
+        return character
+    kind = category(character)
+    if kind == "Cc":
+        return ESCAPE_PICTURES.get(ord(character), "\ufffd")
+    if kind == "Cf":
+        return character if character in JOINERS else ""
+    return "\ufffd" if kind in {"Cs", "Co"} else character
+
+
+def _columns(character: str) -> int:
+    if category(character) in {"Mn", "Me", "Cf"}:
+        return 0
+    return 2 if east_asian_width(character) in "WF" else 1
+
+
+def _cut(line: str, most: int) -> str:
+    kept, room = "", most - 1
+    for character in line[: 2 * most - 1]:
+        room -= _columns(character)
+        if room < 0:
+            break
+        kept += character
+    return f"{kept.rstrip()}…"
+
+
+def usd(amount: float | None) -> str:
+    """Write US dollars with at least two digits that count; None is unknown."""
+    if amount is None:
+        return "unknown"
+    digits = max(2, 1 - floor(log10(amount))) if amount > 0 else 2
+    return f"${amount:,.{digits}f}"
+
+
+def tally_words(count: int, one: str, many: str | None = None) -> str:
+    """Write a count with its noun: "1 call", "1,204 calls"."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def spent_words(spent: Usage | Spending) -> str:
+    """Say in one line what was spent: calls, tokens and cost."""
+    parts = [tally_words(spent.calls, "call"), _tokens(spent), f"cost {usd(spent.cost_usd)}"]
+    lost = _unanswered(spent) if isinstance(spent, Usage) else 0
+    if lost:
+        parts.append(f"and {tally_words(lost, 'call')} without a reply, whose charge is not known")
+    return ", ".join(parts)
+
+
+def _unanswered(spent: Usage) -> int:
+    lost = [spent.parts.get("retried"), spent.parts.get("cancelled")]
+    return sum(each.calls for each in lost if each is not None)
+
+
+def _tokens(spent: Usage | Spending) -> str:
+    if spent.input_tokens is None and spent.output_tokens is None:
+        return "tokens unknown"
+    read, written = _known(spent.input_tokens), _known(spent.output_tokens)
+    cached = f" ({spent.cached_tokens:,} of them cached)" if spent.cached_tokens else ""
+    return f"{read} tokens in{cached} and {written} out"
+
+
+def _known(count: int | None) -> str:
+    return "unknown" if count is None else f"{count:,}"
+
+
+SIZES = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+
+
+def until_words(moment: datetime | None) -> str:
+    """Say until when something lasts; nothing where it has no end."""
+    return f"until {moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" if moment else ""
+
+
+def lasting_words(seconds: int) -> str:
+    """Write a length of time in its two largest units: "2 h 5 min"."""
+    parts, left = [], seconds
+    for unit, size in SIZES:
+        count, left = divmod(left, size)
+        if count:
+            parts.append(f"{count:,} {unit}")
+    return " ".join(parts[:2]) or "0 s"
