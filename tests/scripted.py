@@ -11,7 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from temporalio.exceptions import ApplicationError
 
-from activities.documents import Progress, Retrieval, RetrievalError, RetrievalTask, unwatched
+from activities.documents.retrieval import (
+    Progress,
+    Retrieval,
+    RetrievalError,
+    RetrievalTask,
+    unwatched,
+)
 from activities.language_model.port import ModelCall, ModelError, ModelReply, PermanentModelError
 from activities.sandbox.port import Output, Program, Result, SandboxError, Status
 from reflection.multipath.state import Passage
@@ -384,7 +390,7 @@ class ScriptedSandbox:
 def answering(
     *said: dict[str, object], status: Status = "ok", before: str = "", after: str = ""
 ) -> Callable[[Program], Result]:
-    """Reply as the programs of `activities/testing` do: a line for each object, with the nonce.
+    """Reply as the programs of `activities/code_tests` do: a line for each object, with the nonce.
 
     `before` and `after` are what else is on the standard output.
     """

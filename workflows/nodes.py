@@ -8,7 +8,8 @@ from temporalio.exceptions import ApplicationError
 
 with workflow.unsafe.imports_passed_through():
     from activities.checks import Examples, ExamplesTask, read_examples
-    from activities.documents import DocumentActivities, Retrieval, RetrievalTask
+    from activities.code_tests.activity import TestingActivities, TestTask
+    from activities.documents.retrieval import DocumentActivities, Retrieval, RetrievalTask
     from activities.language_model.port import TASK_QUEUE
     from activities.multipath import (
         CodeTask,
@@ -24,7 +25,6 @@ with workflow.unsafe.imports_passed_through():
         TestsTask,
     )
     from activities.sandbox import port as sandbox
-    from activities.testing.activity import TestingActivities, TestTask
     from reflection.multipath.coding.suite import Suite, TestReport
     from reflection.multipath.loop import Run
     from reflection.multipath.request import OUTPUT_BYTES

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import litellm
 from litellm.exceptions import UnsupportedParamsError
 
+from activities.documents.retrieval import EMBEDDING_BATCH, Embedded
 from activities.language_model.port import (
     Endpoint,
     ModelCall,
@@ -22,8 +23,6 @@ from activities.language_model.port import (
     TransientModelError,
 )
 from activities.language_model.provider_errors import read_error
-from activities.retrieval.bounds import EMBEDDING_BATCH
-from activities.retrieval.meaning.embedding import Embedded
 from reflection.run import Spending, total
 
 litellm.suppress_debug_info = True

@@ -221,7 +221,7 @@ def _folder(given: str) -> Check:
 def _cache(environment: Mapping[str, str]) -> Check:
     # What searches documents may be what is missing here, which another check says.
     try:
-        from activities.retrieval.retriever import cache_folder
+        from activities.documents.folder import cache_folder
     except ImportError:
         return Check(AREA, "index", "warning", "documents can't be searched: a package is missing")
     place = cache_folder(environment)

@@ -15,8 +15,7 @@ from activities.language_model.port import ModelCall, ModelReply
 from activities.sandbox.port import Sandbox
 from reflection.multipath.coding.suite import Failure, TestFile
 from reflection.multipath.result import MultiPathResult
-from tests.activities.testing.breaking import BREAKINGS
-from tests.activities.testing.problems import Problem
+from tests.activities.code_tests.problems import BREAKINGS, Problem
 from tests.scripted import ScriptedAgent, code, routed, written_tests
 
 AT_ONCE = 8
