@@ -7,11 +7,10 @@ from typing import Annotated
 
 import typer
 
-from commands import dev, start
-from commands.console import end_process, wrong_usage
+from commands import dev, runs, start, updates
 from commands.doctor import command as doctor
 from commands.measuring import calibrate, compare, replay
-from commands.runs import listing, reporting, reviewing, showing, steering
+from commands.session import end_process, wrong_usage
 
 app = typer.Typer(
     name="mull",
@@ -42,11 +41,8 @@ def mull(
 completes = any(name.endswith("_COMPLETE") for name in os.environ)
 start.register(app, {"ask", "reflect", "agent"} if completes else sys.argv)
 for command in (
-    showing,
-    reviewing,
-    steering,
-    listing,
-    reporting,
+    runs,
+    updates,
     replay,
     calibrate,
     compare,

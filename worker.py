@@ -22,8 +22,8 @@ import telemetry
 from activities.documents.retrieval import Retriever
 from activities.language_model.port import LanguageModel
 from activities.sandbox.port import Sandbox, SandboxError
-from commands.console import end_process
 from commands.quiet import silence_ordinary
+from commands.session import end_process
 from connection import ConfigurationError, NoServerError, address, connect
 from queues import GRACE, NAMES, QUEUES, WORKFLOWS, build
 from reflection.multipath.request import Limits

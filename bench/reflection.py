@@ -30,7 +30,7 @@ from commands.embedded import Place, free_port, server_command
 from reflection.critique.criteria import PRESETS
 from reflection.critique.evaluation import Feedback
 from reflection.critique.prompts import build_judge_prompt, build_revision_prompt
-from reflection.critique.worth.cost import DRAFT_INPUT, DRAFT_OUTPUT, SOURCE_COSTS
+from reflection.critique.worth import DRAFT_INPUT, DRAFT_OUTPUT, SOURCE_COSTS
 
 QUERIES = [
     "Explain in two sentences how a tide table is made",

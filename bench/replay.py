@@ -11,8 +11,7 @@ from time import perf_counter
 from typing import get_args
 
 from commands.measuring.replay import orderings
-from reflection.convergence.replaying.comparison import compare
-from reflection.convergence.replaying.replay import Recorded, Replay, recorded
+from reflection.sampling.replay import Recorded, Replay, compare_rules, recorded
 from reflection.sampling.rules import Rule, Stopping
 
 QUESTIONS, ANSWERS, ORDERINGS = 1_000, 40, 40
@@ -43,7 +42,7 @@ def measure(max_responses: int) -> float:
         replay.runs(question, orderings(ANSWERS, max_responses, ORDERINGS, chance))
         for question in questions
     ]
-    outcomes = compare(dict(zip(names, map(list, zip(*runs, strict=True)), strict=True)))
+    outcomes = compare_rules(dict(zip(names, map(list, zip(*runs, strict=True)), strict=True)))
     seconds = perf_counter() - start
     for name, outcome in outcomes.items():
         print(f"  {name:16} {outcome.calls:6.2f} calls {outcome.rounds:5.2f} rounds")

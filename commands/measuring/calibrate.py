@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from commands import options
-from commands.console import fail
 from commands.options import PRESET_NAMES
-from commands.session import Exit, with_client
+from commands.session import Exit, fail, with_client
 
 if TYPE_CHECKING:
     from temporalio.client import Client
 
-    from commands.measuring.batches.running import Order
-    from commands.measuring.judges.plan import Plan
+    from commands.measuring.batches import Order
+    from commands.measuring.judges import Plan
 
 HELP = """Find out how good a judge is, on drafts that people have labelled.
 
@@ -92,12 +91,15 @@ def calibrate(
     as_json: options.Json = False,
 ) -> None:
     """Calibrate judges on a file, and print what they are worth."""
-    judges = _judges(judge or [])
+    judges = judge or []
+    if not judges:
+        fail("name who judges: --judge MODEL, such as --judge openai/gpt-5-mini.", Exit.USAGE)
+    if len(set(judges)) < len(judges):
+        fail("--judge: two of them are the same model.", Exit.USAGE)
     if html is not None and not html.resolve().parent.is_dir():
         fail(f"there is no folder {html.parent} for --html.", Exit.USAGE)
-    from commands.measuring.batches import asking
-    from commands.measuring.judges.labelled import read_examples
-    from commands.measuring.judges.plan import TOKENS_OUT, Plan, preset
+    from commands.measuring import batches
+    from commands.measuring.judges import Plan, preset, read_examples
 
     examples = read_examples(file)
     plan = Plan(examples, judges, preset(criteria), repeats, not no_position, not no_guardrails)
@@ -106,21 +108,10 @@ def calibrate(
         "budget_usd": budget_usd,
         "budget_tokens": budget_tokens,
     }
+    wanted = batches.Options(estimate, yes, workflow_id, detach, as_json)
     request = plan.request(bounds)
-    parts, assumed = plan.estimate(), f"and {TOKENS_OUT} out for an evaluation"
-    if estimate:
-        asking.only_estimate(parts, assumed, as_json)
-    agreed = partial(asking.agreed, parts, assumed, yes)
-    order = asking.order("calibrate", file, workflow_id, request, agreed, detach, as_json)
+    order = batches.order("calibrate", file, request, plan.forecast(), wanted)
     with_client(lambda client: _calibrate(client, order, plan, pass_at, html))
-
-
-def _judges(names: list[str]) -> list[str]:
-    if not names:
-        fail("name who judges: --judge MODEL, such as --judge openai/gpt-5-mini.", Exit.USAGE)
-    if len(set(names)) < len(names):
-        fail("--judge: two of them are the same model.", Exit.USAGE)
-    return names
 
 
 async def _calibrate(
@@ -128,29 +119,21 @@ async def _calibrate(
 ) -> Exit:
     from rich.console import Console
 
-    from commands.measuring.batches.reading import read_runs
-    from commands.measuring.batches.running import made
-    from commands.measuring.judges.findings import find
-    from commands.measuring.judges.page import calibration_html
-    from commands.measuring.judges.plan import evaluated
-    from commands.measuring.judges.table import print_findings
-    from reflection.critique.result import ReflectOnResultResult
+    from commands.measuring.batches import made
+    from commands.measuring.judges import evaluated, find, sheet
+    from commands.page import page_html
+    from commands.terminal import print_sheet
 
-    batch = await made(client, order)
-    reads = await read_runs(client, batch.runs, ReflectOnResultResult)
+    batch, reads = await made(client, order)
     found = find(order.identity, plan, pass_at, evaluated(plan, reads), batch)
     if order.as_json:
         sys.stdout.write(json.dumps(found.document()) + "\n")
     else:
-        print_findings(Console(), found)
+        print_sheet(Console(), sheet(found))
     if html is not None:
-        _write(html, calibration_html(found))
+        try:
+            html.write_text(page_html(sheet(found)), encoding="utf-8")
+        except OSError as error:
+            fail(f"{html} can't be written: {error.strerror}.", Exit.USAGE)
+        sys.stderr.write(f"wrote {html}\n")
     return Exit.FAILED if found.all_failed else Exit.DONE
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        fail(f"{path} can't be written: {error.strerror}.", Exit.USAGE)
-    sys.stderr.write(f"wrote {path}\n")

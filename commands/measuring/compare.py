@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from commands import options
-from commands.console import fail
 from commands.options import PRESET_NAMES
-from commands.session import Exit, with_client
+from commands.session import Exit, fail, with_client
 
 if TYPE_CHECKING:
     from temporalio.client import Client
 
-    from commands.measuring.batches.running import Order
-    from commands.measuring.methods.plan import Plan
-    from reflection.sampling.request import AnswerKind
+    from commands.measuring.batches import Order
+    from commands.measuring.methods import Plan
 
 HELP = """Compare one draft, reflection and self-consistency on the same questions.
 
@@ -103,15 +101,18 @@ def compare(
     as_json: options.Json = False,
 ) -> None:
     """Run every question by every method, and print what each is worth."""
-    from commands.measuring.batches import asking
-    from commands.measuring.judges.plan import preset
-    from commands.measuring.methods.plan import ASSUMED, Plan
-    from commands.measuring.methods.questions import read_questions
+    names = list(dict.fromkeys(name.strip() for name in methods.split(",") if name.strip()))
+    if not names or not set(names) <= set(METHOD_NAMES.split(",")):
+        fail(f"--methods: one or more of {METHOD_NAMES}, with commas.", Exit.USAGE)
+    from commands.measuring import batches
+    from commands.measuring.judges import preset
+    from commands.measuring.methods import Plan, read_questions
+    from commands.measuring.replay import readable_kind
 
-    kind = _kind(answers)
+    kind = readable_kind(answers)
     plan = Plan(
         questions=read_questions(file, kind),
-        methods=_methods(methods),
+        methods=names,
         model=model or None,
         judges=judge or [],
         answers=kind,
@@ -127,44 +128,25 @@ def compare(
         "budget_usd": budget_usd,
         "budget_tokens": budget_tokens,
     }
-    request, parts = plan.request(bounds), plan.estimate()
-    if estimate:
-        asking.only_estimate(parts, ASSUMED, as_json)
-    agreed = partial(asking.agreed, parts, ASSUMED, yes)
-    order = asking.order("compare", file, workflow_id, request, agreed, detach, as_json)
+    wanted = batches.Options(estimate, yes, workflow_id, detach, as_json)
+    order = batches.order("compare", file, plan.request(bounds), plan.forecast(), wanted)
     with_client(lambda client: _compare(client, order, plan, bounds))
-
-
-def _kind(name: str) -> "AnswerKind":
-    from commands.measuring.replay import readable_kind
-
-    return readable_kind(name)
-
-
-def _methods(text: str) -> list[str]:
-    names = [each.strip() for each in text.split(",") if each.strip()]
-    if not names or not set(names) <= set(METHOD_NAMES.split(",")):
-        fail(f"--methods: one or more of {METHOD_NAMES}, with commas.", Exit.USAGE)
-    return list(dict.fromkeys(names))
 
 
 async def _compare(client: "Client", order: "Order", plan: "Plan", bounds: dict[str, Any]) -> Exit:
     from rich.console import Console
 
-    from commands.measuring.batches.running import made
-    from commands.measuring.methods.findings import find
-    from commands.measuring.methods.outcomes import answered, outcomes
-    from commands.measuring.methods.reading import read_answers
-    from commands.measuring.methods.scoring import score
-    from commands.measuring.methods.table import print_findings
+    from commands.measuring.batches import made
+    from commands.measuring.comparison import find, sheet
+    from commands.measuring.methods import answered, score
+    from commands.terminal import print_sheet
 
-    batch = await made(client, order)
-    answers = answered(plan, await read_answers(client, batch))
-    scored = await score(client, order, plan, answers, bounds, batch)
-    ended = outcomes(plan, answers, scored.scores)
-    found = find(order.identity, plan, answers, ended, batch, scored.batches)
+    batch, reads = await made(client, order)
+    answers = answered(plan, reads)
+    scores, scoring = await score(client, order, plan, answers, bounds, batch)
+    found = find(order.identity, plan, answers, scores, batch, scoring)
     if order.as_json:
         sys.stdout.write(json.dumps(found.document()) + "\n")
     else:
-        print_findings(Console(), found)
+        print_sheet(Console(), sheet(found))
     return Exit.FAILED if found.all_failed else Exit.DONE

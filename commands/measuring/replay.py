@@ -3,21 +3,25 @@
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
-from commands.console import fail
-from commands.measuring.recordings import read_recordings
+from commands.measuring.files import Fields, LineError, read_lines
 from commands.options import Json
+from commands.session import fail
 
 if TYPE_CHECKING:
-    from reflection.convergence.replaying.comparison import Outcome
-    from reflection.convergence.replaying.replay import Recorded
+    from reflection.sampling.replay import Recorded, RuleOutcome
     from reflection.sampling.request import AnswerKind
     from reflection.sampling.rules import Stopping
+    from reflection.sheet import Sheet
+
+FORM = '{"id": 1, "gold": "4", "answers": ["4"]}'
+FLAGS: dict[Any, int] = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, False: 0, True: 1}
 
 HELP = """Replay recorded answers through the stopping rules, to choose one for your own data.
 
@@ -74,9 +78,11 @@ def replay(
         named = {name: outcome.model_dump(mode="json") for name, outcome in outcomes.items()}
         sys.stdout.write(json.dumps({"questions": len(questions), "rules": named}) + "\n")
     else:
-        _print(outcomes)
-        for line in _remarks(questions, max_responses):
-            typer.echo(line)
+        from rich.console import Console
+
+        from commands.terminal import print_sheet
+
+        print_sheet(Console(), sheet(questions, outcomes, max_responses))
 
 
 def orderings(answers: int, most: int, count: int, chance: Random) -> Iterator[Sequence[int]]:
@@ -101,6 +107,33 @@ def readable_kind(name: str) -> "AnswerKind":
     return readable[name]
 
 
+def read_recordings(file: Path, kind: "AnswerKind") -> "list[Recorded]":
+    """Read every question of a file, or end with exit code 2 and the line that is wrong."""
+    return read_lines(file, partial(_recorded, kind), FORM, exact=True)
+
+
+def _recorded(kind: "AnswerKind", fields: Fields) -> "Recorded":
+    from reflection.sampling.replay import recorded
+
+    answers, gold, ok = (fields.get(name) for name in ("answers", "gold", "ok"))
+    if not isinstance(answers, list) or not answers:
+        raise LineError('"answers" is missing, or is no list with an answer in it')
+    if not all(answer is None or isinstance(answer, str) for answer in answers):
+        raise LineError('an answer in "answers" is neither text, nor a number, nor null')
+    if not (gold is None or isinstance(gold, str)):
+        raise LineError('"gold" is neither text, nor a number, nor null')
+    if not (ok is None or isinstance(ok, list)):
+        raise LineError('"ok" is no list')
+    try:
+        flags = None if ok is None else [FLAGS[flag] for flag in ok]
+    except (KeyError, TypeError):
+        raise LineError('"ok" has something else than 0 and 1') from None
+    try:
+        return recorded(kind, answers, gold, flags)
+    except ValueError as error:
+        raise LineError(str(error)) from None
+
+
 def _rules(names: Sequence[str], max_responses: int) -> "dict[str, Stopping]":
     from reflection.sampling.rules import Rule, Stopping
 
@@ -112,46 +145,48 @@ def _rules(names: Sequence[str], max_responses: int) -> "dict[str, Stopping]":
 
 def _outcomes(
     questions: "Sequence[Recorded]", rules: "Mapping[str, Stopping]", count: int, chance: Random
-) -> "dict[str, Outcome]":
-    from reflection.convergence.replaying.comparison import compare
-    from reflection.convergence.replaying.replay import Replay
+) -> "dict[str, RuleOutcome]":
+    from reflection.sampling.replay import Replay, compare_rules
 
-    replayed = Replay(list(rules.values()))
+    replayed, shown = Replay(list(rules.values())), sys.stderr.isatty()
     most = max(settings.max_responses for settings in rules.values())
-    runs = [
-        replayed.runs(question, orderings(len(question.votes), most, count, chance))
-        for question in _followed(questions)
-    ]
-    return compare(dict(zip(rules, map(list, zip(*runs, strict=True)), strict=True)))
-
-
-def _followed(questions: "Sequence[Recorded]") -> "Iterator[Recorded]":
-    shown = sys.stderr.isatty()
+    runs = []
     for done, question in enumerate(questions):
         if shown and done % 10 == 0:
             sys.stderr.write(f"\rquestion {done:,} of {len(questions):,}")
             sys.stderr.flush()
-        yield question
+        orders = orderings(len(question.votes), most, count, chance)
+        runs.append(replayed.runs(question, orders))
     if shown:
-        sys.stderr.write("\r" + " " * 40 + "\r")
+        sys.stderr.write("\r\x1b[K")
+    return compare_rules(dict(zip(rules, map(list, zip(*runs, strict=True)), strict=True)))
 
 
-def _print(outcomes: "Mapping[str, Outcome]") -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
+def sheet(
+    questions: "Sequence[Recorded]", outcomes: "Mapping[str, RuleOutcome]", max_responses: int
+) -> "Sheet":
+    """Tell what each rule costs and how often it is right, the cheapest first."""
+    from reflection.sheet import Sheet, Table, Verdict, columns
+    from reflection.text import tally_words
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("rule")
-    for name in ("calls", "rounds", "saved", "accuracy", "95 % interval"):
-        table.add_column(name, justify="right")
-    table.add_column("Pareto")
-    for name, outcome in sorted(outcomes.items(), key=lambda pair: pair[1].calls):
-        table.add_row(name, *_cells(outcome), style="bold" if outcome.pareto else None)
-    Console().print(table)
+    ranked = sorted(outcomes.items(), key=lambda pair: pair[1].calls)
+    named = ("calls", "rounds", "saved", "accuracy", "95 % interval")
+    table = Table(
+        title="Rules; * is on the Pareto front of calls and accuracy",
+        columns=columns("rule", *(f"{name}|number" for name in named), "Pareto"),
+        rows=tuple((name, *_cells(outcome)) for name, outcome in ranked),
+        tones=tuple("good" if outcome.pareto else "plain" for _, outcome in ranked),
+    )
+    said = f"{tally_words(len(questions), 'question')} by {tally_words(len(outcomes), 'rule')}"
+    return Sheet(
+        subject="Which stopping rule?",
+        verdict=Verdict(words=said, stop_reason="completed"),
+        flags=tuple(_remarks(questions, max_responses)),
+        tables=(table,),
+    )
 
 
-def _cells(outcome: "Outcome") -> tuple[str, ...]:
+def _cells(outcome: "RuleOutcome") -> tuple[str, ...]:
     costs = (f"{outcome.calls:.2f}", f"{outcome.rounds:.2f}", f"{outcome.saved:.1%}")
     if outcome.accuracy is None or outcome.accuracy_ci is None:
         return (*costs, "-", "-", "-")
@@ -161,7 +196,6 @@ def _cells(outcome: "Outcome") -> tuple[str, ...]:
 
 
 def _remarks(questions: "Sequence[Recorded]", max_responses: int) -> Iterator[str]:
-    yield f"{len(questions):,} questions; * is on the Pareto front of calls and accuracy."
     votes = [vote for question in questions for vote in question.votes]
     short = sum(len(question.votes) < max_responses for question in questions)
     unjudged = sum(question.right is None for question in questions)

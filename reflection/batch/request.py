@@ -7,7 +7,7 @@ from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field, JsonValue, StringConstraints, ValidationError, model_validator
 
-from reflection.batch.result import Run
+from reflection.batch.result import BatchRun
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.run import Frozen, Request, explain
 from reflection.sampling.request import SelfConsistencyRequest
@@ -48,7 +48,7 @@ class Variant(Frozen):
 
 
 class Planned(NamedTuple):
-    """One run that a batch is to make; each is a place, counted from 0."""
+    """One run that a batch is to make, by places counted from 0."""
 
     item: int
     variant: int
@@ -70,18 +70,18 @@ class BatchRequest(Request):
     budget_tokens: int | None = Field(None, ge=1)
     budget_usd: float | None = Field(None, gt=0, allow_inf_nan=False)
     runs_per_execution: int = Field(500, ge=1, le=RUNS)
-    carried: tuple[Run, ...] = Field((), max_length=RUNS)
+    carried: tuple[BatchRun, ...] = Field((), max_length=RUNS)
 
     @property
     def total(self) -> int:
         """The number of runs."""
-        return len(self.items) * sum(each.repeats for each in self.variants)
+        return len(self.items) * sum(variant.repeats for variant in self.variants)
 
     @property
     def concurrency(self) -> int:
         """The runs at once, at most: `max_concurrency`, and what can be started in one message."""
         items = max(map(_size, self.items))
-        variants = max(_size(each.model_dump(mode="json")) for each in self.variants)
+        variants = max(_size(variant.model_dump(mode="json")) for variant in self.variants)
         return max(1, min(self.max_concurrency, STARTED_BYTES // (items + variants)))
 
     def plan(self) -> Iterator[Planned]:
@@ -91,7 +91,7 @@ class BatchRequest(Request):
         provider hits all of them alike.
         """
         count = len(self.variants)
-        most = max(each.repeats for each in self.variants)
+        most = max(variant.repeats for variant in self.variants)
         for repeat, item, turn in product(range(most), range(len(self.items)), range(count)):
             variant = (item + repeat + turn) % count
             if repeat < self.variants[variant].repeats:
@@ -104,7 +104,7 @@ class BatchRequest(Request):
     @model_validator(mode="after")
     def _small(self) -> Self:
         _within("items", _size(self.items), ITEMS_BYTES)
-        variants = [each.model_dump(mode="json") for each in self.variants]
+        variants = [variant.model_dump(mode="json") for variant in self.variants]
         _within("variants", _size(variants), VARIANTS_BYTES)
         if self.total > RUNS:
             raise ValueError(f"there would be {self.total:,} runs, and at most {RUNS:,} are taken")
@@ -112,10 +112,10 @@ class BatchRequest(Request):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        names = [each.name for each in self.variants]
+        names = [variant.name for variant in self.variants]
         if len(set(names)) < len(names):
             raise ValueError("two variants have the same name")
-        if any(each.variant not in names or each.item >= len(self.items) for each in self.carried):
+        if any(run.variant not in names or run.item >= len(self.items) for run in self.carried):
             raise ValueError("carried: a run of no such item or variant")
         for variant in self.variants:
             self._check(variant)

@@ -10,7 +10,7 @@ RunStatus = Literal["completed", "failed", "cancelled", "not_started"]
 BatchStopReason = Literal["completed", "budget", "finished_by_person"]
 
 
-class Run(Record):
+class BatchRun(Record):
     """What became of one run; its own result is read by its `workflow_id`.
 
     `item` and `repeat` count from 0, and `variant` is its name. Tokens in and out together and US
@@ -57,7 +57,7 @@ class BatchResult(Record):
     Tokens and US dollars are those of all runs that were started, None where one is unknown.
     """
 
-    runs: tuple[Run, ...]
+    runs: tuple[BatchRun, ...]
     stop_reason: BatchStopReason
     stop_explanation: str
     total: int

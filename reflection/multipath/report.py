@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
+from reflection.details import code
 from reflection.multipath.citations import (
     FOOTNOTE,
     cited,
@@ -29,7 +30,6 @@ from reflection.multipath.result import Source
 from reflection.multipath.state import Critique, Passage
 from reflection.spelling import fold, words
 from reflection.text import neutral
-from reflection.words.markdown import code
 
 TITLE = "Further considerations"
 

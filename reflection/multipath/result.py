@@ -41,6 +41,14 @@ class Routing(Record):
     chosen_by: Literal["request", "model"]
     error: str | None = None
 
+    @property
+    def words(self) -> str:
+        """Which path was chosen, by whom, and why."""
+        if self.mode is None:
+            return f"no path: {self.error or self.reason or 'no reason given'}"
+        why = "as the request says" if self.chosen_by == "request" else self.reason
+        return f"{self.mode}: {why}" if why else self.mode
+
 
 class Draft(Record):
     """One T_m, and what its reflection or its tests said: K or E of that round.

@@ -33,6 +33,13 @@ class Passage(Record):
     text: str
     page: int | None = None
 
+    @property
+    def place(self) -> str:
+        """Where it stands: its file, page and lines."""
+        page = f", page {self.page}" if self.page is not None else ""
+        last = f"-{self.last_line}" if self.last_line != self.first_line else ""
+        return f"{self.source}{page}:{self.first_line}{last}"
+
 
 class Critique(Record):
     """A member of K that drives a refinement: what is wrong in which sentence of the report.
@@ -46,6 +53,14 @@ class Critique(Record):
     sentence: str | None = None
     cited: int | None = None
     author: str | None = None
+
+    @property
+    def words(self) -> str:
+        """The critique on one line: its aspect or the person, the sentence, the advice."""
+        cited = "" if self.cited is None else f"[{self.cited}]"
+        quoted = f'at "{self.sentence}"' if self.sentence else ""
+        about = ", ".join(filter(None, (self.author or self.aspect, cited, quoted)))
+        return f"{about}: {self.advice}"
 
 
 class State(Record):

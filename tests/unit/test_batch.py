@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from reflection.batch.loop import Batch
 from reflection.batch.request import BatchRequest, Planned
-from reflection.batch.state import Batch
-from reflection.batch.words import batch_details
+from reflection.batch.sheet import sheet, standing
 from reflection.run import Usage, explain
+from reflection.sheet import Sheet
 
 
 def variant(name: str = "a", repeats: int = 1, **request: Any) -> dict[str, Any]:
@@ -177,16 +178,88 @@ def test_an_error_is_cut_to_what_a_long_result_can_hold() -> None:
     assert (batch.result().failed, size < 1_000_000) == (2_000, True)
 
 
-def test_details_count_by_variant_without_a_text() -> None:
+def ended(batch: Batch, *errors: str | None) -> Batch:
+    """End a run for each: with a result, or with this error."""
+    for error in errors:
+        planned = batch.next()
+        assert planned
+        if error is None:
+            batch.ended(planned, "completed", spent(1_000, 0.02))
+        else:
+            batch.ended(planned, "failed", error=error)
+    return batch
+
+
+def facts(shown: Sheet) -> list[tuple[str, str]]:
+    return [(fact.label, fact.value) for fact in shown.facts]
+
+
+def test_a_batch_that_goes_on() -> None:
+    """How many runs have ended, run and wait stands there, and what the ended ones cost."""
+    batch = ended(Batch(request_of(5), "b"), None, None)
+    batch.next()
+
+    shown = sheet(batch.progress())
+
+    assert (shown.verdict.words, shown.verdict.stop_reason) == ("2 of 5 runs ended", None)
+    assert facts(shown) == [
+        ("runs", "1 running, 0 failed, 0 cancelled, 2 not started"),
+        ("spent", "2,000 tokens, cost $0.040"),
+    ]
+    assert shown.busy == "2 of 5 runs, 1 running, 2,000 tokens, cost $0.040"
+
+
+def test_a_batch_that_is_about_to_end() -> None:
+    """While its last runs are cancelled, why is said already, and each warning."""
+    batch = ended(Batch(request_of(2), "b"), None)
+    batch.next()
+    batch.warnings.append("no such search attribute")
+    batch.stop("finished_by_person", "finished by ann")
+
+    shown = sheet(batch.progress())
+
+    assert (shown.verdict.tone, shown.verdict.stop_reason) == ("running", None)
+    assert ("ending", "finished_by_person") in facts(shown)
+    assert shown.warnings == ("no such search attribute",)
+
+
+def test_a_batch_that_has_ended() -> None:
+    """Why it ended stands with what became of its runs, and the three commonest failures."""
+    errors = ("Timeout: slow", "no key", "Timeout: slow", "a", "b")
+    batch = ended(Batch(request_of(8, max_concurrency=8), "b"), None, *errors)
+    batch.stop("budget", "the next run does not fit")
+
+    shown = sheet(batch.result())
+
+    assert shown.verdict.stop_reason == "budget"
+    assert shown.verdict.words == "the next run does not fit"
+    assert facts(shown) == [
+        ("batch", "6 of 8 runs"),
+        ("runs", "1 completed, 5 failed, 0 cancelled, 2 not started"),
+        ("failures", "Timeout: slow"),
+        ("failures", "no key"),
+        ("failures", "a"),
+        ("spent", "tokens unknown, cost unknown"),
+    ]
+    assert [fact.note for fact in shown.facts][2:4] == ["2", "1"]
+
+
+def test_each_tenth_is_a_step() -> None:
+    """Of twenty runs every other one is said, and what was said stays."""
+    batch, said = Batch(request_of(20), "b"), []
+    for _ in range(20):
+        shown = sheet(ended(batch, None).progress())
+        assert [step.words for step in shown.steps[: len(said)]] == said
+        said = [step.words for step in shown.steps]
+
+    assert (len(said), said[0]) == (10, "10 % of 20 runs have ended")
+
+
+def test_a_standing_batch_counts_by_variant_without_a_text() -> None:
     """The Web UI shows how far each variant is, and never what was asked."""
-    batch = Batch(request_of(2, variant("a"), variant("b")), "b")
-    first = batch.next()
-    assert first is not None
-    batch.ended(first, "completed", spent(10, 0.5))
+    batch = ended(Batch(request_of(2, variant("a"), variant("b")), "b"), None, "no key")
 
-    details = batch_details(batch)
+    shown = standing(batch)
 
-    assert "**1 of 4 runs** have ended: 0 failed, 0 cancelled." in details
-    assert "10 tokens, cost $0.50." in details
-    assert "a            1       0   2" in details
-    assert "question" not in details
+    assert shown.tables[0].rows == (("a", 1, 0, 2), ("b", 1, 1, 2))
+    assert "question" not in str(shown)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from commands.measuring.recordings import read_recordings
+from commands.measuring.replay import read_recordings
 from reflection.critique.criteria import complexity
 from reflection.critique.loop import should_reflect
 from reflection.critique.request import ReflectOnResultRequest

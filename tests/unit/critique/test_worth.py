@@ -2,11 +2,17 @@
 
 import pytest
 
-from reflection.critique.calibration.estimate import Estimate
-from reflection.critique.worth.comparison import compare
-from reflection.critique.worth.cost import SOURCE_COSTS
-from reflection.critique.worth.proportions import mcnemar, paired_difference, wilson
-from reflection.critique.worth.records import Comparison, Mean, Outcome
+from reflection.critique.statistics import Estimate
+from reflection.critique.worth import (
+    SOURCE_COSTS,
+    Comparison,
+    Mean,
+    Outcome,
+    compare,
+    mcnemar,
+    paired_difference,
+    wilson,
+)
 
 NO, YES = False, True
 

@@ -1,15 +1,57 @@
 """The measuring commands for tests: run in-process, without a server."""
 
+from pathlib import Path
+
 import typer
 from typer.testing import CliRunner, Result
 
-from commands.measuring import calibrate, compare
+from commands.measuring import calibrate, compare, replay
+from reflection.batch.result import BatchResult, BatchRun, RunStatus
 
 
 def run(*arguments: str) -> Result:
     app = typer.Typer(pretty_exceptions_enable=False)
     app.callback()(lambda: None)
-    for each in (calibrate, compare):
-        each.register(app)
+    for command in (calibrate, compare, replay):
+        command.register(app)
     clean = {"COLUMNS": "100", "MULL_MODEL": "", "MULL_JUDGE_MODEL": ""}
     return CliRunner().invoke(app, list(arguments), env=clean)
+
+
+def written(folder: Path, *lines: str) -> str:
+    file = folder / "lines.jsonl"
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return str(file)
+
+
+def run_of(
+    item: int, variant: str, status: RunStatus = "completed", tokens: int | None = None
+) -> BatchRun:
+    """A run of a batch; a thousand tokens cost a dollar."""
+    return BatchRun(
+        item=item,
+        variant=variant,
+        repeat=0,
+        workflow_id=f"batch/{item}-{variant}-0",
+        status=status,
+        error="no reply in time" if status == "failed" else None,
+        tokens=tokens,
+        cost_usd=None if tokens is None else tokens / 1_000,
+    )
+
+
+def batch_of(*runs: BatchRun) -> BatchResult:
+    counts = {
+        status: sum(one.status == status for one in runs)
+        for status in ("completed", "failed", "cancelled", "not_started")
+    }
+    tokens = [one.tokens for one in runs]
+    return BatchResult(
+        runs=runs,
+        stop_reason="budget" if counts["not_started"] else "completed",
+        stop_explanation="all have ended",
+        total=len(runs),
+        **counts,
+        tokens=None if None in tokens else sum(count or 0 for count in tokens),
+        cost_usd=None,
+    )

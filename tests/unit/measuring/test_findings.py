@@ -1,20 +1,40 @@
-"""What is said with a calibration's numbers, and the table that has them."""
+"""What is said with the numbers of a calibration and of a comparison, and their sheets."""
 
-from io import StringIO
+from typing import Any
 
 import pytest
-from rich.console import Console
 
-from commands.measuring.judges.findings import Findings, find
-from commands.measuring.judges.plan import Evaluated, Plan
-from commands.measuring.judges.table import print_findings
-from reflection.batch.result import BatchResult
-from reflection.critique.calibration.records import Example, Scored
+from commands.measuring import comparison, judges, methods
+from commands.measuring.batches import Read
+from commands.measuring.judges import Evaluated, estimate_words
+from commands.measuring.methods import Question, answered, remaining
+from commands.page import page_html
+from reflection.batch.result import BatchRun
+from reflection.critique.calibration import Example, Scored
+from reflection.critique.result import ReflectOnResultResult
+from reflection.critique.statistics import Estimate
+from reflection.sheet import Sheet
+from tests.unit.measuring.commands import batch_of, run_of
 
-LONG = "openai/a-model-with-a-very-long-name-2026-11-20-preview"
+COMPARED = methods.Plan(
+    questions=[Question("6 times 7?", "42"), Question("7 times 7?", "49")],
+    methods=["single", "reflect"],
+    model=None,
+    judges=["a/b"],
+    answers="number",
+    criteria="general",
+    max_revisions=1,
+    max_responses=None,
+    score_threshold=None,
+    guardrails=True,
+    seed=0,
+)
+OPEN = COMPARED._replace(questions=[Question("Why?", None)])
 
 
-def found(scores: list[float | None], judge: str = "a/b", writer: str | None = None) -> Findings:
+def calibrated(
+    scores: list[float | None], judge: str = "a/b", writer: str | None = None
+) -> judges.Findings:
     """One judge's scores of drafts that are labelled 1, 0, 1, 0 and so on."""
     examples = [
         Example(query="q", draft=f"d{place}", label=1 - place % 2, writer=writer)
@@ -25,67 +45,171 @@ def found(scores: list[float | None], judge: str = "a/b", writer: str | None = N
             Scored(example=place, judge=judge, score=score, tokens=10, cost_usd=0.1),
             f"b/{place}-judge-1-0",
             score,
-            (),
+            ("too_short",) if score == 0.5 else (),
             None if score is not None else "no reply in time",
         )
         for place, score in enumerate(scores)
     ]
-    batch = BatchResult(
-        runs=(),
-        stop_reason="completed",
-        stop_explanation="all have ended",
-        total=len(scores),
-        completed=len(scores),
-        failed=0,
-        cancelled=0,
-        not_started=0,
-        tokens=10 * len(scores),
-        cost_usd=0.1,
-    )
-    plan = Plan(examples, [judge], "general", 1, reversed=False, guardrails=True)
-    return find("b", plan, 0.5, evaluations, batch)
+    runs = [run_of(place, "judge-1", tokens=10) for place in range(len(scores))]
+    plan = judges.Plan(examples, [judge], "general", 1, reversed=False, guardrails=True)
+    return judges.find("b", plan, 0.5, evaluations, batch_of(*runs))
 
 
 @pytest.mark.parametrize(
     ("findings", "said"),
     [
-        (found([0.9, 0.1], "embedded/toy"), "embedded/toy is the embedded toy model: as a judge"),
-        (found([0.9, 0.1]), "2 scored examples, of 2, are few"),
-        (found([0.9]), "All labels are on one side of 0.5"),
-        (found([0.9, 0.1]), 'No "writer" is given'),
-        (found([0.9, 0.1], writer="c/d"), "No judge is the writer of some drafts alone"),
-        (found([0.5, 0.5, 0.5]), "a/b gives every draft the same score, 0.50"),
-        (found([0.9, None]), "1 evaluation by a/b failed: no reply in time"),
+        (calibrated([0.9, 0.1], "embedded/toy"), "embedded/toy is the embedded toy model: as a"),
+        (calibrated([0.9, 0.1]), "2 scored examples, of 2, are few"),
+        (calibrated([0.9]), "All labels are on one side of 0.5"),
+        (calibrated([0.9, 0.1]), 'No "writer" is given'),
+        (calibrated([0.9, 0.1], writer="c/d"), "No judge is the writer of some drafts alone"),
+        (calibrated([0.5, 0.5, 0.5]), "a/b gives every draft the same score, 0.50"),
+        (calibrated([0.5, 0.1]), "Guardrails (too_short) capped 1 score, as in the loop"),
+        (calibrated([0.9, None]), "1 evaluation by a/b failed: no reply in time"),
     ],
 )
-def test_what_is_said(findings: Findings, said: str) -> None:
-    """Each thing that a reader of the numbers has to know is one line."""
-    assert any(each.startswith(said) for each in findings.remarks())
+def test_what_is_said_of_a_calibration(findings: judges.Findings, said: str) -> None:
+    """What a reader of the numbers has to know is on the sheet and in the document."""
+    shown = judges.sheet(findings).flags
+
+    assert any(flag.startswith(said) for flag in shown)
+    assert findings.document()["warnings"] == list(shown)
 
 
 def test_a_good_judge_on_many_drafts_needs_no_remark() -> None:
-    """With writers on both sides and thirty drafts there is nothing to warn of."""
+    """With thirty drafts and all labels there is nothing to warn of but the missing writers."""
     scores = [0.9 - 0.8 * (place % 2) + place / 1_000 for place in range(30)]
-    findings = found([*scores], "a/b", writer="a/b")
 
-    assert findings.remarks() == [
+    assert list(judges.remarks(calibrated([*scores], writer="a/b"))) == [
         "No judge is the writer of some drafts alone, so there is no self-preference gap."
     ]
 
 
 def test_the_same_evaluations_give_the_same_intervals() -> None:
     """Resampling is seeded, so that a result can be read again."""
-    assert found([0.9, 0.2, 0.7, 0.4]).document() == found([0.9, 0.2, 0.7, 0.4]).document()
+    scores = [0.9, 0.2, 0.7, 0.4]
+
+    assert calibrated([*scores]).document() == calibrated([*scores]).document()
 
 
-@pytest.mark.parametrize("width", [80, 120])
-def test_the_table_fits_its_terminal(width: int) -> None:
-    """No row is wider or wraps into another, whatever the judge's name is."""
-    written = StringIO()
-    console = Console(file=written, width=width)
+def cells(sheet: Sheet, title: str) -> dict[object, tuple[Any, ...]]:
+    table = next(one for one in sheet.tables if one.title.startswith(title))
+    return {row[0]: row[1:] for row in table.rows}
 
-    print_findings(console, found([0.9, 0.1, 0.8, 0.3], LONG))
 
-    lines = written.getvalue().splitlines()
-    assert max(map(len, lines)) <= width
-    assert any(line.split() == ["AUC,", "pass", "against", "fail", "1", "1.00"] for line in lines)
+def test_a_calibration_s_sheet() -> None:
+    """Numbers, verdicts and a diagram of ten bins stand on it, and no draft does."""
+    sheet = judges.sheet(calibrated([0.9, 0.1, 0.8, 0.3, None]))
+
+    assert sheet.verdict.words == "1 judge, 5 labelled drafts"
+    assert (
+        cells(sheet, "Scores beside labels")["AUC, pass against fail"][1] == "1.00 (1.00 to 1.00)"
+    )
+    assert cells(sheet, "Scores beside labels")["examples scored"][1] == "4 of 5"
+    assert cells(sheet, "Verdicts, repeats")["recommended threshold"][1] == "0.55"
+    assert cells(sheet, "Verdicts by threshold")["a/b"][:4] == ("default", 0.7, "100%", 1.0)
+    bars = cells(sheet, "Reliability of a/b")
+    assert bars["0.3 to 0.4"] == (1, 0.3, 0.0)
+    label, score = sheet.charts[0].curves
+    assert (len(label.points), label.points[9], score.points[9]) == (10, 1.0, 0.9)
+    assert label.labels[9] == "1 with scores of 0.9 to 1: mean score 0.90, mean label 1.00"
+    assert "d0" not in str(sheet)
+
+
+def test_a_judge_s_name_can_do_nothing_to_the_page() -> None:
+    """It is escaped wherever it stands."""
+    sheet = judges.sheet(calibrated([0.9, 0.1], "<script>alert(1)</script>"))
+
+    assert "<script>" not in page_html(sheet)
+
+
+@pytest.mark.parametrize(
+    ("found", "signed", "words"),
+    [
+        (Estimate(), False, "-"),
+        (Estimate(value=0.5), False, "0.50"),
+        (Estimate(value=0.5, low=0.25, high=0.754), False, "0.50 (0.25 to 0.75)"),
+        (Estimate(value=-0.004, low=-0.1, high=0.1), True, "+0.00 (-0.10 to +0.10)"),
+    ],
+)
+def test_numbers(found: Estimate, signed: bool, words: str) -> None:
+    """Two places, a dash for what is undefined, and no loss where there is none."""
+    assert estimate_words(found, signed=signed) == words
+
+
+def drafted(item: int, method: str, answer: str, tokens: int) -> Read:
+    """A run that wrote a draft with its answer marked."""
+    result = ReflectOnResultResult.model_construct(
+        draft=f"Thought over.\nAnswer: {answer}",
+        revisions=int(method == "reflect"),
+        model="a/b",
+        judges=("a/b",),
+        stop_reason="below_threshold",
+    )
+    return Read(run_of(item, method, tokens=tokens), result, 2.0)
+
+
+def compared(plan: methods.Plan, *reads: Read) -> comparison.Findings:
+    batch = batch_of(*(read.run for read in reads))
+    return comparison.find("b", plan, answered(plan, reads), {}, batch, [])
+
+
+def test_a_comparison_s_sheet() -> None:
+    """Methods, changes and what reflection cost beside the source's table stand on it."""
+    found = compared(
+        COMPARED,
+        drafted(0, "single", "7", 100),
+        drafted(1, "single", "49.0", 100),
+        drafted(0, "reflect", "42", 400),
+        drafted(1, "reflect", "49", 400),
+    )
+
+    sheet = comparison.sheet(found)
+
+    assert cells(sheet, "Methods")["single"] == (2, "50 %", "9 to 91", "100", "$0.10", "2.0")
+    assert cells(sheet, "Against single")["reflect"][0] == "+50 %"
+    assert cells(sheet, "Against single")["reflect"][2:] == (1, 0, "1.000", "+300 %")
+    facts = {fact.label: (fact.value, fact.note) for fact in sheet.facts}
+    assert facts["reflect takes"] == ("+300 % of single's tokens", "with 1.00 revisions a question")
+    assert "8,000 to 17,000 tokens, +112 %" in facts["the chapter"][0]
+    assert "The judge wrote what it judges" in " ".join(sheet.flags)
+    assert found.document()["warnings"] == list(sheet.flags)
+
+
+@pytest.mark.parametrize(("plan", "right", "score"), [(COMPARED, False, 0.0), (OPEN, None, 0.0)])
+def test_a_run_that_failed_is_worth_nothing(
+    plan: methods.Plan, right: bool | None, score: float
+) -> None:
+    """A method that gives no answer is wrong, or has 0, and is not left out."""
+    found = compared(plan, Read(run_of(0, "single", "failed"), None))
+
+    assert [(one.right, one.score) for one in found.outcomes] == [(right, score)]
+    assert found.all_failed
+    assert any("1 run by single failed, and count" in flag for flag in comparison.remarks(found))
+
+
+def test_a_result_that_is_not_kept_any_more_is_no_failure() -> None:
+    """What the server has dropped counts neither for nor against a method."""
+    reads = [Read(run_of(0, "single"), None), Read(run_of(1, "single", "not_started"), None)]
+
+    assert answered(COMPARED, reads) == []
+    said = list(comparison.remarks(compared(COMPARED, *reads)))
+    assert "1 result not kept any more by the server, and left out." in said
+    assert "1 run not made: all have ended." in said
+
+
+@pytest.mark.parametrize(
+    ("runs", "tokens", "usd"),
+    [
+        ([run_of(0, "a", tokens=100), run_of(1, "a", tokens=300)], 600, 0.6),
+        ([run_of(0, "a", tokens=300), run_of(1, "a", "failed")], 400, 0.4),
+        ([run_of(0, "a", tokens=300), run_of(1, "a", "not_started")], 700, 0.7),
+        ([run_of(0, "a", "failed")], 1_000, 1.0),
+        ([run_of(0, "a", tokens=2_000)], 1, 0.0),
+    ],
+)
+def test_what_is_left_of_a_budget(runs: list[BatchRun], tokens: int, usd: float) -> None:
+    """A run whose spending is unknown is taken to have spent as much as the largest."""
+    left = remaining({"budget_tokens": 1_000, "budget_usd": 1.0}, [batch_of(*runs)])
+
+    assert left == {"budget_tokens": tokens, "budget_usd": pytest.approx(usd, abs=1e-6)}

@@ -16,7 +16,7 @@ from tests.activities.documents.documents import MODEL, Documents, ScriptedEmbed
 from tests.scripted import ScriptedAgent, ScriptedRetriever, reflection, routed
 from tests.workflows.multipath.running import FINE, passage, researching, run
 from tests.workflows.test_spans import tree
-from workflows.timeouts import EMBEDDING, INDEX_LOCK, retrieval_times
+from workflows.calls import EMBEDDING, INDEX_LOCK, retrieval_times
 
 UNPRICED = Spending(calls=2, input_tokens=20, output_tokens=0)
 PRICED = Spending(calls=2, input_tokens=20, output_tokens=0, cached_tokens=0, cost_usd=0.002)

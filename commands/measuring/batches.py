@@ -1,0 +1,299 @@
+"""One path for many runs: a batch is found or started, followed, and its runs' results are read."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import nullcontext
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn, TypeAlias, TypeVar
+
+import typer
+from rich.console import Console
+from temporalio.client import (
+    Client,
+    WorkflowExecutionDescription,
+    WorkflowExecutionStatus,
+    WorkflowFailureError,
+    WorkflowHandle,
+    WorkflowQueryFailedError,
+)
+from temporalio.exceptions import (
+    ApplicationError,
+    CancelledError,
+    TerminatedError,
+    WorkflowAlreadyStartedError,
+)
+from temporalio.service import RPCError, RPCStatusCode
+
+from activities.language_model import port
+from commands.follow import new_id
+from commands.inputs import checked
+from commands.measuring.spend import Forecast
+from commands.session import Exit, fail, say_unserved, unserved
+from commands.terminal import print_steps
+from connection import TASK_QUEUE
+from reflection.batch.loop import Batch
+from reflection.batch.request import BatchRequest, Planned, RunType
+from reflection.batch.result import BatchProgress, BatchResult, BatchRun, RunResult
+from reflection.batch.sheet import sheet
+from reflection.critique.result import ReflectOnResultResult
+from reflection.run import Record, encoded_size
+from reflection.sampling.result import SelfConsistencyResult
+from reflection.text import tally_words, terminal_safe
+
+BATCH = "BatchWorkflow"
+QUEUES = (TASK_QUEUE, port.TASK_QUEUE)
+RESULTS: dict[RunType, type[Record]] = {
+    "ReflectOnResultWorkflow": ReflectOnResultResult,
+    "SelfConsistencyWorkflow": SelfConsistencyResult,
+}
+# A batch's id may have 100, and what scores the answers adds a word and a number to it.
+MOST_ID_BYTES = 85
+AT_ONCE = 16
+LOOK_SECONDS = 1.0
+LOOK = timedelta(seconds=10)
+
+Handle: TypeAlias = WorkflowHandle[Any, BatchResult]
+Value = TypeVar("Value")
+Given = TypeVar("Given")
+
+
+class Order(NamedTuple):
+    """A batch that a command wants: `agreed` is asked before anything new is paid for.
+
+    `identity` is the batch's id, and `option` what --id takes to find it again.
+    """
+
+    identity: str
+    option: str
+    request: BatchRequest
+    summary: str
+    agreed: Callable[[], bool]
+    detach: bool
+    as_json: bool
+
+
+class Read(NamedTuple):
+    """A run, its own result, None where it has none, and the seconds that it took."""
+
+    run: BatchRun
+    result: Any
+    seconds: float | None = None
+
+
+class Options(NamedTuple):
+    """What every command that makes a batch takes."""
+
+    estimate: bool
+    yes: bool
+    identity: str | None
+    detach: bool
+    as_json: bool
+
+
+def order(
+    command: str, file: Path, request: BatchRequest, forecast: Forecast, options: Options
+) -> Order:
+    """Put together what a command wants to be made, under an id that reads well in a list.
+
+    Where an estimate alone is wanted, it is said, and the command ends with exit code 0.
+    """
+    if options.estimate:
+        if options.as_json:
+            sys.stdout.write(json.dumps(forecast.document()) + "\n")
+        else:
+            forecast.say()
+        raise typer.Exit(Exit.DONE)
+    chosen = options.identity or new_id(command, file.stem)
+    if encoded_size(chosen) > MOST_ID_BYTES:
+        fail(f"--id: at most {MOST_ID_BYTES} bytes, for the ids of its runs begin with it.", 2)
+    return Order(
+        identity=chosen,
+        option=chosen,
+        request=request,
+        summary=terminal_safe(f"{command} {file.name}: {tally_words(request.total, 'run')}", 120),
+        agreed=lambda: forecast.agreed(options.yes),
+        detach=options.detach,
+        as_json=options.as_json,
+    )
+
+
+def request_of(
+    items: Sequence[Mapping[str, str]],
+    variants: Sequence[Mapping[str, Any]],
+    bounds: Mapping[str, Any],
+) -> BatchRequest:
+    """Make a batch's request; what does not fit is one line and exit code 2."""
+    fields = {"items": items, "variants": variants, **bounds}
+    request: BatchRequest = checked(BatchRequest, fields)
+    return request
+
+
+async def made(client: Client, order: Order) -> tuple[BatchResult, list[Read]]:
+    """Return the result of a batch, and those of its runs; it is started only where it was not.
+
+    Ends with typer.Exit where it is detached, not agreed to, or has no result.
+    """
+    handle = await _found(client, order) or await _started(client, order)
+    if order.detach:
+        said = json.dumps({"id": order.identity}) if order.as_json else order.identity
+        sys.stdout.write(f"{said}\n")
+        raise typer.Exit(Exit.DONE)
+    batch = await _followed(handle, order)
+    kinds = {variant.name: RESULTS[variant.workflow] for variant in order.request.variants}
+    reads = await _side_by_side(batch.runs, lambda run: _read(client, run, kinds[run.variant]))
+    return batch, reads
+
+
+async def _found(client: Client, order: Order) -> Handle | None:
+    """Find the batch of this id that is under way, or was finished."""
+    described = await _described(client, order.identity)
+    if described is None:
+        return None
+    # The results of something else would be taken for those of this file.
+    if described.workflow_type != BATCH:
+        fail(f"the id {order.identity} is of another run. Choose another.", Exit.USAGE)
+    earlier, wanted = await _request(client, described), order.request
+    if earlier is None or (earlier.items, earlier.variants) != (wanted.items, wanted.variants):
+        said = f"the batch {order.identity} was started with another file or other options"
+        fail(f"{said}. Give the same, or choose another --id.", Exit.USAGE)
+    finished = described.status is WorkflowExecutionStatus.COMPLETED
+    if not finished and described.status is not WorkflowExecutionStatus.RUNNING:
+        return None
+    said = "was finished before, and nothing is paid again" if finished else "is under way"
+    sys.stderr.write(f"the batch {order.identity} {said}\n")
+    return client.get_workflow_handle(order.identity, result_type=BatchResult)
+
+
+async def _described(client: Client, identity: str) -> WorkflowExecutionDescription | None:
+    """Describe a run; None where there is none, which a missing namespace does not tell."""
+    try:
+        return await client.get_workflow_handle(identity).describe()
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND and "amespace" not in error.message:
+            return None
+        raise
+
+
+async def _request(client: Client, described: WorkflowExecutionDescription) -> BatchRequest | None:
+    handle = client.get_workflow_handle(described.id, run_id=described.run_id)
+    async for event in handle.fetch_history_events(page_size=1):
+        payloads = event.workflow_execution_started_event_attributes.input.payloads
+        try:
+            found = await client.data_converter.decode(list(payloads), [BatchRequest])
+        except ApplicationError:
+            return None
+        return found[0] if found else None
+    return None
+
+
+async def _started(client: Client, order: Order) -> Handle:
+    missing = await unserved(client, QUEUES)
+    if missing:
+        say_unserved(missing, "batch", waits=order.detach)
+    carried = await _carried(client, order)
+    if not order.agreed():
+        sys.stderr.write("Nothing was started.\n")
+        raise typer.Exit(Exit.CANCELLED)
+    try:
+        handle: Handle = await client.start_workflow(
+            BATCH,
+            order.request.model_copy(update={"carried": carried}),
+            id=order.identity,
+            task_queue=TASK_QUEUE,
+            result_type=BatchResult,
+            static_summary=order.summary,
+        )
+    except WorkflowAlreadyStartedError:
+        fail(f"the batch {order.identity} has just been started. Try again.", Exit.USAGE)
+    Console(stderr=True).print(f"batch {order.identity}", style="dim", markup=False)
+    return handle
+
+
+async def _carried(client: Client, order: Order) -> tuple[BatchRun, ...]:
+    """Find the runs that an earlier batch of this id has completed, where there was one."""
+    if await _described(client, order.identity) is None:
+        return ()
+    batch = Batch(order.request, order.identity)
+
+    async def completed(planned: Planned) -> BatchRun | None:
+        described = await _described(client, batch.id_of(planned))
+        if described is None or described.status is not WorkflowExecutionStatus.COMPLETED:
+            return None
+        handle = client.get_workflow_handle(batch.id_of(planned), result_type=RunResult)
+        return batch.run(planned, "completed", (await handle.result()).usage)
+
+    found = await _side_by_side(batch.waiting, completed)
+    return tuple(run for run in found if run is not None)
+
+
+async def _read(client: Client, run: BatchRun, kind: type[Record]) -> Read:
+    described = await _described(client, run.workflow_id) if run.status == "completed" else None
+    if described is None:
+        gone = {"error": "its result is not kept any more"} if run.status == "completed" else {}
+        return Read(run.model_copy(update=gone), None)
+    result = await client.get_workflow_handle(run.workflow_id, result_type=kind).result()
+    closed = described.close_time
+    return Read(run, result, (closed - described.start_time).total_seconds() if closed else None)
+
+
+async def _side_by_side(
+    many: Sequence[Given], one: Callable[[Given], Awaitable[Value]]
+) -> list[Value]:
+    places = asyncio.Semaphore(AT_ONCE)
+
+    async def bounded(given: Given) -> Value:
+        async with places:
+            return await one(given)
+
+    return await asyncio.gather(*map(bounded, many))
+
+
+async def _followed(handle: Handle, order: Order) -> BatchResult:
+    """Show how far a batch is, and return its result; Ctrl-C detaches."""
+    ending = asyncio.create_task(handle.result())
+    try:
+        await _show(handle, ending)
+        return await ending
+    except WorkflowFailureError as error:
+        _ended_badly(error.cause, order)
+    except asyncio.CancelledError:
+        again = f"the same command with --id {order.option} shows what comes of it"
+        sys.stderr.write(f"\nDetached; the batch goes on: {again}\n")
+        raise
+
+
+async def _show(handle: Handle, ending: "asyncio.Task[BatchResult]") -> None:
+    """Say how far it is: in a terminal on one line, else at each tenth."""
+    console, shown = Console(stderr=True), 0
+    with console.status("making runs") if console.is_terminal else nullcontext() as status:
+        while not ending.done():
+            await asyncio.wait({ending}, timeout=LOOK_SECONDS)
+            if ending.done():
+                break
+            try:
+                progress: BatchProgress = await handle.query(
+                    "progress", result_type=BatchProgress, rpc_timeout=LOOK
+                )
+            except (RPCError, WorkflowQueryFailedError):
+                continue
+            seen = sheet(progress)
+            if status:
+                status.update(seen.busy)
+            else:
+                shown = print_steps(console, seen.steps, shown)
+
+
+def _ended_badly(cause: BaseException, order: Order) -> NoReturn:
+    """Say why there is no result, to a machine as a document, and end with the exit code of it."""
+    status, said = "failed", f"the batch failed: {terminal_safe(str(cause), 500)}"
+    if isinstance(cause, CancelledError):
+        status, said = "cancelled", "the batch was cancelled"
+    elif isinstance(cause, TerminatedError):
+        status, said = "terminated", "the batch was terminated"
+    if order.as_json:
+        sys.stdout.write(json.dumps({"id": order.option, "status": status, "error": said}) + "\n")
+    again = f"The same command with --id {order.option} goes on from the runs that have ended."
+    fail(f"{said}. {again}", Exit.CANCELLED if status == "cancelled" else Exit.FAILED)

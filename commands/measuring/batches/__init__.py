@@ -1,1 +1,0 @@
-"""Batches as commands make them: what they will cost, their start, their results."""

@@ -1,0 +1,241 @@
+"""What a comparison of methods found: the numbers, what is said with them, and the document."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from statistics import fmean
+from typing import Any, NamedTuple
+
+from commands.measuring.judges import resamples
+from commands.measuring.methods import Answered, Plan, Scores
+from reflection.batch.result import BatchResult
+from reflection.critique.statistics import Estimate
+from reflection.critique.worth import EVALUATION, SOURCE_COSTS, Comparison, Mean, Outcome, compare
+from reflection.sheet import EMBEDDED, Fact, Sheet, Table, Verdict, columns
+from reflection.text import tally_words, terminal_safe, usd
+
+FEW = 50
+
+
+class Findings(NamedTuple):
+    """A comparison with all that it rests on; `scoring` are the batches that scored the answers."""
+
+    identity: str
+    plan: Plan
+    answers: Sequence[Answered]
+    outcomes: Sequence[Outcome]
+    batch: BatchResult
+    scoring: Sequence[BatchResult]
+    comparison: Comparison
+
+    @property
+    def all_failed(self) -> bool:
+        """True where no method gave any answer."""
+        return all(one.failed for one in self.answers)
+
+    def document(self) -> dict[str, Any]:
+        """Put all of it together for a machine; the numbers can be computed again from it."""
+        return {
+            "id": self.identity,
+            "questions": len(self.plan.questions),
+            "seed": self.plan.seed,
+            "comparison": self.comparison.model_dump(mode="json"),
+            "outcomes": [
+                {
+                    **outcome.model_dump(mode="json"),
+                    "answer": one.answer,
+                    "revisions": one.revisions,
+                    "status": one.read.run.status,
+                    "error": one.read.run.error,
+                    "workflow_id": one.read.run.workflow_id,
+                }
+                for one, outcome in zip(self.answers, self.outcomes, strict=True)
+            ],
+            "batch": self.batch.model_dump(mode="json", exclude={"runs"}),
+            "scoring": [batch.model_dump(mode="json", exclude={"runs"}) for batch in self.scoring],
+            "chapter": [cost.model_dump(mode="json") for cost in SOURCE_COSTS],
+            "warnings": list(remarks(self)),
+        }
+
+
+def find(
+    identity: str,
+    plan: Plan,
+    answers: Sequence[Answered],
+    scores: Scores,
+    batch: BatchResult,
+    scoring: Sequence[BatchResult],
+) -> Findings:
+    """Compare the methods; the same answers give the same intervals.
+
+    A run without an answer is wrong, or worth 0, as it is for whoever asked.
+    """
+    outcomes = []
+    for one in answers:
+        run, gold = one.read.run, plan.questions[one.read.run.item].gold
+        outcome = Outcome(
+            question=run.item,
+            method=run.variant,
+            right=None if gold is None else one.answer == gold,
+            score=0.0 if one.failed else scores.get((run.item, run.variant)),
+            tokens=run.tokens,
+            cost_usd=run.cost_usd,
+            seconds=one.read.seconds,
+        )
+        outcomes.append(outcome)
+    ordered = sorted(outcomes, key=lambda one: (plan.methods.index(one.method), one.question))
+    size = len(plan.questions)
+    comparison = compare(size, ordered, resamples(size))
+    return Findings(identity, plan, answers, outcomes, batch, scoring, comparison)
+
+
+def remarks(found: Findings) -> Iterator[str]:
+    """Say what a reader of the numbers has to know."""
+    plan, size = found.plan, len(found.plan.questions)
+    results = [one.read.result for one in found.answers if one.read.result is not None]
+    judges = {name for result in results for name in getattr(result, "judges", ())}
+    writers = {result.model for result in results}
+    for name in sorted({plan.model or "", *plan.judges, *judges, *writers}):
+        if name.startswith(EMBEDDED):
+            yield f"{name} is the embedded toy model: what it writes and judges is noise."
+    if size < FEW:
+        yield f"{tally_words(size, 'question')} are few: mind the intervals and p."
+    unknown = sum(one.gold is None for one in plan.questions)
+    if plan.has_gold and unknown:
+        yield f"{tally_words(unknown, 'question')} without gold count for the cost alone."
+    if judges & writers:
+        yield "The judge wrote what it judges: models tend to score their own texts high."
+    unjudged = Counter(
+        result.stop_explanation for result in results if result.stop_reason == "evaluation_failed"
+    )
+    for said, count in unjudged.most_common(3):
+        runs = tally_words(count, "run")
+        yield f"{runs} by reflect stopped unjudged: {terminal_safe(said, 200)}."
+    if not plan.has_gold and "reflect" in plan.methods:
+        yield "No gold: the judge that scores is the one that reflect's drafts were revised for."
+    yield from _unmade(found)
+    yield from found.batch.warnings
+
+
+def _unmade(found: Findings) -> Iterator[str]:
+    for batch in (found.batch, *found.scoring):
+        if batch.stop_reason != "completed":
+            left = batch.not_started + batch.cancelled
+            yield f"{tally_words(left, 'run')} not made: {batch.stop_explanation}."
+    kept = sum(one.read.run.status == "completed" for one in found.answers)
+    if found.batch.completed > kept:
+        gone = tally_words(found.batch.completed - kept, "result")
+        yield f"{gone} not kept any more by the server, and left out."
+    failed = [one.read.run for one in found.answers if one.failed]
+    said = Counter((run.variant, run.error or "no answer") for run in failed)
+    for (method, error), count in said.most_common(3):
+        runs = f"{tally_words(count, 'run')} by {method} failed, and count as wrong, or 0"
+        yield f"{runs}: {terminal_safe(error, 200)}"
+
+
+def sheet(found: Findings) -> Sheet:
+    """Tell each method's worth, what changed against the first, and what reflection cost."""
+    plan = found.plan
+    return Sheet(
+        subject="Is reflection worth its cost?",
+        verdict=Verdict(
+            words=f"{tally_words(len(plan.questions), 'question')} by {', '.join(plan.methods)}",
+            tone="bad" if found.all_failed else "plain",
+            stop_reason=found.batch.stop_reason,
+        ),
+        facts=(Fact(label="batch", value=found.identity), *_costs(found)),
+        flags=tuple(remarks(found)),
+        tables=(
+            _methods(found.comparison, gold=plan.has_gold),
+            _changes(found.comparison, gold=plan.has_gold),
+        ),
+    )
+
+
+def _costs(found: Findings) -> Iterator[Fact]:
+    """Hold what reflection cost here beside the source's table."""
+    if found.scoring:
+        tokens = [batch.tokens for batch in found.scoring]
+        cost = [batch.cost_usd for batch in found.scoring]
+        said = "tokens unknown" if None in tokens else f"{sum(n or 0 for n in tokens):,} tokens"
+        spent = None if None in cost else sum(value or 0.0 for value in cost)
+        value = f"took another {said}, cost {usd(spent)}, not in the table"
+        yield Fact(label="measuring", value=value)
+    paired = next((one for one in found.comparison.paired if one.method == "reflect"), None)
+    if paired is None or paired.tokens_change is None or paired.baseline != "single":
+        return
+    known = [one.revisions for one in found.answers if one.read.run.variant == "reflect"]
+    revisions = [count for count in known if count is not None]
+    note = f"with {fmean(revisions):.2f} revisions a question" if revisions else ""
+    change = f"{paired.tokens_change:+,.0f} % of single's tokens"
+    yield Fact(label="reflect takes", value=change, note=note)
+    single, reflect = SOURCE_COSTS
+    scored = reflect.total + EVALUATION
+    more = 100 * (scored - single.total) / single.total
+    yield Fact(
+        label="the chapter",
+        value=f"{single.total:,} to {reflect.total:,} tokens, +{int(reflect.change)} %, for one"
+        f" revision; Mull also scores the revision: {scored:,}, +{more:.0f} %",
+    )
+
+
+def _methods(found: Comparison, *, gold: bool) -> Table:
+    names = ("accuracy" if gold else "score", "95 % interval", "tokens", "cost", "seconds")
+    rows = []
+    for one in found.methods:
+        main, size = one.accuracy if gold else one.score, one.questions
+        seconds, tokens = one.seconds.value, one.tokens.value
+        rows.append((
+            one.method,
+            size,
+            _number(main.value, gold=gold),
+            _interval(main, gold=gold),
+            "unknown" if tokens is None else f"{tokens:,.0f}{_part(one.tokens, size)}",
+            usd(one.cost_usd.value) + _part(one.cost_usd, size),
+            "-" if seconds is None else f"{seconds:,.1f}",
+        ))  # fmt: skip
+    return Table(
+        title="Methods, with means of a question",
+        columns=columns("method", "runs|number", *(f"{name}|number" for name in names)),
+        rows=tuple(rows),
+    )
+
+
+def _part(mean: Mean, questions: int) -> str:
+    """Mark a mean that does not cover every question."""
+    return "*" if mean.value is not None and mean.known < questions else ""
+
+
+def _changes(found: Comparison, *, gold: bool) -> Table:
+    counted = ("wrong to right", "right to wrong", "p") if gold else ()
+    rows = []
+    for one in found.paired:
+        main = one.accuracy if gold else one.score
+        p_value = None if one.p_value is None else f"{one.p_value:.3f}"
+        change = one.tokens_change
+        rows.append((
+            one.method,
+            _number(main.value, gold=gold, signed=True),
+            _interval(main, gold=gold, signed=True),
+            *((one.wrong_to_right, one.right_to_wrong, p_value) if gold else ()),
+            "unknown" if change is None else f"{change:+,.0f} %",
+        ))  # fmt: skip
+    names = ("change", "95 % interval", *counted, "tokens")
+    return Table(
+        title=f"Against {found.baseline}",
+        columns=columns("method", *(f"{name}|number" for name in names)),
+        rows=tuple(rows),
+    )
+
+
+def _number(value: float | None, *, gold: bool, signed: bool = False) -> str:
+    if value is None:
+        return "-"
+    sign = "+" if signed else ""
+    return f"{100 * value:{sign}.0f} %" if gold else f"{value:{sign}.2f}"
+
+
+def _interval(found: Estimate, *, gold: bool, signed: bool = False) -> str:
+    if found.low is None or found.high is None:
+        return "-"
+    ends = (_number(end, gold=gold, signed=signed) for end in (found.low, found.high))
+    return " to ".join(end.removesuffix(" %") for end in ends)

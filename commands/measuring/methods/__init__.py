@@ -1,1 +1,0 @@
-"""Methods side by side: the questions, the runs, the outcomes, the table."""

@@ -1,0 +1,171 @@
+"""A batch while it goes on: what is to start next, what has ended, and what that makes."""
+
+from collections import Counter
+from collections.abc import Mapping
+from math import fsum
+
+from reflection.batch.request import BatchRequest, Planned
+from reflection.batch.result import (
+    BatchProgress,
+    BatchResult,
+    BatchRun,
+    BatchStopReason,
+    RunStatus,
+)
+from reflection.run import Budget, Spending, Usage, cut_encoded, room
+
+ERROR_BYTES = 120
+
+
+class Batch:
+    """The runs of a batch by their state; `identity` is its workflow's id."""
+
+    def __init__(self, request: BatchRequest, identity: str) -> None:
+        self.request = request
+        self.in_flight: list[Planned] = []
+        self.stop_reason: BatchStopReason | None = None
+        self.warnings: list[str] = []
+        self._identity = identity
+        self._most = request.concurrency
+        self._explanation = ""
+        self._budget = Budget(request.budget_tokens, request.budget_usd)
+        places = {variant.name: place for place, variant in enumerate(request.variants)}
+        self._ended = {
+            Planned(run.item, places[run.variant], run.repeat): run for run in request.carried
+        }
+        self.waiting = [planned for planned in request.plan() if planned not in self._ended]
+
+    @property
+    def runs(self) -> tuple[BatchRun, ...]:
+        """The runs that have ended, by item, variant and repeat."""
+        return _sorted(self._ended)
+
+    @property
+    def over(self) -> bool:
+        """True once nothing more is to be started."""
+        return self.stop_reason is not None or not self.waiting
+
+    def id_of(self, planned: Planned) -> str:
+        """Name the workflow of a run."""
+        name = self.request.variants[planned.variant].name
+        return f"{self._identity}/{planned.item}-{name}-{planned.repeat}"
+
+    def summary_of(self, planned: Planned) -> str:
+        """Say in a few words which run it is, counted from 1."""
+        variant = self.request.variants[planned.variant]
+        again = f", {planned.repeat + 1} of {variant.repeats}" if variant.repeats > 1 else ""
+        return f"item {planned.item + 1} by {variant.name}{again}"
+
+    def next(self) -> Planned | None:
+        """Take the run that is to start now; None where one in flight must end before, or all."""
+        if self.over or len(self.in_flight) >= self._most:
+            return None
+        held_back = self._no_room()
+        if held_back is None:
+            self.in_flight.append(self.waiting.pop(0))
+            return self.in_flight[-1]
+        if not self.in_flight:
+            self.stop("budget", held_back)
+        return None
+
+    def ended(
+        self,
+        planned: Planned,
+        status: RunStatus,
+        usage: Usage | None = None,
+        error: str | None = None,
+    ) -> None:
+        """Record how a run ended."""
+        self.in_flight.remove(planned)
+        self._ended[planned] = self.run(planned, status, usage, error)
+
+    def run(
+        self,
+        planned: Planned,
+        status: RunStatus,
+        usage: Usage | None = None,
+        error: str | None = None,
+    ) -> BatchRun:
+        """Write the record of a run; its error is cut to what a long result can hold."""
+        return BatchRun(
+            item=planned.item,
+            variant=self.request.variants[planned.variant].name,
+            repeat=planned.repeat,
+            workflow_id=self.id_of(planned),
+            status=status,
+            error=None if error is None else cut_encoded(error, ERROR_BYTES),
+            tokens=usage.tokens if usage else None,
+            cost_usd=usage.cost_usd if usage else None,
+        )
+
+    def stop(self, reason: BatchStopReason, explanation: str) -> None:
+        """Start nothing more."""
+        self.stop_reason, self._explanation = reason, explanation
+
+    def progress(self) -> BatchProgress:
+        """Say where the batch stands."""
+        found = Counter(run.status for run in self._ended.values())
+        return BatchProgress(
+            total=self.request.total,
+            done=found.total(),
+            running=len(self.in_flight),
+            failed=found["failed"],
+            cancelled=found["cancelled"],
+            tokens=self._tokens(),
+            cost_usd=self._cost_usd(),
+            stop_reason=self.stop_reason,
+            warnings=tuple(self.warnings),
+        )
+
+    def result(self) -> BatchResult:
+        """Put the result together once nothing is in flight; what was not started is named."""
+        if self.stop_reason is None:
+            self.stop("completed", f"all {self.request.total:,} runs have ended")
+        every = self._ended | {
+            planned: self.run(planned, "not_started") for planned in self.waiting
+        }
+        found = Counter(run.status for run in every.values())
+        return BatchResult(
+            runs=_sorted(every),
+            stop_reason=self.stop_reason or "completed",
+            stop_explanation=self._explanation,
+            total=self.request.total,
+            completed=found["completed"],
+            failed=found["failed"],
+            cancelled=found["cancelled"],
+            not_started=found["not_started"],
+            tokens=self._tokens(),
+            cost_usd=self._cost_usd(),
+            warnings=tuple(self.warnings),
+        )
+
+    def _no_room(self) -> str | None:
+        """Say why the next run does not fit; a run without a result may have cost as much as any.
+
+        Until one has a result nothing is known of a run's size, and they are made one by one.
+        """
+        if self._budget == Budget():
+            return None
+        known = [run for run in self._ended.values() if run.status == "completed"]
+        if not known:
+            return "the first run shows how large a run is" if self.in_flight else None
+        spent = [
+            # A record has tokens in and out together.
+            Spending(calls=1, cost_usd=run.cost_usd, input_tokens=run.tokens, output_tokens=0)
+            for run in known
+        ]
+        unknown = len(self._ended) - len(known) + len(self.in_flight)
+        fits = room(self._budget, spent + [Spending()] * unknown, 1)
+        return None if fits.calls else fits.reason.replace("a call took", "a run took")
+
+    def _tokens(self) -> int | None:
+        values = [run.tokens for run in self._ended.values()]
+        return None if None in values else sum(value or 0 for value in values)
+
+    def _cost_usd(self) -> float | None:
+        values = [run.cost_usd for run in self._ended.values()]
+        return None if None in values else fsum(value or 0.0 for value in values)
+
+
+def _sorted(runs: Mapping[Planned, BatchRun]) -> tuple[BatchRun, ...]:
+    return tuple(runs[planned] for planned in sorted(runs))

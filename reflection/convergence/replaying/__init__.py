@@ -1,1 +1,0 @@
-"""Recorded answers, replayed through the stopping rules."""

@@ -1,0 +1,363 @@
+"""All that a labelled set says of each judge.
+
+numpy and scipy take a second to import: only a command that measures imports this.
+"""
+
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
+from math import ceil, fsum
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field
+
+from reflection.critique.statistics import (
+    BINS,
+    Estimate,
+    Statistic,
+    auc,
+    average,
+    bins_of,
+    calibration_error,
+    estimate,
+    kendall,
+    length_bias,
+    mean,
+    preference_gap,
+    spearman,
+)
+from reflection.run import Record
+
+PASS_AT = 0.5
+SOURCE_THRESHOLD = 0.7
+# A mean of thirds may fall short of the threshold that it meets.
+TOLERANCE = 1e-9
+
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Scores = Mapping[str, float]
+
+
+class Example(Record):
+    """One labelled draft: `label` is 0 to 1, where pass is 1 and fail is 0.
+
+    `writer` is the model that wrote the draft, None where nobody knows.
+    """
+
+    query: str
+    draft: str
+    label: Share
+    writer: str | None = None
+
+
+class Scored(Record):
+    """One evaluation of one example by one judge.
+
+    `example` is its place in the labelled set, `repeat` counts the evaluations of the same kind,
+    both from 0. `reversed`: the criteria were listed in reverse. `score` is None where the
+    evaluation failed. `scores` are by criterion, in the order asked. Tokens and US dollars are
+    None where the provider did not say.
+    """
+
+    example: int = Field(ge=0)
+    judge: str
+    repeat: int = Field(0, ge=0)
+    reversed: bool = False
+    score: Share | None = None
+    scores: dict[str, Share] = Field(default_factory=dict)
+    tokens: int | None = None
+    cost_usd: float | None = None
+
+
+class Bin(Record):
+    """The examples whose score is at least `low` and under `high` (in the last bin, up to 1).
+
+    `score` and `label` are their means, None where `count` is 0.
+    """
+
+    low: float
+    high: float
+    count: int
+    score: float | None = None
+    label: float | None = None
+
+
+class Verdicts(Record):
+    """What passing from `threshold` on, a score of 0 to 1, makes of labelled examples.
+
+    `accuracy` is the share of right verdicts. `youden` is J, -1 to 1: the share of passes that
+    pass, and the share of fails that fail, less 1; None where there is one class alone. Balanced
+    accuracy is (J + 1) / 2. `false_passes` and `false_fails` are counts.
+    """
+
+    threshold: float
+    accuracy: float
+    youden: float | None
+    false_passes: int
+    false_fails: int
+
+
+class Repeatability(Record):
+    """How evaluations of one example, with the criteria in the same order, differ.
+
+    `examples` is the number of those with two scores or more. `deviation` is the mean of their
+    standard deviations (n - 1). `same_verdict` is the share, 0 to 1, on which all repeats pass or
+    all fail at `threshold`. Both are None where `examples` is 0.
+    """
+
+    examples: int
+    threshold: float
+    deviation: float | None = None
+    same_verdict: float | None = None
+
+
+class Calibration(Record):
+    """How good one judge is, over the examples that it scored with the criteria in order.
+
+    `examples` were asked about; `evaluated` have a score, the mean of their repeats, and `failed`
+    have none. `evaluations` were made in all, of which `failed_evaluations` gave no score. An
+    `Estimate` has a 95 % bootstrap interval over examples. `position_bias` is how much higher a
+    criterion scores when it is listed earlier. `recommended` is None where no threshold tells
+    passes from fails, and repeatability is then taken at the source's 0.7, as `at_source` is.
+    Tokens and US dollars are those of all evaluations, None where one is unknown.
+    """
+
+    judge: str
+    examples: int
+    evaluated: int
+    failed: int
+    evaluations: int
+    failed_evaluations: int
+    spearman: Estimate
+    kendall: Estimate
+    auc: Estimate
+    calibration_error: Estimate
+    reliability: tuple[Bin, ...]
+    self_preference: Estimate
+    length_bias: Estimate
+    position_bias: Estimate
+    repeatability: Repeatability
+    recommended: Verdicts | None
+    at_source: Verdicts | None
+    tokens: int | None
+    cost_usd: float | None
+
+
+def calibrate(
+    examples: Sequence[Example],
+    scored: Iterable[Scored],
+    resamples: Sequence[Sequence[int]],
+    pass_at: float = PASS_AT,
+) -> tuple[Calibration, ...]:
+    """Calibrate each judge, in the order in which they are first met.
+
+    Labels of at least `pass_at` are passes. Each resample has as many places, 0 to
+    len(examples) - 1, drawn with replacement, and is shared by all judges and numbers; without
+    any there are no intervals. Raises ValueError where an evaluation is of no example.
+    """
+    judges: dict[str, list[Scored]] = {}
+    for one in scored:
+        if one.example >= len(examples):
+            raise ValueError(f"an evaluation of example {one.example}, of {len(examples)} from 0")
+        judges.setdefault(one.judge, []).append(one)
+    return tuple(
+        _calibrate(judge, examples, listed, resamples, pass_at) for judge, listed in judges.items()
+    )
+
+
+def _calibrate(
+    judge: str,
+    examples: Sequence[Example],
+    listed: Sequence[Scored],
+    resamples: Sequence[Sequence[int]],
+    pass_at: float,
+) -> Calibration:
+    orders: dict[int, tuple[list[Scored], list[Scored]]] = {}
+    for one in listed:
+        if one.score is not None:
+            orders.setdefault(one.example, ([], []))[one.reversed].append(one)
+    repeats = {
+        place: [one.score or 0.0 for one in in_order]
+        for place, (in_order, _) in sorted(orders.items())
+        if in_order
+    }
+    gains = {
+        place: position_gain([one.scores for one in in_order], [one.scores for one in in_reverse])
+        for place, (in_order, in_reverse) in orders.items()
+    }
+    scores = {place: average(given) for place, given in repeats.items()}
+    labels = {place: examples[place].label for place in scores}
+    passes = {place: label >= pass_at for place, label in labels.items()}
+    excess = {place: round(score - labels[place], 12) for place, score in scores.items()}
+    mine = {
+        place: same_model(judge, writer)
+        for place in scores
+        if (writer := examples[place].writer) is not None
+    }
+    own = {place: excess[place] for place, wrote in mine.items() if wrote}
+    others = {place: excess[place] for place, wrote in mine.items() if not wrote}
+    lengths = {place: float(len(examples[place].draft)) for place in scores}
+
+    def estimated(statistic: Statistic, *rows: Mapping[int, float | None]) -> Estimate:
+        columns = [[row.get(place) for place in range(len(examples))] for row in rows]
+        return estimate(statistic, columns, resamples)
+
+    given, right = list(scores.values()), list(passes.values())
+    recommended = recommend(given, right)
+    asked = len({one.example for one in listed})
+    return Calibration(
+        judge=judge,
+        examples=asked,
+        evaluated=len(scores),
+        failed=asked - len(scores),
+        evaluations=len(listed),
+        failed_evaluations=sum(one.score is None for one in listed),
+        spearman=estimated(spearman, scores, labels),
+        kendall=estimated(kendall, scores, labels),
+        auc=estimated(auc, scores, passes),
+        calibration_error=estimated(calibration_error, scores, labels),
+        reliability=reliability(given, list(labels.values())),
+        self_preference=estimated(preference_gap, own, others),
+        length_bias=estimated(length_bias, lengths, scores, labels),
+        position_bias=estimated(mean, gains),
+        repeatability=repeatability(
+            list(repeats.values()), recommended.threshold if recommended else SOURCE_THRESHOLD
+        ),
+        recommended=recommended,
+        at_source=verdicts(given, right),
+        tokens=_total([one.tokens for one in listed], sum),
+        cost_usd=_total([one.cost_usd for one in listed], fsum),
+    )
+
+
+def _total(values: Sequence[Any], add: Callable[[Sequence[Any]], Any]) -> Any:
+    return None if None in values else add(values)
+
+
+def same_model(one: str, other: str) -> bool:
+    """Say whether two names mean one model: equal, or equal without what a provider prefixes."""
+    return one.rsplit("/", 1)[-1] == other.rsplit("/", 1)[-1]
+
+
+def position_gain(in_order: Sequence[Scores], in_reverse: Sequence[Scores]) -> float | None:
+    """Compute how much higher one draft's criteria score where they are listed earlier.
+
+    That is the mean over criteria of the score when listed earlier less the score when listed
+    later, -1 to 1, each the mean of its repeats. The order is that of the first evaluation; the
+    middle one of an odd number never moves and does not count. None without both orders, or with
+    one criterion. Source: Wang et al. (2023), Large language models are not fair evaluators, for
+    judging in both orders; here it is criteria that change places, not answers.
+    """
+    order = next((list(scores) for scores in in_order if scores), [])
+
+    def of(listed: Sequence[Scores], name: str) -> float:
+        return average([scores[name] for scores in listed if name in scores])
+
+    gains = [
+        (of(in_order, name) - of(in_reverse, name)) * (1 if 2 * place < len(order) - 1 else -1)
+        for place, name in enumerate(order)
+        if 2 * place != len(order) - 1 and any(name in scores for scores in in_reverse)
+    ]
+    return average(gains) if gains else None
+
+
+def reliability(scores: Sequence[float], labels: Sequence[float]) -> tuple[Bin, ...]:
+    """Sort scores, 0 to 1, into ten bins of equal width, for a reliability diagram.
+
+    Source: Niculescu-Mizil and Caruana (2005), Predicting good probabilities with supervised
+    learning.
+    """
+    inside: list[list[tuple[float, float]]] = [[] for _ in range(BINS)]
+    places = bins_of(np.array(scores, dtype=float)).astype(int)
+    for place, score, label in zip(places, scores, labels, strict=True):
+        inside[place].append((score, label))
+    return tuple(
+        Bin(
+            low=place / BINS,
+            high=(place + 1) / BINS,
+            count=len(pairs),
+            score=fsum(score for score, _ in pairs) / len(pairs) if pairs else None,
+            label=fsum(label for _, label in pairs) / len(pairs) if pairs else None,
+        )
+        for place, pairs in enumerate(inside)
+    )
+
+
+def repeatability(
+    repeats: Sequence[Sequence[float]], threshold: float = SOURCE_THRESHOLD
+) -> Repeatability:
+    """Sum up the scores, 0 to 1, that each example got.
+
+    Sources: Bland and Altman (1996), Measurement error, for the deviation within examples;
+    Stureborg, Alikaniotis and Suhara (2024), Large language models are inconsistent and biased
+    evaluators, for asking a judge again.
+    """
+    listed = [scores for scores in repeats if len(scores) > 1]
+    if not listed:
+        return Repeatability(examples=0, threshold=threshold)
+    same = sum(len({passing(score, threshold) for score in scores}) == 1 for scores in listed)
+    return Repeatability(
+        examples=len(listed),
+        threshold=threshold,
+        deviation=average([statistics.stdev(scores) for scores in listed]),
+        same_verdict=same / len(listed),
+    )
+
+
+def passing(score: float, threshold: float) -> bool:
+    """Say whether a score meets the threshold."""
+    return score >= threshold - TOLERANCE
+
+
+def verdicts(
+    scores: Sequence[float], passes: Sequence[bool], threshold: float = SOURCE_THRESHOLD
+) -> Verdicts | None:
+    """Count the wrong verdicts at a threshold; None without an example.
+
+    Source: Youden (1950), Index for rating diagnostic tests.
+    """
+    if not scores:
+        return None
+    said = [passing(score, threshold) for score in scores]
+    pairs = list(zip(said, passes, strict=True))
+    false_passes, false_fails = pairs.count((True, False)), pairs.count((False, True))
+    good, bad = sum(passes), len(passes) - sum(passes)
+    return Verdicts(
+        threshold=threshold,
+        accuracy=(len(pairs) - false_passes - false_fails) / len(pairs),
+        youden=1 - false_fails / good - false_passes / bad if good and bad else None,
+        false_passes=false_passes,
+        false_fails=false_fails,
+    )
+
+
+def recommend(scores: Sequence[float], passes: Sequence[bool]) -> Verdicts | None:
+    """Find the threshold with the greatest Youden's J, and so the greatest balanced accuracy.
+
+    The candidates are midpoints between neighbouring distinct scores; among equals it is the one
+    nearest to the source's 0.7, then the lower. None where there is one class alone, and where no
+    candidate has a J above 0, since then no threshold tells passes from fails.
+    Source: Youden (1950), Index for rating diagnostic tests.
+    """
+    values, right = np.array(scores), np.array(passes, dtype=bool)
+    good, bad = int(right.sum()), int((~right).sum())
+    candidates = []
+    for low, high in pairwise(sorted(set(scores))):
+        below = values <= low
+        # J x passes x fails is a whole number, so that ties are ties.
+        gain = int((below & ~right).sum()) * good - int((below & right).sum()) * bad
+        threshold = _between(low, high)
+        # Distances are rounded, or 0.65 and 0.75 would not be as far from 0.7.
+        distance = round(abs(threshold - SOURCE_THRESHOLD), 9)
+        candidates.append((gain, -distance, -threshold))
+    best = max(candidates, default=(0, 0.0, 0.0))
+    return verdicts(scores, passes, -best[2]) if best[0] > 0 else None
+
+
+def _between(low: float, high: float) -> float:
+    """Take the midpoint, with two digits where these still tell the two scores apart."""
+    middle = (low + high) / 2
+    for short in (round(middle, 2), ceil(middle * 100) / 100):
+        if low + TOLERANCE < short <= high:
+            return short
+    return round(middle, 12)

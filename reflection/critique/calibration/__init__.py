@@ -1,1 +1,0 @@
-"""How good a judge is: its scores beside the labels that people gave."""

@@ -1,1 +1,0 @@
-"""Whether reflection is worth it: the same questions by several methods, side by side."""

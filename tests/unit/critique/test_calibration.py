@@ -1,0 +1,360 @@
+"""All that a labelled set says of each judge."""
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reflection.critique.calibration import (
+    Calibration,
+    Example,
+    Scored,
+    Verdicts,
+    calibrate,
+    position_gain,
+    recommend,
+    reliability,
+    repeatability,
+    same_model,
+    verdicts,
+)
+from reflection.critique.statistics import Estimate
+
+NO, YES = False, True
+SHARES = st.sampled_from([0.0, 0.3, 0.5, 0.7, 1.0])
+EXAMPLES = st.lists(
+    st.builds(
+        Example,
+        query=st.just("q"),
+        draft=st.text("x", max_size=3),
+        label=SHARES,
+        writer=st.sampled_from(["a", "b", None]),
+    ),
+    min_size=1,
+    max_size=4,
+)
+RATES = ("auc", "calibration_error")
+CORRELATIONS = ("spearman", "kendall", "length_bias", "position_bias", "self_preference")
+
+
+def labelled(*labels: float) -> list[Example]:
+    return [Example(query="q", draft="d", label=label) for label in labels]
+
+
+def scored(
+    example: int,
+    score: float | None,
+    scores: dict[str, float] | None = None,
+    in_reverse: bool = False,
+) -> Scored:
+    return Scored(
+        example=example, judge="judge", score=score, scores=scores or {}, reversed=in_reverse
+    )
+
+
+def test_agreement() -> None:
+    """Scores are averaged over repeats with the criteria in order, and compared with labels."""
+    given = [scored(0, 0.2), scored(0, 0.4), scored(1, 0.3), scored(2, 0.8), scored(3, 0.9)]
+    given.append(scored(3, 0.0, in_reverse=True))
+
+    found = calibrate(labelled(0.0, 0.2, 0.6, 1.0), given, [])[0]
+
+    assert found.spearman.value == pytest.approx(0.948683, abs=1e-6)
+    assert found.kendall.value == pytest.approx(0.912871, abs=1e-6)
+    assert found.auc.value == 1.0
+    assert found.calibration_error.value == pytest.approx(0.175)
+    assert [one.count for one in found.reliability] == [0, 0, 0, 2, 0, 0, 0, 0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("given", "labels", "threshold", "same"),
+    [
+        ([(0, 0.2), (0, 0.4), (1, 0.6), (1, 0.6)], (0.0, 1.0), 0.45, 1.0),
+        # Where no threshold is recommended, repeats are compared at the source's 0.7.
+        ([(0, 0.6), (0, 0.8)], (1.0,), 0.7, 0.0),
+    ],
+)
+def test_repeats_are_compared_at_the_threshold(
+    given: list[tuple[int, float]], labels: tuple[float, ...], threshold: float, same: float
+) -> None:
+    """Whether verdicts are the same is asked where a draft should pass."""
+    found = calibrate(labelled(*labels), [scored(*one) for one in given], [])[0]
+
+    assert (found.recommended.threshold if found.recommended else 0.7) == threshold
+    assert (found.repeatability.threshold, found.repeatability.same_verdict) == (threshold, same)
+
+
+def test_biases() -> None:
+    """Writers, lengths and orders each have their number."""
+    examples = [
+        Example(query="q", draft="x" * 10, label=0.5, writer="openai/judge"),
+        Example(query="q", draft="x" * 99, label=0.5, writer="other"),
+        Example(query="q", draft="x" * 50, label=0.5),
+    ]
+    given = [
+        scored(0, 0.9, {"a": 0.9, "b": 0.9}),
+        scored(0, 0.7, {"b": 0.9, "a": 0.5}, in_reverse=True),
+        scored(1, 0.6, {"a": 0.6, "b": 0.6}),
+        scored(2, 0.8),
+    ]
+
+    found = calibrate(examples, given, [])[0]
+
+    assert found.self_preference.value == pytest.approx(0.3)
+    assert found.length_bias.value == -1.0
+    assert found.position_bias.value == pytest.approx(0.2)
+
+
+def test_failures() -> None:
+    """An example fails where none of its evaluations in order gave a score."""
+    given = [scored(0, None), scored(0, 0.4), scored(1, None), scored(1, 0.9, in_reverse=True)]
+
+    found = calibrate(labelled(0.0, 1.0, 1.0), given, [])[0]
+
+    assert (found.examples, found.evaluated, found.failed) == (2, 1, 1)
+    assert (found.evaluations, found.failed_evaluations) == (4, 2)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "usd", "expected"),
+    [
+        ([100, 200], [0.1, 0.2], (300, pytest.approx(0.3))),
+        ([100, None], [None, 0.2], (None, None)),
+        ([0, 0], [0.0, 0.0], (0, 0.0)),
+    ],
+)
+def test_cost(
+    tokens: list[int | None], usd: list[float | None], expected: tuple[object, object]
+) -> None:
+    """Cost is that of every evaluation, a failed one too, and unknown where one is unknown."""
+    given = [
+        Scored(example=0, judge="judge", score=score, tokens=count, cost_usd=cost)
+        for score, count, cost in zip((0.5, None), tokens, usd, strict=True)
+    ]
+
+    found = calibrate(labelled(1.0), given, [])[0]
+
+    assert (found.tokens, found.cost_usd) == expected
+
+
+def test_judges_share_resamples() -> None:
+    """Two judges with the same scores have the same intervals."""
+    examples = labelled(*[place / 20 for place in range(20)])
+    chance = Random(1)
+    scores = [min(1.0, max(0.0, one.label + chance.gauss(0, 0.2))) for one in examples]
+    given = [
+        Scored(example=place, judge=judge, score=score)
+        for judge in ("b", "a")
+        for place, score in enumerate(scores)
+    ]
+
+    one, two = calibrate(examples, given, [chance.choices(range(20), k=20) for _ in range(200)])
+
+    assert (one.judge, two.judge) == ("b", "a")
+    assert one.spearman == two.spearman
+    assert None not in {one.spearman.low, one.spearman.value, one.spearman.high}
+    assert -1 < (one.spearman.low or 0) < (one.spearman.value or 0) < (one.spearman.high or 0) < 1
+
+
+def test_every_evaluation_failed() -> None:
+    """Of a judge that never gave a score nothing is said but how often it failed."""
+    found = calibrate(labelled(0.0, 1.0), [scored(0, None), scored(1, None)], [(0, 1)])[0]
+
+    assert (found.evaluated, found.failed) == (0, 2)
+    assert found.spearman == found.auc == found.calibration_error == Estimate()
+    assert (found.recommended, found.at_source) == (None, None)
+
+
+def test_no_evaluation_and_no_such_example() -> None:
+    """Without an evaluation there is no judge; one of an example that is not there is refused."""
+    assert calibrate([], [], []) == ()
+    with pytest.raises(ValueError, match="an evaluation of example 1, of 1 from 0"):
+        calibrate(labelled(1.0), [scored(1, 0.5)], [])
+
+
+@given(EXAMPLES, st.data())
+def test_degenerate_sets(examples: list[Example], data: st.DataObject) -> None:
+    """Whatever was labelled and scored, each number is within its range or None."""
+    places = st.integers(0, len(examples) - 1)
+    evaluation = st.builds(
+        Scored,
+        example=places,
+        judge=st.just("a"),
+        reversed=st.booleans(),
+        score=st.none() | SHARES,
+        scores=st.dictionaries(st.sampled_from("pqr"), SHARES),
+    )
+    given = data.draw(st.lists(evaluation, min_size=1, max_size=8))
+    drawn = st.lists(places, min_size=len(examples), max_size=len(examples))
+
+    found = calibrate(examples, given, data.draw(st.lists(drawn, max_size=4)))[0]
+
+    assert all(0 <= number <= 1 for number in numbers(found, RATES))
+    assert all(-2 <= number <= 2 for number in numbers(found, CORRELATIONS))
+
+
+def numbers(found: Calibration, names: tuple[str, ...]) -> list[float]:
+    estimates: list[Estimate] = [getattr(found, name) for name in names]
+    ends = [number for one in estimates for number in (one.low, one.value, one.high)]
+    return [number for number in ends if number is not None]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("gpt-5", "gpt-5", True),
+        ("openai/gpt-5", "azure/gpt-5", True),
+        ("openrouter/openai/gpt-5", "gpt-5", True),
+        ("openai/gpt-5", "openai/gpt-5-mini", False),
+        ("openai/gpt-5", "openai", False),
+    ],
+)
+def test_same_model(one: str, other: str, same: bool) -> None:
+    """Two names mean one model where they are equal without a provider's prefix."""
+    assert same_model(one, other) is same
+
+
+@pytest.mark.parametrize(
+    ("in_order", "in_reverse", "expected"),
+    [
+        # a gains 0.3 by coming first, and b 0.1.
+        ([{"a": 0.8, "b": 0.6}], [{"b": 0.7, "a": 0.5}], 0.2),
+        # The middle one of three stays where it is.
+        ([{"a": 0.8, "b": 0.6, "c": 0.5}], [{"c": 0.7, "b": 0.1, "a": 0.6}], 0.2),
+        # Repeats are averaged, and one that has no scores is none.
+        ([{"a": 0.8, "b": 0.6}, {}, {"a": 0.6, "b": 0.6}], [{"b": 0.8, "a": 0.5}], 0.2),
+        # Who judges low what comes first has a bias below 0.
+        ([{"a": 0.4, "b": 0.6}], [{"b": 0.5, "a": 0.5}], -0.1),
+        ([{"a": 0.8, "b": 0.6}], [{"b": 0.6}], 0.0),
+        ([{"a": 0.8}], [{"a": 0.5}], None),
+        ([{"a": 0.8, "b": 0.6}], [], None),
+        ([{}], [{}], None),
+    ],
+)
+def test_position_gain(
+    in_order: list[dict[str, float]], in_reverse: list[dict[str, float]], expected: float | None
+) -> None:
+    """The gain is how much higher criteria score listed earlier than listed later."""
+    found = position_gain(in_order, in_reverse)
+
+    assert found == (expected if expected is None else pytest.approx(expected))
+
+
+@pytest.mark.parametrize(
+    ("score", "place"),
+    [(0.0, 0), (0.0999, 0), (0.1, 1), (0.3, 3), (0.6, 6), (0.7, 7), (0.7 - 1e-16, 7), (1.0, 9)],
+)
+def test_edges_of_bins(score: float, place: int) -> None:
+    """A bin begins with its lower edge, and the last one ends with 1."""
+    bins = reliability([score], [1.0])
+
+    assert [one.count for one in bins].index(1) == place
+
+
+def test_bins() -> None:
+    """There are always ten bins, each with its means, which an empty one has not."""
+    bins = reliability([0.62, 0.66, 0.9], [0, 1, 1])
+
+    assert len(bins) == 10
+    assert (bins[6].low, bins[6].high, bins[6].count) == (0.6, 0.7, 2)
+    assert (bins[6].score, bins[6].label) == (pytest.approx(0.64), 0.5)
+    assert (bins[5].count, bins[5].score, bins[5].label) == (0, None, None)
+
+
+@pytest.mark.parametrize(
+    ("repeats", "threshold", "examples", "deviation", "same"),
+    [
+        ([[0.6, 0.8], [0.5, 0.5], [0.9]], 0.7, 2, 0.070711, 0.5),
+        ([[0.6, 0.8]], 0.5, 1, 0.141421, 1.0),
+        ([[0.7, 0.8, 0.9]], 0.7, 1, 0.1, 1.0),
+        ([[0.5, 0.5], [0.9, 0.9, 0.9]], 0.7, 2, 0.0, 1.0),
+        ([[0.5], [0.9]], 0.7, 0, None, None),
+    ],
+)
+def test_repeatability(
+    repeats: list[list[float]],
+    threshold: float,
+    examples: int,
+    deviation: float | None,
+    same: float | None,
+) -> None:
+    """Deviation and verdicts are those within the examples that have two scores or more."""
+    found = repeatability(repeats, threshold)
+
+    assert (found.examples, found.threshold, found.same_verdict) == (examples, threshold, same)
+    assert found.deviation == (deviation and pytest.approx(deviation, abs=1e-6))
+
+
+@pytest.mark.parametrize(
+    ("scores", "passes", "threshold", "youden", "accuracy", "wrong"),
+    [
+        ([0.2, 0.4, 0.6, 0.8], [NO, NO, YES, YES], 0.5, 1.0, 1.0, (0, 0)),
+        # 0.35 and 0.75 have the same J; the second is nearer to 0.7.
+        ([0.2, 0.5, 0.6, 0.9], [NO, YES, NO, YES], 0.75, 0.5, 0.75, (0, 1)),
+        # 0.65 and 0.75 are as good and as near: the lower one.
+        ([0.6, 0.7, 0.7, 0.8], [NO, YES, NO, YES], 0.65, 0.5, 0.75, (1, 0)),
+        # 0.495 would be shown as 0.49, which lets 0.49 pass: 0.5 still tells the two apart.
+        ([0.3, 0.49, 0.5, 0.8], [NO, NO, YES, YES], 0.5, 1.0, 1.0, (0, 0)),
+        ([0.3, 0.491, 0.492, 0.8], [NO, NO, YES, YES], 0.4915, 1.0, 1.0, (0, 0)),
+        # Balanced: letting one of ten fails through is less than failing the only pass.
+        ([0.3] * 9 + [0.5, 0.5], [NO] * 9 + [NO, YES], 0.4, 0.9, 10 / 11, (1, 0)),
+    ],
+)
+def test_recommend(
+    scores: list[float],
+    passes: list[bool],
+    threshold: float,
+    youden: float,
+    accuracy: float,
+    wrong: tuple[int, int],
+) -> None:
+    """The recommended threshold has the greatest J, among equals the one nearest to 0.7."""
+    found = recommend(scores, passes)
+
+    assert found is not None
+    assert found.threshold == threshold
+    assert found.youden == pytest.approx(youden)
+    assert (found.accuracy, found.false_passes, found.false_fails) == (accuracy, *wrong)
+
+
+@pytest.mark.parametrize(
+    ("scores", "passes"),
+    [
+        ([0.2, 0.8], [YES, YES]),
+        ([0.2, 0.8], [NO, NO]),
+        ([0.5, 0.5], [NO, YES]),
+        ([0.9, 0.1], [NO, YES]),
+        ([0.4, 0.4, 0.6, 0.6], [NO, YES, NO, YES]),
+        ([], []),
+    ],
+)
+def test_nothing_to_recommend(scores: list[float], passes: list[bool]) -> None:
+    """No threshold is recommended where none tells passes from fails."""
+    assert recommend(scores, passes) is None
+
+
+@pytest.mark.parametrize(
+    ("scores", "passes", "youden", "false_passes", "false_fails"),
+    [
+        ([0.7, 0.69, 0.9, 0.2], [NO, YES, YES, NO], 0.0, 1, 1),
+        # Of passes alone there is no J.
+        ([0.9, 0.1], [YES, YES], None, 0, 1),
+    ],
+)
+def test_verdicts_at_the_source_s_threshold(
+    scores: list[float],
+    passes: list[bool],
+    youden: float | None,
+    false_passes: int,
+    false_fails: int,
+) -> None:
+    """A score of 0.7 passes, and one below fails; of no example there are no verdicts."""
+    assert verdicts([], []) is None
+    assert verdicts(scores, passes) == Verdicts(
+        threshold=0.7,
+        accuracy=0.5,
+        youden=youden,
+        false_passes=false_passes,
+        false_fails=false_fails,
+    )

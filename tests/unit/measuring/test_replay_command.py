@@ -1,0 +1,162 @@
+"""`starter.py replay`: files in, a sheet or one JSON document out."""
+
+import json
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from reflection.sampling.rules import Rule
+from tests.unit.measuring.commands import run, written
+
+UNANIMOUS = '{"id": 1, "gold": "4", "answers": ["4", "4", "4", "4", "4", "4", "4", "4", "4", "4"]}'
+SPLIT = '{"id": 2, "gold": 5, "answers": ["5", "6", "5", "6", "5", "6", null, "5", "6", "6", "5"]}'
+JUDGED = '{"id": 3, "gold": null, "answers": ["a", "b", "a"], "ok": [0, 1, 0]}'
+UNKNOWN = '{"id": 4, "gold": null, "answers": ["a", "b", "a"]}'
+
+
+def as_json(*arguments: str) -> dict[str, Any]:
+    result = run("replay", *arguments, "--json")
+    assert (result.exit_code, result.stderr) == (0, ""), result.output
+    parsed: dict[str, Any] = json.loads(result.stdout)
+    return parsed
+
+
+def test_json_for_a_machine(tmp_path: Path) -> None:
+    """`--json` writes one document with exactly these fields."""
+    document = as_json(written(tmp_path, UNANIMOUS), "--rule", "combined", "--rule", "predictive")
+
+    ends = document["rules"]["combined"].pop("accuracy_ci")
+    assert ends == document["rules"]["predictive"].pop("accuracy_ci")
+    assert ends == pytest.approx([0.2065, 1.0], abs=1e-4)
+    known = {"rounds": 1.0, "accuracy": 1.0}
+    assert document == {
+        "questions": 1,
+        "rules": {
+            "combined": {"calls": 5.0, "saved": 0.5, "pareto": False, **known},
+            "predictive": {"calls": 3.0, "saved": 0.7, "pareto": True, **known},
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "rules"),
+    [([], set(get_args(Rule))), (["--rule", "beta", "--rule", "beta"], {"beta"})],
+)
+def test_rules(tmp_path: Path, options: list[str], rules: set[str]) -> None:
+    """Every rule is replayed by default, and one that is named twice once."""
+    assert set(as_json(written(tmp_path, UNANIMOUS), *options)["rules"]) == rules
+
+
+def test_a_seed_repeats(tmp_path: Path) -> None:
+    """The same seed gives the same numbers, and other seeds give others."""
+    file = written(tmp_path, SPLIT, UNANIMOUS)
+
+    found = [as_json(file, "--seed", seed) for seed in ("0", "0", "1", "2")]
+
+    assert found[0] == found[1]
+    assert found[2] != found[0] or found[3] != found[0]
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "accuracy"),
+    [
+        # The recorded order: 5-4 after ten answers, of which one is unreadable.
+        (SPLIT, "number", 0.0),
+        # Gold and answers may be JSON numbers, which keep the digits they are written with.
+        ('{"gold": 0.10, "answers": [0.10, 0.1]}', "exact", 1.0),
+        # `ok` says of each answer whether it is right, also as a fraction or a truth value.
+        (JUDGED, "exact", 0.0),
+        (JUDGED.replace("[0, 1, 0]", "[0.0, 1.0, 0.0]"), "exact", 0.0),
+        (JUDGED.replace("[0, 1, 0]", "[false, true, false]"), "exact", 0.0),
+    ],
+)
+def test_what_is_right(tmp_path: Path, line: str, kind: str, accuracy: float) -> None:
+    """One ordering of all answers is right or wrong, by gold or by `ok`."""
+    options = ("--rule", "fixed", "--reorderings", "1", "--answers", kind)
+
+    assert as_json(written(tmp_path, line), *options)["rules"]["fixed"]["accuracy"] == accuracy
+
+
+def test_nobody_knows_what_is_right(tmp_path: Path) -> None:
+    """Without gold and ok the accuracy, its interval and the Pareto front are null."""
+    found = as_json(written(tmp_path, UNKNOWN), "--rule", "fixed")["rules"]["fixed"]
+
+    assert (found["calls"], found["saved"]) == (3.0, 0.0)
+    assert (found["accuracy"], found["accuracy_ci"], found["pareto"]) == (None, None, None)
+
+
+def test_the_table(tmp_path: Path) -> None:
+    """The table is sorted by calls, marks the Pareto front, and says what was left out."""
+    file = written(tmp_path, UNANIMOUS, UNKNOWN)
+
+    result = run("replay", file, "--rule", "fixed", "--rule", "predictive")
+
+    rows = [line.split() for line in result.stdout.splitlines() if line.strip()]
+    ranked = [row for row in rows if row[0] in {"predictive", "fixed"}]
+    shares = ["100.00%", "20.7%", "to", "100.0%"]
+    assert ranked[0] == ["predictive", "3.00", "1.00", "53.8%", *shares, "*"]
+    assert ranked[1] == ["fixed", "6.50", "1.00", "0.0%", *shares]
+    assert "1 have fewer than 10 answers: runs end with these." in result.stdout
+    assert "1 have neither gold nor ok, and count for no accuracy." in result.stdout
+    assert (result.stderr, "\x1b" in result.stdout) == ("", False)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([UNANIMOUS, "", "{'id': 1}"], "line 3: not JSON; each line is one JSON object"),
+        (['{"answers": [NaN]}'], 'line 1: an answer in "answers" is neither text'),
+        (["[1]"], "line 1: not a JSON object"),
+        (["[" * 100_000], "line 1: not JSON"),
+        (['{"id": 1, "gold": "4"}'], 'line 1: "answers" is missing'),
+        (['{"answers": []}'], 'line 1: "answers" is missing, or is no list with an answer in it'),
+        (['{"answers": "4"}'], 'line 1: "answers" is missing'),
+        (['{"answers": [["4"]]}'], 'line 1: an answer in "answers" is neither text'),
+        (['{"gold": ["4"], "answers": ["4"]}'], 'line 1: "gold" is neither text'),
+        (['{"answers": ["4", "5"], "ok": [1]}'], "line 1: 1 values in ok for 2 answers"),
+        (['{"answers": ["4"], "ok": [2]}'], 'line 1: "ok" has something else than 0 and 1'),
+        (['{"answers": ["4"], "ok": [[1]]}'], 'line 1: "ok" has something else than 0 and 1'),
+        (['{"answers": ["4"], "ok": 1}'], 'line 1: "ok" is no list'),
+        (['{"gold": " ", "answers": ["4"]}'], "line 1: gold can't be read as an answer"),
+        ([""], "is empty: give it lines like"),
+    ],
+)
+def test_bad_files(tmp_path: Path, lines: list[str], message: str) -> None:
+    """A file that is not as it should be gets one line on standard error, and exit code 2."""
+    result = run("replay", written(tmp_path, *lines))
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--answers", "llm"], "llm needs a model"),
+        (["--answers", "words"], "--answers takes exact, text, number, choice"),
+        (["--rule", "majority"], "no such rule: take combined, confidence_only, entropy_only"),
+        (["--max-responses", "0"], ""),
+        (["--max-responses", "1001"], ""),
+        (["--reorderings", "0"], ""),
+    ],
+)
+def test_bad_options(tmp_path: Path, options: list[str], message: str) -> None:
+    """An option that is not known, or out of range, is refused with exit code 2."""
+    result = run("replay", written(tmp_path, UNANIMOUS), *options)
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "message"), [("absent.jsonl", "No such file"), ("", "Is a directory")]
+)
+def test_no_file(tmp_path: Path, name: str, message: str) -> None:
+    """A file that is not there, or is a folder, gets one line and exit code 2."""
+    result = run("replay", str(tmp_path / name))
+
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert len(result.stderr.splitlines()) == 1
