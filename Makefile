@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 READY := .venv/.ready
 
 .DEFAULT_GOAL := $(READY)
-.PHONY: demo test lint lock clean
+.PHONY: demo test lint lock clean house mutants
 
 demo: $(READY)
 	@$(PYTHON) -m commands.demo
@@ -18,9 +18,16 @@ lint: $(READY)
 	.venv/bin/mypy
 	.venv/bin/lint-imports --no-logo
 
-$(READY): requirements.lock make-venv.sh
+$(READY): requirements.lock make-venv.sh pyproject.toml
 	@sh make-venv.sh
 	@touch $@
+
+# What the house measures, and whether planted faults are found.
+house: $(READY)
+	$(PYTHON) -m bench.house
+
+mutants: $(READY)
+	$(PYTHON) -m bench.mutants
 
 # Needs uv. Names, versions and hashes only, so that any index can serve them.
 lock:

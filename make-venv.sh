@@ -28,3 +28,6 @@ fi
 echo "Installing what requirements.lock pins into .venv ..." >&2
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input \
     --require-hashes --no-deps --only-binary :all: --requirement requirements.lock
+# The commands mull and mull-worker, from this folder.
+.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input \
+    --no-deps --no-build-isolation --editable .

@@ -9,8 +9,9 @@ from temporalio.client import Client
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from activities.checks import check_draft, prepare_reflection, read_examples
+from activities.code_tests.activity import TestingActivities
 from activities.critique import CritiqueActivities
-from activities.documents import DocumentActivities, Retriever
+from activities.documents.retrieval import DocumentActivities, Retriever
 from activities.heartbeat import CODE_HEARTBEAT_SECONDS
 from activities.language_model import port as models
 from activities.language_model.port import LanguageModel
@@ -20,7 +21,6 @@ from activities.sandbox import port as sandboxes
 from activities.sandbox.activity import SandboxActivities
 from activities.sandbox.port import Sandbox
 from activities.server import ServerActivities
-from activities.testing.activity import TestingActivities
 from connection import TASK_QUEUE
 from workflows.batch import BatchWorkflow
 from workflows.multi_path import MultiPathWorkflow

@@ -2,33 +2,47 @@
 
 import os
 import sys
+from importlib.metadata import version
+from typing import Annotated
 
 import typer
 
-from commands import dev, start
-from commands.console import end_process, wrong_usage
+from commands import dev, runs, start, updates
 from commands.doctor import command as doctor
 from commands.measuring import calibrate, compare, replay
-from commands.runs import listing, reporting, reviewing, showing, steering
+from commands.session import end_process, wrong_usage
 
 app = typer.Typer(
     name="mull",
     help="Durable, self-critical LLM answers, as Temporal workflows: sampling until convergence,"
     " reflection on a result, and an agent that researches or codes.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"mull {version('mull')}")
+        raise typer.Exit
+
+
+@app.callback()
+def mull(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
+    ] = False,
+) -> None:
+    """Say what every command takes."""
+
+
 # A shell that completes a word needs every option, whatever it is that is typed.
 completes = any(name.endswith("_COMPLETE") for name in os.environ)
 start.register(app, {"ask", "reflect", "agent"} if completes else sys.argv)
 for command in (
-    showing,
-    reviewing,
-    steering,
-    listing,
-    reporting,
+    runs,
+    updates,
     replay,
     calibrate,
     compare,
@@ -51,5 +65,10 @@ def main() -> int:
     return code if isinstance(code, int) else int(code is not None)
 
 
-if __name__ == "__main__":
+def run() -> None:
+    """Be the command `mull`."""
     end_process(main())
+
+
+if __name__ == "__main__":
+    run()

@@ -19,11 +19,11 @@ from pydantic import ValidationError
 from temporalio.service import RPCError
 
 import telemetry
-from activities.documents import Retriever
+from activities.documents.retrieval import Retriever
 from activities.language_model.port import LanguageModel
 from activities.sandbox.port import Sandbox, SandboxError
-from commands.console import end_process
 from commands.quiet import silence_ordinary
+from commands.session import end_process
 from connection import ConfigurationError, NoServerError, address, connect
 from queues import GRACE, NAMES, QUEUES, WORKFLOWS, build
 from reflection.multipath.request import Limits
@@ -49,10 +49,10 @@ class Adapters(NamedTuple):
 def adapters(default: str | None) -> Iterator[Adapters]:
     """Build what reaches models and documents; the embedded model runs where it is the default."""
     # These imports take seconds, which `--help` and tests with a model of their own do without.
+    from activities.documents.folder import FolderRetriever
     from activities.language_model.embedded import EmbeddedModel
     from activities.language_model.litellm_model import LiteLLMModel
     from activities.language_model.observed import ObservedModel
-    from activities.retrieval.retriever import FolderRetriever
 
     with contextlib.ExitStack() as stack:
         endpoints = {}
@@ -196,5 +196,10 @@ def _failed(message: str, code: int) -> int:
     return code
 
 
-if __name__ == "__main__":
+def run() -> None:
+    """Be the command `mull-worker`."""
     end_process(main(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    run()

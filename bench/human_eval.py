@@ -27,10 +27,9 @@ import telemetry
 from activities.sandbox.selftest import examine, names
 from bench.overhead import reach
 from commands.embedded import Place, free_port, server_command
-from reflection.multipath.coding.suite import Failure
 from reflection.multipath.request import Limits
-from tests.activities.testing.breaking import BREAKINGS
-from tests.activities.testing.problems import PROBLEMS
+from reflection.multipath.suite import Failure
+from tests.activities.code_tests.problems import BREAKINGS, PROBLEMS
 from tests.workflows.multipath.repairing import TESTS, Run, solve_all
 
 USUAL = "another type"

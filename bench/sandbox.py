@@ -21,9 +21,9 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
+from activities.sandbox.backend import base_python
 from activities.sandbox.port import Program
-from activities.sandbox.running.backend import base_python
-from activities.sandbox.running.sandbox import ProcessSandbox
+from activities.sandbox.sandbox import ProcessSandbox
 from activities.sandbox.selftest import examine, names
 from reflection.multipath.request import Limits
 

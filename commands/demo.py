@@ -11,10 +11,9 @@ import typer
 from temporalio.client import Client
 
 import telemetry
-from commands.console import end_process
 from commands.embedded import PORT, TOY_MODEL, UI_PORT, Place, free_port, is_free, temporal, working
-from commands.session import Exit
-from commands.starting.following import start
+from commands.follow import start
+from commands.session import Exit, end_process
 from reflection.sampling.request import SelfConsistencyRequest
 
 QUESTION = "What is 2 + 3?"

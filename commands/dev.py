@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from commands.console import fail
-from commands.session import Exit
+from commands.session import Exit, fail
 
 if TYPE_CHECKING:
     from commands.embedded import Place

@@ -14,8 +14,7 @@ from typing import NamedTuple, TypeVar
 from temporalio.client import Client
 
 from activities.language_model import port
-from commands.console import fail
-from commands.session import Exit, unserved
+from commands.session import Exit, fail, unserved
 from connection import TASK_QUEUE, NoServerError, connect
 from telemetry import SEARCH_ATTRIBUTES
 

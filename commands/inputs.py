@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from commands.console import fail
 from commands.options import option_of
-from commands.session import Exit
+from commands.session import Exit, fail
 
 if TYPE_CHECKING:
     from reflection.run import Frozen

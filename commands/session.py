@@ -1,14 +1,16 @@
 """From a command to the server and back: connecting, errors in one line, exit codes."""
 
 import asyncio
+import os
+import socket
+import sys
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 from typing import TYPE_CHECKING, NoReturn
+from urllib.parse import quote
 
 import typer
-
-from commands.console import fail
 
 if TYPE_CHECKING:
     from temporalio.client import Client
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
 # A poll lasts a minute at the most, so that a live worker was seen since.
 POLLED_WITHIN = timedelta(seconds=70)
+NEAR = {"localhost", "127.0.0.1", "::1"}
 
 
 class Exit(IntEnum):
@@ -28,6 +31,33 @@ class Exit(IntEnum):
     BELOW_BAR = 4
     CANCELLED = 5
     DETACHED = 130
+
+
+def fail(message: str, code: int) -> NoReturn:
+    """Say what is wrong on standard error and end with this exit code."""
+    typer.echo(f"Error: {message}", err=True)
+    raise typer.Exit(code)
+
+
+def wrong_usage(error: typer.TyperException) -> int:
+    """Say on one line what is mistyped, and where help is; return the exit code."""
+    said = error.format_message().rstrip(".")
+    # Without arguments the help is shown, and there is nothing more to say.
+    if said:
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context else "starter.py"
+        typer.echo(f"Error: {said}. `{command} --help` says more.", err=True)
+    return error.exit_code
+
+
+def end_process(code: int) -> NoReturn:
+    """Leave at once with this exit code, once everything is written.
+
+    The interpreter's own shutdown crashes now and then while the SDK's threads end.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def with_client(action: Callable[["Client"], Awaitable[Exit]]) -> NoReturn:
@@ -52,7 +82,7 @@ def with_client(action: Callable[["Client"], Awaitable[Exit]]) -> NoReturn:
     except RPCError as error:
         fail(*_refused(error))
     except ValidationError:
-        fail("this id is of a run that is none of Mull's.", Exit.USAGE)
+        fail("This workflow was not started by Mull.", Exit.USAGE)
     except KeyboardInterrupt:
         raise typer.Exit(Exit.DETACHED) from None
     raise typer.Exit(code)
@@ -105,3 +135,29 @@ async def _polled(client: "Client", queue: str) -> bool:
         if any(each.last_access_time.ToDatetime(UTC) > since for each in answer.pollers):
             return True
     return False
+
+
+def run_page(workflow_id: str, run_id: str | None) -> str | None:
+    """Return the Web UI's address of a run, or None where no Web UI is known.
+
+    MULL_WEB_UI names it; else a development server's is looked for beside it, 1,000 ports up.
+    """
+    from connection import address, namespace
+
+    base = os.environ.get("MULL_WEB_UI") or _beside(address())
+    if not base:
+        return None
+    place = f"{base.rstrip('/')}/namespaces/{quote(namespace())}/workflows"
+    return f"{place}/{quote(workflow_id, safe='')}/{run_id}/history" if run_id else place
+
+
+def _beside(server: str) -> str | None:
+    host, _, port = server.rpartition(":")
+    if host not in NEAR or not port.isdigit() or int(port) + 1_000 > 65_535:
+        return None
+    beside = int(port) + 1_000
+    try:
+        with socket.create_connection((host, beside), timeout=0.3):
+            return f"http://{host}:{beside}"
+    except OSError:
+        return None

@@ -9,10 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from commands.console import fail
 from commands.inputs import checked, read_file, read_stdin, read_text
 from commands.options import Detach, Json, NewId, takes_fields
-from commands.session import Exit, with_client
+from commands.session import Exit, fail, with_client
 
 ASK = """Ask a question and sample until the answers converge.
 
@@ -314,15 +313,11 @@ def _start(
     bar: float | None,
     out: Path | None = None,
 ) -> None:
-    from commands.kinds import MultiPath, kind_for
-    from commands.starting import following
-    from commands.starting.keeping import place_for
+    from commands import follow
 
-    kind = kind_for(request) if out is None else MultiPath(place_for("--out", out))
+    place = None if out is None else follow.place_for("--out", out)
     with_client(
-        lambda client: following.start(
-            client, request, workflow_id, detach, as_json, bar, known=kind
-        )
+        lambda client: follow.start(client, request, workflow_id, detach, as_json, bar, place)
     )
 
 
@@ -383,7 +378,7 @@ def refuse_for_research(mode: str | None, given: dict[str, object]) -> None:
 
 def read_tests(option: str, path: Path) -> dict[str, str]:
     """Read a file of tests; one that is not Python is one line, before a model is paid."""
-    from reflection.multipath.coding.suite import TestFile
+    from reflection.multipath.suite import TestFile
 
     known = {"name": path.name, "text": read_file(option, path)}
     checked(TestFile, known, option)

@@ -1,6 +1,12 @@
-"""Fakes of the ports: they say what a test wrote down, and nothing else.
+"""The port's fake: a language model that says what a test wrote down, and nothing else.
 
-Each fails loudly when its script runs out.
+A fake of the port for reflection: it writes and judges what a test wrote down.
+
+A fake of the port for the agent: it routes, writes, reflects and codes as a test wrote down.
+
+The retriever's fake: it finds what a test wrote down, and nothing else.
+
+The port's fake: a sandbox that says what a test wrote down, and runs nothing.
 """
 
 import asyncio
@@ -11,7 +17,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from temporalio.exceptions import ApplicationError
 
-from activities.documents import Progress, Retrieval, RetrievalError, RetrievalTask, unwatched
+from activities.documents.retrieval import (
+    Progress,
+    Retrieval,
+    RetrievalError,
+    RetrievalTask,
+    unwatched,
+)
 from activities.language_model.port import ModelCall, ModelError, ModelReply, PermanentModelError
 from activities.sandbox.port import Output, Program, Result, SandboxError, Status
 from reflection.multipath.state import Passage
@@ -384,7 +396,7 @@ class ScriptedSandbox:
 def answering(
     *said: dict[str, object], status: Status = "ok", before: str = "", after: str = ""
 ) -> Callable[[Program], Result]:
-    """Reply as the programs of `activities/testing` do: a line for each object, with the nonce.
+    """Reply as the programs of `activities/code_tests` do: a line for each object, with the nonce.
 
     `before` and `after` are what else is on the standard output.
     """

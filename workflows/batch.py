@@ -22,8 +22,7 @@ with workflow.unsafe.imports_passed_through():
     from reflection.batch.sheet import standing
     from reflection.details import details
     from reflection.run import Finish, encoded_size
-    from workflows import failures
-    from workflows.visibility import SearchAttributes, run_span, set_or_clear
+    from workflows import base
 
 # The children's ids are made of it, and stand in every record.
 ID_BYTES = 100
@@ -35,8 +34,7 @@ class BatchWorkflow:
 
     def __new__(cls, *inputs: object) -> Self:
         """Refuse any start without the one request, which would else fail each workflow task."""
-        if len(inputs) != 1 or not isinstance(inputs[0], BatchRequest):
-            raise failures.no_request("items")
+        base.require_request(inputs, BatchRequest, "items")
         return super().__new__(cls)
 
     @workflow.init
@@ -44,7 +42,7 @@ class BatchWorkflow:
         """Begin with the runs that are carried over alone."""
         self._request = request
         self._batch = Batch(request, workflow.info().workflow_id)
-        self._attributes = SearchAttributes()
+        self._attributes = base.SearchAttributes()
         self._tasks: dict[Planned, asyncio.Task[None]] = {}
         self._made = 0
         self._finish: Finish | None = None
@@ -54,8 +52,8 @@ class BatchWorkflow:
         """Make every run that fits the budgets, and return what became of each."""
         if encoded_size(workflow.info().workflow_id) > ID_BYTES:
             said = f"the batch's id is over {ID_BYTES} bytes, and its runs' ids are made of it"
-            raise ApplicationError(said, type=failures.INVALID_REQUEST, non_retryable=True)
-        with run_span({"mull.batch.runs": request.total}) as span:
+            raise ApplicationError(said, type=base.INVALID_REQUEST, non_retryable=True)
+        with base.run_span({"mull.batch.runs": request.total}) as span:
             await self._begin()
             try:
                 await self._make_runs()
@@ -79,9 +77,8 @@ class BatchWorkflow:
     @finish_now.validator
     def _takes_finish(self, by: Finish | None = None) -> None:
         if self._batch.stop_reason is not None or self._finish is not None:
-            raise failures.refusal("the batch is finished already")
-        if not (by is None or isinstance(by, Finish)):
-            raise failures.refusal('give nothing, or one JSON object, such as {"author": "..."}')
+            raise base.refusal("the batch is finished already")
+        base.refuse_finish(by, finished=False)
 
     async def _begin(self) -> None:
         warning = await self._attributes.find()
@@ -99,7 +96,7 @@ class BatchWorkflow:
                 await self._until_one_ends()
             else:
                 return
-        by = self._finish.author or "a person"
+        by = self._finish.author or base.SOMEBODY
         self._batch.stop("finished_by_person", f"finished by {by}")
         await self._cancel_runs()
 
@@ -160,8 +157,8 @@ class BatchWorkflow:
         self._show()
         self._attributes.write(
             telemetry.STOP_REASON.value_set(result.stop_reason),
-            set_or_clear(telemetry.TOKENS, result.tokens),
-            set_or_clear(telemetry.COST_USD, result.cost_usd),
+            base.set_or_clear(telemetry.TOKENS, result.tokens),
+            base.set_or_clear(telemetry.COST_USD, result.cost_usd),
         )
         workflow.upsert_memo(
             {"stop_reason": result.stop_reason, "stop_explanation": result.stop_explanation}

@@ -1,15 +1,134 @@
-"""Waiting for calls that a person, the deadline or a cancellation may end before their time."""
+"""Calls of a run: their time-outs, waiting for them, and what a failed one means.
+
+A person, the deadline or a cancellation may end a wait before its time. Every time-out is stated
+here, together: client < attempt < whole.
+"""
 
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError
+from temporalio.common import RetryPolicy
+from temporalio.exceptions import (
+    ActivityError,
+    ApplicationError,
+    FailureError,
+    is_cancelled_exception,
+)
+from temporalio.exceptions import TimeoutError as CallTimedOut
 
 Value = TypeVar("Value")
+
+HEARTBEAT = timedelta(seconds=10)
+CLIENT_MARGIN = timedelta(seconds=15)
+LONGEST_WAIT = timedelta(seconds=60)
+QUEUE = timedelta(hours=1)
+LOCAL = timedelta(seconds=10)
+# A first index of 10,000 files takes under a minute on two idle cores: ten times that for a folder
+# of 50,000, for PDFs, or for a busy machine. An attempt that ends too early loses seconds: the
+# next one goes on from what was kept.
+INDEXING = timedelta(minutes=10)
+# As long as a search waits for another worker that writes the same index.
+INDEX_LOCK = timedelta(seconds=60)
+# As long as passages are embedded in one search, and the call of a model that is under way then.
+EMBEDDING = timedelta(seconds=60)
+# Making a sandbox, and clearing it away, on a machine that is busy.
+SANDBOX = timedelta(seconds=30)
+
+
+class CallTimes(NamedTuple):
+    """The times of one model call, from the client's outwards, and how it is retried.
+
+    The attempt outlasts the client by a margin. The whole has room for every attempt, with the
+    longest wait before it (a server's Retry-After is cut to that) and an hour in the queue.
+    """
+
+    attempt: timedelta
+    whole: timedelta
+    heartbeat: timedelta
+    retry: RetryPolicy
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The same as the SDK's options of an activity."""
+        return {
+            "start_to_close_timeout": self.attempt,
+            "schedule_to_close_timeout": self.whole,
+            "heartbeat_timeout": self.heartbeat,
+            "retry_policy": self.retry,
+        }
+
+
+def call_times(client_seconds: float, max_attempts: int) -> CallTimes:
+    """Nest the time-outs around a client's time-out, in seconds, and a number of attempts."""
+    attempt = timedelta(seconds=client_seconds) + CLIENT_MARGIN
+    return CallTimes(
+        attempt=attempt,
+        whole=(attempt + LONGEST_WAIT) * max_attempts + QUEUE,
+        heartbeat=HEARTBEAT,
+        retry=RetryPolicy(
+            initial_interval=timedelta(seconds=1),
+            backoff_coefficient=2.0,
+            maximum_interval=timedelta(seconds=30),
+            maximum_attempts=max_attempts,
+            non_retryable_error_types=["PayloadsTooLarge"],
+        ),
+    )
+
+
+def retrieval_times(client_seconds: float, max_attempts: int) -> CallTimes:
+    """Nest the time-outs of a search: the first one of a folder also indexes it.
+
+    `client_seconds` bound a call of the embedding model: one for the prompt, and one that may
+    begin when the time for embedding is all but over.
+    """
+    work = INDEX_LOCK + INDEXING + EMBEDDING
+    return call_times(work.total_seconds() + 2 * client_seconds, max_attempts)
+
+
+def test_times(wall_seconds: float, max_attempts: int) -> CallTimes:
+    """Nest the time-outs of a test of code that may run for so many seconds."""
+    return call_times(wall_seconds + SANDBOX.total_seconds(), max_attempts)
+
+
+def permanent(error: ActivityError) -> ApplicationError | None:
+    """Make the failure of the run, if the cause holds for every call like it; else None."""
+    cause = error.cause
+    if isinstance(cause, ApplicationError) and cause.non_retryable:
+        return ApplicationError(cause.message, type=cause.type, non_retryable=True)
+    return None
+
+
+def explain(error: ActivityError) -> str:
+    """Say in one line why a call failed for good after its retries."""
+    cause = error.cause
+    if isinstance(cause, ApplicationError):
+        return f"{cause.type}: {cause.message}"
+    return "no reply in time" if isinstance(cause, CallTimedOut) else str(cause or error)
+
+
+def attempts_of(error: ActivityError, most: int) -> int:
+    """Count the attempts of a call that failed for good: one where it could never work."""
+    return 1 if permanent(error) is not None else most
+
+
+async def run_locally(activity: Callable[..., Any], *inputs: object) -> Any:
+    """Run a quick activity in this worker, once; return None where it fails."""
+    try:
+        return await workflow.execute_local_activity(
+            activity,
+            args=inputs,
+            start_to_close_timeout=LOCAL,
+            retry_policy=RetryPolicy(maximum_attempts=1),
+        )
+    except FailureError as error:
+        if is_cancelled_exception(error):
+            raise
+        workflow.logger.warning("a local activity failed: %s", error)
+        return None
 
 
 @dataclass(frozen=True)
@@ -21,7 +140,7 @@ class Patience:
 
     @property
     def over(self) -> bool:
-        """Whether nothing more shall be waited for."""
+        """True once nothing more is to be waited for."""
         left = self.seconds_left()
         # Less than a timer can wait is nothing left: else a wave would be cut off for ever.
         return self.interrupted() or (left is not None and left < 0.001)
@@ -45,7 +164,7 @@ async def settle(
         )
         if patience.interrupted():
             # The SDK hands over an update before the replies of the same workflow task. A reply
-            # that came first shall count, on every replay, and the next task has both.
+            # that came first counts, on every replay, and the next task has both.
             await workflow.sleep(timedelta(milliseconds=1))
     except TimeoutError:
         workflow.logger.info("the deadline passed while calls were under way")
@@ -77,7 +196,7 @@ class Calls:
 
     @property
     def over(self) -> bool:
-        """Whether nothing more shall be asked."""
+        """True once nothing more is to be asked."""
         return self._patience.over
 
     async def reply(self, call: workflow.ActivityHandle[Value]) -> Reply[Value]:

@@ -1,17 +1,31 @@
 """Retrieve, route, then research or code: each draft is reflected on or tested, and mended."""
 
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Self
 
+from opentelemetry import trace
+from opentelemetry.trace import Span
 from pydantic import ValidationError
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
+    import telemetry
+    from reflection.multipath import loop
+    from reflection.multipath.loop import Run
     from reflection.multipath.request import MultiPathRequest
-    from reflection.multipath.result import Decision, MultiPathResult, Progress
-    from reflection.run import Finish, Review
-    from workflows import failures
-    from workflows.multipath.path import Path
-    from workflows.visibility import run_span
+    from reflection.multipath.result import Decision, MultiPathResult, Progress, Step, StopReason
+    from reflection.multipath.sheet import sheet
+    from reflection.multipath.state import Node
+    from reflection.run import Finish, Part, Review
+    from workflows import base
+    from workflows.calls import Calls, Patience
+    from workflows.nodes import Coder, Ended, Models, Researcher, part_of, retrieve, route
+
+WRITES = frozenset({"generate_report", "generate_code"})
+# Their explanations quote what a model, a test or a document said.
+QUOTING: frozenset[StopReason] = frozenset({"unrouted", "reflection_failed", "test_failed"})
 
 
 @workflow.defn(failure_exception_types=[ValidationError])
@@ -20,58 +34,297 @@ class MultiPathWorkflow:
 
     def __new__(cls, *inputs: object) -> Self:
         """Refuse any start without the one request, which would else fail each workflow task."""
-        if len(inputs) != 1 or not isinstance(inputs[0], MultiPathRequest):
-            raise failures.no_request("prompt")
+        base.require_request(inputs, MultiPathRequest, "prompt")
         return super().__new__(cls)
 
     @workflow.init
     def __init__(self, request: MultiPathRequest) -> None:
         """Begin with S as the source has it: P, and nothing else."""
-        self._path = Path(request)
+        self._request = request
+        self._state = Run(request)
+        self._step: Step = "starting"
+        self._finish: Finish | None = None
+        self._reviewing = base.Reviewing(lambda: self._finish is not None)
+        self._patience = Patience(lambda: self._finish is not None, self._seconds_left)
+        self._calls = Calls(self._patience, self._state.ledger.lose)
+        self._attributes = base.SearchAttributes()
+        models = Models(self._state, self._calls)
+        self._coder, researcher = Coder(self._state, models), Researcher(self._state, models)
+        self._nodes: dict[Node, Callable[[], Awaitable[Ended | None]]] = {
+            "retrieve": lambda: retrieve(self._state, self._calls),
+            "route": lambda: route(self._state, models),
+            "generate_report": researcher.generate,
+            "reflect_on_report": researcher.reflect,
+            "generate_code": self._coder.generate,
+            "test_code": self._coder.test,
+        }
 
     @workflow.run
     async def run(self, _: MultiPathRequest) -> MultiPathResult:
         """Walk from node to node, ask a person where that is wanted, and return the result."""
-        with run_span({}) as span:
-            await self._path.view.prepare()
-            await self._path.walk()
-            while not self._path.run.stopped:
-                await self._path.review()
-                await self._path.walk()
-            return self._path.view.conclude(span)
+        with base.run_span({}) as span:
+            await self._prepare()
+            await self._walk_until_decided()
+            while not self._state.stopped:
+                await self._wait_for_review()
+                await self._walk_until_decided()
+            return self._conclude(span)
 
     @workflow.query(description="Where the run stands: path, sources, drafts, tests, spending")
     def progress(self) -> Progress:
         """Say where the run stands."""
-        return self._path.standing()
+        in_flight, until = self._calls.in_flight, self._reviewing.until
+        return loop.progress(self._state, self._step, in_flight, until)
 
     @workflow.query(description="Each transition so far, with every number it was based on")
     def decisions(self) -> list[Decision]:
         """List the decisions so far."""
-        return self._path.run.decisions
+        return self._state.decisions
 
     @workflow.update(description="Accept, revise or replace a result that waits for you")
     def review(self, given: Review) -> None:
         """Take what a person says of the result."""
-        self._path.reviewing.take(given)
+        self._reviewing.take(given)
 
     @review.validator
     def _takes_review(self, given: Review) -> None:
-        self._path.reviewing.refuse_unless_waiting()
-        if not isinstance(given, Review):
-            raise failures.refusal('give one JSON object, such as {"accept": true}')
-        reason = self._path.refused(given)
+        self._reviewing.refuse(given)
+        left = self._seconds_left()
+        if given.revise is not None and left is not None and left <= 0:
+            raise base.refusal("nothing can be revised any more: the time is up")
+        reason = loop.refused(self._state, given)
         if reason is not None:
-            raise failures.refusal(reason)
+            raise base.refusal(reason)
 
     @workflow.update(description="End the run with the best draft so far")
     def finish_now(self, by: Finish | None = None) -> None:
         """End the run with what there is, and cancel the calls in flight."""
-        self._path.finish = by or Finish()
+        self._finish = by or Finish()
 
     @finish_now.validator
     def _takes_finish(self, by: Finish | None = None) -> None:
-        if self._path.run.stopped or self._path.finish is not None:
-            raise failures.refusal("the run is finished already")
-        if not (by is None or isinstance(by, Finish)):
-            raise failures.refusal('give nothing, or one JSON object, such as {"author": "..."}')
+        base.refuse_finish(by, finished=self._state.stopped or self._finish is not None)
+
+    async def _prepare(self) -> None:
+        warning = await self._attributes.find()
+        if warning:
+            self._state.warn(warning)
+
+    async def _walk_until_decided(self) -> None:
+        """Visit one node after the other, until a decision ends the run or waits."""
+        while (node := self._state.next) is not None:
+            first_code = node == "generate_code" and not self._state.drafts
+            if first_code and not await self._find_tests():
+                return
+            await self._visit(node)
+
+    async def _visit(self, node: Node) -> None:
+        """Do a node's work, and decide."""
+        if not self._has_room(self._part(node)):
+            return
+        self._at(node)
+        with self._node_span(node) as leave:
+            ended = await self._nodes[node]()
+            leave(ended)
+        if ended is None or ended.reason is not None:
+            self._state.after = node
+        if ended is None:
+            self._decided(self._state.move(workflow.now()))
+        else:
+            self._end(ended)
+
+    async def _find_tests(self) -> bool:
+        """Decide what the code is held to; False where the run ended meanwhile."""
+        self._at("generate_code")
+        await self._coder.find_tests()
+        if self._state.suite is not None:
+            return True
+        if not self._has_room("generating"):
+            return False
+        with self._node_span("write_tests") as leave:
+            ended = await self._coder.write_tests()
+            leave(ended)
+        if ended is not None:
+            self._end(ended)
+        return ended is None
+
+    def _part(self, node: Node) -> Part | None:
+        """Name the part of the spending that a node's call belongs to; None: it asks no model."""
+        if node in WRITES:
+            return part_of(self._state)
+        asks = node == "reflect_on_report" or (node == "route" and self._request.mode is None)
+        return "evaluating" if asks else None
+
+    def _end(self, ended: Ended) -> None:
+        if ended.reason is None:
+            self._cut_short()
+        else:
+            self._stop(ended.reason, ended.said)
+
+    async def _wait_for_review(self) -> None:
+        """Wait for a person, and do what they say."""
+        timeout = self._request.review_timeout_seconds
+        self._reviewing.begin(timeout)
+        self._at("waiting_for_review")
+        try:
+            given = await self._reviewing.wait()
+        except TimeoutError:
+            self._settle("review_timeout", f"nobody reviewed it within {timeout:g} seconds")
+        except asyncio.CancelledError:
+            self._attributes.write(telemetry.NEEDS_REVIEW.value_set(False))
+            raise
+        else:
+            self._follow(given)
+
+    def _follow(self, given: Review | None) -> None:
+        """Do what a person said; None is the wish to end the run."""
+        said = given or self._finish
+        who = (said.author if said else None) or base.SOMEBODY
+        if given is None:
+            self._settle("finished_by_person", f"finished by {who}", who)
+        elif given.replace is not None:
+            loop.replace(self._state, given.replace, who, workflow.now())
+            self._settle("replaced_by_person", f"replaced by {who}", who)
+        elif given.revise is not None:
+            self._decided(loop.grant(self._state, given.revise, who, workflow.now()))
+        else:
+            self._settle("accepted_by_person", f"accepted by {who}", who)
+
+    def _seconds_left(self) -> float | None:
+        return base.seconds_left(self._request.budget_seconds, self._reviewing.waited())
+
+    def _has_room(self, part: Part | None) -> bool:
+        """Tell whether the next call may be made; end the run where it may not."""
+        if self._calls.over:
+            self._cut_short()
+            return False
+        full = None if part is None else self._state.ledger.no_room(part)
+        if full is not None:
+            self._stop("budget", full)
+        return full is None
+
+    def _cut_short(self) -> None:
+        """End the run after a call that a person's wish or the deadline cut short."""
+        if self._finish is not None:
+            who = self._finish.author or base.SOMEBODY
+            self._stop("finished_by_person", f"finished by {who}", who)
+        else:
+            self._stop("deadline", f"the {self._request.budget_seconds:g} seconds are over")
+
+    def _stop(self, reason: StopReason, said: str, author: str | None = None) -> None:
+        self._decided(self._state.stop(reason, said, workflow.now(), author))
+
+    def _settle(self, reason: StopReason, said: str, author: str | None = None) -> None:
+        self._decided(self._state.settle(reason, said, workflow.now(), author))
+
+    def _at(self, step: Step) -> None:
+        self._step = step
+        self._show()
+
+    def _show(self) -> None:
+        base.show(sheet(self.progress(), self._state.decisions, self._request))
+
+    def _decided(self, decision: Decision) -> None:
+        """Span a decision with its numbers, and show where the run stands."""
+        base.decision_span(_numbers(decision))
+        self._show()
+        if not decision.stop:
+            self._attributes.write(*self._updates(decision))
+
+    def _conclude(self, span: Span) -> MultiPathResult:
+        """Record the outcome everywhere, and return it."""
+        result, last = loop.result(self._state), self._state.decisions[-1]
+        self._show()
+        stopped = telemetry.STOP_REASON.value_set(result.stop_reason)
+        self._attributes.write(*self._updates(last), stopped)
+        workflow.upsert_memo(
+            {
+                "stop_reason": result.stop_reason,
+                "stop_explanation": result.stop_explanation,
+                "mode": result.mode,
+                "open": result.open,
+                "output": (result.output or "")[:400],
+            }
+        )
+        span.set_attributes(_numbers(last))
+        return result
+
+    def _updates(self, decision: Decision) -> list[base.Update]:
+        standing = self.progress()
+        updates: list[base.Update] = [
+            telemetry.REVISIONS.value_set(standing.revisions),
+            telemetry.NEEDS_REVIEW.value_set(decision.waits_for_review),
+            *base.spending(standing.usage),
+        ]
+        if standing.model is not None:
+            updates.append(telemetry.MODEL.value_set(standing.model))
+        return updates
+
+    @contextmanager
+    def _node_span(self, name: str) -> Iterator[Callable[[Ended | None], None]]:
+        """Span one node under its own name, in the history's group of its draft.
+
+        What it yields takes why the run ends there, or None, once the node's work is done.
+        """
+        number = self._state.state.revisions + (name in WRITES)
+        group = workflow.create_event_group(f"draft {number}") if number else None
+        tracer = trace.get_tracer(telemetry.TRACER)
+        with (
+            tracer.start_as_current_span(name) as span,
+            group.scope() if group else nullcontext(),
+        ):
+            span.set_attributes({telemetry.KIND: telemetry.NODE_KINDS[name]})
+            span.set_attribute("mull.revision", number)
+            yield lambda ended: _record_node(span, name, self._state, ended)
+
+
+def _numbers(decision: Decision) -> dict[str, base.Attribute]:
+    """List the numbers of a decision; texts of models and documents only where that is on."""
+    repairs = decision.after == "test_code" and decision.next == "generate_code"
+    quotes = repairs or decision.stop_reason in QUOTING
+    return base.known(
+        {
+            "mull.after": decision.after,
+            "mull.next": decision.next,
+            "mull.mode": decision.mode,
+            "mull.revisions": decision.revisions,
+            "mull.draft.index": decision.draft,
+            "mull.critiques": decision.critiques,
+            "mull.passed": decision.passed,
+            "mull.total": decision.total,
+            "mull.needs_review": decision.waits_for_review,
+            "mull.stop": decision.stop,
+            "mull.stop_reason": decision.stop_reason,
+            "mull.reason": decision.reason if not quotes or telemetry.captures_content() else None,
+        }
+    )
+
+
+def _record_node(span: Span, node: str, run: Run, ended: Ended | None) -> None:
+    """Write into a node's span what it left behind, or why the run ends there."""
+    if ended is not None:
+        span.set_attribute("error.type", ended.reason or "cut_short")
+        return
+    numbers: dict[str, base.Attribute | None] = {}
+    draft = run.drafts[-1] if run.drafts else None
+    if node == "retrieve":
+        numbers["mull.passages"] = len(run.sources)
+    elif node == "route":
+        numbers["mull.mode"] = run.state.mode
+        numbers["mull.chosen_by"] = run.routing.chosen_by if run.routing else None
+    elif node == "write_tests":
+        numbers["mull.total"] = len(run.suite.cases) if run.suite else None
+    elif draft is not None:
+        numbers["mull.draft.index"] = draft.index
+        if node == "reflect_on_report":
+            numbers["mull.critiques"] = len(draft.critiques or ())
+            numbers["mull.suggestions"] = len(draft.suggestions)
+        if node == "test_code" and draft.report is not None:
+            numbers |= {
+                "mull.passed": draft.report.passed,
+                "mull.total": draft.report.total,
+                "mull.status": draft.report.status,
+                "mull.backend": draft.report.backend,
+                "mull.quarantined": len(run.quarantined),
+            }
+    span.set_attributes(base.known(numbers))

@@ -1,14 +1,21 @@
 """Sample answers to a question until a stopping rule says that they have converged."""
 
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
 from typing import Self
 
+from opentelemetry import trace
+from opentelemetry.trace import Span
 from pydantic import ValidationError
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from reflection.convergence.answers.kinds import read_answer
-    from reflection.run import Finish, Review
+    import telemetry
+    from reflection.run import Finish, Review, encoded_size
     from reflection.sampling import loop
+    from reflection.sampling.answers import read_answer
     from reflection.sampling.loop import Sampling
     from reflection.sampling.request import SelfConsistencyRequest
     from reflection.sampling.result import (
@@ -19,13 +26,13 @@ with workflow.unsafe.imports_passed_through():
         SelfConsistencyResult,
     )
     from reflection.sampling.rules import StopReason
-    from workflows import failures
+    from reflection.sampling.sheet import sheet
+    from workflows import base
     from workflows.calls import Patience
-    from workflows.sampling import view
-    from workflows.sampling.meanings import Meanings
-    from workflows.sampling.reviews import AnswerReview, refuse_answer
-    from workflows.sampling.samples import Samples
-    from workflows.visibility import run_span
+    from workflows.samples import Meanings, Samples
+
+# As many as the details have room for: they are written anew after each wave.
+TOLD_DECISIONS = 40
 
 
 @workflow.defn(failure_exception_types=[ValidationError])
@@ -34,50 +41,51 @@ class SelfConsistencyWorkflow:
 
     def __new__(cls, *inputs: object) -> Self:
         """Refuse any start without the one request, which would else fail each workflow task."""
-        if len(inputs) != 1 or not isinstance(inputs[0], SelfConsistencyRequest):
-            raise failures.no_request("question")
+        base.require_request(inputs, SelfConsistencyRequest, "question")
         return super().__new__(cls)
 
     @workflow.init
     def __init__(self, request: SelfConsistencyRequest) -> None:
         """Begin with nothing asked yet."""
         self._request = request
-        self._sampling = Sampling(request)
+        self._state = Sampling(request)
+        self._finish: Finish | None = None
+        self._reviewing = base.Reviewing(lambda: self._finish is not None)
+        self._patience = Patience(lambda: self._finish is not None, self._seconds_left)
+        self._attributes = base.SearchAttributes()
         self._samples = Samples(request)
-        self._meanings = Meanings(request, self._sampling)
-        self._view = view.View(self._sampling)
+        self._meanings = Meanings(self._state, self._patience)
         self._put_in: list[Response] = []
         self._next_index = 0
-        self._finish: Finish | None = None
-        self._review = AnswerReview(self._sampling, self._view, lambda: self._finish)
-        self._patience = Patience(lambda: self._finish is not None, self._seconds_left)
 
     @workflow.run
     async def run(self, request: SelfConsistencyRequest) -> SelfConsistencyResult:
         """Sample until a decision says stop, and return the result."""
-        known = {"mull.rule": request.rule, "mull.max_responses": request.max_responses}
-        with run_span(known) as span:
-            await self._view.prepare()
-            while not self._sampling.stopped:
+        held_to = {"mull.rule": request.rule, "mull.max_responses": request.max_responses}
+        with base.run_span(held_to) as span:
+            warning = await self._attributes.find()
+            if warning:
+                self._state.warnings.append(warning)
+            while not self._state.stopped:
                 await self._wave()
-            if self._sampling.waits_for_review:
-                await self._review.hold()
-            return self._view.conclude(span)
+            if self._state.waits_for_review:
+                await self._wait_for_review()
+            return self._conclude(span)
 
     @workflow.query(description="Where the run stands: votes, confidence, entropy, spending")
     def progress(self) -> Progress:
         """Say where the run stands."""
         return loop.progress(
-            self._sampling,
+            self._state,
             self._samples.waiting,
-            needs_review=self._review.reviewing.waiting,
-            review_until=self._review.reviewing.until,
+            needs_review=self._reviewing.waiting,
+            review_until=self._reviewing.until,
         )
 
     @workflow.query(description="Each decision so far, with every number it was based on")
     def decisions(self) -> list[Decision]:
         """List the decisions so far."""
-        return self._sampling.decisions
+        return self._state.decisions
 
     @workflow.update(description="Put in an answer of your own: a vote, after the wave in flight")
     def add_answer(self, given: PersonsAnswer) -> int:
@@ -87,7 +95,7 @@ class SelfConsistencyWorkflow:
             answer=given.answer,
             vote=read_answer(self._request.answers, given.answer),
             timestamp=workflow.now(),
-            author=given.author or "a person",
+            author=given.author or base.SOMEBODY,
             attempts=0,
         )
         self._put_in.append(response)
@@ -95,21 +103,26 @@ class SelfConsistencyWorkflow:
 
     @add_answer.validator
     def _takes_answer(self, given: PersonsAnswer) -> None:
-        self._refuse_when_finished()
+        if self._state.stopped or self._finish is not None:
+            raise base.refusal("the run is finished already")
         if not isinstance(given, PersonsAnswer):
-            raise failures.refusal('give one JSON object, such as {"answer": "..."}')
+            raise base.refusal('give one JSON object, such as {"answer": "..."}')
         if self._next_index >= self._request.max_responses:
-            raise failures.refusal("the run has asked for all the answers it may have")
-        refuse_answer(self._request, given.answer)
+            raise base.refusal("the run has asked for all the answers it may have")
+        self._refuse_answer(given.answer)
 
     @workflow.update(description="Accept or replace an answer that waits for you")
     def review(self, given: Review) -> None:
         """Take what a person says of the answer."""
-        self._review.reviewing.take(given)
+        self._reviewing.take(given)
 
     @review.validator
     def _takes_review(self, given: Review) -> None:
-        self._review.refuse(given)
+        self._reviewing.refuse(given)
+        if given.revise is not None or given.score is not None:
+            raise base.refusal("an answer of self-consistency can be accepted or replaced")
+        if given.replace is not None:
+            self._refuse_answer(given.replace)
 
     @workflow.update(description="End the run with the answers that are in")
     def finish_now(self, by: Finish | None = None) -> None:
@@ -118,14 +131,15 @@ class SelfConsistencyWorkflow:
 
     @finish_now.validator
     def _takes_finish(self, by: Finish | None = None) -> None:
-        if not self._review.reviewing.waiting:
-            self._refuse_when_finished()
-        if not (by is None or isinstance(by, Finish)):
-            raise failures.refusal('give nothing, or one JSON object, such as {"author": "..."}')
+        finished = self._state.stopped or self._finish is not None
+        base.refuse_finish(by, finished=finished and not self._reviewing.waiting)
 
-    def _refuse_when_finished(self) -> None:
-        if self._sampling.stopped or self._finish is not None:
-            raise failures.refusal("the run is finished already")
+    def _refuse_answer(self, answer: str) -> None:
+        """Raise ApplicationError, which refuses an update, where a person's answer can't count."""
+        if encoded_size(answer) > self._request.answer_bytes:
+            raise base.refusal("the answer is too long")
+        if read_answer(self._request.answers, answer) is None:
+            raise base.refusal(f"the answer can't be read as {self._request.answers}")
 
     def _take_index(self) -> int:
         self._next_index += 1
@@ -134,51 +148,152 @@ class SelfConsistencyWorkflow:
     async def _wave(self) -> None:
         """Ask for as many answers as can't be wasted and count them, unless the run must end."""
         await self._count([])
-        if self._sampling.stopped or self._end_from_outside():
+        if self._state.stopped or self._cut_short():
             return
-        plan = self._sampling.plan()
+        plan = self._state.plan()
         if plan.stop_reason is not None:
             self._stop(plan.stop_reason, plan.reason)
             return
-        with view.wave(self._sampling.begin_wave(plan.length), plan.length):
-            await self._sample(plan.length)
+        with _wave_span(self._state.begin_wave(plan.length), plan.length):
+            for _ in range(plan.length):
+                self._samples.start(self._take_index())
+            self._show(loop.progress(self._state, plan.length))
+            self._state.cancelled += await self._samples.settle(self._patience)
             await self._count(self._samples.collect())
-        if not self._sampling.stopped:
-            self._view.counted()
-
-    def _end_from_outside(self) -> bool:
-        if self._finish is not None:
-            by = self._finish.author
-            said = f"finished by {by or 'a person'}"
-            self._stop("finished_by_person", said, by)
-        elif self._patience.over:
-            said = f"the {self._request.budget_seconds:g} seconds are over"
-            self._stop("deadline", said)
-        return self._sampling.stopped
-
-    def _stop(self, reason: StopReason, said: str, author: str | None = None) -> None:
-        view.decided(self._sampling.stop(reason, said, author, workflow.now()))
-
-    def _seconds_left(self) -> float | None:
-        if self._request.budget_seconds is None:
-            return None
-        used = workflow.now() - workflow.info().start_time
-        return self._request.budget_seconds - used.total_seconds()
-
-    async def _sample(self, length: int) -> None:
-        for _ in range(length):
-            self._samples.start(self._take_index())
-        self._view.asked(length)
-        self._sampling.cancelled += await self._samples.settle(self._patience)
+        if not self._state.stopped:
+            standing = loop.progress(self._state, 0)
+            self._show(standing)
+            self._attributes.write(*_updates(standing))
 
     async def _count(self, responses: list[Response]) -> None:
         """Count by index: a wave's replies, then what people put in meanwhile."""
         waiting = responses
-        while waiting := waiting or self._take_put_in():
-            response = await self._meanings.named(waiting.pop(0), self._patience)
+        while True:
+            if not waiting:
+                waiting, self._put_in = self._put_in, []
+            if not waiting:
+                return
+            response = await self._meanings.named(waiting.pop(0))
             more = bool(waiting or self._put_in)
-            view.decided(self._sampling.count(response, more_follow=more, at=workflow.now()))
+            decision = self._state.count(response, more_follow=more, at=workflow.now())
+            base.decision_span(_numbers(decision))
 
-    def _take_put_in(self) -> list[Response]:
-        put_in, self._put_in = self._put_in, []
-        return put_in
+    async def _wait_for_review(self) -> None:
+        """Wait for a person, and decide by what they say, or by the end of the wait."""
+        timeout = self._request.review_timeout_seconds
+        self._reviewing.begin(timeout)
+        until = self._reviewing.until
+        standing = loop.progress(self._state, 0, needs_review=True, review_until=until)
+        self._show(standing)
+        self._attributes.write(
+            *_updates(standing),
+            telemetry.UNCERTAINTY.value_set("high"),
+            telemetry.NEEDS_REVIEW.value_set(True),
+        )
+        try:
+            given = await self._reviewing.wait()
+        except TimeoutError:
+            self._stop("review_timeout", f"nobody reviewed it within {timeout:g} seconds")
+        except asyncio.CancelledError:
+            self._attributes.write(telemetry.NEEDS_REVIEW.value_set(False))
+            raise
+        else:
+            self._follow(given)
+        self._attributes.write(telemetry.NEEDS_REVIEW.value_set(False))
+
+    def _follow(self, given: Review | None) -> None:
+        """Do what a person said; None is the wish to end the run."""
+        said = given or self._finish
+        who = (said.author if said else None) or base.SOMEBODY
+        if given is None:
+            self._stop("finished_by_person", f"finished by {who}", who)
+        elif given.replace is None:
+            self._stop("accepted_by_person", f"accepted by {who}", who)
+        else:
+            self._state.replacement = given.replace.strip()
+            self._stop("replaced_by_person", f"replaced by {who}", who)
+
+    def _seconds_left(self) -> float | None:
+        return base.seconds_left(self._request.budget_seconds, timedelta())
+
+    def _cut_short(self) -> bool:
+        """End the run where a person said so or the time is up; tell whether it ended."""
+        if self._finish is not None:
+            who = self._finish.author
+            self._stop("finished_by_person", f"finished by {who or base.SOMEBODY}", who)
+        elif self._patience.over:
+            self._stop("deadline", f"the {self._request.budget_seconds:g} seconds are over")
+        return self._state.stopped
+
+    def _stop(self, reason: StopReason, said: str, author: str | None = None) -> None:
+        base.decision_span(_numbers(self._state.stop(reason, said, author, workflow.now())))
+
+    def _show(self, standing: Progress) -> None:
+        told = sheet(standing, self._state.decisions, self._request, TOLD_DECISIONS)
+        base.show(told.model_copy(update={"warnings": tuple(self._state.warnings)}))
+
+    def _conclude(self, span: Span) -> SelfConsistencyResult:
+        """Record the outcome everywhere, and return it."""
+        standing, result = loop.progress(self._state, 0), loop.result(self._state)
+        self._show(standing)
+        self._attributes.write(
+            *_updates(standing),
+            telemetry.STOP_REASON.value_set(result.stop_reason),
+            telemetry.CONSENSUS.value_set(result.consensus_type),
+            telemetry.UNCERTAINTY.value_set(result.uncertainty_level),
+            telemetry.ENTROPY_LEVEL.value_set(result.entropy_level),
+        )
+        workflow.upsert_memo(
+            {
+                "stop_reason": result.stop_reason,
+                "stop_explanation": result.stop_explanation,
+                "answer": (result.final_answer or "")[:400],
+                "confidence": result.consensus_confidence,
+            }
+        )
+        span.set_attributes(_numbers(self._state.decisions[-1]))
+        return result
+
+
+@contextmanager
+def _wave_span(number: int, length: int) -> Iterator[None]:
+    """Span one wave, counted from 1, and group its events in the history."""
+    tracer = trace.get_tracer(telemetry.TRACER)
+    group = workflow.create_event_group(f"wave {number}")
+    with tracer.start_as_current_span(telemetry.SPAN_WAVE) as span, group.scope():
+        span.set_attributes(
+            {telemetry.KIND: "CHAIN", "mull.wave": number, "mull.wave.length": length}
+        )
+        yield
+
+
+def _numbers(decision: Decision) -> dict[str, base.Attribute]:
+    """List the numbers of a decision; answers are content, and are none of them."""
+    return base.known(
+        {
+            "mull.sample.index": decision.index,
+            "mull.wave": decision.wave,
+            "mull.rule": decision.rule,
+            "mull.total_responses": decision.total_responses,
+            "mull.valid_responses": decision.valid_responses,
+            "mull.leader_votes": decision.leader_votes,
+            "mull.runner_up_votes": decision.runner_up_votes,
+            "mull.confidence": decision.confidence,
+            "mull.entropy": decision.entropy,
+            "mull.normalized_entropy": decision.normalized_entropy,
+            "mull.value": decision.value,
+            "mull.bound": decision.bound,
+            "mull.stop": decision.stop,
+            "mull.stop_reason": decision.stop_reason,
+            "mull.reason": decision.reason,
+        }
+    )
+
+
+def _updates(standing: Progress) -> list[base.Update]:
+    updates: list[base.Update] = [telemetry.SAMPLES.value_set(standing.total_responses)]
+    if standing.leader is not None:
+        updates.append(telemetry.CONFIDENCE.value_set(standing.confidence))
+    if standing.model is not None:
+        updates.append(telemetry.MODEL.value_set(standing.model))
+    return updates + base.spending(standing.usage)

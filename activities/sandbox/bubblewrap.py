@@ -4,24 +4,21 @@ import os
 import shutil
 import subprocess
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
-from functools import cache
+from contextlib import asynccontextmanager
 from pathlib import Path
 
-from activities.sandbox.confinement.reach import can_become
-from activities.sandbox.confinement.seccomp import build_filter
-from activities.sandbox.packages import importable
+from activities.sandbox.backend import Disk, Launch, Place
+from activities.sandbox.limits import MIB
+from activities.sandbox.packages import Visible, importable, visible
 from activities.sandbox.port import SandboxError
-from activities.sandbox.running.backend import Disk, Launch, Place
-from activities.sandbox.visible import Visible, visible
+from activities.sandbox.seccomp import build_filter
+from activities.sandbox.users import CAP_SYS_ADMIN, can_become, capabilities
 
 # One file system of a fixed size for all that a program can write.
 ROOM = "/box"
 WORK, SCRATCH, SHARED = f"{ROOM}/work", f"{ROOM}/scratch", f"{ROOM}/shared"
 PACKAGES, COMMANDS = "/packages", "/python/bin"
 DEVICES = ("null", "zero", "full", "random", "urandom")
-CAP_SYS_ADMIN = 21
-MIB = 2**20
 
 
 class Bubblewrap:
@@ -32,7 +29,8 @@ class Bubblewrap:
     def __init__(self, binary: Path) -> None:
         self.version = _version(binary)
         self._binary = binary
-        self._rights = _can_make_namespaces()
+        # As it is, without a user namespace.
+        self._rights = bool(capabilities() >> CAP_SYS_ADMIN & 1)
 
     @classmethod
     def find(cls) -> "Bubblewrap":
@@ -54,10 +52,11 @@ class Bubblewrap:
     @asynccontextmanager
     async def prepare(self, place: Place) -> AsyncIterator[Launch]:
         """Make ready for one run; all that it makes is in namespaces, and is gone with them."""
-        user = place.uid if self._can_become(place.uid) else None
+        own = self._rights and place.uid is not None and can_become(place.uid)
+        user = place.uid if own else None
         calls = os.memfd_create("seccomp", os.MFD_CLOEXEC)
         try:
-            os.write(calls, _filter())
+            os.write(calls, build_filter(sockets=True))
             os.lseek(calls, 0, os.SEEK_SET)
             yield Launch(
                 argv=tuple(self._arguments(place, user, calls)),
@@ -74,28 +73,22 @@ class Bubblewrap:
         finally:
             os.close(calls)
 
-    def _can_become(self, uid: int | None) -> bool:
-        return self._rights and uid is not None and can_become(uid)
-
     def _arguments(self, place: Place, user: int | None, calls: int) -> Iterator[str]:
         yield str(self._binary)
         yield from ("--die-with-parent", "--new-session", "--as-pid-1", "--hostname", "sandbox")
         yield from ("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts")
         yield "--unshare-cgroup-try"
-        yield from _identity(user is not None)
+        yield from ("--cap-drop", "ALL")
+        if user is not None:
+            # Only the right to become that user.
+            yield from ("--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID")
+        else:
+            yield "--unshare-user"
         yield from _readable(visible())
-        yield from _packages(place.packages)
+        for name, path in importable(place.packages).items():
+            yield from ("--ro-bind", str(path), f"{PACKAGES}/{name}")
         yield from _writable(place.limits.disk_mb)
         yield from ("--seccomp", str(calls), "--chdir", "/", "--", str(visible().python))
-
-
-def _identity(change: bool) -> Iterator[str]:
-    """Keep only the right to become another user, or make a user namespace without any right."""
-    yield from ("--cap-drop", "ALL")
-    if change:
-        yield from ("--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID")
-    else:
-        yield "--unshare-user"
 
 
 def _readable(seen: Visible) -> Iterator[str]:
@@ -113,11 +106,6 @@ def _readable(seen: Visible) -> Iterator[str]:
         yield from ("--symlink", target, name)
     for name in ("python", "python3"):
         yield from ("--symlink", str(seen.python), f"{COMMANDS}/{name}")
-
-
-def _packages(names: tuple[str, ...]) -> Iterator[str]:
-    for name, path in importable(names).items():
-        yield from ("--ro-bind", str(path), f"{PACKAGES}/{name}")
 
 
 def _writable(disk_mb: int) -> Iterator[str]:
@@ -141,11 +129,6 @@ def _disk(first: int) -> Disk:
     return Disk(size=size, files=used.f_files - used.f_ffree)
 
 
-@cache
-def _filter() -> bytes:
-    return build_filter(sockets=True)
-
-
 def _version(binary: Path) -> str:
     try:
         said = subprocess.run(  # noqa: S603 - the binary that was found
@@ -154,12 +137,3 @@ def _version(binary: Path) -> str:
     except (OSError, subprocess.SubprocessError) as error:
         raise SandboxError(f"{binary} does not run: {error}") from error
     return said.stdout.split()[-1]
-
-
-def _can_make_namespaces() -> bool:
-    """Whether this process may make namespaces as it is, without a user namespace."""
-    with suppress(OSError):
-        lines = Path("/proc/self/status").read_text("ascii").splitlines()
-        effective = next(line for line in lines if line.startswith("CapEff"))
-        return bool(int(effective.split()[1], 16) >> CAP_SYS_ADMIN & 1)
-    return False

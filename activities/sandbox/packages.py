@@ -1,5 +1,9 @@
-"""Which files of the worker's environment a program may import: those of named distributions."""
+"""Which files of the machine a program may read: Python, the system's libraries, and packages."""
 
+import site
+import sys
+import sysconfig
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
@@ -7,9 +11,71 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
+from activities.sandbox.backend import base_python
 from activities.sandbox.port import PackageError
 
+SYSTEM = (
+    "/usr/bin",
+    "/usr/sbin",
+    "/usr/lib",
+    "/usr/lib32",
+    "/usr/lib64",
+    "/usr/libx32",
+    "/usr/share/zoneinfo",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/etc/ld.so.cache",
+    "/etc/alternatives",
+)
+PROJECT = Path(__file__).resolve().parents[2]
 ALWAYS = ("numpy", "pytest")
+
+
+@dataclass(frozen=True)
+class Visible:
+    """What may be read, as absolute paths.
+
+    `folders` are files and folders, none within another. `links` are symbolic links at the root,
+    with where they lead. `hidden` are folders within `folders` that may not be read.
+    """
+
+    python: Path
+    folders: tuple[Path, ...]
+    links: tuple[tuple[str, str], ...]
+    hidden: tuple[Path, ...]
+
+
+@cache
+def visible() -> Visible:
+    """Find what this machine has."""
+    python = Path(base_python()).resolve()
+    wanted = [Path(path) for path in SYSTEM] + [python, *_libraries()]
+    links = tuple((str(path), str(path.readlink())) for path in wanted if path.is_symlink())
+    real = sorted({path for path in wanted if path.exists() and not path.is_symlink()})
+    folders = tuple(path for path in real if not any(up in real for up in path.parents))
+    hidden = [path for path in _private() if any(up in folders for up in path.parents)]
+    return Visible(python, folders, links, tuple(sorted(set(hidden))))
+
+
+def _libraries() -> list[Path]:
+    """Return the folders with Python's own library, and with what it is linked to."""
+    base = Path(sys.base_prefix).resolve()
+    paths = sysconfig.get_paths(vars={"base": str(base), "platbase": str(base)})
+    standard = [Path(paths[name]).resolve() for name in ("stdlib", "platstdlib")]
+    return [*standard, base / "lib", *(path for path in (base / "lib64",) if path.is_dir())]
+
+
+def _private() -> list[Path]:
+    """Return what is installed for this interpreter, the worker's environment, and Mull itself."""
+    base = str(Path(sys.base_prefix).resolve())
+    folders = [Path(path) for path in site.getsitepackages([base, "/usr", "/usr/local"])]
+    folders += [path / "dist-packages" for path in (Path("/usr/lib/python3"), *_libraries())]
+    folders += [Path(sys.prefix)] if sys.prefix != sys.base_prefix else []
+    return [path.resolve() for path in (*folders, PROJECT) if path.is_dir()]
 
 
 def importable(names: tuple[str, ...]) -> dict[str, Path]:
@@ -18,14 +84,14 @@ def importable(names: tuple[str, ...]) -> dict[str, Path]:
     That is what numpy, pytest, the named distributions and all that they depend on have at the
     top of site-packages, and nothing else that is installed. Raises PackageError.
     """
-    return dict(_importable(tuple(sorted({canonicalize_name(each) for each in names}))))
+    return dict(_importable(tuple(sorted({canonicalize_name(name) for name in names}))))
 
 
 @cache
 def _importable(names: tuple[str, ...]) -> tuple[tuple[str, Path], ...]:
     found: dict[str, Path] = {}
-    for each in _with_dependencies(names):
-        found |= _top_level(each)
+    for package in _with_dependencies(names):
+        found |= _top_level(package)
     return tuple(found.items())
 
 
@@ -46,10 +112,10 @@ def _with_dependencies(names: tuple[str, ...]) -> list[Distribution]:
     return list(found.values())
 
 
-def _needed(each: Distribution) -> list[str]:
+def _needed(package: Distribution) -> list[str]:
     """Name what a distribution requires here, without its extras."""
     needed: list[str] = []
-    for text in each.requires or ():
+    for text in package.requires or ():
         try:
             requirement = Requirement(text)
         except InvalidRequirement:
@@ -59,10 +125,10 @@ def _needed(each: Distribution) -> list[str]:
     return needed
 
 
-def _top_level(each: Distribution) -> dict[str, Path]:
-    tops = {file.parts[0] for file in each.files or ()} - {"..", "__pycache__", "bin"}
+def _top_level(package: Distribution) -> dict[str, Path]:
+    tops = {file.parts[0] for file in package.files or ()} - {"..", "__pycache__", "bin"}
     tops = {name for name in tops if not name.endswith(".pth") and not name.startswith("/")}
-    found = {name: Path(str(each.locate_file(name))) for name in sorted(tops)}
+    found = {name: Path(str(package.locate_file(name))) for name in sorted(tops)}
     if not any(not name.endswith(".dist-info") for name in found):
-        raise PackageError(f"{each.name} has no files of its own: is it installed as editable?")
+        raise PackageError(f"{package.name} has no files of its own: is it installed as editable?")
     return {name: path for name, path in found.items() if path.exists()}

@@ -1,9 +1,10 @@
 """The port to whatever runs untrusted code.
 
 SandboxError          the sandbox itself failed: Temporal retries it
-└── PackageError      a package that the program asks for can't be had: no try like it can work
+└── PackageError      a package that the program asks for is not on this worker: no retry helps
 """
 
+from pathlib import PurePosixPath
 from typing import Annotated, Literal, Protocol, Self
 
 from pydantic import Field, StringConstraints, model_validator
@@ -55,23 +56,19 @@ class Program(Request):
     @model_validator(mode="after")
     def _one_program(self) -> Self:
         if (self.code is None) == (not self.command):
-            raise ValueError("give code, or files and a command")
+            raise ValueError("give either code, or files and a command")
         names = {*self.files, *(["main.py"] if self.code is not None else [])}
         if self.code is not None and "main.py" in self.files:
             raise ValueError("main.py is given twice: as code, and among the files")
-        if below := next((each for each in names if _folders(each) & names), None):
-            raise ValueError(f"{below} lies in what is itself a file")
+        for name in names:
+            if any(str(folder) in names for folder in PurePosixPath(name).parents):
+                raise ValueError(f"{name} lies below another file")
         size = sum(
-            encoded_size(each) for each in (self.code or "", self.input, *self.files.values())
+            encoded_size(text) for text in (self.code or "", self.input, *self.files.values())
         )
         if size > PROGRAM_BYTES:
-            raise ValueError(f"{size:,} bytes, and at most {PROGRAM_BYTES:,} are taken")
+            raise ValueError(f"the program takes {size:,} bytes, more than {PROGRAM_BYTES:,}")
         return self
-
-
-def _folders(path: str) -> set[str]:
-    parts = path.split("/")
-    return {"/".join(parts[:count]) for count in range(1, len(parts))}
 
 
 class Output(Record):

@@ -1,4 +1,13 @@
-"""What this machine has: models and keys, packages, documents, the sandbox, telemetry."""
+"""Which models runs take, and which providers have a key, by its variable's name alone.
+
+Python, and the packages that Mull needs.
+
+The folders that the agent may search.
+
+The sandbox that code is run in: its self-test on this machine.
+
+Where spans and metrics go, and whether they hold prompts.
+"""
 
 import asyncio
 import os
@@ -221,7 +230,7 @@ def _folder(given: str) -> Check:
 def _cache(environment: Mapping[str, str]) -> Check:
     # What searches documents may be what is missing here, which another check says.
     try:
-        from activities.retrieval.retriever import cache_folder
+        from activities.documents.folder import cache_folder
     except ImportError:
         return Check(AREA, "index", "warning", "documents can't be searched: a package is missing")
     place = cache_folder(environment)

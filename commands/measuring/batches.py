@@ -28,11 +28,10 @@ from temporalio.exceptions import (
 from temporalio.service import RPCError, RPCStatusCode
 
 from activities.language_model import port
-from commands.console import fail
+from commands.follow import new_id
 from commands.inputs import checked
 from commands.measuring.spend import Forecast
-from commands.session import Exit, say_unserved, unserved
-from commands.starting.following import new_id
+from commands.session import Exit, fail, say_unserved, unserved
 from commands.terminal import print_steps
 from connection import TASK_QUEUE
 from reflection.batch.loop import Batch

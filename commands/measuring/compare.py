@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from commands import options
-from commands.console import fail
 from commands.options import PRESET_NAMES
-from commands.session import Exit, with_client
+from commands.session import Exit, fail, with_client
 
 if TYPE_CHECKING:
     from temporalio.client import Client

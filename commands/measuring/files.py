@@ -5,8 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from commands.console import fail
-from commands.session import Exit
+from commands.session import Exit, fail
 from reflection.text import well_formed
 
 Value = TypeVar("Value")

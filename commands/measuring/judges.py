@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from commands.console import fail
 from commands.measuring.batches import Read, request_of
 from commands.measuring.files import Fields, LineError, read_lines, text_of
 from commands.measuring.spend import Calls, Forecast, tokens_of
-from commands.session import Exit
+from commands.session import Exit, fail
 from reflection.batch.request import BatchRequest
 from reflection.batch.result import BatchResult
 from reflection.batch.sheet import spent_words

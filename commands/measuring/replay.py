@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
-from commands.console import fail
 from commands.measuring.files import Fields, LineError, read_lines
 from commands.options import Json
+from commands.session import fail
 
 if TYPE_CHECKING:
     from reflection.sampling.replay import Recorded, RuleOutcome

@@ -131,3 +131,11 @@ class ReflectOnResultResult(Record):
     score_threshold: float
     complexity: float | None = None
     warnings: tuple[str, ...] = ()
+
+    def below(self, bar: float) -> str | None:
+        """Say how the score misses a bar that was asked for; a draft without one meets none."""
+        if self.score is None:
+            return f"no score shows that the draft reaches {bar:g}"
+        if self.score < bar - 1e-9:
+            return f"score {self.score:.2f} is below {bar:g}"
+        return None

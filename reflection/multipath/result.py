@@ -3,8 +3,8 @@
 from datetime import datetime
 from typing import Literal
 
-from reflection.multipath.coding.suite import Failure, Suite, TestOutcome, TestReport
 from reflection.multipath.state import Critique, Mode, Node, Passage
+from reflection.multipath.suite import Failure, Suite, TestOutcome, TestReport
 from reflection.run import Record, Spending, Usage
 
 StopReason = Literal[
@@ -40,6 +40,14 @@ class Routing(Record):
     reason: str
     chosen_by: Literal["request", "model"]
     error: str | None = None
+
+    @property
+    def words(self) -> str:
+        """Which path was chosen, by whom, and why."""
+        if self.mode is None:
+            return f"no path: {self.error or self.reason or 'no reason given'}"
+        why = "as the request says" if self.chosen_by == "request" else self.reason
+        return f"{self.mode}: {why}" if why else self.mode
 
 
 class Draft(Record):

@@ -1,12 +1,13 @@
-"""S = (P, D, M, T_m, K, E, R_n), and T(S): which node is next.
+"""S = (P, D, M, T_m, K, E, R_n): what the agent knows, as one value that each step transforms.
 
-Source: the technical report "A Reflective Multi-Path Agentic System" (version 5.0), sections 2.1
-and 2.3.
+Source: the technical report "A Reflective Multi-Path Agentic System" (version 5.0), section 2.1.
+
+T(S): which node is next. Source: section 2.3 of the report that `state` names.
 """
 
 from typing import Literal, NamedTuple
 
-from reflection.multipath.coding.suite import Failure
+from reflection.multipath.suite import Failure
 from reflection.run import Record
 from reflection.text import tally_words
 
@@ -32,6 +33,13 @@ class Passage(Record):
     text: str
     page: int | None = None
 
+    @property
+    def place(self) -> str:
+        """Where it stands: its file, page and lines."""
+        page = f", page {self.page}" if self.page is not None else ""
+        last = f"-{self.last_line}" if self.last_line != self.first_line else ""
+        return f"{self.source}{page}:{self.first_line}{last}"
+
 
 class Critique(Record):
     """A member of K that drives a refinement: what is wrong in which sentence of the report.
@@ -45,6 +53,14 @@ class Critique(Record):
     sentence: str | None = None
     cited: int | None = None
     author: str | None = None
+
+    @property
+    def words(self) -> str:
+        """The critique on one line: its aspect or the person, the sentence, the advice."""
+        cited = "" if self.cited is None else f"[{self.cited}]"
+        quoted = f'at "{self.sentence}"' if self.sentence else ""
+        about = ", ".join(filter(None, (self.author or self.aspect, cited, quoted)))
+        return f"{about}: {self.advice}"
 
 
 class State(Record):

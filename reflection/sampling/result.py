@@ -140,6 +140,24 @@ class SelfConsistencyResult(Record):
         return self.valid_responses < self.min_responses
 
     @property
+    def conclusive(self) -> bool:
+        """Whether the answers support a conclusion, or a person does."""
+        if self.stop_reason in {"accepted_by_person", "replaced_by_person"}:
+            return True
+        return self.quorum_met and self.stop_reason != "no_consensus"
+
+    def below(self, bar: float) -> str | None:
+        """Say how the confidence misses a bar that was asked for; None where it does not.
+
+        A confidence that rests on fewer answers than a rule would decide on meets no bar.
+        """
+        if self.consensus_confidence < bar - 1e-9:
+            return f"confidence {self.consensus_confidence:.2f} is below {bar:g}"
+        if self.cut_short:
+            return f"a run that was cut short can't show a confidence of {bar:g}"
+        return None
+
+    @property
     def reply(self) -> str:
         """The source's sentence; an answer that a person put in has no confidence."""
         if self.stop_reason == "replaced_by_person":

@@ -1,1 +1,1 @@
-"""The words, numbers, block characters and Markdown by which every run is shown alike."""
+"""Amounts and moments in words, the same for every run."""

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from activities.documents import RetrievalTask
-from activities.retrieval.retriever import FolderRetriever
-from activities.retrieval.roots import Roots
+from activities.documents.folder import FolderRetriever
+from activities.documents.retrieval import RetrievalTask
+from activities.documents.roots import Roots
 from activities.sandbox.bubblewrap import Bubblewrap
-from activities.sandbox.running.sandbox import ProcessSandbox
-from reflection.multipath.coding.reading.entry import entry_in
-from reflection.multipath.coding.reading.examples import examples
+from activities.sandbox.sandbox import ProcessSandbox
+from reflection.multipath.cases import entry_in
+from reflection.multipath.extraction import examples
 from reflection.multipath.request import Limits, MultiPathRequest
-from tests.activities.testing.trying import file, tried
+from tests.activities.code_tests.suites import file, tried
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RIGHT = """\

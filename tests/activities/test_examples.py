@@ -4,7 +4,7 @@ import pytest
 from temporalio.testing import ActivityEnvironment
 
 from activities.checks import ExamplesTask, read_examples
-from tests.activities.testing.problems import PROBLEMS
+from tests.activities.code_tests.problems import PROBLEMS
 
 TESTS = "from solution import f\n\ndef test_f():\n    assert f(2) == 4\n"
 

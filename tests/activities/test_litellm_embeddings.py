@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
+from activities.documents.retrieval import Embedded
 from activities.language_model.port import ModelError, PermanentModelError, TransientModelError
-from activities.retrieval.meaning.embedding import Embedded
 from reflection.run import Spending
 from tests.activities.scripted_calls import KEY, NAME, Build, redirect
 from tests.scripted_endpoint import Reply, Scripted, ScriptedEndpoint, embedded, embedding, failing

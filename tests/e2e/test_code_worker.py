@@ -78,7 +78,11 @@ def test_without_a_sandbox_code_alone_is_not_served(place: Place, root: Path) ->
 @pytest.mark.parametrize(
     ("variable", "given", "said"),
     [
-        ("MULL_SANDBOX", "chroot", "MULL_SANDBOX=chroot: there is bubblewrap and landlock"),
+        (
+            "MULL_SANDBOX",
+            "chroot",
+            "MULL_SANDBOX=chroot is not a sandbox: use bubblewrap or landlock",
+        ),
         ("MULL_SANDBOX_LIMITS", '{"wall": 1}', "MULL_SANDBOX_LIMITS: wall: no such field"),
         ("MULL_SANDBOX_LIMITS", '{"disk_mb": 0}', "MULL_SANDBOX_LIMITS: disk_mb: "),
     ],

@@ -21,7 +21,7 @@ def reflect(cli: Cli, seed: int, *more: str, stdin: str = "") -> "subprocess.Com
 
 def until_drafted(cli: Cli, run: str) -> None:
     for _ in range(30):
-        if "revise:" in cli("show", run).stdout:
+        if "revise " in cli("show", run).stdout:
             return
         time.sleep(0.2)
     pytest.fail("no draft was evaluated")
@@ -180,7 +180,7 @@ def test_a_run_is_shown_listed_and_reported(cli: Cli, tmp_path: Path) -> None:
             break
 
     assert shown.stdout == "Draft 2, worth 0.75."
-    assert "stop: score 0.75 reaches 0.7" in shown.stderr
+    assert "score 0.75 reaches 0.7" in shown.stderr
     assert reported.returncode == 0, reported.stderr
     assert "<svg" in page.read_text()
     assert "src=" not in page.read_text()

@@ -31,7 +31,7 @@ def test_what_waits_is_shown(cli: Cli, run: str) -> None:
     document = json.loads(cli("review", run, "--json").stdout)
 
     assert "Draft 2, worth 0.45." in shown.stdout
-    assert 'clarity, at "the end": Say which release is meant.' in shown.stdout
+    assert "Say which release is meant." in shown.stdout
     assert "It waits until somebody decides." in shown.stderr
     assert f"starter.py review {run} --accept" in shown.stderr
     assert (document["id"], document["review_until"]) == (run, None)
@@ -161,7 +161,7 @@ def test_an_uncertain_answer_is_accepted_or_replaced(
     said = cli("review", run, *options, "--author", "ann", stdin="129\n")
     watched = cli("watch", run, "--json")
 
-    assert "1000  ▇" in shown
+    assert "1000 " in shown
     assert "--accept" in shown
     assert "--score" not in shown
     assert (refused.returncode, refused.stdout) == (2, "")

@@ -27,7 +27,7 @@ def test_a_run_can_be_shown_steered_and_finished(cli: Cli) -> None:
     watched = cli("watch", run, "--json")
     too_late = cli("add", run, "8")
 
-    assert "5 in flight" in standing.stdout, standing.stdout
+    assert "5 calls in flight" in standing.stdout, standing.stdout
     assert (added.returncode, finished.returncode) == (0, 0), added.stderr + finished.stderr
     assert json.loads(watched.stdout)["final_answer"] == "7"
     assert json.loads(watched.stdout)["stop_reason"] == "finished_by_person"

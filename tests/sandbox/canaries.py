@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from activities.sandbox.watching.tree import children
+from activities.sandbox.watcher import children
 
 SECRET = "CANARY-7d1f"
 _SUBREAPER = 36

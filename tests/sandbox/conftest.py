@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from activities.sandbox.running.sandbox import ProcessSandbox
+from activities.sandbox.sandbox import ProcessSandbox
 from tests.sandbox import backends
 from tests.sandbox.canaries import SECRET, Canaries, adopt_orphans, descendants
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from activities.sandbox.bubblewrap import Bubblewrap
+from activities.sandbox.packages import visible
 from activities.sandbox.port import SandboxError
-from activities.sandbox.running.sandbox import ProcessSandbox
-from activities.sandbox.visible import visible
+from activities.sandbox.sandbox import ProcessSandbox
 from tests.sandbox import backends
 
 TRY = """

@@ -1,4 +1,4 @@
-"""The Landlock backend's folders: who owns them, and when they are deleted."""
+"""The folders of a run: who owns them, what they take, and when they are deleted."""
 
 import errno
 import fcntl
@@ -13,11 +13,28 @@ from pathlib import Path
 
 import pytest
 
-from activities.sandbox.confinement import folders
-from activities.sandbox.inside.clearing import clear
+from activities.sandbox import landlock
+from activities.sandbox.disk import used
+from activities.sandbox.inside.sweep import clear
 from activities.sandbox.port import SandboxError
 from tests.sandbox.canaries import open_descriptors
-from tests.sandbox.deep_folders import dig
+
+NAME = "d" * 50
+
+
+def dig(folder: Path, size: int, depth: int = 300) -> None:
+    """Make a file of so many bytes beneath so many folders."""
+    handle = os.open(folder, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir(NAME, dir_fd=handle)
+        inner = os.open(NAME, os.O_RDONLY, dir_fd=handle)
+        os.close(handle)
+        handle = inner
+    file = os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=handle)
+    os.write(file, b"x" * size)
+    os.close(file)
+    os.close(handle)
+
 
 # Where the links are that a run reads.
 IN_MEMORY = Path("/dev/shm")  # noqa: S108 - nothing is made here
@@ -37,7 +54,7 @@ def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
         Path(name).chmod(0o755)
         monkeypatch.setattr(tempfile, "tempdir", name)
-        monkeypatch.setattr(folders, "_MEMORY", Path(name))
+        monkeypatch.setattr(landlock, "_MEMORY", Path(name))
         yield Path(name)
 
 
@@ -63,18 +80,18 @@ def test_deletes_what_is_hard_to_delete(box: Path, tmp_path: Path) -> None:
 
 def test_folders_of_a_killed_worker(temporary: Path) -> None:
     """What nobody holds is deleted, and what a living worker holds is not."""
-    held, dead = folders.make(None), folders.make(None)
+    held, dead = landlock.make_folders(None), landlock.make_folders(None)
     for each in (dead.written, dead.shown):
         fcntl.flock(each.lock, fcntl.LOCK_UN)
     (temporary / "another's").mkdir()
 
-    folders.delete_stale()
+    landlock.delete_stale()
 
     kept = [held.written.top, held.shown.top, temporary / "another's"]
     assert sorted(temporary.iterdir()) == sorted(kept)
     for each in (dead.written, dead.shown):
         os.close(each.lock)
-    folders.delete(held)
+    landlock.delete_folders(held)
     assert [each.name for each in temporary.iterdir()] == ["another's"]
 
 
@@ -84,7 +101,7 @@ def test_what_is_not_a_worker_s(temporary: Path, tmp_path: Path) -> None:
     (temporary / "mull-sandbox-link").symlink_to(tmp_path)
     (temporary / "mull-sandbox-file").touch()
 
-    folders.delete_stale()
+    landlock.delete_stale()
 
     assert [each.name for each in tmp_path.iterdir()] == ["kept"]
     assert len(list(temporary.iterdir())) == 2
@@ -96,7 +113,7 @@ def test_folder_of_another_user(temporary: Path) -> None:
     (temporary / "mull-sandbox-x").mkdir()
     os.chown(temporary / "mull-sandbox-x", 65_534, 65_534)
 
-    folders.delete_stale()
+    landlock.delete_stale()
 
     assert [each.name for each in temporary.iterdir()] == ["mull-sandbox-x"]
 
@@ -105,7 +122,7 @@ def test_folder_of_another_user(temporary: Path) -> None:
 @pytest.mark.usefixtures("temporary")
 def test_owners() -> None:
     """A program's user owns what it may write, and goes through the rest without listing it."""
-    made = folders.make(62_999)
+    made = landlock.make_folders(62_999)
 
     found = {
         name: (each.stat().st_uid, stat.S_IMODE(each.stat().st_mode))
@@ -119,7 +136,7 @@ def test_owners() -> None:
             "bin": made.commands,
         }.items()
     }
-    folders.delete(made)
+    landlock.delete_folders(made)
 
     assert found == {
         "written": (0, 0o711),
@@ -140,16 +157,16 @@ def test_folder_that_is_taken(temporary: Path, monkeypatch: pytest.MonkeyPatch) 
     def snatched(*arguments: str, **options: str) -> str:
         names.append(made(*arguments, **options))
         if len(names) == 1:
-            folders.delete_stale()
+            landlock.delete_stale()
         return names[-1]
 
     monkeypatch.setattr(tempfile, "mkdtemp", snatched)
 
-    held = folders.make(None)
+    held = landlock.make_folders(None)
 
     assert [str(held.written.top), str(held.shown.top)] == names[1:]
     assert sorted(temporary.iterdir()) == sorted(map(Path, names[1:]))
-    folders.delete(held)
+    landlock.delete_folders(held)
 
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "full"), KeyboardInterrupt()])
@@ -162,11 +179,11 @@ def test_folders_that_cannot_be_made(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(folders, failing, fail)
+    monkeypatch.setattr(landlock, failing, fail)
     before = open_descriptors()
 
     with pytest.raises(type(error)):
-        folders.make(None)
+        landlock.make_folders(None)
 
     assert list(temporary.iterdir()) == []
     assert open_descriptors() == before
@@ -176,24 +193,25 @@ def test_other_folder_for_temporary_files(temporary: Path) -> None:
     """Where no other user could reach the folder for temporary files another is taken."""
     temporary.chmod(0o700)
 
-    made = folders.make(None)
+    made = landlock.make_folders(None)
 
     assert temporary not in made.written.top.parents
-    folders.delete(made)
+    landlock.delete_folders(made)
 
 
 def test_no_folder_for_temporary_files(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where none can be used it is said which were tried."""
     temporary.chmod(0o700)
-    monkeypatch.setattr(folders, "_bases", lambda: [temporary])
+    monkeypatch.setattr(landlock, "_bases", lambda: [temporary])
 
     with pytest.raises(SandboxError, match=f"tried {temporary}"):
-        folders.make(None)
+        landlock.make_folders(None)
 
 
 def test_worker_that_is_killed(temporary: Path, root: Path) -> None:
     """Where the worker dies while a program runs, the sandbox itself deletes the folders."""
-    command = [sys.executable, str(root / "tests/sandbox/endless_run.py"), "landlock", "2"]
+    script = str(root / "tests/sandbox/workers.py")
+    command = [sys.executable, script, "endless", "landlock", "2"]
     before = set(IN_MEMORY.iterdir())
     environment = {**os.environ, "PYTHONPATH": str(root), "TMPDIR": str(temporary)}
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as worker:
@@ -209,3 +227,66 @@ def test_worker_that_is_killed(temporary: Path, root: Path) -> None:
         time.sleep(0.02)
     assert len(made) >= 4
     assert not any(each.exists() for each in made)
+
+
+MIB = 2**20
+
+
+def test_measures_any_depth(box: Path) -> None:
+    """A file counts though no path leads to it, and a sparse one by what it takes."""
+    dig(box, MIB)
+    with (box / "sparse").open("wb") as file:
+        file.truncate(1 << 40)
+
+    found = used(box, os.getpid(), 10_000)
+
+    clear(str(box))
+    assert MIB <= found.size < 4 * MIB
+    assert found.files == 302
+
+
+@pytest.mark.parametrize("keep", ["file", "mapped"])
+def test_measures_deleted_files(box: Path, keep: str) -> None:
+    """A deleted file counts while a process has it open, or mapped."""
+    code = f"""
+import mmap, os
+file = os.open("x", os.O_CREAT | os.O_RDWR)
+os.write(file, bytes({MIB}))
+if {keep!r} == "mapped":
+    mapped = mmap.mmap(file, 0)
+    os.closerange(3, 20)
+os.unlink("x")
+print("ready", flush=True)
+input()
+"""
+    command = [sys.executable, "-I", "-c", code]
+    with subprocess.Popen(
+        command, cwd=box, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+
+        found = used(box, os.getpid(), 10_000)
+
+        process.communicate(b"\n")
+    assert MIB <= found.size < 2 * MIB
+
+
+def test_counting_ends(box: Path) -> None:
+    """No more entries are counted than it takes to see that there are too many."""
+    for number in range(50):
+        (box / str(number)).touch()
+
+    found = used(box, os.getpid(), 10)
+
+    assert found.files == 11
+
+
+def test_too_deep(box: Path) -> None:
+    """Folders that take ever longer to go down to are more than there may be."""
+    dig(box, 1, depth=1_200)
+
+    found = used(box, os.getpid(), 10_000)
+
+    clear(str(box))
+    assert found.files == 10_001

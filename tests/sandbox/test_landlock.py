@@ -1,19 +1,23 @@
-"""Landlock and what goes with it, each applied by a process to itself."""
+"""Landlock and what goes with it, and ending what a user has left running."""
 
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from activities.sandbox import landlock, users
+from activities.sandbox.backend import base_python
+from activities.sandbox.port import SandboxError
 from tests.sandbox import backends
 
 INSIDE = Path(__file__).parents[2] / "activities/sandbox/inside"
 BEGIN = f"""
 import errno, os, signal, sys, time
 sys.path.insert(0, {str(INSIDE)!r})
-import landlock, privileges
+import confinement
 
 def attempt(name, act):
     try:
@@ -35,9 +39,9 @@ def _run(code: str, *arguments: str) -> list[str]:
 
 RESTRICTED = """
 kept, shown, hidden = sys.argv[1:]
-landlock.no_new_privileges()
-rules = {kept: landlock.KEEP, shown: landlock.USE, "/nowhere": landlock.USE}
-landlock.restrict({**rules, "/dev/null": landlock.DEVICE})
+confinement.no_new_privileges()
+rules = {kept: confinement.KEEP, shown: confinement.USE, "/nowhere": confinement.USE}
+confinement.restrict({**rules, "/dev/null": confinement.DEVICE})
 attempt("write kept", lambda: open(kept + "/new", "w").close())
 attempt("rename kept", lambda: os.rename(kept + "/new", kept + "/renamed"))
 attempt("read shown", lambda: open(shown + "/file").close())
@@ -83,12 +87,12 @@ def test_files_by_rule(tmp_path: Path) -> None:
 
 
 BOMB = """
-landlock.no_new_privileges()
-assert landlock.keep_signals_in()
-privileges.adopt_orphans()
+confinement.no_new_privileges()
+assert confinement.keep_signals_in()
+confinement.adopt_orphans()
 
 def flee():
-    landlock.restrict({"/usr": landlock.USE})
+    confinement.restrict({"/usr": confinement.USE})
     attempt("signal keeper", lambda: os.kill(os.getppid(), 0))
     os.setsid()
     while True:
@@ -124,20 +128,20 @@ def test_one_kill_ends_everything_inside() -> None:
 
 BECOMES = """
 if sys.argv[1] == "reads":
-    privileges.keep_capabilities()
+    confinement.keep_capabilities()
 os.setgroups([])
 os.setresgid(62999, 62999, 62999)
 os.setresuid(62999, 62999, 62999)
 if sys.argv[1] == "reads":
-    privileges.keep_reading()
+    confinement.keep_reading()
 else:
-    privileges.drop_capabilities()
-landlock.no_new_privileges()
+    confinement.drop_capabilities()
+confinement.no_new_privileges()
 print(os.getresuid(), os.getresgid(), os.getgroups())
 attempt("read", lambda: open(sys.argv[2] + "/file").close())
 attempt("write", lambda: open(sys.argv[2] + "/file", "a").close())
 attempt("back", lambda: os.setuid(0))
-privileges.drop_capabilities()
+confinement.drop_capabilities()
 attempt("read", lambda: open(sys.argv[2] + "/file").close())
 """
 
@@ -168,3 +172,43 @@ async def test_disk_at_the_end() -> None:
     result = await backends.run(sandbox, code, disk_mb=2)
 
     assert result.status == "disk_limit"
+
+
+USER = 62_998
+SLEEPING = (
+    "import os, sys, time; os.setresuid(*[int(sys.argv[1])] * 3); "
+    "print('ready', flush=True); time.sleep(60)"
+)
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+
+
+@pytest.fixture
+def left() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that a program has left running."""
+    command = [base_python(), "-I", "-S", "-c", SLEEPING, str(USER)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        yield process
+        process.kill()
+
+
+@needs_root
+def test_ends_what_is_left(left: subprocess.Popen[bytes]) -> None:
+    """Everything that the user has is killed."""
+    users.end_all_of(USER)
+
+    assert left.wait(5) == -9
+
+
+@needs_root
+@pytest.mark.usefixtures("left")
+def test_what_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it does not end in time it is the sandbox's error, and its folder is deleted."""
+    monkeypatch.setattr(users, "_KILL_SECONDS", 0)
+    folder = landlock.make_folders(USER)
+
+    with pytest.raises(SandboxError, match="as user 62998 did not end in 0 s"):
+        landlock._clear(USER, folder)
+
+    assert not folder.written.top.exists()

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from activities.sandbox.running.sandbox import ProcessSandbox
-from tests.sandbox import backends, endless_run
+from activities.sandbox.sandbox import ProcessSandbox
+from tests.sandbox import backends, workers
 from tests.sandbox.canaries import adopt_orphans, descendants, open_descriptors
 
 BACKENDS = ("bubblewrap", "landlock")
@@ -57,7 +57,7 @@ def test_many_runs(backend: str, process_one: bool, count: int, root: Path, tmp_
     """After many runs in a row all is as after the first, also where the worker is process 1."""
     if process_one and not _can_be_process_one():
         pytest.skip("no namespace of processes can be made here")
-    program = [sys.executable, "-W", "error", str(root / "tests/sandbox/many_runs.py")]
+    program = [sys.executable, "-W", "error", str(root / "tests/sandbox/workers.py"), "many"]
     command = [*(AS_PROCESS_ONE if process_one else ()), *program, backend, str(count)]
 
     done = subprocess.run(
@@ -76,7 +76,7 @@ async def test_killed_worker(backend: str, root: Path, tmp_path: Path) -> None:
     """When a worker is killed, all that it runs is gone within a second."""
     adopt_orphans()
     worker = subprocess.Popen(  # noqa: ASYNC220 - it is waited for in bounded time
-        [sys.executable, str(root / "tests/sandbox/endless_run.py"), backend, "2"],
+        [sys.executable, str(root / "tests/sandbox/workers.py"), "endless", backend, "2"],
         env=_environment(root, tmp_path),
         stdout=subprocess.PIPE,
     )
@@ -90,15 +90,15 @@ async def test_killed_worker(backend: str, root: Path, tmp_path: Path) -> None:
     worker.wait()
     worker.stdout.close()
     _reap(tree)
-    assert len(tree) >= 2 * endless_run.TREE
+    assert len(tree) >= 2 * workers.TREE
     assert gone
 
 
 async def test_cancelled_run(sandbox: ProcessSandbox, orphans: Callable[[], set[int]]) -> None:
     """A cancellation ends the whole tree within a second, before it goes on."""
     before = open_descriptors()
-    run = asyncio.create_task(backends.run(sandbox, endless_run.CODE))
-    assert await _until(lambda: len(orphans()) >= endless_run.TREE, 10)
+    run = asyncio.create_task(backends.run(sandbox, workers.FORKS))
+    assert await _until(lambda: len(orphans()) >= workers.TREE, 10)
     begin = time.monotonic()
 
     run.cancel()
@@ -118,7 +118,7 @@ async def test_run_cancelled_early(
     """A cancellation while a run is being started leaves nothing either."""
     await backends.run(sandbox, "print(1)")
     before = open_descriptors()
-    run = asyncio.create_task(backends.run(sandbox, endless_run.CODE))
+    run = asyncio.create_task(backends.run(sandbox, workers.FORKS))
     await asyncio.sleep(seconds)
 
     run.cancel()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from activities.sandbox.port import Program
-from activities.sandbox.running.sandbox import ProcessSandbox
+from activities.sandbox.sandbox import ProcessSandbox
 from tests.sandbox import backends
 
 SYNTAX_ERROR = """\

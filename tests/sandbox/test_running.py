@@ -1,4 +1,4 @@
-"""What comes of a program: every status, and what is measured of it."""
+"""What comes of a program: every status, what is measured, and what is kept of its output."""
 
 import asyncio
 import signal
@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
-from activities.sandbox.port import Program
-from activities.sandbox.running.sandbox import ProcessSandbox
-from activities.sandbox.running.slots import most_at_once
+from activities.sandbox.limits import Ending, classify, most_at_once, parse_ending
+from activities.sandbox.port import Program, Status
+from activities.sandbox.process import Kept
+from activities.sandbox.sandbox import ProcessSandbox
 from reflection.multipath.request import Limits
+from reflection.run import encoded_size
 from tests.sandbox import backends
 
 FORKS = "import os\nfor _ in range(3): os.fork()\n"
@@ -157,3 +159,125 @@ def test_room(megabytes: int, most: bool) -> None:
 
     assert (room > 1) is most
     assert room >= 1
+
+
+LIMITS = Limits(cpu_seconds=2)
+DONE: dict[str, Any] = {"exit_code": 0, "mark": "done"}
+
+
+@pytest.mark.parametrize(
+    ("fired", "ending", "cpu_seconds", "expected"),
+    [
+        (None, DONE, 0.1, "ok"),
+        (None, {"exit_code": 0, "mark": "executed"}, 0.1, "ok"),
+        (None, {"exit_code": 3, "mark": "executed"}, 0.1, "error"),
+        (None, {"exit_code": 0, "mark": "running"}, 0.1, "exited_early"),
+        (None, {"exit_code": 3, "mark": "running"}, 0.1, "error"),
+        (None, {**DONE, "exit_code": 1, "code": 1}, 0.1, "error"),
+        # The kernel cuts 256 to 0, and Python says 120 where it could not write its output.
+        (None, {**DONE, "exit_code": 0, "code": 256}, 0.1, "error"),
+        (None, {**DONE, "exit_code": 120, "code": 0}, 0.1, "error"),
+        (None, {**DONE, "exit_code": 1, "code": 1, "cause": "memory"}, 0.1, "memory_limit"),
+        (None, {**DONE, "exit_code": 1, "code": 1, "cause": "full"}, 0.1, "disk_limit"),
+        (None, {"exit_code": 1, "mark": "full", "cause": "full"}, 0.1, "disk_limit"),
+        (None, {"signal": signal.SIGSEGV, "mark": "running"}, 0.1, "killed_by_signal"),
+        (None, {"signal": signal.SIGSEGV, "mark": "done"}, 0.1, "killed_by_signal"),
+        (None, {"signal": signal.SIGKILL, "mark": "running"}, 0.1, "killed_by_signal"),
+        (None, {"signal": signal.SIGKILL, "mark": "running"}, 2.0, "cpu_limit"),
+        (None, {"signal": signal.SIGXCPU, "mark": "running"}, 0.0, "cpu_limit"),
+        (None, {"signal": signal.SIGXFSZ, "mark": "executed"}, 0.1, "disk_limit"),
+        ("timeout", DONE, 9.0, "timeout"),
+        ("output_limit", DONE, 0.1, "output_limit"),
+        ("memory_limit", {"signal": signal.SIGKILL}, 9.0, "memory_limit"),
+    ],
+)
+def test_classification(
+    fired: Status | None, ending: dict[str, Any], cpu_seconds: float, expected: Status
+) -> None:
+    """What the sandbox ended a program for goes first, then a signal, a limit, the exit code."""
+    end = Ending(**ending)
+
+    status = classify(fired, end, cpu_seconds, LIMITS)
+
+    assert status == expected
+
+
+def test_report_of_a_finished_program() -> None:
+    """A report carries the exit code that the program asked for, beside the kernel's."""
+    mark = b"done 256 memory".hex()
+
+    ending = parse_ending(["0", "0", "0.250000", "9000", mark])
+
+    assert ending == Ending(
+        exit_code=0,
+        cpu_seconds=0.25,
+        memory_bytes=9_216_000,
+        mark="done",
+        code=256,
+        cause="memory",
+        detail="256 memory",
+    )
+
+
+def test_report_of_a_killed_program() -> None:
+    """A program that a signal ended has no exit code."""
+    ending = parse_ending(["-1", "9", "0.000000", "0", b"running ".hex()])
+
+    assert (ending.exit_code, ending.signal, ending.mark) == (None, 9, "running")
+
+
+@pytest.mark.parametrize("words", [[], ["0"], ["0", "0", "x", "0", "-"], ["0", "0", "0", "0", "q"]])
+def test_report_that_is_none(words: list[str]) -> None:
+    """What is no report is refused, so that nothing is made up from it."""
+    with pytest.raises(ValueError, match=r"."):
+        parse_ending(words)
+
+
+def kept(data: bytes, most: int, chunk: int = 7) -> Kept:
+    all_of_it = Kept(most)
+    for start in range(0, len(data), chunk):
+        all_of_it.add(data[start : start + chunk])
+    return all_of_it
+
+
+@pytest.mark.parametrize(
+    ("data", "head", "tail"),
+    [
+        (b"", "", ""),
+        (b"0123456789", "0123456789", ""),
+        (b"01234-56789", "01234", "56789"),
+        (b"01234" + b"-" * 1000 + b"56789", "01234", "56789"),
+        # A character that the cut goes through is left out on either side.
+        ("0123é-----é789".encode(), "0123", "é789"),
+        ("01234-----😀78".encode(), "01234", "78"),
+    ],
+)
+def test_ends(data: bytes, head: str, tail: str) -> None:
+    """What fits is kept whole, and else as much of the beginning as of the end."""
+    output = kept(data, 10).output()
+
+    assert (output.head, output.tail, output.size) == (head, tail, len(data))
+
+
+def test_bytes_that_are_no_text() -> None:
+    """Bytes that are no UTF-8 become backslash escapes."""
+    output = kept(b"a\xff\xc3(", 100).output()
+
+    assert output.text == "a\\xff\\xc3("
+
+
+@pytest.mark.parametrize("data", [b"\0" * 100, b"\xff" * 100, b"\0" * 60, b"\0" * 5000])
+def test_size_as_json(data: bytes) -> None:
+    """However a byte is written in JSON, no more is kept than was asked for."""
+    output = kept(data, 100).output()
+
+    assert encoded_size(output.head) + encoded_size(output.tail) <= 100
+    assert output.head
+    assert output.tail
+
+
+def test_memory() -> None:
+    """However much is printed, only what is kept is held."""
+    all_of_it = kept(b"x" * 1_000_000, 1_000, chunk=65_536)
+
+    assert len(all_of_it._head) + len(all_of_it._tail) == 1_000

@@ -1,14 +1,61 @@
 """The seccomp filter, interpreted for chosen system calls and loaded into a process."""
 
+import errno
 import platform
+import struct
 import subprocess
 import sys
 
 import pytest
 
-from activities.sandbox.confinement.seccomp import build_filter
-from activities.sandbox.confinement.syscalls import MACHINES
-from tests.sandbox.bpf_machine import answer, number_of
+from activities.sandbox.seccomp import MACHINES, OWN_PID, build_filter, groups
+
+ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7, "i386": 0x40000003}
+
+
+def answer(program: bytes, architecture: str, number: int, *arguments: int) -> str:
+    """Return what the filter answers: "allow", "kill", the name of an error, or "done" for none."""
+    words = [each & 0xFFFF_FFFF_FFFF_FFFF for each in (*arguments, *(0,) * 6)][:6]
+    data = struct.pack("<IIQ6Q", number, ARCHITECTURES[architecture], 0, *words)
+    action = _run(list(struct.iter_unpack("<HBBI", program)), data)
+    match action >> 16:
+        case 0x7FFF:
+            return "allow"
+        case 0x8000:
+            return "kill"
+        case 0x0005:
+            return errno.errorcode.get(action & 0xFFFF, "done")
+    raise AssertionError(f"no answer of seccomp: {action:#x}")
+
+
+def number_of(name: str, machine: str = "x86_64") -> int:
+    """Return the number of a system call that a filter knows."""
+    return next(group[name] for group in groups(machine).values() if name in group)
+
+
+def _run(program: list[tuple[int, ...]], data: bytes) -> int:
+    at = accumulator = 0
+    while True:
+        code, true, false, constant = program[at]
+        at += 1
+        match code:
+            case 0x20:
+                accumulator = struct.unpack_from("<I", data, constant)[0]
+            case 0x54:
+                accumulator &= constant
+            case 0x06:
+                return constant
+            case 0x15:
+                at += true if accumulator == constant else false
+            case 0x25:
+                at += true if accumulator > constant else false
+            case 0x35:
+                at += true if accumulator >= constant else false
+            case 0x45:
+                at += true if accumulator & constant else false
+            case _:
+                raise AssertionError(f"no such instruction: {code:#x}")
+
 
 NAMESPACES = 0x7E020000
 REFUSED = (
@@ -173,3 +220,94 @@ def test_the_kernel_takes_it() -> None:
 
     expected = ["EPERM", "done", "ENOSYS", "done", "child", "done", "done"]
     assert (ran.stdout.split(), ran.stderr) == (expected, "")
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "without", "with_network"),
+    [
+        ("socket", (1, 1, 0), "EPERM", "allow"),
+        ("socket", (2, 1, 6), "EPERM", "allow"),
+        ("socket", (10, 0x80802, 17), "EPERM", "allow"),
+        ("socket", (2, 3, 1), "EPERM", "EPERM"),
+        ("socket", (2, 1, 262), "EPERM", "EPERM"),
+        ("socket", (2, 5, 132), "EPERM", "EPERM"),
+        ("socket", (16, 3, 0), "EPERM", "EPERM"),
+        ("socket", (17, 3, 0), "EPERM", "EPERM"),
+        ("socket", (38, 5, 0), "EPERM", "EPERM"),
+        ("socket", (40, 1, 0), "EPERM", "EPERM"),
+        ("socketpair", (1, 0x80001, 0), "allow", "allow"),
+        ("socketpair", (1, 2, 0), "EPERM", "allow"),
+        ("socketpair", (30, 1, 0), "EPERM", "EPERM"),
+        ("connect", (3,), "EPERM", "allow"),
+        ("bind", (3,), "EPERM", "allow"),
+        ("listen", (3,), "EPERM", "allow"),
+        ("sendto", (3,), "allow", "allow"),
+    ],
+)
+def test_sockets(name: str, arguments: tuple[int, ...], without: str, with_network: str) -> None:
+    """Without a network of its own a program has a connected pair, and no socket else."""
+    number = number_of(name)
+
+    got = [
+        answer(build_filter(sockets, machine="x86_64"), "x86_64", number, *arguments)
+        for sockets in (False, True)
+    ]
+
+    assert got == [without, with_network]
+
+
+@pytest.mark.parametrize(
+    ("name", "pid", "kept_inside", "not_kept"),
+    [
+        ("kill", OWN_PID, "allow", "allow"),
+        ("kill", 0, "allow", "allow"),
+        ("kill", 1, "allow", "EPERM"),
+        ("kill", -1, "allow", "EPERM"),
+        ("kill", -OWN_PID, "allow", "EPERM"),
+        ("tgkill", OWN_PID, "allow", "allow"),
+        ("tgkill", 1, "allow", "EPERM"),
+        ("tkill", OWN_PID, "allow", "EPERM"),
+        ("rt_sigqueueinfo", 1, "allow", "EPERM"),
+        ("pidfd_send_signal", 3, "allow", "EPERM"),
+    ],
+)
+def test_signals(name: str, pid: int, kept_inside: str, not_kept: str) -> None:
+    """Where nothing else keeps signals inside, a program signals itself and its group alone."""
+    number = number_of(name)
+
+    got = [
+        answer(build_filter(False, signals, machine="x86_64"), "x86_64", number, pid)
+        for signals in (True, False)
+    ]
+
+    assert got == [kept_inside, not_kept]
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize(
+    ("name", "arguments", "own", "shared"),
+    [
+        ("fchmodat", (), "allow", "done"),
+        ("fchownat", (), "allow", "done"),
+        ("utimensat", (), "allow", "done"),
+        ("truncate", (), "allow", "EPERM"),
+        ("ftruncate", (), "allow", "allow"),
+        ("openat", (-100, 0, 0o1102), "allow", "allow"),
+        ("openat", (-100, 0, 0o1101), "allow", "allow"),
+        ("openat", (-100, 0, 0o0), "allow", "allow"),
+        ("openat", (-100, 0, 0o1000), "allow", "EPERM"),
+        ("openat2", (), "allow", "ENOSYS"),
+    ],
+)
+def test_files_of_the_same_user(
+    machine: str, name: str, arguments: tuple[int, ...], own: str, shared: str
+) -> None:
+    """A program with the worker's own user changes no modes, owners or sizes of its files."""
+    number = number_of(name, machine)
+
+    got = [
+        answer(build_filter(False, True, own_user, machine), machine, number, *arguments)
+        for own_user in (True, False)
+    ]
+
+    assert got == [own, shared]

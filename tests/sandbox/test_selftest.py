@@ -5,13 +5,12 @@ from collections.abc import Callable
 import pytest
 
 from activities.sandbox import selftest
-from activities.sandbox.landlocked import Landlock
+from activities.sandbox.backend import Backend
+from activities.sandbox.landlock import Landlock
 from activities.sandbox.port import Program, SandboxError
-from activities.sandbox.probing.probes import PROBES
-from activities.sandbox.running.backend import Backend
-from activities.sandbox.selftest import NoSandboxError, choose, examine
+from activities.sandbox.selftest import PROBES, NoSandboxError, choose, examine
 from reflection.multipath.request import Limits
-from tests.sandbox.unconfined import Unconfined
+from tests.sandbox.backends import Unconfined
 
 CHECKS = [
     "python",
@@ -98,5 +97,5 @@ async def test_unknown_name(only: Callable[..., None], monkeypatch: pytest.Monke
     only(bubblewrap=_absent, landlock=_absent)
     monkeypatch.setenv("MULL_SANDBOX", "gvisor")
 
-    with pytest.raises(ValueError, match="MULL_SANDBOX=gvisor: there is bubblewrap and landlock"):
+    with pytest.raises(ValueError, match="gvisor is not a sandbox: use bubblewrap or landlock"):
         await choose()

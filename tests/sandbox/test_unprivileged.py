@@ -135,8 +135,8 @@ def _as_another(command: list[str], root: Path, shown: Path) -> list[str]:
 @pytest.mark.parametrize("backend", ["bubblewrap", "landlock"])
 def test_without_root(backend: str, root: Path, tmp_path: Path) -> None:
     """For a worker without any privilege, whose user the program has too, the same holds."""
-    script = root / "tests/sandbox/nobody.py"
-    command = [sys.executable, "-W", "error", "-B", str(script), backend, *OUTWITTING]
+    script = root / "tests/sandbox/workers.py"
+    command = [sys.executable, "-W", "error", "-B", str(script), "hostile", backend, *OUTWITTING]
     environment = {**os.environ, "PYTHONPATH": str(root), "TMPDIR": "/var/tmp"}  # noqa: S108 - it may be written by any
 
     ran = subprocess.run(

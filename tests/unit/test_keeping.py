@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from commands.starting.keeping import place_for, write_whole
+from commands.follow import place_for, write_whole
 
 
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 from temporalio.client import WorkflowExecutionStatus
 
-from commands.rendering.runs import runs_table
-from commands.runs.listing import SHOWN
-from commands.runs.reaching import status_words
+from commands.loops import status_words
+from commands.runs import SHOWN, runs_table
 from tests.unit.critique.shown import console, written
 
 AGENT = "agent-write-a-function-that-add-7f3a91c2"

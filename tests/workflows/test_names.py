@@ -6,13 +6,13 @@ from pydantic import ValidationError
 import queues
 import telemetry
 from activities.checks import check_draft, prepare_reflection, read_examples
+from activities.code_tests.activity import TestingActivities
 from activities.critique import CritiqueActivities
-from activities.documents import DocumentActivities
+from activities.documents.retrieval import DocumentActivities
 from activities.multipath import MultiPathActivities
 from activities.sampling import SamplingActivities
 from activities.sandbox.activity import SandboxActivities
 from activities.server import ServerActivities
-from activities.testing.activity import TestingActivities
 from workflows.batch import BatchWorkflow
 from workflows.multi_path import MultiPathWorkflow
 from workflows.reflect_on_result import ReflectOnResultWorkflow

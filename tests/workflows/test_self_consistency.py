@@ -161,7 +161,7 @@ async def test_what_the_web_ui_shows_of_a_run(client: Client) -> None:
         history = await handle.fetch_history()
 
     assert "Stopped (`max_responses`)" in metadata.current_details
-    assert "6 of at most 6 answers" in metadata.current_details
+    assert "answers        6, in" in metadata.current_details
     assert metadata.current_details.count("go on") == 5
     groups = [
         [marker.label.id for marker in event.event_group_markers]
@@ -173,7 +173,7 @@ async def test_what_the_web_ui_shows_of_a_run(client: Client) -> None:
 
 def test_the_time_outs_nest() -> None:
     """A client's time-out is under the attempt's, and that under the whole, with every wait."""
-    from workflows.timeouts import call_times
+    from workflows.calls import call_times
 
     times = call_times(120, 5)
 

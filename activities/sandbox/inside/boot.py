@@ -18,7 +18,7 @@ def main(settings_fd: int, status_fd: int, lifeline_fd: int) -> None:
     with os.fdopen(settings_fd, "rb") as file:
         settings = marshal.load(file)  # noqa: S302 - the worker wrote it
     spaces = _load(settings.pop("modules"))
-    confine = spaces.get("confine", {}).get("confine", _nothing)
+    confine = spaces.get("confinement", {}).get("confine", _nothing)
     sweep = spaces.get("sweep", {})
     sweep.get("prepare", _nothing)(settings)
     spaces["init"]["main"](

@@ -112,21 +112,17 @@ def _attend(program: Program, waker: int, lifeline: int) -> None:
     if program.hungry is not None:
         poll.register(program.hungry, select.POLLOUT)
     while program.status is None:
-        ready = {each for each, _ in poll.poll(TICK_MS)}
+        ready = {descriptor for descriptor, _ in poll.poll(TICK_MS)}
         if lifeline in ready:
             return
-        if program.hungry in ready:
-            _feed(program, poll)
+        stdin = program.hungry
+        if stdin is not None and stdin in ready:
+            program.feed()
+            if program.hungry is None:
+                poll.unregister(stdin)
         if waker in ready:
             os.read(waker, FEED_BYTES)
         _reap(program)
-
-
-def _feed(program: Program, poll: select.poll) -> None:
-    stdin = program.hungry
-    program.feed()
-    if stdin is not None and program.hungry is None:
-        poll.unregister(stdin)
 
 
 def _reap(program: Program) -> None:

@@ -1,16 +1,19 @@
-"""The forked process that becomes the program: it gives up its rights, then runs it."""
+"""The forked process that becomes the program: it gives up its rights, then runs it.
+
+Python it runs as a new interpreter would, without a second start.
+"""
 
 from __future__ import annotations
 
 # The module `signal` makes enums of it, which takes longer than everything else here.
 import _signal as signal  # type: ignore[import-not-found]
+import atexit
+import builtins
+import errno
 import mmap
 import os
 import resource
 import sys
-
-from activities.sandbox.inside.mark import Mark, cause_of
-from activities.sandbox.inside.python import module, run_python, script
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
     Settings = dict[str, Any]
 
+OURS = "<sandbox>"
 NOT_FOUND = 127
 MOST_DESCRIPTORS = 65_536
 
@@ -50,7 +54,7 @@ def become(
 
 
 def _settle(settings: Settings, stdin: int, confine: Callable[[Settings], None]) -> None:
-    """Take the place, the environment, the limits and the identity that the program shall have."""
+    """Take the place, the environment, the limits and the identity that the program gets."""
     os.dup2(stdin, 0)
     os.closerange(3, MOST_DESCRIPTORS)
     os.setsid()
@@ -64,16 +68,14 @@ def _settle(settings: Settings, stdin: int, confine: Callable[[Settings], None])
     os.chdir(settings["work"])
     _write(settings.pop("files"))
     os.environ.update(settings["env"])
-    for kind, limits in settings["rlimits"]:
-        resource.setrlimit(kind, _within(resource.getrlimit(kind)[1], limits))
+    for kind, (soft, most) in settings["rlimits"]:
+        # The worker's own hard limit holds too: nobody without privileges may raise it.
+        hard = resource.getrlimit(kind)[1]
+        lower = (
+            (soft, most) if hard == resource.RLIM_INFINITY else (min(soft, hard), min(most, hard))
+        )
+        resource.setrlimit(kind, lower)
     confine(settings)
-
-
-def _within(hard: int, limits: tuple[int, int]) -> tuple[int, int]:
-    """Keep to the worker's own hard limit, which nobody without privileges may raise."""
-    if hard == resource.RLIM_INFINITY:
-        return limits
-    return min(limits[0], hard), min(limits[1], hard)
 
 
 def _write(files: dict[str, bytes]) -> None:
@@ -95,3 +97,99 @@ def _execute(argv: tuple[str, ...], mark: Mark) -> None:
         mark.set("running")
         sys.stderr.write(f"{argv[0]}: {getattr(error, 'strerror', error)}\n")
         sys.exit(NOT_FOUND)
+
+
+class Mark:
+    """What the program's process says of itself in memory that the first process shares.
+
+    No descriptor leads there, so what writes to all of them, or closes them, changes nothing.
+    """
+
+    def __init__(self, memory: mmap.mmap) -> None:
+        self._memory = memory
+        self._pid = os.getpid()
+        self.code = 0
+        self.cause = ""
+
+    def set(self, stage: str, detail: str = "") -> None:
+        """Say how far it came; a child of the program says nothing."""
+        if os.getpid() != self._pid:
+            return
+        said = f"{stage} {detail}".encode(errors="replace")[:1_000]
+        self._memory[: 2 + len(said)] = len(said).to_bytes(2, "big") + said
+
+
+def cause_of(error: BaseException) -> str:
+    """Name the limit that an error is about, if it is about one."""
+    if isinstance(error, MemoryError):
+        return "memory"
+    full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
+    return "full" if full else ""
+
+
+def run_python(argv: tuple[str, ...], run: Callable[[str], None], mark: Mark) -> None:
+    """Run Python in this process as a new interpreter would, and mark that it came to its end."""
+    _prepare(argv, os.path.dirname(argv[0]) if run is script else "")  # noqa: PTH120
+    # The first to be registered is the last to be called: after it the interpreter only tidies up.
+    atexit.register(lambda: mark.set("done", f"{mark.code} {mark.cause}"))
+    mark.set("running")
+    try:
+        run(argv[0])
+    except SystemExit as end:
+        mark.code = _exit_code(end.code)
+        raise
+    except BaseException as error:  # whatever it likes
+        mark.code, mark.cause = 1, cause_of(error)
+        _cut(error)
+        sys.excepthook(type(error), error, error.__traceback__)
+        sys.exit(1)
+
+
+def _exit_code(given: object) -> int:
+    """Return what a program asked for, which the kernel cuts to eight bits: 256 is no 0."""
+    if isinstance(given, int):
+        return int(given) if abs(given) < 2**31 else 1
+    return int(given is not None)
+
+
+def _cut(error: BaseException) -> None:
+    """Cut our own frames from a traceback."""
+    trace = error.__traceback__
+    while trace and trace.tb_frame.f_code.co_filename == OURS:
+        trace = trace.tb_next
+    error.__traceback__ = trace
+
+
+def _prepare(argv: tuple[str, ...], folder: str) -> None:
+    import site
+
+    site.setquit()
+    site.setcopyright()
+    site.sethelper()
+    packages = os.environ.get("PYTHONPATH")
+    own = (sys.base_prefix, sys.base_exec_prefix)
+    standard = [path for path in sys.path if path.startswith(own)]
+    sys.path[:] = [os.path.abspath(folder), *([packages] if packages else []), *standard]  # noqa: PTH100
+    sys.argv[:] = argv
+    main = type(sys)("__main__")
+    main.__builtins__ = builtins  # type: ignore[attr-defined]
+    sys.modules["__main__"] = main
+
+
+def script(path: str) -> None:
+    """Run a file as `python FILE` does."""
+    main = sys.modules["__main__"]
+    main.__file__ = os.path.join(os.getcwd(), path)  # noqa: PTH118, PTH109
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123
+            text = file.read()
+    except OSError as error:
+        sys.exit(f"python: can't open file '{path}': {error.strerror}")
+    exec(compile(text, path, "exec", dont_inherit=True), main.__dict__)  # noqa: S102
+
+
+def module(name: str) -> None:
+    """Run a module as `python -m NAME` does."""
+    import runpy
+
+    runpy._run_module_as_main(name)  # type: ignore[attr-defined]

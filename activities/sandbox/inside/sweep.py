@@ -1,19 +1,29 @@
-"""The Landlock backend's part in the first process: nothing that the program starts gets away."""
+"""The Landlock backend's part in the first process: nothing that the program starts gets away.
+
+What the program wrote is deleted here where the worker is dead, and by the worker where it lives.
+Standard library only.
+"""
 
 from __future__ import annotations
 
 import os
 import resource
+import stat
+from itertools import count
 
-from activities.sandbox.inside.clearing import clear
-from activities.sandbox.inside.landlock import keep_signals_in, no_new_privileges
-from activities.sandbox.inside.privileges import adopt_orphans, keep_capabilities
+from activities.sandbox.inside.confinement import (
+    adopt_orphans,
+    keep_capabilities,
+    keep_signals_in,
+    no_new_privileges,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 _KILL, _STOP = 9, 19
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
 def prepare(settings: dict[str, Any]) -> None:
@@ -23,7 +33,7 @@ def prepare(settings: dict[str, Any]) -> None:
         keep_capabilities()
     no_new_privileges()
     settings["domain"] = keep_signals_in()
-    settings["rlimits"] = [_beside(settings["others"], *each) for each in settings["rlimits"]]
+    settings["rlimits"] = [_beside(settings["others"], *limit) for limit in settings["rlimits"]]
 
 
 def _beside(others: int, kind: int, limits: tuple[int, int]) -> tuple[int, tuple[int, int]]:
@@ -98,10 +108,10 @@ def _below(pid: int) -> set[int]:
 def _children(pid: int) -> list[int]:
     try:
         tasks = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - pathlib is slow to import
-        texts = [_read(f"/proc/{pid}/task/{each}/children") for each in tasks]
+        texts = [_read(f"/proc/{pid}/task/{task}/children") for task in tasks]
     except OSError:
         return []
-    return [int(each) for text in texts for each in text.split()]
+    return [int(child) for text in texts for child in text.split()]
 
 
 def _read(path: str) -> str:
@@ -114,3 +124,42 @@ def _signal(pid: int, number: int = _KILL) -> None:
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError):
         pass
+
+
+def clear(top: str) -> None:
+    """Delete a folder and all in it, following no link. None may be at work in it any more.
+
+    A folder within it is first moved up to it, so that no path grows long and no recursion deep.
+    """
+    handle = os.open(top, _FOLDER)
+    try:
+        numbers = count()
+        _flatten(handle, handle, numbers)
+        while folders := os.listdir(handle):  # noqa: PTH208 - it is open, and has no path
+            for name in folders:
+                _clear_folder(handle, name, numbers)
+    finally:
+        os.close(handle)
+    os.rmdir(top)  # noqa: PTH106 - pathlib is slow to import
+
+
+def _clear_folder(top: int, name: str, numbers: count[int]) -> None:
+    handle = os.open(name, _FOLDER, dir_fd=top)
+    try:
+        _flatten(top, handle, numbers)
+    finally:
+        os.close(handle)
+    os.rmdir(name, dir_fd=top)
+
+
+def _flatten(top: int, handle: int, numbers: count[int]) -> None:
+    """Delete the files of a folder, and move its folders up under names that nothing has."""
+    with os.scandir(handle) as entries:
+        found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    for name, is_folder in found:
+        if not is_folder:
+            os.unlink(name, dir_fd=handle)
+            continue
+        # It may have been left without the permissions to list it.
+        os.chmod(name, stat.S_IRWXU, dir_fd=handle)
+        os.rename(name, f"\n{next(numbers)}", src_dir_fd=handle, dst_dir_fd=top)

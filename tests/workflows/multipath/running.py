@@ -11,13 +11,13 @@ from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 
 import queues
-from activities.documents import Retrieval, Retriever
+from activities.code_tests.activity import TestTask
+from activities.documents.retrieval import Retrieval, Retriever
 from activities.language_model.port import LanguageModel
 from activities.sandbox.port import TASK_QUEUE
-from activities.testing.activity import TestTask
-from reflection.multipath.coding.suite import Failure, TestOutcome, TestReport
 from reflection.multipath.result import MultiPathResult
 from reflection.multipath.state import Passage
+from reflection.multipath.suite import Failure, TestOutcome, TestReport
 from tests.conftest import STRICT, begin
 from tests.scripted import (
     Script,

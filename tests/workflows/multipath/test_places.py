@@ -14,7 +14,7 @@ with workflow.unsafe.imports_passed_through():
     from activities.sandbox.activity import SandboxActivities
     from activities.sandbox.port import TASK_QUEUE, Program, Result
     from tests.scripted import finished
-    from workflows.timeouts import test_times as times_of_a_test
+    from workflows.calls import test_times as times_of_a_test
 
 
 class CountingSandbox:

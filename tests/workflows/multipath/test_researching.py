@@ -3,7 +3,7 @@
 import pytest
 from temporalio.client import Client
 
-from activities.documents import RetrievalError
+from activities.documents.retrieval import RetrievalError
 from activities.language_model.port import PermanentModelError, SampleError
 from tests.conftest import failure
 from tests.scripted import AgentTurn, ScriptedRetriever, reflection

@@ -6,17 +6,17 @@ import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from temporalio.client import Client
 
-from activities.documents import Retrieval
+from activities.documents.folder import LOCK_SECONDS
+from activities.documents.meaning import EMBEDDING_SECONDS
+from activities.documents.retrieval import Retrieval
 from activities.language_model.port import PermanentModelError, TransientModelError
-from activities.retrieval.bounds import EMBEDDING_SECONDS, LOCK_SECONDS
 from reflection.multipath.result import MultiPathResult
 from reflection.run import Spending
-from tests.activities.retrieval.documents import Documents
-from tests.activities.retrieval.embedding import MODEL, ScriptedEmbedder
+from tests.activities.documents.documents import MODEL, Documents, ScriptedEmbedder
 from tests.scripted import ScriptedAgent, ScriptedRetriever, reflection, routed
 from tests.workflows.multipath.running import FINE, passage, researching, run
 from tests.workflows.test_spans import tree
-from workflows.timeouts import EMBEDDING, INDEX_LOCK, retrieval_times
+from workflows.calls import EMBEDDING, INDEX_LOCK, retrieval_times
 
 UNPRICED = Spending(calls=2, input_tokens=20, output_tokens=0)
 PRICED = Spending(calls=2, input_tokens=20, output_tokens=0, cached_tokens=0, cost_usd=0.002)

@@ -1,0 +1,335 @@
+"""Run a user's script of tests beside the code, which it may import as `solution`.
+
+The script is rewritten first, so that its assertions count themselves and say what they compared,
+and its statements are said before they run: where one never ends, the last line names it. Pytest's
+own rewriting does not say a statement before it runs, and importing it takes longer than all this.
+"""
+
+import ast
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, NamedTuple
+
+from .harness import (
+    FOLDER,
+    SOLUTION,
+    Channel,
+    also_named,
+    asked,
+    frames,
+    load,
+    public,
+    said,
+    shown,
+)
+
+CHECK = "check"
+NOTHING = (
+    "the script checks nothing: write what must hold as an assertion, such as assert f(2) == 4"
+)
+UNCHECKED = "none of the script's assertions ran: pytest runs a file that is named test_*.py"
+# No name that Python's grammar allows, so that none of the script's is hidden.
+HOOK, GOT, EXPECTED = "@assertions", "@got", "@expected"
+COMPOUND = (ast.For, ast.AsyncFor, ast.While, ast.If, ast.With, ast.AsyncWith)
+SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.Delete, ast.Raise)
+TEST = 500
+REFUSING = {"raises", "fail", "exit", "quit", "_exit", "abort"}
+SAME = {"==", "is"}
+IN_WORDS = 200
+STARTED_BYTES = 60_000
+
+
+class Source:
+    """A script's lines, found once: what Python offers finds them anew for each node."""
+
+    def __init__(self, text: str) -> None:
+        self._lines = text.split("\n")
+
+    def of(self, node: ast.stmt, *, whole: bool = True) -> str:
+        """Return the text of a statement, or its first line; at most TEST characters."""
+        first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
+        # The columns of a node count bytes.
+        end = _cut(self._lines[last], None, node.end_col_offset)
+        lines = [*self._lines[first:last], end][: TEST if whole else 1]
+        return "\n".join([_cut(lines[0], node.col_offset, None), *lines[1:]])[:TEST]
+
+
+def statement(tree: ast.Module, text: str, line: int) -> str:
+    """Return the source of the innermost statement that covers a line."""
+    statements = (node for node in ast.walk(tree) if isinstance(node, ast.stmt))
+    covering = [node for node in statements if node.lineno <= line <= _end(node)]
+    inner = min(covering, key=lambda node: _end(node) - node.lineno, default=None)
+    return Source(text).of(inner) if inner else ""
+
+
+def asserts(tree: ast.Module) -> bool:
+    """Return whether a script has an assertion anywhere."""
+    return any(isinstance(node, ast.Assert) for node in ast.walk(tree))
+
+
+def judges(tree: ast.Module) -> bool:
+    """Return whether a script may refuse the code otherwise: it raises, ends, or asks."""
+    return any(isinstance(node, ast.Raise) or _asks(node) for node in ast.walk(tree))
+
+
+def calls(tree: ast.Module, name: str) -> bool:
+    """Return whether a script calls a function by this name itself."""
+    found = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return any(isinstance(called, ast.Name) and called.id == name for called in found)
+
+
+def _asks(node: ast.AST) -> bool:
+    """Return whether a node calls what raises where something is wrong, by how that is named."""
+    match node:
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+            return name.startswith("assert") or name in REFUSING
+    return False
+
+
+def _end(node: ast.stmt) -> int:
+    return node.end_lineno or node.lineno
+
+
+def _cut(line: str, start: int | None, end: int | None) -> str:
+    return line.encode()[start:end].decode()
+
+
+class Assertions:
+    """What a script's assertions came to: how many held, and what those that fail compared.
+
+    `say` prints the statement that is run next, for the case that the program ends within it, and
+    returns how many bytes that took.
+    """
+
+    def __init__(self, say: Callable[..., int]) -> None:
+        self.passed = 0
+        self.ran = False
+        self._say = say
+        self._left = STARTED_BYTES
+        self._started: str | None = None
+
+    def begin(self, statement: str) -> None:
+        """Say which statement begins, unless it is the one before again.
+
+        Once STARTED_BYTES are said none is named any more, rather than a wrong one.
+        """
+        if statement != self._started and self._left > 0:
+            self._started = statement
+            self._left -= self._say(started=statement, held=self.passed)
+            if self._left <= 0:
+                self._say(started=None)
+
+    def hold(self) -> None:
+        """Count an assertion that holds."""
+        self.passed += 1
+        self.ran = True
+
+    def failure(self, test: str, words: str, got: object, *more: object) -> AssertionError:
+        """Make the error of an assertion: its source, its operator, and what it compared."""
+        self.ran = True
+        error = AssertionError(*[message for message in more[-1:] if message is not None])
+        compared = {"test": test, "got": shown(got)}
+        if words in SAME:
+            compared["expected"] = shown(more[0])
+        compared["message"] = _words(words, got, more)
+        error.__dict__["compared"] = compared
+        return error
+
+
+def _words(words: str, got: object, more: tuple[object, ...]) -> str:
+    value = shown(got, IN_WORDS)
+    if words == "not":
+        return f"{value} is not false"
+    return (
+        f"{value} {words} {shown(more[0], IN_WORDS)} is false" if words else f"{value} is not true"
+    )
+
+
+class _Rewriter(ast.NodeTransformer):
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def visit(self, node: ast.AST) -> Any:
+        """Rewrite what is in a statement, and have it said before what calls something."""
+        made = super().visit(node)
+        if not isinstance(node, (*COMPOUND, *SIMPLE)):
+            return made
+        if not any(isinstance(inner, ast.Call) for inner in ast.walk(node)):
+            return made
+        source = self._source.of(node, whole=isinstance(node, SIMPLE))
+        return [self._begin(source, node), made]
+
+    def _begin(self, source: str, node: ast.stmt) -> ast.stmt:
+        return ast.copy_location(ast.Expr(_call("begin", ast.Constant(source))), node)
+
+    def visit_Assert(self, node: ast.Assert) -> list[ast.stmt]:
+        source = self._source.of(node)
+        message = node.msg or ast.Constant(None)
+        words, set_up, holds, values = _comparison(node.test) or _truth(node.test)
+        failure = _call("failure", ast.Constant(source), ast.Constant(words), *values, message)
+        decide = ast.If(holds, [ast.Expr(_call("hold"))], [ast.Raise(failure)])
+        made: list[ast.stmt] = [*set_up, decide]
+        return [self._begin(source, node), *(ast.copy_location(step, node) for step in made)]
+
+
+_Parts = tuple[str, list[ast.stmt], ast.expr, list[ast.expr]]
+
+
+def _comparison(test: ast.expr) -> _Parts | None:
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1:
+        return None
+    operator, left, right = test.ops[0], test.left, test.comparators[0]
+    words = ast.unparse(ast.Compare(_name("x"), [operator], [_name("y")])).split(maxsplit=1)
+    set_up = [_assign(GOT, left), _assign(EXPECTED, right)]
+    holds = ast.Compare(_name(GOT), [operator], [_name(EXPECTED)])
+    order = [GOT, EXPECTED]
+    if words[1].startswith(tuple(SAME)) and _literal(left) and not _literal(right):
+        order.reverse()
+    return words[1].rpartition(" ")[0], set_up, holds, [_name(name) for name in order]
+
+
+def _truth(test: ast.expr) -> _Parts:
+    negated = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
+    value = test.operand if isinstance(test, ast.UnaryOp) and negated else test
+    holds: ast.expr = ast.UnaryOp(ast.Not(), _name(GOT)) if negated else _name(GOT)
+    return "not" if negated else "", [_assign(GOT, value)], holds, [_name(GOT)]
+
+
+def _literal(node: ast.expr) -> bool:
+    try:
+        ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return False
+    return True
+
+
+def _name(name: str) -> ast.Name:
+    return ast.Name(name, ast.Load())
+
+
+def _assign(name: str, value: ast.expr) -> ast.stmt:
+    return ast.Assign([ast.Name(name, ast.Store())], value)
+
+
+def _call(method: str, *values: ast.expr) -> ast.Call:
+    return ast.Call(ast.Attribute(_name(HOOK), method, ast.Load()), list(values), [])
+
+
+class _UncheckedError(Exception):
+    """The script can't check the code; the message says why."""
+
+
+class _Script(NamedTuple):
+    """A script that is ready to run; `test_at` gives the source of the statement at a line.
+
+    `asserts` says that it has assertions, `judges` that it may refuse the code otherwise, and
+    `checks` that it doesn't call its own check().
+    """
+
+    code: CodeType
+    path: str
+    asserts: bool
+    judges: bool
+    checks: bool
+    test_at: Callable[[int], str]
+
+
+def main() -> None:
+    """Import the code, run the script, and say how many assertions held and which failed."""
+    task = asked()
+    channel = Channel(task["nonce"])
+    solution = load(channel)
+    script = _parsed(channel, task["file"]) if solution else None
+    if solution is None or script is None:
+        return
+    also_named(solution, task["entry"])
+    assertions = Assertions(channel.say)
+    error = _outcome(script, solution, assertions, task["entry"])
+    more = {"end": True} if error is None else _failure(error, script)
+    channel.say(passed=assertions.passed, **more)
+
+
+def _parsed(channel: Channel, name: str) -> _Script | None:
+    path = str(FOLDER / name)
+    text = Path(path).read_text(encoding="utf-8")
+    try:
+        original = ast.parse(text, path)
+        tree = _Rewriter(Source(text)).visit(ast.parse(text, path))
+        code = compile(ast.fix_missing_locations(tree), path, "exec", dont_inherit=True)
+    except Exception as error:  # a file that is no Python fails in several ways
+        channel.say(unreadable=said(error))
+        return None
+    return _Script(
+        code=code,
+        path=path,
+        asserts=asserts(original),
+        judges=judges(original),
+        checks=not calls(original, CHECK),
+        test_at=lambda line: statement(original, text, line),
+    )
+
+
+def _outcome(
+    script: _Script, solution: ModuleType, assertions: Assertions, entry: str | None
+) -> BaseException | None:
+    """Run the script, and return what it raised; it may end itself, and the code may not."""
+    try:
+        _run(script, solution, assertions, entry)
+    except BaseException as error:  # the code may raise anything, SystemExit too
+        left = isinstance(error, SystemExit) and not error.code
+        if not left or frames(error, {SOLUTION}):
+            return error
+    if assertions.ran or (script.judges and not script.asserts):
+        return None
+    return _UncheckedError(UNCHECKED if script.asserts else NOTHING)
+
+
+def _run(script: _Script, solution: ModuleType, assertions: Assertions, entry: str | None) -> None:
+    module = ModuleType("__main__")
+    vars(module).update(public(solution), __file__=script.path, **{HOOK: assertions})
+    sys.modules["__main__"] = module
+    exec(script.code, module.__dict__)  # noqa: S102 its purpose
+    check = vars(module).get(CHECK)
+    if not script.checks or not isinstance(check, FunctionType):
+        return
+    if check.__code__.co_filename == script.path and check.__code__.co_argcount == 1:
+        check(_candidate(solution, entry))
+
+
+def _candidate(solution: ModuleType, entry: str | None) -> object:
+    """Return the function to check: the entry, or else the only one that the code defines."""
+    if entry is not None:
+        if not hasattr(solution, entry):
+            raise _UncheckedError(f"the code defines no {entry}")
+        return getattr(solution, entry)
+    functions = [
+        value
+        for name, value in vars(solution).items()
+        if isinstance(value, FunctionType)
+        and value.__code__.co_filename == SOLUTION
+        and not name.startswith("_")
+    ]
+    if len(functions) != 1:
+        raise _UncheckedError("nobody said which function to check: name it as the entry")
+    return functions[0]
+
+
+def _failure(error: BaseException, script: _Script) -> dict[str, Any]:
+    """Say which test failed: the assertion, or the statement whose evaluation raised."""
+    compared = dict(getattr(error, "compared", {}))
+    message = str(error) if isinstance(error, _UncheckedError) else said(error)
+    if "message" in compared:
+        compared["message"] = f"{message}: {compared['message']}"
+    traceback = frames(error, {SOLUTION, script.path})
+    test = script.test_at(_line(error, script.path))
+    return {"test": test, "message": message, "traceback": traceback, **compared}
+
+
+def _line(error: BaseException, path: str) -> int:
+    line, at = 0, error.__traceback__
+    while at:
+        line = at.tb_lineno if at.tb_frame.f_code.co_filename == path else line
+        at = at.tb_next
+    return line

@@ -1,0 +1,348 @@
+"""From the bytes of a file to passages: text in any encoding, tables, HTML and PDF.
+
+HTML is read by the standard library's parser, because selectolax keeps no line of the source.
+"""
+
+import codecs
+import logging
+import re
+from collections.abc import Callable, Iterator
+from html import unescape
+from html.parser import HTMLParser
+from io import BytesIO
+from time import monotonic
+
+from charset_normalizer import from_bytes
+from pypdf import Configuration, PageObject, PdfReader, apply_configuration
+from pypdf.errors import DependencyError, FileNotDecryptedError, LimitReachedError
+from pypdf.generic import DictionaryObject, StreamObject
+
+from activities.documents.passages import FILE_LINES, TOO_MANY_LINES, Line, Part, split
+from activities.documents.roots import UnreadableError
+from activities.documents.threads import CheckStopped
+from reflection.text import well_formed
+
+HTML = (".html", ".htm", ".xhtml")
+TABLES = (".csv", ".tsv")
+PROSE = (".md", ".markdown", ".mdx", ".rst", ".txt", ".adoc")
+LONGEST_HEADER = 500
+
+SNIFFED_BYTES = 8_192
+GUESSED_BYTES = 65_536
+CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
+MOST_CONTROLS = 0.02
+MARKS = {
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF32_LE: "utf-32-le",
+    codecs.BOM_UTF32_BE: "utf-32-be",
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+}
+# Without a mark they have bytes of 0, which no text has here.
+WIDE = ["utf_16", "utf_16_le", "utf_16_be", "utf_32", "utf_32_le", "utf_32_be"]
+HEADING = re.compile(r" {0,3}#{1,6}\s+\S")
+UNDERLINE = re.compile(r"[=~^-]{3,}\s*$")
+
+HTML_PIECE_CHARACTERS = 65_536
+LONGEST_TAG = 2_000_000
+SILENT = frozenset({"script", "style", "template", "noscript"})
+HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6", "title"})
+PARAGRAPHS = HEADINGS | frozenset(
+    "address article aside blockquote body dd div dl dt fieldset figure footer form header hr main "  # noqa: SIM905 - a column of thirty strings says no more
+    "nav ol p pre section table ul".split()
+)
+ROWS = frozenset({"br", "li", "option", "tr"})
+
+PDF_PAGES = 2_000
+PDF_SECONDS = 60.0
+# Python reads a megabyte of what a page draws in about two seconds.
+PAGE_BYTES = 1_000_000
+PAGE_OPERATIONS = 300_000
+# The tables of characters of a page's fonts, each of which counts as a hundredth at least.
+FONTS_BYTES = 4_000_000
+# What else is packed in a PDF, as tables of its objects are.
+STREAM_BYTES = 8_000_000
+
+# Told why a part of a file is left out, and which: "page 3". The rest is read.
+Note = Callable[[str, str], None]
+# What is wrong inside of a user's PDF does not belong in the worker's log.
+logging.getLogger("pypdf").setLevel(logging.CRITICAL)
+
+
+def format_of(name: str, content: bytes) -> str:
+    """Say how a file is read: `pdf`, `html`, `table`, `prose` or `text`."""
+    lowered = name.lower()
+    if content.startswith(b"%PDF-") or lowered.endswith(".pdf"):
+        return "pdf"
+    for known, endings in (("html", HTML), ("table", TABLES), ("prose", PROSE)):
+        if lowered.endswith(endings):
+            return known
+    return "text"
+
+
+def read_document(
+    name: str, content: bytes, check_stopped: CheckStopped, note: Note = lambda *_: None
+) -> list[Part]:
+    """Read a file and split it; `note` is told of what is left out of it.
+
+    Raises UnreadableError, and whatever `check_stopped` raises.
+    """
+    form = format_of(name, content)
+    if form == "pdf":
+        return list(split(_pdf_lines(content, check_stopped, note), check_stopped))
+    text = decode(content)
+    if form == "html":
+        return list(split(html_lines(text, check_stopped), check_stopped))
+    parts = list(split(text_lines(text, headings=form == "prose"), check_stopped))
+    if form != "table":
+        return parts
+    # Rows say little without the names of their columns.
+    header = re.split(r"[\r\n]", text[: LONGEST_HEADER + 1], maxsplit=1)[0].strip()
+    if not 0 < len(header) <= LONGEST_HEADER:
+        return parts
+    return [
+        part if part.first_line == 1 else part._replace(text=f"{header}\n{part.text}")
+        for part in parts
+    ]
+
+
+def decode(content: bytes) -> str:
+    """Read bytes as text: by its byte order mark, else as UTF-8, else by a guess.
+
+    The result has no lone surrogates. Raises UnreadableError for what is no text.
+    """
+    for mark, encoding in MARKS.items():
+        if content.startswith(mark):
+            return content[len(mark) :].decode(encoding, errors="replace")
+    sniffed = content[:SNIFFED_BYTES]
+    if b"\0" in sniffed or len(CONTROLS.findall(sniffed)) > MOST_CONTROLS * len(sniffed):
+        raise UnreadableError("no text")
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        text = content.decode(errors="replace")
+    # A few bad bytes among good UTF-8 are damage; where most are bad, it is another encoding.
+    bad = text.count("\ufffd")
+    good = sum(not character.isascii() for character in text) - bad
+    return text if good > bad else content.decode(_guess(content), errors="replace")
+
+
+def _guess(content: bytes) -> str:
+    """Guess a script that is not Latin; what looks like Latin is read as Windows' Latin-1.
+
+    A guess among the Latin encodings rests on a few letters, and is often wrong.
+    """
+    head = content[:GUESSED_BYTES]
+    if len(head) < len(content):
+        head = head[: head.rfind(b"\n")]  # not within a character
+    best = from_bytes(head, cp_exclusion=WIDE).best()
+    letters = [character for character in str(best or "") if character.isalpha()]
+    foreign = sum(ord(letter) > 0x24F for letter in letters)
+    return best.encoding if best and 2 * foreign > len(letters) else "cp1252"
+
+
+def text_lines(text: str, *, headings: bool) -> Iterator[Line]:
+    """Number the lines of a text as an editor does; headings of sections are marked if asked.
+
+    Raises UnreadableError for over a million lines.
+    """
+    unified = text.replace("\r\n", "\n").replace("\r", "\n")
+    if unified.count("\n") > FILE_LINES:
+        raise UnreadableError(TOO_MANY_LINES)
+    rows = unified.split("\n")
+    if not headings:
+        yield from (Line(number, row) for number, row in enumerate(rows, 1))
+        return
+    for number, (row, below) in enumerate(zip(rows, [*rows[1:], ""], strict=True), 1):
+        yield Line(number, row, _is_heading(row, below))
+
+
+def _is_heading(row: str, below: str) -> bool:
+    """The title of a section, as Markdown and reStructuredText mark or underline it."""
+    if "#" in row[:4] and HEADING.match(row):
+        return True
+    if below[:1] not in "=~^-" or not below:
+        return False
+    return 0 < len(row.strip()) <= 100 and bool(UNDERLINE.match(below)) and row[0].isalnum()
+
+
+def html_lines(source: str, check_stopped: CheckStopped) -> Iterator[Line]:
+    """Yield the lines of text, by where they stand in the source; scripts and styles are left out.
+
+    Raises UnreadableError for a tag without an end.
+    """
+    reader = _HtmlReader()
+    text = source.replace("\r\n", "\n").replace("\r", "\n")
+    # The parser takes quadratic time to close what has no end, so it is never told to.
+    for start in range(0, len(text), HTML_PIECE_CHARACTERS):
+        check_stopped()
+        try:
+            reader.feed(text[start : start + HTML_PIECE_CHARACTERS])
+        except AssertionError:  # how the parser says that it can't go on
+            raise UnreadableError("broken HTML") from None
+        if len(reader.rawdata) > LONGEST_TAG:
+            raise UnreadableError("HTML with a tag that never ends")
+        yield from reader.take()
+    reader.end_line()
+    yield from reader.take()
+
+
+class _HtmlReader(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=False)
+        self._lines: list[Line] = []
+        self._words: list[str] = []
+        self._apart = True
+        self._silent = 0
+        self._pre = 0
+        self._heading = False
+        self._number = 1
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002 - the parser's signature
+        self._silent += tag in SILENT
+        self._pre += tag == "pre"
+        self._separate(tag)
+        self._heading = self._heading or tag in HEADINGS
+
+    def handle_endtag(self, tag: str) -> None:
+        self._separate(tag)
+        self._silent = max(0, self._silent - (tag in SILENT))
+        self._pre = max(0, self._pre - (tag == "pre"))
+        self._heading = self._heading and tag not in HEADINGS
+
+    def handle_data(self, data: str) -> None:
+        if self._silent:
+            return
+        for at, row in enumerate(data.split("\n")):
+            if at:
+                self.end_line()
+            if not self._words:
+                self._number = self.getpos()[0] + at
+            self._words.append(row)
+
+    def handle_entityref(self, name: str) -> None:
+        self.handle_data(unescape(f"&{name};").replace("\n", " "))
+
+    def handle_charref(self, name: str) -> None:
+        self.handle_entityref(f"#{name}")
+
+    def take(self) -> list[Line]:
+        taken, self._lines = self._lines, []
+        return taken
+
+    def end_line(self) -> None:
+        said = "".join(self._words)
+        words = said.rstrip() if self._pre else " ".join(said.split())
+        if words:
+            self._lines.append(Line(self._number, words, self._heading))
+            self._apart = False
+        self._words = []
+
+    def _separate(self, tag: str) -> None:
+        if tag in PARAGRAPHS or tag in ROWS:
+            self.end_line()
+        elif tag in {"td", "th"} and self._words:
+            self._words.append(" ")
+        if tag in PARAGRAPHS and not self._apart:
+            self._lines.append(Line(self.getpos()[0], ""))
+            self._apart = True
+
+
+class _PageTooLargeError(Exception):
+    """A page draws so much that its text is not read."""
+
+
+class _OutOfTimeError(Exception):
+    """The time for a file is over."""
+
+
+def _pdf_lines(content: bytes, check_stopped: CheckStopped, note: Note) -> Iterator[Line]:
+    """Yield the lines of each page, of at most 2,000 pages and for at most 60 seconds.
+
+    A page that draws over 1 MB, or in over 300,000 steps, or in over a hundred fonts, is left out,
+    and noted, as are the pages after either bound. Raises UnreadableError for what is broken or
+    encrypted.
+    """
+    end = monotonic() + PDF_SECONDS
+
+    def check_time() -> None:
+        check_stopped()
+        if monotonic() > end:
+            raise _OutOfTimeError
+
+    try:
+        with apply_configuration(_limits(STREAM_BYTES)):
+            reader = PdfReader(BytesIO(content))
+            count = len(reader.pages)
+        for index in range(min(count, PDF_PAGES)):
+            check_time()
+            try:
+                with apply_configuration(_limits(STREAM_BYTES)):
+                    text = well_formed(_page_text(reader.pages[index], check_time))
+            except (_PageTooLargeError, LimitReachedError):
+                note("pages that draw too much", f"page {index + 1}")
+                continue
+            rows = enumerate(text.split("\n"), 1)
+            yield from (Line(number, row.rstrip(), page=index + 1) for number, row in rows)
+        if count > PDF_PAGES:
+            note(f"pages beyond {PDF_PAGES:,}", f"pages from {PDF_PAGES + 1}")
+    except _OutOfTimeError:
+        note(f"pages that {PDF_SECONDS:g} s do not suffice for", f"pages from {index + 1}")
+    except (FileNotDecryptedError, DependencyError):
+        raise UnreadableError("encrypted") from None
+    except Exception:  # pypdf raises whatever a broken file leads it to
+        raise UnreadableError("a broken PDF") from None
+
+
+def _limits(size: int) -> Configuration:
+    """Bound what anything in a PDF may decode to, in bytes, and what of it may be parsed."""
+    return Configuration(
+        zlib_maximum_output_length=size,
+        zlib_maximum_recovery_input_length=PAGE_BYTES,
+        lzw_maximum_output_length=size,
+        run_length_maximum_output_length=size,
+        brotli_maximum_output_length=size,
+        array_based_stream_maximum_output_length=size,
+        # A few kilobytes may stand for gigabytes, in as many steps as there are filters.
+        stream_decoding_work_maximum_length=4 * size,
+        stream_parsing_work_maximum_count=PAGE_OPERATIONS,
+    )
+
+
+def _page_text(page: PageObject, check_time: CheckStopped) -> str:
+    """Read a page's text, after a look at how much it is: the text is read out of all of it."""
+    with apply_configuration(_limits(PAGE_BYTES)):
+        contents = page.get_contents()
+        if contents is not None and len(contents.get_data()) > PAGE_BYTES:
+            raise _PageTooLargeError
+        room = FONTS_BYTES
+        fonts = _part(_part(page, "/Resources"), "/Font")
+        for name in fonts:
+            table = _part(fonts, name).get("/ToUnicode")
+            stream = table.get_object() if table is not None else None
+            size = len(stream.get_data()) if isinstance(stream, StreamObject) else 0
+            room -= max(size, FONTS_BYTES // 100)
+            if room < 0:
+                raise _PageTooLargeError
+    operations = 0
+
+    def count_operations(*_: object) -> None:
+        nonlocal operations
+        operations += 1
+        if operations > PAGE_OPERATIONS:
+            raise _PageTooLargeError
+        if operations % 64 == 0:
+            check_time()
+
+    text = page.extract_text(visitor_operand_before=count_operations)
+    # What is raised within a form, a page within the page, is caught there.
+    if operations > PAGE_OPERATIONS:
+        raise _PageTooLargeError
+    check_time()
+    return text
+
+
+def _part(whole: DictionaryObject, name: str) -> DictionaryObject:
+    found = whole.get(name)
+    part = found.get_object() if found is not None else None
+    return part if isinstance(part, DictionaryObject) else DictionaryObject()

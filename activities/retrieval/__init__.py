@@ -1,1 +1,0 @@
-"""Searching folders of documents: the adapter behind the port `activities.documents`."""

@@ -1,1 +1,0 @@
-"""The index of a folder on disk: what is in it, keeping it fresh, and searching it."""

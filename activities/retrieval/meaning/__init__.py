@@ -1,1 +1,0 @@
-"""Searching by meaning, with an embedding model."""

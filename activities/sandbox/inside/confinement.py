@@ -1,0 +1,175 @@
+"""How a process of the Landlock backend gives up its rights for good, before the program begins.
+
+Landlock's rules (files, no TCP, signals kept inside), capabilities, and a seccomp filter. Standard
+library only: the sandbox's own Python runs this before the program. The constants are those of
+linux/landlock.h, whose three system calls have one number on every architecture, linux/prctl.h and
+linux/capability.h.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+_CREATE, _ADD, _RESTRICT = 444, 445, 446
+_PATH_BENEATH = 1
+_NO_NEW_PRIVILEGES = 38
+
+EXECUTE, WRITE, READ, LIST = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+_REMOVE, _MAKE_CHAR, _MAKE_FOLDER, _MAKE_FILE = 3 << 4, 1 << 6, 1 << 7, 1 << 8
+_MAKE_SOCKET, _MAKE_FIFO, _MAKE_BLOCK, _MAKE_LINK = 1 << 9, 1 << 10, 1 << 11, 1 << 12
+_REFER, _TRUNCATE, _DEVICE_COMMANDS = 1 << 13, 1 << 14, 1 << 15
+_FILES = (1 << 13) - 1
+_SINCE = {2: _REFER, 3: _TRUNCATE, 5: _DEVICE_COMMANDS}
+_TCP = 3
+_ABSTRACT_SOCKETS, _SIGNALS = 1, 2
+
+USE = EXECUTE | READ | LIST
+DEVICE = READ | WRITE | _TRUNCATE
+KEEP = (
+    USE | WRITE | _REMOVE | _MAKE_FOLDER | _MAKE_FILE | _MAKE_FIFO | _MAKE_LINK | _REFER | _TRUNCATE
+)
+# What a rule on a file, rather than on a folder, may speak of.
+_OF_A_FILE = EXECUTE | READ | WRITE | _TRUNCATE | _DEVICE_COMMANDS
+_KEEP_CAPABILITIES, _AMBIENT, _RAISE, _SECCOMP, _FILTER_MODE, _SUBREAPER = 8, 47, 2, 22, 2, 36
+_CAPABILITY_VERSION = 0x2008_0522
+_READ_SEARCH = 2
+# In a filter, and replaced by the program's own pid; activities/sandbox/seccomp.py.
+_OWN_PID = (0x7FFF_FFF1).to_bytes(4, "little")
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def confine(settings: dict[str, Any]) -> None:
+    """Give up all privileges but what `reads_all` names, and be bound by rules and a filter.
+
+    Of the settings: `reads_all`, whether files are read whatever their permissions; `rules`, what
+    is allowed beneath each path; `filter`, an array of struct sock_filter.
+    """
+    keep_reading() if settings["reads_all"] else drop_capabilities()
+    no_new_privileges()
+    restrict(settings["rules"])
+    own = os.getpid().to_bytes(4, "little")
+    load_filter(settings["filter"].replace(_OWN_PID, own))
+
+
+def version() -> int:
+    """Return the version of the kernel's Landlock: 0 where it has none, or where it is off."""
+    found: int = _libc.syscall(_CREATE, None, 0, 1)
+    return max(0, found)
+
+
+def no_new_privileges() -> None:
+    """Let nothing that is executed gain privileges, which the rest here needs first."""
+    _check(_libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0), "no_new_privs")
+
+
+def keep_signals_in() -> bool:
+    """Enter a domain without rules, out of which no signal goes: a kill of -1 ends it alone.
+
+    False, and nothing done, where the kernel can't: before version 6.
+    """
+    if version() < 6:
+        return False
+    _enter(_ruleset(0, 0, _SIGNALS))
+    return True
+
+
+def restrict(rules: Mapping[str, int]) -> None:
+    """Allow what the rules allow beneath each path, and nothing else in any file system.
+
+    Paths that do not exist are left out. Raises OSError where the kernel refuses.
+    """
+    found = version()
+    handled = _FILES | sum(bit for since, bit in _SINCE.items() if since <= found)
+    scoped = _ABSTRACT_SOCKETS | _SIGNALS if found >= 6 else 0
+    ruleset = _ruleset(handled, _TCP if found >= 4 else 0, scoped)
+    for path, allowed in rules.items():
+        _add(ruleset, path, allowed & handled)
+    _enter(ruleset)
+
+
+def _ruleset(files: int, network: int, scoped: int) -> int:
+    attributes = struct.pack("<QQQ", files, network, scoped)
+    # An older kernel refuses a longer structure than it knows.
+    size = len(attributes) if scoped else 16 if network else 8
+    made = _libc.syscall(_CREATE, attributes, size, 0)
+    return _check(made, "a Landlock ruleset")
+
+
+def _add(ruleset: int, path: str, allowed: int) -> None:
+    try:
+        beneath = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        bits = allowed if os.path.isdir(path) else allowed & _OF_A_FILE  # noqa: PTH112 - pathlib is slow to import
+        rule = struct.pack("<Qi", bits, beneath)
+        _check(_libc.syscall(_ADD, ruleset, _PATH_BENEATH, rule, 0), f"a Landlock rule for {path}")
+    finally:
+        os.close(beneath)
+
+
+def _enter(ruleset: int) -> None:
+    try:
+        _check(_libc.syscall(_RESTRICT, ruleset, 0), "Landlock")
+    finally:
+        os.close(ruleset)
+
+
+def _check(returned: int, what: str) -> int:
+    if returned < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+    return returned
+
+
+class _Filter(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("program", ctypes.c_char_p))
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every descendant whose own parent ends."""
+    _prctl(_SUBREAPER, 1)
+
+
+def keep_capabilities() -> None:
+    """Let root's capabilities stay permitted in who becomes another user, until others are set."""
+    _prctl(_KEEP_CAPABILITIES, 1)
+
+
+def keep_reading() -> None:
+    """Keep, of all capabilities, the one that passes permissions to read files and folders.
+
+    It is for a Python that lies in a folder of root's own. What is read by it is for Landlock to
+    bound. Programs that are executed have it too.
+    """
+    _set_capabilities(1 << _READ_SEARCH)
+    _prctl(_AMBIENT, _RAISE, _READ_SEARCH)
+
+
+def drop_capabilities() -> None:
+    """Have none, for good once nothing that is executed gains any."""
+    _set_capabilities(0)
+
+
+def load_filter(program: bytes) -> None:
+    """Answer system calls as a seccomp filter says, an array of struct sock_filter, from now on."""
+    loaded = _Filter(len(program) // 8, program)
+    _check(_libc.prctl(_SECCOMP, _FILTER_MODE, ctypes.byref(loaded)), "seccomp")
+
+
+def _set_capabilities(bits: int) -> None:
+    header = struct.pack("<Ii", _CAPABILITY_VERSION, 0)
+    _check(_libc.capset(header, struct.pack("<6I", bits, bits, bits, 0, 0, 0)), "capset")
+
+
+def _prctl(option: int, *arguments: int) -> None:
+    padded = [ctypes.c_ulong(given) for given in (*arguments, 0, 0, 0, 0)[:4]]
+    _check(_libc.prctl(option, *padded), "prctl")

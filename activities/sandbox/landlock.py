@@ -1,0 +1,263 @@
+"""The backend without namespaces: Landlock, seccomp, resource limits, and a user for each run."""
+
+import fcntl
+import os
+import stat
+import tempfile
+from collections.abc import AsyncIterator, Iterable
+from contextlib import ExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+
+from activities.sandbox.backend import Launch, Place, uninterrupted
+from activities.sandbox.disk import used
+from activities.sandbox.inside.confinement import DEVICE, KEEP, LIST, READ, USE, version
+from activities.sandbox.inside.sweep import clear
+from activities.sandbox.limits import FILES_PER_MIB
+from activities.sandbox.packages import importable, visible
+from activities.sandbox.port import SandboxError
+from activities.sandbox.seccomp import build_filter
+from activities.sandbox.users import (
+    all_can_enter,
+    all_can_read,
+    can_become,
+    end_all_of,
+    tasks_of,
+)
+
+MODULES = ("confinement", "sweep")
+# From here on the kernel keeps signals inside by itself.
+SCOPED_SIGNALS = 6
+PATIENCE_SECONDS = 5.0
+DEVICES = {"null": DEVICE, "zero": DEVICE, "full": DEVICE, "random": READ, "urandom": READ}
+_PREFIX = "mull-sandbox-"
+_TRIES = 5
+_MEMORY = Path("/dev/shm")  # noqa: S108 - by mkdtemp
+
+
+@dataclass(frozen=True)
+class Held:
+    """A folder, and the descriptor that holds it for as long as the worker lives."""
+
+    top: Path
+    lock: int
+
+
+class RunFolder:
+    """The folders of one run: beneath `written` is what it may write, and it reads `shown`."""
+
+    def __init__(self, written: Held, shown: Held) -> None:
+        self.written, self.shown = written, shown
+        # What the program may write: where it begins, and where its temporary files go.
+        self.box = written.top / "box"
+        self.work, self.scratch = self.box / "work", self.box / "tmp"
+        # What it imports from, and what it finds by the name `python`.
+        self.packages, self.commands = shown.top / "packages", shown.top / "bin"
+
+
+def make_folders(user: int | None) -> RunFolder:
+    """Make the folders of one run, those to write in for a user. Raises SandboxError."""
+    with ExitStack() as undone:
+        written = _held(_bases(), undone)
+        # A dozen links take a disk several milliseconds, twice: in memory they are free.
+        shown = _held([_MEMORY, *_bases()], undone)
+        made = RunFolder(written, shown)
+        _fill(made, user)
+        undone.pop_all()
+    return made
+
+
+def _fill(made: RunFolder, user: int | None) -> None:
+    for folder in (made.packages, made.commands):
+        folder.mkdir()
+        folder.chmod(0o755)
+    for folder in (made.box, made.work, made.scratch):
+        folder.mkdir(0o700)
+        if user is not None:
+            os.chown(folder, user, user)
+
+
+def delete_folders(folder: RunFolder) -> None:
+    """Delete the folders of one run, and whatever it left in them."""
+    try:
+        _delete(folder.shown)
+    finally:
+        _delete(folder.written)
+
+
+def _delete(folder: Held) -> None:
+    try:
+        clear(str(folder.top))
+    finally:
+        os.close(folder.lock)
+
+
+def delete_stale() -> None:
+    """Delete what a worker that was killed has left: the folders that no process holds."""
+    for top in (top for base in _bases() for top in base.glob(f"{_PREFIX}*")):
+        with suppress(OSError):
+            found = top.lstat()
+            if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid():
+                lock = _locked(top)
+                if lock is not None:
+                    _delete(Held(top, lock))
+
+
+def _held(bases: list[Path], undone: ExitStack) -> Held:
+    """Make a folder and hold it; another, where a worker that begins took it for a dead one's."""
+    base = _first(bases)
+    for _ in range(_TRIES):
+        top = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
+        lock = _locked_or_gone(top)
+        if lock is not None:
+            made = Held(top, lock)
+            undone.callback(_delete, made)
+            top.chmod(0o711)
+            return made
+    raise SandboxError(f"no folder of the sandbox's own can be kept in {base}")
+
+
+def _locked_or_gone(top: Path) -> int | None:
+    """Hold a folder that was just made; None where it is deleted meanwhile."""
+    try:
+        lock = _locked(top)
+    except BaseException:
+        top.rmdir()
+        raise
+    if lock is not None and not os.fstat(lock).st_nlink:
+        os.close(lock)
+        return None
+    return lock
+
+
+def _first(bases: list[Path]) -> Path:
+    """Find a folder for temporary files that another user than the worker's can reach."""
+    for base in bases:
+        if os.access(base, os.W_OK) and all(map(all_can_enter, (base, *base.parents))):
+            return base
+    tried = ", ".join(map(str, bases))
+    raise SandboxError(f"no folder for temporary files can be written: tried {tried}")
+
+
+def _bases() -> list[Path]:
+    return [Path(tempfile.gettempdir()), Path("/var/tmp"), _MEMORY]  # noqa: S108 - by mkdtemp
+
+
+def _locked(folder: Path) -> int | None:
+    """Hold a folder; None where another process does, or has deleted it."""
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        return None
+    return handle
+
+
+def rules(packages: Iterable[Path], shown: Iterable[Path], kept: Path) -> dict[str, int]:
+    """Return what is allowed beneath each path.
+
+    `packages` and `shown` are read, `kept` is written too, and of the machine what every program
+    may read.
+    """
+    return {
+        **_system(),
+        **{str(path): USE for path in (*packages, *shown)},
+        str(kept): KEEP,
+    }
+
+
+@cache
+def _system() -> dict[str, int]:
+    seen = visible()
+    found = {f"/dev/{name}": allowed for name, allowed in DEVICES.items()}
+    for folder in seen.folders:
+        found |= _without(folder, seen.hidden)
+    return found
+
+
+def _without(folder: Path, hidden: tuple[Path, ...]) -> dict[str, int]:
+    """Allow a folder but for what is hidden in it. Rules only add up, so each part has its own.
+
+    The names of what is hidden can be listed, since Python lists the folders it imports from.
+    """
+    inside = [path for path in hidden if path.is_relative_to(folder)]
+    if folder in inside:
+        return {}
+    if not inside:
+        return {str(folder): USE}
+    found = {str(folder): LIST}
+    for child in folder.iterdir():
+        # A rule would be for what a link leads to, wherever that is.
+        found |= {} if child.is_symlink() else _without(child, hidden)
+    return found
+
+
+class Landlock:
+    """Runs programs beneath Landlock's rules, without a network or another process in reach."""
+
+    name = "landlock"
+
+    def __init__(self) -> None:
+        self._abi = version()
+        if not self._abi:
+            raise SandboxError("this kernel has no Landlock, or it is not among its LSMs")
+        self.version = f"ABI {self._abi}"
+        delete_stale()
+
+    @asynccontextmanager
+    async def prepare(self, place: Place) -> AsyncIterator[Launch]:
+        """Make the folders of one run, and delete them with whatever it leaves in them."""
+        user = place.uid if place.uid is not None and can_become(place.uid) else None
+        folder = make_folders(user)
+        try:
+            yield self._launch(place, user, folder)
+        finally:
+            await uninterrupted(place.threads.call(_clear, user, folder))
+
+    def _launch(self, place: Place, user: int | None, folder: RunFolder) -> Launch:
+        packages = importable(place.packages)
+        _link(folder.packages, packages)
+        _link(folder.commands, dict.fromkeys(("python", "python3"), visible().python))
+        seen = (*visible().folders, *packages.values())
+        return Launch(
+            argv=(str(visible().python),),
+            work=str(folder.work),
+            scratch=str(folder.scratch),
+            uid=user,
+            packages=str(folder.packages),
+            path=f"{folder.commands}:/usr/bin:/bin",
+            disk=partial(used, folder.box, most_files=place.limits.disk_mb * FILES_PER_MIB),
+            nested=False,
+            modules=MODULES,
+            # It can be neither stopped nor reached, and its children outlive it if it is killed.
+            patience=PATIENCE_SECONDS,
+            settings={
+                "tops": (str(folder.shown.top), str(folder.written.top)),
+                "others": 0 if user is not None else tasks_of(os.getuid()),
+                "reads_all": user is not None and not all_can_read(seen),
+                "rules": rules(packages.values(), (folder.packages, folder.commands), folder.box),
+                "filter": build_filter(
+                    sockets=False,
+                    signals=user is not None or self._abi >= SCOPED_SIGNALS,
+                    own_user=user is not None,
+                ),
+            },
+        )
+
+
+def _clear(user: int | None, folder: RunFolder) -> None:
+    try:
+        if user is not None:
+            end_all_of(user)
+    finally:
+        delete_folders(folder)
+
+
+def _link(folder: Path, names: dict[str, Path]) -> None:
+    for name, path in names.items():
+        (folder / name).symlink_to(path)

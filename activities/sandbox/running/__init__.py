@@ -1,1 +1,0 @@
-"""One run of one program: starting it, watching it, ending it, and saying what came of it."""

@@ -1,0 +1,191 @@
+"""The sandbox that runs programs in a backend, a tree of processes for each."""
+
+import asyncio
+import subprocess
+import time
+from signal import SIGKILL
+from typing import Any
+
+from activities.sandbox.backend import (
+    MODULES,
+    Backend,
+    Launch,
+    Place,
+    Threads,
+    module,
+    uninterrupted,
+)
+from activities.sandbox.limits import Ending, classify, lower, rlimits
+from activities.sandbox.port import Program, Result, SandboxError, Status
+from activities.sandbox.process import SandboxProcess
+from activities.sandbox.users import claimed_uid
+from activities.sandbox.watcher import Watch
+from reflection.multipath.request import Limits
+
+START_SECONDS = 20.0
+KILL_SECONDS = 10.0
+
+
+class ProcessSandbox:
+    """Runs programs in a backend, so many at once, within the lower of their limits and its own."""
+
+    def __init__(self, backend: Backend, ceiling: Limits, at_once: int) -> None:
+        self.name = backend.name
+        self.at_once = at_once
+        self._backend = backend
+        self._ceiling = ceiling
+        self._room = asyncio.Semaphore(at_once)
+        self._threads = Threads(at_once)
+
+    async def run(self, program: Program) -> Result:
+        """Run a program to its end or to a limit. Raises SandboxError."""
+        limits = lower(program.limits, self._ceiling)
+        async with self._room:
+            with claimed_uid() as uid:
+                place = Place(uid, limits, program.packages, self._threads)
+                try:
+                    async with self._backend.prepare(place) as launch:
+                        return await self._run(program, limits, launch)
+                except (OSError, subprocess.SubprocessError) as error:
+                    raise SandboxError(f"{self.name}: {error}") from error
+
+    async def _run(self, program: Program, limits: Limits, launch: Launch) -> Result:
+        settings = build_settings(program, limits, launch)
+        process = SandboxProcess(launch, settings, program.keep_bytes, limits.output_bytes)
+        watch = Watch(limits, launch.disk, self._threads)
+        try:
+            await self._started(process)
+            begin = time.monotonic()
+            fired = await _until_end(process, watch, limits.wall_seconds)
+            wall = time.monotonic() - begin
+            await _ended(process)
+            fired = fired or await self._seen_at_end(process, watch)
+        finally:
+            await uninterrupted(_cleared(process))
+        return self._result(process, watch, fired, limits, wall)
+
+    async def _started(self, process: SandboxProcess) -> None:
+        await asyncio.wait(
+            (process.started, process.exited),
+            timeout=START_SECONDS,
+            return_when=asyncio.FIRST_COMPLETED,
+        )
+        if not process.started.done():
+            said = process.stderr.output().text.strip()[-500:]
+            raise SandboxError(f"{self.name} did not start: {said or 'no answer in time'}")
+
+    async def _seen_at_end(self, process: SandboxProcess, watch: Watch) -> Status | None:
+        """Name a limit that was passed in the last moment, after the last look."""
+        if process.flooded.done():
+            return "output_limit"
+        assert process.first is not None  # noqa: S101 - it greeted before it started
+        return "disk_limit" if await self._threads.call(watch.is_full, process.first) else None
+
+    def _result(
+        self,
+        process: SandboxProcess,
+        watch: Watch,
+        fired: Status | None,
+        limits: Limits,
+        wall: float,
+    ) -> Result:
+        # Without a report the first process was killed, and by the kernel or the program alone.
+        ending = process.ending or Ending(signal=SIGKILL, mark="running")
+        if not fired and ending.mark in ("", "broken"):
+            raise SandboxError(f"{self.name} could not confine the program: {ending.detail}")
+        cpu = max(watch.cpu_seconds, ending.cpu_seconds)
+        # What it asked for, which the kernel has cut, or how the interpreter failed after that.
+        code = ending.code or ending.exit_code
+        return Result(
+            status=classify(fired, ending, cpu, limits),
+            exit_code=None if fired or ending.signal else code,
+            signal=ending.signal,
+            stdout=process.stdout.output(),
+            stderr=process.stderr.output(),
+            wall_seconds=wall,
+            cpu_seconds=cpu,
+            peak_memory_bytes=max(watch.memory_bytes, ending.memory_bytes),
+            backend=self.name,
+            limits=limits,
+        )
+
+
+async def _until_end(process: SandboxProcess, watch: Watch, wall_seconds: float) -> Status | None:
+    """Wait for the end of the program, or for the first limit that it passes."""
+    assert process.first is not None  # noqa: S101 - as above
+    watching = asyncio.ensure_future(watch.until_over(process.first))
+    try:
+        done, _ = await asyncio.wait(
+            (process.exited, process.flooded, watching),
+            timeout=wall_seconds,
+            return_when=asyncio.FIRST_COMPLETED,
+        )
+    finally:
+        watching.cancel()
+    if process.flooded in done:
+        return "output_limit"
+    if process.exited in done:
+        return None
+    return watching.result() if watching in done else "timeout"
+
+
+async def _ended(process: SandboxProcess) -> None:
+    """End what still runs, by its own first process, and read what was printed to the end."""
+    process.release()
+    await asyncio.wait((process.exited,), timeout=process.patience)
+    for _ in range(50):
+        if process.all_read:
+            return
+        await asyncio.sleep(0.01)
+
+
+async def _cleared(process: SandboxProcess) -> None:
+    """Leave nothing of the processes behind, whatever happened."""
+    try:
+        process.release()
+        await asyncio.wait((process.exited,), timeout=process.patience)
+        if not process.exited.done():
+            process.kill()
+            await asyncio.wait((process.exited,), timeout=KILL_SECONDS)
+        process.reap_first()
+    finally:
+        process.close()
+
+
+def build_settings(program: Program, limits: Limits, launch: Launch) -> dict[str, Any]:
+    """Say, in values that marshal carries, all that `inside/` has to know."""
+    files = {path: _bytes(text) for path, text in program.files.items()}
+    if program.code is not None:
+        files["main.py"] = _bytes(program.code)
+    return {
+        "modules": {name: module(name) for name in (*MODULES, *launch.modules)},
+        "argv": program.command or ("python", "main.py"),
+        "files": files,
+        "input": _bytes(program.input),
+        "work": launch.work,
+        "uid": launch.uid,
+        "env": _environment(launch),
+        "rlimits": rlimits(limits),
+        **launch.settings,
+    }
+
+
+def _bytes(text: str) -> bytes:
+    """Encode half characters, too, which JSON lets through: the program sees that they are none."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _environment(launch: Launch) -> dict[str, str]:
+    return {
+        "HOME": launch.work,
+        "LOGNAME": "sandbox",
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "PATH": launch.path,
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONNOUSERSITE": "1",
+        "PYTHONPATH": launch.packages,
+        "PWD": launch.work,
+        "TMPDIR": launch.scratch,
+        "USER": "sandbox",
+    }

@@ -1,0 +1,257 @@
+"""The seccomp filter: which system calls a sandboxed program may make, and which are refused.
+
+An allowlist. What is not on it fails with EPERM, and what is newer than it with ENOSYS, so that
+libraries fall back to what they used before; a foreign architecture ends the process.
+
+It is written in classic BPF. A guard refuses the call or falls through; what follows the last
+guard is the answer. So no jump leaves its block, and nothing has to be linked.
+"""
+
+import errno
+import platform
+import struct
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+MACHINES = ("x86_64", "aarch64")
+
+ALLOW = 0x7FFF_0000
+KILL_PROCESS = 0x8000_0000
+ERRNO = 0x0005_0000
+
+LOAD = 0x20
+JUMP_EQUAL = 0x15
+JUMP_GREATER = 0x25
+JUMP_AT_LEAST = 0x35
+JUMP_ANY_BIT = 0x45
+AND = 0x54
+RETURN = 0x06
+
+# struct seccomp_data: the number, the architecture, the instruction pointer, six arguments.
+NUMBER = 0
+ARCHITECTURE = 4
+ARGUMENTS = 16
+
+# Stands in a filter for the pid of the program, which is known only once it is started.
+OWN_PID = 0x7FFF_FFF1
+
+_ARCHITECTURES = {"x86_64": 0xC000_003E, "aarch64": 0xC000_00B7}
+_X32 = 0x4000_0000
+_NEW_NAMESPACES = 0x7E02_0000
+_CLONE_PARENT = 0x8000
+_CLONE_FILES, _CLONE_THREAD = 0x400, 0x10000
+_CLOSE_RANGE_UNSHARE = 2
+_UNIX, _INET, _INET6 = 1, 2, 10
+_STREAM, _DATAGRAM = 1, 2
+_SOCKET_TYPE = 0xF
+_TCP, _UDP = 6, 17
+_FILE_TYPE = 0xF000
+_REGULAR, _FIFO = 0x8000, 0x1000
+# F_SETOWN, F_SETSIG, F_SETOWN_EX: the kernel would send any signal to any process of the user.
+_SIGNAL_BY_FILE = (8, 10, 15)
+# TCGETS, TIOCGPGRP, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX, TCGETS2, FICLONE.
+_IOCTLS = (0x5401, 0x540F, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451, 0x802C_542A, 0x4004_9409)
+# Parent-death signal, dumpable, keep capabilities, name, bounding set, subreaper,
+# no_new_privs, and the names glibc gives to memory.
+_PRCTLS = (1, 2, 3, 4, 7, 8, 15, 16, 23, 24, 36, 37, 38, 39, 0x5356_4D41)
+_LINUX, _ASK = 0, 0xFFFF_FFFF
+_TRUNCATE, _ACCESS = 0o1000, 3
+
+
+class Instruction(NamedTuple):
+    """One struct sock_filter: operation, jump where true, jump where not, constant."""
+
+    code: int
+    true: int
+    false: int
+    constant: int
+
+
+Block = list[Instruction]
+
+
+def load(offset: int) -> Instruction:
+    """Load a word of struct seccomp_data."""
+    return Instruction(LOAD, 0, 0, offset)
+
+
+def answer(action: int) -> Instruction:
+    """End the filter."""
+    return Instruction(RETURN, 0, 0, action)
+
+
+def fail(number: int = errno.EPERM) -> Instruction:
+    """Let the call return an error, or success where the number is 0, without its being made."""
+    return answer(ERRNO | number)
+
+
+def when(system_call: int, guards: Block) -> Block:
+    """Allow one system call where all its guards let it through."""
+    return [Instruction(JUMP_EQUAL, 0, len(guards) + 1, system_call), *guards, answer(ALLOW)]
+
+
+def one_of(index: int, values: Sequence[int], mask: int | None = None) -> Block:
+    """Refuse where an argument, or what a mask leaves of it, is none of some values."""
+    count = len(values)
+    found = [Instruction(JUMP_EQUAL, count - i, 0, value) for i, value in enumerate(values)]
+    masked = [] if mask is None else [Instruction(AND, 0, 0, mask)]
+    return [_argument(index), *masked, *found, fail()]
+
+
+def none_of(index: int, values: Sequence[int], mask: int | None = None) -> Block:
+    """Refuse where an argument, or what a mask leaves of it, is one of some values."""
+    found = [step for value in values for step in (Instruction(JUMP_EQUAL, 0, 1, value), fail())]
+    masked = [] if mask is None else [Instruction(AND, 0, 0, mask)]
+    return [_argument(index), *masked, *found]
+
+
+def without_bits(index: int, bits: int) -> Block:
+    """Refuse where one of the bits is set in an argument."""
+    return [_argument(index), Instruction(JUMP_ANY_BIT, 0, 1, bits), fail()]
+
+
+def ranges(numbers: Iterable[int], then: Instruction) -> Block:
+    """Answer alike for many system calls, neighbours compared together."""
+    return [step for low, high in _spans(sorted(set(numbers))) for step in _within(low, high, then)]
+
+
+def encode(program: Sequence[Instruction]) -> bytes:
+    """Return the array of struct sock_filter, 8 bytes each."""
+    return b"".join(struct.pack("<HBBI", *step) for step in program)
+
+
+def _argument(index: int) -> Instruction:
+    # The low half: the kernel takes pids, commands, families and flags as 32 bits.
+    return load(ARGUMENTS + 8 * index)
+
+
+def _within(low: int, high: int, then: Instruction) -> Block:
+    return [Instruction(JUMP_AT_LEAST, 0, 2, low), Instruction(JUMP_GREATER, 1, 0, high), then]
+
+
+def _spans(numbers: Sequence[int]) -> list[tuple[int, int]]:
+    spans: list[tuple[int, int]] = []
+    for number in numbers:
+        if spans and spans[-1][1] == number - 1:
+            spans[-1] = (spans[-1][0], number)
+        else:
+            spans.append((number, number))
+    return spans
+
+
+@cache
+def build_filter(
+    sockets: bool, signals: bool = True, own_user: bool = True, machine: str | None = None
+) -> bytes:
+    """Build the filter for prctl, or for `bwrap --seccomp`: an array of struct sock_filter.
+
+    `sockets`: the program has a network of its own, so that AF_UNIX and AF_INET(6) may be used;
+    without it only a connected AF_UNIX pair can be had. `signals`: something else keeps signals
+    inside; without it the program signals its first process alone, whose pid stands as
+    `OWN_PID`. `own_user`: the program's user owns nothing else. `machine` as `platform.machine`
+    gives it; ValueError for one without a list of system calls.
+    """
+    machine = machine or platform.machine()
+    known = groups(machine)
+    allowed = [*known["always"].values(), *(known["sockets"].values() if sockets else ())]
+    newest = max(number for group in known.values() for number in group.values())
+    return encode(
+        [
+            *_foreign(machine),
+            *_checked(known["checked"], sockets),
+            *_signalling(known["signals"], signals),
+            *_owning(known, own_user),
+            *ranges(known["missing"].values(), fail(errno.ENOSYS)),
+            *ranges(allowed, answer(ALLOW)),
+            Instruction(JUMP_GREATER, 0, 1, newest),
+            fail(errno.ENOSYS),
+            fail(),
+        ]
+    )
+
+
+def _foreign(machine: str) -> Block:
+    own = Instruction(JUMP_EQUAL, 1, 0, _ARCHITECTURES[machine])
+    kill = answer(KILL_PROCESS)
+    # Under x86_64's number with this bit the kernel makes the calls of the x32 ABI.
+    x32 = Instruction(JUMP_AT_LEAST, 0, 1, _X32)
+    return [load(ARCHITECTURE), own, kill, load(NUMBER), x32, kill]
+
+
+def _checked(numbers: dict[str, int], sockets: bool) -> Block:
+    pair = [*one_of(0, [_UNIX]), *one_of(1, [_STREAM], _SOCKET_TYPE)]
+    networked = [
+        *one_of(0, [_UNIX, _INET, _INET6]),
+        *one_of(1, [_STREAM, _DATAGRAM], _SOCKET_TYPE),
+        *one_of(2, [0, _TCP, _UDP]),
+    ]
+    guards = {
+        # A datagram socket, even one of a pair, sends to whom it names.
+        "socketpair": one_of(0, [_UNIX]) if sockets else pair,
+        # A thread with descriptors of its own would keep files that nobody looks for.
+        "clone": [
+            *without_bits(0, _NEW_NAMESPACES | _CLONE_PARENT),
+            *none_of(0, [_CLONE_THREAD], _CLONE_THREAD | _CLONE_FILES),
+        ],
+        "close_range": without_bits(2, _CLOSE_RANGE_UNSHARE),
+        "ioctl": one_of(1, _IOCTLS),
+        "fcntl": none_of(1, _SIGNAL_BY_FILE),
+        "prctl": one_of(0, _PRCTLS),
+        "personality": one_of(0, [_LINUX, _ASK]),
+        # These reach other processes of the same user, and change them.
+        "prlimit64": one_of(0, [0]),
+        "setpriority": [*one_of(0, [0]), *one_of(1, [0])],
+        "sched_setaffinity": one_of(0, [0]),
+        "mknod": one_of(1, [0, _REGULAR, _FIFO], _FILE_TYPE),
+        "mknodat": one_of(2, [0, _REGULAR, _FIFO], _FILE_TYPE),
+        "socket": networked if sockets else [fail()],
+    }
+    return [step for name in numbers for step in when(numbers[name], guards[name])]
+
+
+def _signalling(numbers: dict[str, int], signals: bool) -> Block:
+    if signals:
+        return ranges(numbers.values(), answer(ALLOW))
+    # kill(0) reaches the program's own group, which it leads.
+    own = {name: [OWN_PID] for name in ("tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo")}
+    return [
+        step
+        for name, pids in {**own, "kill": [0, OWN_PID]}.items()
+        for step in when(numbers[name], one_of(0, pids))
+    ]
+
+
+def _owning(known: dict[str, dict[str, int]], own_user: bool) -> Block:
+    attributes, owner = known["attributes"].values(), known["owner"].values()
+    if own_user:
+        return ranges([*attributes, *owner], answer(ALLOW))
+    # Opened to be read alone, a file of the worker's is still emptied, if by an older Landlock.
+    emptied = {"open": 1, "openat": 2}
+    opening = [
+        step
+        for name, index in emptied.items()
+        if name in known["always"]
+        for step in when(known["always"][name], none_of(index, [_TRUNCATE], _TRUNCATE | _ACCESS))
+    ]
+    unread = ranges([known["always"]["openat2"]], fail(errno.ENOSYS))
+    return [*ranges(attributes, fail(0)), *opening, *unread]
+
+
+@cache
+def groups(machine: str) -> dict[str, dict[str, int]]:
+    """Return the numbers by name, by group, of the calls that a machine has.
+
+    Raises ValueError for a machine other than x86_64 and aarch64.
+    """
+    if machine not in MACHINES:
+        raise ValueError(f"no list of system calls for {machine}: use x86_64 or aarch64")
+    column = 1 + MACHINES.index(machine)
+    found: dict[str, dict[str, int]] = {}
+    for line in Path(__file__).with_name("syscalls.txt").read_text("ascii").splitlines():
+        if line.startswith("["):
+            group = found.setdefault(line.strip("[]"), {})
+        elif line and not line.startswith("#") and (words := line.split())[column] != "-":
+            group[words[0]] = int(words[column])
+    return found

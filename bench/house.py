@@ -1,0 +1,219 @@
+"""What the house measures: its lines, files and names, and how many files a question runs through.
+
+    python -m bench.house             the tables
+    python -m bench.house --no-walk   without starting a server, a worker and three runs
+
+A file is run through by a question where a line of a function in it is executed, in the starter or
+in the worker, after the modules are imported.
+"""
+
+import ast
+import asyncio
+import inspect
+import json
+import os
+import runpy
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from commands.embedded import Place, free_port, temporal
+from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint
+
+ROOT = Path(__file__).parents[1]
+SMALL = 40
+TRACED = "MULL_HOUSE_TRACED"
+QUESTIONS: dict[str, list[str]] = {
+    "ask": ["ask", "What is 2 + 3?", "--answers", "number", "--max-responses", "5"],
+    "reflect": ["reflect", "Compare two designs of a cache in detail.", "--min-complexity", "0"],
+    "agent": [
+        "agent",
+        "What does a heat pump cost?",
+        "--mode",
+        "research",
+        "--docs",
+        "examples/documents",
+    ],
+}
+
+
+def product_files() -> list[Path]:
+    """List the Python files that git tracks, without tests and examples."""
+    listed = subprocess.run(
+        ["git", "ls-files", "*.py"],  # noqa: S607 - whichever git there is
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    return [Path(name) for name in listed if not name.startswith(("tests/", "examples/"))]
+
+
+def test_lines() -> int:
+    """Count the lines of the Python files below tests."""
+    return sum(len(path.read_bytes().splitlines()) for path in (ROOT / "tests").rglob("*.py"))
+
+
+def sizes(files: list[Path]) -> Iterator[tuple[str, object]]:
+    """Measure lines, files and folders."""
+    lines = {path: len((ROOT / path).read_bytes().splitlines()) for path in files}
+    depths = Counter(len(path.parts) - 1 for path in files if "inside" not in path.parts)
+    yield "product: lines", sum(lines.values())
+    yield "product: files", len(files)
+    yield "product: folders", len({path.parent for path in files})
+    yield "product: files by folders above them", dict(sorted(depths.items()))
+    yield (
+        f"product: files under {SMALL} lines",
+        sum(count < SMALL and path.name != "__init__.py" for path, count in lines.items()),
+    )
+    largest = max(lines, key=lambda path: lines[path])
+    yield "product: the longest file", f"{largest} ({lines[largest]})"
+    yield "tests: lines of Python", test_lines()
+
+
+def names(files: list[Path]) -> Iterator[tuple[str, object]]:
+    """Count names that stand in several places, and private helpers that are named once."""
+    classes: Counter[str] = Counter()
+    functions: Counter[str] = Counter()
+    helpers = once = 0
+    for path in files:
+        tree = ast.parse((ROOT / path).read_bytes())
+        found = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+        classes.update(node.name for node in found)
+        defined = [
+            node.name
+            for node in tree.body
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        ]
+        functions.update(defined)
+        used = Counter(
+            node.id if isinstance(node, ast.Name) else node.attr
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Name | ast.Attribute)
+        )
+        private = [name for name in defined if name.startswith("_")]
+        helpers += len(private)
+        once += sum(used[name] <= 1 for name in private)
+    yield "classes named in several places", _several(classes)
+    yield "functions named in several places", _several(functions)
+    yield "private functions, and those of them that are named once", f"{helpers}, {once}"
+
+
+def _several(found: Counter[str]) -> str:
+    several = {name: count for name, count in found.items() if count > 1}
+    shown = ", ".join(f"{name} {count}" for name, count in sorted(several.items())[:40])
+    return f"{len(several)} ({shown})" if several else "0"
+
+
+def trace(program: str, arguments: list[str]) -> None:
+    """Run a program of the house, and note every file of it in which a function runs."""
+    seen: set[str] = set()
+    place, main = Path(os.environ[TRACED], f"{os.getpid()}.txt"), str(ROOT / program)
+
+    def imports(frame: FrameType | None) -> bool:
+        """Tell whether a module is being imported: what it calls is no part of a question."""
+        while frame is not None:
+            code = frame.f_code
+            if code.co_name == "<module>" and code.co_filename not in {main, __file__}:
+                return code.co_filename.startswith(str(ROOT))
+            frame = frame.f_back
+        return False
+
+    def profile(frame: FrameType, event: str, _: object) -> None:
+        name, flags = frame.f_code.co_filename, frame.f_code.co_flags
+        if event != "call" or name in seen or not flags & inspect.CO_OPTIMIZED:
+            return
+        if name.startswith(str(ROOT)) and not imports(frame):
+            seen.add(name)
+            with place.open("a", encoding="utf-8") as output:
+                output.write(f"{name}\n")
+
+    sys.argv = [program, *arguments]
+    threading.setprofile(profile)
+    sys.setprofile(profile)
+    runpy.run_path(main, run_name="__main__")
+
+
+def replied(request: Body) -> Scripted:
+    """Answer, write, judge and reflect so that each question ends well at once."""
+    prompt = request["messages"][-1]["content"]
+    if prompt.startswith("You judge a draft"):
+        scores = dict.fromkeys(("completeness", "correctness", "clarity"), 0.9)
+        judged = {"feedback": [], "criteria_scores": scores, "confidence": "high"}
+        return Scripted(text=json.dumps(judged))
+    if prompt.startswith("You check a research report"):
+        found = {"issues": [], "consistent": True, "suggestions": []}
+        return Scripted(text=json.dumps(found))
+    if prompt.startswith("Write a research report"):
+        return Scripted(text="A heat pump costs money [1].")
+    return Scripted(text=json.dumps({"reasoning": "summed", "answer": "5"}))
+
+
+async def walk() -> dict[str, list[str]]:
+    """Run one question of each kind against a scripted model, and list the files it ran through."""
+    found: dict[str, list[str]] = {}
+    with tempfile.TemporaryDirectory() as folder, ScriptedEndpoint([replied] * 500) as endpoint:
+        place = Place(free_port(), free_port(), Path(folder, "house.db"))
+        os.environ.update(
+            MULL_MODEL="openai/scripted",
+            MULL_DOCUMENTS=str(ROOT / "examples"),
+            MULL_CACHE=str(Path(folder, "cache")),
+            OPENAI_API_BASE=endpoint.url,
+            OPENAI_API_KEY="none",
+        )
+        async with temporal(place, Path(folder, "house.log")):
+            for name, words in QUESTIONS.items():
+                found[name] = await _walk(Path(folder, name), words)
+    return found
+
+
+async def _walk(folder: Path, words: list[str]) -> list[str]:
+    folder.mkdir()
+    run = [sys.executable, "-m", "bench.house", "--trace"]
+    known: dict[str, Any] = {"env": {**os.environ, TRACED: str(folder)}, "cwd": ROOT}
+    with (folder / "log").open("wb") as log:
+        worker = await asyncio.create_subprocess_exec(
+            *run, "worker.py", "--queues", "mull,llm", stderr=log, **known
+        )
+        try:
+            for _ in range(60):
+                # Until the worker polls, a command ends at once with exit code 3.
+                starter = await asyncio.create_subprocess_exec(
+                    *run, "starter.py", *words, stdout=log, stderr=log, **known
+                )
+                if await starter.wait() != 3:
+                    break
+        finally:
+            worker.send_signal(signal.SIGTERM)
+            await worker.wait()
+    if starter.returncode != 0:
+        end = (folder / "log").read_text(errors="replace")[-2_000:]
+        raise RuntimeError(f"{words[0]} ended with {starter.returncode}: {end}")
+    lines = {line for path in folder.glob("*.txt") for line in path.read_text().splitlines()}
+    names = {str(Path(line).relative_to(ROOT)) for line in lines}
+    return sorted(name for name in names if not name.startswith(("bench/", "tests/", ".")))
+
+
+def main(arguments: list[str]) -> None:
+    """Print the tables."""
+    if arguments[:1] == ["--trace"]:
+        trace(arguments[1], arguments[2:])
+        return
+    files = product_files()
+    for name, value in (*sizes(files), *names(files)):
+        print(f"{name:<60} {value}")
+    if "--no-walk" not in arguments:
+        for name, through in asyncio.run(walk()).items():
+            print(f"\nfiles that one `{name}` runs through: {len(through)}")
+            print("  " + "\n  ".join(through))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,304 @@
+"""Start a run and follow it: its steps on standard error, the result on standard output."""
+
+import asyncio
+import json
+import os
+import re
+import shlex
+import shutil
+import sys
+import uuid
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from temporalio.client import Client, WorkflowFailureError
+from temporalio.exceptions import (
+    ApplicationError,
+    CancelledError,
+    TerminatedError,
+    WorkflowAlreadyStartedError,
+)
+from temporalio.service import RPCError
+
+from commands import terminal
+from commands.loops import Handle, Loop, Seen, look, loop_of
+from commands.session import Exit, fail, run_page, say_unserved, unserved
+from connection import DATA_CONVERTER, TASK_QUEUE
+from reflection.details import bar
+from reflection.run import Request
+from reflection.sheet import Sheet
+from reflection.text import terminal_safe, well_formed
+
+LOOK_SECONDS = 0.4
+SUMMARY_BYTES = 200
+BAR_COLUMNS = 20
+
+
+async def start(
+    client: Client,
+    request: Request,
+    workflow_id: str | None,
+    detach: bool,
+    as_json: bool,
+    bar: float | None,
+    out: Path | None = None,
+) -> Exit:
+    """Start a run and follow it; detached, print its id at once.
+
+    `bar` is what a result must reach; `out` is a file for the answer, else it is printed.
+    """
+    loop = loop_of(request)
+    await _look_for_workers(client, loop, request, waits=detach)
+    subject = getattr(request, loop.subject)
+    chosen = workflow_id or new_id(loop.command, subject)
+    try:
+        handle: Handle = await client.start_workflow(
+            loop.workflow,
+            request,
+            id=chosen,
+            task_queue=TASK_QUEUE,
+            result_type=loop.result,
+            static_summary=terminal_safe(subject, 120)
+            .encode()[:SUMMARY_BYTES]
+            .decode(errors="ignore"),
+        )
+    except WorkflowAlreadyStartedError:
+        fail(f"a run with the id {chosen} is under way. Watch it, or choose another.", Exit.USAGE)
+    if detach:
+        sys.stdout.write(json.dumps({"id": chosen}) + "\n" if as_json else f"{chosen}\n")
+        return Exit.DONE
+    Console(stderr=True).print(f"run {chosen}", style="dim", markup=False, highlight=False)
+    return await follow(handle, loop, request, as_json, bar, out)
+
+
+async def follow(
+    handle: Handle,
+    loop: Loop,
+    request: Any,
+    as_json: bool,
+    bar: float | None = None,
+    out: Path | None = None,
+) -> Exit:
+    """Show each step of a run as it is made, then the result; Ctrl-C detaches."""
+    ending = asyncio.create_task(handle.result())
+    try:
+        await _show_live(handle, loop, request, ending)
+        result = await ending
+    except WorkflowFailureError as error:
+        return await ended_badly(error, handle, loop, as_json)
+    except asyncio.CancelledError:
+        sys.stderr.write(f"\nDetached; the run goes on: starter.py watch {handle.id}\n")
+        if out is not None:
+            there = f"starter.py show {handle.id} > {shlex.quote(str(out))}"
+            sys.stderr.write(f"{out} is not written; once the run has ended: {there}\n")
+        raise
+    run_id = handle.result_run_id or (await handle.describe()).run_id
+    sheet = loop.sheet(result, (), request)
+    if out is not None:
+        _keep(handle, sheet, out)
+    return show_result(handle, loop, sheet, result, run_id, as_json, bar, out)
+
+
+def show_result(
+    handle: Handle,
+    loop: Loop,
+    sheet: Sheet,
+    result: Any,
+    run_id: str | None,
+    as_json: bool,
+    bar: float | None = None,
+    out: Path | None = None,
+    *,
+    decisions: bool = False,
+) -> Exit:
+    """Print a result, and tell by the exit code whether it is one to build on.
+
+    What a reply sums up is all on standard output; an answer stands there alone, or in its file.
+    """
+    if as_json:
+        sys.stdout.write(result.model_dump_json() + "\n")
+    else:
+        console = Console(stderr=loop.drafts)
+        if loop.reply is not None:
+            terminal.print_reply(console, loop.reply(result))
+        elif loop.drafts and sheet.answer is not None and out is None:
+            terminal.print_answer(sheet.answer)
+        terminal.print_sheet(console, sheet, decisions=decisions)
+        page = run_page(handle.id, run_id)
+        if page:
+            sys.stderr.write(f"Web UI: {page}\n")
+        say_further(handle, loop)
+    missed = None if bar is None else loop.below(result, bar)
+    if missed is not None:
+        sys.stderr.write(f"{missed}, which was required.\n")
+    return Exit.DONE if missed is None and loop.conclusive(result) else Exit.BELOW_BAR
+
+
+def say_further(handle: Handle, loop: Loop) -> None:
+    """Say how to get what a result alone does not tell, where there is more."""
+    if loop.further:
+        sys.stderr.write(f"{loop.further.format(id=handle.id)}\n")
+
+
+async def ended_badly(
+    error: WorkflowFailureError, handle: Handle, loop: Loop, as_json: bool, *, whole: bool = False
+) -> Exit:
+    """Say how a run ended without a result, give what it has all the same, and its exit code.
+
+    `whole` asks for all that is known of a run with drafts, and not for the best of them alone.
+    """
+    status, said = _how(error.cause)
+    seen = await look(handle, loop) if loop.drafts else None
+    sheet = stood_at(loop, seen) if seen else None
+    best = sheet.answer if sheet else None
+    if as_json:
+        more = {"draft": best.content if best else None} if loop.drafts else {}
+        document = {"id": handle.id, "status": status, "error": said, **more}
+        sys.stdout.write(json.dumps(document) + "\n")
+    elif best is not None:
+        terminal.print_answer(best)
+        where = "" if whole else f" `starter.py show {handle.id}` says what it rests on."
+        said = f"{said} What is printed is its best draft so far.{where}"
+    elif loop.drafts and seen is None and status != "failed":
+        said = f"{said} No worker answers, so its drafts can't be read just now."
+    sys.stderr.write(f"{said}\n" if status == "cancelled" else f"Error: {said}\n")
+    if sheet and whole and not as_json:
+        console = Console(stderr=True)
+        terminal.print_sheet(console, sheet, subject=True, decisions=True, label="stood at")
+    say_further(handle, loop)
+    return exit_code(error)
+
+
+def stood_at(loop: Loop, seen: Seen) -> Sheet:
+    """Tell where a run stood that ended without a result, when no call is in flight any more."""
+    progress = seen.progress.model_copy(update={"in_flight": 0})
+    return loop.sheet(progress, seen.decisions)
+
+
+def exit_code(error: WorkflowFailureError) -> Exit:
+    """Tell a cancelled run from one that failed."""
+    return Exit.CANCELLED if isinstance(error.cause, CancelledError) else Exit.FAILED
+
+
+def new_id(command: str, text: str) -> str:
+    """Make a workflow id that reads well in a list: the command, a few words, eight characters."""
+    words = re.findall(r"[a-z0-9]+", text.lower())[:6]
+    slug = "-".join(words)[:24].strip("-")
+    return "-".join(part for part in (command, slug, uuid.uuid4().hex[:8]) if part)
+
+
+def indexing_words(details: list[Any]) -> str | None:
+    """Say how many files of how many are read, the two details of a heartbeat.
+
+    A worker of another version may say something else, which is not shown.
+    """
+    counts = [one for one in details if isinstance(one, int) and not isinstance(one, bool)]
+    if len(counts) < 2 or counts[1] < 1:
+        return None
+    done, total = min(counts[0], counts[1]), counts[1]
+    return f"Reading documents {bar(done / total, BAR_COLUMNS)} {done:,} of {total:,} files"
+
+
+def place_for(option: str, path: Path) -> Path:
+    """Check a place for a file before work begins; where none can be written is one line."""
+    whole = path.resolve()
+    if whole.is_dir():
+        fail(f"{option}: {path} is a folder.", Exit.USAGE)
+    if not whole.parent.is_dir():
+        fail(f"{option}: there is no folder {whole.parent}.", Exit.USAGE)
+    if not os.access(whole if whole.exists() else whole.parent, os.W_OK):
+        fail(f"{option}: {path} can't be written.", Exit.USAGE)
+    return whole
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that it is there whole, or as it was before. Raises OSError.
+
+    A device or a pipe is written to as it is.
+    """
+    data = well_formed(text).encode()
+    if path.exists() and not path.is_file():
+        path.write_bytes(data)
+        return
+    beside = path.with_name(f".{path.name[:80]}.{uuid.uuid4().hex[:8]}")
+    try:
+        beside.write_bytes(data)
+        if path.exists():
+            shutil.copymode(path, beside)
+        beside.replace(path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise type(error)(error.errno, error.strerror, str(path)) from None
+
+
+def _keep(handle: Handle, sheet: Sheet, out: Path) -> None:
+    """Write an answer to its file, before it is shown."""
+    if sheet.answer is None:
+        sys.stderr.write(f"{out} is not written: there is no output.\n")
+        return
+    try:
+        write_whole(out, terminal.with_newline(sheet.answer.content))
+    except OSError as error:
+        said = f"{error.filename} can't be written: {error.strerror}"
+        fail(f"{said}; `starter.py show {handle.id}` prints the result.", Exit.FAILED)
+    sys.stderr.write(f"wrote the {sheet.answer.title} to {out}\n")
+
+
+async def _look_for_workers(client: Client, loop: Loop, request: Request, *, waits: bool) -> None:
+    missing = await unserved(client, loop.queues(request))
+    if missing:
+        say_unserved(missing, "run", waits=waits)
+    for queue in await unserved(client, loop.optional_queues(request)):
+        sys.stderr.write(f"Note: no worker polls {queue}; a run that needs it waits for one.\n")
+
+
+async def _show_live(handle: Handle, loop: Loop, request: Any, ending: "asyncio.Task[Any]") -> None:
+    """Print the steps that are new each time, and once who is waited for, until the run ends."""
+    console = Console(stderr=True)
+    shown, silent, waited = 0, False, False
+    with console.status(loop.doing) if console.is_terminal else nullcontext() as status:
+        while not ending.done():
+            await asyncio.wait({ending}, timeout=LOOK_SECONDS)
+            seen = None if ending.done() else await look(handle, loop)
+            if seen is not None:
+                sheet = loop.sheet(seen.progress, seen.decisions, request)
+                if status:
+                    reading = await _reading(handle, loop.long_step(seen.progress))
+                    status.update(terminal.cut(reading or sheet.busy or sheet.verdict.words))
+                shown = terminal.print_steps(console, sheet.steps, shown)
+                if sheet.waiting and not waited:
+                    terminal.print_waiting(console, handle.id, sheet.waiting.until)
+                waited, silent = sheet.waiting is not None, False
+            elif not (ending.done() or silent):
+                sys.stderr.write("no worker answers just now; the run waits for one\n")
+                silent = True
+    if not ending.cancelled() and ending.exception() is None:
+        terminal.print_steps(console, loop.sheet(ending.result(), (), request).steps, shown)
+
+
+async def _reading(handle: Handle, activity: str | None) -> str | None:
+    """Say how far a pending activity of this type is, as its newest heartbeat tells."""
+    if activity is None:
+        return None
+    try:
+        described = await handle.describe()
+    except RPCError:
+        return None
+    for pending in described.raw_description.pending_activities:
+        if pending.activity_type.name == activity:
+            payloads = list(pending.heartbeat_details.payloads)
+            return indexing_words(await DATA_CONVERTER.decode(payloads))
+    return None
+
+
+def _how(cause: BaseException) -> tuple[str, str]:
+    if isinstance(cause, CancelledError):
+        return "cancelled", "The run was cancelled."
+    if isinstance(cause, TerminatedError):
+        return "terminated", "the run was terminated."
+    said = str(cause)
+    if isinstance(cause, ApplicationError):
+        said = f"{cause.type}: {cause.message}"
+    return "failed", f"the run failed. {terminal_safe(said, 1_000)}"

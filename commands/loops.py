@@ -1,0 +1,269 @@
+"""What the command line knows of each workflow type, and how a run is found by its id."""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, NamedTuple, TypeAlias
+
+from temporalio.client import (
+    Client,
+    WorkflowExecutionDescription,
+    WorkflowExecutionStatus,
+    WorkflowHandle,
+    WorkflowQueryFailedError,
+)
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError
+
+from activities.language_model import port as models
+from activities.sandbox import port as sandbox
+from commands.session import Exit, fail
+from connection import TASK_QUEUE
+from reflection.batch import sheet as batch
+from reflection.batch.request import BatchRequest
+from reflection.batch.result import BatchProgress, BatchResult
+from reflection.critique import result as critique
+from reflection.critique import sheet as criticised
+from reflection.critique.request import ReflectOnResultRequest
+from reflection.multipath import result as multipath
+from reflection.multipath import sheet as walked
+from reflection.multipath.request import MultiPathRequest
+from reflection.run import Record, Request
+from reflection.sampling import result as sampling
+from reflection.sampling import sheet as sampled
+from reflection.sampling.request import SelfConsistencyRequest
+from reflection.sheet import Sheet
+
+LOOK = timedelta(seconds=10)
+
+Handle: TypeAlias = WorkflowHandle[object, Any]
+# The queues that a question can't do without.
+ANSWERED = (TASK_QUEUE, models.TASK_QUEUE)
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A workflow type: what its messages carry, its sheet, and what can be done with its runs.
+
+    `command` begins the ids of its runs, and `subject` is the field of the request that says what
+    was asked. `reply` is a sentence that stands before the details on standard output; where there
+    is none, the answer goes there alone, and the details to standard error. `below` says how a
+    result misses a bar. `actions` are what a person may say in a review, `reviewed` is what a
+    machine needs to see for that, and `unchecked` is said to who puts a text in a result's place.
+    `optional_queues` may turn out to be needed. `long_step` names an activity whose heartbeats say
+    how many files of how many are read. `further` says how to get what a result does not tell.
+    """
+
+    workflow: str
+    doing: str
+    request: type[Request]
+    progress: type[Record]
+    result: type[Record]
+    sheet: Callable[..., Sheet]
+    decision: type[Record] | None = None
+    command: str = ""
+    subject: str = ""
+    reply: Callable[[Any], str] | None = None
+    below: Callable[[Any, float], str | None] = lambda _result, _bar: None
+    conclusive: Callable[[Any], bool] = lambda _result: True
+    actions: tuple[str, ...] = ()
+    reviewed: Callable[[Any], Mapping[str, object]] = lambda _progress: {}
+    unchecked: str = ""
+    queues: Callable[[Any], tuple[str, ...]] = lambda _request: ANSWERED
+    optional_queues: Callable[[Any], tuple[str, ...]] = lambda _request: ()
+    long_step: Callable[[Any], str | None] = lambda _progress: None
+    further: str = ""
+
+    @property
+    def answers(self) -> bool:
+        """Whether a run gives one answer, which can be reviewed, reported, held against a bar."""
+        return self.decision is not None
+
+    @property
+    def drafts(self) -> bool:
+        """Whether a run writes drafts, of which one is worth having however it ends."""
+        return self.answers and self.reply is None
+
+
+def _open(result: multipath.MultiPathResult, bar: float) -> str | None:
+    """Say what is open in a result: whatever the bar, it asks for one with nothing open."""
+    del bar
+    still = walked.still_open(result)
+    return f"the result is open ({still}) and not closed" if still else None
+
+
+def _reviewed_answer(progress: sampling.Progress) -> Mapping[str, object]:
+    shown = {"question", "leader", "confidence", "normalized_entropy", "answer_distribution"}
+    return progress.model_dump(mode="json", include=shown)
+
+
+def _reviewed_draft(progress: critique.Progress) -> Mapping[str, object]:
+    best = criticised.best_of(progress)
+    return {
+        "query": progress.query,
+        "score_threshold": progress.score_threshold,
+        "draft": best.model_dump(mode="json") if best else None,
+    }
+
+
+def _reviewed_output(progress: multipath.Progress) -> Mapping[str, object]:
+    shown = {"prompt", "mode", "sources", "suite", "quarantined"}
+    kept = walked.kept_of(progress)
+    known = progress.model_dump(mode="json", include=shown)
+    return {**known, "draft": kept.model_dump(mode="json") if kept else None}
+
+
+def _code(request: MultiPathRequest) -> tuple[str, ...]:
+    """List the queues of the agent; code is tested on one of its own."""
+    return (*ANSWERED, sandbox.TASK_QUEUE) if request.mode == "code" else ANSWERED
+
+
+SAMPLING = Loop(
+    workflow="SelfConsistencyWorkflow",
+    doing="asking",
+    request=SelfConsistencyRequest,
+    progress=sampling.Progress,
+    result=sampling.SelfConsistencyResult,
+    sheet=sampled.sheet,
+    decision=sampling.Decision,
+    command="ask",
+    subject="question",
+    reply=lambda result: result.reply,
+    below=sampling.SelfConsistencyResult.below,
+    conclusive=lambda result: result.conclusive,
+    actions=("accept", "replace"),
+    reviewed=_reviewed_answer,
+)
+CRITIQUE = Loop(
+    workflow="ReflectOnResultWorkflow",
+    doing="reflecting",
+    request=ReflectOnResultRequest,
+    progress=critique.Progress,
+    result=critique.ReflectOnResultResult,
+    sheet=criticised.sheet,
+    decision=critique.Decision,
+    command="reflect",
+    subject="query",
+    below=critique.ReflectOnResultResult.below,
+    conclusive=lambda result: result.draft is not None,
+    actions=("accept", "revise", "replace", "score"),
+    reviewed=_reviewed_draft,
+)
+MULTIPATH = Loop(
+    workflow="MultiPathWorkflow",
+    doing="starting the agent",
+    request=MultiPathRequest,
+    progress=multipath.Progress,
+    result=multipath.MultiPathResult,
+    sheet=walked.sheet,
+    decision=multipath.Decision,
+    command="agent",
+    subject="prompt",
+    below=_open,
+    conclusive=lambda result: result.output is not None,
+    actions=("accept", "revise", "replace"),
+    reviewed=_reviewed_output,
+    unchecked="nobody tests or reflects on what a person wrote",
+    queues=_code,
+    # Nobody knows yet whether there will be any code.
+    optional_queues=lambda request: (sandbox.TASK_QUEUE,) if request.mode is None else (),
+    long_step=lambda progress: "retrieve" if progress.step == "retrieve" else None,
+)
+BATCH = Loop(
+    workflow="BatchWorkflow",
+    doing="making runs",
+    request=BatchRequest,
+    progress=BatchProgress,
+    result=BatchResult,
+    # A batch decides nothing, and its request tells nothing more of it.
+    sheet=lambda seen, *_: batch.sheet(seen),
+    further="For the findings, run the same calibrate or compare command again with --id {id}.",
+)
+LOOPS = (SAMPLING, CRITIQUE, MULTIPATH, BATCH)
+
+
+def loop_of(request: Request) -> Loop:
+    """Find the workflow type that this request starts."""
+    return next(loop for loop in LOOPS if isinstance(request, loop.request))
+
+
+class Seen(NamedTuple):
+    """Where a run stands: its progress and its decisions so far."""
+
+    progress: Any
+    decisions: list[Any]
+
+
+class Run(NamedTuple):
+    """A run: how it is reached, what its type is, and what the server says of it."""
+
+    handle: Handle
+    loop: Loop
+    description: WorkflowExecutionDescription
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it has not ended yet."""
+        return self.description.status is WorkflowExecutionStatus.RUNNING
+
+
+async def reach(client: Client, run: str) -> Run:
+    """Find a run by its id; one that is not of Mull's types is refused."""
+    description = await client.get_workflow_handle(run).describe()
+    loop = next((loop for loop in LOOPS if loop.workflow == description.workflow_type), None)
+    if loop is None:
+        fail("This workflow was not started by Mull.", Exit.USAGE)
+    handle: Handle = client.get_workflow_handle(run, result_type=loop.result)
+    return Run(handle, loop, description)
+
+
+async def reach_open(client: Client, run: str) -> Run:
+    """Find a run by its id; one that has ended is refused."""
+    found = await reach(client, run)
+    if not found.goes_on:
+        ended = status_words(found.description.status) or "closed"
+        fail(f"the run has ended already ({ended}).", Exit.USAGE)
+    return found
+
+
+def status_words(status: WorkflowExecutionStatus | None) -> str | None:
+    """Name a status as everywhere else: `cancelled`, which Temporal spells in another way."""
+    if status is WorkflowExecutionStatus.CANCELED:
+        return "cancelled"
+    return status.name.lower() if status else None
+
+
+async def look(handle: Handle, loop: Loop, patience: timedelta = LOOK) -> Seen | None:
+    """Ask a run where it stands, open or closed; None where no worker answers.
+
+    The decisions are asked for first, so that the progress knows all that they are about.
+    """
+    decisions: list[Any] = []
+    try:
+        if loop.decision is not None:
+            many = list[loop.decision]  # type: ignore[name-defined] # a type made at run time
+            decisions = await handle.query("decisions", result_type=many, rpc_timeout=patience)
+        progress = await handle.query("progress", result_type=loop.progress, rpc_timeout=patience)
+    except (RPCError, WorkflowQueryFailedError):
+        return None
+    return Seen(progress, decisions)
+
+
+async def standing_of(run: Run) -> Seen:
+    """Ask a running run where it stands; a worker has to answer."""
+    found = await look(run.handle, run.loop)
+    if found is None:
+        fail("the run goes on, but no worker answers for it just now.", Exit.UNREACHABLE)
+    return found
+
+
+async def request_of(client: Client, run: Run) -> Any:
+    """Read from its history what a run was asked for; None where that was no request."""
+    async for event in run.handle.fetch_history_events(page_size=1):
+        payloads = event.workflow_execution_started_event_attributes.input.payloads
+        with suppress(ApplicationError):
+            found = await client.data_converter.decode(list(payloads), [run.loop.request])
+            return found[0] if found else None
+        return None
+    return None

@@ -1,0 +1,248 @@
+"""A sheet as one HTML file: to keep, send and print. It loads nothing and runs no script."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from reflection.details import cell_words, trimmed
+from reflection.sheet import Chart, Curve, Sheet, Text
+from reflection.text import neutral, terminal_safe
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+HERE = Path(__file__).parent
+
+# The drawing: its size, the room around the curves, and what fits into it.
+WIDTH, LEFT, RIGHT, TOP = 860, 44, 190, 30
+HEIGHT, LANE, BOTTOM = 286, 44, 44
+LEVELS_LEFT = 150
+LABEL_GAP = 15
+CELL_COLUMNS = 600
+MOST_MARKS = 80
+MOST_TICKS = 20
+SHAPES = (
+    Markup('<circle r="4"/>'),
+    Markup('<rect x="-3.5" y="-3.5" width="7" height="7"/>'),
+    Markup('<path d="M0-5 5 0 0 5-5 0z"/>'),
+    Markup('<path d="M0-5 5 4-5 4z"/>'),
+)
+
+Place = Callable[[float], float]
+
+
+class RunFacts(NamedTuple):
+    """What a page says of a run beside its sheet.
+
+    `started` and `closed` are aware times; `web_ui` is the run's address, linked where it is http
+    or https; `settings` are the request's fields.
+    """
+
+    workflow_id: str
+    run_id: str
+    started: datetime | None = None
+    closed: datetime | None = None
+    web_ui: str | None = None
+    settings: Mapping[str, object] | None = None
+
+
+def page_html(sheet: Sheet, run: RunFacts | None = None) -> str:
+    """Write a sheet, and what run it is of, as one HTML file."""
+    decisions = [sheet.decisions] if sheet.decisions else []
+    template = _templates().get_template("page.html.j2")
+    return template.render(
+        sheet=sheet,
+        title=terminal_safe(f"Mull: {sheet.subject}", 80),
+        policy=POLICY,
+        short=sheet.answer is not None and _short(sheet.answer),
+        charts=[drawing(chart) for chart in sheet.charts],
+        tables=[trimmed(table) for table in (*sheet.tables, *decisions) if table.rows],
+        run=run,
+        identity=_identity(run) if run else [],
+        linked=bool(run and run.web_ui and urlsplit(run.web_ui).scheme in {"http", "https"}),
+        settings=_settings(run, sheet.subject) if run else [],
+    )
+
+
+def drawing(chart: Chart) -> dict[str, object]:
+    """Work out where everything in a chart stands: its scale, bands, bounds, curves and crosses."""
+    count = max((len(curve.points) for curve in chart.curves), default=0)
+    left = LEVELS_LEFT if chart.levels else LEFT
+    across = WIDTH - left - RIGHT
+    down = LANE * max(1, len(chart.levels) - 1) if chart.levels else HEIGHT
+
+    def x(place: float) -> float:
+        return round(left + place * across / max(count, 1), 1)
+
+    def y(share: float) -> float:
+        return round(TOP + (1 - max(0.0, min(1.0, share))) * down, 1)
+
+    step = -(-count // MOST_TICKS) or 1
+    names = chart.places or tuple(str(place + 1) for place in range(count))
+    top = max(1, len(chart.levels) - 1)
+    levels = [(y(at / top), name) for at, name in enumerate(chart.levels)]
+    crosses = [
+        x(place + 0.5)
+        for place in range(count)
+        if chart.gap
+        and all(curve.points[place : place + 1] in {(), (None,)} for curve in chart.curves)
+    ]
+    return {
+        "chart": chart,
+        "width": WIDTH,
+        "height": TOP + down + BOTTOM,
+        "left": left,
+        "right": left + across,
+        "top": TOP,
+        "bottom": TOP + down,
+        "heights": levels or [(y(share), f"{share:g}") for share in (0, 0.25, 0.5, 0.75, 1)],
+        "ticks": [(x(at + 0.5), names[at]) for at in range(step - 1, count, step)],
+        "bands": _bands(chart, x),
+        "bounds": _bounds(chart, y),
+        "crosses": crosses,
+        "curves": [
+            {
+                "name": curve.name,
+                "shape": SHAPES[number % len(SHAPES)],
+                "lines": _lines(curve.points, x, y),
+                "marks": [
+                    (x(at + 0.5), y(value), _label(curve, at, names[at], value))
+                    for at, value in enumerate(curve.points)
+                    if value is not None and count <= MOST_MARKS
+                ],
+            }
+            for number, curve in enumerate(chart.curves)
+        ],
+        "spoken": ", ".join(_ends(curve) for curve in chart.curves if _ends(curve)),
+    }
+
+
+def _label(curve: Curve, at: int, name: str, value: float) -> str:
+    return curve.labels[at] if at < len(curve.labels) else f"{name}: {curve.name} {value:.4g}"
+
+
+def _ends(curve: Curve) -> str:
+    """Say where a curve ends, for who can't see it."""
+    known = [value for value in curve.points if value is not None]
+    return f"{curve.name} ends at {known[-1]:.2f}" if known else ""
+
+
+def _lines(points: Sequence[float | None], x: Place, y: Place) -> list[str]:
+    """Write the points of a curve as lines, a new one after each gap."""
+    lines: list[list[str]] = [[]]
+    for at, value in enumerate(points):
+        if value is None:
+            lines.append([])
+        else:
+            lines[-1].append(f"{x(at + 0.5)},{y(value)}")
+    return [" ".join(line) for line in lines if line]
+
+
+def _bands(chart: Chart, x: Place) -> list[dict[str, object]]:
+    """Place the bands one after another; a name is shortened where it would not fit."""
+    bands, start = [], 0
+    for number, band in enumerate(chart.bands):
+        left, right = x(start), x(start + band.points)
+        room = right - left
+        name = band.label if room > 8 * len(band.label) else ""
+        short = band.label.rpartition(" ")[2] if room > 16 else ""
+        middle = round((left + right) / 2, 1)
+        bands.append(
+            {
+                "x": left,
+                "width": round(room, 1),
+                "middle": middle,
+                "name": name or short,
+                "odd": number % 2 == 0,
+            }
+        )
+        start += band.points
+    return bands
+
+
+def _bounds(chart: Chart, y: Place) -> list[dict[str, object]]:
+    """Place bounds from top to bottom, their names kept apart, in the colour of their curve."""
+    order = [curve.name for curve in chart.curves]
+    drawn = [bound for bound in chart.bounds if not bound.curve or bound.curve in order]
+    placed, lowest = [], 0.0
+    for bound in sorted(drawn, key=lambda one: -one.value):
+        lowest = max(y(bound.value) + 4, lowest + LABEL_GAP)
+        curve = order.index(bound.curve) if bound.curve else 0
+        placed.append(
+            {"y": y(bound.value), "label_y": round(lowest, 1), "label": bound.label, "curve": curve}
+        )
+    return placed
+
+
+def _short(answer: Text) -> bool:
+    words = answer.content
+    return (
+        answer.kind == "plain" and len(words) <= 300 and "\n" not in words and len(answer.note) < 60
+    )
+
+
+def _identity(run: RunFacts) -> list[tuple[str, str]]:
+    """Name a run: its ids and its times."""
+    lasted = "unknown"
+    if run.started and run.closed:
+        lasted = f"{(run.closed - run.started).total_seconds():,.1f} s"
+    return [
+        ("workflow id", run.workflow_id),
+        ("run id", run.run_id),
+        ("started", _time(run.started)),
+        ("closed", _time(run.closed)),
+        ("lasted", lasted),
+    ]
+
+
+def _time(moment: datetime | None) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" if moment else "unknown"
+
+
+def _settings(run: RunFacts, subject: str) -> list[tuple[str, str]]:
+    """List the fields of a request that have a value, but for the question itself."""
+    return [
+        (name, terminal_safe(_setting(value), 400))
+        for name, value in (run.settings or {}).items()
+        if value not in (None, (), [], {}) and value != subject
+    ]
+
+
+def _setting(value: object) -> str:
+    """Write a value in words, whatever its type."""
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case float():
+            return f"{value:.12g}"
+        case Mapping():
+            known = {name: inner for name, inner in value.items() if inner is not None}
+            return ", ".join(f"{name} {_setting(inner)}" for name, inner in known.items())
+        case list() | tuple():
+            return ", ".join(map(_setting, value))
+    return str(value)
+
+
+@cache
+def _templates() -> Environment:
+    """Load the template; all that it shows is escaped, with control characters made visible."""
+    found = Environment(
+        loader=FileSystemLoader(HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_visible,
+    )
+    found.filters["words"] = lambda cell, column: terminal_safe(
+        cell_words(cell, column), CELL_COLUMNS
+    )
+    return found
+
+
+def _visible(value: object) -> object:
+    return neutral(value) if isinstance(value, str) and not isinstance(value, Markup) else value

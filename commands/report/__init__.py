@@ -1,1 +1,0 @@
-"""A whole run in one HTML file that needs nothing else: to keep, send and print."""

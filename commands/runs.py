@@ -1,0 +1,290 @@
+"""`show`, `watch`, `list` and `report`: reading runs."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import typer
+
+from commands.options import Id, Json
+from commands.session import Exit, fail, with_client
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from temporalio.client import Client, WorkflowExecution
+
+SHOWN = (
+    "MullStopReason",
+    "MullConfidence",
+    "MullScore",
+    "MullUncertainty",
+    "MullSamples",
+    "MullRevisions",
+    "MullCostUsd",
+    "MullNeedsReview",
+)
+# A list is wanted at once: what no worker answers in this time stands as running.
+PATIENCE_SECONDS = 2
+PARENT = "ParentWorkflowId"
+WHERE = (
+    "Temporal's list filter: MullConfidence < 0.6. "
+    f"The runs of a batch are listed only where it names {PARENT}."
+)
+
+Value: TypeAlias = str | float | int | None
+Row: TypeAlias = Mapping[str, Value]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the command line."""
+    app.command()(show)
+    app.command()(watch)
+    app.command("list")(list_runs)
+    app.command()(report)
+
+
+def show(run: Id, as_json: Json = False) -> None:
+    """Show a run: its result, or where it stands.
+
+    Example: starter.py show ask-is-91-prime-7f3a91c2
+    """
+    with_client(lambda client: _show(client, run, as_json))
+
+
+def watch(run: Id, as_json: Json = False) -> None:
+    """Follow a run live until it ends; Ctrl-C detaches and never cancels.
+
+    Example: starter.py watch ask-is-91-prime-7f3a91c2
+    """
+    with_client(lambda client: _watch(client, run, as_json))
+
+
+def list_runs(
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Runs to list, at most.")] = 20,
+    where: Annotated[str | None, typer.Option(metavar="FILTER", help=WHERE)] = None,
+    as_json: Json = False,
+) -> None:
+    """List runs, the newest first, with why each stopped and how sure or how good it is.
+
+    Examples: starter.py list --where "MullNeedsReview = true"
+
+    starter.py list --where "ParentWorkflowId = 'calibrate-labelled-7f3a91c2'"
+    """
+    with_client(lambda client: _list(client, limit, where, as_json))
+
+
+def report(
+    run: Annotated[str, typer.Argument(metavar="ID", help="The workflow's id.")],
+    html: Annotated[Path, typer.Option(metavar="FILE", help="Where the page goes.")],
+) -> None:
+    """Write a page about a finished run: curves, votes or drafts, decisions and what it cost.
+
+    Example: starter.py report ask-is-91-prime-7f3a91c2 --html report.html
+    """
+    with_client(lambda client: _report(client, run, html))
+
+
+async def _show(client: "Client", run: str, as_json: bool) -> Exit:
+    from rich.console import Console
+    from temporalio.client import WorkflowFailureError
+
+    from commands import follow, loops, terminal
+
+    found = await loops.reach(client, run)
+    handle, loop = found.handle, found.loop
+    if not found.goes_on:
+        try:
+            result = await handle.result()
+        except WorkflowFailureError as error:
+            return await follow.ended_badly(error, handle, loop, as_json, whole=True)
+        run_id, sheet = found.description.run_id, loop.sheet(result)
+        return follow.show_result(handle, loop, sheet, result, run_id, as_json, decisions=True)
+    seen = await loops.standing_of(found)
+    if as_json:
+        sys.stdout.write(seen.progress.model_dump_json() + "\n")
+    else:
+        sheet = loop.sheet(seen.progress, seen.decisions)
+        terminal.print_sheet(Console(), sheet, subject=True, decisions=True)
+        follow.say_further(handle, loop)
+    return Exit.DONE
+
+
+async def _watch(client: "Client", run: str, as_json: bool) -> Exit:
+    from commands import follow, loops
+
+    found = await loops.reach(client, run)
+    request = await loops.request_of(client, found)
+    return await follow.follow(found.handle, found.loop, request, as_json)
+
+
+async def _report(client: "Client", run: str, path: Path) -> Exit:
+    from temporalio.client import WorkflowFailureError
+
+    from commands import follow, loops
+    from commands.page import RunFacts, page_html
+    from commands.session import run_page
+
+    found = await loops.reach(client, run)
+    if not found.loop.answers:
+        again = f"the same calibrate command with --id {run} and --html {path}"
+        fail(f"{run} is a batch of runs; {again} writes its findings.", Exit.USAGE)
+    if found.goes_on:
+        fail(f"the run goes on; `starter.py watch {run}` follows it.", Exit.USAGE)
+    try:
+        result = await found.handle.result()
+    except WorkflowFailureError as error:
+        said = f"the run has no result, and no page; `starter.py show {run}` says more."
+        fail(said, follow.exit_code(error))
+    request = await loops.request_of(client, found)
+    seen = found.description
+    facts = RunFacts(
+        run,
+        seen.run_id,
+        seen.start_time,
+        seen.close_time,
+        run_page(run, seen.run_id),
+        request.model_dump() if request else {},
+    )
+    try:
+        page = page_html(found.loop.sheet(result, (), request), facts)
+        path.write_text(page, encoding="utf-8")
+    except OSError as error:
+        fail(f"{path} can't be written: {error.strerror}.", Exit.USAGE)
+    sys.stderr.write(f"wrote {path}\n")
+    return Exit.DONE
+
+
+async def _list(client: "Client", limit: int, where: str | None, as_json: bool) -> Exit:
+    from rich.console import Console
+
+    rows = [_row(run) async for run in client.list_workflows(_query(where), limit=limit)]
+    if as_json:
+        sys.stdout.write(json.dumps({"runs": rows}) + "\n")
+    elif rows:
+        console = Console()
+        batches = await _batches(client, rows)
+        console.print(runs_table(rows, batches, console.width), crop=False)
+    else:
+        sys.stderr.write('No runs yet. Start one: starter.py ask "Is 91 prime?"\n')
+    return Exit.DONE
+
+
+def _query(where: str | None) -> str:
+    from commands.loops import LOOPS
+
+    types = ", ".join(f"'{loop.workflow}'" for loop in LOOPS)
+    parts = [f"WorkflowType IN ({types})", *([f"({where})"] if where else [])]
+    if where is None or PARENT not in where:
+        parts.append(f"{PARENT} IS NULL")
+    return " AND ".join(parts)
+
+
+async def _batches(client: "Client", rows: Sequence[Row]) -> dict[str, str]:
+    """Ask every batch that goes on how far it is, all at once, by the run's id."""
+    from commands.loops import BATCH, look
+
+    async def far(row: Row) -> tuple[str, str] | None:
+        handle = client.get_workflow_handle(str(row["id"]), run_id=str(row["run_id"]))
+        seen = await look(handle, BATCH, timedelta(seconds=PATIENCE_SECONDS))
+        done = seen and f"{seen.progress.done:,}/{seen.progress.total:,} done"
+        return (str(row["run_id"]), done) if done else None
+
+    going = [row for row in rows if row["workflow"] == BATCH.workflow and _goes_on(row)]
+    return dict(found for found in await asyncio.gather(*map(far, going)) if found)
+
+
+def _row(run: "WorkflowExecution") -> Row:
+    from commands.loops import status_words
+
+    found = {pair.key.name: pair.value for pair in run.typed_search_attributes}
+    return {
+        "id": run.id,
+        "run_id": run.run_id,
+        "workflow": run.workflow_type,
+        "status": status_words(run.status),
+        "started": run.start_time.isoformat(timespec="seconds"),
+        **{name: found.get(name) for name in SHOWN},
+    }
+
+
+def runs_table(rows: Sequence[Row], batches: Mapping[str, str], width: int) -> "Table":
+    """Show runs on one line each: id, how each ended, how good its result is, start and cost.
+
+    Columns that do not fit are left out from the last on, and ids are never cut if the table is
+    printed without cropping. `batches` says how far each batch is, by the run's id. A row has the
+    fields of `list --json`.
+    """
+    from rich.box import SIMPLE_HEAD
+    from rich.cells import cell_len
+    from rich.table import Table
+    from rich.text import Text
+
+    def column(name: str, value: Callable[[Row], Value]) -> tuple[str, list[str], int]:
+        words = ["-" if (said := value(row)) is None else str(said) for row in rows]
+        return name, words, max(map(cell_len, (name, *words))) + 1
+
+    columns = [
+        column("id", lambda row: row["id"]),
+        column("ended by", lambda row: batches.get(str(row["run_id"])) or _ended(row)),
+        column("result", _found),
+        column("start (UTC)", _started),
+        column("cost", _cost),
+    ]
+    while len(columns) > 2 and sum(wide for _, _, wide in columns) > width:
+        columns.pop()
+    whole = sum(wide for _, _, wide in columns) - 1
+    table = Table(box=SIMPLE_HEAD, show_edge=False, padding=0, width=whole)
+    for name, _, _ in columns:
+        table.add_column(name, no_wrap=True)
+    for place, row in enumerate(rows):
+        cells = (Text(words[place]) for _, words, _ in columns)
+        table.add_row(*cells, style="bold" if _waits(row) else None)
+    return table
+
+
+def _goes_on(row: Row) -> bool:
+    return row["status"] == "running"
+
+
+def _waits(row: Row) -> bool:
+    return _goes_on(row) and row["MullNeedsReview"] is True
+
+
+def _ended(row: Row) -> Value:
+    if _waits(row):
+        return "needs review"
+    return row["MullStopReason"] if row["status"] == "completed" else row["status"]
+
+
+def _number(value: Value) -> float | None:
+    return value if isinstance(value, float | int) else None
+
+
+def _found(row: Row) -> Value:
+    """Say what a run of its type is measured by: confidence, score, or drafts."""
+    confidence, score = _number(row["MullConfidence"]), _number(row["MullScore"])
+    if confidence is not None:
+        return f"conf. {confidence:.2f}"
+    if score is not None:
+        return f"score {score:.2f}"
+    from reflection.text import tally_words
+
+    drafts = row["MullRevisions"]
+    agent = row["workflow"] == "MultiPathWorkflow" and isinstance(drafts, int)
+    return tally_words(drafts, "draft") if agent and isinstance(drafts, int) else None
+
+
+def _started(row: Row) -> Value:
+    moment = datetime.fromisoformat(str(row["started"])).astimezone(UTC)
+    return f"{moment:%m-%d %H:%M}"
+
+
+def _cost(row: Row) -> Value:
+    from reflection.text import usd
+
+    cost = _number(row["MullCostUsd"])
+    return None if cost is None else usd(cost)

@@ -1,1 +1,0 @@
-"""One run, or all of them, by id: seen, steered, reported on."""

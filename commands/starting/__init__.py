@@ -1,1 +1,0 @@
-"""Starting a run, and following it to its end."""

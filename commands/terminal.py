@@ -1,0 +1,268 @@
+"""A sheet in the terminal: one line for each step while a run goes on, then what it rests on.
+
+Everything is built of rich's `Text`, never of its markup, so that `[red]` in an answer stays what
+it is. Colour only ever repeats what a word says.
+"""
+
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+
+from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
+from rich.table import Table as Grid
+from rich.text import Text as Line
+
+from reflection.details import bar, cell_words, sparks, trimmed
+from reflection.sheet import Cell, Column, Sheet, Step, Table, Text, Tone
+from reflection.text import neutral, tally_words, terminal_safe, until_words, well_formed
+
+SUBJECT_COLUMNS = 400
+REPLY_COLUMNS = 2_000
+NOTE_COLUMNS = 400
+CELL_COLUMNS = 200
+STEP_CHARACTERS = 1_000
+NARROW_CELL_COLUMNS = 40
+BAR_COLUMNS = 12
+# Below this many columns a bar beside a number helps less than the words that it pushes out.
+NARROW = 70
+SPARKS = 24
+MOST_ROWS = 12
+
+PLAIN: Tone = "plain"
+STYLES: dict[Tone, str] = {
+    "good": "green",
+    "warning": "yellow",
+    "bad": "bold red",
+    "running": "bold",
+    "plain": "",
+}
+
+Row = tuple[str, RenderableType]
+
+
+def print_sheet(
+    console: Console,
+    sheet: Sheet,
+    *,
+    subject: bool = False,
+    decisions: bool = False,
+    label: str = "running",
+) -> None:
+    """Print a verdict, what a reader has to know, facts, curves and tables, one below another.
+
+    `subject` says what was asked as well, `decisions` lists every decision, and `label` names the
+    verdict of a run that has no stop reason. Texts are not printed: the answer goes to standard
+    output by itself, and the page has the others.
+    """
+    rows: list[Row] = [_verdict(sheet, label)]
+    if subject:
+        rows.append(("asked", Line(terminal_safe(sheet.subject, SUBJECT_COLUMNS))))
+    if sheet.waiting:
+        until = until_words(sheet.waiting.until)
+        rows.append(("waiting", Line(f"for a person's review {until}".rstrip(), "bold")))
+    rows += [
+        ("attention", Line(terminal_safe(flag, NOTE_COLUMNS), "bold yellow"))
+        for flag in sheet.flags
+    ]
+    rows += _facts(sheet)
+    rows += [
+        ("warning", Line(terminal_safe(said, NOTE_COLUMNS), "yellow")) for said in sheet.warnings
+    ]
+    console.print(_panel(rows))
+    for table in sheet.tables:
+        if table.rows and not table.folded:
+            _print_table(console, table, MOST_ROWS)
+    if decisions:
+        print_decisions(console, sheet)
+
+
+def print_decisions(console: Console, sheet: Sheet) -> None:
+    """Print every decision on one line, with what it rests on."""
+    if sheet.decisions and sheet.decisions.rows:
+        _print_table(console, sheet.decisions, len(sheet.decisions.rows))
+
+
+def print_steps(console: Console, steps: Sequence[Step], shown: int = 0) -> int:
+    """Print the steps after the first `shown` ones, and return how many there are.
+
+    In a terminal a step that is too long is said in short, and cut; in a pipe it stays whole.
+    """
+    for step in steps[shown:]:
+        brief = console.is_terminal and step.short and cell_len(step.words) > console.width
+        lines = [Line(_line(step.short if brief else step.words), STYLES[step.tone])]
+        lines += [Line(f"  {_line(line)}", "dim") for line in step.below]
+        for line in lines:
+            if console.is_terminal:
+                console.print(line, no_wrap=True, overflow="ellipsis")
+            else:
+                console.print(line, soft_wrap=True)
+    return max(shown, len(steps))
+
+
+def print_waiting(console: Console, run: str, until: datetime | None) -> None:
+    """Print on one line that a run waits for a person, and the command to type."""
+    line = Line("waits for a person", "bold")
+    line.append(f" {until_words(until)}".rstrip() + f": starter.py review {run}")
+    console.print(line, soft_wrap=True, highlight=False)
+
+
+def print_review(console: Console, sheet: Sheet) -> None:
+    """Print what a person needs to see to review a run: all but the decisions, then the answer."""
+    print_sheet(console, sheet, subject=True)
+    if sheet.answer is None:
+        return
+    noted = filter(None, (sheet.answer.title, sheet.answer.note))
+    console.rule(Line(terminal_safe(": ".join(noted), NOTE_COLUMNS), "dim"))
+    console.print(Line(neutral(sheet.answer.content)), soft_wrap=not console.is_terminal)
+    console.rule(style="dim")
+
+
+def print_text(text: str) -> None:
+    """Write a text to standard output: to the letter for a file or a pipe.
+
+    In a terminal its control characters are made visible, and it ends with a line end.
+    """
+    if sys.stdout.isatty():
+        sys.stdout.write(neutral(text).rstrip("\n") + "\n\n")
+    else:
+        sys.stdout.write(well_formed(text))
+    sys.stdout.flush()
+
+
+def print_reply(console: Console, reply: str) -> None:
+    """Print the sentence that sums up a result, never broken where that is no terminal."""
+    line = Line(terminal_safe(reply, REPLY_COLUMNS), "bold")
+    console.print(line, soft_wrap=not console.is_terminal)
+    console.print()
+
+
+def with_newline(text: str) -> str:
+    """End a text with exactly one line end, as files of text and code do."""
+    return text.rstrip("\n") + "\n"
+
+
+def print_answer(text: Text) -> None:
+    """Write an answer alone to standard output; code and reports end with one line end."""
+    print_text(text.content if text.kind == "plain" else with_newline(text.content))
+
+
+def cut(words: str) -> Line:
+    """Keep words on one line of their cell."""
+    return Line(words, no_wrap=True, overflow="ellipsis")
+
+
+def _line(words: str) -> str:
+    """Keep words on one line, with the spaces by which they stand below one another."""
+    return neutral(words[:STEP_CHARACTERS]).replace("\n", " ").replace("\t", " ")
+
+
+def _verdict(sheet: Sheet, label: str) -> Row:
+    verdict = sheet.verdict
+    line = Line(terminal_safe(verdict.words, NOTE_COLUMNS), STYLES[verdict.tone])
+    if verdict.stop_reason is None:
+        return (label, line)
+    reason = terminal_safe(verdict.stop_reason, NARROW_CELL_COLUMNS)
+    return ("stopped", line.append(f" ({reason})", "not bold dim"))
+
+
+def _facts(sheet: Sheet) -> list[Row]:
+    """List the facts and the curves; a curve with a fact of its name stands beside that."""
+    curves = {
+        curve.name: sparks(chart.model_copy(update={"curves": (curve,)}), SPARKS)
+        for chart in sheet.charts
+        for curve in chart.curves
+        if not chart.levels
+    }
+    rows: list[Row] = []
+    for fact in sheet.facts:
+        line = Line(terminal_safe(fact.value, NOTE_COLUMNS), STYLES[fact.tone])
+        drawn = curves.get(fact.label)
+        if drawn:
+            line.append(f"  {drawn[0].split('  ')[1]}", "green")
+        if fact.note:
+            line.append(f"  {terminal_safe(fact.note, NOTE_COLUMNS)}", "dim")
+        rows.append((terminal_safe(fact.label, NARROW_CELL_COLUMNS), line))
+    return rows
+
+
+def _panel(rows: Sequence[Row]) -> Grid:
+    """Show each value beside its name; a name that follows itself is said once."""
+    grid = Grid.grid(padding=(0, 2, 0, 0))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(ratio=1)
+    before = ""
+    for name, value in rows:
+        grid.add_row("" if name == before else name, value)
+        before = name
+    return grid
+
+
+def _print_table(console: Console, table: Table, most: int) -> None:
+    """Print the rows of a table that matter most, under its title."""
+    table = trimmed(table)
+    rows = table.rows[-most:] if table.newest else table.rows[:most]
+    tones = table.tones or (PLAIN,) * len(table.rows)
+    tones = tones[-most:] if table.newest else tones[:most]
+    shown = _fitting(table, rows, console.width)
+    grid = Grid(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    for place in shown:
+        _add_column(grid, table.columns[place], last=place == shown[-1])
+    for row, tone in zip(rows, tones, strict=True):
+        cells = (_cell(row[place], table.columns[place], console.width) for place in shown)
+        grid.add_row(*cells, style=STYLES[tone])
+    console.print()
+    console.print(Line(terminal_safe(table.title, NARROW_CELL_COLUMNS), "bold"))
+    console.print(grid)
+    left_out = len(table.rows) - len(rows) + table.earlier
+    if left_out:
+        noun = tally_words(left_out, "earlier row" if table.newest else "more row")
+        console.print(Line(f"and {noun}", "dim"))
+
+
+def _add_column(grid: Grid, column: Column, *, last: bool) -> None:
+    words = column.kind == "text"
+    grid.add_column(
+        Line(terminal_safe(column.name, NARROW_CELL_COLUMNS)),
+        justify="right" if column.kind == "number" else "left",
+        no_wrap=not (last and words),
+        overflow="fold" if last and words else "ellipsis",
+        max_width=None if last or not words else NARROW_CELL_COLUMNS,
+    )
+
+
+def _fitting(table: Table, rows: Sequence[Sequence[Cell]], width: int) -> list[int]:
+    """Choose the columns for which there is room: extra ones as far as they fit.
+
+    Where not even the others fit, numbers give way, the last ones first, then words.
+    """
+    shown = [place for place, column in enumerate(table.columns) if not column.extra]
+    for place, column in enumerate(table.columns):
+        wider = sorted({*shown, place})
+        if column.extra and _needed(table, rows, wider, width, 30) <= width:
+            shown = wider
+    inner = sorted(shown[1:-1], key=lambda place: (table.columns[place].kind == "text", -place))
+    while inner and _needed(table, rows, shown, width, 20) > width:
+        shown.remove(inner.pop(0))
+    return shown
+
+
+def _needed(
+    table: Table, rows: Sequence[Sequence[Cell]], shown: Sequence[int], width: int, last: int
+) -> int:
+    """Count the terminal's columns that these take; the last one wraps at `last` of them."""
+    total = 0
+    for place in shown:
+        column = table.columns[place]
+        cells = [_cell(row[place], column, width).cell_len for row in rows]
+        most = max([cell_len(column.name), *cells])
+        total += min(most, last if place == shown[-1] else NARROW_CELL_COLUMNS) + 2
+    return total
+
+
+def _cell(cell: Cell, column: Column, width: int) -> Line:
+    words = Line(terminal_safe(cell_words(cell, column), CELL_COLUMNS))
+    if column.kind == "share" and isinstance(cell, float | int) and width >= NARROW:
+        return words.append(f" {bar(cell, BAR_COLUMNS)}", "green")
+    return words

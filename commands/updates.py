@@ -1,0 +1,261 @@
+"""`review`, `finish`, `cancel` and `add`: what a person says to a run while it goes on."""
+
+import asyncio
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from commands.inputs import read_text
+from commands.options import Id, Json
+from commands.session import Exit, fail, unserved, with_client
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from temporalio.client import Client
+
+    from commands.loops import Loop, Run
+    from reflection.run import Request
+
+    Sent = TypeVar("Sent", bound=Request)
+
+HELP = """Review a result that waits for a person: see it, or say what becomes of it.
+
+Without an option it shows the draft, its evaluation, its feedback and how long the run waits.
+
+Examples:
+
+    starter.py review reflect-compare-kafka-7f3a91c2
+
+    starter.py review reflect-compare-kafka-7f3a91c2 --accept --author ann
+
+    starter.py review reflect-compare-kafka-7f3a91c2 --revise "name the license of each"
+
+    starter.py review reflect-compare-kafka-7f3a91c2 --replace answer.md
+"""
+PATIENCE_SECONDS = 20
+NO_REVIEW = "nobody is asked to review one"
+DONE = {
+    "accept": "accepted",
+    "revise": "one more revision is made",
+    "replace": "replaced",
+    "score": "scored",
+}
+GIVEN = {"accept": "", "revise": ' "WHAT TO CHANGE"', "replace": " FILE", "score": " 0.8"}
+
+Author = Annotated[str | None, typer.Option(help="Who says so; stands in the decisions.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the command line."""
+    app.command("review", help=HELP)(review)
+    for command in (finish, cancel, add):
+        app.command()(command)
+
+
+def review(
+    run: Id,
+    accept: Annotated[bool, typer.Option("--accept", help="Take it as it is.")] = False,
+    revise: Annotated[
+        str | None, typer.Option(metavar="WORDS", help="What to change: one more revision.")
+    ] = None,
+    replace: Annotated[
+        str | None, typer.Option(metavar="FILE", help="A text to take instead; - is stdin.")
+    ] = None,
+    score: Annotated[
+        float | None, typer.Option(help="Your own score, 0 to 1; it ends the run, however low.")
+    ] = None,
+    draft: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="The draft you looked at; no other is taken."),
+    ] = None,
+    author: Author = None,
+    as_json: Json = False,
+) -> None:
+    """Show what waits, or send what a person says of it."""
+    given: dict[str, object] = {"accept": accept, "revise": revise, "score": score}
+    if replace is not None:
+        given["replace"] = read_text("--replace", replace)
+    if any(value is not None and value is not False for value in given.values()):
+        from reflection.run import Review
+
+        given |= {"author": author, "draft": None if draft is None else draft - 1}
+        valid(Review, **given)
+        with_client(lambda client: _send(client, run, given, as_json))
+    if author is not None or draft is not None:
+        alone = "--draft" if author is None else "--author"
+        fail(f"{alone} goes with --accept, --revise, --replace or --score.", Exit.USAGE)
+    with_client(lambda client: _show(client, run, as_json))
+
+
+def finish(run: Id, author: Author = None, as_json: Json = False) -> None:
+    """End a run with the answers, drafts or runs that are in, and cancel the calls in flight.
+
+    Example: starter.py finish ask-is-91-prime-7f3a91c2 --author ann
+    """
+    with_client(lambda client: _finish(client, run, author, as_json))
+
+
+def cancel(run: Id, as_json: Json = False) -> None:
+    """Cancel a run and its calls in flight: it ends as cancelled, without a result.
+
+    Example: starter.py cancel ask-is-91-prime-7f3a91c2
+    """
+    with_client(lambda client: _cancel(client, run, as_json))
+
+
+def add(
+    run: Id,
+    answer: Annotated[str, typer.Argument(help="The answer: a vote like any other.")],
+    author: Author = None,
+    as_json: Json = False,
+) -> None:
+    """Put an answer of your own into a run, as the next vote.
+
+    Example: starter.py add ask-is-91-prime-7f3a91c2 "no" --author ann
+    """
+    with_client(lambda client: _add(client, run, answer, author, as_json))
+
+
+async def _send(client: "Client", run: str, given: dict[str, object], as_json: bool) -> Exit:
+    from commands.loops import SAMPLING, reach_open
+    from reflection.run import Review
+
+    found = await reach_open(client, run)
+    _refuse_batch(found, NO_REVIEW)
+    text = given.get("replace")
+    if found.loop is SAMPLING and isinstance(text, str):
+        # An answer does not end with a file's line end.
+        given["replace"] = text.strip()
+    said = valid(Review, **given)
+    await update(client, found, "review", said)
+    note(found.loop, said.action)
+    return done(run, DONE[said.action], as_json)
+
+
+def note(loop: "Loop", action: str) -> None:
+    """Say what nobody does with a text that takes a result's place."""
+    if action == "replace" and loop.unchecked:
+        sys.stderr.write(f"Note: {loop.unchecked}.\n")
+
+
+async def _show(client: "Client", run: str, as_json: bool) -> Exit:
+    from rich.console import Console
+
+    from commands.loops import reach_open, standing_of
+    from commands.terminal import print_review
+
+    found = await reach_open(client, run)
+    _refuse_batch(found, NO_REVIEW)
+    seen, loop = await standing_of(found), found.loop
+    sheet = loop.sheet(seen.progress, seen.decisions)
+    if sheet.waiting is None:
+        fail("the run does not wait for a review; `starter.py show` says more.", Exit.USAGE)
+    until = sheet.waiting.until
+    if as_json:
+        document = {
+            "id": run,
+            "workflow": loop.workflow,
+            "review_until": until.isoformat() if until else None,
+            "actions": list(loop.actions),
+            **loop.reviewed(seen.progress),
+        }
+        sys.stdout.write(json.dumps(document) + "\n")
+    else:
+        print_review(Console(), sheet)
+        _print_choices(run, until, loop.actions)
+    return Exit.DONE
+
+
+def _print_choices(run: str, until: "datetime | None", actions: tuple[str, ...]) -> None:
+    from datetime import UTC, datetime
+
+    from reflection.text import lasting_words, until_words
+
+    if until is None:
+        sys.stderr.write("It waits until somebody decides.\n")
+    else:
+        left = max(0, round((until - datetime.now(UTC)).total_seconds()))
+        sys.stderr.write(f"It waits {until_words(until)}, {lasting_words(left)} more.\n")
+    sys.stderr.write("Decide by one of:\n")
+    for action in actions:
+        sys.stderr.write(f"    starter.py review {run} --{action}{GIVEN[action]}\n")
+
+
+async def _finish(client: "Client", run: str, author: str | None, as_json: bool) -> Exit:
+    from commands.loops import reach_open
+    from reflection.run import Finish
+
+    found = await reach_open(client, run)
+    await update(client, found, "finish_now", valid(Finish, author=author))
+    return done(run, "finishing", as_json)
+
+
+async def _cancel(client: "Client", run: str, as_json: bool) -> Exit:
+    from commands.loops import reach_open
+
+    found = await reach_open(client, run)
+    await found.handle.cancel()
+    return done(run, "cancelling", as_json)
+
+
+async def _add(client: "Client", run: str, answer: str, author: str | None, as_json: bool) -> Exit:
+    from commands.loops import SAMPLING, reach_open
+    from reflection.sampling.result import PersonsAnswer
+
+    found = await reach_open(client, run)
+    _refuse_batch(found, "only runs of `ask` take answers")
+    if found.loop is not SAMPLING:
+        fail("only runs of `ask` take answers; `starter.py review` is for this one.", Exit.USAGE)
+    given = valid(PersonsAnswer, answer=answer, author=author)
+    index = await update(client, found, "add_answer", given)
+    number = index + 1 if isinstance(index, int) else "?"
+    return done(run, f"added as answer {number}, counted after the wave in flight", as_json)
+
+
+def _refuse_batch(run: "Run", instead: str) -> None:
+    if not run.loop.answers:
+        fail(f"{run.handle.id} is a batch of runs; {instead}.", Exit.USAGE)
+
+
+def valid(kind: "type[Sent]", **fields: object) -> "Sent":
+    """Make what is sent; what is wrong with it is one line."""
+    from pydantic import ValidationError
+
+    from reflection.run import explain
+
+    try:
+        return kind(**fields)
+    except ValidationError as error:
+        fail(f"{explain(error)}.", Exit.USAGE)
+
+
+async def update(client: "Client", run: "Run", name: str, argument: object) -> object:
+    """Send an update, and return what it gave back; a refusal is one line."""
+    from temporalio.client import (
+        WorkflowUpdateFailedError,
+        WorkflowUpdateRPCTimeoutOrCancelledError,
+    )
+
+    if await unserved(client, ("mull",)):
+        said = 'No worker is polling task queue "mull", so nobody can take it now.'
+        fail(f"{said} Start one with `worker.py`, then try again.", Exit.UNREACHABLE)
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            return await run.handle.execute_update(name, argument)
+    except WorkflowUpdateFailedError as error:
+        fail(f"refused: {getattr(error.cause, 'message', error.cause)}.", Exit.USAGE)
+    except (TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError):
+        said = f"no worker answered in {PATIENCE_SECONDS} s"
+        fail(f"{said}; what you said applies as soon as one is back.", Exit.UNREACHABLE)
+
+
+def done(run: str, what: str, as_json: bool) -> Exit:
+    """Say what was done: on standard error, or as a document."""
+    if as_json:
+        sys.stdout.write(json.dumps({"id": run, "done": what}) + "\n")
+    else:
+        sys.stderr.write(f"{what}\n")
+    return Exit.DONE

@@ -1,1 +1,0 @@
-"""A run of reflection in words: in the terminal, on pages, and in the Web UI."""

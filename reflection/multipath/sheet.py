@@ -1,0 +1,447 @@
+"""What a run of the agent shows, finished or not: its walk, drafts with their K or E, tests.
+
+K, E and tests of all drafts stand in one table each: those of the draft that is kept come first.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import get_args
+
+from reflection.multipath.loop import is_open
+from reflection.multipath.loop import kept as best_of
+from reflection.multipath.request import MultiPathRequest
+from reflection.multipath.result import Decision, Draft, MultiPathResult, Progress, Step
+from reflection.multipath.state import Node
+from reflection.multipath.suite import TestOutcome, module_hint
+from reflection.sheet import (
+    Chart,
+    Curve,
+    Fact,
+    Sheet,
+    Table,
+    Text,
+    Tone,
+    Verdict,
+    Waiting,
+    columns,
+    draft_words,
+    made_words,
+    model_fact,
+    moment_words,
+    origin_words,
+    reason_words,
+    usage_table,
+)
+from reflection.sheet import Step as Line
+from reflection.text import spent_words, tally_words
+
+Seen = Progress | MultiPathResult
+
+STEP_WORDS: Mapping[Step, str] = {
+    "starting": "Starting",
+    "retrieve": "Retrieving passages",
+    "route": "Choosing the path",
+    "generate_report": "Writing the report",
+    "reflect_on_report": "Reflecting on the report",
+    "generate_code": "Writing the code",
+    "test_code": "Testing the code",
+    "waiting_for_review": "Waiting for a person's review",
+    "finished": "Finished",
+}
+GOOD = {"consistent", "passed", "accepted_by_person", "replaced_by_person"}
+FAILED = {"unrouted", "generation_failed", "reflection_failed", "test_failed"}
+CHECKS = {"reflect_on_report", "test_code"}
+END = "end"
+CUT = "at the model's limit (--max-output-tokens), or at what a result can hold"
+CRITIQUES_BELOW = 3
+
+
+def sheet(
+    seen: Seen, decisions: Sequence[Decision] = (), request: MultiPathRequest | None = None
+) -> Sheet:
+    """Tell a run; the decisions of one that goes on come from a query of their own."""
+    del request  # for the signature that every loop's sheet has
+    kept, busy, waiting = kept_of(seen), "", None
+    if isinstance(seen, MultiPathResult):
+        decisions, why, output = seen.decisions, seen.stop_explanation, seen.output
+    else:
+        why, output = decisions[-1].reason if decisions else "", kept.text if kept else None
+        if seen.stop_reason is None:
+            flight = f", {tally_words(seen.in_flight, 'call')} in flight" if seen.in_flight else ""
+            busy = why = f"{STEP_WORDS[seen.step]}{flight}"
+        if decisions and decisions[-1].waits_for_review:
+            waiting = Waiting(until=seen.review_until)
+    answer = None
+    if output is not None:
+        kind = "code" if seen.mode == "code" else "markdown"
+        note, title = f"{_name(kept)}: {_found(kept)}" if kept else "", thing_words(seen.mode)
+        answer = Text(title=title, content=output, kind=kind, note=note, folded=False)
+    tone: Tone = "running"
+    if seen.stop_reason is not None:
+        failed = output is None or seen.stop_reason in FAILED
+        tone = "bad" if failed else "good" if seen.stop_reason in GOOD else "warning"
+    return Sheet(
+        subject=seen.prompt,
+        verdict=Verdict(words=why, tone=tone, stop_reason=seen.stop_reason),
+        answer=answer,
+        facts=_facts(seen, kept),
+        flags=tuple(_flags(seen, kept)),
+        warnings=seen.warnings,
+        charts=_walk(decisions),
+        tables=tuple(_tables(seen, kept)),
+        texts=tuple(_texts(seen, kept)),
+        decisions=_decisions(decisions) if decisions else None,
+        steps=tuple(_steps(seen, decisions)),
+        busy=busy,
+        waiting=waiting,
+    )
+
+
+def kept_of(seen: Seen) -> Draft | None:
+    """Find the draft that is given, or would be given now."""
+    if isinstance(seen, Progress):
+        return best_of(seen.drafts)
+    return next((draft for draft in seen.drafts if draft.index == seen.kept), None)
+
+
+def thing_words(mode: str | None) -> str:
+    """Name what a path gives."""
+    return {"research": "report", "code": "code"}.get(mode or "", "output")
+
+
+def still_open(seen: Seen) -> str:
+    """Say what is still open in a result; nothing where it is closed, or where there is none."""
+    kept = kept_of(seen)
+    tests = len(seen.suite.cases) if seen.suite else 0
+    said = isinstance(seen, MultiPathResult) and not seen.open
+    if kept is None or said or not is_open(kept, len(seen.quarantined), tests):
+        return ""
+    if kept.critiques:
+        remain = "remains" if len(kept.critiques) == 1 else "remain"
+        return f"{tally_words(len(kept.critiques), 'critique')} {remain}"
+    if kept.error is not None:
+        return f"a test still fails: {kept.error.message}"
+    if seen.quarantined:
+        return f"{len(seen.quarantined)} of its tests are quarantined: no draft passed them"
+    return f"nobody {'tested the code' if kept.mode == 'code' else 'reflected on the report'}"
+
+
+def _name(draft: Draft) -> str:
+    return f"{draft_words(draft.index)}, {origin_words(draft.origin, draft.author)}"
+
+
+def _counts(passed: int | None, total: int | None) -> str | None:
+    if passed is None or total is None:
+        return None
+    return f"{passed:,} of {tally_words(total, 'test')} {'passes' if total == 1 else 'pass'}"
+
+
+def _found(draft: Draft) -> str:
+    """Say in a few words what its reflection or its tests made of a draft: its K or E."""
+    if draft.mode == "research":
+        if draft.critiques is None:
+            return "not reflected on"
+        return tally_words(len(draft.critiques), "critique") if draft.critiques else "consistent"
+    if draft.report is None:
+        return "not tested"
+    counted = _counts(draft.report.passed, draft.report.total)
+    if counted is not None:
+        return counted
+    if draft.report.status == "ok":
+        return "a test fails" if draft.error else "passes"
+    return f"no test counted ({draft.report.status})"
+
+
+def _facts(seen: Seen, kept: Draft | None) -> tuple[Fact, ...]:
+    most = "" if seen.max_revisions is None else f" of at most {seen.max_revisions}"
+    facts = []
+    if seen.routing is not None:
+        facts.append(Fact(label="path", value=seen.routing.words))
+    facts.append(Fact(label="drafts", value=f"{seen.revisions}{most}"))
+    if kept is not None:
+        still = still_open(seen)
+        value = f"{draft_words(kept.index)}: {_found(kept)}"
+        facts.append(Fact(label="kept", value=value, tone="warning" if still else "good"))
+        facts.append(Fact(label="open", value=still or "no", tone="warning" if still else "plain"))
+    if seen.suite is not None:
+        facts.append(Fact(label="tests", value=seen.suite.words))
+    facts.append(Fact(label="spent", value=spent_words(seen.usage)))
+    if seen.model:
+        facts.append(model_fact(seen.model, "texts"))
+    return tuple(facts)
+
+
+def _flags(seen: Seen, kept: Draft | None) -> list[str]:
+    """Say what a reader of the result must know: what is open, missing, cut or not believed."""
+    if kept is None and seen.stop_reason == "unrouted":
+        return ["no path could be chosen for sure: give --mode research or --mode code"]
+    if kept is None:
+        return [f"there is no {thing_words(seen.mode)}"] if seen.stop_reason else []
+    code, still = kept.mode == "code", still_open(seen) if seen.stop_reason else ""
+    better = f"{draft_words(kept.index)} is given: {_found(kept)}, and no later one is better"
+    unread = f"nobody {'tested' if code else 'reflected on'} what a person wrote"
+    tests = tally_words(len(seen.quarantined), "test")
+    aside = f"{tests} of the model's own that no draft passes: not believed, and worth a look"
+    forged = "the tests ran beside the code, which could have forged their verdict (forgeable)"
+    known = (
+        still and f"the result is open: {still}",
+        seen.stop_reason and code and kept is not seen.drafts[-1] and better,
+        kept.cut and f"the text was cut: {CUT}",
+        kept.origin == "replaced" and unread,
+        module_hint(kept.error, seen.suite),
+        seen.quarantined and aside,
+        not code
+        and not seen.sources
+        and "no source was found: no document backs what the report says",
+        kept.report and kept.report.forgeable and forged,
+    )
+    return [flag for flag in known if flag]
+
+
+def _walk(decisions: Sequence[Decision]) -> tuple[Chart, ...]:
+    """Draw which nodes a run went through, and at which it found something to mend."""
+    walked: list[tuple[str, Decision]] = [(made.after, made) for made in decisions if made.after]
+    if not walked:
+        return ()
+    if decisions[-1].stop:
+        walked.append((END, decisions[-1]))
+    lanes = [lane for lane in (*get_args(Node), END) if any(lane == at for at, _ in walked)]
+    heights = {lane: 1 - place / max(1, len(lanes) - 1) for place, lane in enumerate(lanes)}
+    points = tuple(heights[lane] for lane, _ in walked)
+    mend = tuple(heights[lane] if _mends(lane, made) else None for lane, made in walked)
+    labels, first = tuple(_label(lane, made) for lane, made in walked), walked[0][1].at
+    curves = [Curve(name="the walk", points=points, labels=labels)]
+    if any(height is not None for height in mend):
+        curves.append(Curve(name="found something to mend", points=mend, labels=labels))
+    places = (
+        f"+{(made.at - first).total_seconds():,.1f} s" if first and made.at else ""
+        for _, made in walked
+    )
+    return (
+        Chart(
+            title="From node to node",
+            axis="decisions",
+            curves=tuple(curves),
+            levels=tuple(reversed(lanes)),
+            places=tuple(places),
+        ),
+    )
+
+
+def _mends(lane: str | None, decision: Decision) -> bool:
+    return lane in CHECKS and bool(decision.critiques or decision.error)
+
+
+def _label(lane: str, decision: Decision) -> str:
+    """Write what a decision counted: the draft, its critiques, the tests that pass, or the end."""
+    match lane:
+        case "generate_report" | "generate_code":
+            return f"R {decision.revisions}"
+        case "reflect_on_report" if decision.critiques is not None:
+            return f"K {decision.critiques}"
+        case "test_code" if decision.total is not None:
+            return f"{decision.passed}/{decision.total}"
+        case "end":
+            return decision.stop_reason or ""
+    return ""
+
+
+def _tables(seen: Seen, kept: Draft | None) -> list[Table]:
+    ordered = sorted(seen.drafts, key=lambda draft: draft is not kept)
+    drafts = Table(
+        title="Drafts",
+        columns=columns("#", "origin", "found", "chars|number|extra", "model|extra"),
+        rows=tuple(
+            (
+                f"{draft.index + 1} kept" if draft is kept else str(draft.index + 1),
+                origin_words(draft.origin, draft.author),
+                _found(draft),
+                len(draft.text),
+                draft.model,
+            )
+            for draft in seen.drafts
+        ),
+        tones=tuple("good" if draft is kept else "plain" for draft in seen.drafts),
+        newest=True,
+    )
+    critiques = Table(
+        title="Critiques (K)",
+        columns=columns("draft|number", "about", "cited|extra", "sentence", "advice", "by|extra"),
+        rows=tuple(
+            (
+                draft.index + 1,
+                found.aspect,
+                None if found.cited is None else f"[{found.cited}]",
+                found.sentence,
+                found.advice,
+                found.author,
+            )
+            for draft in ordered
+            for found in draft.critiques or ()
+        ),
+    )
+    errors = Table(
+        title="Errors (E)",
+        columns=columns("draft|number", "message", "test", "expected", "got", "status|extra"),
+        rows=tuple(
+            (draft.index + 1, error.message, error.test, error.expected, error.got, error.status)
+            for draft in ordered
+            if (error := draft.error)
+        ),
+    )
+    sources = Table(
+        title="Sources",
+        columns=columns("number", "place"),
+        rows=tuple((f"[{source.number}]", source.passage.place) for source in seen.sources),
+    )
+    ideas = [(draft.index + 1, idea) for draft in ordered for idea in draft.suggestions]
+    beyond = Table(
+        title="Ideas beyond the documents",
+        columns=columns("draft|number", "idea"),
+        rows=tuple(ideas),
+    )
+    found = (drafts, critiques, errors, _tests(seen, kept), sources, beyond)
+    return [*(table for table in found if table.rows), usage_table(seen.usage)]
+
+
+def _tests(seen: Seen, kept: Draft | None) -> Table:
+    """Tell what came of each test with each draft of which that is known: what fails comes first.
+
+    Without any outcome yet, what the tests expect.
+    """
+    outcomes = {
+        draft.index: {found.test: found for found in draft.report.outcomes}
+        for draft in seen.drafts
+        if draft.report and draft.report.outcomes
+    }
+    aside = {found.test: found for found in seen.quarantined}
+    known: dict[str, list[TestOutcome]] = {}
+    for found in (*(one for by in outcomes.values() for one in by.values()), *aside.values()):
+        known.setdefault(found.test, []).append(found)
+    by_kept = outcomes.get(kept.index, {}) if kept else {}
+
+    def row(name: str) -> tuple[str | None, ...]:
+        failed = [found for found in known[name] if not found.passed]
+        came = (by.get(name) for by in outcomes.values())
+        words = (None if one is None else "passed" if one.passed else "failed" for one in came)
+        label = f"{name} (quarantined)" if name in aside else name
+        return (
+            label,
+            known[name][-1].expected,
+            *words,
+            failed[-1].failed_words if failed else None,
+        )
+
+    def tone(name: str) -> Tone:
+        held = by_kept.get(name, known[name][-1]).passed
+        return "plain" if name in aside else "good" if held else "warning"
+
+    tones = {name: tone(name) for name in known}
+    names = sorted(known, key=lambda name: tones[name] == "good")
+    if names:
+        heads = (draft_words(index) for index in outcomes)
+        return Table(
+            title="Tests",
+            columns=columns("test", "expected|extra", *heads, "last failure"),
+            rows=tuple(row(name) for name in names),
+            tones=tuple(tones[name] for name in names),
+        )
+    cases = seen.suite.cases if seen.suite else ()
+    rows = tuple((case.call, case.expected) for case in cases)
+    return Table(title="Tests", columns=columns("test", "expected"), rows=rows)
+
+
+def _texts(seen: Seen, kept: Draft | None) -> list[Text]:
+    """List what is read in full: where an error stands, drafts, outputs, the tests, passages."""
+    texts = []
+    if kept and kept.error and kept.error.traceback:
+        trace = kept.error.traceback
+        texts.append(Text(title="traceback", content=trace, kind="code", folded=False))
+    for draft in seen.drafts:
+        report = draft.report
+        known = (
+            _found(draft),
+            draft.cut and f"cut {CUT}",
+            made_words(draft.model, draft.seed, draft.timestamp, draft.attempts, draft.spending),
+            report and report.words,
+        )
+        chosen = ", kept" if draft is kept else ""
+        name = draft_words(draft.index)
+        texts.append(
+            Text(
+                title=f"{_name(draft)}{chosen}",
+                content=draft.text,
+                kind="code" if draft.mode == "code" else "markdown",
+                note="; ".join(part for part in known if part),
+            )
+        )
+        if draft is not kept and draft.error and draft.error.traceback:
+            title = f"traceback of {name}"
+            texts.append(Text(title=title, content=draft.error.traceback, kind="code"))
+        if report and report.output:
+            title = f"the end of what {name} printed"
+            texts.append(Text(title=title, content=report.output, kind="code"))
+    if seen.suite and seen.suite.file:
+        texts.append(Text(title=seen.suite.file.name, content=seen.suite.file.text, kind="code"))
+    for source in seen.sources:
+        title, score = f"[{source.number}] {source.passage.place}", source.passage.score
+        texts.append(Text(title=title, content=source.passage.text, note=f"score {score:.2f}"))
+    return texts
+
+
+def _next(decision: Decision) -> str:
+    if decision.waits_for_review:
+        return "a person's review"
+    if decision.stop:
+        return f"{END} ({decision.stop_reason})" if decision.stop_reason else END
+    return decision.next or "-"
+
+
+def _decisions(decisions: Sequence[Decision]) -> Table:
+    return Table(
+        title="Decisions",
+        columns=columns(
+            "after", "draft|number|extra", "revisions (R_n)|number", "critiques (K)|number|extra",
+            "tests|extra", "next", "because", "at|extra",
+        ),
+        rows=tuple(
+            (
+                made.after,
+                None if made.draft is None else made.draft + 1,
+                made.revisions,
+                made.critiques,
+                _counts(made.passed, made.total),
+                _next(made),
+                reason_words(made.reason, made.asked, made.author),
+                moment_words(made.at),
+            )
+            for made in decisions
+        ),
+        newest=True,
+    )  # fmt: skip
+
+
+def _steps(seen: Seen, decisions: Sequence[Decision]) -> list[Line]:
+    """Write a line for each decision: the node that ended, why, what comes next, and K under it."""
+    drafts, reflected, steps = {draft.index: draft for draft in seen.drafts}, set(), []
+    for made in decisions:
+        why = reason_words(made.reason, made.asked, made.author)
+        if made.after == "route" and made.next is not None and seen.routing is not None:
+            why = seen.routing.words
+        elif made.after in CHECKS and made.draft is not None:
+            counted = None if made.error is None else _counts(made.passed, made.total)
+            why = f"{draft_words(made.draft)}: {f'{counted}; ' if counted else ''}{why}"
+        words = f"{made.after or '-':<17}  {why}"
+        ends = made.stop or made.waits_for_review
+        whole, below = f"{words} → {_next(made)}", []
+        draft = drafts.get(-1 if made.draft is None else made.draft)
+        # A person's decision is about a draft whose critiques stand above already.
+        if made.after == "reflect_on_report" and draft and draft.index not in reflected:
+            reflected.add(draft.index)
+            found = draft.critiques or ()
+            below += [critique.words for critique in found[:CRITIQUES_BELOW]]
+            if len(found) > CRITIQUES_BELOW:
+                below.append(f"and {len(found) - CRITIQUES_BELOW:,} more")
+        tone: Tone = "warning" if _mends(made.after, made) else "plain"
+        short = whole if ends else words
+        steps.append(Line(words=whole, short=short, tone=tone, below=tuple(below)))
+    return steps

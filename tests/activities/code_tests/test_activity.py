@@ -1,0 +1,186 @@
+"""What is made of a sandbox's results, by a scripted sandbox."""
+
+import json
+from typing import Any
+
+import pytest
+from temporalio.exceptions import ApplicationError
+
+from activities.sandbox.port import PackageError, Program, SandboxError, Status
+from reflection.multipath.request import Limits
+from reflection.multipath.suite import Suite
+from tests.activities.code_tests.suites import cases, file, tried
+from tests.scripted import ScriptedSandbox, answering, finished
+
+RIGHT: list[dict[str, Any]] = [
+    {"case": 0, "value": "4"},
+    {"case": 1, "value": "0"},
+    {"end": True},
+]
+OVER: dict[str, object] = {"end": True, "passed": 0, "failed": 0}
+SUITE = cases(_2="4", _0="0")
+
+
+async def test_no_expected_value_is_in_the_program() -> None:
+    """The program has the calls, and none of what they shall return."""
+    sandbox = ScriptedSandbox([answering(*RIGHT)])
+
+    await tried(sandbox, "def f(x): ...", cases(_2="'zanzibar'", _0="0"))
+
+    (program,) = sandbox.programs
+    assert "f(2)" in program.input
+    assert "zanzibar" not in program.model_dump_json()
+
+
+async def test_each_program_has_a_nonce_of_its_own() -> None:
+    """What one program prints is no result of another."""
+    sandbox = ScriptedSandbox([answering(*RIGHT), answering(*RIGHT)])
+
+    for _ in range(2):
+        await tried(sandbox, "", SUITE)
+
+    first, second = (json.loads(each.input)["nonce"] for each in sandbox.programs)
+    assert first != second
+    assert len(first) == 32
+
+
+@pytest.mark.parametrize("status", ["ok", "error", "exited_early"])
+async def test_all_right_values_pass(status: Status) -> None:
+    """A program that gave all values and came to its end passes, whatever it prints besides."""
+    reply = answering(
+        *RIGHT, status=status, before='{"case": 0, "value": "5"}\n{"broken": "it"}\n', after="noise"
+    )
+
+    report = await tried(ScriptedSandbox([reply]), "", SUITE)
+
+    assert report.error is None
+    assert (report.passed, report.total, report.attempts) == (2, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [
+        ([], "ok"),
+        (RIGHT[:2], "ok"),
+        (RIGHT[1:], "ok"),
+        ([*RIGHT, RIGHT[0]], "ok"),
+        ([*RIGHT, RIGHT[2]], "ok"),
+        ([{"case": "0", "value": "4"}, *RIGHT[1:]], "ok"),
+        ([{"case": 0, "value": 4}, *RIGHT[1:]], "ok"),
+        ([{"case": 0, "value": None}, *RIGHT[1:]], "ok"),
+        ([{"case": 0, "value": "5"}, *RIGHT[1:]], "ok"),
+        ([{"case": 0, "too_long": 1}, *RIGHT[1:]], "ok"),
+        ([{"too_long": 1}, *RIGHT[1:]], "ok"),
+        ([{"case": 0, "value": "\ud800"}, *RIGHT[1:]], "ok"),
+        ([{"case": 0, "message": "\ud800", "traceback": "\ud800"}, *RIGHT[1:]], "ok"),
+        ([*RIGHT, {"broken": "\ud800"}], "ok"),
+        ([*RIGHT, {"unreadable": "\ud800"}], "ok"),
+        ([*RIGHT[:2], {"end": 1}], "ok"),
+        ([*RIGHT, {"broken": "it broke"}], "ok"),
+        ([*RIGHT, {"broken": None}], "ok"),
+        (RIGHT, "timeout"),
+        (RIGHT, "memory_limit"),
+        (RIGHT, "killed_by_signal"),
+    ],
+)
+async def test_anything_else_is_a_failure(said: list[dict[str, object]], status: Status) -> None:
+    """Missing, doubled or malformed lines, and an end by a limit, are failures of the code."""
+    report = await tried(ScriptedSandbox([answering(*said, status=status)]), "", SUITE)
+
+    assert report.error is not None
+    assert report.total == 2
+
+
+@pytest.mark.parametrize(
+    ("suite", "said"),
+    [
+        (file("t.py", "x"), [{"passed": 2, "end": True}, {"passed": 2, "end": True}]),
+        (file("t.py", "x"), [{"passed": -1, "end": True}]),
+        (file("t.py", "x"), [{"passed": True, "end": True}]),
+        (file("t.py", "x"), [{"passed": 2}]),
+        (file("t.py", "x"), [{"end": True}]),
+        (file("test_t.py", "x"), [{"passed": 2, "failed": 1, "end": True}]),
+        (file("test_t.py", "x"), [{"passed": 2, "end": True}]),
+        (file("test_t.py", "x"), [{"test": "a", "passed": 1}, {**OVER, "passed": 1}]),
+        (file("test_t.py", "x"), [OVER]),
+        (file("test_t.py", "x"), [{"test": "\ud800", "message": "\udfff"}, {**OVER, "passed": 1}]),
+        (file("t.py", "x"), [{"passed": 2, "test": "\ud800", "got": "\udfff"}]),
+        (file("t.py", "x"), [{"started": "\ud800", "held": 1}]),
+    ],
+)  # fmt: skip
+async def test_malformed_lines_of_a_file_s_tests_are_a_failure(
+    suite: Suite, said: list[dict[str, object]]
+) -> None:
+    """Counts that are none, and verdicts that contradict each other, are failures of the code."""
+    report = await tried(ScriptedSandbox([answering(*said)]), "", suite)
+
+    assert report.error is not None
+
+
+async def test_the_limits_of_a_task_are_asked_for() -> None:
+    """The sandbox is given the limits of the request, and room for the results."""
+    sandbox = ScriptedSandbox([answering(*RIGHT)])
+    limits = Limits(wall_seconds=60, memory_mb=64, output_bytes=1_000)
+
+    await tried(sandbox, "", SUITE, limits=limits)
+
+    assert sandbox.programs[0].limits == limits.model_copy(update={"output_bytes": 100_000})
+
+
+async def test_limits_that_the_worker_lowered_are_told() -> None:
+    """What is below what was asked for is a warning, and a limit that held is none."""
+    held = Limits(wall_seconds=2, memory_mb=512)
+    reply = finished(Program(code="", limits=held), status="timeout")
+
+    report = await tried(ScriptedSandbox([reply]), "", SUITE, limits=Limits(wall_seconds=30))
+
+    assert report.warnings == ("the worker allows wall_seconds 2, not the 30 that were asked for",)
+
+
+async def test_the_packages_of_a_task_are_asked_for() -> None:
+    """What the code may import besides is handed on to the sandbox."""
+    sandbox = ScriptedSandbox([answering(*RIGHT)])
+
+    await tried(sandbox, "", SUITE, packages=("pydantic",))
+
+    assert sandbox.programs[0].packages == ("pydantic",)
+
+
+async def test_code_with_lone_surrogates_is_tested() -> None:
+    """What no UTF-8 can hold is replaced before it goes into the sandbox."""
+    sandbox = ScriptedSandbox([answering(*RIGHT)])
+
+    await tried(sandbox, "x = '\ud800'", SUITE)
+
+    assert sandbox.programs[0].files["solution.py"] == "x = '\ufffd'"
+
+
+async def test_code_that_is_too_large_fails() -> None:
+    """What the sandbox can't take is a failure of the code, with its size."""
+    report = await tried(ScriptedSandbox([]), "x" * 1_000_001, SUITE)
+
+    assert report.error is not None
+    assert "more than 1,000,000" in report.error.message
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "lasting"),
+    [
+        (SandboxError("no room"), "sandbox_error", False),
+        (PackageError("no such package"), "PackageError", True),
+    ],
+)
+async def test_the_sandbox_s_own_failure_is_no_verdict(
+    error: SandboxError, kind: str, lasting: bool
+) -> None:
+    """Temporal tries again where the sandbox failed, unless no try like it can work."""
+    with pytest.raises(ApplicationError) as caught:
+        await tried(ScriptedSandbox([error]), "", SUITE)
+
+    assert (caught.value.type, caught.value.non_retryable) == (kind, lasting)
+
+
+async def test_the_scripted_sandbox_fails_when_it_runs_out() -> None:
+    """A program that no reply is written down for fails the run, loudly."""
+    with pytest.raises(ApplicationError, match="no reply for program 1"):
+        await tried(ScriptedSandbox([]), "", SUITE)

@@ -1,0 +1,270 @@
+"""A user's script of tests, run in a real sandbox beside the code."""
+
+import pytest
+
+from activities.sandbox.port import Sandbox
+from reflection.multipath.request import Limits
+from tests.activities.code_tests.suites import file, tried
+
+DOUBLE = "def f(x):\n    return x + x\n"
+CHECK = "def check(candidate):\n    assert candidate(2) == 4\n    assert candidate(3) == 6\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "passed"),
+    [
+        ("from solution import f\nassert f(2) == 4\n", 1),
+        ("assert f(2) == 4\n", 1),
+        ("import solution\nfor n in range(5):\n    assert solution.f(n) == 2 * n, n\n", 5),
+        ("def g(n):\n    assert f(n)\n    return n\n\nassert g(1) < g(2) < g(3)\n", 4),
+        ("assert not f(0)\nassert f('a') is not None\nassert 2 in f([2])\n", 3),
+        ("if __name__ == '__main__':\n    assert f(1) == 2\n", 1),
+        ("try:\n    assert f(1) == 3\nexcept AssertionError:\n    assert True\n", 1),
+        ("assert f(1) == 2\nraise SystemExit\n", 1),
+        ("if f(1) != 2:\n    raise SystemExit(1)\n", 0),
+        ("import sys\nif f(1) != 2:\n    sys.exit(1)\n", 0),
+        ("if f(1) != 2:\n    exit('no')\n", 0),
+        ("import unittest\ncase = unittest.TestCase()\ncase.assertEqual(f(1), 2)\n", 0),
+        ("import pytest\nwith pytest.raises(TypeError):\n    f(None)\n", 0),
+        ("from numpy.testing import assert_allclose\nassert_allclose(f(1), 2)\n", 0),
+        ("def check(candidate):\n    if candidate(1) != 2: raise ValueError\n", 0),
+        ("from unittest import mock\nassert f(mock.sentinel.x and 2) == 4\n", 1),
+        (CHECK, 2),
+        (f"{CHECK}\ncheck(f)\n", 2),
+    ],
+)
+async def test_code_that_is_right_passes(sandbox: Sandbox, text: str, passed: int) -> None:
+    """Assertions that hold are counted as often as they ran, and the verdict could be forged."""
+    report = await tried(sandbox, DOUBLE, file("checks.py", text))
+
+    assert report.error is None
+    assert (report.passed, report.total) == (passed, passed)
+    assert report.forgeable
+
+
+@pytest.mark.parametrize(
+    ("assertion", "expected", "got", "message"),
+    [
+        ("assert f(2) == 4", "4", "5", "AssertionError: 5 == 4 is false"),
+        ("assert 4 == f(2), 'no'", "4", "5", "AssertionError: no: 5 == 4 is false"),
+        ("assert f(-1) is None", "None", "-1", "AssertionError: -1 is None is false"),
+        ("assert f(2) < 5", None, "5", "AssertionError: 5 < 5 is false"),
+        ("assert f(2) not in {5}", None, "5", "AssertionError: 5 not in {5} is false"),
+        ("assert not f(2)", None, "5", "AssertionError: 5 is not false"),
+        ("assert f(-0.5)", None, "0.0", "AssertionError: 0.0 is not true"),
+        ("assert 1 < f(0) < 2", None, "False", "AssertionError: False is not true"),
+        ("f('a')", None, None, "TypeError: can only concatenate str"),
+        ("assert f('a') == 'aa'", None, None, "TypeError: can only concatenate str"),
+        ("assert (\n    f(2)\n    == 4\n)", "4", "5", "AssertionError: 5 == 4 is false"),
+        ("assert f(2) == object", "<class 'object'>", "5", "AssertionError: 5 == <class 'object'>"),
+        ("raise SystemExit(3)", None, None, "SystemExit: 3"),
+    ],
+)
+async def test_code_that_is_wrong_fails(
+    sandbox: Sandbox, assertion: str, expected: str | None, got: str | None, message: str
+) -> None:
+    """E quotes the test that failed, with what it compared, and counts those before it."""
+    text = f"assert f(0) == 1\n{assertion}\nassert False\n"
+
+    report = await tried(sandbox, "def f(x): return x + x + 1\n", file("checks.py", text))
+
+    assert report.error is not None
+    assert report.error.test == assertion
+    assert (report.error.expected, report.error.got) == (expected, got)
+    assert message in report.error.message
+    assert (report.passed, report.total) == (1, None)
+
+
+async def test_a_traceback_has_the_script_and_the_code(sandbox: Sandbox) -> None:
+    """E leads from the line of the script to the line of the code."""
+    code = "def f(x):\n    return {}[x]\n"
+
+    report = await tried(sandbox, code, file("checks.py", "\nassert f(2) == 4\n"))
+
+    assert report.error is not None
+    assert (report.error.traceback or "").splitlines() == [
+        'File "checks.py", line 2, in <module>',
+        "    assert f(2) == 4",
+        'File "solution.py", line 2, in f',
+        "    return {}[x]",
+        "KeyError: 2",
+    ]
+
+
+async def test_the_code_is_also_named_as_what_is_asked_for(sandbox: Sandbox) -> None:
+    """A script may import the function from a module of its own name."""
+    report = await tried(
+        sandbox, DOUBLE, file("checks.py", "from f import f\nassert f(2) == 4\n", "f")
+    )
+
+    assert (report.error, report.passed) == (None, 1)
+
+
+@pytest.mark.parametrize(
+    ("code", "entry", "message"),
+    [
+        (DOUBLE, "f", None),
+        (f"{DOUBLE}\n\ndef g(x):\n    return x\n", "f", None),
+        (f"{DOUBLE}\n\ndef g(x):\n    return x\n", "g", "2 == 4 is false"),
+        (f"{DOUBLE}\n\ndef _g(x):\n    return x\n", None, None),
+        (DOUBLE, "g", "the code defines no g"),
+        (f"{DOUBLE}\n\ndef g(x):\n    return x\n", None, "name it as the entry"),
+        ("x = 1\n", None, "name it as the entry"),
+    ],
+)
+async def test_a_check_is_called_with_the_entry(
+    sandbox: Sandbox, code: str, entry: str | None, message: str | None
+) -> None:
+    """A script that defines check(candidate), and does not call it, is not passed unchecked."""
+    report = await tried(sandbox, code, file("checks.py", CHECK, entry))
+
+    assert (report.error is None) is (message is None)
+    assert message is None or message in (report.error.message if report.error else "")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("def check(\n", "the tests can't be read: SyntaxError"),
+        ("x = '\x00'\n", "null bytes"),
+        ("import os\nos._exit(0)\n", "the code ended the process before its tests were over"),
+        ("while True: pass\n", "the code ran for 1 s and was stopped"),
+        ("raise KeyboardInterrupt\n", "KeyboardInterrupt"),
+        ("assert False\n", "False is not true"),
+        (
+            "from solution import f\nprint(f(2))\n",
+            "the script checks nothing: write what must hold",
+        ),
+        ("x = f(2)\n", "the script checks nothing"),
+        ("def check(candidate):\n    candidate(2)\n", "the script checks nothing"),
+        ("def check(candidate):\n    candidate(2)\ncheck(f)\n", "the script checks nothing"),
+        ("import unittest\nprint(f(2))\n", "the script checks nothing"),
+        ("import doctest, solution\ndoctest.testmod(solution)\n", "the script checks nothing"),
+        ("def test_f():\n    assert f(2) == 4\n", "none of the script's assertions ran"),
+        ("raise SystemExit\nassert f(2) == 4\n", "none of the script's assertions ran"),
+    ],
+)
+async def test_a_script_that_is_broken_fails(sandbox: Sandbox, text: str, message: str) -> None:
+    """Whatever a script does, its end without a verdict is no pass."""
+    report = await tried(sandbox, DOUBLE, file("checks.py", text), limits=Limits(wall_seconds=1))
+
+    assert report.error is not None
+    assert message in report.error.message
+
+
+UNITS = """\
+import unittest
+from solution import f
+
+
+class Doubling(unittest.TestCase):
+    def test_two(self):
+        self.assertEqual(f(2), 4)
+
+    def test_three(self):
+        self.assertEqual(f(3), 6)
+
+"""
+ENDINGS = ["", "unittest.main()\n", "if __name__ == '__main__':\n    unittest.main()\n"]
+ENDINGS += ["unittest.TextTestRunner().run(unittest.TestSuite())\n"]
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("name", ["checks.py", "solution.py", "json.py", "checks"])
+async def test_a_script_of_unittest_passes(sandbox: Sandbox, ending: str, name: str) -> None:
+    """Its tests are run one by one, whether it runs them itself or not."""
+    report = await tried(sandbox, DOUBLE, file(name, UNITS + ending))
+
+    assert report.error is None
+    assert (report.passed, report.total) == (2, 2)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize(
+    "imported", ["import unittest", "import unittest as u", "from unittest import TestCase as T"]
+)
+async def test_a_script_of_unittest_names_what_fails(
+    sandbox: Sandbox, imported: str, ending: str
+) -> None:
+    """E says which of its tests failed, and why."""
+    base = {"import unittest as u": "u.TestCase"}.get(imported, "unittest.TestCase")
+    base = "T" if imported.endswith("as T") else base
+    text = f"import unittest\n{imported}\n{UNITS}{ending}".replace("unittest.TestCase", base)
+
+    report = await tried(sandbox, "def f(x): return x * x\n", file("checks.py", text))
+
+    assert report.error is not None
+    assert report.error.test == "test_checks.py::Doubling::test_three"
+    assert report.error.message == "AssertionError: 9 != 6"
+    assert (report.passed, report.total) == (1, 2)
+
+
+@pytest.mark.parametrize("name", ["solution.py", "main.py", "json.py", "checks", "mull_inside"])
+async def test_a_script_may_have_any_name(sandbox: Sandbox, name: str) -> None:
+    """A file named as the code, or as a module of Python's own, takes the place of neither."""
+    report = await tried(sandbox, DOUBLE, file(name, "import json\nassert f(2) == 4\n"))
+
+    assert report.error is None
+    assert report.passed == 1
+
+
+@pytest.mark.parametrize("text", ["assert f(2) == 4\n", "f(2)\n", CHECK])
+async def test_code_that_exits_has_not_passed(sandbox: Sandbox, text: str) -> None:
+    """A script may end itself, and code that ends it with success is wrong."""
+    report = await tried(sandbox, "def f(x): raise SystemExit(0)\n", file("checks.py", text))
+
+    assert report.error is not None
+    assert report.error.message == "SystemExit: 0"
+
+
+@pytest.mark.parametrize(
+    ("code", "test", "passed", "status"),
+    [
+        ("while x: pass", "assert f(2) == 4", 1, "timeout"),
+        ("if x: __import__('os')._exit(0)", "assert f(2) == 4", 1, "exited_early"),
+        ("if x: __import__('os').kill(0, 9)", "assert f(2) == 4", 1, "killed_by_signal"),
+        ("while x == 3: pass", "found = [\n    f(3) for _ in range(2)]", 2, "timeout"),
+        ("while x == 4: pass", "for n in range(4, f(4)):", 2, "timeout"),
+        ("while x == 5: pass", "return f(5)", 2, "timeout"),
+    ],
+)
+async def test_code_that_never_returns_has_a_test_too(
+    sandbox: Sandbox, code: str, test: str, passed: int, status: str
+) -> None:
+    """E names the statement that the program ended in, and what held before is counted."""
+    text = (
+        "def g():\n    return f(5)\n\nassert f(0) == 0\nassert f(2) == 4\n"
+        "found = [\n    f(3) for _ in range(2)]\nfor n in range(4, f(4)):\n    g()\n"
+    )
+
+    report = await tried(
+        sandbox,
+        f"def f(x):\n    {code}\n    return x + x\n",
+        file("checks.py", text),
+        limits=Limits(wall_seconds=1),
+    )
+
+    assert report.error is not None
+    assert (report.error.test, report.error.status) == (test, status)
+    assert report.passed == passed
+
+
+async def test_no_test_is_named_rather_than_a_wrong_one(sandbox: Sandbox) -> None:
+    """Of a script that does very much the statement that the program ended in is not known."""
+    text = "n = 0\nwhile True:\n    n += f(1)\n    n -= f(0)\n    assert f(n) == 2 * n\n"
+
+    report = await tried(
+        sandbox, DOUBLE, file("checks.py", text), limits=Limits(wall_seconds=1, output_bytes=1_000)
+    )
+
+    assert report.error is not None
+    assert (report.error.test, report.error.status) == (None, "timeout")
+
+
+async def test_a_long_script_is_read_in_time(sandbox: Sandbox) -> None:
+    """Thousands of assertions leave the code nearly all of its time."""
+    text = "".join(f"assert f({each}) == {2 * each}\n" for each in range(3_000))
+
+    report = await tried(sandbox, DOUBLE, file("checks.py", text), limits=Limits(cpu_seconds=5))
+
+    assert (report.error, report.passed) == (None, 3_000)

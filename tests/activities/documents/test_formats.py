@@ -1,0 +1,343 @@
+"""From bytes to passages, and files that would take minutes to read, though they are small."""
+
+import codecs
+from collections.abc import Callable
+from io import BytesIO
+from time import perf_counter
+
+import pytest
+from pypdf import PdfWriter
+
+from activities.documents import formats as reader
+from activities.documents.formats import PDF_PAGES, decode, html_lines, read_document, text_lines
+from activities.documents.passages import Line, Part, split
+from activities.documents.roots import UnreadableError
+from tests.activities.documents.documents import Documents, drawing, pdf, shown
+
+
+def on() -> None:
+    """Nobody wants the reading to stop."""
+
+
+RUSSIAN = "Этот документ рассказывает про теплоснабжение школы, про цену газа, про новые насосы."
+JAPANESE = "暖房の費用は年間三千ユーロです。学校は新しいポンプを使います。"
+ENCODED = [
+    ("UTF-8", "naïve – 文".encode(), "naïve – 文"),
+    ("its mark", codecs.BOM_UTF8 + b"plain", "plain"),
+    ("UTF-16 LE", codecs.BOM_UTF16_LE + "naïve".encode("utf-16-le"), "naïve"),
+    ("UTF-16 BE", codecs.BOM_UTF16_BE + "naïve".encode("utf-16-be"), "naïve"),
+    ("UTF-32", codecs.BOM_UTF32_LE + "naïve".encode("utf-32-le"), "naïve"),
+    ("Latin-1", "für Übung".encode("latin-1"), "für Übung"),
+    ("quotes of Windows", b"\x93said\x94", "“said”"),
+    ("one bad byte", "naïve für Übung\n".encode() + b"\xff", "naïve für Übung\n\ufffd"),
+    ("a lone surrogate", codecs.BOM_UTF16_LE + b"a\0\x00\xd8b\0", "a\ufffdb"),
+    ("empty", b"", ""),
+    ("Cyrillic of Windows", RUSSIAN.encode("cp1251"), RUSSIAN),
+    ("KOI8-R", RUSSIAN.encode("koi8-r"), RUSSIAN),
+    ("Shift JIS", JAPANESE.encode("shift_jis"), JAPANESE),
+    ("Latin-1 of a page", "Größe für Übung, déjà vu: 5 °C\n".encode("latin-1") * 9_000, None),
+]
+
+
+@pytest.mark.parametrize(("content", "text"), [row[1:] for row in ENCODED])
+def test_encodings(content: bytes, text: str | None) -> None:
+    """A byte order mark decides, then UTF-8 where most of it holds, then a guess of the script."""
+    decoded = decode(content)
+
+    assert decoded == (content.decode("cp1252") if text is None else text)
+
+
+@pytest.mark.parametrize(
+    "content", [b"\x7fELF\x02\x01\0\0", b"\x89PNG\r\n\x1a\n\0", bytes(range(1, 32)) * 9, b"a\0b"]
+)
+def test_what_is_no_text(content: bytes) -> None:
+    """A NUL, or many control characters, at the beginning of a file make it no text."""
+    with pytest.raises(UnreadableError, match=r"^no text$"):
+        decode(content)
+
+
+def test_lines_end_as_in_an_editor() -> None:
+    """CR, LF and both together end a line; a form feed and U+2028 do not."""
+    lines = list(text_lines("a\r\nb\rc\x0cd\u2028e\n", headings=False))
+
+    assert [(line.number, line.text) for line in lines] == [
+        (1, "a"),
+        (2, "b"),
+        (3, "c\x0cd\u2028e"),
+        (4, ""),
+    ]
+
+
+PAGE = """<!DOCTYPE html>
+<html><head><title>Ovens &amp; heat</title>
+<style>p { color: red }</style>
+<script>if (a < b) { document.write("<p>never</p>") }</script>
+</head><body>
+<!-- a comment
+     of two lines -->
+<p>First <b>bold</b>ness
+goes on.</p><p>Second&nbsp;one&#10;still.</p>
+<ul><li>one<li>two</ul>
+<pre>
+  kept   as is
+</pre>
+"""
+
+
+def test_html_has_the_lines_of_its_source() -> None:
+    """Text of HTML stands at the source's lines, without markup, scripts, styles and comments."""
+    lines = [(line.number, line.text) for line in html_lines(PAGE, on) if line.text]
+
+    assert lines == [
+        (2, "Ovens & heat"),
+        (8, "First boldness"),
+        (9, "goes on."),
+        (9, "Second one still."),
+        (10, "one"),
+        (10, "two"),
+        (12, "  kept   as is"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "unit", ["<a ", "<!--", "<a b='", "<![CDATA[", "<", "&", "<p>x", "<a b='>"]
+)
+def test_hostile_html_costs_linear_time(unit: str) -> None:
+    """Markup that never closes is read in seconds, for which the parser alone takes minutes."""
+    source = unit * (100_000 // len(unit))
+    started = perf_counter()
+
+    lines = list(html_lines(source, on))
+
+    assert perf_counter() - started < 20
+    assert sum(len(line.text) for line in lines) <= len(source)
+
+
+def test_a_tag_without_an_end_is_given_up() -> None:
+    """HTML with a tag of more than two million characters can't be read."""
+    source = "<p>text<a title='" + "x" * 2_100_000
+
+    with pytest.raises(UnreadableError, match="a tag that never ends"):
+        list(html_lines(source, on))
+
+
+def test_pdf_is_read_by_page() -> None:
+    """A passage of a PDF lies on one page, which it names from 1."""
+    content = pdf(["The oven is hot", "The ice is cold"])
+
+    parts = read_document("a.pdf", content, on)
+
+    assert [(part.text, part.page) for part in parts] == [
+        ("The oven is hot", 1),
+        ("The ice is cold", 2),
+    ]
+
+
+def encrypted() -> bytes:
+    writer = PdfWriter(BytesIO(pdf(["secret"])))
+    writer.encrypt("a password", algorithm="RC4-128")
+    written = BytesIO()
+    writer.write(written)
+    return written.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (encrypted, "encrypted"),
+        (lambda: b"%PDF-1.4\nnothing more", "a broken PDF"),
+        (lambda: pdf(["a"])[:200], "a broken PDF"),
+        (lambda: b"", "a broken PDF"),
+    ],
+)
+def test_pdf_that_can_not_be_read(make: Callable[[], bytes], reason: str) -> None:
+    """A PDF that is encrypted or broken is left out for that reason."""
+    with pytest.raises(UnreadableError, match=rf"^{reason}$"):
+        read_document("a.pdf", make(), on)
+
+
+def read(name: str, text: str) -> list[Part]:
+    return read_document(name, text.encode(), lambda: None)
+
+
+def test_passages_keep_to_paragraphs() -> None:
+    """A paragraph that fits is never cut, and the lines are those of the file."""
+    paragraph = "\n".join(["word " * 19 + "end"] * 5)
+    text = "\n\n".join([paragraph] * 6)
+
+    parts = read("a.txt", text)
+
+    assert [(part.first_line, part.last_line) for part in parts] == [(1, 17), (19, 35)]
+    assert all(part.text.split("\n\n") == [paragraph] * 3 for part in parts)
+
+
+def test_every_line_is_in_a_passage() -> None:
+    """The passages of code are its lines, one after the other."""
+    rows = [f"    x{number} = {number}" if number % 7 else "" for number in range(1, 400)]
+
+    parts = read("a.py", "\n".join(rows))
+
+    said = [row for part in parts for row in part.text.split("\n") if row]
+    assert said == [row for row in rows if row]
+    assert all(rows[part.first_line - 1] == part.text.split("\n")[0] for part in parts)
+    assert all(rows[part.last_line - 1] == part.text.split("\n")[-1] for part in parts)
+
+
+def test_headings_stay_with_what_follows() -> None:
+    """No passage ends with a heading, even where the passage before it has room."""
+    section = "{}\n\n" + "word " * 250 + "\n\n"
+    text = "".join(section.format(head) for head in ("# One", "Two\n===", "### Three"))
+
+    parts = read("a.md", text)
+
+    assert [part.text.split("\n")[0] for part in parts] == ["# One", "Two", "### Three"]
+
+
+def test_long_lines_are_cut_at_separators() -> None:
+    """A line of any length makes passages of at most 1,500 characters, cut between its parts."""
+    text = ",".join(f'"key{number}":{number}' for number in range(2_000))
+
+    parts = read("a.json", text)
+
+    assert "".join(part.text for part in parts) == text
+    assert all(len(part.text) <= 1_500 for part in parts)
+    assert all(part.text.endswith(",") for part in parts[:-1])
+    assert {(part.first_line, part.last_line) for part in parts} == {(1, 1)}
+
+
+def test_a_word_without_an_end_is_cut() -> None:
+    """Text without any separator is cut at 1,500 characters."""
+    parts = read("a.txt", "x" * 4_000)
+
+    assert [len(part.text) for part in parts] == [1_500, 1_500, 1_000]
+
+
+def test_rows_of_a_table_have_its_header() -> None:
+    """Each passage of a CSV file begins with the header, and its lines are those of the rows."""
+    rows = ["name,price", *(f"part {number},{number}" for number in range(1, 301))]
+
+    parts = read("a.csv", "\n".join(rows))
+
+    assert len(parts) > 2
+    for part in parts[1:]:
+        said = part.text.split("\n")
+        assert said == ["name,price", *rows[part.first_line - 1 : part.last_line]]
+
+
+def test_nothing_written_makes_no_passage() -> None:
+    """A file of blanks alone has no passages."""
+    parts = read("a.txt", "\n \n\t\n")
+
+    assert parts == []
+
+
+FORM = b"/X Do\n"
+
+
+MILLION = 1_000_000
+
+
+LARGE = {
+    "large": drawing([shown("apple"), shown("pear") * 54_000, shown("quince")]),
+    "bomb": drawing([shown("apple"), b"\n" * 200 * MILLION, shown("quince")]),
+    "steps": drawing([shown("apple"), shown("pear") + b"1 2 l\n" * 166_000, shown("quince")]),
+    "forms": drawing([shown("apple"), FORM * 1_000, shown("quince")], shown("pear") * 20_000),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+async def test_a_page_that_draws_too_much_is_left_out(documents: Documents, name: str) -> None:
+    """A page of megabytes, packed or drawn by forms, is left out by its number, and no other."""
+    documents.write("atlas.pdf", LARGE[name])
+    documents.write("pear.txt", "pear")
+    started = perf_counter()
+
+    found = await documents.find("apple pear quince")
+    seconds = perf_counter() - started
+    again = await documents.find("apple pear quince")
+
+    assert {(each.source, each.page) for each in found.passages} == {
+        ("atlas.pdf", 1),
+        ("atlas.pdf", 3),
+        ("pear.txt", None),
+    }
+    assert found.left_out == ("pages that draw too much (1): page 2 of atlas.pdf",)
+    assert again.left_out == found.left_out
+    assert seconds < 20
+
+
+def test_a_page_below_the_bounds_is_read() -> None:
+    """A page of 0.9 MB that is a figure with a caption, and a form within a page, are read."""
+    figure = shown("apple") + b"100.25 200.75 l\n" * 56_000
+
+    parts = read_document("a.pdf", drawing([figure, FORM], shown("pear")), on)
+
+    assert [(part.text, part.page) for part in parts] == [("apple", 1), ("pear", 2)]
+
+
+def test_a_page_of_many_fonts_is_left_out() -> None:
+    """A page that names more than a hundred fonts is left out: each is read for it anew."""
+    notes: list[tuple[str, str]] = []
+    content = drawing([shown("apple")], fonts=101)
+
+    parts = read_document("a.pdf", content, on, lambda why, part: notes.append((why, part)))
+
+    assert (parts, notes) == ([], [("pages that draw too much", "page 1")])
+
+
+def test_time_that_is_over_names_the_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the seconds for a file do not suffice, the pages that are left are named."""
+    monkeypatch.setattr(reader, "PDF_SECONDS", 0.5)
+    notes: list[tuple[str, str]] = []
+    content = drawing([shown("apple"), *[shown("pear") * 20_000] * 20])
+
+    parts = read_document("a.pdf", content, on, lambda why, part: notes.append((why, part)))
+
+    [(why, part)] = notes
+    assert parts[0].text == "apple"
+    assert why == "pages that 0.5 s do not suffice for"
+    assert part.startswith("pages from ")
+
+
+def test_pages_beyond_the_bound_are_named() -> None:
+    """Of a PDF with more than 2,000 pages the first are read."""
+    notes: list[tuple[str, str]] = []
+    content = drawing([shown("apple")] * (PDF_PAGES + 1))
+
+    parts = read_document("a.pdf", content, on, lambda why, part: notes.append((why, part)))
+
+    assert len(parts) == PDF_PAGES
+    assert notes == [("pages beyond 2,000", "pages from 2001")]
+
+
+@pytest.mark.parametrize("name", ["a.md", "a.csv"])
+def test_a_million_short_lines_are_read(name: str) -> None:
+    """As many lines as are read of a file take seconds, however short they are."""
+    started = perf_counter()
+
+    parts = read_document(name, b"x\n" * (MILLION - 1), on)
+
+    assert perf_counter() - started < 15
+    assert parts[-1].last_line == MILLION - 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("a.txt", b"x\n" * 5 * MILLION), ("a.csv", b"\r" * 20 * MILLION)],
+)
+def test_more_lines_are_left_out(name: str, content: bytes) -> None:
+    """A file of more than a million lines is left out for that reason, before it is split."""
+    started = perf_counter()
+
+    with pytest.raises(UnreadableError, match=r"^over 1,000,000 lines$"):
+        read_document(name, content, on)
+
+    assert perf_counter() - started < 2
+
+
+def test_more_lines_of_any_reader_are_left_out() -> None:
+    """What a reader makes a line of, as HTML's does of <br>, is bounded like the lines of text."""
+    lines = (Line(1, "x") for _ in range(MILLION + 5_000))
+
+    with pytest.raises(UnreadableError, match=r"^over 1,000,000 lines$"):
+        list(split(lines, on))

@@ -1,0 +1,325 @@
+"""What an index finds, and how it follows its folder."""
+
+import asyncio
+import json
+import os
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+import tantivy
+
+from activities.documents.folder import cache_folder
+from activities.documents.retrieval import TransientRetrievalError
+from tests.activities.documents.documents import Documents
+
+ANY_TEXT = [
+    "",
+    " \n\t",
+    "apple AND",
+    "apple OR OR pear",
+    'a "phrase that never ends',
+    "field:value words:apple key:manifest",
+    "(((",
+    "apple^99999 ~ * ? [a TO z] {b TO c} -apple +pear !",
+    "\\",
+    "/re.*/",
+    "\0apple\x1b[31m",
+    "\ud800 apple \udfff",
+    "日本語 한국어 🍎 \u202e",
+    "apple " * 20_000,
+    " ".join(f"word{number}" for number in range(12_000)),
+    "x" * 100_000,
+    "the of and",
+]
+
+
+@pytest.mark.parametrize("prompt", ANY_TEXT, ids=range(len(ANY_TEXT)))
+async def test_any_text_is_a_query(documents: Documents, prompt: str) -> None:
+    """No query raises, and one with a word of a document finds it, whatever stands around it."""
+    documents.write("fruit.txt", "An apple a day.")
+    documents.write("other.txt", "Nothing of the kind.")
+
+    found = await documents.find(prompt.encode(errors="replace").decode())
+
+    assert [each.source for each in found.passages] == ["fruit.txt"] * ("apple" in prompt)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "text"),
+    [
+        ("running", "He runs."),
+        ("uber", "Über allem"),
+        ("parse reply", "def parseReply(): ..."),
+        ("parseReply", "def parse_reply(): ..."),
+        ("文", "日本語の文です"),
+        ("2024", "In 2024 it rained."),
+        ("settings", ""),
+    ],
+)
+async def test_words_are_found_in_other_shapes(
+    documents: Documents, prompt: str, text: str
+) -> None:
+    """Stems, accents, joined words, unspaced scripts and the file's name lead to a passage."""
+    documents.write("settings/deep.py", text or "nothing else")
+
+    found = await documents.sources(prompt)
+
+    assert found == ["settings/deep.py"]
+
+
+async def test_rare_words_rank_first(documents: Documents) -> None:
+    """The passage with the query's rare word comes before those with its frequent one."""
+    for number in range(30):
+        documents.write(f"{number}.txt", f"apple pie number {number}")
+    documents.write("rare.txt", "apple and quince")
+
+    found = await documents.sources("apple quince", passages=3)
+
+    assert (found[0], len(found)) == ("rare.txt", 3)
+
+
+async def test_a_long_prompt_is_searched_by_its_rare_words(documents: Documents) -> None:
+    """Of a prompt of many words the 64 that tell passages apart are looked up."""
+    words = [f"common{number}" for number in range(200)]
+    for number in range(5):
+        documents.write(f"{number}.txt", f"{number} " + " ".join(words[20 * number :]))
+    documents.write("rare.txt", "quince")
+
+    found = await documents.sources(" ".join([*words, "quince"]), passages=6)
+
+    assert "rare.txt" in found
+
+
+async def test_no_file_takes_all_places(documents: Documents) -> None:
+    """At most half of the passages are of one file, while another has any."""
+    documents.write("long.txt", "\n\n".join(f"apple {n} " + "apple " * 180 for n in range(9)))
+    for number in range(3):
+        documents.write(f"{number}.txt", f"one apple, and much else beside it {number}")
+
+    shared = await documents.sources("apple", passages=4)
+    alone = await documents.sources("apple", passages=12)
+
+    assert shared.count("long.txt") == 2
+    assert alone.count("long.txt") == 9
+
+
+async def test_copies_are_found_once(documents: Documents) -> None:
+    """A text that stands in many files takes one place, and the others find theirs."""
+    for number in range(1_500):
+        documents.write(f"copy{number}.txt", "apple")
+    documents.write("other.txt", "apple, and something else that makes it less of an apple")
+
+    found = await documents.sources("apple", passages=5)
+
+    assert len(found) == 2
+    assert "other.txt" in found
+
+
+async def test_equals_come_in_the_same_order(documents: Documents) -> None:
+    """Passages that fit alike are ranked alike by every worker, however it came to its index."""
+    names = [f"{number}.txt" for number in range(60)]
+    for number, name in enumerate(names):
+        documents.write(name, f"apple number{number}")
+    first = await documents.sources("apple", passages=10)
+
+    documents.cache = documents.base / "other"
+    documents.retriever = documents.worker()
+    for name in random.Random(1).sample(names, 60):
+        (documents.folder / name).rename(documents.base / name)
+    await documents.find("apple")
+    for name in random.Random(2).sample(names, 60):
+        (documents.base / name).rename(documents.folder / name)
+        await documents.find("apple") if name.startswith("1") else None
+    second = await documents.sources("apple", passages=10)
+
+    assert first == second
+
+
+YEAR_2020 = 1_577_836_800
+
+
+async def test_new_changed_and_gone_files_are_noticed(documents: Documents) -> None:
+    """The next search is of the files as they are then."""
+    documents.write("a.txt", "apple one")
+    documents.write("b.txt", "apple two")
+    before = await documents.sources("apple")
+
+    documents.write("a.txt", "pear")
+    (documents.folder / "b.txt").unlink()
+    documents.write("c.txt", "apple three")
+    after = await documents.sources("apple")
+
+    assert (sorted(before), after) == (["a.txt", "b.txt"], ["c.txt"])
+
+
+async def test_a_change_that_keeps_size_and_time_is_noticed(documents: Documents) -> None:
+    """A file that was written twice at the same moment, with the same size, is read again."""
+    path = documents.write("a.txt", "apple")
+    os.utime(path, (YEAR_2020, YEAR_2020))
+    before = await documents.sources("apple")
+
+    path.write_text("grape")
+    os.utime(path, (YEAR_2020, YEAR_2020))
+    after = await documents.sources("apple"), await documents.sources("grape")
+
+    assert (before, after) == (["a.txt"], ([], ["a.txt"]))
+
+
+def operations(documents: Documents) -> int:
+    """Count what was ever added to an index, taken out of it, and committed."""
+    [meta] = documents.cache.rglob("meta.json")
+    return int(json.loads(meta.read_bytes())["opstamp"])
+
+
+async def test_only_what_changed_is_indexed_again(documents: Documents) -> None:
+    """A file that was touched is read and no more; for one that changed its passages are new."""
+    for number in range(20):
+        documents.write(f"{number}.txt", f"apple {number}")
+    await documents.find("apple")
+    first = operations(documents)
+
+    os.utime(documents.folder / "3.txt", (YEAR_2020, YEAR_2020))
+    await documents.find("apple")
+    touched = operations(documents)
+    documents.write("4.txt", "quince")
+    await documents.find("apple")
+    changed = operations(documents)
+
+    taken_out, added, committed = 1, 1, 1
+    assert first == 20 + committed
+    assert (touched - first, changed - touched) == (0, taken_out + added + committed)
+
+
+async def test_a_file_that_became_binary_is_left_out(documents: Documents) -> None:
+    """Passages of a text go when the file is no text any more, and come back with it."""
+    documents.write("a.txt", "apple")
+    before = await documents.sources("apple")
+
+    documents.write("a.txt", b"apple\0")
+    between = await documents.find("apple")
+    documents.write("a.txt", "apple")
+    after = await documents.sources("apple")
+
+    assert (before, between.passages, after) == (["a.txt"], (), ["a.txt"])
+    assert between.left_out == ("no text (1): a.txt",)
+
+
+async def test_another_worker_finds_the_index_as_it_is(documents: Documents) -> None:
+    """An index that exists is used: no file is read that did not change."""
+    for number in range(20):
+        documents.write(f"{number}.txt", f"apple {number}")
+    await asyncio.sleep(1.1)
+    before = await documents.find("apple")
+    documents.retriever = documents.worker()
+    counts: list[tuple[int, int]] = []
+
+    after = await documents.find("apple", progress=lambda done, of: counts.append((done, of)))
+
+    assert before.passages == after.passages
+    assert counts == []
+
+
+async def test_ids_are_of_content_and_place(documents: Documents) -> None:
+    """An id has twelve digits of the content's hash and the passage's number, on every worker."""
+    documents.write("a.txt", "apple")
+
+    [passage] = (await documents.find("apple")).passages
+
+    assert passage.id == "a24a876b13db-0"
+
+
+@pytest.mark.parametrize(
+    ("environment", "folder"),
+    [
+        ({"MULL_CACHE": "/c/mine", "XDG_CACHE_HOME": "/x"}, "/c/mine"),
+        ({"XDG_CACHE_HOME": "/x"}, "/x/mull"),
+        ({"MULL_CACHE": "", "XDG_CACHE_HOME": ""}, str(Path.home() / ".cache" / "mull")),
+    ],
+)
+def test_where_indexes_are_kept(environment: dict[str, str], folder: str) -> None:
+    """MULL_CACHE says where, else the desktop's standard does."""
+    chosen = cache_folder(environment)
+
+    assert chosen == Path(folder)
+
+
+async def test_the_cache_is_private(documents: Documents) -> None:
+    """An index holds the documents' text, so that nobody else may read it."""
+    documents.write("a.txt", "apple")
+    await documents.find("apple")
+
+    [kept] = (documents.cache / "documents" / "3").iterdir()
+
+    assert kept.stat().st_mode & 0o077 == 0
+
+
+async def test_an_index_without_its_manifest_is_made_again(documents: Documents) -> None:
+    """A writer that was killed between its two files leaves nothing twice and nothing out."""
+    documents.write("a.txt", "apple")
+    await documents.find("apple")
+    [manifest] = documents.cache.rglob("manifest.json")
+    older = manifest.read_bytes()
+    documents.write("b.txt", "apple too")
+    await documents.find("apple")
+    manifest.write_bytes(older)
+    documents.retriever = documents.worker()
+
+    found = await documents.sources("apple")
+
+    assert sorted(found) == ["a.txt", "b.txt"]
+
+
+DAMAGES = {
+    "meta": ("meta.json", b"{nope"),
+    "meta gone": ("meta.json", None),
+    "manifest": ("manifest.json", b'[1, {"a.txt": [1]}]'),
+    "store": ("*.store", b""),
+    "terms": ("*.term", b"\0" * 400),
+    "postings gone": ("*.idx", None),
+}
+
+
+@pytest.mark.parametrize(("pattern", "content"), DAMAGES.values(), ids=DAMAGES)
+async def test_a_damaged_index_is_built_anew(
+    documents: Documents, pattern: str, content: bytes | None
+) -> None:
+    """An index whose files are cut, lost or overwritten costs a search the time to build it."""
+    documents.write("a.txt", "apple")
+    await documents.find("apple")
+    for file in list(documents.cache.rglob(pattern)):
+        file.unlink()
+        if content is not None:
+            file.write_bytes(content)
+    documents.retriever = documents.worker()
+
+    found = await documents.find("apple")
+
+    assert [each.source for each in found.passages] == ["a.txt"]
+
+
+async def test_an_index_of_another_shape_is_built_anew(documents: Documents) -> None:
+    """An index that other code has made, with other fields, is made again and not searched."""
+    documents.write("a.txt", "apple")
+    await documents.find("apple")
+    [index] = documents.cache.rglob("index")
+    shutil.rmtree(index)
+    index.mkdir()
+    schema = tantivy.SchemaBuilder()
+    schema.add_text_field("title", stored=True)
+    tantivy.Index(schema.build(), str(index))
+    documents.retriever = documents.worker()
+
+    found = await documents.find("apple")
+
+    assert [each.source for each in found.passages] == ["a.txt"]
+
+
+async def test_a_cache_that_is_no_folder(documents: Documents) -> None:
+    """Where a file is in the cache's place, the error says which variable to set."""
+    documents.write("a.txt", "apple")
+    documents.cache.write_text("a file")
+
+    with pytest.raises(TransientRetrievalError, match="set MULL_CACHE"):
+        await documents.find("apple")

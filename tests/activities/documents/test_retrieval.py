@@ -1,0 +1,140 @@
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from temporalio.common import RetryPolicy
+from temporalio.exceptions import ApplicationError
+from temporalio.testing import ActivityEnvironment
+
+from activities.documents.retrieval import (
+    DocumentActivities,
+    RetrievalError,
+    RetrievalTask,
+    TransientRetrievalError,
+    WordsAloneError,
+)
+from activities.heartbeat import heartbeating
+from activities.language_model.port import TransientModelError
+from tests.activities.documents.documents import Documents
+from tests.scripted import ScriptedRetriever, of_passages, passage
+
+TASK = RetrievalTask(prompt="apple", docs="docs", passages=8)
+
+
+async def test_the_activity_finds_passages(documents: Documents) -> None:
+    """The activity `retrieve` returns what the retriever finds, and which attempt it was."""
+    documents.write("a.txt", "apple")
+    activities = DocumentActivities(documents.retriever)
+
+    found = await ActivityEnvironment().run(activities.retrieve, TASK)
+
+    assert [each.source for each in found.passages] == ["a.txt"]
+    assert found.attempts == 1
+
+
+async def test_what_can_not_be_searched_is_not_tried_again() -> None:
+    """A RetrievalError is permanent, of that type and with its own words."""
+    activities = DocumentActivities(ScriptedRetriever([RetrievalError("no such folder")]))
+
+    with pytest.raises(ApplicationError) as raised:
+        await ActivityEnvironment().run(activities.retrieve, TASK)
+
+    error = raised.value
+    assert (error.type, error.message, error.non_retryable) == (
+        "RetrievalError",
+        "no such folder",
+        True,
+    )
+
+
+async def test_what_a_machine_can_not_do_now_is_tried_again() -> None:
+    """A TransientRetrievalError is retried, and says what to do all the same."""
+    error = TransientRetrievalError("no room: set MULL_CACHE")
+    activities = DocumentActivities(ScriptedRetriever([error]))
+
+    with pytest.raises(ApplicationError) as raised:
+        await ActivityEnvironment().run(activities.retrieve, TASK)
+
+    assert (raised.value.type, raised.value.message, raised.value.non_retryable) == (
+        "TransientRetrievalError",
+        "no room: set MULL_CACHE",
+        False,
+    )
+
+
+def busy(retry_after: float | None) -> ScriptedRetriever:
+    error = TransientModelError("busy", "RateLimitError", 429, retry_after)
+    return ScriptedRetriever([WordsAloneError(error, of_passages([passage(1, "apple")]))])
+
+
+def attempt(number: int, most: int | None) -> ActivityEnvironment:
+    """The environment of an attempt, where `most` are allowed, 0 for any number."""
+    environment = ActivityEnvironment()
+    policy = None if most is None else RetryPolicy(maximum_attempts=most)
+    environment.info = replace(environment.info, attempt=number, retry_policy=policy)
+    return environment
+
+
+@pytest.mark.parametrize(
+    ("retry_after", "delay"), [(7.5, timedelta(seconds=7.5)), (0.0, timedelta(0)), (None, None)]
+)
+async def test_a_busy_embedding_model_is_asked_again(
+    retry_after: float | None, delay: timedelta | None
+) -> None:
+    """An attempt that is not the last fails, and the next one waits as the provider asked."""
+    activities = DocumentActivities(busy(retry_after))
+
+    with pytest.raises(ApplicationError) as raised:
+        await attempt(4, 5).run(activities.retrieve, TASK)
+
+    error = raised.value
+    assert (error.type, error.non_retryable, error.next_retry_delay) == (
+        "RateLimitError",
+        False,
+        delay,
+    )
+
+
+@pytest.mark.parametrize(("number", "most"), [(5, 5), (1, 1), (1, 0), (2, None)])
+async def test_the_last_attempt_is_content_with_words(number: int, most: int | None) -> None:
+    """What words alone find is returned by the last attempt, or where none is known to be."""
+    activities = DocumentActivities(busy(7.5))
+
+    found = await attempt(number, most).run(activities.retrieve, TASK)
+
+    assert ([each.source for each in found.passages], found.attempts) == (
+        ["document-1.md"],
+        number,
+    )
+
+
+async def test_the_fake_fails_beyond_its_script() -> None:
+    """A retrieval that no test foresaw is an error that counts the calls."""
+    fake = ScriptedRetriever([[passage(1, "apple")]])
+    first = await fake.retrieve(TASK)
+
+    with pytest.raises(RetrievalError, match="no retrieval is scripted for call 2"):
+        await fake.retrieve(TASK)
+
+    assert (first.files, first.searched, first.passages[0].source) == (1, 1, "document-1.md")
+
+
+async def test_indexing_does_not_keep_heartbeats_back(documents: Documents) -> None:
+    """A folder is read in a thread, so that its worker heartbeats with how far it is."""
+    for number in range(300):
+        documents.write(f"{number}.txt", f"apple {number} " * 500)
+    beats: list[tuple[Any, ...]] = []
+    environment = ActivityEnvironment()
+    environment.on_heartbeat = lambda *details: beats.append(details)
+
+    async def work() -> None:
+        async with heartbeating(0.02) as progress:
+            await documents.find("apple", progress=progress)
+
+    await environment.run(work)
+
+    counted = [each for each in beats if each]
+    assert len(counted) > 3
+    assert counted == sorted(counted)
+    assert {total for _, total in counted} == {300}

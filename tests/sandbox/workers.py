@@ -1,0 +1,105 @@
+"""Workers that tests start as processes of their own, and that print what they find.
+
+workers.py endless BACKEND COUNT: run programs that never end; a line when all of them run
+workers.py many BACKEND COUNT: run many programs in two rows; as JSON what is there before and after
+workers.py hostile BACKEND NAME...: run hostile programs by their ids; as JSON what came of them
+"""
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+from activities.sandbox.sandbox import ProcessSandbox
+from tests.sandbox import backends
+from tests.sandbox.canaries import adopt_orphans, descendants, ipc_objects, open_descriptors
+from tests.sandbox.hostile_programs import every
+
+# So many processes FORKS comes to.
+TREE = 4
+FORKS = """
+import os, signal, time
+for number in range(1, 65):
+    try: signal.signal(number, signal.SIG_IGN)
+    except (OSError, ValueError): pass
+for _ in range(2):
+    if os.fork() == 0: os.setsid()
+while True: time.sleep(1)
+"""
+ENDLESS = "import time\nwhile True: time.sleep(1)"
+# Most leave something behind where they can: a process, a zombie, a file, or all of their time.
+PROGRAMS = (
+    "print(1)",
+    "import os\nif os.fork() == 0:\n    os.setsid()\n    while True: os.fork() or os._exit(0)",
+    "import os\nfor _ in range(9):\n    if os.fork() == 0: os._exit(0)\nos._exit(0)",
+    "import tempfile\nopen('left', 'w').write('x')\ntempfile.mkstemp()",
+    ENDLESS,
+)
+ROWS = 2
+
+
+async def endless(backend: str, count: str) -> None:
+    sandbox = backends.build(backend, at_once=int(count))
+    runs = [asyncio.create_task(backends.run(sandbox, FORKS)) for _ in range(int(count))]
+    while sum(1 for _ in descendants(os.getpid())) < int(count) * TREE:
+        await asyncio.sleep(0.01)
+    print("running", flush=True)
+    await asyncio.gather(*runs)
+
+
+def there() -> dict[str, object]:
+    """List what this process has, and what others can see of it."""
+    return {
+        "descriptors": len(open_descriptors()),
+        "processes": sorted(descendants(os.getpid())),
+        "mounts": Path("/proc/self/mounts").read_text("utf-8").count("\n"),
+        "files": sorted(map(str, Path(tempfile.gettempdir()).rglob("*"))),
+        "ipc": sorted(ipc_objects()),
+    }
+
+
+async def row(sandbox: ProcessSandbox, count: int) -> list[str]:
+    """Run so many programs, one after the other, and return what came of each."""
+    statuses: list[str] = []
+    for index in range(count):
+        code = PROGRAMS[index % len(PROGRAMS)]
+        wall = 0.05 if code == ENDLESS else 20
+        result = await backends.run(sandbox, code, wall_seconds=wall, processes=16)
+        statuses.append(result.status)
+    return statuses
+
+
+async def many(backend: str, count: str) -> None:
+    adopt_orphans()
+    sandbox = backends.build(backend)
+    await backends.run(sandbox, "print(1)")
+    before = there()
+    rows = await asyncio.gather(*(row(sandbox, int(count) // ROWS) for _ in range(ROWS)))
+    statuses = [status for statuses in rows for status in statuses]
+    print(json.dumps({"before": before, "after": there(), "statuses": statuses}))
+
+
+async def hostile(backend: str, *names: str) -> None:
+    """Run the programs in a row, in a sandbox of a worker that is not root."""
+    adopt_orphans()
+    sandbox = backends.build(backend)
+    before, faults = open_descriptors(), {}
+    for name in names:
+        program = every()[name]
+        faults[name] = program.faults(await sandbox.run(program.program({}, {})))
+    left = [*descendants(os.getpid()), *(open_descriptors() - before)]
+    print(json.dumps({"user": os.getuid(), "faults": faults, "left": left}))
+
+
+WORKERS: dict[str, Callable[..., Coroutine[Any, Any, None]]] = {
+    "endless": endless,
+    "many": many,
+    "hostile": hostile,
+}
+
+if __name__ == "__main__":
+    asyncio.run(WORKERS[sys.argv[1]](*sys.argv[2:]))

@@ -1,0 +1,416 @@
+"""What a run of reflection shows: the facts on its sheet, whichever renderer draws it."""
+
+from datetime import timedelta
+from typing import get_args
+
+import pytest
+
+from reflection.critique import loop
+from reflection.critique.evaluation import Cap, Evaluation, Feedback, Judgement
+from reflection.critique.loop import Reflection, progress, result
+from reflection.critique.result import ReflectOnResultResult, Step
+from reflection.critique.sheet import STEP_WORDS, best_of, judged_words, sheet
+from reflection.run import usage
+from reflection.sheet import Cell, Sheet, Table, Waiting
+from reflection.text import lasting_words, until_words
+from tests.unit.critique.reflected import (
+    ADVICE,
+    JUDGE,
+    START,
+    WRITER,
+    capped,
+    judged,
+    reflected,
+    spending,
+    write,
+)
+
+
+def told(state: Reflection) -> Sheet:
+    """Return the sheet of a run that ended, or that goes on."""
+    standing = progress(state, "revising", 1, None)
+    return sheet(result(state)) if state.stopped else sheet(standing, state.decisions)
+
+
+def table(shown: Sheet, title: str) -> Table:
+    return next(table for table in shown.tables if table.title == title)
+
+
+def column(found: Table, name: str) -> list[Cell]:
+    place = [column.name for column in found.columns].index(name)
+    return [row[place] for row in found.rows]
+
+
+def fact(shown: Sheet, label: str) -> str:
+    return next(fact.value for fact in shown.facts if fact.label == label)
+
+
+def skipped(**changes: object) -> ReflectOnResultResult:
+    state = reflected([])
+    write(state, "only one")
+    state.stop("skipped", "the estimated complexity 0.30 is not above 0.5", START)
+    return result(state).model_copy(update=changes)
+
+
+def test_a_finished_run_says_why_it_ended_and_what_the_best_draft_is_worth() -> None:
+    """The verdict, the answer, and the numbers it rests on."""
+    shown = told(reflected([0.42, 0.75]))
+
+    assert shown.subject == "Compare Kafka and Pulsar for an audit log."
+    assert shown.verdict.words == "score 0.75 reaches 0.7"
+    assert (shown.verdict.stop_reason, shown.verdict.tone) == ("passed", "good")
+    assert shown.answer is not None
+    assert shown.answer.content == "Kafka keeps a log. Revision 1."
+    assert fact(shown, "best") == "draft 2 of 2, score 0.75"
+    assert fact(shown, "threshold") == "0.7"
+    assert fact(shown, "revisions") == "1"
+    assert fact(shown, "spent") == "4 calls, 800 tokens in and 520 out, cost $0.0040"
+    assert (fact(shown, "model"), fact(shown, "judge")) == (WRITER, JUDGE)
+    assert (shown.flags, shown.waiting, shown.busy) == ((), None, "")
+
+
+def test_a_run_that_goes_on_names_its_step_and_the_best_so_far() -> None:
+    """The step, the calls in flight, the drafts and decisions so far."""
+    shown = told(reflected([0.42]))
+
+    assert shown.verdict.words == shown.busy == "Revising, 1 call in flight"
+    assert shown.verdict.tone == "running"
+    assert fact(shown, "revisions") == "0 of at most 3"
+    assert fact(shown, "best") == "draft 1 of 1, score 0.42"
+    assert shown.decisions is not None
+    assert column(shown.decisions, "because") == ["score 0.42 is below 0.7, with 3 revisions left"]
+
+
+def test_before_the_first_draft_there_is_nothing_to_show() -> None:
+    """No table, no curve, no answer; and where a run ends so, it says that there is no draft."""
+    state = reflected([])
+    shown = told(state)
+    state.stop("budget", "90 of 100 tokens are spent", START)
+
+    assert fact(shown, "best") == "no draft yet"
+    assert [table.title for table in shown.tables] == ["Usage"]
+    assert (shown.charts, shown.answer, shown.steps) == ((), None, ())
+    assert told(state).flags == ("there is no draft",)
+    assert told(state).verdict.tone == "bad"
+
+
+def test_every_step_has_words() -> None:
+    """No run stands without a sentence for it."""
+    assert set(STEP_WORDS) == set(get_args(Step))
+
+
+def test_the_drafts_stand_in_their_order_and_the_best_is_marked() -> None:
+    """A capped score has the judges' beside it, and a change its sign."""
+    shown = told(reflected([0.42, capped(0.9), 0.75]))
+    drafts = table(shown, "Drafts")
+
+    assert drafts.rows == (
+        ("1", "generated", 0.42, None, None, 30, WRITER),
+        ("2", "revised", 0.5, "judged 0.90, capped by too_short", "+0.08", 30, WRITER),
+        ("3 best", "revised", 0.75, None, "+0.25", 30, WRITER),
+    )
+    assert drafts.tones == ("plain", "plain", "good")
+    assert [text.title for text in shown.texts] == ["draft 1, generated", "draft 2, revised"]
+
+
+def test_each_draft_says_how_it_came_to_be() -> None:
+    """Its score, what it revises, what wrote it, when, and at what cost."""
+    answer = told(reflected([0.42, 0.75])).answer
+
+    assert answer is not None
+    assert answer.note == (
+        "score 0.75; revises draft 1; finish reason stop; by openai/gpt-test; at 2026-03-01"
+        " 12:00:10 UTC; 1 attempt; spent 1 call, 100 tokens in and 200 out, cost $0.0010"
+    )
+
+
+def test_scores_by_criterion_have_a_column_for_each_draft() -> None:
+    """Weights and meanings stand beside them, so that the whole score can be followed."""
+    criteria = [
+        {"name": "tone", "meaning": "It is courteous.", "weight": 2},
+        {"name": "facts", "meaning": "It is true."},
+    ]
+    scored = Evaluation(score=0.8, judged=0.8, criteria={"tone": 0.9, "facts": 0.6})
+
+    found = table(told(reflected([scored], criteria=criteria)), "Criteria")
+
+    assert [column.name for column in found.columns] == [
+        "criterion", "weight", "draft 1", "meaning",
+    ]  # fmt: skip
+    assert found.rows == (
+        ("tone", "2", 0.9, "It is courteous."),
+        ("facts", "1", 0.6, "It is true."),
+    )
+
+
+def test_the_panel_stands_judge_by_judge() -> None:
+    """Each judge's score, the one that was left out and why, and the spread."""
+    judgements = (
+        Judgement(judge="a", score=0.6, scores={"tone": 0.6}),
+        Judgement(judge="b", score=0.9, confidence="low"),
+        Judgement(judge="c", error="no reply in time"),
+    )
+    evaluation = judged(0.75).model_copy(update={"judgements": judgements, "spread": 0.3})
+
+    shown = told(reflected([evaluation]))
+    panel = table(shown, "Panel")
+
+    assert column(panel, "judge") == ["a", "b", "c"]
+    assert column(panel, "score") == [0.6, 0.9, None]
+    assert column(panel, "left out because") == [None, None, "no reply in time"]
+    assert column(panel, "tone") == [0.6, None, None]
+    assert fact(shown, "spread") == "0.30"
+    assert not panel.folded
+    assert table(told(reflected([0.75])), "Panel").folded
+
+
+def test_guardrails_and_feedback_of_the_best_draft_come_first() -> None:
+    """What has to be changed is read before what was changed already."""
+    shown = told(reflected([0.42, capped(0.9), 0.45], max_revisions=2))
+
+    assert table(shown, "Guardrails").rows == (
+        (2, "too_short", "0.5", "0.8", "240 characters are few for this query"),
+    )
+    assert column(table(shown, "Feedback"), "draft") == [2, 1, 3]
+    assert table(shown, "Feedback").rows[0] == (
+        2, "completeness", "second paragraph", "Name the license of each.", JUDGE,
+    )  # fmt: skip
+
+
+def test_a_guardrails_feedback_has_its_name() -> None:
+    """What is said by no criterion is said by somebody."""
+    given = Feedback(advice="Say more.", judge="too_short")
+    state = reflected([judged(0.4).model_copy(update={"feedback": (given, ADVICE)})])
+
+    assert column(table(told(state), "Feedback"), "criterion") == ["too_short", "completeness"]
+
+
+@pytest.mark.parametrize(
+    ("score", "judges", "author", "caps", "words"),
+    [
+        (0.9, 0.9, None, [], ""),
+        (0.5, 0.9, None, [("too_short", 0.8)], "judged 0.90, capped by too_short"),
+        (0.5, 0.9, None, [("too_short", 0.8), ("strict", 0.95)],
+         "judged 0.90, capped by too_short"),
+        (0.4, 0.4, None, [("too_short", 0.8)], ""),
+        (0.8, 0.4, "ann", [], "scored by ann, judged 0.40"),
+        (0.8, None, "ann", [], "scored by ann"),
+        (None, None, None, [], ""),
+    ],
+)  # fmt: skip
+def test_who_made_a_score_what_it_is(
+    score: float | None,
+    judges: float | None,
+    author: str | None,
+    caps: list[tuple[str, float]],
+    words: str,
+) -> None:
+    """A guardrail is named where it lowered the score, and a person who gave it."""
+    held = tuple(Cap(guardrail=name, cap=0.5, above=above, reason="r") for name, above in caps)
+    evaluation = Evaluation(score=score, judged=judges, author=author, guardrails=held)
+
+    assert judged_words(evaluation) == words
+
+
+def test_an_evaluation_that_failed_has_no_number_and_its_error() -> None:
+    """A draft that nobody could judge has no score, no curve, and the reason is told."""
+    shown = told(reflected([None]))
+
+    assert column(table(shown, "Drafts"), "score") == [None]
+    assert shown.charts == ()
+    assert shown.flags == ("the draft has no score",)
+    assert shown.verdict.tone == "bad"
+    assert "no score: unreadable twice: no JSON object" in fact(shown, "best")
+
+
+def test_the_curve_has_the_scores_and_the_threshold() -> None:
+    """What the judges said is a curve of its own where a guardrail or a person held."""
+    one, both = told(reflected([0.0, 0.5, 1.0])).charts[0], told(reflected([capped(0.9)])).charts[0]
+
+    assert [curve.points for curve in one.curves] == [(0.0, 0.5, 1.0)]
+    assert [(bound.label, bound.value) for bound in one.bounds] == [("threshold 0.7", 0.7)]
+    assert {curve.name: curve.points for curve in both.curves} == {
+        "score": (0.5,), "judges' score": (0.9,),
+    }  # fmt: skip
+
+
+def test_a_better_draft_before_the_last_is_said_to_be_taken() -> None:
+    """A revision that is worse, or that nobody judged, does not replace what was better."""
+    worse = reflected([0.6, 0.5], max_revisions=1)
+    unjudged = reflected([0.6])
+    write(unjudged, "later")
+    unjudged.stop("deadline", "the 5 seconds are over", START)
+
+    assert told(worse).flags == ("draft 1 is better than what came after it",)
+    assert told(unjudged).flags == (
+        "draft 2 was not judged, and the best one before it is given",
+    )  # fmt: skip
+
+
+def test_a_draft_that_was_cut_is_flagged_and_says_so_itself() -> None:
+    """Nobody takes a part of a text for the whole."""
+    state = reflected([])
+    write(state, "part", cut=True)
+    state.stop("budget", "90 of 100 tokens are spent", START)
+
+    shown = told(state)
+
+    assert "the draft is longer than a result can hold, and was cut" in shown.flags
+    assert shown.answer is not None
+    assert "cut to what a result can hold" in shown.answer.note
+
+
+@pytest.mark.parametrize(
+    ("reason", "complexity", "hint"),
+    [
+        ("skipped", 0.3, "--min-complexity 0 has it judged and revised all the same"),
+        ("skipped", None, "leave out --synthesis-follows to have it judged and revised"),
+        ("disabled", None, "leave out --no-reflect to have it judged and revised"),
+    ],
+)
+def test_what_was_not_reflected_on_says_how_it_would_be(
+    reason: str, complexity: float | None, hint: str
+) -> None:
+    """A run that skips reflection names the option that has it reflect all the same."""
+    shown = sheet(skipped(stop_reason=reason, complexity=complexity))
+
+    assert hint in shown.flags
+    assert shown.verdict.tone == "plain"
+
+
+def test_warnings_of_the_run_stand_as_they_are() -> None:
+    """A run's warnings are on the sheet while it goes on and after."""
+    state = reflected([0.42])
+    state.warn("the provider does not take seed, which was left out")
+
+    assert told(state).warnings == ("the provider does not take seed, which was left out",)
+
+
+def test_a_cost_that_nobody_knows_is_unknown() -> None:
+    """An unknown cost is never a number, and calls without a reply are told."""
+    unknown = usage([spending(1, 1).model_copy(update={"cost_usd": None})], [], 2, 0, [])
+    ended = result(reflected([0.75])).model_copy(update={"usage": unknown})
+
+    shown = sheet(ended)
+
+    assert table(shown, "Usage").rows == (
+        ("generating", 1, 1, 0, 1, "unknown"),
+        ("retried", 2, "unknown", "unknown", "unknown", "unknown"),
+        ("total", 1, 1, 0, 1, "unknown"),
+    )
+    assert "and 2 calls without a reply" in fact(shown, "spent")
+
+
+def test_each_part_of_what_it_cost_is_a_row() -> None:
+    """Generating, evaluating and revising stand apart, and all of it below."""
+    found = table(told(reflected([0.42, capped(0.9), 0.6, 0.8])), "Usage")
+
+    calls = dict(zip(column(found, "part"), column(found, "calls"), strict=True))
+    assert calls == {"generating": 1, "evaluating": 4, "revising": 3, "total": 8}
+
+
+def test_a_toy_is_said_to_be_one() -> None:
+    """Who sees the drafts of an embedded model does not judge models by them."""
+    ended = result(reflected([0.75])).model_copy(update={"model": "embedded/toy"})
+
+    model = next(fact for fact in sheet(ended).facts if fact.label == "model")
+
+    assert model.note == "a toy: its drafts show how Mull works, not how good models are"
+
+
+def test_each_decision_is_a_step_with_its_draft() -> None:
+    """The score, the scores by criterion and what was decided; a narrow one leaves these out."""
+    steps = told(reflected([0.42, 0.75])).steps
+
+    assert [step.words for step in steps] == [
+        (
+            "draft 1  0.42 ▇▇▇▁▁▁▁▁  completeness 0.42 correctness 0.42 clarity 0.42  "
+            "revise: score 0.42 is below 0.7, with 3 revisions left"
+        ),
+        (
+            "draft 2  0.75 ▇▇▇▇▇▇▁▁  completeness 0.75 correctness 0.75 clarity 0.75  "
+            "stop: score 0.75 reaches 0.7"
+        ),
+    ]
+    assert [step.short for step in steps] == [
+        "draft 1  0.42 ▇▇▇▁▁▁▁▁  revise: score 0.42 is below 0.7, with 3 revisions left",
+        "draft 2  0.75 ▇▇▇▇▇▇▁▁  stop: score 0.75 reaches 0.7",
+    ]
+    assert [step.tone for step in steps] == ["warning", "good"]
+
+
+def test_a_step_names_the_guardrail_that_held() -> None:
+    """What the judges said stands beside what the guardrail left of it."""
+    words = told(reflected([capped(0.9)])).steps[0].words
+
+    assert words.startswith("draft 1  0.50 ▇▇▇▇▁▁▁▁  (judged 0.90, capped by too_short)  ")
+
+
+def test_a_second_decision_about_a_draft_does_not_repeat_it() -> None:
+    """What ends the run after an evaluation stands below that draft's line."""
+    state = reflected([0.42])
+    state.stop("budget", "90 of 100 tokens are spent", START)
+
+    assert told(state).steps[1].words == "         stop: 90 of 100 tokens are spent"
+
+
+def test_a_step_never_changes_once_it_is_there() -> None:
+    """What was printed stays true: later looks add steps at the end."""
+    before, after = told(reflected([0.42])).steps, told(reflected([0.42, 0.75])).steps
+
+    assert after[: len(before)] == before
+
+
+def test_a_wait_for_a_person_says_until_when() -> None:
+    """A run that waits has its decision, its step and the end of the wait."""
+    state = reflected([0.42], max_revisions=0, review_below=0.6)
+    until = START + timedelta(hours=1)
+
+    shown = sheet(progress(state, "waiting_for_review", 0, until), state.decisions)
+
+    assert shown.waiting == Waiting(until=until)
+    assert shown.busy == "Waiting for a person's review"
+    assert "review: score 0.42 is below 0.7, and no revision is allowed" in shown.steps[-1].words
+    assert shown.answer is not None
+
+
+def test_a_person_who_decides_is_named_once() -> None:
+    """The author is added where the reason does not name them."""
+    state = reflected([0.4])
+    loop.grant(state, "shorter", "ann", START)
+    state.stop("finished_by_person", "finished by ann", START, "ann")
+
+    decisions = told(state).decisions
+
+    assert decisions is not None
+    assert column(decisions, "because")[1:] == [
+        "a person asked for a revision: shorter (by ann)", "finished by ann",
+    ]  # fmt: skip
+    assert column(decisions, "decision") == ["revise", "revise", "stop: finished_by_person"]
+    assert column(decisions, "at")[-1] == "2026-03-01 12:00:00 UTC"
+
+
+def test_the_first_draft_is_the_best_where_none_has_a_score() -> None:
+    """A run that ends before any evaluation has its draft all the same."""
+    state = reflected([])
+    write(state, "only one")
+
+    best = best_of(progress(state, "evaluating", 1, None))
+
+    assert best is not None
+    assert best.text == "only one"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0, "0 s"), (59, "59 s"), (61, "1 min 1 s"), (7_500, "2 h 5 min"), (90_000, "1 d 1 h")],
+)
+def test_a_length_of_time_is_its_two_largest_units(seconds: int, words: str) -> None:
+    """A wait is told so that a person can take it in."""
+    assert lasting_words(seconds) == words
+
+
+def test_a_wait_without_an_end_has_no_words() -> None:
+    """Only a wait that ends by itself has an until, in UTC."""
+    assert until_words(None) == ""
+    assert until_words(START) == "until 2026-03-01 12:00:00 UTC"

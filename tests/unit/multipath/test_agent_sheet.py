@@ -1,0 +1,423 @@
+"""What a run of the agent shows: the facts on its sheet, whichever renderer draws it."""
+
+from datetime import timedelta
+from typing import get_args
+
+import pytest
+
+from reflection.multipath import loop
+from reflection.multipath.loop import Run, progress, result
+from reflection.multipath.request import MultiPathRequest
+from reflection.multipath.result import Step
+from reflection.multipath.sheet import STEP_WORDS, sheet, still_open
+from reflection.multipath.state import Critique, Mode
+from reflection.multipath.suite import Failure, Suite, TestFile, TestOutcome, module_hint
+from reflection.sheet import Cell, Sheet, Table, Waiting
+from tests.unit.multipath.commands.agent_runs import (
+    CASES,
+    PASSAGES,
+    START,
+    UNCLEAR,
+    UNSUPPORTED,
+    coded,
+    failing,
+    researched,
+    routed,
+    standing,
+    verdict,
+    write,
+)
+
+
+def told(run: Run) -> Sheet:
+    """Return the sheet of a run that ended, or that goes on."""
+    return sheet(result(run)) if run.stopped else sheet(standing(run), run.decisions)
+
+
+def table(shown: Sheet, title: str) -> Table:
+    return next(table for table in shown.tables if table.title == title)
+
+
+def column(found: Table, name: str) -> list[Cell]:
+    place = [column.name for column in found.columns].index(name)
+    return [row[place] for row in found.rows]
+
+
+def fact(shown: Sheet, label: str) -> str:
+    return next(fact.value for fact in shown.facts if fact.label == label)
+
+
+def test_the_sheet_of_a_research() -> None:
+    """Why it ended, its path, every draft with its K, its sources, ideas, and what it cost."""
+    shown = told(researched([[UNSUPPORTED, UNCLEAR], []], ["See it as a queue."]))
+
+    assert shown.verdict.words == "the reflection found nothing to mend"
+    assert (shown.verdict.stop_reason, shown.verdict.tone) == ("consistent", "good")
+    assert shown.answer is not None
+    assert shown.answer.content.startswith("Kafka keeps a log [1]. Report 2.\n")
+    assert (shown.answer.title, shown.answer.kind) == ("report", "markdown")
+    assert fact(shown, "path") == "research: it asks for a comparison"
+    assert fact(shown, "drafts") == "2 of at most 3"
+    assert (fact(shown, "kept"), fact(shown, "open")) == ("draft 2: consistent", "no")
+    assert fact(shown, "spent") == "3 calls, 250 tokens in and 410 out, cost $0.0030"
+    assert table(shown, "Drafts").rows == (
+        ("1", "generated", "2 critiques", 32, "openai/gpt-test"),
+        ("2 kept", "refined", "consistent", 32, "openai/gpt-test"),
+    )
+    assert table(shown, "Critiques (K)").rows == (
+        (
+            1, "citation", "[1]", "Kafka deletes records after a day [1].",
+            "The passage does not say so.", None,
+        ),
+        (1, "clarity", None, None, "Say which release is meant.", None),
+    )  # fmt: skip
+    assert table(shown, "Sources").rows == (
+        ("[1]", "kafka.md:3-9"), ("[2]", "papers/pulsar.pdf, page 4:1"),
+    )  # fmt: skip
+    assert column(table(shown, "Ideas beyond the documents"), "idea")[0] == "See it as a queue."
+    assert column(table(shown, "Usage"), "part") == [
+        "generating", "evaluating", "revising", "total",
+    ]  # fmt: skip
+    assert shown.flags == ()
+
+
+def test_the_sheet_of_code() -> None:
+    """Each test with what came of it, where the tests are from, and the code itself."""
+    shown = told(coded([verdict(True, False, False), verdict(True, True, True)]))
+
+    assert column(table(shown, "Drafts"), "found") == ["1 of 3 tests pass", "3 of 3 tests pass"]
+    assert fact(shown, "tests") == "3 tests, the model's own"
+    assert shown.answer is not None
+    assert (shown.answer.kind, shown.answer.content) == (
+        "code", "def add(a, b):\n    return a + b  # 2\n",
+    )  # fmt: skip
+    assert column(table(shown, "Tests"), "test") == ["add(1, 2)", "add(0, 0)", "add(-1, 1)"]
+    assert column(table(shown, "Tests"), "draft 2") == ["passed"] * 3
+
+
+def test_each_test_has_what_came_of_it_with_each_draft() -> None:
+    """A column for the kept draft and the last, how it failed last, and what fails comes first."""
+    reports = [verdict(True, True, False), verdict(False, False, True)]
+
+    tests = table(told(coded(reports, max_revisions=2)), "Tests")
+
+    assert tests.rows == (
+        ("add(-1, 1)", "0", "failed", "passed", "expected 0, got 99"),
+        ("add(1, 2)", "3", "passed", "failed", "expected 3, got 99"),
+        ("add(0, 0)", "0", "passed", "failed", "expected 0, got 99"),
+    )
+    assert tests.tones == ("warning", "good", "good")
+
+
+def test_what_the_tests_expect_stands_before_any_was_run() -> None:
+    """Whoever follows a run sees what the code is held to."""
+    shown = told(routed("code"))
+    waiting = coded([])
+
+    assert "Tests" not in [table.title for table in shown.tables]
+    assert table(told(waiting), "Tests").rows == tuple(
+        (case.call, case.expected) for case in CASES
+    )  # fmt: skip
+
+
+def test_an_error_stands_with_its_traceback() -> None:
+    """Code that a test still fails shows the test, what was expected, and its own frames."""
+    shown = told(coded([verdict(True, False, True)], max_revisions=1))
+
+    assert shown.flags == ("the result is open: a test still fails: it returned 99, not 0",)
+    assert shown.verdict.tone == "warning"
+    assert table(shown, "Errors (E)").rows == (
+        (1, "it returned 99, not 0", "add(0, 0)", "0", "99", None),
+    )
+    trace = next(text for text in shown.texts if text.title == "traceback")
+    assert 'File "main.py", line 2, in add' in trace.content
+    assert not trace.folded
+
+
+@pytest.mark.parametrize(
+    ("critiques", "words"),
+    [([UNCLEAR], "1 critique remains"), ([UNCLEAR] * 2, "2 critiques remain")],
+)
+def test_critiques_that_remain_are_said_to_be_open(critiques: list[Critique], words: str) -> None:
+    """They are flagged before all else."""
+    run = researched([critiques] * 3)
+
+    assert told(run).flags == (f"the result is open: {words}",)
+    assert still_open(result(run)) == words
+
+
+def test_what_nobody_checked_is_open() -> None:
+    """A draft without a reflection or a test is not taken for one without faults."""
+    run = routed("research")
+    write(run, "Kafka keeps a log [1].")
+    run.settle("reflection_failed", "the judge gave no reply", START)
+
+    shown = told(run)
+
+    assert shown.flags == ("the result is open: nobody reflected on the report",)
+    assert column(table(shown, "Drafts"), "found") == ["not reflected on"]
+
+
+def test_a_run_without_a_result_says_why_and_what_to_do() -> None:
+    """A prompt that fits neither path names the option; nothing stands in a report's place."""
+    early = routed("research")
+    early.stop("budget", "90 of 100 tokens are spent", START)
+
+    assert told(routed(None)).flags == (
+        "no path could be chosen for sure: give --mode research or --mode code",
+    )  # fmt: skip
+    assert told(routed(None)).verdict.tone == "bad"
+    assert told(early).flags == ("there is no report",)
+    assert told(early).answer is None
+
+
+def test_the_code_that_passes_most_is_said_to_be_kept() -> None:
+    """An earlier draft that is better than the last one is given, and the user is told."""
+    reports = [verdict(True, True, False), verdict(False, False, True)]
+
+    flags = told(coded(reports, max_revisions=2)).flags
+
+    assert "draft 1 is given: 2 of 3 tests pass, and no later one is better" in flags
+
+
+def test_a_quarantined_test_is_flagged_and_marked() -> None:
+    """A test of the model's own that no draft passes stands apart from what is believed."""
+    shown = told(coded([verdict(True, False, True)] * 3))
+
+    assert shown.flags == (
+        "1 test of the model's own that no draft passes: not believed, and worth a look",
+    )
+    assert table(shown, "Tests").rows[0] == (
+        "add(0, 0) (quarantined)", "0", "failed", "expected 0, got 99",
+    )  # fmt: skip
+
+
+def test_tests_beside_the_code_are_said_to_be_forgeable() -> None:
+    """A user's own file runs where the code could forge its verdict; the file can be read."""
+    file = TestFile(name="test_add.py", text="def test_add(): ...")
+    suite = Suite(origin="user", kind="pytest", file=file)
+    forged = verdict(True).model_copy(update={"forgeable": True})
+
+    shown = told(coded([forged], suite))
+
+    said = "test_add.py, the user's own, run beside the code, which could forge their verdict"
+    assert fact(shown, "tests") == said
+    assert "the tests ran beside the code, which could have forged their verdict (forgeable)" in (
+        shown.flags
+    )
+    assert ("test_add.py", file.text) in [(text.title, text.content) for text in shown.texts]
+
+
+def test_a_report_without_sources_is_flagged() -> None:
+    """No document backs what it says."""
+    run = researched([[]], passages=())
+
+    said = "no source was found: no document backs what the report says"
+    assert said in told(run).flags
+
+
+def test_a_text_that_was_cut_names_the_option() -> None:
+    """Either limit may have cut it, and one of them can be raised."""
+    run = routed("research")
+    write(run, "Kafka keeps", cut=True)
+    run.settle("finished_by_person", "finished by Ann", START, "Ann")
+
+    said = "at the model's limit (--max-output-tokens), or at what a result can hold"
+    assert f"the text was cut: {said}" in told(run).flags
+
+
+@pytest.mark.parametrize(
+    ("mode", "said"),
+    [
+        ("code", "nobody tested what a person wrote"),
+        ("research", "nobody reflected on what a person wrote"),
+    ],
+)
+def test_what_a_person_wrote_is_said_to_be_unchecked(mode: Mode, said: str) -> None:
+    """It is not open, and yet nobody looked at it."""
+    run = routed(mode)
+    write(run, "draft")
+    loop.replace(run, "mine", "ann", START)
+    run.settle("replaced_by_person", "replaced by ann", START, "ann")
+
+    assert told(run).flags[0] == said
+
+
+@pytest.mark.parametrize(
+    ("message", "tests", "said"),
+    [
+        ("ModuleNotFoundError: No module named 'pandas'", None, "no module pandas in the sandbox"),
+        ("No module named 'pandas.core'", "import numpy, pandas\n", "the tests import pandas"),
+        ("No module named 'add'", "from add import add\n", "the code is the module `solution`"),
+        ("No module named 'tkinter'", None, None),
+        ("it returned 99, not 3", None, None),
+    ],
+)
+def test_a_module_that_is_missing_comes_with_a_hint(
+    message: str, tests: str | None, said: str | None
+) -> None:
+    """Which option lets the code import it, and how tests of the user's import the code."""
+    file = tests and TestFile(name="test_add.py", text=tests)
+    suite = Suite(origin="user", kind="pytest", file=file or None)
+
+    hint = module_hint(Failure(message=message), suite)
+
+    assert (said in hint and "--packages" in hint) if said else hint == ""
+
+
+def test_the_walk_has_a_level_for_each_node_and_a_point_for_each_decision() -> None:
+    """What the chart shows is what was decided, in its order, and the end; K stands at its node."""
+    chart = told(researched([[UNSUPPORTED, UNCLEAR], []])).charts[0]
+    walk, found = chart.curves
+
+    assert chart.levels == ("end", "reflect_on_report", "generate_report", "route", "retrieve")
+    assert walk.points == (1.0, 0.75, 0.5, 0.25, 0.5, 0.25, 0.0)
+    assert walk.labels == ("", "", "R 1", "K 2", "R 2", "K 0", "consistent")
+    assert found.points == (None, None, None, 0.25, None, None, None)
+    assert chart.places[:3] == ("+0.0 s", "+1.0 s", "+5.0 s")
+
+
+def test_the_walk_of_code_counts_its_tests() -> None:
+    """A test that found something has its count; where nothing was walked nothing is drawn."""
+    chart = told(coded([verdict(True, False, False), verdict(True, True, True)])).charts[0]
+    early = routed("research")
+    early.decisions.clear()
+    early.after = None
+    early.stop("budget", "there is no room for a call", START)
+
+    assert chart.curves[0].labels[3] == "1/3"
+    assert chart.curves[1].points[3] is not None
+    assert told(early).charts == ()
+
+
+def test_sources_have_their_passages() -> None:
+    """What a citation can be held against can be read."""
+    texts = {text.title: text for text in told(researched([[]])).texts}
+
+    assert texts["[2] papers/pulsar.pdf, page 4:1"].content == PASSAGES[1].text
+    assert texts["[1] kafka.md:3-9"].note == "score 4.25"
+    assert texts["draft 1, generated, kept"].folded
+
+
+def test_each_draft_says_how_it_came_to_be_and_what_its_tests_took() -> None:
+    """What wrote it, when and at what cost; the sandbox, its time and its memory; its output."""
+    report = verdict(True, True, True).model_copy(update={"output": "hello"})
+
+    texts = {text.title: text for text in told(coded([report])).texts}
+
+    assert texts["draft 1, generated, kept"].note == (
+        "3 of 3 tests pass; by openai/gpt-test; at 2026-03-01 12:00:00 UTC; 1 attempt; spent 1"
+        " call, 100 tokens in and 200 out, cost $0.0010; tests run in bubblewrap (ok): 0.25 s,"
+        " CPU 0.12 s, 20 MiB, 1 attempt"
+    )
+    assert texts["the end of what draft 1 printed"].content == "hello"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"total": None, "status": "timeout"}, "no test counted (timeout)"),
+        ({"total": None, "status": "ok", "error": None}, "passes"),
+        ({"total": 1, "passed": 1}, "1 of 1 test passes"),
+    ],
+)
+def test_a_draft_says_what_its_tests_made_of_it(changes: dict[str, object], words: str) -> None:
+    """Where nobody could count them, how the run of the code ended."""
+    run = routed("code", ())
+    write(run, "def add(a, b): ...")
+    report = verdict(True).model_copy(update=changes)
+    run.drafts[0] = run.drafts[0].model_copy(update={"report": report})
+
+    assert column(table(told(run), "Drafts"), "found") == [words]
+
+
+def test_each_decision_is_a_step() -> None:
+    """The reason and what comes next; a draft's critiques stand below its reflection, once."""
+    steps = told(researched([[UNSUPPORTED, UNCLEAR], []])).steps
+
+    assert [step.words for step in steps] == [
+        "retrieve           2 passages retrieved → route",
+        "route              research: it asks for a comparison → generate_report",
+        "generate_report    draft 1 is written → reflect_on_report",
+        "reflect_on_report  draft 1: 2 critiques to mend → generate_report",
+        "generate_report    draft 2 is written → reflect_on_report",
+        "reflect_on_report  draft 2: the reflection found nothing to mend → end (consistent)",
+    ]
+    assert steps[3].short == "reflect_on_report  draft 1: 2 critiques to mend"
+    assert steps[3].below == (
+        'citation, [1], at "Kafka deletes records after a day [1].": The passage does not say so.',
+        "clarity: Say which release is meant.",
+    )
+    assert steps[5].short == steps[5].words
+
+
+def test_a_step_of_code_says_how_many_tests_pass() -> None:
+    """What is wrong stands beside what is right."""
+    steps = told(coded([verdict(True, False, False), verdict(True, True, True)])).steps
+
+    assert steps[3].words == (
+        "test_code          draft 1: 1 of 3 tests pass; it returned 99, not 0 → generate_code"
+    )
+    assert steps[5].words == "test_code          draft 2: every test passes → end (passed)"
+
+
+def test_many_critiques_are_counted() -> None:
+    """Three are written out, a line each, and then how many more there are."""
+    steps = told(researched([[UNCLEAR] * 5])).steps
+
+    assert steps[-1].below == (*["clarity: Say which release is meant."] * 3, "and 2 more")
+
+
+def test_a_wait_for_a_person_says_until_when() -> None:
+    """A run that waits shows the draft that would be kept, and what comes next."""
+    run = researched([[UNCLEAR]], max_revisions=1, review_open=True)
+    until = START + timedelta(hours=1)
+
+    shown = sheet(progress(run, "waiting_for_review", 0, until), run.decisions)
+
+    assert shown.waiting == Waiting(until=until)
+    assert shown.steps[-1].words.endswith("→ a person's review")
+    assert shown.answer is not None
+    assert shown.answer.content == "Kafka keeps a log [1]. Report 1."
+
+
+def test_a_run_that_goes_on_names_its_step() -> None:
+    """The step and the calls in flight; before there is a path there is no table but usage."""
+    shown = told(researched([[UNCLEAR]]))
+    empty = sheet(progress(Run(MultiPathRequest(prompt="x")), "retrieve", 1, None))
+
+    assert shown.busy == shown.verdict.words == "Writing the report, 1 call in flight"
+    assert fact(shown, "drafts") == "1 of at most 3"
+    assert empty.busy == "Retrieving passages, 1 call in flight"
+    assert [table.title for table in empty.tables] == ["Usage"]
+
+
+def test_a_person_is_named_in_what_they_decided() -> None:
+    """Who asked for what stands in the decision."""
+    run = researched([[UNCLEAR]], max_revisions=1, review_open=True)
+    loop.grant(run, "name the release", "ann", START)
+
+    decisions = told(run).decisions
+
+    assert decisions is not None
+    assert column(decisions, "because")[-1] == (
+        "a person asked for another draft: name the release (by ann)"
+    )
+
+
+def test_tests_that_fail_come_first() -> None:
+    """A renderer with little room leaves out those that pass."""
+    fine = [TestOutcome(test=f"add({n}, 0)", passed=True) for n in range(19)]
+    report = verdict(True, True).model_copy(update={"outcomes": (*fine, failing(CASES[0]))})
+
+    tests = table(told(coded([report], max_revisions=1)), "Tests")
+
+    assert column(tests, "test")[0] == "add(1, 2)"
+    assert len(tests.rows) == 20
+
+
+def test_every_step_has_words() -> None:
+    """No run stands without a sentence for it."""
+    names = {name for step in get_args(Step) for name in get_args(step) or (step,)}
+
+    assert set(STEP_WORDS) == names

@@ -1,0 +1,76 @@
+"""Sheets of runs of every kind for the renderers' tests, and text that would break out of them."""
+
+from reflection.critique.loop import result as reflect_result
+from reflection.critique.sheet import sheet as reflect_sheet
+from reflection.multipath.loop import result as agent_result
+from reflection.multipath.sheet import sheet as agent_sheet
+from reflection.sampling.loop import Sampling, progress, result
+from reflection.sampling.sheet import sheet as ask_sheet
+from reflection.sheet import (
+    Chart,
+    Column,
+    Curve,
+    Fact,
+    Sheet,
+    Step,
+    Table,
+    Text,
+    Verdict,
+    Waiting,
+)
+from tests.unit.critique.reflected import reflected
+from tests.unit.multipath.commands.agent_runs import UNCLEAR, coded, researched, verdict
+from tests.unit.runs import START, failed, finished, put_in, sampled
+
+HOSTILE = (
+    "</title></style><script>alert('1')</script><img src=x onerror=\"y\"> [red]x[/red] :smile:"
+    " \x1b[31m\x07\x00 ```\n# heading\n[link](http://x) **bold** |cell|\u202e 日本"
+)
+
+
+def told(sampling: Sampling, **changes: object) -> Sheet:
+    """Return the sheet of a run of self-consistency, finished or not."""
+    if sampling.stopped:
+        ended = result(sampling).model_copy(update=changes)
+        return ask_sheet(ended, (), sampling.request)
+    standing = progress(sampling, 3).model_copy(update=changes)
+    return ask_sheet(standing, sampling.decisions, sampling.request)
+
+
+def everywhere(text: str) -> Sheet:
+    """Return a sheet that has this text in each place for one."""
+    columns = (Column(name=text), Column(name=text, kind="number"), Column(name=text, extra=True))
+    table = Table(title=text, columns=columns, rows=((text, text, text),) * 50)
+    curve = Curve(name=text, points=(0.5, None, 1.0), labels=(text,) * 3)
+    return Sheet(
+        subject=text,
+        verdict=Verdict(words=text, stop_reason=text),
+        answer=Text(title=text, content=text, note=text),
+        facts=(Fact(label=text, value=text, note=text),) * 50,
+        flags=(text,) * 20,
+        warnings=(text,) * 20,
+        charts=(Chart(title=text, axis=text, curves=(curve,), gap=text, places=(text,) * 3),),
+        tables=(table,) * 5,
+        texts=(Text(title=text, content=text, note=text, kind="code"),) * 5,
+        decisions=table.model_copy(update={"newest": True}),
+        steps=(Step(words=text, short=text, below=(text,)),),
+        busy=text,
+        waiting=Waiting(until=START),
+    )
+
+
+ANSWERS = ["129", "129", "139", None, "129", "139", *["129"] * 4]
+ASKED = told(sampled(ANSWERS), warnings=("seed was left out",))
+SHEETS = {
+    "ask": ASKED,
+    "ask, many": told(sampled(["A", None] * 500, rule="fixed", max_responses=1000)),
+    "ask, going on": told(sampled(["A", "B"])),
+    "ask, people": told(finished(["A", failed(1, "Blocked"), put_in(2, "B", "Ann")])),
+    "ask, unreadable": told(sampled([None] * 10)),
+    "reflect": reflect_sheet(reflect_result(reflected([0.42, 0.75]))),
+    "research": agent_sheet(agent_result(researched([[UNCLEAR], []]))),
+    "code": agent_sheet(
+        agent_result(coded([verdict(True, False, True), verdict(True, True, True)]))
+    ),
+    "hostile": everywhere(HOSTILE),
+}

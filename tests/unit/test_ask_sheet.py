@@ -1,0 +1,196 @@
+"""What a run of self-consistency shows, whichever renderer draws it."""
+
+import pytest
+
+from reflection.sampling.loop import progress, result
+from reflection.sampling.sheet import sheet
+from reflection.sheet import Sheet, Waiting
+from tests.unit.runs import START, failed, finished, put_in, sampled
+from tests.unit.sheets import ANSWERS, told
+
+
+def fact(shown: Sheet, label: str) -> tuple[str, str]:
+    found = next(fact for fact in shown.facts if fact.label == label)
+    return found.value, found.note
+
+
+def bounds(shown: Sheet) -> list[tuple[str, str]]:
+    return [(bound.label, bound.curve) for chart in shown.charts for bound in chart.bounds]
+
+
+def test_a_finished_run() -> None:
+    """Its verdict, its answer, the measures, the votes, each decision and each response."""
+    shown = told(sampled(["129", "129", "139", "129", "129"]), warnings=("seed was left out",))
+
+    assert shown.subject == "What is 3 * 43?"
+    assert (shown.verdict.words, shown.verdict.tone) == ("confidence 0.8 reaches 0.8", "good")
+    assert shown.answer is not None
+    assert (shown.answer.content, shown.answer.note) == ("129", "confidence 0.80")
+    assert fact(shown, "confidence") == ("0.80", "uncertainty low")
+    assert fact(shown, "entropy")[0] == "0.72"
+    assert fact(shown, "answers")[0] == "5, in 1 wave (5)"
+    assert (shown.flags, shown.warnings) == ((), ("seed was left out",))
+    assert shown.tables[0].rows == (("129", 4, 0.8), ("139", 1, 0.2))
+    assert shown.decisions is not None
+    assert shown.decisions.rows[-1] == (
+        5, 1, "129", "4-1", 0.8, pytest.approx(0.7219, abs=1e-4), "0.8 vs 0.8", "stop", "129",
+        "confidence 0.8 reaches 0.8",
+    )  # fmt: skip
+    assert [text.title for text in shown.texts] == [
+        "1. 129",
+        "2. 129",
+        "3. 139",
+        "4. 129",
+        "5. 129",
+    ]
+    assert shown.texts[0].content == "Sample 1: 3 * 43 = 3 * 40 + 3 * 3 = 129."
+    assert shown.texts[0].note == (
+        "openai/gpt-test; seed 7; finish reason stop; 2026-03-01 12:00:00 UTC; 1 attempt;"
+        " 1 call, 100 tokens in and 40 out, cost $0.00020"
+    )
+
+
+def test_a_run_that_goes_on() -> None:
+    """The wave, the calls in flight, the leader so far and what was spent."""
+    shown = told(sampled(["129", "139"]))
+
+    assert shown.verdict.tone == "running"
+    assert shown.verdict.words == "wave 1 is running, 3 calls in flight, 2 of at most 10 answers"
+    assert fact(shown, "leader") == ("129", "tied")
+    assert fact(shown, "spent")[0] == "2 calls, 200 tokens in and 80 out, cost $0.00040"
+    assert fact(told(sampled([])), "leader")[0] == "no readable answer yet"
+    assert shown.waiting is None
+
+
+def test_a_run_that_waits_for_a_person() -> None:
+    """It says until when."""
+    sampling = sampled(["A", "B"] * 5, review_when="high")
+    standing = progress(sampling, 0, needs_review=True, review_until=START)
+
+    shown = sheet(standing, sampling.decisions)
+
+    assert shown.waiting == Waiting(until=START)
+    assert shown.busy == "waiting for a person's review"
+
+
+@pytest.mark.parametrize(
+    ("answers", "changes", "flag"),
+    [
+        (["A", "B"] * 5, {}, "tied: the lead is shared, and the answer seen first was taken"),
+        ([None] * 10, {}, "no answer could be read"),
+        (["A", "B"] * 5, {"quorum_met": False}, "the quorum of readable answers was not met"),
+        (
+            ["A", "B"] * 5,
+            {"stop_reason": "no_consensus"},
+            "no consensus: the answers do not support a conclusion",
+        ),
+        (
+            ["A", "B"] * 5,
+            {"valid_responses": 3},
+            "cut short: only 3 of at least 5 readable answers, so that the confidence means little",
+        ),
+        (
+            ["A"] * 5,
+            {"voted_answer": "B"},
+            "a person gave the answer; the votes gave another one: B",
+        ),
+    ],
+)
+def test_what_a_reader_has_to_know_is_flagged(
+    answers: list[str | None], changes: dict[str, object], flag: str
+) -> None:
+    """Each reason not to build on an answer is a flag."""
+    assert flag in told(sampled(answers), **changes).flags
+
+
+def test_what_failed_is_told() -> None:
+    """The commonest errors are facts, each with how often it came, and stand with the response."""
+    shown = told(sampled([failed(0, "Blocked"), failed(1, "Blocked"), *[None] * 8]))
+
+    assert fact(shown, "error") == ("Blocked", "2 x")
+    assert shown.verdict.tone == "bad"
+    assert shown.answer is None
+    assert shown.charts == ()
+    assert shown.tables[0].rows == (("(unreadable): 10 answers", 0, 0.0),)
+    assert shown.texts[0].title == "1. (unreadable) (failed)"
+    assert shown.texts[0].content == "Blocked"
+
+
+def test_a_person_is_named() -> None:
+    """An answer that a person put in, and a person's wish to finish, carry the name."""
+    shown = told(finished(["A", put_in(1, "B", "Ann")]))
+
+    assert shown.decisions is not None
+    assert [row[7] for row in shown.decisions.rows] == ["go on", "go on by Ann", "stop by Ann"]
+    assert [row[2] for row in shown.decisions.rows] == ["A", "B", "-"]
+    assert shown.steps[-1].words == "stop: finished by Ann (by Ann)"
+
+
+def test_a_wave_is_one_step_once_it_is_whole() -> None:
+    """While its answers are being counted there is none, and later ones change no earlier one."""
+    sampling = sampled(ANSWERS)
+    standing = progress(sampling, 0)
+    many = [
+        sheet(standing, sampling.decisions[:count], sampling.request).steps for count in range(11)
+    ]
+
+    assert [len(steps) for steps in many] == [0, 0, 0, 0, 0, 1, 2, 2, 2, 2, 3]
+    assert many[-1][:2] == many[6]
+    assert "go on: 0.425 vs 0.72" in many[6][1].short
+
+
+@pytest.mark.parametrize(
+    ("settings", "lines"),
+    [
+        (
+            {"rule": "combined"},
+            [
+                ("confidence threshold 0.8", "confidence"),
+                ("score, at least 0.72", "compared by the rule"),
+                ("entropy threshold 0.3", "entropy"),
+            ],
+        ),
+        ({"rule": "confidence_only"}, [("confidence threshold 0.8", "confidence")]),
+        (
+            {"rule": "entropy_only", "entropy_threshold": 0.25},
+            [("entropy threshold 0.25", "entropy")],
+        ),
+        ({"rule": "predictive", "epsilon": 0.02}, [("epsilon 0.02", "compared by the rule")]),
+        ({"rule": "beta"}, [("beta threshold 0.95", "compared by the rule")]),
+        ({"rule": "ahead_by"}, []),
+        ({"rule": "fixed"}, []),
+    ],
+)
+def test_the_rules_thresholds_are_bounds(
+    settings: dict[str, object], lines: list[tuple[str, str]]
+) -> None:
+    """Each rule's thresholds are named with their values, beside the curve they are for."""
+    assert bounds(told(sampled(["A"] * 2, **settings)))[: len(lines)] == lines
+    assert lines or not bounds(told(sampled(["A"] * 2, **settings)))
+
+
+def test_without_the_request_the_decisions_tell_the_bounds() -> None:
+    """Where nobody knows the settings, the bounds of the decisions are drawn."""
+    shown = sheet(result(sampled(["A", "B"] * 5)))
+
+    assert bounds(shown) == [("bound 0.72", "compared by the rule")]
+
+
+def test_an_unreadable_answer_moves_no_curve() -> None:
+    """It is a gap in every curve."""
+    chart = told(finished(["A", None, "A"])).charts[0]
+
+    assert chart.curves[0].points == (1.0, None, 1.0)
+    assert chart.gap == "unreadable answer"
+    assert [(band.label, band.points) for band in chart.bands] == [("wave 1", 3)]
+
+
+def test_a_cost_that_nobody_knows_is_unknown() -> None:
+    """An unknown cost and unknown tokens are never a number."""
+    usage = result(sampled(["A"] * 5)).usage
+    unknown = {"cost_usd": None, "input_tokens": None, "output_tokens": None}
+
+    shown = told(sampled(["A"] * 5), usage=usage.model_copy(update=unknown))
+
+    assert fact(shown, "spent")[0] == "5 calls, tokens unknown, cost unknown"
+    assert shown.tables[1].rows[-1] == ("total", 5, "unknown", 0, "unknown", "unknown")

@@ -1,0 +1,151 @@
+"""What Temporal's Web UI shows of a run."""
+
+import pytest
+
+from reflection.details import bar, details, sparkline
+from reflection.sampling.loop import progress
+from reflection.sampling.sheet import sheet
+from reflection.sheet import Sheet, Waiting
+from reflection.text import usd
+from tests.unit.runs import START, sampled
+from tests.unit.sheets import ASKED, HOSTILE, SHEETS, everywhere, told
+
+
+def outside_fences(markdown: str) -> str:
+    return "".join(markdown.split("```")[::2])
+
+
+def test_a_finished_run_is_told_to_the_digit() -> None:
+    """The whole text of a run of five answers."""
+    sampling = sampled(["129", "129", "139", "129", "129"])
+
+    shown = details(told(sampling), "4bf92f3577b34da6")
+
+    assert shown == (
+        "**Stopped (`rule`): confidence 0.8 reaches 0.8**\n\n"
+        "```text\n"
+        "confidence     0.80 (uncertainty low)\n"
+        "entropy        0.72 (uniform, 0.72 bits; 0: all agree, 1: all answers alike often)\n"
+        "consensus      strong\n"
+        "answers        5, in 1 wave (5)\n"
+        "stopping rule  combined\n"
+        "spent          5 calls, 500 tokens in and 200 out, cost $0.0010\n"
+        "model          openai/gpt-test\n"
+        "```\n\n"
+        "```text\n"
+        "confidence            ██▆▇▇  0.80\n"
+        "entropy               ▁▁█▇▆  0.72\n"
+        "compared by the rule  ▇      0.80\n"
+        "```\n\n"
+        "```text\n"
+        "Votes:\n"
+        "answer  votes  share\n"
+        "129         4   0.80  ▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▁▁▁▁\n"
+        "139         1   0.20  ▇▇▇▇▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁\n"
+        "```\n\n"
+        "```text\n"
+        "Decisions:\n"
+        "#  wave  vote  lead  confidence  entropy  decision\n"
+        "1     1  129    1-0        1.00     0.00  go on\n"
+        "2     1  129    2-0        1.00     0.00  go on\n"
+        "3     1  139    2-1        0.67     0.92  go on\n"
+        "4     1  129    3-1        0.75     0.81  go on\n"
+        "5     1  129    4-1        0.80     0.72  stop\n"
+        "```\n\n"
+        "Trace: `4bf92f3577b34da6`"
+    )
+
+
+def test_a_review_that_is_needed_is_told_with_its_command() -> None:
+    """A run that waits for a person says until when, and what to type."""
+    waiting = ASKED.model_copy(update={"waiting": Waiting(until=START)})
+
+    assert (
+        "\n\n**Needs review until 2026-03-01 12:00:00 UTC**: "
+        "`starter.py review ask-how-much-7f3a91c2`\n\n"
+    ) in details(waiting, workflow_id="ask-how-much-7f3a91c2")
+
+
+def test_flags_and_warnings_are_shown_as_text() -> None:
+    """Markdown in them is not obeyed."""
+    noted = ASKED.model_copy(update={"flags": ("see <b>[x](http://y)</b> or www.z.com",)})
+
+    assert r"- **see \<b\>\[x\](http\://y)\</b\> or www\.z\.com**" in details(noted)
+    assert "- seed was left out" in details(noted)
+
+
+def test_the_newest_decisions_are_kept() -> None:
+    """Of many decisions the newest thirty are shown, and the others counted."""
+    sampling = sampled(["A", "B"] * 50, rule="fixed", max_responses=100)
+    whole = details(told(sampling))
+
+    assert "\n(70 earlier left out)\n" in whole
+    assert "\n 70     " not in whole
+    assert "\n 71     " in whole
+    assert "\n100     " in whole
+
+
+def test_a_long_run_costs_no_more_than_a_short_one() -> None:
+    """Told of the newest decisions alone, it shows the same table, without steps."""
+    sampling = sampled(["A", "B"] * 50, rule="fixed", max_responses=100)
+
+    newest = sheet(progress(sampling, 0), sampling.decisions, sampling.request, 40)
+
+    assert newest.steps == ()
+    assert newest.decisions is not None
+    assert (len(newest.decisions.rows), newest.decisions.earlier) == (40, 60)
+    assert "\n(70 earlier left out)\n" in details(newest)
+
+
+@pytest.mark.parametrize("shown", SHEETS.values(), ids=SHEETS)
+def test_no_text_leaves_its_block(shown: Sheet) -> None:
+    """Blocks and spans are closed, and outside of them no line begins with Markdown."""
+    markdown = details(shown, "4bf9", HOSTILE)
+
+    assert markdown.count("```") % 2 == 0
+    assert outside_fences(markdown).replace("\\`", "").count("`") % 2 == 0
+    assert not any(ord(each) < 32 and each != "\n" for each in markdown)
+    assert all(
+        not line.startswith(("#", "<", "|")) for line in outside_fences(markdown).splitlines()
+    )
+
+
+@pytest.mark.parametrize("worst", ["\U0001f600\U000e0100" * 5_000, "日" * 9_000, "x" * 9_000])
+def test_the_web_ui_takes_it_whatever_it_holds(worst: str) -> None:
+    """The worst texts in every place stay within 20,000 bytes, and what was left out is said."""
+    shown = details(everywhere(worst), worst, worst)
+
+    assert len(shown.encode()) <= 20_000
+    assert "left out" in shown
+
+
+@pytest.mark.parametrize(
+    ("amount", "words"),
+    [
+        (None, "unknown"),
+        (0.0, "$0.00"),
+        (0.0012, "$0.0012"),
+        (0.0000123, "$0.000012"),
+        (0.5, "$0.50"),
+        (1234.5, "$1,234.50"),
+    ],
+)
+def test_dollars_have_the_digits_that_count(amount: float | None, words: str) -> None:
+    """A cost has two digits that count at least, and one that nobody knows is called unknown."""
+    assert usd(amount) == words
+
+
+@pytest.mark.parametrize(
+    ("share", "block"), [(0.0, "▁"), (0.12, "▁"), (0.13, "▂"), (0.5, "▅"), (0.99, "█"), (1.0, "█")]
+)
+def test_a_share_is_one_of_eight_blocks(share: float, block: str) -> None:
+    """A share from 0 to 1 is the block of its eighth."""
+    assert sparkline([share, share]) == block * 2
+
+
+@pytest.mark.parametrize(
+    ("share", "drawn"), [(0.0, "▁▁▁▁"), (0.01, "▇▁▁▁"), (0.5, "▇▇▁▁"), (1.0, "▇▇▇▇")]
+)
+def test_a_vote_is_never_invisible(share: float, drawn: str) -> None:
+    """A bar is as long as its share, and one column at least where there is a vote."""
+    assert bar(share, 4) == drawn

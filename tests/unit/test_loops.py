@@ -1,0 +1,255 @@
+"""What the command line knows of each workflow type, and what it prints of a run that ended."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from commands import follow
+from commands.loops import BATCH, CRITIQUE, LOOPS, MULTIPATH, SAMPLING, Loop, Seen, loop_of
+from commands.terminal import print_sheet
+from commands.updates import note
+from reflection.critique.loop import result as judged
+from reflection.critique.request import ReflectOnResultRequest
+from reflection.multipath.loop import result as walked
+from reflection.multipath.request import MultiPathRequest
+from reflection.sampling.loop import result as voted
+from reflection.sampling.request import SelfConsistencyRequest
+from tests.unit.critique.reflected import reflected
+from tests.unit.critique.shown import console, written
+from tests.unit.multipath.commands.agent_runs import (
+    UNCLEAR,
+    coded,
+    researched,
+    routed,
+    standing,
+    verdict,
+)
+from tests.unit.runs import sampled
+
+
+class Handle:
+    """A run's id, which is all that printing a result needs of its handle."""
+
+    id = "agent-kafka"
+
+
+@pytest.fixture(autouse=True)
+def no_web_ui(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No Web UI is looked for."""
+    monkeypatch.setattr(follow, "run_page", lambda *_: None)
+
+
+def shown(loop: Loop, ended: Any, **options: Any) -> int:
+    handle: Any = Handle()
+    return follow.show_result(handle, loop, loop.sheet(ended), ended, None, False, **options)
+
+
+def test_a_type_is_known_by_its_request() -> None:
+    """What a command starts leads to what is known of it."""
+    assert loop_of(ReflectOnResultRequest(query="q")) is CRITIQUE
+    assert loop_of(SelfConsistencyRequest(question="q")) is SAMPLING
+    assert loop_of(MultiPathRequest(prompt="p")) is MULTIPATH
+
+
+def test_each_type_has_its_own_names() -> None:
+    """No two types share a workflow's name or the beginning of an id; a batch has no answer."""
+    answering = [loop for loop in LOOPS if loop.answers]
+
+    assert len({loop.workflow for loop in LOOPS}) == len(LOOPS) == 4
+    assert len({loop.command for loop in answering}) == len(answering) == 3
+    assert BATCH not in answering
+
+
+UNDECIDED = voted(sampled(["A", "B"] * 5)).model_copy(update={"stop_reason": "no_consensus"})
+DRAFTED = judged(reflected([0.8]))
+
+
+@pytest.mark.parametrize(
+    ("loop", "ended", "conclusive"),
+    [
+        (SAMPLING, UNDECIDED, False),
+        (SAMPLING, UNDECIDED.model_copy(update={"stop_reason": "accepted_by_person"}), True),
+        (CRITIQUE, DRAFTED, True),
+        (CRITIQUE, DRAFTED.model_copy(update={"draft": None}), False),
+        (MULTIPATH, walked(researched([[UNCLEAR]] * 3)), True),
+        (MULTIPATH, walked(routed(None)), False),
+    ],
+)
+def test_only_what_can_be_built_on_is_conclusive(loop: Loop, ended: Any, conclusive: bool) -> None:
+    """An answer that a person took, a draft, an output; else the exit code says so."""
+    assert loop.conclusive(ended) == conclusive
+    assert shown(loop, ended) == (0 if conclusive else 4)
+
+
+@pytest.mark.parametrize(
+    ("loop", "ended", "bar", "said"),
+    [
+        (CRITIQUE, DRAFTED, 0.8, None),
+        (CRITIQUE, DRAFTED.model_copy(update={"score": 0.79}), 0.8, "score 0.79 is below 0.8"),
+        (
+            CRITIQUE,
+            DRAFTED.model_copy(update={"score": None}),
+            0.0,
+            "no score shows that the draft reaches 0",
+        ),
+        (SAMPLING, UNDECIDED, 0.5, None),
+        (SAMPLING, UNDECIDED, 0.6, "confidence 0.50 is below 0.6"),
+        (
+            SAMPLING,
+            UNDECIDED.model_copy(update={"valid_responses": 1}),
+            0.5,
+            "a run that was cut short can't show a confidence of 0.5",
+        ),
+        (MULTIPATH, walked(researched([[]])), 1.0, None),
+        (
+            MULTIPATH,
+            walked(researched([[UNCLEAR]], max_revisions=1)),
+            1.0,
+            "the result is open (1 critique remains) and not closed",
+        ),
+        (
+            MULTIPATH,
+            walked(coded([verdict(True, False)], max_revisions=1)),
+            1.0,
+            "the result is open (a test still fails: it returned 99, not 0) and not closed",
+        ),
+    ],
+)
+def test_a_bar_is_held_against_the_result(
+    loop: Loop, ended: Any, bar: float, said: str | None
+) -> None:
+    """A score or confidence at the bar meets it; whatever is open misses it."""
+    assert loop.below(ended, bar) == said
+
+
+@pytest.mark.parametrize(
+    ("mode", "needed", "optional"),
+    [
+        ("research", ("mull", "mull-llm"), ()),
+        ("code", ("mull", "mull-llm", "mull-code"), ()),
+        (None, ("mull", "mull-llm"), ("mull-code",)),
+    ],
+)
+def test_code_has_a_queue_of_its_own(
+    mode: str | None, needed: tuple[str, ...], optional: tuple[str, ...]
+) -> None:
+    """A run that may turn out to be code is not refused where nobody could test it."""
+    request = MultiPathRequest.model_validate({"prompt": "p", "mode": mode})
+
+    assert MULTIPATH.queues(request) == needed
+    assert MULTIPATH.optional_queues(request) == optional
+
+
+def test_the_output_alone_is_standard_output(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Code in a pipe is what the result holds, all else is on standard error; a file takes it."""
+    ended, file = walked(coded([verdict(True, True, True)])), tmp_path / "add.py"
+    handle: Any = Handle()
+
+    shown(MULTIPATH, ended)
+    piped = capsys.readouterr()
+    follow._keep(handle, MULTIPATH.sheet(ended), file)
+    shown(MULTIPATH, ended, out=file)
+    kept = capsys.readouterr()
+
+    assert piped.out == file.read_text() == "def add(a, b):\n    return a + b  # 1\n"
+    assert "every test passes (passed)" in piped.err
+    assert kept.out == ""
+    assert f"wrote the code to {file}\n" in kept.err
+
+
+def test_an_answer_and_what_it_rests_on_are_standard_output(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The source's sentence comes first."""
+    shown(SAMPLING, voted(sampled(["A"] * 5)))
+
+    said = capsys.readouterr()
+    assert said.out.startswith("Final Answer: A (Confidence: 1.00, Uncertainty: low)\n\nstopped")
+    assert said.err == ""
+
+
+def test_without_an_output_no_file_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What stood in the file before stays there."""
+    file, handle = tmp_path / "report.md", Handle()
+    file.write_text("before")
+
+    follow._keep(handle, MULTIPATH.sheet(walked(routed(None))), file)  # type: ignore[arg-type]
+
+    assert file.read_text() == "before"
+    assert "is not written: there is no output" in capsys.readouterr().err
+
+
+def test_who_replaces_a_result_is_told_that_nobody_checks_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It is closed by that, and no other review has a note."""
+    note(MULTIPATH, "accept")
+    note(CRITIQUE, "replace")
+    note(MULTIPATH, "replace")
+
+    said = "Note: nobody tests or reflects on what a person wrote.\n"
+    assert capsys.readouterr().err == said
+
+
+def test_a_run_without_a_result_has_no_call_in_flight() -> None:
+    """Its prompt, decisions, sources and spending are told all the same."""
+    run, on = researched([[UNCLEAR]]), console(120)
+
+    sheet = follow.stood_at(MULTIPATH, Seen(standing(run), run.decisions))
+    print_sheet(on, sheet, subject=True, decisions=True, label="stood at")
+
+    assert "in flight" not in written(on)
+    for part in ("Compare Kafka and Pulsar", "kafka.md:3-9", "reflect_on_report", "spent"):
+        assert part in written(on)
+
+
+@pytest.mark.parametrize("loop", [SAMPLING, CRITIQUE, MULTIPATH])
+def test_a_machine_is_told_what_to_review(loop: Loop) -> None:
+    """The document has what a person would see."""
+    states: dict[str, tuple[Any, set[str]]] = {
+        "ask": (
+            _asked(),
+            {"question", "leader", "confidence", "normalized_entropy", "answer_distribution"},
+        ),
+        "reflect": (_reflecting(), {"query", "score_threshold", "draft"}),
+        "agent": (
+            standing(researched([[UNCLEAR]])),
+            {"prompt", "mode", "sources", "suite", "quarantined", "draft"},
+        ),
+    }
+    progress, fields = states[loop.command]
+
+    assert set(loop.reviewed(progress)) == fields
+
+
+def _asked() -> Any:
+    from reflection.sampling.loop import progress
+
+    return progress(sampled(["A"]), 0)
+
+
+def _reflecting() -> Any:
+    from reflection.critique.loop import progress
+
+    return progress(reflected([0.5]), "waiting_for_review", 0, None)
+
+
+@pytest.mark.parametrize(
+    ("details", "said"),
+    [
+        ([2_500, 10_000], "Reading documents ▇▇▇▇▇▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁ 2,500 of 10,000 files"),
+        ([7, 5], "Reading documents ▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇ 5 of 5 files"),
+        ([], None),
+        ([3], None),
+        ([0, 0], None),
+        (["a", "b"], None),
+    ],
+)
+def test_the_reading_of_documents_has_a_bar(details: list[object], said: str | None) -> None:
+    """Two counts of a heartbeat make one; anything else is not shown."""
+    assert follow.indexing_words(details) == said

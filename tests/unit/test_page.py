@@ -1,0 +1,158 @@
+"""A sheet as one HTML file.
+
+`MULL_GOLDEN=write` writes the golden pages anew; look at them in a browser then.
+"""
+
+import os
+from datetime import datetime, timedelta
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from commands.page import RunFacts, page_html
+from reflection.sheet import Chart, Curve, Sheet
+from tests.unit.page import WEB_UI, Page
+from tests.unit.runs import START, finished, put_in, sampled
+from tests.unit.sheets import ASKED, HOSTILE, SHEETS, told
+
+GOLDEN = Path(__file__).with_name("golden")
+FACTS = RunFacts(
+    workflow_id="ask-what-is-3-43-7f3a91c2",
+    run_id="0197c2",
+    started=datetime.fromisoformat("2026-03-01T14:00:00+02:00"),
+    closed=START + timedelta(seconds=12.34),
+    web_ui=WEB_UI,
+    settings={"question": "What is 3 * 43?", "rule": "combined", "seed": None, "tests": {"a": 1}},
+)
+
+
+def chart(page: str) -> ET.Element:
+    start = page.index("<svg viewBox", page.index('class="chart"'))
+    return ET.fromstring(page[start : page.index("</svg>", start) + 6])  # noqa: S314 - our own
+
+
+@pytest.mark.parametrize("name", ["ask", "reflect", "research", "code"])
+def test_a_page_is_as_it_was(name: str) -> None:
+    """The whole page of a run of each kind."""
+    page, golden = page_html(SHEETS[name], FACTS), GOLDEN / f"{name}.html"
+
+    if os.environ.get("MULL_GOLDEN") == "write":
+        golden.write_text(page, encoding="utf-8")
+
+    assert page == golden.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("shown", SHEETS.values(), ids=SHEETS)
+def test_a_page_is_whole_and_loads_nothing(shown: Sheet) -> None:
+    """Every element is closed in order, none loads or runs anything, and the policy forbids it."""
+    text = page_html(shown, FACTS)
+    page = Page(text)
+    names = {name for _, attributes in page.elements for name in attributes}
+
+    assert page.open == []
+    assert {header.get("scope") for header in page.named("th")} == {"row", "col"}
+    assert not {tag for tag, _ in page.elements} & {"script", "img", "link", "iframe", "object"}
+    assert not {name for name in names if name.startswith("on")} | names & {"src", "srcset"}
+    assert "url(" not in text
+    assert "@import" not in text
+    assert page.named("meta")[1]["content"] == (
+        "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    )
+
+
+def test_everything_from_outside_is_escaped() -> None:
+    """Text of models, people and callers is shown as it is, its control characters as pictures."""
+    run = RunFacts(HOSTILE, HOSTILE, web_ui=f"http://x/{HOSTILE}", settings={HOSTILE: HOSTILE})
+
+    page = page_html(SHEETS["hostile"], run)
+
+    assert page.count("<script") == 0
+    assert page.count("&lt;script&gt;") >= 20
+    assert not {"\x1b", "\x00", "\u202e"} & set(page)
+
+
+@pytest.mark.parametrize("shown", SHEETS.values(), ids=SHEETS)
+def test_every_flag_and_warning_stands_on_it(shown: Sheet) -> None:
+    """What a reader has to know is never missing, a run that was cut short among it."""
+    page = page_html(shown)
+
+    assert page.count('<li class="flag') == len(shown.flags) + len(shown.warnings)
+    assert ("cut short" in page) == any("cut short" in flag for flag in shown.flags)
+
+
+@pytest.mark.parametrize("address", ["javascript:alert(1)", "data:text/html,x", "//x", "file:///x"])
+def test_only_web_addresses_are_linked(address: str) -> None:
+    """The run's page in the Web UI is the one link; an address of another scheme is text."""
+    other = Page(page_html(ASKED, FACTS._replace(web_ui=address)))
+
+    assert other.named("a") == []
+    assert Page(page_html(ASKED, FACTS)).named("a") == [{"href": WEB_UI, "rel": "noreferrer"}]
+
+
+def test_times_are_in_utc_and_what_is_not_set_is_left_out() -> None:
+    """Times are written in UTC, the run's length in seconds, and settings as they were given."""
+    page = page_html(ASKED, FACTS)
+
+    assert "2026-03-01 12:00:00 UTC" in page
+    assert "12.3 s" in page
+    assert "<dd>a 1</dd>" in page
+    assert "<dt>seed</dt>" not in page
+
+
+def test_curves_are_drawn_to_scale_with_gaps() -> None:
+    """Confidence 1, 1/2, 2/3 stand at these heights, from 30 down to 316; a gap breaks the line."""
+    drawing = chart(page_html(told(finished(["A", "B", "A", None, "A"]))))
+
+    lines = drawing.findall(".//g[@class='curve-0']/polyline")
+    heights = [point.split(",")[1] for point in lines[0].attrib["points"].split()]
+
+    assert heights == ["30.0", "173.0", "125.3"]
+    assert len(lines) == 2
+    assert len(drawing.findall(".//g[@class='curve-0']/g")) == 4
+    assert len(drawing.findall(".//text[@class='middle lost']")) == 1
+
+
+def test_each_wave_is_a_band_and_each_threshold_a_line() -> None:
+    """They stand behind the curves, and the lines are named."""
+    drawing = chart(page_html(ASKED))
+
+    assert len(drawing.findall(".//rect[@height='286']")) == 3
+    assert len(drawing.findall(".//line[@class='bound']")) == 3
+    assert "confidence threshold 0.8" in "".join(drawing.itertext())
+    assert "confidence ends at 0.78" in (drawing.findtext("desc") or "")
+
+
+def test_levels_take_the_place_of_the_scale() -> None:
+    """Named heights stand from the bottom to the top, as many as there are."""
+    curve = Curve(name="walk", points=(0.0, 0.5, 1.0))
+    walk = Chart(title="Nodes", axis="steps", curves=(curve,), levels=("end", "write", "read"))
+
+    drawing = chart(page_html(ASKED.model_copy(update={"charts": (walk,)})))
+
+    points = drawing.findall(".//polyline")[0].attrib["points"]
+    assert [point.split(",")[1] for point in points.split()] == ["118.0", "74.0", "30.0"]
+    assert [text.text for text in drawing.findall(".//text[@class='end']")] == list(walk.levels)
+
+
+def test_a_persons_answer_stands_beside_the_votes() -> None:
+    """Where a person replaced the answer, what the votes gave is flagged."""
+    replaced = told(
+        sampled(["A", "B"] * 5),
+        final_answer="C",
+        voted_answer="129",
+        reviewer="Ann",
+        stop_reason="replaced_by_person",
+    )
+    page = page_html(replaced)
+
+    assert '<p class="answer"><bdi>C</bdi> <span class="note">by Ann</span></p>' in page
+    assert "a person gave the answer; the votes gave another one: 129" in page
+
+
+def test_a_person_is_named() -> None:
+    """An answer that a person put in carries the name."""
+    page = page_html(told(finished(["A", put_in(1, "A", "Ann")])))
+
+    assert "go on by Ann" in page
+    assert "2. A by Ann" in page

@@ -1,0 +1,176 @@
+"""A sheet in the terminal."""
+
+from io import StringIO
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from commands.terminal import (
+    print_answer,
+    print_reply,
+    print_review,
+    print_sheet,
+    print_steps,
+    print_waiting,
+)
+from reflection.sheet import Sheet, Step, Text, Waiting
+from tests.unit.critique.shown import console, written
+from tests.unit.runs import START
+from tests.unit.sheets import ASKED, SHEETS
+
+
+def test_the_result_of_a_run() -> None:
+    """Why it stopped comes first, then facts with their curves, warnings, and tables."""
+    on = console()
+
+    print_sheet(on, ASKED)
+
+    assert written(on).splitlines() == [
+        "stopped        the maximum of 10 (max_responses)",
+        "confidence     0.78  ██▆▇▅▆▆▇▇  uncertainty medium",
+        "entropy        0.76  ▁▁█▇██▇▇▇  uniform, 0.76 bits; 0: all agree, 1: all answers",
+        "               alike often",
+        "consensus      emerging",
+        "answers        10, 1 unreadable, in 3 waves (5 + 1 + 4)",
+        "stopping rule  combined",
+        "spent          10 calls, 1,000 tokens in and 400 out, cost $0.0020",
+        "model          openai/gpt-test",
+        "warning        seed was left out",
+        "",
+        "Votes",
+        "answer                  votes  share",
+        "────────────────────────────────────────────────",
+        "129                         7  0.78 ▇▇▇▇▇▇▇▇▇▁▁▁",
+        "139                         2  0.22 ▇▇▇▁▁▁▁▁▁▁▁▁",
+        "(unreadable): 1 answer      0  0.00 ▁▁▁▁▁▁▁▁▁▁▁▁",
+    ]
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+@pytest.mark.parametrize("shown", SHEETS.values(), ids=SHEETS)
+def test_it_fits_the_width(shown: Sheet, width: int) -> None:
+    """No line is wider than the terminal, and nothing that a model wrote acts on it."""
+    on = console(width, terminal=True)
+
+    print_steps(on, shown.steps)
+    print_sheet(on, shown, subject=True, decisions=True)
+    print_review(on, shown)
+
+    assert all(cell_len(line) <= width for line in written(on).splitlines())
+    assert not {"\x1b", "\x07", "\x00"} & set(written(on))
+
+
+def test_no_markup_is_obeyed() -> None:
+    """Markup, emoji codes and escapes are shown as they are."""
+    on = console(400)
+
+    print_sheet(on, SHEETS["hostile"])
+
+    assert "[red]x[/red] :smile: ␛[31m␇␀" in written(on)
+
+
+@pytest.mark.parametrize("shown", SHEETS.values(), ids=SHEETS)
+def test_every_flag_and_warning_is_printed(shown: Sheet) -> None:
+    """Each has a row of its own."""
+    on = console(2_000)
+
+    print_sheet(on, shown)
+
+    lines = written(on).splitlines()
+    said = [line for line in lines if line.startswith(("attention", "warning", " " * 9))]
+    assert len(said) >= len(shown.flags) + len(shown.warnings)
+
+
+def test_steps_are_printed_once() -> None:
+    """Each look prints what is new."""
+    on = console()
+
+    shown = print_steps(on, ASKED.steps[:1])
+    shown = print_steps(on, ASKED.steps[:1], shown)
+    shown = print_steps(on, ASKED.steps, shown)
+
+    assert shown == 3
+    assert [line[:46].rstrip() for line in written(on).splitlines()] == [
+        "wave 1    5 of 10  129  0.75 ▇▇▇▇▇▇▁▁  entropy",
+        "wave 2    6 of 10  129  0.60 ▇▇▇▇▇▁▁▁  entropy",
+        "wave 3   10 of 10  129  0.78 ▇▇▇▇▇▇▁▁  entropy",
+    ]
+
+
+def test_a_narrow_terminal_gets_a_short_line() -> None:
+    """Where a step does not fit, its short form is cut; in a pipe it stays whole."""
+    step = Step(words="wave 1   " + "reason " * 20, short="wave 1   0.5 vs 0.05", below=("why",))
+    narrow, pipe = console(70, terminal=True), console(70)
+
+    print_steps(narrow, (step,))
+    print_steps(pipe, (step,))
+
+    assert written(narrow).splitlines() == ["wave 1   0.5 vs 0.05", "  why"]
+    assert len(written(pipe).splitlines()) == 2
+
+
+def test_a_reply_is_one_line_in_a_pipe() -> None:
+    """Outside a terminal the source's sentence is not broken."""
+    on = console(40)
+
+    print_reply(on, "Final Answer: " + "exercise and stretching " * 20)
+
+    assert len(written(on).splitlines()) == 1
+
+
+def test_what_is_reviewed_is_shown_whole() -> None:
+    """A person sees what was asked, the facts and all of the answer."""
+    on, shown = console(), SHEETS["research"]
+    assert shown.answer is not None
+
+    print_review(on, shown)
+
+    assert "asked" in written(on)
+    assert shown.answer.content.splitlines()[0] in written(on)
+
+
+def test_a_wait_is_told_with_its_command() -> None:
+    """Whoever follows a run, or looks at it, sees that it waits."""
+    on = console()
+
+    print_waiting(on, "ask-how-much", START)
+    print_sheet(on, ASKED.model_copy(update={"waiting": Waiting(until=None)}))
+
+    assert written(on).startswith(
+        "waits for a person until 2026-03-01 12:00:00 UTC: starter.py review ask-how-much"
+    )
+    assert "waiting        for a person's review" in written(on)
+
+
+@pytest.mark.parametrize("text", ["exact", "no end of line", "two\n\n", " \t x ", "ü\u2028日本"])
+def test_a_draft_is_written_to_the_letter(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """In a file or a pipe it is what the result holds, and nothing else."""
+    print_answer(Text(title="draft", content=text))
+
+    assert capsys.readouterr().out == text
+
+
+@pytest.mark.parametrize("kind", ["code", "markdown"])
+def test_a_report_or_code_ends_with_one_line_end(
+    kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One without gets it, and more are one."""
+    print_answer(Text.model_validate({"title": "t", "content": "It is so.\n\n", "kind": kind}))
+    print_answer(Text.model_validate({"title": "t", "content": "It is so.", "kind": kind}))
+
+    assert capsys.readouterr().out == "It is so.\nIt is so.\n"
+
+
+def test_colour_only_in_a_terminal_that_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NO_COLOR is obeyed in a terminal, which gets colours without it."""
+    known = {"width": 80, "force_terminal": True, "legacy_windows": False}
+    colour = Console(file=StringIO(), color_system="standard", no_color=False, **known)  # type: ignore[arg-type]
+    monkeypatch.setenv("NO_COLOR", "1")
+    without = Console(file=StringIO(), **known)  # type: ignore[arg-type]
+
+    print_sheet(colour, ASKED)
+    print_sheet(without, ASKED)
+
+    assert "\x1b[32m" in written(colour)
+    assert "\x1b[3" not in written(without)

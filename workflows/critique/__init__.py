@@ -1,1 +1,0 @@
-"""What a run of reflection does: its drafts, its judges, and how it is seen."""

@@ -1,0 +1,175 @@
+"""The calls of a run of self-consistency: for the samples of a wave, and for what answers mean."""
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, ApplicationError
+
+with workflow.unsafe.imports_passed_through():
+    from activities.language_model.port import TASK_QUEUE
+    from activities.sampling import Meaning, MeaningTask, SampleTask, SamplingActivities
+    from reflection.sampling.answers import Clusters
+    from reflection.sampling.loop import Sampling
+    from reflection.sampling.request import SelfConsistencyRequest
+    from reflection.sampling.result import Response
+    from workflows.calls import Patience, call_times, explain, permanent, settle
+
+Call = workflow.ActivityHandle[Response]
+
+# Comparisons are many, and the beginning of a question tells what its answers are about.
+QUESTION_CHARACTERS = 2_000
+NOT_COMPARED = "the run ended before every answer was compared"
+
+
+class Samples:
+    """The calls for samples that are under way, by index.
+
+    Those of a wave are started together, awaited, and cancelled when nobody needs them any more.
+    """
+
+    def __init__(self, request: SelfConsistencyRequest) -> None:
+        self._request = request
+        self._times = call_times(request.sample_timeout_seconds, request.max_attempts)
+        self._calls: dict[int, Call] = {}
+
+    @property
+    def waiting(self) -> int:
+        """The calls that have not ended."""
+        return sum(not call.done() for call in self._calls.values())
+
+    def start(self, index: int) -> None:
+        """Ask for the sample with this index."""
+        request = self._request
+        self._calls[index] = workflow.start_activity_method(
+            SamplingActivities.sample_answer,
+            SampleTask(
+                index=index,
+                question=request.question,
+                answers=request.answers,
+                prompt_template=request.prompt_template,
+                model=request.model,
+                temperature=request.temperature,
+                seed=None if request.seed is None else request.seed + index,
+                max_output_tokens=request.max_output_tokens,
+                timeout_seconds=request.sample_timeout_seconds,
+                answer_bytes=request.answer_bytes,
+                reasoning_bytes=request.reasoning_bytes,
+            ),
+            task_queue=TASK_QUEUE,
+            summary=f"sample {index + 1} of at most {request.max_responses}",
+            **self._times.options,
+        )
+
+    async def settle(self, patience: Patience) -> int:
+        """Wait for the calls, or for a failure that holds for every one; return the cancelled."""
+        return await settle(self._calls.values(), patience, lambda: self._hopeless() is not None)
+
+    def collect(self) -> list[Response]:
+        """Hand over the responses that came, in the order of their index, and forget the calls.
+
+        Raises ApplicationError for a failure that holds for every call.
+        """
+        failure = self._hopeless()
+        if failure is not None:
+            raise failure
+        calls, self._calls = self._calls, {}
+        return [
+            self._response(index, call) for index, call in sorted(calls.items()) if _ended(call)
+        ]
+
+    def _hopeless(self) -> ApplicationError | None:
+        for call in self._calls.values():
+            error = call.exception() if _ended(call) else None
+            failure = permanent(error) if isinstance(error, ActivityError) else None
+            if failure is not None:
+                return failure
+        return None
+
+    def _response(self, index: int, call: Call) -> Response:
+        error = call.exception()
+        if error is None:
+            return call.result()
+        if not isinstance(error, ActivityError):
+            raise error
+        return Response(
+            index=index,
+            answer=None,
+            timestamp=workflow.now(),
+            error=explain(error),
+            model=self._request.model,
+            attempts=self._request.max_attempts,
+        )
+
+
+def _ended(call: Call) -> bool:
+    """Tell whether a call ended by itself, with a reply or an error."""
+    return call.done() and not call.cancelled()
+
+
+class Meanings:
+    """The clusters of a run, and the model that is asked where canonical forms differ."""
+
+    def __init__(self, sampling: Sampling, patience: Patience) -> None:
+        self._request = sampling.request
+        self._sampling = sampling
+        self._patience = patience
+        self._clusters = Clusters(self._request.answers)
+        self._times = call_times(self._request.sample_timeout_seconds, self._request.max_attempts)
+
+    async def named(self, response: Response) -> Response:
+        """Return the response with its vote named by the cluster that it joins.
+
+        The kind `llm` asks about each earlier cluster in turn and joins the first that means the
+        same; a reply that can't be read or had counts as different, and so does an answer that is
+        not compared because the run is to end. Raises ApplicationError for a failure that holds
+        for every call.
+        """
+        canonical, written = response.vote, response.answer
+        if canonical is None or written is None:
+            return response
+        name = self._clusters.find(canonical)
+        if name is None and self._request.answers == "llm":
+            name = await self._match(canonical, written)
+        if name is None:
+            name = self._clusters.open(canonical, written)
+        return response.model_copy(update={"vote": name})
+
+    async def _match(self, canonical: str, written: str) -> str | None:
+        for name in self._clusters.names:
+            if self._patience.over:
+                self._sampling.warn(NOT_COMPARED)
+                return None
+            if await self._same(name, written):
+                return self._clusters.join(canonical, name)
+        return None
+
+    async def _same(self, earlier: str, new: str) -> bool:
+        call: workflow.ActivityHandle[Meaning] = workflow.start_activity_method(
+            SamplingActivities.compare_meaning,
+            MeaningTask(
+                question=self._request.question[:QUESTION_CHARACTERS],
+                earlier=earlier,
+                new=new,
+                model=self._request.model,
+                timeout_seconds=self._request.sample_timeout_seconds,
+            ),
+            task_queue=TASK_QUEUE,
+            summary="do two answers mean the same?",
+            **self._times.options,
+        )
+        self._sampling.cancelled += await settle([call], self._patience)
+        if not call.done() or call.cancelled():
+            self._sampling.warn(NOT_COMPARED)
+            return False
+        error = call.exception()
+        if error is None:
+            meaning = call.result()
+            self._sampling.evaluating.append(meaning.spending)
+            self._sampling.retried += meaning.attempts - 1
+            return meaning.same is True
+        if not isinstance(error, ActivityError):
+            raise error
+        failure = permanent(error)
+        if failure is not None:
+            raise failure
+        self._sampling.retried += self._request.max_attempts
+        self._sampling.warn(f"two answers could not be compared: {explain(error)}")
+        return False
