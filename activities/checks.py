@@ -1,7 +1,10 @@
-"""What runs look up and check by rules, as quick local activities.
+"""What a run of reflection looks up and checks by rules, as quick local activities.
 
-Not in workflow code: rules change, and a run under way must not notice. The history has what they
-said.
+Not in workflow code: rules change, and a run under way must not notice. History has what they said.
+
+The examples in a prompt, and what it asks for, read in a quick local activity.
+
+Not in workflow code: the reading changes, and a run under way must not notice.
 """
 
 import asyncio
@@ -11,9 +14,9 @@ from temporalio import activity
 from reflection.critique.criteria import Criterion, complexity
 from reflection.critique.guardrails import Checked, Report, check, known_guardrails
 from reflection.critique.request import ReflectOnResultRequest
-from reflection.multipath.coding.reading.entry import entry_in, entry_of, entry_tested
-from reflection.multipath.coding.reading.examples import examples
-from reflection.multipath.coding.suite import Case
+from reflection.multipath.cases import entry_in, entry_of, entry_tested
+from reflection.multipath.extraction import examples
+from reflection.multipath.suite import Case
 from reflection.run import Record
 
 

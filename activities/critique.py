@@ -6,12 +6,11 @@ from temporalio import activity
 
 from activities.language_model.port import LanguageModel, ModelCall, ModelReply, SampleError, ask
 from reflection.critique.criteria import Criterion
-from reflection.critique.evaluation import Feedback, JudgeReply, parse_judgement
+from reflection.critique.evaluation import Feedback, JudgeReply, judge_schema, parse_judgement
 from reflection.critique.prompts import (
     build_draft_prompt,
     build_judge_prompt,
     build_revision_prompt,
-    judge_schema,
 )
 from reflection.critique.request import Format
 from reflection.run import Record, Spending, cut_encoded, encoded_size

@@ -1,6 +1,14 @@
-"""What the agent asks of language models: to route, to write, to reflect, to code, to test.
+"""One call of a model for a node, and what is recorded of every reply alike.
 
-Each activity asks once; the activities' types are the names of the nodes.
+What every draft has alike, a report or code: its bounds, and what came of the call for it.
+
+Choosing the path: research or code.
+
+Writing a report, refining it, and reflecting on it.
+
+Writing code, repairing it, and writing tests for it.
+
+The activities of the agent that ask a model; their types are the names of the nodes.
 """
 
 from datetime import UTC, datetime
@@ -9,27 +17,25 @@ from typing import Any, NamedTuple
 from temporalio import activity
 
 from activities.language_model.port import LanguageModel, ModelCall, SampleError, ask
-from reflection.multipath.coding.prompts import (
+from reflection.multipath.cases import parse_tests, tests_schema
+from reflection.multipath.code_prompts import (
     build_code_prompt,
     build_repair_prompt,
     build_tests_prompt,
-    tests_schema,
 )
-from reflection.multipath.coding.reading.cases import parse_tests
-from reflection.multipath.coding.reading.extraction import extract_code
-from reflection.multipath.coding.suite import Case, Failure, Suite
-from reflection.multipath.research.checks import with_checks
-from reflection.multipath.research.reading.unwrapping import unwrapped
-from reflection.multipath.research.reflecting.prompt import (
+from reflection.multipath.extraction import extract_code
+from reflection.multipath.markup import unwrapped
+from reflection.multipath.reflections import parse_reflection, reflection_schema
+from reflection.multipath.report import assemble, with_checks
+from reflection.multipath.report_prompts import (
+    build_refinement_prompt,
     build_reflection_prompt,
-    reflection_schema,
+    build_report_prompt,
 )
-from reflection.multipath.research.reflecting.reply import parse_reflection
-from reflection.multipath.research.writing import build_refinement_prompt, build_report_prompt
 from reflection.multipath.result import Routing, Source
-from reflection.multipath.routing.prompt import build_route_prompt, route_schema
-from reflection.multipath.routing.reply import parse_route
+from reflection.multipath.routing import build_route_prompt, parse_route, route_schema
 from reflection.multipath.state import Critique, Node
+from reflection.multipath.suite import Case, Failure, Suite
 from reflection.quoting import AGAIN
 from reflection.run import Record, Spending, cut_encoded, encoded_size
 from reflection.text import well_formed
@@ -123,9 +129,13 @@ class WritingTask(AgentTask):
 
 
 class Generated(Replied):
-    """A draft's text, or None; `cut` is true where it is the beginning of a longer one."""
+    """A draft's text, or None; `cut` is true where it is the beginning of a longer one.
+
+    `assembled` is a report as it is given out, with its sources and the suggestions so far.
+    """
 
     text: str | None
+    assembled: str | None = None
     cut: bool = False
     timestamp: datetime
 
@@ -168,10 +178,11 @@ async def route(model: LanguageModel, task: RouteTask) -> Routed:
 
 
 class ReportTask(WritingTask):
-    """A report to write; with `report` and its `critiques`, one to refine."""
+    """A report to write; with `report`, its `critiques` and `suggestions`, one to refine."""
 
     report: str | None = None
     critiques: tuple[Critique, ...] = ()
+    suggestions: tuple[str, ...] = ()
     creative: bool = True
 
 
@@ -190,20 +201,28 @@ class ReflectionTask(AgentTask):
 
 
 class Reflected(Replied):
-    """K: what is to be mended, by the rules and by the model, and what might be added."""
+    """K: what is to be mended, by the rules and by the model, and what might be added.
+
+    `assembled` is the report as it is given out, with these suggestions.
+    """
 
     critiques: tuple[Critique, ...] = ()
     suggestions: tuple[str, ...] = ()
+    assembled: str | None = None
 
 
 async def generate_report(model: LanguageModel, task: ReportTask) -> Generated:
     """Ask once for a report, or for a better one."""
     heard = await hear(model, "generate_report", task, _report_prompt(task), **options(task))
-    text = None if heard.text is None else unwrapped(well_formed(heard.text))
-    long = text is not None and encoded_size(text) > task.output_bytes
+    written = None if heard.text is None else unwrapped(well_formed(heard.text))
+    text = None if written is None else cut_encoded(written, task.output_bytes)
+    assembled = None
+    if text is not None:
+        assembled = assemble(text, task.suggestions, task.sources, task.creative)
     return Generated(
-        text=None if text is None else cut_encoded(text, task.output_bytes),
-        cut=long or heard.receipt.finish_reason == "length",
+        text=text,
+        assembled=assembled,
+        cut=text != written or heard.receipt.finish_reason == "length",
         error=heard.error,
         receipt=heard.receipt,
         timestamp=datetime.now(UTC),
@@ -225,6 +244,7 @@ async def reflect_on_report(model: LanguageModel, task: ReflectionTask) -> Refle
     return Reflected(
         critiques=with_checks(task.report, task.sources, read.critiques),
         suggestions=read.suggestions,
+        assembled=assemble(task.report, read.suggestions, task.sources, task.creative),
         receipt=heard.receipt,
     )
 

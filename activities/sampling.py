@@ -5,14 +5,16 @@ from datetime import UTC, datetime
 from temporalio import activity
 
 from activities.language_model.port import LanguageModel, ModelCall, ModelReply, SampleError, ask
-from reflection.convergence.answers.kinds import read_answer
-from reflection.convergence.answers.meaning import (
-    MEANING_SCHEMA,
-    build_meaning_prompt,
-    parse_meaning,
-)
-from reflection.convergence.answers.reply import build_prompt, parse_reply, reply_schema
 from reflection.run import Record, Spending, cut_encoded, encoded_size
+from reflection.sampling.answers import read_answer
+from reflection.sampling.prompts import (
+    build_meaning_prompt,
+    build_prompt,
+    meaning_schema,
+    parse_meaning,
+    parse_reply,
+    sample_schema,
+)
 from reflection.sampling.request import AnswerKind
 from reflection.sampling.result import Response
 from reflection.text import well_formed
@@ -72,7 +74,7 @@ class SamplingActivities:
             seed=task.seed,
             max_output_tokens=task.max_output_tokens,
             timeout_seconds=task.timeout_seconds,
-            reply_schema=reply_schema(task.answers),
+            reply_schema=sample_schema(task.answers),
             labels={"mull.sample.index": task.index, "mull.attempt": activity.info().attempt},
         )
         try:
@@ -91,7 +93,7 @@ class SamplingActivities:
             seed=0,
             max_output_tokens=512,
             timeout_seconds=task.timeout_seconds,
-            reply_schema=MEANING_SCHEMA,
+            reply_schema=meaning_schema(),
         )
         try:
             reply = await ask(self._model, call)

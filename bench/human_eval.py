@@ -27,8 +27,8 @@ import telemetry
 from activities.sandbox.selftest import examine, names
 from bench.overhead import reach
 from commands.embedded import Place, free_port, server_command
-from reflection.multipath.coding.suite import Failure
 from reflection.multipath.request import Limits
+from reflection.multipath.suite import Failure
 from tests.activities.code_tests.problems import BREAKINGS, PROBLEMS
 from tests.workflows.multipath.repairing import TESTS, Run, solve_all
 

@@ -378,7 +378,7 @@ def refuse_for_research(mode: str | None, given: dict[str, object]) -> None:
 
 def read_tests(option: str, path: Path) -> dict[str, str]:
     """Read a file of tests; one that is not Python is one line, before a model is paid."""
-    from reflection.multipath.coding.suite import TestFile
+    from reflection.multipath.suite import TestFile
 
     known = {"name": path.name, "text": read_file(option, path)}
     checked(TestFile, known, option)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from reflection.critique.guardrails.prose import fold
+from reflection.spelling import fold
 from reflection.text import well_formed
 
 AGAIN = (

@@ -1,8 +1,11 @@
-"""Text from outside made safe to show, and counts, costs and times in words.
+"""Text from outside, made safe to show: no control character acts, and nothing takes over a row.
 
 Answers, reasons and errors come from models and people. Every place that shows them to a person
-takes them through here, so that no control character acts and nothing takes over a row; the exact
-text stays in the result.
+takes them through here; the exact text stays in the result.
+
+Counts, tokens and US dollars in words; what nobody knows is called unknown.
+
+Moments and lengths of time in words.
 """
 
 import re

@@ -1,6 +1,12 @@
-"""Fakes of the ports: they say what a test wrote down, and nothing else.
+"""The port's fake: a language model that says what a test wrote down, and nothing else.
 
-Each fails loudly when its script runs out.
+A fake of the port for reflection: it writes and judges what a test wrote down.
+
+A fake of the port for the agent: it routes, writes, reflects and codes as a test wrote down.
+
+The retriever's fake: it finds what a test wrote down, and nothing else.
+
+The port's fake: a sandbox that says what a test wrote down, and runs nothing.
 """
 
 import asyncio

@@ -25,11 +25,11 @@ with workflow.unsafe.imports_passed_through():
         TestsTask,
     )
     from activities.sandbox import port as sandbox
-    from reflection.multipath.coding.suite import Suite, TestReport
     from reflection.multipath.loop import Run
     from reflection.multipath.request import OUTPUT_BYTES
     from reflection.multipath.result import Draft, Routing, StopReason
     from reflection.multipath.state import Mode
+    from reflection.multipath.suite import Suite, TestReport
     from reflection.run import Part
     from workflows.calls import (
         Calls,
@@ -220,7 +220,8 @@ def _keep(run: Run, mode: Mode, reply: Generated | Lost | Ended) -> Ended | None
             attempts=receipt.attempts,
             spending=receipt.spending,
             timestamp=reply.timestamp,
-        )
+        ),
+        reply.assembled,
     )
     return None
 
@@ -246,7 +247,7 @@ class Researcher:
         why = str(reply) if isinstance(reply, Lost) else reply.error
         if isinstance(reply, Lost) or why is not None:
             return Ended("reflection_failed", f"nobody could reflect on the report: {why}")
-        self._run.reflected(reply.critiques, reply.suggestions)
+        self._run.reflected(reply.critiques, reply.suggestions, reply.assembled)
         return None
 
     def _start_report(self, _: str | None) -> workflow.ActivityHandle[Generated]:
@@ -266,6 +267,7 @@ class Researcher:
                 output_bytes=OUTPUT_BYTES,
                 report=state.output if index else None,
                 critiques=state.critiques,
+                suggestions=state.suggestions,
                 creative=request.creative,
             ),
             task_queue=TASK_QUEUE,

@@ -6,7 +6,7 @@ from temporalio.exceptions import ActivityError, ApplicationError
 with workflow.unsafe.imports_passed_through():
     from activities.language_model.port import TASK_QUEUE
     from activities.sampling import Meaning, MeaningTask, SampleTask, SamplingActivities
-    from reflection.convergence.answers.clusters import Clusters
+    from reflection.sampling.answers import Clusters
     from reflection.sampling.loop import Sampling
     from reflection.sampling.request import SelfConsistencyRequest
     from reflection.sampling.result import Response

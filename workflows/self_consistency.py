@@ -13,9 +13,9 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     import telemetry
-    from reflection.convergence.answers.kinds import read_answer
     from reflection.run import Finish, Review, encoded_size
     from reflection.sampling import loop
+    from reflection.sampling.answers import read_answer
     from reflection.sampling.loop import Sampling
     from reflection.sampling.request import SelfConsistencyRequest
     from reflection.sampling.result import (

@@ -18,9 +18,9 @@ from activities.code_tests.reports import build_report, lowered, refused
 from activities.heartbeat import CODE_HEARTBEAT_SECONDS, heartbeating
 from activities.sandbox.activity import run
 from activities.sandbox.port import Program, Sandbox
-from reflection.multipath.coding.reading.literals import parsed
-from reflection.multipath.coding.suite import Suite, SuiteKind, TestFile, TestReport
+from reflection.multipath.cases import parsed
 from reflection.multipath.request import Limits, PackageName
+from reflection.multipath.suite import Suite, SuiteKind, TestFile, TestReport
 from reflection.run import Record, explain
 from reflection.text import well_formed
 

@@ -5,7 +5,9 @@ from collections import Counter
 from typing import NamedTuple
 
 from activities.sandbox.port import Result
-from reflection.multipath.coding.judging.verdict import (
+from reflection.multipath.request import Limits
+from reflection.multipath.suite import Failure, Suite, TestOutcome, TestReport
+from reflection.multipath.verdict import (
     Answer,
     Ending,
     bounded,
@@ -14,8 +16,6 @@ from reflection.multipath.coding.judging.verdict import (
     judge,
     stopped,
 )
-from reflection.multipath.coding.suite import Failure, Suite, TestOutcome, TestReport
-from reflection.multipath.request import Limits
 from reflection.run import cut_encoded
 from reflection.text import well_formed
 

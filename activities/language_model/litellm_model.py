@@ -1,4 +1,13 @@
-"""Language models through LiteLLM. The only file that imports litellm."""
+"""The forms in which a model is asked to keep to a JSON schema.
+
+Where a model's name leads.
+
+What a provider's response holds, and whether it is a reply at all.
+
+Vectors in a provider's response, in OpenAI's form.
+
+Language models through LiteLLM. The only file that imports litellm.
+"""
 
 import asyncio
 import os
@@ -24,13 +33,6 @@ from activities.language_model.port import (
 )
 from activities.language_model.provider_errors import read_error
 from reflection.run import Spending, total
-
-litellm.suppress_debug_info = True
-litellm.drop_params = False
-# LiteLLM takes a 0 that an embedding is called with for no number at all.
-litellm.DEFAULT_MAX_RETRIES = 0  # type: ignore[attr-defined]  # it is read there, not declared
-# A cache would make the samples of a question alike, and their entropy 0.
-litellm.cache = None
 
 JSON_OBJECT: dict[str, Any] = {"type": "json_object"}
 
@@ -201,6 +203,18 @@ def _is_vector(value: object) -> bool:
         and all(isinstance(each, int | float) and isfinite(each) for each in value)
     )
 
+
+# LiteLLM reads them while it is imported, and asks the network where they are not set.
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+os.environ.setdefault("LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS", "True")
+
+
+litellm.suppress_debug_info = True
+litellm.drop_params = False
+# LiteLLM takes a 0 that an embedding is called with for no number at all.
+litellm.DEFAULT_MAX_RETRIES = 0  # type: ignore[attr-defined]  # it is read there, not declared
+# A cache would make the samples of a question alike, and their entropy 0.
+litellm.cache = None
 
 # These servers hold any model to a schema; LiteLLM knows it of models alone.
 _CONSTRAINING_SERVERS = frozenset({"hosted_vllm", "ollama", "ollama_chat"})

@@ -1,9 +1,13 @@
-"""The port to language models, its errors, and one call of it from an activity.
+"""The port to language models, the errors it may raise, and the activities that use it.
 
 ModelError                     a call failed
 ├── TransientModelError        it may work the next time: Temporal retries it
 ├── SampleError                this one reply can't be had (content filter, cut off)
 └── PermanentModelError        no call like it can work (no key, no such model)
+
+One call of a model from an activity: with a heartbeat, and its errors in Temporal's terms.
+
+Where a model name leads that is no provider's own.
 """
 
 from dataclasses import dataclass, field

@@ -1,4 +1,7 @@
-"""`doctor`: look at everything that a run needs, and say what is wrong."""
+"""All checks in the order in which they are shown.
+
+`doctor`: look at everything that a run needs, and say what is wrong.
+"""
 
 import asyncio
 import os

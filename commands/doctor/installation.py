@@ -1,4 +1,13 @@
-"""What this machine has: models and keys, packages, documents, the sandbox, telemetry."""
+"""Which models runs take, and which providers have a key, by its variable's name alone.
+
+Python, and the packages that Mull needs.
+
+The folders that the agent may search.
+
+The sandbox that code is run in: its self-test on this machine.
+
+Where spans and metrics go, and whether they hold prompts.
+"""
 
 import asyncio
 import os

@@ -1,4 +1,9 @@
-"""The Temporal server, its namespace and search attributes, and the workers that poll it."""
+"""Temporal's own command line, as it is called on this machine.
+
+Mull's search attributes: which a server has, and the commands that add the others.
+
+The Temporal server, its namespace and search attributes, and the workers that poll it.
+"""
 
 import asyncio
 import shlex

@@ -1,4 +1,7 @@
-"""One thing that was looked at, and all of them: a table for people, a document for machines."""
+"""One thing that was looked at, and what came of it.
+
+The checks as a table for people, and as a document for machines.
+"""
 
 import json
 import sys

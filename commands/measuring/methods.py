@@ -14,12 +14,12 @@ from commands.measuring.judges import judge_prompt, judging
 from commands.measuring.spend import Calls, Forecast, tokens_of
 from reflection.batch.request import BatchRequest
 from reflection.batch.result import BatchResult
-from reflection.convergence.answers.kinds import read_answer
-from reflection.convergence.answers.marks import find_marked
-from reflection.convergence.answers.reply import build_prompt
 from reflection.critique.criteria import CriteriaPreset
 from reflection.critique.result import ReflectOnResultResult
 from reflection.run import encoded_size, explain
+from reflection.sampling.answers import read_answer
+from reflection.sampling.marks import find_marked
+from reflection.sampling.prompts import build_prompt
 from reflection.sampling.request import AnswerKind, SelfConsistencyRequest
 from reflection.sampling.result import SelfConsistencyResult
 

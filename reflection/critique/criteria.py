@@ -1,7 +1,6 @@
-"""By what a draft is judged, and how much a query asks for.
+"""By what a draft is judged: criteria with weights, and named presets of them.
 
-Criteria have weights and come in named presets. A query's complexity is estimated from its words
-alone.
+How much a query asks for, estimated from its words alone.
 """
 
 import re

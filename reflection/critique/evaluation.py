@@ -1,17 +1,32 @@
-"""The evaluation of a draft: what a judge replies, what a panel makes of it, what caps leave."""
+"""What judges say of a draft, and what guardrails leave of it.
+
+From what each judge says to the evaluation of a draft.
+
+What a judge's reply says: scores by criterion, feedback, and how sure it is.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from statistics import fmean, median
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, WithJsonSchema, create_model
 
 from reflection.critique.criteria import TOLERANCE, Criterion, overall, passes, rounded
-from reflection.objects import Members, Number, every_object, first_text, plain, without_objects
+from reflection.quoting import object_schema
+from reflection.replies import (
+    Members,
+    Real,
+    Reply,
+    first_text,
+    plain,
+    plain_text,
+    read_reply,
+    reply_schema,
+)
 from reflection.run import Record, Spending, cut_encoded
 from reflection.text import well_formed
-from reflection.thinking import spoken
 
 Panel = Literal["mean", "median"]
 Score = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
@@ -109,23 +124,25 @@ def evaluate(
     """Put the evaluation of a draft together from its judges and the guardrails' findings.
 
     The score is the mean or the median of the judges that could be read; one is enough. Then each
-    guardrail caps it. Where no judge could be read there is no score, and `error` says why.
+    guardrail caps it, or lowers the confidence where its cap is 1. Where no judge could be read
+    there is no score, and `error` says why.
     """
     read = [each for each in judgements if each.score is not None]
     if not read:
         return Evaluation(judgements=tuple(judgements), error=_error(judgements))
     judged = _middle([each.score for each in read if each.score is not None], panel)
     fired = tuple(each for each in caps if judged > each.above + TOLERANCE and each.cap < judged)
+    doubted = any(each.cap == 1 and judged > each.above + TOLERANCE for each in caps)
     advice = [
         Feedback(advice=each.reason, judge=f"guardrail {each.guardrail}")
         for each in caps
-        if each in fired or each.above <= each.cap
+        if each in fired or each.above <= each.cap < 1
     ]
     return Evaluation(
         score=min([judged, *(each.cap for each in fired)]),
         judged=judged,
         criteria=_by_criterion(read, panel),
-        confidence="low" if fired else _lowest(read),
+        confidence="low" if fired or doubted else _lowest(read),
         spread=_spread(read),
         feedback=(*advice, *feedback),
         guardrails=fired,
@@ -165,12 +182,67 @@ PLACE_BYTES = 200
 ADVICE = ("advice", "suggestion", "change", "problem", "issue", "comment", "feedback", "text")
 SAYS_WHERE = ("place", "quote", "location", "where")
 NUMBER = re.compile(r"\d*\.?\d*(?<=\d)\.?")
-NAMED = re.compile(rf"{SCORES}\W{{0,4}}:", re.IGNORECASE)
 SURE: dict[str, Confidence] = {"low": "low", "medium": "medium", "high": "high"}
+# A grammar can't hold a number between bounds, but it can hold it to these.
+STEPS = [round(step * 0.05, 2) for step in range(21)]
 
 
-class _UnreadableError(Exception):
-    """The reply can't be used; the message says why."""
+def _own_score(value: object) -> object:
+    """Take the score where it stands in an object of its own, beside a reason for it."""
+    scores = value.values_of("score") if isinstance(value, Members) else []
+    return scores[0] if len(scores) == 1 else value
+
+
+def _sure(value: object) -> Confidence | None:
+    return SURE.get((plain(value) or "").strip().lower())
+
+
+JudgedScore = Annotated[
+    Real,
+    Field(ge=0, le=1, allow_inf_nan=False),
+    BeforeValidator(_own_score),
+    WithJsonSchema({"type": "number", "enum": STEPS}),
+]
+
+
+class Judged(Reply):
+    """What a judge says: feedback first, which makes the scores better.
+
+    Feedback comes in many forms, and is read by hand; `scores` has a field for each criterion.
+    """
+
+    feedback: Any = None
+    scores: Reply = Field(alias=SCORES)
+    confidence: Annotated[
+        Confidence | None,
+        BeforeValidator(_sure),
+        WithJsonSchema({"type": "string", "enum": list(SURE)}),
+    ] = None
+
+
+@lru_cache(maxsize=64)
+def judged_by(criteria: tuple[Criterion, ...]) -> type[Judged]:
+    """Make the model of a reply that scores these criteria."""
+    text = {"type": "string", "minLength": 8, "maxLength": 200}
+    name = {"type": "string", "enum": [criterion.name for criterion in criteria]}
+    point = object_schema({"criterion": name, "place": text, "advice": text})
+    points = WithJsonSchema({"type": "array", "items": point, "minItems": 1, "maxItems": 3})
+    # By number, since a criterion may have the name of a method.
+    fields: dict[str, Any] = {
+        f"score_{number}": (JudgedScore, Field(alias=criterion.name))
+        for number, criterion in enumerate(criteria)
+    }
+    return create_model(
+        "JudgedBy",
+        __base__=Judged,
+        feedback=(Annotated[Any, points], None),
+        scores=(create_model("Scores", __base__=Reply, **fields), Field(alias=SCORES)),
+    )
+
+
+def judge_schema(criteria: Sequence[Criterion]) -> dict[str, Any]:
+    """Return the JSON schema of a judge's reply."""
+    return reply_schema(judged_by(tuple(criteria)))
 
 
 def parse_judgement(
@@ -178,42 +250,25 @@ def parse_judgement(
 ) -> JudgeReply:
     """Read a judge's reply, or say in one line why it can't be used; never raises.
 
-    Every criterion needs one score from 0 to 1, a number of JSON: NaN, infinity, truth values,
-    strings, and two different scores are none. What the model says of an overall score counts for
-    nothing. Scores that may be the draft's are unreadable: two objects with different scores, an
-    object that stands in the draft, and one beside another that is malformed. What a model thinks
-    aloud is no part of its reply. Scores under the threshold without any feedback are a defect.
+    Every criterion needs one score, a number of JSON from 0 to 1. What the model says of an
+    overall score counts for nothing. Scores that a draft gives itself are not believed, and
+    scores under the threshold without any feedback are a defect.
     """
-    try:
-        return _read(spoken(text), criteria, threshold, draft)
-    except _UnreadableError as error:
-        return JudgeReply(error=str(error), unreadable=True)
-
-
-def _read(text: str, criteria: Sequence[Criterion], threshold: float, draft: str) -> JudgeReply:
-    said = _object(text)
-    names = [each.name for each in criteria]
-    scores = _scores(said, names)
-    if _stands_in(draft, scores):
-        raise _UnreadableError("the scores in it are those that stand in the draft")
+    said = read_reply(text, SCORES, judged_by(tuple(criteria)))
+    if isinstance(said, str):
+        return JudgeReply(error=said, unreadable=True)
+    names = [criterion.name for criterion in criteria]
+    scores: dict[str, float] = said.scores.model_dump(by_alias=True)
     score = overall(scores, tuple(criteria))
-    feedback = tuple(_feedback(said, names))[:MOST_POINTS]
-    if not feedback and not passes(score, threshold):
-        raise _UnreadableError(f"there is no feedback, though the scores are under {threshold:g}")
-    return JudgeReply(score=score, scores=scores, feedback=feedback, confidence=_confidence(said))
-
-
-def _object(text: str) -> Members:
-    found = every_object(text, SCORES)
-    if found is None:
-        raise _UnreadableError("the JSON in it breaks off or nests too deep")
-    if not found:
-        raise _UnreadableError(f'there is no JSON object with "{SCORES}" in it')
-    if any(each.values_of(SCORES) != found[-1].values_of(SCORES) for each in found):
-        raise _UnreadableError("there are several JSON objects in it with different scores")
-    if NAMED.search(without_objects(text)):
-        raise _UnreadableError(f'there is a malformed JSON object with "{SCORES}" in it')
-    return found[-1]
+    feedback = tuple(_feedback(said.feedback, names))[:MOST_POINTS]
+    error = None
+    if _stands_in(draft, scores):
+        error = "the scores in it are those that stand in the draft"
+    elif not feedback and not passes(score, threshold):
+        error = f"there is no feedback, though the scores are under {threshold:g}"
+    if error is not None:
+        return JudgeReply(error=error, unreadable=True)
+    return JudgeReply(score=score, scores=scores, feedback=feedback, confidence=said.confidence)
 
 
 def _stands_in(draft: str, scores: Mapping[str, float]) -> bool:
@@ -226,65 +281,29 @@ def _stands_in(draft: str, scores: Mapping[str, float]) -> bool:
 def _numbers_of(name: str, draft: str) -> set[float]:
     quotes = r"[\s\\\"'`]{0,8}"
     given = re.finditer(rf"{name}{quotes}:{quotes}([0-9.]{{1,20}})", draft, re.IGNORECASE)
-    return {float(each[1]) for each in given if NUMBER.fullmatch(each[1])}
+    return {float(found[1]) for found in given if NUMBER.fullmatch(found[1])}
 
 
-def _scores(said: Members, names: Sequence[str]) -> dict[str, float]:
-    given = said.values_of(SCORES)
-    if any(each != given[0] for each in given) or not isinstance(given[0], Members):
-        raise _UnreadableError(f'"{SCORES}" is no object of one score for each criterion')
-    return {name: _score(name, given[0]) for name in names}
+def _feedback(value: object, names: Sequence[str]) -> Iterator[Feedback]:
+    """Read a text, a list of texts, points with their parts, or texts by criterion."""
+    points = value if isinstance(value, list) and not isinstance(value, Members) else [value]
+    for point in points:
+        if not isinstance(point, Members):
+            yield from _point(point)
+        elif advice := first_text(point, ADVICE):
+            name = (first_text(point, ("criterion",)) or "").strip().lower()
+            place = first_text(point, SAYS_WHERE)
+            yield from _point(advice, name if name in names else None, place)
+        else:
+            for name in names:
+                for text in point.values_of(name):
+                    yield from _point(text, name)
 
 
-def _score(name: str, scores: Members) -> float:
-    values = scores.values_of(name)
-    if not values:
-        raise _UnreadableError(f"there is no score for {name}")
-    if any(each != values[0] for each in values):
-        raise _UnreadableError(f"there are two different scores for {name}")
-    value = values[0]
-    if isinstance(value, Members) and len(value.values_of("score")) == 1:
-        value = value.values_of("score")[0]
-    if not isinstance(value, Number):
-        raise _UnreadableError(f"the score for {name} is no number")
-    number = float(value)
-    if not 0 <= number <= 1:
-        raise _UnreadableError(f"the score for {name} is not from 0 to 1")
-    return number
-
-
-def _feedback(said: Members, names: Sequence[str]) -> Iterator[Feedback]:
-    for value in said.values_of("feedback"):
-        points = value if isinstance(value, list) and not isinstance(value, Members) else [value]
-        for point in points:
-            yield from _points(point, names)
-
-
-def _points(point: object, names: Sequence[str]) -> Iterator[Feedback]:
-    if not isinstance(point, Members):
-        yield from _point(plain(point), None, None)
-        return
-    advice = first_text(point, ADVICE)
-    if advice:
-        criterion = (first_text(point, ("criterion",)) or "").strip().lower()
-        yield from _point(
-            advice, criterion if criterion in names else None, first_text(point, SAYS_WHERE)
-        )
-        return
-    for name in names:
-        for value in point.values_of(name):
-            yield from _point(plain(value), name, None)
-
-
-def _point(advice: str | None, criterion: str | None, place: str | None) -> Iterator[Feedback]:
-    text = well_formed(advice or "").strip()
-    if any(each.isalnum() for each in text):
-        where = cut_encoded(well_formed(place).strip(), PLACE_BYTES) if place else None
-        yield Feedback(
-            advice=cut_encoded(text, ADVICE_BYTES), criterion=criterion, place=where or None
-        )
-
-
-def _confidence(said: Members) -> Confidence | None:
-    words = [plain(each) or "" for each in said.values_of("confidence")]
-    return SURE.get(words[0].strip().lower()) if len(words) == 1 else None
+def _point(
+    advice: object, criterion: str | None = None, place: str | None = None
+) -> Iterator[Feedback]:
+    text = plain_text(advice) or ""
+    if any(map(str.isalnum, text)):
+        where = cut_encoded(well_formed(place or "").strip(), PLACE_BYTES) or None
+        yield Feedback(advice=cut_encoded(text, ADVICE_BYTES), criterion=criterion, place=where)

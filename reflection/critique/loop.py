@@ -1,7 +1,12 @@
-"""One run of reflection, folded draft by draft: the state that queries return.
+"""When to reflect: the off switch, the query's complexity, and what follows.
 
-When to reflect at all, the revision rule, what people do to a run that waits for them, and what
-others read of it: progress and result.
+The revision rule: whether a draft's score ends the run or it is revised.
+
+One run of reflection, folded draft by draft: the state that queries return.
+
+What people do to a run of reflection that waits for them.
+
+From the state of a run to what others read of it: progress and result.
 """
 
 from collections.abc import Sequence

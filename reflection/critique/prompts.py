@@ -1,14 +1,16 @@
-"""What a writer is asked, and a judge: the draft as data, the criteria, the form of the reply."""
+"""What a writer is asked: for a draft, and for a better one.
+
+What a judge is asked: the draft as data, the criteria, and the form of the reply.
+"""
 
 import json
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from reflection.critique.criteria import Criterion
 from reflection.critique.evaluation import Feedback
 from reflection.critique.request import Format
-from reflection.quoting import AGAIN, filled, mark, object_schema, quoted
+from reflection.quoting import AGAIN, filled, mark, quoted
 
 FORMATS: dict[Format, str] = {
     "json": "Reply with one JSON value and nothing else.",
@@ -114,8 +116,6 @@ SHAPES: dict[Format, str] = {
 }
 
 PLACE = re.compile(r"\{(query|sources|draft|criteria|shape|threshold|form)\}")
-# A grammar can't hold a number between bounds, but it can hold it to these.
-STEPS = [round(step * 0.05, 2) for step in range(21)]
 
 
 def build_judge_prompt(
@@ -145,23 +145,6 @@ def build_judge_prompt(
     }
     prompt = PLACE.sub(lambda place: known[place[1]], JUDGE)
     return prompt + (AGAIN.replace("{error}", error) if error else "")
-
-
-def judge_schema(criteria: Sequence[Criterion]) -> dict[str, Any]:
-    """Return the JSON schema of a judge's reply: feedback first, which makes the scores better.
-
-    Bounds on lengths, which keep a small model to the point, are left out for providers that
-    refuse them.
-    """
-    names = [each.name for each in criteria]
-    text: dict[str, Any] = {"type": "string", "minLength": 8, "maxLength": 200}
-    point = {"criterion": {"type": "string", "enum": names}, "place": text, "advice": text}
-    scores = {name: {"type": "number", "enum": STEPS} for name in names}
-    sure = {"type": "string", "enum": ["low", "medium", "high"]}
-    points = {"type": "array", "items": object_schema(point), "minItems": 1, "maxItems": 3}
-    return object_schema(
-        {"feedback": points, "criteria_scores": object_schema(scores), "confidence": sure}
-    )
 
 
 def _form(criteria: Sequence[Criterion]) -> str:

@@ -1,7 +1,14 @@
-"""One run of the agent, folded node by node: the state that queries return.
+"""The record of a decision: what comes next, why, and on what that was based.
 
-The record of each decision, which draft is kept, what was spent, what people do to a run that
-waits for them, and what others read of it: progress and result.
+Which draft a run keeps, and whether anything is left open in it.
+
+What a run spent so far, in parts, and what its budget still has room for.
+
+One run of the agent, folded node by node: the state that queries return.
+
+What people do to a run of the agent that waits for them.
+
+From the state of a run to what others read of it: progress and result.
 """
 
 from collections.abc import Sequence
@@ -10,10 +17,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 from reflection.multipath import state as states
-from reflection.multipath.coding.judging.quarantine import Reported, believed, quarantine
-from reflection.multipath.coding.suite import Failure, Suite, TestOutcome, TestReport
+from reflection.multipath.report import assemble
 from reflection.multipath.request import OUTPUT_BYTES, PERSONS_REVISIONS, MultiPathRequest
-from reflection.multipath.research.assembly import assemble
 from reflection.multipath.result import (
     Decision,
     Draft,
@@ -25,6 +30,8 @@ from reflection.multipath.result import (
     StopReason,
 )
 from reflection.multipath.state import Critique, Ending, Node, Passage, State, transition
+from reflection.multipath.suite import Failure, Suite, TestOutcome, TestReport
+from reflection.multipath.verdict import Reported, believed, quarantine
 from reflection.run import (
     Budget,
     Part,
@@ -208,7 +215,7 @@ class Run:
     `granted` counts the drafts that people asked for. `untested` says why there is no suite.
     `reports` are those of the tests, whole; of drafts that are neither the newest nor the best
     their numbers alone are kept. `chosen` is the index of the draft that a person put in the place
-    of the others.
+    of the others. `assembled` is the newest report as it is given out, where an activity said it.
     """
 
     request: MultiPathRequest
@@ -227,6 +234,7 @@ class Run:
     allowed: int | None = None
     granted: int = 0
     chosen: int | None = None
+    assembled: str | None = None
 
     def __post_init__(self) -> None:
         self.state = State(prompt=self.request.prompt)
@@ -283,14 +291,21 @@ class Run:
         self.state = states.routed(self.state, routing.mode)
         self.allowed = None if routing.mode is None else self.request.r_max(routing.mode)
 
-    def generated(self, draft: Draft) -> None:
-        """Take a new T_m."""
+    def generated(self, draft: Draft, assembled: str | None = None) -> None:
+        """Take a new T_m, and how it is given out."""
         self.drafts.append(draft)
+        self.assembled = assembled
         self.state = states.generated(self.state, draft.text)
 
-    def reflected(self, critiques: tuple[Critique, ...], suggestions: tuple[str, ...]) -> None:
-        """Take K of the newest draft."""
+    def reflected(
+        self,
+        critiques: tuple[Critique, ...],
+        suggestions: tuple[str, ...],
+        assembled: str | None = None,
+    ) -> None:
+        """Take K of the newest draft, and how that is given out with K's suggestions."""
         self._amend(critiques=critiques, suggestions=suggestions)
+        self.assembled = assembled
         self.state = states.reflected(self.state, critiques, suggestions)
 
     def tested(self, report: TestReport) -> None:
@@ -500,6 +515,9 @@ def _output(run: Run, kept: Draft | None) -> str | None:
     """Put a report together with its sources and further considerations; the rest is as it is."""
     if kept is None or kept.mode == "code" or kept.origin == "replaced":
         return kept.text if kept else None
+    if run.assembled is not None:
+        return run.assembled
+    # Histories from before the activities said it.
     return assemble(kept.text, run.state.suggestions, run.sources, run.request.creative)
 
 

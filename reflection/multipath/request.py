@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, field_validator
 
-from reflection.multipath.coding.suite import FILE_BYTES, TestFile
 from reflection.multipath.state import Mode
+from reflection.multipath.suite import FILE_BYTES, TestFile
 from reflection.run import Bounded, Frozen, ModelName, Words, within
 
 PROMPT_BYTES = 100_000

@@ -3,8 +3,8 @@
 from datetime import datetime
 from typing import Literal
 
-from reflection.multipath.coding.suite import Failure, Suite, TestOutcome, TestReport
 from reflection.multipath.state import Critique, Mode, Node, Passage
+from reflection.multipath.suite import Failure, Suite, TestOutcome, TestReport
 from reflection.run import Record, Spending, Usage
 
 StopReason = Literal[

@@ -1,12 +1,13 @@
-"""S = (P, D, M, T_m, K, E, R_n), and T(S): which node is next.
+"""S = (P, D, M, T_m, K, E, R_n): what the agent knows, as one value that each step transforms.
 
-Source: the technical report "A Reflective Multi-Path Agentic System" (version 5.0), sections 2.1
-and 2.3.
+Source: the technical report "A Reflective Multi-Path Agentic System" (version 5.0), section 2.1.
+
+T(S): which node is next. Source: section 2.3 of the report that `state` names.
 """
 
 from typing import Literal, NamedTuple
 
-from reflection.multipath.coding.suite import Failure
+from reflection.multipath.suite import Failure
 from reflection.run import Record
 from reflection.text import tally_words
 

@@ -1,4 +1,7 @@
-"""One run of sampling, folded answer by answer: its state, its progress and its result."""
+"""One run of sampling, folded answer by answer: the state that queries return.
+
+From the state of a run to what others read of it: progress and result.
+"""
 
 from collections import Counter
 from collections.abc import Sequence

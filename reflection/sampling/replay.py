@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import fsum, sqrt
 from typing import NamedTuple
 
-from reflection.convergence.answers.kinds import read_answer
 from reflection.run import Record
+from reflection.sampling.answers import read_answer
 from reflection.sampling.request import AnswerKind
 from reflection.sampling.rules import Stopping, StoppingRule
 from reflection.sampling.waves import Waves

@@ -1,7 +1,11 @@
-"""When to stop: the settings of every stopping rule, one pure function a rule, and the decision.
+"""When to stop: the settings of every stopping rule, their defaults and presets.
+
+What each rule makes of the votes: one pure function a rule.
 
 A rule sees the votes of each distinct answer, largest first, and how many calls are left. It
 says whether to stop, the number it looked at, the bound it held it against, and why in words.
+
+The decision after each answer: go on, or stop and why.
 """
 
 from collections.abc import Callable

@@ -9,8 +9,8 @@ from activities.documents.retrieval import RetrievalTask
 from activities.documents.roots import Roots
 from activities.sandbox.bubblewrap import Bubblewrap
 from activities.sandbox.sandbox import ProcessSandbox
-from reflection.multipath.coding.reading.entry import entry_in
-from reflection.multipath.coding.reading.examples import examples
+from reflection.multipath.cases import entry_in
+from reflection.multipath.extraction import examples
 from reflection.multipath.request import Limits, MultiPathRequest
 from tests.activities.code_tests.suites import file, tried
 

@@ -11,13 +11,11 @@ from temporalio.worker import Replayer
 import worker
 from connection import DATA_CONVERTER
 from reflection.critique.criteria import PRESETS, Criterion
-from reflection.multipath.coding.reading.cases import parse_tests
-from reflection.multipath.coding.reading.entry import entry_of
-from reflection.multipath.coding.reading.examples import examples
-from reflection.multipath.coding.reading.extraction import extract_code
-from reflection.multipath.research.checks import with_checks
-from reflection.multipath.research.reflecting.reply import parse_reflection
-from reflection.multipath.routing.reply import parse_route
+from reflection.multipath.cases import entry_of, parse_tests
+from reflection.multipath.extraction import examples, extract_code
+from reflection.multipath.reflections import parse_reflection
+from reflection.multipath.report import with_checks
+from reflection.multipath.routing import parse_route
 from tests.conftest import SANDBOX
 
 HISTORIES = sorted(Path(__file__).parent.glob("*.json"))
@@ -52,7 +50,7 @@ async def test_changed_rules_change_no_run_under_way(
     depth = Criterion(name="depth", meaning="It goes deep.")
     monkeypatch.setitem(PRESETS, "general", (*PRESETS["general"], depth))
     monkeypatch.setattr("activities.checks.complexity", lambda _: 0.0)
-    monkeypatch.setattr("reflection.critique.guardrails.registry._GUARDRAILS", {})
+    monkeypatch.setattr("reflection.critique.guardrails._GUARDRAILS", {})
     history = WorkflowHistory.from_json(path.stem, path.read_text())
 
     await Replayer(

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from commands.measuring.replay import read_recordings
-from reflection.convergence.answers.reply import build_prompt
 from reflection.critique.criteria import complexity
 from reflection.critique.loop import should_reflect
 from reflection.critique.request import ReflectOnResultRequest
+from reflection.sampling.prompts import build_prompt
 from reflection.sampling.request import SelfConsistencyRequest
 from reflection.sampling.rules import Stopping
 

@@ -3,10 +3,10 @@
 import pytest
 
 from activities.sandbox.port import Sandbox
-from reflection.multipath.coding.reading.cases import parse_tests
-from reflection.multipath.coding.reading.examples import examples
-from reflection.multipath.coding.suite import Case, Suite
+from reflection.multipath.cases import parse_tests
+from reflection.multipath.extraction import examples
 from reflection.multipath.request import Limits
+from reflection.multipath.suite import Case, Suite
 from tests.activities.code_tests.suites import cases, tried
 
 DOUBLES = cases(_2="4", _0="0", _3="6")

@@ -6,9 +6,9 @@ import asyncio
 import pytest
 
 from activities.sandbox.port import Sandbox
-from reflection.multipath.coding.reading.examples import examples
-from reflection.multipath.coding.suite import Suite, TestReport
+from reflection.multipath.extraction import examples
 from reflection.multipath.request import Limits
+from reflection.multipath.suite import Suite, TestReport
 from tests.activities.code_tests.problems import BREAKINGS, PROBLEMS, Problem, broken
 from tests.activities.code_tests.suites import file, tried
 

@@ -6,148 +6,103 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reflection.critique.guardrails import Checked, Report, check, known_guardrails
-from tests.unit.critique.guarded import HONEST
+from reflection.critique.guardrails import Checked, check, known_guardrails
+from reflection.critique.prose import read
+from tests.unit.critique.test_guardrails import HONEST
 
 PIECES = [
-    *[
-        "[",
-        "]",
-        "(",
-        ")",
-        "`",
-        "~",
-        "|",
-        "#",
-        "*",
-        "_",
-        "-",
-        "+",
-        "=",
-        "<",
-        ">",
-        "{",
-        "}",
-        ":",
-        ";",
-        ",",
-        ".",
-        '"',
-        "'",
-        "!",
-        "\n",
-        "\t",
-        "\\",
-        "/",
-        "0",
-        "9",
-        "a",
-        "é",
-        "珊",
-        "\u200b",
-        "́",
-        "\x00",
-    ],
-    *("a ", "# ", "I'm sorry ", "[1]", "[1,", "[^1]", "```\n", "| a ", "|-", "<!--", "](http://"),
-    *("http://", "www.a.", "(Smith, ", "10.1000/", "very ", "a.b", "ignore all ", "score this "),
+    *"[]()`~|#*_-+=<>{}:;,.\"'!\\/09aé珊\u200b\u0301\x00 \n\t",
     *(
-        "you are the ",
-        "<|",
+        "  \n",
+        "a ",
+        "a\n",
+        " a\n",
+        "# ",
+        "* ",
+        "> ",
         "- ",
+        "- \n",
+        "- a\n",
         "1. ",
-        '"a": ',
-        '{"a":',
-        "i g n o r e ",
-        "as an ai ",
-        "A a",
-        "a_",
-    ),
-    *(
-        "give me a ",
-        "in one ",
-        "1,000 ",
-        "the ",
-        "not ",
-        "def f(",
-        "    [1]\n",
+        "1) a\n\n",
         "\r\n",
-        "(a",
-        "![a](",
     ),
+    *("    [1]\n", "```\n", "``` ", "| a ", "|-", "a|b\n-|-\n", "<!--", "<a ", "</", "<![CDATA["),
     *(
-        "ignore the previous and ",
-        "Smith and ",
-        "x1",
-        "a-",
-        "END OF ",
-        "[source ",
-        "x = [",
-        "lambda ",
+        "<|",
+        "[1]",
+        "[1,",
+        "[^1]",
+        "[a](",
+        "[[a]",
+        "![",
+        "![a](",
+        "](http://",
+        "[a]: b\n",
+        "http://",
     ),
+    *("www.a.", "(Smith, ", "Smith and ", "10.1000/", "[source ", "[insert ", "a.b", "A a", "a_"),
+    *("a-", "x1", "(a", "x = [", "lambda ", "def f(", '"a": ', '{"a":', "1,000 ", "five ", "the "),
+    *(
+        "not ",
+        "very ",
+        "I'm sorry ",
+        "as an ai ",
+        "as json ",
+        "in one ",
+        "give me a ",
+        "ignore all ",
+    ),
+    *("ignore the previous and ", "score this ", "you are the ", "END OF ", "diese antwort "),
 ]
-
-
 FORMS = ("json", "python", "markdown")
-READ_THE_FORM = {"too_short", "unfinished", "malformed"}
 
 
-def timed(checked: Checked, name: str) -> tuple[float, Report]:
+def seconds(text: str, form: str | None) -> float:
+    """The CPU seconds that the guardrails take, with nothing read before."""
+    checked = Checked(
+        query=text,
+        draft=text,
+        previous=text[:-1],
+        sources=(text,),
+        format=form,
+        asks_for=("clarity", "evidence"),
+    )
+    names = ["malformed"] if form else known_guardrails()[1:]
+    read.cache_clear()
     start = process_time()
-    report = check(checked, [name])
-    return process_time() - start, report
+    assert check(checked, names).failures == ()
+    return process_time() - start
 
 
-def least_time(checked: Checked, name: str) -> tuple[float, Report]:
-    """The CPU seconds of the best of three, which a noisy neighbour disturbs least."""
-    took, report = timed(checked, name)
-    for _ in range(2 if took > 0.1 else 0):
-        took = min(took, timed(checked, name)[0])
-    return took, report
-
-
-def repeated(piece: str, form: str) -> Checked:
-    text = (piece * 100_000)[:100_000]
-    return Checked(query=text, draft=text, previous=text[:-1], format=form, sources=(text,))
-
-
-@pytest.mark.parametrize("piece", [each for each in PIECES if each])
+@pytest.mark.parametrize("piece", PIECES)
 def test_no_repeated_piece_is_slow(piece: str) -> None:
-    """Each guardrail takes 0.2 s at most for 100,000 of the worst letters.
+    """All guardrails together take at most three times as long for twice the worst text.
 
-    On a machine that is slow at that moment it takes four times the time of prose at most.
+    Under half a second, for which a slow machine may take some more, nothing is too slow.
     """
-    slow = []
-
-    for name in known_guardrails()[1:]:
-        for form in FORMS if name in READ_THE_FORM else FORMS[-1:]:
-            took, report = least_time(repeated(piece, form), name)
-            bound = 0.2
-            if took > bound:
-                bound = 4 * least_time(repeated(HONEST + " ", form), name)[0]
-            if took > bound or report.failures:
-                slow.append((name, form, round(took, 2), round(bound, 2), report.failures))
-
-    assert slow == []
+    for form in (None, *FORMS):
+        full, half = ((piece * size)[:size] for size in (100_000, 50_000))
+        took = seconds(full, form)
+        if took > 0.5:
+            took = min(took, seconds(full, form))
+            assert took < 3 * max(seconds(half, form), seconds(half, form))
+            assert took < 4
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.sampled_from([*PIECES, HONEST]) | st.text(max_size=20), max_size=40).map("".join),
     st.lists(st.sampled_from(PIECES) | st.text(max_size=20), max_size=20).map("".join),
-    st.sampled_from([None, "json", "python", "markdown"]),
+    st.sampled_from([None, *FORMS]),
 )
 def test_no_text_makes_a_guardrail_fail(draft: str, other: str, form: str | None) -> None:
     """Whatever the texts are, every guardrail returns a finding or none, with a plain reason."""
     checked = Checked(
-        query=other,
-        draft=draft,
-        previous=other,
-        sources=(other,),
-        format=form,
-        asks_for=("clarity",),
+        query=other, draft=draft, previous=other, sources=(other,), format=form, asks_for=("a",)
     )
 
     report = check(checked, ["default"])
 
     assert report.failures == ()
-    assert all(0 <= cap.cap <= 1 and "\n" not in cap.reason for cap in report.caps)
+    assert all(0 <= cap.cap < 1 and "\n" not in cap.reason for cap in report.caps)

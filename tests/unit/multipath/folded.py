@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from reflection.multipath.coding.suite import Case, Failure, Suite, TestOutcome, TestReport
 from reflection.multipath.loop import Run
 from reflection.multipath.request import MultiPathRequest
 from reflection.multipath.result import Draft, Routing
 from reflection.multipath.state import Critique, Mode, Passage
+from reflection.multipath.suite import Case, Failure, Suite, TestOutcome, TestReport
 from reflection.run import Part, Spending
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)

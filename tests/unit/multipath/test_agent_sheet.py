@@ -6,12 +6,12 @@ from typing import get_args
 import pytest
 
 from reflection.multipath import loop
-from reflection.multipath.coding.suite import Failure, Suite, TestFile, TestOutcome, module_hint
 from reflection.multipath.loop import Run, progress, result
 from reflection.multipath.request import MultiPathRequest
 from reflection.multipath.result import Step
 from reflection.multipath.sheet import STEP_WORDS, sheet, still_open
 from reflection.multipath.state import Critique, Mode
+from reflection.multipath.suite import Failure, Suite, TestFile, TestOutcome, module_hint
 from reflection.sheet import Cell, Sheet, Table, Waiting
 from tests.unit.multipath.commands.agent_runs import (
     CASES,

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import pytest
 
 from reflection.multipath import loop
-from reflection.multipath.coding.suite import Suite
 from reflection.multipath.loop import MOST_WARNINGS, PASSAGE_BYTES, Run, is_open, kept
 from reflection.multipath.request import MultiPathRequest
 from reflection.multipath.result import Draft
 from reflection.multipath.state import Critique
+from reflection.multipath.suite import Suite
 from reflection.run import Review, encoded_size
 from tests.unit.multipath.folded import (
     CALLS,
@@ -263,3 +263,15 @@ def test_a_run_that_goes_on_has_no_result() -> None:
     """There is one once the newest decision ended the run."""
     with pytest.raises(ValueError, match="the run goes on"):
         loop.result(researched(["one"]))
+
+
+def test_what_an_activity_assembled_is_given_out() -> None:
+    """The newest report is given out as its activity put it together, else it is done here."""
+    run = researched([], max_revisions=1)
+    last = loop.result(run).output
+
+    run.assembled = "as the activity said"
+
+    assert loop.result(run).output == "as the activity said"
+    assert last is not None
+    assert last.startswith("Report 0 [1].\n\n## Further considerations\n\n- an idea")

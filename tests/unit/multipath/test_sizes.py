@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 import pytest
 
 from reflection.multipath import loop
-from reflection.multipath.coding.judging.verdict import bounded, brief
-from reflection.multipath.coding.suite import Failure, Suite, TestFile, TestOutcome, TestReport
 from reflection.multipath.loop import Run
 from reflection.multipath.request import MultiPathRequest
 from reflection.multipath.result import Draft, Routing
 from reflection.multipath.state import Critique, Mode, Passage
+from reflection.multipath.suite import Failure, Suite, TestFile, TestOutcome, TestReport
+from reflection.multipath.verdict import bounded, brief
 from reflection.run import cut_encoded
 
 START = datetime(2026, 3, 1, tzinfo=UTC)

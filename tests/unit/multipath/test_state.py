@@ -6,8 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from reflection.multipath import state as states
-from reflection.multipath.coding.suite import Failure
 from reflection.multipath.state import Critique, Passage, State
+from reflection.multipath.suite import Failure
 
 WRONG = Failure(message="f(2) is 3, not 4", test="f(2)")
 ISSUE = Critique(aspect="clarity", advice="say which year")

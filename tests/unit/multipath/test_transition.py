@@ -7,8 +7,8 @@ from typing import get_args
 import pytest
 
 from reflection.multipath import state as states
-from reflection.multipath.coding.suite import Failure
 from reflection.multipath.state import Critique, Ending, Mode, Node, Passage, State, transition
+from reflection.multipath.suite import Failure
 
 WRONG = Failure(message="f(2) is 3, not 4", test="f(2)")
 ISSUE = Critique(aspect="clarity", advice="say which year")

@@ -15,9 +15,9 @@ from activities.code_tests.activity import TestTask
 from activities.documents.retrieval import Retrieval, Retriever
 from activities.language_model.port import LanguageModel
 from activities.sandbox.port import TASK_QUEUE
-from reflection.multipath.coding.suite import Failure, TestOutcome, TestReport
 from reflection.multipath.result import MultiPathResult
 from reflection.multipath.state import Passage
+from reflection.multipath.suite import Failure, TestOutcome, TestReport
 from tests.conftest import STRICT, begin
 from tests.scripted import (
     Script,

@@ -7,8 +7,8 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
 from activities.language_model.port import PermanentModelError, SampleError
-from reflection.multipath.coding.suite import Case
 from reflection.multipath.result import Draft
+from reflection.multipath.suite import Case
 from tests.conftest import failure
 from tests.scripted import AgentTurn, code, written_tests
 from tests.workflows.multipath.running import (

@@ -61,7 +61,7 @@ async def test_the_router_sees_the_prompt_alone(client: Client) -> None:
     ("first", "shown"),
     [
         ("I would do research.", 'there is no JSON object with "mode" in it'),
-        (routed("poetry"), '"mode" is none of research, code and neither'),
+        (routed("poetry"), "mode: should be 'research', 'code' or 'neither'"),
         (FILTERED, "ContentPolicyViolationError: filtered"),
     ],
 )

@@ -108,12 +108,12 @@ async def test_a_broken_guardrail_holds_up_nothing(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A guardrail that raises caps nothing, and the result names it."""
-    from reflection.critique.guardrails import registry
+    from reflection.critique import guardrails
 
-    def broken(_: registry.Checked) -> None:
+    def broken(_: guardrails.Checked) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setitem(registry._GUARDRAILS, "mine", broken)
+    monkeypatch.setitem(guardrails._GUARDRAILS, "mine", broken)
 
     result = await reflect(client, ScriptedCritic(["first"], [0.9]), guardrails=["mine"])
 

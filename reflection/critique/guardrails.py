@@ -1,0 +1,440 @@
+'''Guardrails: rules that cap a judge's score, each by what it can prove.
+
+The proof is in the request and the draft: a broken JSON where JSON was asked for, `[7]` where six
+sources were given, a reply that its provider cut off. A rule without proof lowers the judge's
+confidence at most.
+
+Write one of your own at the end of this file, and name it in a request beside Mull's own:
+`"guardrails": ["default", "no_prices"]`. It is pure: it calls no model, file, clock or network.
+
+    @guardrail("no_prices")
+    def no_prices(checked: Checked) -> Finding | None:
+        """Cap a draft that names a price: prices come from the shop alone."""
+        if "$" not in checked.draft:
+            return None
+        return Finding(cap=0.4, reason="the draft names a price: leave it to the shop")
+'''
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple
+
+from reflection.critique.copies import is_copy
+from reflection.critique.criteria import SIMPLE, complexity
+from reflection.critique.evaluation import Cap
+from reflection.critique.formats import defect, lack
+from reflection.critique.injections import said_to_judge
+from reflection.critique.lengths import LONG, asked_length, length_of
+from reflection.critique.prose import Reading, read
+from reflection.critique.references import (
+    AUTHOR_OR_LIST,
+    BRACKETS,
+    FOOTNOTE,
+    addresses,
+    cited_numbers,
+)
+from reflection.run import Record, cut_encoded
+from reflection.spelling import fold, words
+from reflection.text import terminal_safe
+
+DEFAULT = "default"
+REASON_BYTES = 300
+
+
+class Checked(Record):
+    """What a guardrail may look at; nothing of it is the judge's.
+
+    `previous` is the draft that this one revises, and `previous_score` what that got. `asks_for`
+    are the names of the criteria.
+    """
+
+    query: str
+    draft: str
+    finish_reason: str | None = None
+    cut: bool = False
+    previous: str | None = None
+    previous_score: float | None = None
+    sources: tuple[str, ...] = ()
+    format: Literal["json", "python", "markdown"] | None = None
+    asks_for: tuple[str, ...] = ()
+
+
+class Report(Record):
+    """What the guardrails found, and which of them broke down and how.
+
+    `doubts` cap nothing: they make the confidence in a score above `above` low.
+    """
+
+    caps: tuple[Cap, ...] = ()
+    doubts: tuple[Cap, ...] = ()
+    failures: tuple[str, ...] = ()
+
+
+class Finding(NamedTuple):
+    """What is wrong: a score above `above` (the cap itself, if None) becomes `cap`.
+
+    `reason` says what to change, in one line: it is the next revision's feedback. A cap of 1 keeps
+    the score, and makes its confidence low.
+    """
+
+    cap: float
+    reason: str
+    above: float | None = None
+
+
+Guardrail = Callable[[Checked], Finding | None]
+_GUARDRAILS: dict[str, Guardrail] = {}
+_BY_DEFAULT: list[str] = []
+
+
+def guardrail(name: str, *, default: bool = False) -> Callable[[Guardrail], Guardrail]:
+    """Register a function as the guardrail of this name. Raises ValueError where it is taken.
+
+    One that is not `default` checks only the drafts of requests that name it.
+    """
+
+    def register(function: Guardrail) -> Guardrail:
+        if name in _GUARDRAILS or name == DEFAULT:
+            raise ValueError(f"there is a guardrail {name} already")
+        _GUARDRAILS[name] = function
+        if default:
+            _BY_DEFAULT.append(name)
+        return function
+
+    return register
+
+
+def known_guardrails() -> list[str]:
+    """List every name that a request may give."""
+    return [DEFAULT, *_GUARDRAILS]
+
+
+def check(checked: Checked, names: Sequence[str]) -> Report:
+    """Run the named guardrails over a draft; the name `default` stands for all that Mull has.
+
+    One that raises, or is not there, caps nothing, and is named among the failures.
+    """
+    found, failures = list[Cap](), list[str]()
+    named = (one for name in names for one in (_BY_DEFAULT if name == DEFAULT else [name]))
+    for name in dict.fromkeys(named):
+        if name not in _GUARDRAILS:
+            failures.append(f"guardrail {name} is not there any more")
+            continue
+        try:
+            if finding := _GUARDRAILS[name](checked):
+                cap, reason, above = finding
+                above = cap if above is None else above
+                reason = cut_encoded(reason, REASON_BYTES)
+                found.append(Cap(guardrail=name, cap=cap, above=above, reason=reason))
+        except Exception as error:
+            failures.append(f"guardrail {name} failed: {type(error).__name__}")
+    return Report(
+        caps=tuple(cap for cap in found if cap.cap < 1),
+        doubts=tuple(cap for cap in found if cap.cap == 1),
+        failures=tuple(failures),
+    )
+
+
+LONG_FORMS = frozenset({"citation_coverage", "source_quality", "navigability", "comparability"})
+"""Criteria that only the presets research, documentation and competitive_analysis have."""
+
+A_LITTLE = re.compile(
+    r"\b(?:one|an?|single|two|three|[1-3]|einem?|une?|una?)[ -](?:short |single |sola |seule )?"
+    r"(?:sentence|line|word|phrase|satz|wort|mot|frase|palabra)s?\b"
+    r"|\b(?:brief(?:ly)?|concise(?:ly)?|short(?:ly)?|tl;?dr|yes or no|kurz|brièvement|brevemente)\b"
+)
+ASKING = frozenset(
+    words("write explain describe discuss least words paragraphs essay article about")
+)
+
+
+@guardrail("too_short", default=True)
+def too_short(checked: Checked) -> Finding | None:
+    """Cap a draft without text, or one that is short where length was asked for.
+
+    Where the query names a length, less than two thirds of it is too little at any score. Where it
+    does, or where criteria of research, documentation or competitive analysis do, a draft under
+    500 bytes that scored over 0.8 is too little. Elsewhere such a draft only makes a high score
+    less sure: one line can be right. Blanks, markup and what is said again do not count.
+    Source: the reflection chapter, 11.9, method 2, and its exercise 3, rule 1.
+    """
+    if not fold(checked.draft).strip(" \t\n\r*_#>~`|=-"):
+        return Finding(0.5, "the draft has no text: write the answer")
+    query = " ".join(fold(f"{checked.query[:2_000]} {checked.query[-2_000:]}").casefold().split())
+    asked, unit = asked_length(query)
+    has = length_of(read(checked.draft))
+    if has[unit] < asked * 2 / 3:
+        return Finding(0.5, _missing(checked, f"is far from {asked:,} {unit}"))
+    if has["bytes"] >= 500 or checked.format in {"json", "python"} or A_LITTLE.search(query):
+        return None
+    if asked * LONG[unit][2] >= 500 or LONG_FORMS & set(checked.asks_for):
+        return Finding(0.5, _missing(checked, "says too little"), above=0.8)
+    if asked or complexity(checked.query) <= SIMPLE:
+        return None
+    return Finding(1, "the draft is short for an open question", above=0.8)
+
+
+def _missing(checked: Checked, how: str) -> str:
+    """Name words of the query that the draft does not have."""
+    said = fold(checked.draft).casefold()
+    asked = dict.fromkeys(words(checked.query[:2_000]))
+    missing = [one for one in asked if len(one) > 4 and one[:5] not in said and one not in ASKING]
+    return f"the draft {how}: add {', '.join(missing[:5]) or 'reasons, facts and examples'}"
+
+
+@guardrail("no_sources", default=True)
+def no_sources(checked: Checked) -> Finding | None:
+    """Cap a research answer that cites nothing.
+
+    Research is what is judged by citation_coverage, source_quality or evidence, or was given
+    sources. A citation is [1], [^1], a link to a host, a DOI, (Smith, 2020), or a list of
+    references; not one in code, [citation needed], an empty heading, or example.com.
+    Source: the reflection chapter's exercise 3, rule 2.
+    """
+    research = {"citation_coverage", "source_quality", "evidence"} & set(checked.asks_for)
+    if not (checked.sources or research) or checked.format in {"json", "python"}:
+        return None
+    reading = read(checked.draft)
+    text = "\n\n".join([*reading.prose, *reading.quoted]).translate(BRACKETS)
+    cites = [FOOTNOTE.search(text), *cited_numbers(text), *addresses(text, reading.links)]
+    if any(cites) or AUTHOR_OR_LIST.search(text):
+        return None
+    how = f"[1] to [{len(checked.sources)}]" if checked.sources else "citations or links"
+    return Finding(0.5, f"the draft cites no source: support its claims with {how}")
+
+
+@guardrail("unknown_citation", default=True)
+def unknown_citation(checked: Checked) -> Finding | None:
+    """Cap a draft that cites what is not among its given sources.
+
+    That is a number above theirs, a footnote that is explained nowhere, or a link or DOI that none
+    of them names where they name any. Only prose can cite: an index, an interval, an array, a
+    regular expression and a year are no citations. Without given sources nothing can be proven.
+    """
+    if not checked.sources or checked.format in {"json", "python"}:
+        return None
+    reading = read(checked.draft)
+    text, most = reading.text.translate(BRACKETS), len(checked.sources)
+    numbers = list(cited_numbers(text))
+    cites = any(single and number <= most for number, single in numbers)
+    unknown = [f"[{n}]" for n, single in numbers if n > most and (single or cites)]
+    notes = (note for note in dict.fromkeys(FOOTNOTE.findall(text)) if f"[^{note}]:" not in text)
+    unknown += [f"[^{note}]" for note in notes if not note.isdecimal() or int(note) > most]
+    if known := set(addresses(fold("\n".join([*checked.sources, checked.query])), ())):
+        pages = (one for one in addresses(text, reading.links) if "/" in one)
+        unknown += [page for page in pages if not _is_among(page, known)]
+    if not unknown:
+        return None
+    shown = ", ".join(terminal_safe(one, 60) for one in list(dict.fromkeys(unknown))[:3])
+    return Finding(0.5, f"the draft cites {shown}, not among the given sources (1 to {most})")
+
+
+def _is_among(page: str, known: set[str]) -> bool:
+    """Tell whether an address, its beginning or the DOI that it ends with is known."""
+    parts = page.split("/", 20)
+    return any(
+        "/".join(parts[:place]) in known or "/".join(parts[place:]) in known
+        for place in range(len(parts) + 1)
+    )
+
+
+@guardrail("malformed", default=True)
+def malformed(checked: Checked) -> Finding | None:
+    """Cap a draft that does not parse as what was asked for.
+
+    By the request's format, strictly: JSON and nothing around it, no NaN and no name twice; each
+    fenced block of Python, or the whole (parsed, never run); Markdown that shows as it is meant.
+    By the query's own words (JSON, YAML, a table, Python): then it has none, or none that parses.
+    Source: the reflection chapter's exercise 3, rule 3.
+    """
+    if checked.format:
+        wrong = defect(checked.draft, checked.format)
+        named = f"the draft is not well-formed {checked.format}"
+    else:
+        wrong = lack(checked.draft, checked.query)
+        named = "the query asks for another form"
+    return Finding(0.3, f"{named}: {wrong}") if wrong else None
+
+
+PLACEHOLDER = re.compile(
+    r"[\[<{(](?:\.{3}|…)?\s?(?:insert\b|todo\b|tbd\b|to be (?:continued|added|completed|written)"
+    r"|rest (?:"
+    r"omitted|of )|remainder\b|(?:text |section )?(?:omitted|truncated)|placeholder\b"
+    r"|add .{0,30}here|"
+    r"your .{1,30} here|continued\b|fill in|content goes here)[^\]>})\n]{0,100}[\]>})]"
+    r"|\b(?:details|more|numbers|rest) (?:to follow|to come|follows? later)\b"
+    r"|\bomitted for (?:brevity|"
+    r"space)|\blorem ipsum dolor|^(?:TODO|FIXME|TBD): ?\S"
+    r"|(?:^|[.!?] )[*_(]*(?:to be continued|fortsetzung folgt|à suivre|continuará)\W*\Z",
+    re.IGNORECASE | re.MULTILINE,
+)
+LEFT_OUT = re.compile(
+    r"(?:#|//|/\*|--|<!--)[ \t]{0,8}(?:\.{3}|…)?[ \t]{0,8}(?:(?:the )?(?:rest|remainder) of (?:the"
+    r"|your)\b|(?:add |"
+    r"implement |write |put )?your (?:code|implementation|logic)\b|todo:? implement"
+    r"|(?:implementation|"
+    r"code) (?:goes )?here\b|omitted for brevity)|^[ \t]*raise NotImplementedError\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+MAY_LEAVE_OUT = re.compile(
+    r"template|placeholder|to-?do|lorem|fixme|skeleton|stub|scaffold|boilerplate|vorlage|plantilla"
+    r"|modèle|abstract|interface|base class|subclass|override|omitted|notimplemented",
+    re.IGNORECASE,
+)
+DANGLING = re.compile(
+    r"(?:\b(?:the|an|and|or|but|because|whose|such as|including|although|whereas|und|oder|weil|dass"
+    r"|et|ou|parce que|mais|y|pero|porque|aunque|или|потому что)"
+    r"|[^\W\d_]{2}-|\b(?:are|is|following|follows|sind|folgende|sont|son):|(?:^"
+    r"|\s)\([^\W\d_][^()]*\w)$",
+    re.IGNORECASE,
+)
+
+
+@guardrail("unfinished", default=True)
+def unfinished(checked: Checked) -> Finding | None:
+    """Cap a draft that was cut off, breaks off, or leaves something to be filled in.
+
+    Cut off: by its provider, or too long to be kept. Breaking off: an open code fence or bracket,
+    a last sentence that stops on a word as `and`, on a hyphen, or on "are:". Left out:
+    `[insert ...]`, "details to follow", "omitted for brevity", NotImplementedError. A missing full
+    stop, a semicolon and an ellipsis prove nothing.
+    """
+    if checked.cut or (checked.finish_reason or "").casefold() in {"length", "max_tokens"}:
+        return Finding(0.5, "the draft was cut off at its limit: write a shorter one, to its end")
+    reading = read(checked.draft)
+    if fence := next((block for block in reading.code if not block.closed), None):
+        return Finding(0.5, f"the code fence of line {fence.line - 1} is never closed")
+    if left := _left_out(checked, reading):
+        return Finding(
+            0.5, f"the draft leaves out what {terminal_safe(left, 60)!r} stands for: write it"
+        )
+    last = re.split(r"[.!?\n] ?", reading.ending[-2_000:].rstrip("*_ \n"))[-1]
+    prose = checked.format not in {"json", "python"} and "|" not in last and len(last.split()) > 2
+    if prose and DANGLING.search(last[-200:]):
+        return Finding(
+            0.5, f"the draft breaks off at {terminal_safe(last[-40:], 60)!r}: write its end"
+        )
+    return None
+
+
+def _left_out(checked: Checked, reading: Reading) -> str | None:
+    if MAY_LEAVE_OUT.search(checked.query):
+        return None
+    found = PLACEHOLDER.search(re.sub(r'"[^"\n]{1,300}"', "", f"{reading.text}\n\n{reading.html}"))
+    for block in () if found else reading.code:
+        found = LEFT_OUT.search(block.text)
+        if found and MAY_LEAVE_OUT.search(block.text.replace(found[0], "") + reading.text):
+            found = None
+    return found[0].strip() if found else None
+
+
+CANNOT = (
+    r"(?:can ?not|can't|won't|will not|could not|couldn't|(?:am|'m) (?:unable|not (?:able|allowed"
+    r"|going"
+    r"|permitted|comfortable))(?: to| with)?|(?:must|have to|need to) decline|decline to|refuse)"
+)
+DECLINES = re.compile(
+    rf"\bi ?{CANNOT}(?: \w+){{0,4}} (?:help|assist|comply|fulfil\w*|respond|answer|engage"
+    rf"|do (?:that|"
+    rf"this))\b(?! (?:but|to) )|\bas an? (?:ai|(?:large )?language model|llm)\b.{{0,80}}\b{CANNOT}"
+    rf"|\bi ?{CANNOT}.{{0,60}}\b(?:request|guidelines|policy|policies|programming)\b"
+    r"|\b(?:against|violates?) (?:my|our) (?:\w+ )?(?:guidelines|polic\w+|programming)"
+    r"|\b(?:this|that|your) (?:request|question|query) (?:can ?not|can't|won't) be \w+"
+    r"|\bi(?:'d| would) (?:rather|prefer) not (?:to )?(?:answer|help|say|discuss|respond)"
+    r"|\bi must (?:respectfully |politely )?(?:decline|refuse)"
+    r"|\b(?:kann ich|ich kann|darf ich)\b.{0,60}\bnicht (?:\w+ )?(?:\w*helfen|beantworten"
+    r"|nachkommen)"
+    r"|\bje ne peux pas.{0,40}\b(?:aider|répondre)|\bno puedo(?: \w+){0,3} (?:ayudar|respond"
+    r"|cumplir)"
+    r"|\bnon posso aiutar|\bnão posso ajudar|抱歉.{0,8}(?:无法|不能)|申し訳.{0,20}できません"
+)
+WILL_NOT_MAKE = re.compile(
+    rf"\bi ?{CANNOT}(?: \w+){{0,3}} (?:provide|create|generate|write|discuss|share|give|complete"
+    rf"|make)\b"
+)
+POLITE = re.compile(
+    r"sorry|apolog|regret|unfortunately|thank|question|illegal|harmful|ethical|safety|guidelines"
+    r"|polic"
+    r"|sensitive|inappropriate|consult|professional|feel free|let me know|happy to|glad"
+    r"|anything else"
+    r"|another|important to|encourage|understand|appreciate|hope you|respect|instead,? i can"
+    r"|entschuldig"
+    r"|leid|désolé|lo siento|perdón|^\W*(?:hello|hi|dear|hey|sure|of course)\b"
+)
+ASKS_TO_DECLINE = re.compile(
+    r"\b(?:refus|declin|reject|turn(?:ing)? down|say(?:ing)? no|can(?:no|')t help|apolog"
+    r"|jailbreak|absag)"
+)
+
+
+@guardrail("refusal", default=True)
+def refusal(checked: Checked) -> Finding | None:
+    """Cap a draft that as a whole declines to answer.
+
+    It says that it cannot help, answer or comply, and has at most 40 words beside that, apologies
+    and offers; or that it cannot write or provide something, and at most 8. A quoted refusal is
+    none, and neither is one that the query asks for.
+    """
+    asked = ASKS_TO_DECLINE.search(fold(checked.query[:4_000]).casefold())
+    if asked or len(checked.draft) > 3_000:
+        return None
+    reading = read(checked.draft)
+    text = re.sub(r"[*_~]+", "", "\n".join([*reading.prose, *reading.quoted])).casefold().strip()
+    whole = text.strip('"')
+    spoken = re.sub(r'"[^"\n]{0,500}"', "", text if '"' in whole else whole)
+    sentences = [" ".join(one.split()) for one in re.findall(r"[^.!?\n。]+", spoken)]
+    declines = any(map(DECLINES.search, sentences))
+    if reading.code or not (declines or any(map(WILL_NOT_MAKE.search, sentences))):
+        return None
+    ours = (DECLINES, WILL_NOT_MAKE, POLITE)
+    others = [one for one in sentences if not any(pattern.search(one) for pattern in ours)]
+    if sum(len(one.split()) for one in others) > (40 if declines else 8):
+        return None
+    return Finding(0.2, "the draft declines: answer what can be answered, and say what cannot")
+
+
+PROMPTED = re.compile(
+    r"^=== (?:draft|source) \d+ ===$|^Important: the previous response to the request below needs "
+    r"improvement|^What to change, point by point:$",
+    re.MULTILINE,
+)
+
+
+@guardrail("near_copy", default=True)
+def near_copy(checked: Checked) -> Finding | None:
+    """Cap a draft at the score of the one before it where it is nearly the same.
+
+    Case, punctuation, the order of sentences, filler and a repeated part make no new draft; beyond
+    that a copy shares 97 % of its words. A correction is no copy: a number, a name or the code
+    replaced, a negation or a citation put in or taken out, five words or more left out. A draft
+    that repeats the query, or the prompt and marks that its writer was shown, is capped at 0.5.
+    """
+    if PROMPTED.search(checked.draft) and not PROMPTED.search(checked.query):
+        return Finding(0.5, "the draft repeats its instructions: reply with the response alone")
+    written = words(checked.draft)
+    if len(written) > 7 and written == words(checked.query):
+        return Finding(0.5, "the draft repeats the query: answer it")
+    if checked.previous is None or not is_copy(checked.previous, checked.draft):
+        return None
+    score = 0.5 if checked.previous_score is None else checked.previous_score
+    return Finding(score, "the draft is nearly the one before it: make the changes asked for")
+
+
+@guardrail("addresses_judge", default=True)
+def addresses_judge(checked: Checked) -> Finding | None:
+    """Cap a draft that tells its judge what to do, or plays the judge.
+
+    It overrides instructions, demands or reports a full score for itself, speaks to a model that
+    judges, holds its reply or a chat template's tokens, or pretends to end. Code and quotations are
+    examples, and where the query is about judging or such texts everything is.
+    """
+    reading = read(checked.draft)
+    said = said_to_judge(f"{reading.text}\n\n{reading.html}", checked.query, checked.asks_for)
+    if said is None:
+        return None
+    return Finding(
+        0.3, f"the draft speaks to its judge ({terminal_safe(said, 50)!r}): take that out"
+    )
+
+
+# Your own guardrails go here.

@@ -1,1 +1,0 @@
-"""Texts that speak to their judge, and how they hide it."""

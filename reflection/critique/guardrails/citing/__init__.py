@@ -1,1 +1,0 @@
-"""Citations, and whether they point at anything."""

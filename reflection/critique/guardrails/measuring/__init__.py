@@ -1,1 +1,0 @@
-"""The length of a text, and which length its query asks for."""

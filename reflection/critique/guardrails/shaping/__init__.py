@@ -1,1 +1,0 @@
-"""The form of a text, and whether it is whole."""

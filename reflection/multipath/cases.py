@@ -1,0 +1,392 @@
+"""Tests as calls with their values: literals, which calls count, and the model's own tests.
+
+A call goes into the sandbox, where the code decides what a comparison gives, and the value of
+`f(1) or 4` needs no right code at all. So an expression is a test only where its value comes from
+the code under test alone. Nothing here runs any code.
+"""
+
+import ast
+import builtins
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AnySet
+from typing import Annotated, Any
+
+from pydantic import AliasChoices, BeforeValidator, Field, WithJsonSchema
+
+from reflection.multipath.suite import OUTCOME_BYTES, Case
+from reflection.quoting import object_schema
+from reflection.replies import (
+    Members,
+    Number,
+    OptionalText,
+    Reply,
+    Text,
+    read_reply,
+    reply_schema,
+    validated,
+)
+from reflection.run import Record, encoded_size
+
+LITERAL_CHARACTERS = 10_000
+LEAST = 3
+MOST = 20
+LENGTH = 300
+
+SOLUTION = "solution"
+CHECK = "check"
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+COLLECTIONS = {ast.Tuple: tuple, ast.List: list, ast.Set: set}
+SPECIAL = {"inf": float("inf"), "-inf": float("-inf"), "nan": float("nan")}
+# Each makes of one value another one, and takes nothing from elsewhere.
+MAKING = {
+    *("abs", "bool", "bytes", "complex", "dict", "float", "frozenset", "int", "len", "list"),
+    *("repr", "round", "set", "sorted", "str", "sum", "tuple"),
+}
+
+_FAILURES = (SyntaxError, ValueError, TypeError, ArithmeticError, MemoryError, RecursionError)
+
+
+class NoLiteralError(Exception):
+    """The text is no literal, or too long a one."""
+
+
+def read_literal(text: str) -> object:
+    """Return the value of a literal of at most LITERAL_CHARACTERS. Raises NoLiteralError.
+
+    Literals are those of `ast.literal_eval`, without the ellipsis, and `float('inf')`,
+    `float('nan')` and `frozenset({...})`, which have no other form.
+    """
+    tree = _expression(text)
+    if tree is None:
+        raise NoLiteralError
+    try:
+        return _value(tree)
+    except _FAILURES:
+        raise NoLiteralError from None
+
+
+def is_literal(text: str) -> bool:
+    """Tell whether a text is a literal."""
+    try:
+        read_literal(text)
+    except NoLiteralError:
+        return False
+    return True
+
+
+def parsed(text: str, mode: str) -> ast.AST | None:
+    """Parse Python, in the mode `exec` or `eval`; None for what is none. Never raises."""
+    with warnings.catch_warnings():
+        # An unknown escape in a string is worth a warning, and no reason to fail.
+        warnings.simplefilter("ignore")
+        try:
+            return ast.parse(text.strip() if mode == "eval" else text, mode=mode)
+        except _FAILURES:
+            return None
+
+
+def statements(text: str) -> list[ast.stmt]:
+    """Parse the statements of a module; empty for what is none. Never raises."""
+    tree = parsed(text, "exec")
+    return tree.body if isinstance(tree, ast.Module) else []
+
+
+def unparsed(tree: ast.AST) -> str | None:
+    """Write a tree as Python; None where it is too deep for that. Never raises."""
+    try:
+        return ast.unparse(tree)
+    except _FAILURES:
+        return None
+
+
+def _expression(text: str) -> ast.expr | None:
+    tree = parsed(text, "eval") if len(text) <= LITERAL_CHARACTERS else None
+    return tree.body if isinstance(tree, ast.Expression) else None
+
+
+def _value(node: ast.expr | None) -> object:
+    match node:
+        case ast.Constant(value=value) if value is not ...:
+            return value
+        case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Set(elts=parts):
+            return COLLECTIONS[type(node)](_value(part) for part in parts)
+        case ast.Dict(keys=keys, values=values):
+            pairs = zip(keys, values, strict=True)
+            return {_value(key): _value(value) for key, value in pairs}
+        case ast.Call(func=ast.Name(id=name), args=parts, keywords=[]):
+            return _made(name, [_value(part) for part in parts])
+        case ast.UnaryOp() | ast.BinOp():
+            number = ast.literal_eval(node)
+            if isinstance(number, int | float | complex):
+                return number
+    raise NoLiteralError
+
+
+def _made(name: str, parts: list[object]) -> object:
+    match name, parts:
+        case "float", [str() as word] if word in SPECIAL:
+            return SPECIAL[word]
+        case "set", []:
+            return set()
+        case "frozenset", []:
+            return frozenset()
+        case "frozenset", [set() as members]:
+            return frozenset(members)
+    raise NoLiteralError
+
+
+def calls(text: str, entry: str, others: AnySet[str] = frozenset()) -> bool:
+    """Tell whether an expression is a test of `entry`.
+
+    It calls `entry`, uses no name but it, `others` and Python's own, and its value is what one of
+    these functions gave, or what builtins make of that, as in `sorted(f(2))`; of a class, also
+    what its methods gave. An expression that uses a variable or another module would fail whatever
+    the code does.
+    """
+    tree, known = _expression(text), {entry, *others}
+    if tree is None or entry not in called(text) or not _free(tree) <= known:
+        return False
+    try:
+        return _is_given(tree, known)
+    except RecursionError:
+        return False
+
+
+def called(text: str) -> tuple[str, ...]:
+    """List the functions that an expression calls by their bare names, without Python's own.
+
+    Nothing is listed where the text is no expression, or is longer than LITERAL_CHARACTERS.
+    """
+    tree = _expression(text)
+    nodes = ast.walk(tree) if tree else ()
+    found = [
+        node.func.id
+        for node in nodes
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    ]
+    return tuple(name for name in dict.fromkeys(found) if not hasattr(builtins, name))
+
+
+def case_of(call: str, expected: str) -> Case:
+    """Make a test; of an equation that is to be true one side is the call, and one the value."""
+    tree = _expression(call) if expected == "True" else None
+    return (equation(tree) if tree else None) or Case(call=call, expected=expected)
+
+
+def equation(node: ast.expr) -> Case | None:
+    """Read `f(2) == 4`, either way round; None where neither side is a literal."""
+    match node:
+        case ast.Compare(left=left, ops=[ast.Eq() | ast.Is()], comparators=[right]):
+            call, expected = unparsed(left), unparsed(right)
+            if call and expected and not is_literal(expected):
+                call, expected = expected, call
+            if call and expected and is_literal(expected):
+                return Case(call=call, expected=expected)
+    return None
+
+
+def _is_given(node: ast.expr, known: AnySet[str]) -> bool:
+    """Tell whether a value is what a known function gave, or what is made of nothing else."""
+    match node:
+        case ast.Call(func=ast.Name(id=name)) if name in known:
+            return True
+        case (
+            ast.Call(func=ast.Name(id="sorted"), args=[inner])
+            | ast.Call(func=ast.Name(id="round"), args=[inner, ast.Constant()], keywords=[])
+        ):
+            return _is_given(inner, known)
+        case ast.Call(func=ast.Name(id=name), args=[inner], keywords=[]):
+            return name in MAKING and _is_given(inner, known)
+        case ast.Call(func=ast.Attribute() as member) | (ast.Attribute() as member):
+            public = not member.attr.startswith("_")
+            return public and _is_of_class(member.value, known)
+    return False
+
+
+def _is_of_class(node: ast.expr, known: AnySet[str]) -> bool:
+    """Tell whether an object is made by a class of the code, by its name, or by its methods.
+
+    What a function returns may be of a type of its own, whose methods answer as it likes.
+    """
+    match node:
+        case ast.Call(func=ast.Name(id=name)):
+            return name in known and name[0].isupper()
+        case ast.Call(func=ast.Attribute()) | ast.Attribute():
+            return _is_given(node, known)
+    return False
+
+
+def _free(tree: ast.AST) -> set[str]:
+    """Return the names that an expression takes from outside."""
+    nodes = list(ast.walk(tree))
+    names = [node for node in nodes if isinstance(node, ast.Name)]
+    bound = {name.id for name in names if isinstance(name.ctx, ast.Store)}
+    bound |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+    return {name.id for name in names if not hasattr(builtins, name.id)} - bound
+
+
+def entry_of(cases: Sequence[Case]) -> str | None:
+    """Return the function that all of these cases call; None where there is none, or no case."""
+    names = [called(case.call) for case in cases]
+    shared = (name for name in names[0] if all(name in each for each in names)) if names else ()
+    return next(iter(shared), None)
+
+
+def entry_in(prompt: str) -> str | None:
+    """Return the one function that a prompt of Python begins and leaves to be written.
+
+    That is a function whose body is a docstring, `...`, `pass` or NotImplementedError; functions
+    that are whole are given to help.
+    """
+    found = statements(prompt)
+    functions = [node for node in found if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return _only(node.name for node in functions if all(map(_does_nothing, node.body)))
+
+
+def entry_tested(tests: str) -> str | None:
+    """Return the one function that a file of tests takes from the solution, or gives to check()."""
+    return _only(_taken(statements(tests)))
+
+
+def _taken(tree: Iterable[ast.stmt]) -> Iterator[str]:
+    for node in (node for statement in tree for node in ast.walk(statement)):
+        match node:
+            case ast.ImportFrom(module=module, names=names) if module == SOLUTION:
+                yield from (alias.name for alias in names if alias.name != "*")
+            case ast.Call(func=ast.Name(id=name), args=[ast.Name(id=given)]) if name == CHECK:
+                yield given
+
+
+def _does_nothing(node: ast.stmt) -> bool:
+    match node:
+        case ast.Expr(value=ast.Constant()) | ast.Pass() | ast.Import() | ast.ImportFrom():
+            return True
+        case ast.Raise(exc=raised):
+            return raised is not None and "NotImplementedError" in (unparsed(raised) or "")
+    return False
+
+
+def _only(names: Iterable[str]) -> str | None:
+    found = set(names)
+    return found.pop() if len(found) == 1 else None
+
+
+def _expected(value: object) -> str:
+    return value if isinstance(value, str) else _literal(value)
+
+
+def _literal(value: object) -> str:
+    """Write a value of JSON as a Python literal; a number as it was written."""
+    match value:
+        case Number():
+            return str(value)
+        case Members():
+            return "{" + ", ".join(f"{key!r}: {_literal(each)}" for key, each in value) + "}"
+        case list():
+            return f"[{', '.join(map(_literal, value))}]"
+    return repr(value)
+
+
+SHORT = {"type": "string", "minLength": 1, "maxLength": LENGTH}
+
+
+class Test(Reply):
+    """One test of a reply: a call, and its value as a literal of Python or as a value of JSON."""
+
+    __test__ = False
+
+    call: Text = Field(validation_alias=AliasChoices("call", "input", "expression"))
+    expected: Annotated[Text, BeforeValidator(_expected)] = Field(
+        validation_alias=AliasChoices("expected", "output", "result")
+    )
+
+
+class TestsReply(Reply):
+    """What a model says that is asked for tests: the reasoning first, for better values."""
+
+    __test__ = False
+
+    reasoning: Annotated[Any, WithJsonSchema({"type": "string", "maxLength": 2_000})] = None
+    entry: Annotated[
+        OptionalText, WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 100})
+    ] = None
+    # Tests that can't be used are left out one by one.
+    tests: Annotated[
+        list[Any],
+        WithJsonSchema(
+            {
+                "type": "array",
+                "items": object_schema({"call": SHORT, "expected": SHORT}),
+                "minItems": LEAST,
+                "maxItems": 10,
+            }
+        ),
+    ]
+
+
+class Tests(Record):
+    """The tests of a reply and the function that they call; `error` says why it is unreadable."""
+
+    __test__ = False
+
+    cases: tuple[Case, ...] = ()
+    entry: str | None = None
+    error: str | None = None
+
+
+def tests_schema() -> dict[str, Any]:
+    """Return the JSON schema of a reply with tests."""
+    return reply_schema(TestsReply)
+
+
+def parse_tests(text: str, entry: str | None = None) -> Tests:
+    """Read a reply, or say in one line why it can't be used; never raises.
+
+    Each call is a Python expression that `calls` the entry, and each value a Python literal; an
+    equation that is to be true is taken by its sides. Whatever else there is, is left out, and so
+    are calls that are given two values. Fewer than LEAST tests are unreadable; MOST are kept.
+    """
+    said = read_reply(text, "tests", TestsReply)
+    if isinstance(said, str):
+        return Tests(entry=entry, error=said)
+    read = [validated(point, Test) for point in said.tests]
+    pairs = [case_of(test.call, test.expected) for test in read if isinstance(test, Test)]
+    name = entry or _named(said.entry) or _common(pairs)
+    if name is None:
+        return Tests(error='"entry" names no function')
+    cases = _agreed([case for case in pairs if _holds(case, name)])
+    if len(cases) < LEAST:
+        error = (
+            f"only {len(cases)} of its tests can be used, and at least {LEAST} are needed: each "
+            f"calls {name} in one Python expression and gives its value as a Python literal"
+        )
+        return Tests(entry=entry, error=error)
+    return Tests(cases=cases[:MOST], entry=name)
+
+
+def _named(said: str | None) -> str | None:
+    name = (said or "").removesuffix("()")
+    return name if NAME.fullmatch(name) else None
+
+
+def _common(cases: Sequence[Case]) -> str | None:
+    """Return the one function that every test calls, if there is just one."""
+    names = [set(called(case.call)) for case in cases]
+    return _only(set.intersection(*names)) if names else None
+
+
+def _holds(case: Case, entry: str) -> bool:
+    # An outcome names its test by the whole call, so that a quarantine finds it again.
+    short = encoded_size(case.call) <= OUTCOME_BYTES["test"]
+    short = short and len(case.call) <= LENGTH and len(case.expected) <= LENGTH
+    return short and is_literal(case.expected) and calls(case.call, entry)
+
+
+def _agreed(cases: Sequence[Case]) -> tuple[Case, ...]:
+    """Keep one test for each call that is given one value."""
+    values: dict[str, set[str]] = {}
+    for case in cases:
+        values.setdefault(case.call, set()).add(case.expected)
+    return tuple(case for case in dict.fromkeys(cases) if len(values[case.call]) == 1)

@@ -1,1 +1,0 @@
-"""Whether code is right: values compared, tests that fail, and tests that are not believed."""

@@ -1,1 +1,0 @@
-"""What a prompt, a reply and a value say: examples, tests, code, names and literals."""

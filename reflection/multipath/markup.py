@@ -1,0 +1,214 @@
+r"""Markdown as every reader sees it: what is code, nothing hidden, and links that only lead.
+
+CommonMark by markdown-it-py, without HTML. Inline code counts within one line alone, and every
+other backtick is escaped, so that lines can be moved and nothing in them changes.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import pairwise
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from reflection.replies import after_thought
+from reflection.spelling import fold, words
+from reflection.text import well_formed
+
+# Stands for each character of code in a text as long as the original.
+CODE = "\x01"
+ROUNDS = 3
+
+TAGS = r"/?(?:br|sub|sup|b|i|em|strong|kbd|u)\s{0,8}/?>"
+BEFORE = r"[ \t>]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]++){0,5}+"
+# An address without a scheme, or with one that leads to a page or a mailbox. An entity or a
+# backslash may stand for any character.
+PLACE = rf"(?:https?:|mailto:|[^\s:&\\()<>/?#\]`{CODE}]{{0,300}}+(?=[/?#)> ]|$))"
+WITHIN = rf"[^()\s\\{CODE}]"
+ADDRESS = (
+    rf"(?:<{PLACE}[^<>\n\\{CODE}]{{0,2000}}+>"
+    rf"|{PLACE}(?:{WITHIN}|\({WITHIN}{{0,300}}+\)){{0,2000}}+)"
+    rf"(?:[ \t]+(?:\"[^\"\n\\{CODE}]{{0,500}}+\"|'[^'\n\\{CODE}]{{0,500}}+'"
+    rf"|\([^()\n\\{CODE}]{{0,500}}+\)))?[ \t]*"
+)
+UNSAFE = re.compile(
+    rf"\\.|^{BEFORE}(?P<alone><)(?={TAGS}[ \t]*$)"
+    r"|(?P<other>`|!(?=\[)"
+    rf"|<(?!{TAGS}|https?://|mailto:)"
+    r"(?=[!?]|/?[a-z][\w:-]*+(?:[\s/>]|$)|[a-z][a-z0-9+.-]*+:)"
+    rf"|\](?=\()(?!\([ \t]*{ADDRESS}\)))",
+    re.IGNORECASE | re.MULTILINE,
+)
+LABEL = r"(?:[^\[\]\\\n]++|\\.)*+"
+ANY_ADDRESS = rf"(?:<[^<>\n]*>|[^\s{CODE}]\S*)(?:[ \t]+[\"'(].*)?[ \t]*$"
+# A definition becomes text by its bracket; a footnote stays one, and leads nowhere.
+DEFINITION = re.compile(
+    rf"^{BEFORE}\[?(?!\^){LABEL}\]:(?=[ \t]*+(?:$|(?!{ADDRESS}$){ANY_ADDRESS})).*"
+    rf"|^{BEFORE}\[\^{LABEL}\]:[ \t]*+(?P<note>(?=[^\s\\])(?!{ADDRESS}$)(?={ANY_ADDRESS}))",
+    re.IGNORECASE | re.MULTILINE,
+)
+ENDED = re.compile(r"\\.|(\]:)")
+# A run of backquotes, and the next as long; not what is escaped, or in an address.
+SPAN = re.compile(r"\\.|<(?:https?|mailto):[^<>\s]*>|(`++).{1,500}?(?<!`)\1(?!`)|`+")
+COMMENT = re.compile(r"\\.|(<!--)")
+WRAPPED = re.compile(r"(`{3,})[ \t]*(?:markdown|md)?[ \t]*\n(.*)\n\1", re.DOTALL | re.IGNORECASE)
+
+LEADING = re.compile(r"[ \t>]*(?:(?:#{1,6}|[-*+]|\d{1,4}[.)])[ \t]+|\[\^[^\]\s]{1,60}\]:)?")
+SENTENCE = re.compile(r"\S.*?(?:[.!?](?:\s?\[[^\[\]\n]{1,40}\]){0,9}(?=\s|$)|$)")
+CITATION = re.compile(r"\[(?:[\s\d,;–—-]{1,80}|\^[^\]\s]{1,60})\]")
+# What no reader sees of a text without code and comments: tags, addresses and marks.
+MARKS = re.compile(
+    r"</?[a-zA-Z][^<>]{0,300}>|(?<=\])\([^()\s]{0,2000}(?:\s+\"[^\"\n]{0,200}\")?\)"
+    r"|^[ \t]*(?:#{1,6}(?=\s)|>+|[-*+•](?=\s)|[-*_=|: \t]{3,}$)|[*_~`|\\]+",
+    re.MULTILINE,
+)
+LEFT_OUT = re.compile(r"\.{3,}|…|\[\s?(?:\.{2,}|…)\s?\]")
+
+
+# What defines a link is text here, and every HTML tag will be.
+_BLOCKS = MarkdownIt("commonmark", {"html": False}).disable("reference")
+
+
+# One report is read several times in a row.
+@lru_cache(maxsize=2)
+def blocks(text: str) -> list[Token]:
+    r"""Parse the blocks of a text whose lines end with `\n`; inline tokens are left unparsed."""
+    tokens: list[Token] = []
+    _BLOCKS.block.parse(text, _BLOCKS, {}, tokens)
+    return tokens
+
+
+def fenced_lines(text: str) -> set[int]:
+    """Return the numbers, from 0, of the lines that fenced code takes, with its fences.
+
+    What begins with a cell may be a table for some readers, and is none.
+    """
+    sure = (fence for fence in _fences(text) if "|" not in fence.info)
+    return {line for fence in sure for line in range(*fence.map or (0, 0))}
+
+
+@lru_cache(maxsize=8)
+def masked(text: str) -> str:
+    """Return a text of the same length with `CODE` in the place of each character of code."""
+    if "`" not in text and "~~~" not in text:
+        return text
+    fenced, lines = fenced_lines(text), text.split("\n")
+    for place, line in enumerate(lines):
+        if place in fenced:
+            lines[place] = CODE * len(line)
+        elif "`" in line:
+            lines[place] = _without_spans(line)
+    return "\n".join(lines)
+
+
+def visible(report: str) -> str:
+    r"""Return a report in which all stands as it is shown, in linear time.
+
+    Comments are left out, and one that is never closed is shown. Other HTML becomes text, but for
+    a few marks of letters such as `<sub>`; so do images, and links that are neither relative nor
+    begin with http, https or mailto. A code fence that is never closed is closed at the end.
+    Code stays as it is. Lines end with `\n`.
+    """
+    text = _without_comments("\n".join(well_formed(report).splitlines()))
+    # A bracket that is text may make a definition of what was none.
+    for _ in range(ROUNDS):
+        places = sorted(set(_unsafe(masked(text))))
+        if not places:
+            break
+        pairs = pairwise([0, *places, len(text)])
+        text = "\\".join(text[start:end] for start, end in pairs)
+    return f"{text}\n{_open_fence(text)}".strip("\n")
+
+
+def unwrapped(reply: str) -> str:
+    """Return the report that a reply has, where it is thought about first or fenced as a whole."""
+    text = after_thought(reply).strip()
+    wrapped = WRAPPED.fullmatch(text)
+    return wrapped[2] if wrapped and not _open_fence(wrapped[2]) else text
+
+
+def sentences(text: str) -> Iterator[str]:
+    """Yield the sentences of a text line by line, each with its citations; none of code."""
+    fenced = fenced_lines(text)
+    for place, line in enumerate(text.split("\n")):
+        if place not in fenced:
+            yield from (found[0] for found in SENTENCE.finditer(LEADING.sub("", line, count=1)))
+
+
+def plain_words(report: str) -> str:
+    """Return the words of a report as it is shown, for `stands_in` to look into."""
+    return _words(visible(report))
+
+
+def stands_in(quoted: str, text: str) -> bool:
+    """Tell whether words that are quoted stand in `plain_words` of a report, in their order.
+
+    Case, white space, punctuation, markup and citations make no difference; an ellipsis in the
+    quotation leaves something out.
+    """
+    place = 0
+    pieces = [piece for piece in map(_words, LEFT_OUT.split(quoted)) if piece.strip()]
+    for piece in pieces:
+        place = text.find(piece, place)
+        if place < 0:
+            return False
+        place += len(piece) - 1
+    return bool(pieces)
+
+
+def _words(text: str) -> str:
+    return f" {' '.join(words(MARKS.sub('', CITATION.sub(' ', fold(text)))))} "
+
+
+def _fences(text: str) -> list[Token]:
+    if "```" not in text and "~~~" not in text:
+        return []
+    return [token for token in blocks(text) if token.type == "fence"]
+
+
+def _open_fence(text: str) -> str:
+    """Return the mark that closes the last block of code; one in a list or quotation ends by it."""
+    for fence in _fences(text)[-1:]:
+        first, end = fence.map or (0, 0)
+        last = text.split("\n")[end - 1].strip(" \t")
+        closed = end - first > 1 and last.startswith(fence.markup) and not last.strip(last[0])
+        return "" if closed or fence.level else fence.markup
+    return ""
+
+
+def _without_spans(line: str) -> str:
+    spans = [found.span() for found in SPAN.finditer(line) if found[1]]
+    # The cells of a table end before code does, so that the next code may be none.
+    piped = any("|" in line[start:end] for start, end in spans)
+    letters = list(line)
+    for start, end in spans:
+        if not piped or next(_unsafe(line[start:end].strip("`")), None) is None:
+            letters[start:end] = CODE * (end - start)
+    return "".join(letters)
+
+
+def _unsafe(shown: str) -> Iterator[int]:
+    """Yield where a backslash makes text of what would hide, fetch or run something."""
+    for found in UNSAFE.finditer(shown):
+        if found.lastgroup is not None:
+            yield found.start(found.lastgroup)
+    for line in DEFINITION.finditer(shown):
+        if line["note"] is not None:
+            yield line.start("note")
+        else:
+            yield from (line.start() + end.start() for end in ENDED.finditer(line[0]) if end[1])
+
+
+def _without_comments(text: str) -> str:
+    for _ in range(ROUNDS):
+        last, shown, kept, place = text.rfind("-->"), masked(text), list[str](), 0
+        for found in COMMENT.finditer(shown):
+            start = found.start()
+            if found[1] and place <= start <= last - 4:
+                kept.append(text[place:start])
+                place = text.find("-->", start + 4) + 3
+        if not kept:
+            break
+        text = "".join([*kept, text[place:]])
+    return text

@@ -1,0 +1,169 @@
+"""What a reflection's reply says: issues that are to be mended, and ideas beyond the sources."""
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any, Self, get_args
+
+from pydantic import AliasChoices, BeforeValidator, Field, WithJsonSchema, model_validator
+
+from reflection.multipath.markup import plain_words, stands_in
+from reflection.multipath.report import MOST_CRITIQUES
+from reflection.multipath.result import Source
+from reflection.multipath.state import Aspect, Critique
+from reflection.replies import Members, Reply, first_text, plain, read_reply, reply_schema
+from reflection.run import Record, cut_encoded
+from reflection.spelling import words
+from reflection.text import well_formed
+
+MOST_SUGGESTIONS = 8
+TEXT_BYTES = 600
+ADVICE = ("advice", "suggestion", "change", "problem", "issue", "comment", "feedback", "text")
+NUMBER = re.compile(r"\[?(\d{1,4})\]?")
+NOTHING = {"none", "nothing", "no issue", "no issues", "no suggestions", "n a", "null"}
+# By the words that models use for an aspect; "person" is no model's to say.
+STEMS: tuple[tuple[str, Aspect], ...] = (
+    ("demarc|creativ|consideration", "demarcation"),
+    ("complet|missing|omi|coverage|gap", "completeness"),
+    ("clar|ambig|vague|wording|readab", "clarity"),
+    ("consist|contradict|logic|coheren", "consistency"),
+    ("cit|sourc|refer|support|ground|fact|accura", "citation"),
+)
+
+
+def _line(value: object) -> str | None:
+    """Bring a text to one line of a bounded length; None where it says nothing."""
+    line = cut_encoded(" ".join(well_formed(plain(value) or "").split()), TEXT_BYTES)
+    says = any(letter.isalpha() for letter in line) and " ".join(words(line)) not in NOTHING
+    return line if says else None
+
+
+def _aspect(value: object) -> Aspect:
+    name = (plain(value) or "").casefold()
+    return next((aspect for stems, aspect in STEMS if re.search(stems, name)), "consistency")
+
+
+def _number(value: object) -> int | None:
+    found = NUMBER.fullmatch((plain(value) or "").strip())
+    return int(found[1]) if found else None
+
+
+def _points(value: object) -> list[Members]:
+    points = [value] if isinstance(value, Members) else value
+    if not isinstance(points, list):
+        raise ValueError('"issues" is no list of issues')  # noqa: TRY004 - pydantic takes this one
+    return [
+        point if isinstance(point, Members) else Members([("advice", point)])
+        for point in points[: 2 * MOST_CRITIQUES]
+    ]
+
+
+def _ideas(value: object) -> tuple[str, ...]:
+    points = value if isinstance(value, list) and not isinstance(value, Members) else [value]
+    lines = [
+        _line(first_text(idea, ("idea", *ADVICE)) if isinstance(idea, Members) else idea)
+        for idea in points
+    ]
+    return tuple(dict.fromkeys(line for line in lines if line))[:MOST_SUGGESTIONS]
+
+
+TEXT = {"type": "string", "minLength": 8, "maxLength": 300}
+Line = Annotated[str | None, BeforeValidator(_line)]
+
+
+class IssueReply(Reply):
+    """One issue, under the names that models use."""
+
+    sentence: Annotated[
+        Line,
+        WithJsonSchema({"type": "string", "maxLength": 300}),
+        Field(validation_alias=AliasChoices("sentence", "place", "quote", "location", "where")),
+    ] = None
+    aspect: Annotated[
+        Aspect,
+        BeforeValidator(_aspect),
+        WithJsonSchema({"type": "string", "enum": [*get_args(Aspect)[:-1]]}),
+        Field(validation_alias=AliasChoices("aspect", "kind", "type", "criterion")),
+    ] = "consistency"
+    source: Annotated[
+        int | None,
+        BeforeValidator(_number),
+        WithJsonSchema({"type": "integer"}),
+        Field(validation_alias=AliasChoices("source", "cited", "citation")),
+    ] = None
+    advice: Annotated[Line, WithJsonSchema(TEXT), Field(validation_alias=AliasChoices(*ADVICE))] = (
+        None
+    )
+
+
+class CheckedReply(Reply):
+    """What is wrong with a report, where no ideas are wanted: issues first, then the verdict."""
+
+    issues: Annotated[
+        list[IssueReply], BeforeValidator(_points), Field(json_schema_extra={"maxItems": 10})
+    ]
+    consistent: Annotated[bool, BeforeValidator(lambda value: plain(value) != "false")] = True
+
+    @model_validator(mode="after")
+    def _is_of_use(self) -> Self:
+        if self.issues and not any(issue.advice for issue in self.issues):
+            raise ValueError("no issue in it says what to change")
+        if not self.issues and not self.consistent:
+            raise ValueError("it finds the report inconsistent, and names no issue")
+        return self
+
+
+class CreativeReply(CheckedReply):
+    """What is wrong with a report, and ideas beyond the sources."""
+
+    suggestions: Annotated[
+        tuple[str, ...],
+        BeforeValidator(_ideas),
+        WithJsonSchema({"type": "array", "items": TEXT, "maxItems": 5}),
+    ] = ()
+
+
+class ReflectionReply(Record):
+    """One reflection: what is to be mended, and what goes beyond the sources.
+
+    `error` says why the reply can't be used, and asking again with it may help; the two are empty
+    then, which does not mean that the report is consistent.
+    """
+
+    critiques: tuple[Critique, ...] = ()
+    suggestions: tuple[str, ...] = ()
+    error: str | None = None
+
+
+def reflection_schema(creative: bool) -> dict[str, Any]:
+    """Return the JSON schema of a reflection's reply."""
+    return reply_schema(CreativeReply if creative else CheckedReply)
+
+
+def parse_reflection(
+    text: str, report: str, sources: Sequence[Source], creative: bool, prompt: str = ""
+) -> ReflectionReply:
+    """Read a reflection's reply, or say in one line why it can't be used; never raises.
+
+    Issues count whatever the reply says of consistency besides. A sentence that is not in the
+    report is left out, and its advice is kept. An object that the reply quotes from the prompt,
+    the report or the sources is none of its own.
+    """
+    shown = [prompt, report]
+    for source in sources:
+        shown += [source.passage.text, source.passage.source]
+    said = read_reply(text, "issues", CreativeReply if creative else CheckedReply, shown)
+    if isinstance(said, str):
+        return ReflectionReply(error=said)
+    there, known = plain_words(report), {source.number for source in sources}
+    critiques = dict.fromkeys(
+        Critique(
+            aspect=issue.aspect,
+            advice=issue.advice,
+            sentence=issue.sentence if stands_in(issue.sentence or "", there) else None,
+            cited=issue.source if issue.source in known else None,
+        )
+        for issue in said.issues
+        if issue.advice
+    )
+    ideas = said.suggestions if isinstance(said, CreativeReply) else ()
+    return ReflectionReply(critiques=tuple(critiques)[:MOST_CRITIQUES], suggestions=ideas)

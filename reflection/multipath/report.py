@@ -1,0 +1,363 @@
+"""A report: its sections, what is wrong with it for certain, and how it is given out.
+
+What goes beyond the sources stands apart from what they say, in "Further considerations" and in
+footnotes. Source: section 2.4 of the report that `reflection.multipath.state` names.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+from reflection.details import code
+from reflection.multipath.citations import (
+    FOOTNOTE,
+    cited,
+    uncited,
+    with_footnotes,
+    without_footnotes,
+)
+from reflection.multipath.markup import (
+    blocks,
+    fenced_lines,
+    plain_words,
+    sentences,
+    stands_in,
+    unwrapped,
+    visible,
+)
+from reflection.multipath.result import Source
+from reflection.multipath.state import Critique, Passage
+from reflection.spelling import fold, words
+from reflection.text import neutral
+
+TITLE = "Further considerations"
+
+PREFIX = r" {0,3}(?:> ?){0,5}"
+BOLD = re.compile(rf"{PREFIX}(?:\*\*|__)([^*_]{{1,200}})(?:\*\*|__)[ \t]*:?[ \t]*")
+LED = re.compile(
+    rf"{PREFIX}(?:\*\*|__)(further considerations?)[ \t]*:?(?:\*\*|__)[ \t]*:?[ \t]+(.*)",
+    re.IGNORECASE,
+)
+ALONE = re.compile(rf"{PREFIX}(further considerations?) ?:?[ \t]*", re.IGNORECASE)
+LISTED = re.compile(rf"{PREFIX}(?:[-*+]|\d{{1,9}}[.)])[ \t]")
+NUMBERING = re.compile(r"^(?:(?:\d{1,3}[.)]?){1,4}|[ivx]{1,6}[.)])\s+", re.IGNORECASE)
+IDEAS = re.compile(r"further considerations?\b.*", re.IGNORECASE)
+SOURCES = re.compile(
+    r"(?:(?:list of |cited )?sources(?: cited)?|references|bibliography|works cited|citations|"
+    r"quellen|literatur|références|referencias|fuentes)",
+    re.IGNORECASE,
+)
+ENTRY = re.compile(
+    r"[ \t>]*(?:[-*+][ \t]|\[(?:\d{1,4}|\^[^\]\s]{1,40})\]|\d{1,4}[.)][ \t]|\|)|(?: {2}|\t)|[ \t]*$"
+)
+DEFINED = re.compile(rf"{PREFIX}\[(\^?)([^\]\n]{{1,60}})\]:")
+INDENTED = re.compile(r"(?: {2}|\t)")
+UNDER_ALL = 7
+ROUNDS = 4
+
+MOST_CRITIQUES = 20
+ON_CITATIONS = {"citation", "demarcation"}
+EMPTY = "the report has no findings: write what answers the request"
+UNCITED = (
+    "the report cites no source: put [n] behind each claim that source n supports, or, where "
+    "the sources do not answer the request, say so and cite those that you looked at"
+)
+NONE_GIVEN = "none was found, so leave the citation out, and say that the claim is your own"
+
+NO_SOURCE = (
+    "> No source was found: what follows is the model's own knowledge, and no document was there "
+    "to check it against."
+)
+NAME_COLUMNS = 200
+SPECIAL = re.compile(r"[\\\[\]<]")
+BLOCK_MARKS = "#>-+*=~|` \t"
+
+Part = Literal["findings", "considerations", "footnotes", "listed"]
+
+
+class Parts(NamedTuple):
+    """A report taken apart, each part in its order, `considerations` without their heading.
+
+    `footnotes` are the definitions, [^1]: and what belongs to them. `listed` is the report's own
+    list of sources, and definitions that would turn a citation into a link.
+    """
+
+    findings: str
+    considerations: str
+    footnotes: str
+    listed: str
+
+
+class Heading(NamedTuple):
+    """A heading: 1 to 6 as in Markdown, 7 for a bold line; what follows on its line; its lines."""
+
+    level: int
+    title: str
+    rest: str = ""
+    lines: int = 1
+
+
+def split(report: str) -> Parts:
+    """Take a report apart, as it is shown: what is hidden in it belongs to no part."""
+    return _parts(_shown(report))
+
+
+def check_report(report: str, sources: Sequence[Source]) -> tuple[Critique, ...]:
+    """Find what needs no model to be found.
+
+    A cited number that no source has, a citation in "Further considerations" or in a footnote,
+    findings without any citation though there are sources, and no findings at all. At most 20.
+    """
+    parts = split(report)
+    if not any(letter.isalnum() for letter in FOOTNOTE.sub("", parts.findings)):
+        return (Critique(aspect="completeness", advice=EMPTY),)
+    found = [*_unknown(parts.findings, sources), *_demarcation(parts)]
+    if sources and not cited(parts.findings):
+        found.append(Critique(aspect="citation", advice=UNCITED))
+    return tuple(found[:MOST_CRITIQUES])
+
+
+def with_checks(
+    report: str, sources: Sequence[Source], critiques: Sequence[Critique]
+) -> tuple[Critique, ...]:
+    """Put what is certain before what a model says, and leave out what says the same again.
+
+    At most 20 together. Doing it twice changes nothing.
+    """
+    certain = check_report(report, sources)
+    said = [critique for critique in critiques if not any(_repeats(critique, c) for c in certain)]
+    return tuple([*certain, *dict.fromkeys(said)][:MOST_CRITIQUES])
+
+
+def assemble(
+    report: str, suggestions: Sequence[str], sources: Sequence[Source], creative: bool
+) -> str:
+    """Put the final Markdown together from a report and the last reflection's suggestions.
+
+    Its first line says so where no source was found. The report's own "Further considerations"
+    and the suggestions make one section, without citations; that and all footnotes are left out
+    where `creative` is false. The list of sources is ours: those that are cited, then the others.
+    """
+    parts = _parts(_shown(report) if creative else _without_ideas(_shown(report)))
+    texts = [
+        "" if sources else NO_SOURCE,
+        parts.findings,
+        _section(parts.considerations, suggestions) if creative else "",
+        uncited(_indented(parts.footnotes)) if creative else "",
+        "\n".join(_list(cited(parts.findings), sources)),
+    ]
+    return "\n\n".join(text.strip("\n") for text in texts if text.strip())
+
+
+def where(passage: Passage) -> str:
+    """Say which lines of its document a passage is, and of which page, if it has pages."""
+    lines = f"line {passage.first_line}"
+    if passage.first_line != passage.last_line:
+        lines = f"lines {passage.first_line} to {passage.last_line}"
+    return lines if passage.page is None else f"page {passage.page}, {lines}"
+
+
+def _shown(report: str) -> str:
+    """Return a report without its wrapping, with nothing hidden and no footnote in a line."""
+    shown = visible(unwrapped(report))
+    noted = with_footnotes(shown)
+    return shown if noted == shown else visible(noted)
+
+
+def _without_ideas(text: str) -> str:
+    for _ in range(ROUNDS):
+        # What is left of a line may begin a footnote, or the section, by itself.
+        bare = visible(without_footnotes(text))
+        if bare == text:
+            break
+        text = bare
+    return text
+
+
+def _parts(text: str) -> Parts:
+    """Take a text that `_shown` returned apart, line by line."""
+    lines, fenced, headings, paragraphs = text.split("\n"), fenced_lines(text), *_outline(text)
+    kept: dict[Part, list[str]] = {
+        "findings": [],
+        "considerations": [],
+        "footnotes": [],
+        "listed": [],
+    }
+    last = dict.fromkeys(kept, -1)
+    sections: list[tuple[Part, int]] = [("findings", 0)]
+    in_note, place = False, 0
+    while place < len(lines):
+        taken = lines[place : place + 1]
+        defined = None if place in fenced else DEFINED.match(lines[place])
+        lazy = paragraphs.get(place, -1) == paragraphs.get(place - 1, -2)
+        goes_on = lazy or not lines[place].strip() or INDENTED.match(lines[place])
+        heading = headings.get(place)
+        in_note = not heading and bool(defined[1] if defined else in_note and goes_on)
+        if heading is not None:
+            taken = _enter(sections, heading, lines, place, headings)
+        part: Part = "footnotes" if in_note else sections[-1][0]
+        if defined and defined[2].isdecimal() and not in_note:
+            part = "listed"
+        if taken and kept[part] and last[part] < place - 1 and kept[part][-1].strip():
+            # What stood between two lines is gone, and they still make no paragraph together.
+            kept[part].append("")
+        kept[part] += taken
+        place += heading.lines if heading else 1
+        last[part] = place - 1
+    return Parts(*("\n".join(text).strip("\n") for text in kept.values()))
+
+
+def _enter(
+    sections: list[tuple[Part, int]],
+    heading: Heading,
+    lines: list[str],
+    place: int,
+    headings: dict[int, Heading],
+) -> list[str]:
+    """Go into the section that a heading begins, and return what of its lines is kept."""
+    while heading.level <= sections[-1][1]:
+        sections.pop()
+    name = NUMBERING.sub("", fold(heading.title).strip("`"))
+    below = place + heading.lines
+    if IDEAS.fullmatch(name):
+        sections.append(("considerations", heading.level))
+        return [heading.rest] if heading.rest else []
+    if SOURCES.fullmatch(name):
+        end = below
+        while end < len(lines) and end not in headings and ENTRY.match(lines[end]):
+            end += 1
+        if end == len(lines) or end in headings:
+            sections.append(("listed", heading.level))
+    return lines[place:below]
+
+
+def _outline(text: str) -> tuple[dict[int, Heading], dict[int, int]]:
+    """Return the headings of a text by their first line, and of each paragraph's lines the first.
+
+    A line in bold alone, and "Further considerations:" in any form, are headings too.
+    """
+    lines, headings, paragraphs = text.split("\n"), dict[int, Heading](), dict[int, int]()
+    tokens = blocks(text)
+    for opening, token in pairwise(tokens):
+        first, end = opening.map or (0, 0)
+        if opening.type == "heading_open" and not LISTED.match(lines[first]):
+            headings[first] = Heading(int(opening.tag[1]), _title(token.content), "", end - first)
+        elif opening.type == "paragraph_open":
+            paragraphs |= dict.fromkeys(range(first, end), first)
+            found = ((place, _in_line(lines[place])) for place in range(first, end))
+            headings |= {place: heading for place, heading in found if heading}
+    return headings, paragraphs
+
+
+def _in_line(line: str) -> Heading | None:
+    if found := BOLD.fullmatch(line) or ALONE.fullmatch(line):
+        return Heading(UNDER_ALL, _title(found[1]))
+    led = LED.fullmatch(line)
+    return Heading(UNDER_ALL, _title(led[1]), led[2]) if led else None
+
+
+def _title(text: str) -> str:
+    return text.strip(" \t*_:.>")
+
+
+def _unknown(findings: str, sources: Sequence[Source]) -> Iterator[Critique]:
+    known = {source.number for source in sources}
+    first: dict[int, str] = {}
+    unknown = [number for number in cited(findings) if number not in known]
+    for sentence in sentences(findings) if unknown else ():
+        for number in cited(sentence):
+            first.setdefault(number, sentence)
+    names = "[1]" if len(known) == 1 else f"[1] to [{max(known, default=0)}]"
+    given = f"cite one of {names} where it supports the claim, or leave the claim out"
+    for number in unknown:
+        yield Critique(
+            aspect="citation",
+            advice=f"[{number}] is no source: {given if known else NONE_GIVEN}",
+            sentence=first.get(number),
+            cited=number,
+        )
+
+
+def _demarcation(parts: Parts) -> Iterator[Critique]:
+    """Say where a creative contribution is cited as if a source had it."""
+    for text in (parts.considerations, parts.footnotes):
+        for sentence in sentences(text) if cited(text) else ():
+            for number in cited(sentence):
+                yield Critique(
+                    aspect="demarcation",
+                    advice=f"[{number}] stands with an idea of your own: leave the citation out "
+                    f"there, or move what source {number} does say among the findings",
+                    sentence=sentence,
+                    cited=number,
+                )
+
+
+def _repeats(said: Critique, certain: Critique) -> bool:
+    alike = said.aspect == certain.aspect or {said.aspect, certain.aspect} == ON_CITATIONS
+    if not alike or said.cited not in {None, certain.cited}:
+        return False
+    if said.sentence is None or certain.sentence is None:
+        return said.sentence is None and said.cited == certain.cited
+    one, other = " ".join(words(said.sentence)), " ".join(words(certain.sentence))
+    return one in other or other in one
+
+
+def _section(own: str, suggestions: Sequence[str]) -> str:
+    """Put the report's own ideas and the reflection's into one section; empty without any.
+
+    `own` keeps its Markdown, with headings below the section's. A suggestion is one item of a
+    list, in which no heading, link, HTML or code stands. Nothing in the section cites.
+    """
+    # What is left of a line without its citation may be a heading, or open a block of code.
+    written = _below(visible(uncited(own)))
+    said = plain_words(own)
+    items = [_item(idea) for idea in dict.fromkeys(suggestions) if not stands_in(idea, said)]
+    texts = [written, "\n".join(f"- {item}" for item in items if item)]
+    filled = [text for text in texts if text.strip()]
+    return "\n\n".join([f"## {TITLE}", *filled]) if filled else ""
+
+
+def _below(text: str) -> str:
+    """Bring the headings of a text to a level below the section's."""
+    lines = text.split("\n")
+    for place, heading in _outline(text)[0].items():
+        if heading.level < UNDER_ALL:
+            lines[place : place + heading.lines] = [""] * heading.lines
+            lines[place] = f"### {heading.title}"
+    return "\n".join(lines).strip("\n")
+
+
+def _item(suggestion: str) -> str:
+    line = " ".join(neutral(suggestion).replace("`", "'").split())
+    bare = uncited(line.lstrip(BLOCK_MARKS)).strip().lstrip(BLOCK_MARKS)
+    return SPECIAL.sub(r"\\\g<0>", fold(bare) if cited(bare) else bare)
+
+
+def _indented(footnotes: str) -> str:
+    """Indent what belongs to a definition, so that it can't be taken for a finding."""
+    lines = footnotes.split("\n")
+    fits = [not ln.strip() or DEFINED.match(ln) or ln.startswith("    ") for ln in lines]
+    pairs = zip(lines, fits, strict=True)
+    return "\n".join(line if fit else f"    {line.lstrip()}" for line, fit in pairs)
+
+
+def _list(numbers: Sequence[int], sources: Sequence[Source]) -> Iterator[str]:
+    """List the sources; a number that is cited and is none of them is said to be none."""
+    known = {source.number for source in sources}
+    used = [_entry(source) for source in sources if source.number in numbers]
+    unused = [_entry(source) for source in sources if source.number not in numbers]
+    used += [
+        f"- [{number}] is no source that was found" for number in numbers if number not in known
+    ]
+    if used or unused:
+        yield "## Sources\n"
+    yield from used
+    if unused:
+        yield "\nFound, and not cited:\n" if used else "Found, and not cited:\n"
+    yield from unused
+
+
+def _entry(source: Source) -> str:
+    name = code(source.passage.source, NAME_COLUMNS)
+    return f"- [{source.number}] {name}, {where(source.passage)}"

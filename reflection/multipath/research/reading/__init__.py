@@ -1,1 +1,0 @@
-"""A report as it is read: its parts, its sentences, and what they cite."""

@@ -1,1 +1,0 @@
-"""Which path a prompt takes: what the router is asked, and what it says."""

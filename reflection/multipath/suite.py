@@ -1,0 +1,157 @@
+"""The tests that code is held to, and what came of them."""
+
+import re
+import sys
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from reflection.run import Frozen, Record
+from reflection.text import tally_words
+
+FILE_BYTES = 200_000
+MISSING = re.compile(r"No module named '(\w{1,100})")
+# What an outcome takes at most in a history. Its test is a whole call, so that it is found again.
+OUTCOME_BYTES = {"test": 600, "expected": 300, "got": 300, "message": 300, "traceback": 500}
+
+SuiteOrigin = Literal["user", "prompt", "model"]
+SuiteKind = Literal["pytest", "script", "cases"]
+WRITTEN_BY: dict[SuiteOrigin, str] = {
+    "user": "the user's own",
+    "prompt": "the prompt's examples",
+    "model": "the model's own",
+}
+FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$")]
+
+
+class TestFile(Frozen):
+    """A user's own file of tests; its name says whether pytest runs it, or Python as a script."""
+
+    __test__ = False
+
+    name: FileName
+    text: str = Field(min_length=1)
+
+    @property
+    def kind(self) -> SuiteKind:
+        """`pytest` where pytest would find the file by its name, else `script`."""
+        stem = self.name.removesuffix(".py")
+        found = stem.startswith("test_") or stem.endswith("_test")
+        return "pytest" if found else "script"
+
+
+class Case(Record):
+    """One call, and the value that it must have: two Python expressions, the latter a literal.
+
+    The call goes into the sandbox, and the expected value never does.
+    """
+
+    call: str
+    expected: str
+
+
+class Suite(Record):
+    """All tests of a run: cases, or one file. `entry` is the function that the tests call."""
+
+    origin: SuiteOrigin
+    kind: SuiteKind
+    cases: tuple[Case, ...] = ()
+    file: TestFile | None = None
+    entry: str | None = None
+
+    @property
+    def forgeable(self) -> bool:
+        """Whether the code under test runs beside what judges it, and could forge the verdict."""
+        return self.kind != "cases"
+
+    @property
+    def words(self) -> str:
+        """What the code is held to, and whether it could forge the verdict."""
+        what = self.file.name if self.file else tally_words(len(self.cases), "test")
+        forged = ", run beside the code, which could forge their verdict" if self.forgeable else ""
+        return f"{what}, {WRITTEN_BY[self.origin]}{forged}"
+
+
+class TestOutcome(Record):
+    """What came of one test. `got` and `expected` are Python expressions, where there are any."""
+
+    __test__ = False
+
+    test: str
+    passed: bool
+    expected: str | None = None
+    got: str | None = None
+    message: str | None = None
+    traceback: str | None = None
+
+    @property
+    def failed_words(self) -> str:
+        """How it fails: what was expected and what came, or what happened."""
+        if self.expected is None:
+            return self.message or "it fails"
+        if self.got is not None:
+            return f"expected {self.expected}, got {self.got}"
+        return f"expected {self.expected}; {self.message or 'there is no value'}"
+
+
+class Failure(Record):
+    """E: why the code is not right yet.
+
+    `test` is the first that fails, with `expected` and `got` where it compares values. `status`
+    is the sandbox's word for a program that did not end by itself. `traceback` has the frames of
+    the code and of the tests alone.
+    """
+
+    message: str
+    test: str | None = None
+    expected: str | None = None
+    got: str | None = None
+    traceback: str | None = None
+    status: str | None = None
+
+
+class TestReport(Record):
+    """What the tests say of one draft of the code.
+
+    `passed` counts those that hold: tests, or the assertions of a script before the first that
+    fails. `total` is None where the run ended before anybody could count them. `output` is the
+    end of what the code printed. `warnings` are for the result, such as a limit that the worker
+    lowered.
+    """
+
+    __test__ = False
+
+    outcomes: tuple[TestOutcome, ...]
+    passed: int
+    total: int | None
+    error: Failure | None
+    forgeable: bool
+    status: str
+    backend: str
+    output: str = ""
+    wall_seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    peak_memory_bytes: int = 0
+    attempts: int = 1
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """How the sandbox ran the tests, and what that took."""
+        memory = f"{self.peak_memory_bytes / 2**20:,.0f} MiB"
+        took = f"{self.wall_seconds:.2f} s, CPU {self.cpu_seconds:.2f} s, {memory}"
+        ran = tally_words(self.attempts, "attempt")
+        return f"tests run in {self.backend} ({self.status}): {took}, {ran}"
+
+
+def module_hint(error: Failure | None, suite: Suite | None) -> str:
+    """Say how a module that was not found can be had; nothing where none is missing."""
+    found = MISSING.search(f"{error.message}\n{error.traceback or ''}") if error else None
+    if found is None or found[1] in sys.stdlib_module_names:
+        return ""
+    name = found[1]
+    further = f"--packages {name} lets the code import what the worker has of that name"
+    imports = rf"^[ \t]*(?:import|from)\s[^#\n]*\b{name}\b"
+    if suite is None or suite.file is None or not re.search(imports, suite.file.text, re.MULTILINE):
+        return f"there is no module {name} in the sandbox: {further}"
+    return f"the tests import {name}: the code is the module `solution` for them, and {further}"

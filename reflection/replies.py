@@ -1,0 +1,321 @@
+"""One JSON object in a model's reply: found and validated, or what is wrong with it in words.
+
+Prose, fences and thinking around the object are passed over. Nothing is repaired or guessed: NaN,
+infinities, equal keys with two values, `true` for a number and objects that break off or nest too
+deep are never a value. Numbers keep the characters in which they were written.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from json import JSONDecodeError, JSONDecoder
+from typing import Annotated, Any, NamedTuple, TypeVar
+
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    ValidationError,
+    model_validator,
+)
+
+from reflection.quoting import object_schema
+from reflection.run import explain
+from reflection.spelling import fold
+from reflection.text import well_formed
+
+MALFORMED_OBJECTS = 1_000
+COMPARED_OBJECTS = 50
+ERROR_CHARACTERS = 400
+
+DEEP = "the JSON in it breaks off or nests too deep"
+QUOTED = "what it has of JSON is quoted from what you were shown: reply with an object of your own"
+
+START = re.compile(r'\{\s*"')
+BACKSLASH = re.compile(r'\\(["\\/bfnrt]|u[0-9a-fA-F]{4})?')
+FENCES = re.compile(r"^[ \t]*(?:`{3,}|~{3,})[ \t]*\w*[ \t]*$", re.MULTILINE)
+SPACING = re.compile(r"[\s\\]+")
+# Escapes of JSON that a model writes only where it means LaTeX: \boxed and \frac.
+MEANT_AS_LATEX = str.maketrans({"\b": "\\b", "\f": "\\f"})
+
+THOUGHT_ENDS = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
+THOUGHT_BEGINS = re.compile(r"<think(?:ing)?>", re.IGNORECASE)
+FIRST_THOUGHT = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
+
+
+class Number(str):
+    """A number as it was written, apart from a string of the same characters."""
+
+    __slots__ = ()
+
+
+class Members(list[tuple[str, object]]):
+    """The members of an object in order, equal keys kept apart."""
+
+    def values_of(self, key: str) -> list[object]:
+        """List the values under `key`, whatever the case of the names."""
+        return [value for name, value in self if name.strip().casefold() == key]
+
+
+class Reply(BaseModel):
+    """What a reply must have. Names count in any case, and other members are ignored.
+
+    Of an optional member that stands there twice the last one counts.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True, hide_input_in_errors=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_members(cls, given: object) -> object:
+        """Take the members by name; a required one with two different values is an error."""
+        if not isinstance(given, Members):
+            raise ValueError("should be an object")  # noqa: TRY004 - pydantic takes this one
+        known: dict[str, object] = {}
+        for field_name, field in cls.model_fields.items():
+            alias = field.validation_alias
+            choices = alias.choices if isinstance(alias, AliasChoices) else [alias or field_name]
+            for name in map(str, choices):
+                values = given.values_of(name)
+                if field.is_required() and any(value != values[0] for value in values):
+                    raise ValueError(f'there are two different values for "{name}"')
+                if values:
+                    known[name] = values[-1]
+        return known
+
+
+ReplyT = TypeVar("ReplyT", bound=Reply)
+
+
+def plain(value: object) -> str | None:
+    """Return a string, a number or a truth value as text; None for null, NaN and what nests."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value.translate(MEANT_AS_LATEX) if isinstance(value, str) else None
+
+
+def plain_text(value: object) -> str | None:
+    """Return a plain value as text that UTF-8 can hold, without white space around it."""
+    return well_formed(plain(value) or "").strip() or None
+
+
+def _text(value: object) -> str:
+    text = plain_text(value)
+    if text is None:
+        raise ValueError("should be text that is not empty")
+    return text
+
+
+def _number(value: object) -> float:
+    if not isinstance(value, Number):
+        raise ValueError("should be a number")  # noqa: TRY004 - pydantic takes this one
+    return float(value)
+
+
+# What a field of a reply may be. Where a text may be missing, what is no text counts as missing.
+Text = Annotated[str, BeforeValidator(_text)]
+OptionalText = Annotated[str | None, BeforeValidator(plain_text)]
+Real = Annotated[float, BeforeValidator(_number)]
+
+
+def read_reply(text: str, key: str, model: type[ReplyT], shown: Sequence[str] = ()) -> ReplyT | str:
+    """Read the one object with `key` in a reply, or say in one line what is wrong; never raises.
+
+    What a model thinks aloud is no part of its reply, and neither is an object that it quotes
+    from the texts that it was `shown`. Objects with different values under the key contradict
+    one another, and an object beside a malformed one may not be what is meant: both are errors.
+    """
+    try:
+        said = _only_object(spoken(text), key, shown)
+    except RecursionError:
+        return DEEP
+    return said if isinstance(said, str) else validated(said, model)
+
+
+def validated(said: object, model: type[ReplyT]) -> ReplyT | str:
+    """Validate an object of a reply, or say in one line what is wrong with it; never raises."""
+    try:
+        return model.model_validate(said)
+    except ValidationError as error:
+        return explain(error)[:ERROR_CHARACTERS]
+    except RecursionError:
+        return DEEP
+
+
+def reply_schema(model: type[Reply]) -> dict[str, Any]:
+    """Derive the JSON schema to send: the fields in their order, all required, nothing else.
+
+    Bounds stay in it, which keep a small model to the point; an adapter leaves them out for a
+    provider that refuses them.
+    """
+    schema = model.model_json_schema()
+    sent: dict[str, Any] = _sent(schema, schema.get("$defs", {}))
+    return sent
+
+
+def _sent(part: object, definitions: dict[str, Any]) -> Any:
+    match part:
+        case {"$ref": str(place)}:
+            return _sent(definitions[place.removeprefix("#/$defs/")], definitions)
+        case {"properties": dict(members)}:
+            return object_schema({name: _sent(each, definitions) for name, each in members.items()})
+        case dict():
+            kept = {name: each for name, each in part.items() if name not in {"title", "default"}}
+            return {name: _sent(each, definitions) for name, each in kept.items()}
+    return part
+
+
+def _only_object(text: str, key: str, shown: Sequence[str]) -> Members | str:
+    found = every_object(text, key)
+    if found is None:
+        return DEEP
+    if not found:
+        return f'there is no JSON object with "{key}" in it'
+    own = own_objects(found, key, shown, text)
+    if not own:
+        return QUOTED
+    if any(each.values_of(key) != own[-1].values_of(key) for each in own):
+        return f'there are several JSON objects in it with different "{key}"'
+    if re.search(rf"[\"'{{]\s{{0,8}}{key}\W{{0,4}}:", without_objects(text), re.IGNORECASE):
+        return f'there is a malformed JSON object with "{key}" in it'
+    return own[-1]
+
+
+def own_objects(
+    found: Sequence[Members], key: str, shown: Sequence[str], text: str
+) -> list[Members]:
+    """Leave out the objects of a reply that stand in what was shown; empty where it only quotes.
+
+    Where all stand there they are kept if the reply says nothing besides: an honest reply may be
+    the very object that a document has. White space, escapes and the kind of quotation marks make
+    no difference, and neither does what stands around an object there. Of more than
+    COMPARED_OBJECTS different ones none is looked for.
+    """
+    written = [_comparable(_json(each)) for each in found]
+    if not any(shown) or len(set(written)) > COMPARED_OBJECTS:
+        return list(found)
+    theirs = [each for one in shown for each in every_object(one, key) or []]
+    texts = [_comparable(each) for each in shown]
+    there = {one for one in set(written) if any(one in each for each in texts)}
+    pairs = zip(found, written, strict=True)
+    own = [each for each, one in pairs if one not in there and each not in theirs]
+    besides = FENCES.sub("", without_objects(text))
+    return own or ([] if any(map(str.isalpha, besides)) else list(found))
+
+
+def _comparable(text: str) -> str:
+    return SPACING.sub("", fold(text).casefold().replace("'", '"'))
+
+
+def _json(value: object) -> str:
+    match value:
+        case Members():
+            return "{" + ",".join([f'"{name}":{_json(each)}' for name, each in value]) + "}"
+        case list():
+            return "[" + ",".join([_json(each) for each in value]) + "]"
+        case None:
+            return "null"
+        case Number() | bool():
+            return str(value).lower()
+    return f'"{value}"'
+
+
+class _BadEscapeError(Exception):
+    """A backslash begins no escape of JSON."""
+
+
+class _BrokenError(Exception):
+    """The text ends within an object, or nests deeper than any reply does."""
+
+
+class _Parts(NamedTuple):
+    """The well-formed objects of a text, the text without them, and whether one breaks off."""
+
+    objects: list[Members]
+    rest: str
+    broken: bool
+
+
+def every_object(text: str, key: str) -> list[Members] | None:
+    r"""Find all well-formed objects with `key`, in linear time; None where one breaks off.
+
+    What stands inside an object, whole or malformed, is not looked at on its own. Backslashes
+    that begin no escape, as in `\(x\)`, are taken as they stand. After MALFORMED_OBJECTS
+    malformed objects, which no honest reply has, the text counts as broken off.
+    """
+    parts = _parts(text)
+    return None if parts.broken else [each for each in parts.objects if each.values_of(key)]
+
+
+def without_objects(text: str) -> str:
+    """Leave out the well-formed objects of a text, so that what remains is no part of one."""
+    return _parts(text).rest
+
+
+def _parts(text: str) -> _Parts:
+    objects: list[Members] = []
+    kept: list[str] = []
+    position, broken = 0, False
+    try:
+        for members, start, end in _objects(text):
+            objects.append(members)
+            kept.append(text[position:start])
+            position = end
+    except _BrokenError:
+        broken = True
+    except _BadEscapeError:
+        return _parts(BACKSLASH.sub(lambda slash: slash[0] if slash[1] else "\\\\", text))
+    return _Parts(objects, "".join([*kept, text[position:]]), broken)
+
+
+def _objects(text: str) -> Iterator[tuple[Members, int, int]]:
+    """Yield each well-formed object with where it begins and ends."""
+    end, position, malformed = len(text.rstrip()), 0, 0
+    while start := START.search(text, position):
+        found, position = _object_at(text, start.start(), end)
+        malformed += found is None
+        if malformed > MALFORMED_OBJECTS:
+            raise _BrokenError
+        if found is not None:
+            yield found, start.start(), position
+
+
+def _object_at(text: str, start: int, end: int) -> tuple[Members | None, int]:
+    try:
+        return DECODER.raw_decode(text, start)
+    except JSONDecodeError as error:
+        if error.msg.startswith("Invalid \\"):
+            raise _BadEscapeError from None
+        if error.msg.startswith("Unterminated") or error.pos >= end:
+            raise _BrokenError from None
+        return None, max(error.pos, start + 1)
+    except RecursionError:
+        raise _BrokenError from None
+
+
+DECODER = JSONDecoder(
+    object_pairs_hook=Members,
+    parse_int=Number,
+    parse_float=Number,
+    parse_constant=lambda _written: None,
+    strict=False,
+)
+
+
+def first_text(members: Members, keys: Sequence[str]) -> str | None:
+    """Return the first text that is not blank under the keys, in the keys' order."""
+    texts = (plain(value) for key in keys for value in members.values_of(key))
+    return next((text for text in texts if text and text.strip()), None)
+
+
+def spoken(text: str) -> str:
+    """Leave out what a model thinks aloud, also where it never ends; in linear time."""
+    ends = [end.end() for end in THOUGHT_ENDS.finditer(text)]
+    after = text[ends[-1] :] if ends else text
+    thinking = THOUGHT_BEGINS.search(after)
+    return after[: thinking.start()] if thinking else after
+
+
+def after_thought(text: str) -> str:
+    """Leave out what a model thinks aloud at the very beginning, and keep all else as it is."""
+    return FIRST_THOUGHT.sub("", text, count=1)

@@ -1,0 +1,135 @@
+"""What holds for every report, whatever a model writes."""
+
+import re
+from collections.abc import Iterator
+from time import process_time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from reflection.multipath.citations import cited, uncited
+from reflection.multipath.markup import visible
+from reflection.multipath.report import assemble, check_report, split, with_checks
+from reflection.multipath.result import Source
+from tests.unit.multipath.sourced import SOURCES
+
+PIECES = [
+    *["[1]", "[2, 3]", " [9]", "\uff3b1\uff3d", "\u30102\u3011", "[\u00b9]", "[^1]", "[^1]: "],
+    *["## Further considerations\n", "**Further considerations:** ", "# A\n", "### B\n"],
+    *["Sub\n---\n", "=\n", "## Sources\n", "- [1] a\n", "[1]: http://e.f\n", "^[idea]"],
+    *["^[", "^[note [2]]", "^[a `x` ", "\\^[b [1]]", "^[[1]2]", "![x](http://a.b/?q)", "!"],
+    *[
+        "[l](javascript:a)",
+        "](data:",
+        "[r]: vb:x\n",
+        "<js:x>",
+        "\\`",
+        "](<",
+        "](",
+        "]:",
+        "&colon;",
+        ":",
+    ],
+    *["```\n", "~~~\n", "> ```\n", "`", "``", "<!--", "-->", "<pre>", "<b>", "<think>", "\u200b"],
+    *["\n", "\n\n", "    ", "- ", "1. ", "> ", "[", "]", "(", "\\", "|", "\u2028", "*", "_"],
+    *["<br>\n", "`x|y`", "<https://a/`b>", "~~~a | b\n--|--\n", "| a | b |\n", "](a`", "[^1]"],
+    *["word ", "An idea. ", "1", "x", "[t](u)", "[1](http://a.b)", "a[1]", "list ", "[0, 1]"],
+]
+MARKDOWN = st.lists(st.sampled_from(PIECES), max_size=20).map("".join)
+GIVEN: st.SearchStrategy[tuple[Source, ...]] = st.sampled_from([(), SOURCES])
+
+
+@settings(deadline=None)
+@given(MARKDOWN, st.lists(MARKDOWN, max_size=3), GIVEN)
+def test_no_idea_is_ever_cited(
+    report: str, suggestions: list[str], sources: tuple[Source, ...]
+) -> None:
+    """Whatever a report and its suggestions are, no creative contribution is cited as D."""
+    whole = assemble(report, suggestions, sources, creative=True)
+
+    assert [each for each in check_report(whole, sources) if each.aspect == "demarcation"] == []
+
+
+@settings(deadline=None)
+@given(MARKDOWN, st.lists(MARKDOWN, max_size=3), GIVEN)
+def test_no_suggestion_gets_among_the_findings(
+    report: str, suggestions: list[str], sources: tuple[Source, ...]
+) -> None:
+    """Suggestions change nothing of the findings."""
+    with_them = split(assemble(report, suggestions, sources, creative=True))
+    without = split(assemble(report, [], sources, creative=True))
+
+    assert with_them.findings.strip() == without.findings.strip()
+
+
+@settings(deadline=None)
+@given(MARKDOWN, st.lists(MARKDOWN, max_size=3), GIVEN)
+def test_no_idea_is_left(report: str, suggestions: list[str], sources: tuple[Source, ...]) -> None:
+    """Without creative contributions no section and no footnote is left."""
+    parts = split(assemble(report, suggestions, sources, creative=False))
+
+    assert (parts.considerations, parts.footnotes) == ("", "")
+
+
+@settings(deadline=None)
+@given(MARKDOWN, GIVEN)
+def test_what_is_certain(report: str, sources: tuple[Source, ...]) -> None:
+    """What is shown is shown alike the next time; what is uncited cites nothing; checks repeat."""
+    shown, critiques = visible(report), check_report(report, sources)
+
+    assert visible(shown) == shown
+    assert cited(uncited(report)) == ()
+    assert with_checks(report, sources, critiques) == critiques
+
+
+READERS = [MarkdownIt("commonmark"), MarkdownIt("commonmark").enable(["table", "strikethrough"])]
+SAFE_TAG = re.compile(r"</?(?:br|sub|sup|b|i|em|strong|kbd|u)\s*/?>", re.IGNORECASE)
+SCHEME = re.compile(r"(?!https?:|mailto:)[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+for _reader in READERS:
+    setattr(_reader, "validateLink", lambda url: True)  # noqa: B010, ARG005 - a method
+
+
+def acting(text: str) -> Iterator[str]:
+    """What would fetch, hide or run something where a text is shown."""
+    for reader in READERS:
+        for block in reader.parse(text):
+            for token in [block, *(block.children or ())]:
+                if token.type in {"image", "html_block"}:
+                    yield token.type
+                if token.type == "html_inline" and not SAFE_TAG.fullmatch(token.content):
+                    yield token.content
+                if SCHEME.match(str(token.attrs.get("href", ""))):
+                    yield str(token.attrs["href"])
+
+
+@settings(deadline=None)
+@given(MARKDOWN, st.lists(MARKDOWN, max_size=3), st.booleans())
+def test_nothing_acts_when_it_is_shown(report: str, suggestions: list[str], creative: bool) -> None:
+    """A reader of Markdown, also one that knows tables, finds no image, HTML or script."""
+    assert list(acting(visible(report))) == []
+    assert list(acting(assemble(report, suggestions, SOURCES, creative))) == []
+
+
+LONG = [
+    *["[1]", "[2, 3]", "[1-99]", "[1]. ", "[^1]: x\n\n", "^[a", "^[a[b]", "^[^[a]", "^^[a][b]"],
+    *["^[a [1]]\n", "[[[", "]]]", "![", "![](", "](", "](<", "](a(b", '](a "b', "[a](b)", "[1]: "],
+    *["[a]: b:c\n", "]:", "<a ", "<!--", "-->", "<!-- -->", "<pre>", "`", "` ", "`` ```", "\\`` "],
+    *["`|`", "`a`\n", "\\\\", "```\n", "```\n[1]\n```\n", "> ```\n", "> > ", "- a\n", "- > a\n"],
+    *["# A\n", "####", "a\n---\n", "=\n", "**a**\n", "## Sources\n\n", "- [1] a\n", "...", " \t"],
+    *["## Further considerations\n", "**Further considerations:** ", "<think>", "\u2028", "x", "|"],
+]
+
+
+@pytest.mark.parametrize("piece", LONG)
+def test_a_long_report_is_read_in_time(piece: str) -> None:
+    """A report of 60 kB of anything is checked and put together in under five seconds."""
+    report = (piece * (60_000 // len(piece)))[:60_000]
+    began = process_time()
+
+    check_report(report, SOURCES)
+    assemble(report, [report[:600]], SOURCES, creative=True)
+    assemble(report, [report[:600]], SOURCES, creative=False)
+
+    assert process_time() - began < 5

@@ -1,0 +1,167 @@
+"""A report without what hides text, and without what would fetch or run something."""
+
+import pytest
+
+from reflection.multipath.markup import plain_words, sentences, stands_in, unwrapped, visible
+
+HIDDEN = [
+    ("A <!-- hidden --> B", "A  B"),
+    ("A <!-- hid\nden --> B", "A  B"),
+    ("A <!-- never closed\nB [1]", "A \\<!-- never closed\nB [1]"),
+    ("`<!--` A `-->`", "`<!--` A `-->`"),
+    ("```\n<!-- A -->\n```", "```\n<!-- A -->\n```"),
+    ("<!-- ``` -->\nA", "A"),
+    ("<!--\n```\n-->\nA <!-- b -->", "A "),
+    ("```\nA", "```\nA\n```"),
+    ("~~~~py\nA\n```", "~~~~py\nA\n```\n~~~~"),
+    ("> ```\n> A\nB", "> ```\n> A\nB"),
+    ("<script>x</script>", "\\<script>x\\</script>"),
+    ("<pre>\nA", "\\<pre>\nA"),
+    ('<div style="display:none">A</div>', '\\<div style="display:none">A\\</div>'),
+    ("<?php <![CDATA[ <!DOCTYPE", "\\<?php \\<\\![CDATA[ \\<!DOCTYPE"),
+    ("H<sub>2</sub>O<br/> <https://a.example>", "H<sub>2</sub>O<br/> <https://a.example>"),
+    ("- <b>\n```\n\n![x](u)", "- \\<b>\n```\n\n![x](u)\n```"),
+    ("1 < 2, a<b, `<div>`", "1 < 2, a<b, `<div>`"),
+    ("\\<div> \\\\<div>", "\\<div> \\\\\\<div>"),
+    ("A\r\nB\u2028C\x85D", "A\nB\nC\nD"),
+    ("\ud800", "\ufffd"),
+    ("\n\nA\n\n", "A"),
+]
+IMAGES = [
+    ("![x](http://a.example/?q=secret)", "\\![x](http://a.example/?q=secret)"),
+    ("A ![x][r] ![r] ![[f]]", "A \\![x][r] \\![r] \\![[f]]"),
+    ("[![x](a.png)](http://a.example)", "[\\![x](a.png)](http://a.example)"),
+    ("!<!-- -->[x](u)", "\\![x](u)"),
+    ("\\![x](u) \\\\![x](u)", "\\![x](u) \\\\\\![x](u)"),
+    ("`![x](u)` wow! [x](u)", "`![x](u)` wow! [x](u)"),
+    ("```\n![x](u)\n```", "```\n![x](u)\n```"),
+]
+# What a reader of Markdown may not take for code is treated as text.
+NO_CODE = [
+    ("\\` ![x](u) `", "\\` \\![x](u) \\`"),
+    ("a ` b\n` ![x](u) `", "a \\` b\n` ![x](u) `"),
+    ("| ` | ![x](u) | ` |", "| \\` | \\![x](u) | \\` |"),
+    ("| `a | b` `![x](u)` |", "| `a | b` \\`\\![x](u)\\` |"),
+    ("`a | b`", "`a | b`"),
+    ("\\\\`![x](u)`", "\\\\`![x](u)`"),
+    ("<https://a/`b> ![x](u) `", "<https://a/\\`b> \\![x](u) \\`"),
+    ("    ```\n![x](u)", "    \\`\\`\\`\n\\![x](u)"),
+    ("- a\n\n  ```\n![x](u)\n  ```", "- a\n\n  ```\n\\![x](u)\n  ```\n```"),
+    ("- a\n\n  ```\n  ![x](u)\n  ```", "- a\n\n  ```\n  ![x](u)\n  ```"),
+    ("~~~a | b\n--|--\n![x](u)", "~~~a | b\n--|--\n\\![x](u)\n~~~"),
+]
+LINKS = [
+    ("[l](javascript:alert(1))", "[l\\](javascript:alert(1))"),
+    ("[l](JavaScript:a)", "[l\\](JavaScript:a)"),
+    ("[l]( \t<vbscript:a>)", "[l\\]( \t\\<vbscript:a>)"),
+    ("[l](java&#115;cript:a)", "[l\\](java&#115;cript:a)"),
+    ("[l](javascript\\:a)", "[l\\](javascript\\:a)"),
+    ("[l](<java\tscript:a>)", "[l\\](\\<java\tscript:a>)"),
+    ("[l](\njavascript:a)", "[l\\](\njavascript:a)"),
+    ("[l](a/`b) ![x](u)`", "[l\\](a/`b) ![x](u)`"),
+    ("[l\\](javascript:a) [l\\\\](b:c)", "[l\\](javascript:a) [l\\\\\\](b:c)"),
+    ("[a [l](b:c)](d:e)", "[a [l\\](b:c)\\](d:e)"),
+    ("<javascript:alert(1)>", "\\<javascript:alert(1)>"),
+    (f"<{'a' * 50} onclick=b>", f"\\<{'a' * 50} onclick=b>"),
+    ("[r]: javascript:a", "[r\\]: javascript:a"),
+    ("> - [1]:  <javascript:a> 'title'", "> - [1\\]:  \\<javascript:a> 'title'"),
+    ("[r]:\njavascript:a", "[r\\]:\njavascript:a"),
+    ("[a\n!]:)b]:\njavascript:a", "[a\n!\\]:)b\\]:\njavascript:a"),
+    ("[a\\]b]: javascript:a", "[a\\]b\\]: javascript:a"),
+    ("[^1]: javascript:a", "[^1]: \\javascript:a"),
+    ("[^1]: <java&#115;cript:a>", "[^1]: \\<java&#115;cript:a>"),
+]
+
+
+@pytest.mark.parametrize(("report", "shown"), [*HIDDEN, *IMAGES, *NO_CODE, *LINKS])
+def test_what_is_shown(report: str, shown: str) -> None:
+    """Comments go, HTML, images and links with any other scheme become text, and code stays."""
+    assert visible(report) == shown
+    assert visible(shown) == shown
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        "[l](https://a.example/b?c=d#e)",
+        "[l](http://a.example 'title')",
+        "[l](MAILTO:a@b.example)",
+        '[l](docs/1.md) [l](1.md#a:b) [l](#a) [l](?a:b) [l](<1 b.md>) [l](a.md "t") [l]()',
+        "[l](//a.example) [l](https://a.example/b_(c))",
+        "[l][r] [r]",
+        "[r]: https://a.example",
+        "[r]: <https://a.example> 'title'",
+        "[r]: docs/1.md",
+        "[Note]: see this: it is so",
+        "As in [1]: it is so",
+        "[^1]: idea: it is so",
+        "[^1]: idea",
+        "`[l](javascript:a)`",
+        "f[1](a) <https://a.example>",
+    ],
+)
+def test_an_ordinary_link_stays(report: str) -> None:
+    """Links to pages, mailboxes and files stay, and so do footnotes and code."""
+    assert visible(report) == report
+
+
+@pytest.mark.parametrize(
+    ("reply", "report"),
+    [
+        ("```markdown\n# A\n\nB.\n```", "# A\n\nB."),
+        ("\n```\n# A\n```\n", "# A"),
+        ("````md\n# A\n```py\nx\n```\n````", "# A\n```py\nx\n```"),
+        ("<think>What? ```</think>\n\n# A", "# A"),
+        ("<think>x</think>```markdown\n# A\n```", "# A"),
+        ("```py\nx\n```", "```py\nx\n```"),
+        ("```md\nA\n```\n\nB\n```py\nx\n```", "```md\nA\n```\n\nB\n```py\nx\n```"),
+    ],
+)
+def test_the_report_in_a_reply(reply: str, report: str) -> None:
+    """A report that is fenced as a whole, or thought about first, is read as the report it is."""
+    assert unwrapped(reply) == report
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("One [1]. Two! [2] Three", ["One [1].", "Two! [2]", "Three"]),
+        ("# Title\n- Item one.\n2. Item two.", ["Title", "Item one.", "Item two."]),
+        ("A\n```\nB.\n```\n> C.", ["A", "C."]),
+        ("[^1]: idea. More.", ["idea.", "More."]),
+        ("In 3.5 days.", ["In 3.5 days."]),
+        ("", []),
+    ],
+)
+def test_sentences(text: str, found: list[str]) -> None:
+    """A sentence has its citations, also those behind its full stop, and no marks of Markdown."""
+    assert list(sentences(text)) == found
+
+
+REPORT = (
+    "# Dams\n\nThe **old** dam\nwas built in `1931` [1]. "
+    "It is [high](https://a.example) \u2013 very."
+)
+
+
+@pytest.mark.parametrize(
+    ("quoted", "stands"),
+    [
+        ("The **old** dam\nwas built in `1931` [1].", True),
+        ("the old dam was built in 1931", True),
+        ("The old dam was built in 1931 [2].", True),
+        ('"It is high - very"', True),
+        ("The old dam \u2026 1931", True),
+        ("The old dam [...] very.", True),
+        ("\uff34he old dam", True),
+        ("1931 ... The old dam", False),
+        ("The old dam was built in 1932.", False),
+        ("193", False),
+        ("https://a.example", False),
+        ("...", False),
+        ("", False),
+    ],
+)
+def test_a_quoted_sentence(quoted: str, stands: bool) -> None:
+    """Markup, white space, case and citations make no difference; other words do."""
+    assert stands_in(quoted, plain_words(REPORT)) is stands

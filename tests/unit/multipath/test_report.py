@@ -1,0 +1,456 @@
+"""A report taken apart, what is wrong with it for certain, and how it is given out."""
+
+import pytest
+
+from reflection.multipath.report import (
+    EMPTY,
+    NO_SOURCE,
+    UNCITED,
+    assemble,
+    check_report,
+    split,
+    with_checks,
+)
+from reflection.multipath.state import Critique
+from tests.unit.multipath.sourced import DAM, LAKE, SOURCES, source
+
+SECTIONS = """# Dams
+
+The dam is old [1].[^1]
+
+## Further considerations
+
+It could be a queue.
+
+### More
+
+And a graph.
+
+## Conclusion
+
+Old [1].
+
+[^1]: As an idea.
+
+    With a second paragraph.
+
+## Sources
+
+- [1] docs/1.md
+- [2] docs/2.md
+"""
+
+
+def test_the_parts() -> None:
+    """A section ends at a heading as high as its own; footnotes and lists stand apart."""
+    parts = split(SECTIONS)
+
+    assert parts.findings == "# Dams\n\nThe dam is old [1].[^1]\n\n## Conclusion\n\nOld [1]."
+    assert parts.considerations == "It could be a queue.\n\n### More\n\nAnd a graph."
+    assert parts.footnotes == "[^1]: As an idea.\n\n    With a second paragraph."
+    assert parts.listed == "## Sources\n\n- [1] docs/1.md\n- [2] docs/2.md"
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "# Further considerations",
+        "## Further Considerations",
+        "### FURTHER CONSIDERATIONS ###",
+        "## 5. Further considerations",
+        "## 2.1 Further considerations:",
+        "## IV. Further considerations",
+        "## **Further considerations**",
+        "## Further considerations (beyond the sources)",
+        "## Further consideration",
+        "> ## Further considerations",
+        "Further considerations\n---",
+        "Further considerations\n======",
+        "**Further considerations**",
+        "__Further considerations__:",
+        "**Further considerations:**",
+        "Further considerations:",
+        "## \uff26urther considerations",
+        "## Further <!-- x -->considerations",
+    ],
+)
+def test_the_section_s_title(title: str) -> None:
+    """The section is found however its title is written, and the title is no part of it."""
+    parts = split(f"Built [1].\n\n{title}\n\nA queue.")
+
+    assert parts.findings == "Built [1]."
+    assert parts.considerations == "A queue."
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "There are further considerations.",
+        "- Further considerations",
+        "```\n## Further considerations\n```\n\nA queue.",
+        "<!--\n## Further considerations\n-->\n\nA queue.",
+        "## Few further considerations\n\nA queue.",
+    ],
+)
+def test_what_is_no_title(text: str) -> None:
+    """The title's words within a sentence, a list, code or a comment begin no section."""
+    assert split(text).considerations == ""
+
+
+def test_a_title_that_leads_a_paragraph() -> None:
+    """A bold title with the text behind it begins the section, up to the next heading."""
+    parts = split("A.\n\n**Further considerations:** A queue.\nA graph.\n\n**End**\n\nB.")
+
+    assert parts.considerations == "A queue.\nA graph."
+    assert parts.findings == "A.\n\n**End**\n\nB."
+
+
+@pytest.mark.parametrize(
+    ("text", "notes", "findings"),
+    [
+        ("A.[^1]\n\n[^1]: idea", "[^1]: idea", "A.[^1]"),
+        ("[^a]: idea\nthat goes on\n\nB.", "[^a]: idea\nthat goes on", "B."),
+        ("[^a]: idea\n\n  more\n\nB.", "[^a]: idea\n\n  more", "B."),
+        ("[^a]: idea\n- item", "[^a]: idea", "- item"),
+        ("[^a]: idea\n# B", "[^a]: idea", "# B"),
+        ("[^a]: x\n[^b]: y\n\nB.", "[^a]: x\n[^b]: y", "B."),
+        ("`[^a]: x`", "", "`[^a]: x`"),
+    ],
+)
+def test_footnotes(text: str, notes: str, findings: str) -> None:
+    """A footnote is its definition, what follows at once, and what is indented."""
+    parts = split(text)
+
+    assert parts.footnotes.strip() == notes
+    assert parts.findings.strip() == findings
+
+
+@pytest.mark.parametrize(
+    ("text", "findings"),
+    [
+        ("A.\n\n## References\n\n1. x\n2. y", "A."),
+        ("A.\n\n**Sources:**\n\n[1] x\n[9] y", "A."),
+        ("A.\n\n## Sources\n\n- x\n\n## End\n\nB.", "A.\n\n## End\n\nB."),
+        ("A.\n\n[1]: https://a.example", "A."),
+        (
+            "A.\n\n## Sources\n\nThe river rises here [1].",
+            "A.\n\n## Sources\n\nThe river rises here [1].",
+        ),
+    ],
+)
+def test_the_report_s_own_list_of_sources(text: str, findings: str) -> None:
+    """A list of sources is no finding, nor what would make a link of [1]; prose is."""
+    assert split(text).findings == findings
+
+
+GOOD = "The dam was built in 1931 [1].\n\n## Further considerations\n\nIt could be a queue.[^1]"
+UNKNOWN = Critique(
+    aspect="citation",
+    advice="[9] is no source: cite one of [1] to [3] where it supports the claim, "
+    "or leave the claim out",
+    sentence="It leaks [9].",
+    cited=9,
+)
+CITED_IDEA = Critique(
+    aspect="demarcation",
+    advice="[2] stands with an idea of your own: leave the citation out there, or move what "
+    "source 2 does say among the findings",
+    sentence="It is a queue [2].",
+    cited=2,
+)
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        GOOD,
+        "Built in 1931 [1]. `x[9]`",
+        "Built in 1931 [1].\n\n```\n[9]\n```",
+        "Built in 1931 [1-3].[^9]\n\n[^9]: An idea.",
+        "Built in 1931 [1]. See [9](https://a.example).",
+        "Built in 1931 [1].\n\n## Sources\n\n- [1] x\n- [9] y",
+        "Built in 1931 [1]. <!-- [9] -->",
+    ],
+)
+def test_a_report_without_a_fault(report: str) -> None:
+    """Nothing is found where each [n] is a source and stands among the findings."""
+    assert check_report(report, SOURCES) == ()
+
+
+@pytest.mark.parametrize(
+    ("report", "critiques"),
+    [
+        ("Built in 1931 [1]. It leaks [9].", [UNKNOWN]),
+        ("Built in 1931 [1].\n- It leaks [9].\n- It leaks more [9].", [UNKNOWN]),
+        (
+            "Built in 1931 [1].\n\n## Further considerations\n\nAn idea. It is a queue [2].",
+            [CITED_IDEA],
+        ),
+        ("Built in 1931 [1].[^1]\n\n[^1]: It is a queue [2].", [CITED_IDEA]),
+        (
+            "It leaks [9].\n\n## Further considerations\n\nIt is a queue [2].",
+            [UNKNOWN, CITED_IDEA],
+        ),
+        ("Built in 1931.", [Critique(aspect="citation", advice=UNCITED)]),
+        ("Built in 1931.[^1]", [Critique(aspect="citation", advice=UNCITED)]),
+        ("Built.\n\n## Sources\n\n- [1] x", [Critique(aspect="citation", advice=UNCITED)]),
+        ("", [Critique(aspect="completeness", advice=EMPTY)]),
+        ("## Further considerations\n\nIdea.", [Critique(aspect="completeness", advice=EMPTY)]),
+    ],
+)
+def test_what_is_found(report: str, critiques: list[Critique]) -> None:
+    """Each fault is one critique with the sentence it is about, where there is one."""
+    assert list(check_report(report, SOURCES)) == critiques
+
+
+def test_one_source() -> None:
+    """With a single source the advice names that one."""
+    found = check_report("It leaks [2].", [DAM])
+
+    assert found[0].advice.startswith("[2] is no source: cite one of [1] where")
+
+
+def test_without_sources() -> None:
+    """Without sources nothing must be cited, and each citation is a fault."""
+    found = check_report("It leaks [1]. It is old.", ())
+
+    assert check_report("It leaks.", ()) == ()
+    assert [(each.cited, each.sentence) for each in found] == [(1, "It leaks [1].")]
+    assert "none was found" in found[0].advice
+
+
+def test_there_are_at_most_twenty() -> None:
+    """However many faults there are, twenty critiques are made."""
+    report = " ".join(f"Claim [{number}]." for number in range(10, 99))
+
+    assert len(check_report(report, SOURCES)) == 20
+
+
+REPEATED = [
+    Critique(aspect="citation", advice="no such source", sentence="It leaks [9].", cited=9),
+    Critique(aspect="citation", advice="no such source", sentence="It leaks"),
+    Critique(aspect="citation", advice="there is no 9", cited=9),
+    Critique(aspect="demarcation", advice="leave it out", sentence="it leaks [9]", cited=9),
+]
+NEW = [
+    Critique(aspect="clarity", advice="leaks what?", sentence="It leaks [9]."),
+    Critique(
+        aspect="citation", advice="source 1 says 1931", sentence="Built in 1932 [1].", cited=1
+    ),
+    Critique(aspect="citation", advice="it is 1931", sentence="Built in 1932 [1].", cited=1),
+    Critique(aspect="completeness", advice="say how high it is"),
+    Critique(aspect="person", advice="shorter", author="Ada"),
+]
+
+
+def test_nothing_is_said_twice() -> None:
+    """What a model says of a fault that is found anyway is left out; all else is kept, in order."""
+    report = "Built in 1932 [1]. It leaks [9]."
+
+    together = with_checks(report, SOURCES, [*REPEATED, *NEW, NEW[0]])
+
+    assert list(together) == [UNKNOWN, *NEW]
+    assert with_checks(report, SOURCES, together) == together
+
+
+def test_together_there_are_at_most_twenty() -> None:
+    """What is certain is kept before what a model says."""
+    said = [Critique(aspect="clarity", advice=f"point {number}") for number in range(40)]
+
+    together = with_checks("It leaks [9].", SOURCES, said)
+
+    assert list(together) == [UNKNOWN, *said[:19]]
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        "A [1].\n\n**Further considerations:** A queue [2].",
+        "A [1].\n\nFurther considerations\n---\n\n- A queue [2, 3].",
+        "A [1].\n\n## Further considerations\n\n### Deep\n\nA queue \u30102\u3011.",
+        "A [1].\n\n> ## Further considerations\n> A queue [2].",
+        "A.[^n]\n\n[^n]: A queue\n    [2].",
+        "```markdown\nA [1].\n\n## Further considerations\n\nA queue [2].\n```",
+    ],
+)
+def test_a_cited_idea_is_found_in_every_form(report: str) -> None:
+    """Whatever form the section or the footnote has, an idea that is cited as D is found."""
+    found = check_report(report, SOURCES)
+
+    assert (2, "demarcation") in {(each.cited, each.aspect) for each in found}
+
+
+REPORT = """# Dams
+
+The dam was built in 1931 [1], and the lake is large [2].[^1]
+
+## Further considerations
+
+The lake could be a queue [1].
+
+[^1]: As a reservoir is in computing [2].
+
+## Sources
+
+- [9] made up
+"""
+
+WHOLE = """# Dams
+
+The dam was built in 1931 [1], and the lake is large [2].[^1]
+
+## Further considerations
+
+The lake could be a queue.
+
+- Trout as agents.
+
+[^1]: As a reservoir is in computing.
+
+## Sources
+
+- [1] `docs/1.md`, line 1
+- [2] `docs/lake.pdf`, page 7, lines 1 to 2
+
+Found, and not cited:
+
+- [3] `docs/3.md`, lines 1 to 3"""
+
+PLAIN = """# Dams
+
+The dam was built in 1931 [1], and the lake is large [2].
+
+## Sources
+
+- [1] `docs/1.md`, line 1
+- [2] `docs/lake.pdf`, page 7, lines 1 to 2
+
+Found, and not cited:
+
+- [3] `docs/3.md`, lines 1 to 3"""
+
+
+def test_the_whole() -> None:
+    """Findings, one section of ideas without citations, footnotes, and the list of sources."""
+    assert assemble(REPORT, ["Trout as agents."], SOURCES, creative=True) == WHOLE
+
+
+def test_without_ideas() -> None:
+    """Without creative contributions suggestions, the section and footnotes are left out."""
+    assert assemble(REPORT, ["Trout as agents."], SOURCES, creative=False) == PLAIN
+
+
+def test_no_source_is_said_first() -> None:
+    """Without a source the first line says so, and a citation is said to name none."""
+    whole = assemble("It leaks [1].", [], (), creative=True)
+
+    assert whole.splitlines()[0] == NO_SOURCE
+    assert whole.endswith("It leaks [1].\n\n## Sources\n\n- [1] is no source that was found")
+    assert assemble("It leaks.", [], (), creative=True) == f"{NO_SOURCE}\n\nIt leaks."
+
+
+def test_a_number_that_is_no_source() -> None:
+    """A citation that is still wrong in the end is shown as such."""
+    whole = assemble("It leaks [1-2].", [], [DAM], creative=True)
+
+    assert whole.endswith(
+        "## Sources\n\n- [1] `docs/1.md`, line 1\n- [2] is no source that was found"
+    )
+
+
+def test_a_report_that_cites_nothing() -> None:
+    """All sources are listed as not cited."""
+    whole = assemble("It leaks.", [], [DAM], creative=True)
+
+    assert whole == "It leaks.\n\n## Sources\n\nFound, and not cited:\n\n- [1] `docs/1.md`, line 1"
+
+
+@pytest.mark.parametrize(
+    ("suggestion", "item"),
+    [
+        ("A queue.", "- A queue."),
+        ("As [1] says, a queue [2, 3].", "- As says, a queue."),
+        ("# A queue", "- A queue"),
+        ("A queue\n\n## Findings\n\nIt is [1]", "- A queue ## Findings It is"),
+        ("- > ```py", "- '''py"),
+        ("A `queue`", "- A 'queue'"),
+        ("See [here](https://a.example)[^1]", "- See \\[here\\](https://a.example)\\[^1\\]"),
+        ("<b>A</b> <!-- queue -->", "- \\<b>A\\</b> \\<!-- queue -->"),
+        ("\u202eeueuq\u202c\x1b[1m A", "- eueuq\u241b\\[1m A"),
+        ("~~~ \uff3b1\uff3d idea", "- idea"),
+    ],
+)
+def test_a_suggestion_stays_in_its_line(suggestion: str, item: str) -> None:
+    """A suggestion is one item without citation, heading, link, HTML or code."""
+    whole = assemble("It is old [1].", [suggestion], [DAM], creative=True)
+
+    assert whole.split("## Further considerations\n\n")[1].split("\n\n## Sources")[0] == item
+
+
+@pytest.mark.parametrize("suggestion", ["", " ", "[1]", "###", "The LAKE could be a queue."])
+def test_a_suggestion_that_adds_nothing(suggestion: str) -> None:
+    """What is empty without its citation, or is in the report's own section, is left out."""
+    assert assemble(REPORT, [suggestion], SOURCES, True) == assemble(REPORT, [], SOURCES, True)
+
+
+@pytest.mark.parametrize(
+    "name", ["a`b.md", "a\n## Findings\n.md", "[1](https://a.example).md", "<script>.md"]
+)
+def test_a_file_s_name_is_data(name: str) -> None:
+    """A file's name stands in code on one line, whatever it is."""
+    whole = assemble("It is old [1].", [], [source(1, "x", name)], creative=True)
+
+    last = whole.splitlines()[-1]
+    assert last.startswith("- [1] `")
+    assert last.endswith("`, line 1")
+    assert last.count("`") == 2
+
+
+@pytest.mark.parametrize("opened", ["```", "~~~", "<!--", "<pre>", "<div>", "<script>"])
+def test_nothing_hides_what_follows(opened: str) -> None:
+    """A block that a report leaves open ends before the section and the sources."""
+    whole = assemble(f"It is old [1].\n\n{opened}\nx", ["A queue."], [DAM], creative=True)
+
+    parts = split(whole)
+    assert parts.considerations == "- A queue."
+    assert parts.listed.startswith("## Sources\n\n- [1]")
+
+
+@pytest.mark.parametrize(
+    ("report", "found"),
+    [
+        ("c ^[note [2]].", [("demarcation", 2), ("citation", None)]),
+        ("Old [1] ^[note [9]].", [("demarcation", 9)]),
+        ("c ^[data][1].", []),
+        ("^[An idea.]", [("completeness", None)]),
+    ],
+)
+def test_a_footnote_in_the_line(report: str, found: list[tuple[str, int | None]]) -> None:
+    """It is no finding, and a citation in it is a matter of demarcation alone."""
+    critiques = check_report(report, (DAM, LAKE))
+
+    assert [(critique.aspect, critique.cited) for critique in critiques] == found
+
+
+@pytest.mark.parametrize(
+    ("creative", "first"), [(True, "Old [1], c[^note-1]."), (False, "Old [1], c.")]
+)
+def test_a_footnote_in_the_line_of_the_whole(creative: bool, first: str) -> None:
+    """Its citation is left out, or all of it, and what it cites is not listed as cited."""
+    whole = assemble("Old [1], c^[note [2]].", [], (DAM, LAKE), creative)
+
+    assert whole.split("\n")[0] == first
+    assert ("[^note-1]: note\n" in whole) is creative
+    assert "Found, and not cited:\n\n- [2]" in whole
+
+
+def test_the_whole_fetches_and_runs_nothing() -> None:
+    """No image and no link with another scheme gets into what is given out, in no part of it."""
+    planted = "![x](http://a.example/?q=secret) [l](javascript:a)"
+    report = f"Old [1] {planted}\n\n## Further considerations\n\n{planted}\n\n[^1]: b {planted}"
+
+    whole = assemble(report, [f"An idea {planted}"], (DAM,), creative=True)
+
+    assert whole.count("\\![x]") == 3
+    assert whole.count("[l\\](javascript:a)") == 4
+    assert "!\\[x\\](http://a.example/?q=secret) \\[l\\](javascript:a)" in whole

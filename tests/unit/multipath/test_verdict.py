@@ -1,0 +1,321 @@
+"""Whether code is right: values compared, E, and which tests are believed."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reflection.multipath.cases import NoLiteralError, read_literal
+from reflection.multipath.request import Limits
+from reflection.multipath.suite import (
+    Case,
+    Failure,
+    Suite,
+    SuiteOrigin,
+    TestOutcome,
+    TestReport,
+)
+from reflection.multipath.verdict import (
+    SILENT,
+    Answer,
+    Ending,
+    Reported,
+    believed,
+    bounded,
+    brief,
+    difference,
+    first_failure,
+    judge,
+    quarantine,
+    stopped,
+)
+
+CALLS = ("f(0)", "f(1)", "f(2)")
+CASES = tuple(Case(call=call, expected="4") for call in CALLS)
+
+
+def suite(origin: SuiteOrigin = "model") -> Suite:
+    return Suite(origin=origin, kind="cases", cases=CASES, entry="f")
+
+
+def report(passes: str, status: str = "ok") -> TestReport:
+    """One letter for each case: p passes, f fails, and - gave no result."""
+    outcomes = tuple(
+        TestOutcome(test=call, passed=letter == "p", message=f"{call} fails")
+        for call, letter in zip(CALLS, passes, strict=True)
+        if letter != "-"
+    )
+    error = first_failure(outcomes)
+    if error is None and "-" in passes:
+        error = stopped(ending(status), CALLS[passes.index("-")])
+    return TestReport(
+        outcomes=outcomes,
+        passed=passes.count("p"),
+        total=3,
+        error=error,
+        forgeable=False,
+        status=status,
+        backend="scripted",
+    )
+
+
+def ending(status: str, signal: int | None = None) -> Ending:
+    return Ending(status=status, exit_code=3, signal=signal, limits=Limits(wall_seconds=2.5))
+
+
+def test_answers_are_compared_with_what_is_expected() -> None:
+    """A value that is right passes; another one, or none, fails with a reason in words."""
+    answers = {
+        0: Answer(value="4.0"),
+        1: Answer(value="(4,)"),
+        2: Answer(message="raises KeyError: 1", traceback="File"),
+    }
+
+    outcomes = judge(CASES, answers)
+
+    assert [each.passed for each in outcomes] == [True, False, False]
+    assert first_failure(outcomes) == Failure(
+        message="f(1) gives (4,), and 4 is expected (a tuple, where a number is expected)",
+        test="f(1)",
+        expected="4",
+        got="(4,)",
+    )
+    assert outcomes[2].message == "f(2) raises KeyError: 1"
+    assert outcomes[2].traceback == "File"
+
+
+@pytest.mark.parametrize("value", ["", "AlwaysEq()", "4 or 5", "[" * 9_000, "9" * 9_000])
+def test_what_can_not_be_read_is_not_equal(value: str) -> None:
+    """Only a literal is a value, whatever the sandbox printed."""
+    assert not judge(CASES[:1], {0: Answer(value=value)})[0].passed
+
+
+def test_a_case_without_an_answer_has_no_outcome() -> None:
+    """A case that nobody ran neither passed nor failed."""
+    assert [each.test for each in judge(CASES, {1: Answer(value="4")})] == ["f(1)"]
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "said"),
+    [
+        ("timeout", "the code ran for 2.5 s and was stopped", "timeout"),
+        ("cpu_limit", "the code used 10 s of CPU time and was stopped", "cpu_limit"),
+        ("memory_limit", "the code needed more than 512 MB of memory and was stopped",
+         "memory_limit"),
+        ("output_limit", "the code printed more than 1,000,000 bytes and was stopped",
+         "output_limit"),
+        ("disk_limit", "the code wrote more than 64 MB and was stopped", "disk_limit"),
+        ("killed_by_signal", "the code was ended by the signal 11", "killed_by_signal"),
+        ("exited_early", "the code ended the process before its tests were over", "exited_early"),
+        ("error", "the code ended the process with the exit code 3", None),
+        ("ok", SILENT, None),
+    ],
+)  # fmt: skip
+def test_how_a_program_ended_in_words(status: str, message: str, said: str | None) -> None:
+    """E names the limit, and the sandbox's word where the program did not end by itself."""
+    failure = stopped(ending(status, 11), "f(1)")
+
+    assert failure == Failure(message=message, test="f(1)", status=said)
+
+
+@pytest.mark.parametrize("text", ["a" * 100_000, "\x00" * 100_000, "針" * 50_000, "\ud800" * 9_000])
+def test_e_takes_at_most_8_kb(text: str) -> None:
+    """Each part of E is cut; of a traceback the end is kept, which says most."""
+    failure = bounded(
+        Failure(message=text, test=text, expected=text, got=text, traceback=f"{text}end")
+    )
+
+    assert len(failure.model_dump_json().encode()) <= 8_000
+    assert failure.traceback
+    assert failure.traceback.endswith("end")
+    assert failure.message.endswith("…")
+
+
+def test_outcomes_take_what_a_history_can_hold() -> None:
+    """Of many outcomes those that fail are kept first of all, in their order, and cut."""
+    outcomes = [
+        TestOutcome(test=f"test {n}", passed=n < 100, message="m" * 9_000) for n in range(200)
+    ]
+
+    kept = brief(outcomes)
+
+    assert [each.test for each in kept] == [f"test {n}" for n in range(100, 150)]
+    assert sum(len(each.model_dump_json()) for each in kept) < 24_000
+    assert kept[0].message == "m" * 300 + "…"
+
+
+@pytest.mark.parametrize(
+    ("reports", "last", "doubted"),
+    [
+        (["fpp", "fpp"], False, []),
+        (["fpp", "fpp"], True, ["f(0)"]),
+        (["fpp", "fpp", "fpp"], False, ["f(0)"]),
+        (["fff", "fpf", "fpf"], False, ["f(0)", "f(2)"]),
+        (["fff", "fff", "fff"], False, []),
+        (["fff", "fff", "fff"], True, []),
+        (["fpp", "pfp", "ffp"], False, []),
+        (["fpp", "---", "fpp"], False, []),
+        (["fpp", "---", "fpp"], True, ["f(0)"]),
+        (["fpp", "---", "fpp", "fpp"], False, ["f(0)"]),
+        (["fp-", "fp-", "fp-"], False, ["f(0)"]),
+        (["fpp"], True, []),
+        ([], True, []),
+    ],
+)
+def test_a_test_that_no_draft_passes_is_quarantined(
+    reports: list[str], last: bool, doubted: list[str]
+) -> None:
+    """Three drafts that ran it failed it, or two at the end; where all fail, none is doubted."""
+    tested = [Reported(f"n = {n}", report(each)) for n, each in enumerate(reports)]
+
+    found = quarantine(tested, suite(), last=last)
+
+    assert [each.test for each in found] == doubted
+
+
+@pytest.mark.parametrize("origin", ["user", "prompt"])
+def test_what_the_user_gave_is_always_believed(origin: SuiteOrigin) -> None:
+    """Tests of the user and examples of the prompt are never quarantined."""
+    tested = [Reported(f"n = {n}", report("fpp")) for n in range(5)]
+
+    assert quarantine(tested, suite(origin), last=True) == ()
+
+
+@pytest.mark.parametrize(
+    ("texts", "last", "doubted"),
+    [
+        (["a", "a", "a"], False, []),
+        (["a", "b", "a"], False, []),
+        (["a", "a\n", " a"], False, []),
+        (["a", "b", "a", "c"], False, ["f(0)"]),
+        (["a", "a", "a"], True, ["f(0)"]),
+        (["a", "a"], True, ["f(0)"]),
+    ],
+)
+def test_the_same_code_again_is_no_other_draft(
+    texts: list[str], last: bool, doubted: list[str]
+) -> None:
+    """Before the last draft three different texts are needed; at the last, two drafts at all."""
+    found = quarantine([Reported(each, report("fpp")) for each in texts], suite(), last=last)
+
+    assert [each.test for each in found] == doubted
+
+
+@pytest.mark.parametrize(
+    ("passes", "status", "message"),
+    [
+        ("ppp", "ok", None),
+        ("fpp", "ok", None),
+        ("ffp", "ok", "f(1) fails"),
+        ("fp-", "timeout", "the program ended before all tests gave a result"),
+        ("---", "timeout", "the code ran for 2.5 s and was stopped"),
+    ],
+)
+def test_a_quarantined_test_is_not_believed(passes: str, status: str, message: str | None) -> None:
+    """E is that of the other tests; a program that did not end stays wrong."""
+    error = believed(report(passes, status), [TestOutcome(test="f(0)", passed=False)])
+
+    assert (error.message if error else None) == message
+
+
+# Python reads it, and refuses to write it with as many digits as it takes.
+HUGE = "0x" + "f" * 5_000
+
+
+@pytest.mark.parametrize(
+    ("expected", "got"),
+    [
+        *(("4", "4"), ("4", "4.0"), ("0.3", "0.30000000000000004"), ("0.0", "1e-13")),
+        *(("float('nan')", "float('nan')"), ("{float('nan')}", "{float('nan')}")),
+        *(("float('inf')", "1e999"), ("float('-inf')", "-1e999"), ("1+2j", "1.0000000000001+2j")),
+        *(("[1, [2.0, 'a']]", "[1, [2, 'a']]"), ("{(1, 'a'): None}", "{(1, 'a'): None}")),
+        *(("{1, 2, 3}", "{3, 2, 1}"), ("{1, 2}", "frozenset({2, 1})"), ("set()", "set()")),
+        *(("b'a'", "b'a'"), ("None", "None"), ("1000000.1", "1000000.1000001")),
+        ("{'a': 1, 'b': [0.3]}", "{'b': [0.30000000000000004], 'a': 1}"),
+    ],
+)
+def test_the_same_values(expected: str, got: str) -> None:
+    """Numbers may differ by a rounding error, and dicts and sets have no order."""
+    assert difference(read_literal(expected), read_literal(got)) is None
+
+
+@pytest.mark.parametrize(
+    ("expected", "got", "said"),
+    [
+        ("4", "5", "another value"),
+        ("4", "None", "None, where a number is expected"),
+        ("1", "True", "a truth value, where a number is expected"),
+        ("False", "0", "a number, where a truth value is expected"),
+        ("[1, 2]", "(1, 2)", "a tuple, where a list is expected"),
+        ("[1, 2]", "[1]", "1 item, where 2 are expected"),
+        ("[1, [2, 3]]", "[1, [2, 4]]", "another value at [1][1]"),
+        ("{'a': 1}", "{'a': 2}", "another value at ['a']"),
+        ("{'a': [1]}", "{'a': [None]}", "None at ['a'][0], where a number is expected"),
+        ("{'a': 1}", "{'b': 1}", "other keys"),
+        ("{1: 2}", "{True: 2}", "other keys"),
+        ("{1}", "{True}", "another value"),
+        ("'1'", "1", "a number, where a str is expected"),
+        ("'a'", "b'a'", "a bytes, where a str is expected"),
+        ("0.3", "0.300001", "another value"),
+        ("1000000.1", "1000000.2", "another value"),
+        ("float('nan')", "0.0", "another value"),
+        ("1e999", "1" + "0" * 400, "another value"),
+        ("1.0", "1" + "0" * 400, "another value"),
+        ("10000000000000001", "10000000000000002", "another value"),
+        ("1j", "1" + "0" * 400, "another value"),
+        ("1" + "0" * 400, "0.5j", "another value"),
+        ("float('nan')", "1" + "0" * 400, "another value"),
+        (f"{{{HUGE}: 1}}", f"{{{HUGE}: 2}}", "another value at [a very large key]"),
+    ],
+)
+def test_different_values(expected: str, got: str, said: str) -> None:
+    """What differs is said in words: another type, another length, or where another value is."""
+    assert difference(read_literal(expected), read_literal(got)) == said
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "x", "...", "f(2)", "1 + 1", "[x]", "{**{}}", "{[1]: 2}", "__import__('os')"),
+        *("float('12')", "float(2)", "frozenset([1])", "'a' 2", "1\x00", "f'{1}'", "-'a'"),
+        *("9" * 5_000, "9" * 400 + "+1j", "1" * 10_001, "-" * 9_000 + "1", "[" * 5_000),
+    ],
+)
+def test_what_is_no_literal(text: str) -> None:
+    """Names, calls and sums are no literals, nor is what Python can't parse."""
+    with pytest.raises(NoLiteralError):
+        read_literal(text)
+
+
+NUMBERS = ["0", "1", "-1", "0.0", "-0.0", "1e308", "1e999", "5e-324", "1j", "1e999j", HUGE]
+NUMBERS += [f"-{HUGE}", "9" * 400, "True", "float('nan')", "float('inf')", "0.5-1e308j"]
+ATOMS = st.sampled_from(NUMBERS) | st.just("None") | (st.text() | st.binary()).map(ascii)
+KEYS = st.recursive(
+    ATOMS,
+    lambda keys: (
+        st.lists(keys, min_size=1).map(lambda each: f"({', '.join(each)},)")
+        | st.lists(keys, min_size=1).map(lambda each: f"frozenset({{{', '.join(each)}}})")
+    ),
+    max_leaves=4,
+)
+VALUES = st.recursive(
+    KEYS,
+    lambda values: (
+        st.lists(values).map(lambda each: f"[{', '.join(each)}]")
+        | st.lists(KEYS, min_size=1).map(lambda each: f"{{{', '.join(each)}}}")
+        | st.dictionaries(KEYS, values).map(
+            lambda each: f"{{{', '.join(f'{key}: {value}' for key, value in each.items())}}}"
+        )
+    ),
+    max_leaves=8,
+)
+
+
+@given(VALUES, VALUES)
+def test_any_two_literals_are_compared(expected: str, got: str) -> None:
+    """Whatever the values are, they are the same or differ, and each is the same as itself."""
+    case = [Case(call="f(2)", expected=expected)]
+    (other,) = judge(case, {0: Answer(value=got)})
+    (same,) = judge(case, {0: Answer(value=expected)})
+
+    assert other.passed or other.message
+    assert same.passed or "can't be compared" in (same.message or "")
