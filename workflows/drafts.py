@@ -160,7 +160,8 @@ class Judges:
         if self._calls.over and all(judgement.score is None for judgement in judgements):
             return None
         feedback = [point for one in heard for point in one.feedback]
-        return evaluate(judgements, feedback, (*report.caps, *report.doubts), self._request.panel)
+        found = (*report.caps, *report.doubts)
+        return evaluate(judgements, feedback, found, self._request.panel)
 
     async def _check(self, draft: Draft) -> Report:
         """Run the guardrails; where that fails nothing is capped, and the result says so."""

@@ -11,10 +11,7 @@ from reflection.multipath.loop import kept as best_of
 from reflection.multipath.request import MultiPathRequest
 from reflection.multipath.result import Decision, Draft, MultiPathResult, Progress, Step
 from reflection.multipath.state import Node
-from reflection.multipath.suite import (
-    TestOutcome,
-    module_hint,
-)
+from reflection.multipath.suite import TestOutcome, module_hint
 from reflection.sheet import (
     Chart,
     Curve,

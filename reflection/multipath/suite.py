@@ -10,9 +10,9 @@ from reflection.run import Frozen, Record
 from reflection.text import tally_words
 
 FILE_BYTES = 200_000
-MISSING = re.compile(r"No module named '(\w{1,100})")
 # What an outcome takes at most in a history. Its test is a whole call, so that it is found again.
 OUTCOME_BYTES = {"test": 600, "expected": 300, "got": 300, "message": 300, "traceback": 500}
+MISSING = re.compile(r"No module named '(\w{1,100})")
 
 SuiteOrigin = Literal["user", "prompt", "model"]
 SuiteKind = Literal["pytest", "script", "cases"]
