@@ -173,7 +173,7 @@ def test_wrong_usage_is_one_line_and_exit_code_2(cli: Cli, arguments: list[str],
 async def test_a_run_of_another_type_is_refused(
     cli: Cli, client: Client, command: list[str]
 ) -> None:
-    """An id of a workflow that is none of Mull's is said to be one."""
+    """An id of a workflow that Mull did not start is refused."""
     run = f"order-{command[0]}"
     handle = await client.start_workflow("OrderWorkflow", id=run, task_queue="orders")
 
@@ -181,7 +181,7 @@ async def test_a_run_of_another_type_is_refused(
     await handle.terminate()
 
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "Error: this id is of a run that is none of Mull's.\n"
+    assert done.stderr == "Error: This workflow was not started by Mull.\n"
 
 
 async def test_drafts_that_nobody_can_be_asked_for_are_said_to_be(cli: Cli, idle: Client) -> None:

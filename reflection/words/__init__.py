@@ -1,1 +1,0 @@
-"""Amounts and moments in words, the same for every run."""
