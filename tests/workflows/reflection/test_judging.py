@@ -140,17 +140,29 @@ async def test_a_filtered_judgement_is_asked_for_again(client: Client) -> None:
 
 
 async def test_a_guardrail_caps_the_score_and_says_why(client: Client) -> None:
-    """A short draft that a judge praises is capped at 0.5, is revised, and the writer told why."""
+    """Where length was asked for, a short draft that a judge praises is capped and revised."""
     model = ScriptedCritic(["Short.", LONG], [0.95, 0.95])
 
-    result = await reflect(client, model, guardrails=["too_short"])
+    result = await reflect(client, model, criteria="documentation", guardrails=["too_short"])
 
     first = result.drafts[0].evaluation
     assert first is not None
     assert (first.judged, first.score, first.confidence) == (0.95, 0.5, "low")
     assert [each.guardrail for each in first.guardrails] == ["too_short"]
-    assert "characters" in model.calls[2].prompt
+    assert first.guardrails[0].reason.split()[0] in model.calls[2].prompt
     assert (result.best, result.score, result.stop_reason) == (1, 0.95, "passed")
+
+
+async def test_a_doubt_lowers_the_confidence_alone(client: Client) -> None:
+    """Where nobody asked for length, a short draft keeps its score and is doubted."""
+    model = ScriptedCritic(["Short."], [0.95])
+
+    result = await reflect(client, model, guardrails=["too_short"])
+
+    first = result.drafts[0].evaluation
+    assert first is not None
+    assert (first.judged, first.score, first.confidence) == (0.95, 0.95, "low")
+    assert (result.stop_reason, result.revisions) == ("passed", 0)
 
 
 async def test_the_criteria_s_order_and_weights_reach_the_judge(client: Client) -> None:
