@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -94,9 +95,13 @@ async def test_accept_and_replace_are_all(client: Client, wrong: object) -> None
 async def test_the_wait_ends_by_itself(client: Client) -> None:
     """After the time-out the answer of the votes stands, and the reason says so."""
     async with waiting(client, review_timeout_seconds=2) as handle:
+        until = (await handle.query("progress", result_type=Progress)).review_until
         result = await ended(handle)
 
     assert (result.final_answer, result.stop_reason) == ("1", "review_timeout")
+    decided = result.decisions[-2].at
+    assert decided is not None
+    assert until == decided + timedelta(seconds=2)
 
 
 async def test_finishing_ends_the_wait(client: Client) -> None:
