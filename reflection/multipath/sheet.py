@@ -6,10 +6,16 @@ K, E and tests of all drafts stand in one table each: those of the draft that is
 from collections.abc import Mapping, Sequence
 from typing import get_args
 
-from reflection.multipath.loop import is_open
-from reflection.multipath.loop import kept as best_of
 from reflection.multipath.request import MultiPathRequest
-from reflection.multipath.result import Decision, Draft, MultiPathResult, Progress, Step
+from reflection.multipath.result import (
+    Decision,
+    Draft,
+    MultiPathResult,
+    Progress,
+    Step,
+    best_of,
+    is_open,
+)
 from reflection.multipath.state import Node
 from reflection.multipath.suite import TestOutcome, module_hint
 from reflection.sheet import (

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import pytest
 
 from reflection.multipath import loop
-from reflection.multipath.loop import MOST_WARNINGS, PASSAGE_BYTES, Run, is_open, kept
+from reflection.multipath.loop import MOST_WARNINGS, PASSAGE_BYTES, Run
 from reflection.multipath.request import MultiPathRequest
-from reflection.multipath.result import Draft
+from reflection.multipath.result import Draft, best_of, is_open
 from reflection.multipath.state import Critique
 from reflection.multipath.suite import Suite
 from reflection.run import Review, encoded_size
@@ -49,7 +49,7 @@ def test_the_code_that_passes_most_is_kept(
     drafts: list[Sequence[bool] | None], index: int | None
 ) -> None:
     """Most tests win, then the latest; what was tested comes before what was not."""
-    best = kept([draft(number, passed) for number, passed in enumerate(drafts)])
+    best = best_of([draft(number, passed) for number, passed in enumerate(drafts)])
 
     assert (best.index if best else None) == index
 
