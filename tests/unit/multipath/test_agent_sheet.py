@@ -13,7 +13,7 @@ from reflection.multipath.sheet import STEP_WORDS, sheet, still_open
 from reflection.multipath.state import Critique, Mode
 from reflection.multipath.suite import Failure, Suite, TestFile, TestOutcome, module_hint
 from reflection.sheet import Cell, Sheet, Table, Waiting
-from tests.unit.multipath.commands.agent_runs import (
+from tests.unit.multipath.agent_runs import (
     CASES,
     PASSAGES,
     START,
