@@ -11,20 +11,18 @@ from temporalio import activity
 
 from activities.language_model.port import LanguageModel, ModelCall, SampleError, ask
 from reflection.multipath.cases import parse_tests, tests_schema
-from reflection.multipath.code_prompts import (
-    build_code_prompt,
-    build_repair_prompt,
-    build_tests_prompt,
-)
 from reflection.multipath.extraction import extract_code
 from reflection.multipath.markup import unwrapped
-from reflection.multipath.reflections import parse_reflection, reflection_schema
-from reflection.multipath.report import assemble, with_checks
-from reflection.multipath.report_prompts import (
+from reflection.multipath.prompts import (
+    build_code_prompt,
     build_refinement_prompt,
     build_reflection_prompt,
+    build_repair_prompt,
     build_report_prompt,
+    build_tests_prompt,
 )
+from reflection.multipath.reflections import parse_reflection, reflection_schema
+from reflection.multipath.report import assemble, with_checks
 from reflection.multipath.result import Routing, Source
 from reflection.multipath.routing import build_route_prompt, parse_route, route_schema
 from reflection.multipath.state import Critique
