@@ -19,7 +19,7 @@ from reflection.multipath.suite import (
 from reflection.multipath.verdict import (
     SILENT,
     Answer,
-    Ending,
+    ProgramEnd,
     Reported,
     believed,
     bounded,
@@ -60,8 +60,8 @@ def report(passes: str, status: str = "ok") -> TestReport:
     )
 
 
-def ending(status: str, signal: int | None = None) -> Ending:
-    return Ending(status=status, exit_code=3, signal=signal, limits=Limits(wall_seconds=2.5))
+def ending(status: str, signal: int | None = None) -> ProgramEnd:
+    return ProgramEnd(status=status, exit_code=3, signal=signal, limits=Limits(wall_seconds=2.5))
 
 
 def test_answers_are_compared_with_what_is_expected() -> None:
