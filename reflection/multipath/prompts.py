@@ -231,7 +231,7 @@ def build_refinement_prompt(
     """
     numbered = []
     for number, critique in enumerate(critiques, 1):
-        about = "asked by a person" if critique.aspect == "person" else critique.aspect
+        about: str = "asked by a person" if critique.aspect == "person" else critique.aspect
         about += f", about [{critique.cited}]" if critique.cited is not None else ""
         if critique.sentence is not None:
             about += f", in the sentence {quoted(critique.sentence)}"

@@ -235,6 +235,7 @@ def test_the_file_of_a_user_can_be_read() -> None:
 
     said = "test_add.py, the user's own, run beside the code, which could forge their verdict"
     assert fact(shown, "tests") == said
+    assert result(forgeable()).forgeable
     assert ("test_add.py", FILE.text) in [(text.title, text.content) for text in shown.texts]
 
 
