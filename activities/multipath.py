@@ -1,16 +1,9 @@
-"""One call of a model for a node, and what is recorded of every reply alike.
+"""What the agent asks of language models: the path, reports, reflections on them, code and tests.
 
-What every draft has alike, a report or code: its bounds, and what came of the call for it.
-
-Choosing the path: research or code.
-
-Writing a report, refining it, and reflecting on it.
-
-Writing code, repairing it, and writing tests for it.
-
-The activities of the agent that ask a model; their types are the names of the nodes.
+The types of the activities are the names of the nodes. Each asks once.
 """
 
+import asyncio
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -18,27 +11,27 @@ from temporalio import activity
 
 from activities.language_model.port import LanguageModel, ModelCall, SampleError, ask
 from reflection.multipath.cases import parse_tests, tests_schema
-from reflection.multipath.code_prompts import (
-    build_code_prompt,
-    build_repair_prompt,
-    build_tests_prompt,
-)
 from reflection.multipath.extraction import extract_code
 from reflection.multipath.markup import unwrapped
-from reflection.multipath.reflections import parse_reflection, reflection_schema
-from reflection.multipath.report import assemble, with_checks
-from reflection.multipath.report_prompts import (
+from reflection.multipath.prompts import (
+    build_code_prompt,
     build_refinement_prompt,
     build_reflection_prompt,
+    build_repair_prompt,
     build_report_prompt,
+    build_tests_prompt,
 )
+from reflection.multipath.reflections import parse_reflection, reflection_schema
+from reflection.multipath.report import assemble, with_checks
 from reflection.multipath.result import Routing, Source
 from reflection.multipath.routing import build_route_prompt, parse_route, route_schema
-from reflection.multipath.state import Critique, Node
+from reflection.multipath.state import Critique
 from reflection.multipath.suite import Case, Failure, Suite
 from reflection.quoting import AGAIN
 from reflection.run import Record, Spending, cut_encoded, encoded_size
 from reflection.text import well_formed
+
+NO_CODE = "NoCode: there is no Python code in the reply"
 
 
 class Receipt(Record):
@@ -68,56 +61,6 @@ class AgentTask(Record):
     timeout_seconds: float
 
 
-class Heard(NamedTuple):
-    """The text of a reply, or None where it can't be had, as `error` says."""
-
-    text: str | None
-    error: str | None
-    receipt: Receipt
-
-
-async def hear(
-    model: LanguageModel, node: Node | str, task: AgentTask, prompt: str, **more: Any
-) -> Heard:
-    """Ask once, with `more` fields of the call. Raises as `ask` does, but for a SampleError."""
-    labels: dict[str, str | int] = {"mull.node": node, "mull.attempt": activity.info().attempt}
-    index = getattr(task, "index", None)
-    call = ModelCall(
-        **{
-            "model": task.model,
-            "prompt": prompt,
-            "temperature": 0.0,
-            "seed": 0,
-            "max_output_tokens": task.max_output_tokens,
-            "timeout_seconds": task.timeout_seconds,
-            "labels": labels if index is None else labels | {"mull.draft.index": index},
-            **more,
-        }
-    )
-    try:
-        reply = await ask(model, call)
-    except SampleError as error:
-        lost = _receipt(call.model, error.finish_reason, (), error.spending)
-        return Heard(None, f"{error.kind}: {error}", lost)
-    return Heard(
-        reply.text,
-        None,
-        _receipt(reply.model, reply.finish_reason, reply.left_out, reply.spending),
-    )
-
-
-def _receipt(
-    model: str | None, finish_reason: str | None, left_out: tuple[str, ...], spending: Spending
-) -> Receipt:
-    return Receipt(
-        model=model,
-        finish_reason=finish_reason,
-        left_out=left_out,
-        attempts=activity.info().attempt,
-        spending=spending,
-    )
-
-
 class WritingTask(AgentTask):
     """What to write, from which sources; `index` is the draft's, from 0."""
 
@@ -127,26 +70,14 @@ class WritingTask(AgentTask):
     seed: int | None
     output_bytes: int
 
-
-class Generated(Replied):
-    """A draft's text, or None; `cut` is true where it is the beginning of a longer one.
-
-    `assembled` is a report as it is given out, with its sources and the suggestions so far.
-    """
-
-    text: str | None
-    assembled: str | None = None
-    cut: bool = False
-    timestamp: datetime
-
-
-def options(task: WritingTask) -> dict[str, object]:
-    """Return the fields of a call for a draft: each draft has a seed of its own."""
-    return {
-        "temperature": task.temperature,
-        "seed": None if task.seed is None else task.seed + task.index,
-        "keep_cut": True,
-    }
+    @property
+    def sampling(self) -> dict[str, object]:
+        """The fields of a call for a draft: each draft has a seed of its own."""
+        return {
+            "temperature": self.temperature,
+            "seed": None if self.seed is None else self.seed + self.index,
+            "keep_cut": True,
+        }
 
 
 class RouteTask(AgentTask):
@@ -161,22 +92,6 @@ class Routed(Replied):
     routing: Routing
 
 
-async def route(model: LanguageModel, task: RouteTask) -> Routed:
-    """Ask once which path a prompt is for, and read the reply."""
-    prompt = build_route_prompt(task.prompt, task.error)
-    heard = await hear(model, "route", task, prompt, reply_schema=route_schema())
-    if heard.text is None:
-        routing = Routing(mode=None, reason="", chosen_by="model", error=heard.error)
-    else:
-        routing = parse_route(heard.text, task.prompt)
-    return Routed(
-        routing=routing,
-        error=routing.error,
-        unreadable=routing.error is not None,
-        receipt=heard.receipt,
-    )
-
-
 class ReportTask(WritingTask):
     """A report to write; with `report`, its `critiques` and `suggestions`, one to refine."""
 
@@ -184,6 +99,31 @@ class ReportTask(WritingTask):
     critiques: tuple[Critique, ...] = ()
     suggestions: tuple[str, ...] = ()
     creative: bool = True
+
+
+class CodeTask(WritingTask):
+    """Code to write; with `code` and its `failure`, code to repair.
+
+    `error` is what was wrong with the last reply to the same.
+    """
+
+    suite: Suite | None
+    entry: str | None
+    code: str | None = None
+    failure: Failure | None = None
+    error: str | None = None
+
+
+class Generated(Replied):
+    """A draft's text, or None; `cut` is true where it is the beginning of a longer one.
+
+    `assembled` is a report as it is given out, with its sources and the suggestions so far.
+    """
+
+    text: str | None
+    assembled: str | None = None
+    cut: bool = False
+    timestamp: datetime
 
 
 class ReflectionTask(AgentTask):
@@ -211,68 +151,6 @@ class Reflected(Replied):
     assembled: str | None = None
 
 
-async def generate_report(model: LanguageModel, task: ReportTask) -> Generated:
-    """Ask once for a report, or for a better one."""
-    heard = await hear(model, "generate_report", task, _report_prompt(task), **options(task))
-    written = None if heard.text is None else unwrapped(well_formed(heard.text))
-    text = None if written is None else cut_encoded(written, task.output_bytes)
-    assembled = None
-    if text is not None:
-        assembled = assemble(text, task.suggestions, task.sources, task.creative)
-    return Generated(
-        text=text,
-        assembled=assembled,
-        cut=text != written or heard.receipt.finish_reason == "length",
-        error=heard.error,
-        receipt=heard.receipt,
-        timestamp=datetime.now(UTC),
-    )
-
-
-async def reflect_on_report(model: LanguageModel, task: ReflectionTask) -> Reflected:
-    """Ask once what is wrong with a report, and check by rules what needs no model."""
-    prompt = build_reflection_prompt(
-        task.prompt, task.sources, task.report, task.creative, task.error
-    )
-    schema = reflection_schema(task.creative)
-    heard = await hear(model, "reflect_on_report", task, prompt, reply_schema=schema)
-    if heard.text is None:
-        return Reflected(error=heard.error, unreadable=True, receipt=heard.receipt)
-    read = parse_reflection(heard.text, task.report, task.sources, task.creative, task.prompt)
-    if read.error is not None:
-        return Reflected(error=read.error, unreadable=True, receipt=heard.receipt)
-    return Reflected(
-        critiques=with_checks(task.report, task.sources, read.critiques),
-        suggestions=read.suggestions,
-        assembled=assemble(task.report, read.suggestions, task.sources, task.creative),
-        receipt=heard.receipt,
-    )
-
-
-def _report_prompt(task: ReportTask) -> str:
-    if task.report is None:
-        return build_report_prompt(task.prompt, task.sources, task.creative)
-    return build_refinement_prompt(
-        task.prompt, task.sources, task.report, task.critiques, task.creative
-    )
-
-
-NO_CODE = "NoCode: there is no Python code in the reply"
-
-
-class CodeTask(WritingTask):
-    """Code to write; with `code` and its `failure`, code to repair.
-
-    `error` is what was wrong with the last reply to the same.
-    """
-
-    suite: Suite | None
-    entry: str | None
-    code: str | None = None
-    failure: Failure | None = None
-    error: str | None = None
-
-
 class TestsTask(AgentTask):
     """Tests to write before any code; `error` is what was wrong with the last reply."""
 
@@ -292,65 +170,20 @@ class Tests(Replied):
     entry: str | None = None
 
 
-async def generate_code(model: LanguageModel, task: CodeTask) -> Generated:
-    """Ask once for code, or for better code, and take it out of the reply."""
-    prompt = _code_prompt(task)
-    if task.error is not None:
-        prompt += AGAIN.replace("{error}", task.error)
-    heard = await hear(model, "generate_code", task, prompt, **options(task))
-    code, error = _code_of(heard, task)
-    return Generated(
-        text=code,
-        error=error,
-        unreadable=code is None and heard.text is not None,
-        cut=heard.receipt.finish_reason == "length",
-        receipt=heard.receipt,
-        timestamp=datetime.now(UTC),
-    )
+class Heard(NamedTuple):
+    """The text of a reply, or None where it can't be had, as `error` says."""
 
-
-async def write_tests(model: LanguageModel, task: TestsTask) -> Tests:
-    """Ask once for tests, and read them."""
-    prompt = build_tests_prompt(task.prompt, task.entry, task.error)
-    more = {"reply_schema": tests_schema(), "seed": task.seed}
-    heard = await hear(model, "write_tests", task, prompt, **more)
-    if heard.text is None:
-        return Tests(error=heard.error, unreadable=True, receipt=heard.receipt)
-    read = parse_tests(heard.text, task.entry)
-    return Tests(
-        cases=read.cases,
-        entry=read.entry,
-        error=read.error,
-        unreadable=read.error is not None,
-        receipt=heard.receipt,
-    )
-
-
-def _code_prompt(task: CodeTask) -> str:
-    if task.code is None or task.failure is None:
-        return build_code_prompt(task.prompt, task.sources, task.suite, task.entry)
-    return build_repair_prompt(
-        task.prompt, task.sources, task.code, task.failure, task.suite, task.entry
-    )
-
-
-def _code_of(heard: Heard, task: CodeTask) -> tuple[str | None, str | None]:
-    """Return the code of a reply, or why there is none: code that is cut is none."""
-    if heard.text is None:
-        return None, heard.error
-    code = extract_code(heard.text, task.entry)
-    if code is None:
-        return None, NO_CODE
-    if encoded_size(code) > task.output_bytes:
-        return None, f"NoCode: the code is over {task.output_bytes:,} bytes"
-    return code, None
+    text: str | None
+    error: str | None
+    receipt: Receipt
 
 
 class MultiPathActivities:
     """What a run of the agent asks of language models; `judge` reflects where none is named.
 
-    Each asks once. A reply that can't be had (filtered, refused, empty) or read is a reply with an
-    error; every other fault is an ApplicationError, non-retryable where no call like it can work.
+    A reply that can't be had (filtered, refused, empty) or read is a reply with an error; every
+    other fault is an ApplicationError, non-retryable where no call like it can work. Reports are
+    read in a thread: a long one takes its time, and a worker has other calls to answer.
     """
 
     def __init__(self, model: LanguageModel, judge: str | None = None) -> None:
@@ -360,25 +193,140 @@ class MultiPathActivities:
     @activity.defn
     async def route(self, task: RouteTask) -> Routed:
         """Ask whether a prompt is for research or for code."""
-        return await route(self._model, task)
+        prompt = build_route_prompt(task.prompt, task.error)
+        heard = await self._ask("route", task, prompt, reply_schema=route_schema())
+        if heard.text is None:
+            routing = Routing(mode=None, reason="", chosen_by="model", error=heard.error)
+        else:
+            routing = parse_route(heard.text, task.prompt)
+        return Routed(
+            routing=routing,
+            error=routing.error,
+            unreadable=routing.error is not None,
+            receipt=heard.receipt,
+        )
 
     @activity.defn
     async def generate_report(self, task: ReportTask) -> Generated:
         """Ask for a report, or for a better one."""
-        return await generate_report(self._model, task)
+        known = (task.prompt, task.sources)
+        if task.report is None:
+            prompt = build_report_prompt(*known, task.creative)
+        else:
+            prompt = build_refinement_prompt(*known, task.report, task.critiques, task.creative)
+        heard = await self._ask("generate_report", task, prompt, **task.sampling)
+        return await asyncio.to_thread(_report, heard, task)
 
     @activity.defn
     async def reflect_on_report(self, task: ReflectionTask) -> Reflected:
-        """Ask what is wrong with a report."""
-        judged = task.model_copy(update={"model": task.model or self._judge or task.writer})
-        return await reflect_on_report(self._model, judged)
+        """Ask what is wrong with a report, and check by rules what needs no model."""
+        task = task.model_copy(update={"model": task.model or self._judge or task.writer})
+        prompt = build_reflection_prompt(
+            task.prompt, task.sources, task.report, task.creative, task.error
+        )
+        schema = reflection_schema(task.creative)
+        heard = await self._ask("reflect_on_report", task, prompt, reply_schema=schema)
+        return await asyncio.to_thread(_reflection, heard, task)
 
     @activity.defn
     async def generate_code(self, task: CodeTask) -> Generated:
-        """Ask for code, or for better code."""
-        return await generate_code(self._model, task)
+        """Ask for code, or for better code, and take it out of the reply; what is cut is none."""
+        known = (task.prompt, task.sources)
+        if task.code is None or task.failure is None:
+            prompt = build_code_prompt(*known, task.suite, task.entry)
+        else:
+            prompt = build_repair_prompt(*known, task.code, task.failure, task.suite, task.entry)
+        if task.error is not None:
+            prompt += AGAIN.replace("{error}", task.error)
+        heard = await self._ask("generate_code", task, prompt, **task.sampling)
+        code, error = None, heard.error
+        if heard.text is not None:
+            code = extract_code(heard.text, task.entry)
+            error = NO_CODE if code is None else None
+        if encoded_size(code or "") > task.output_bytes:
+            code, error = None, f"NoCode: the code is over {task.output_bytes:,} bytes"
+        return Generated(
+            text=code,
+            error=error,
+            unreadable=code is None and heard.text is not None,
+            cut=heard.receipt.finish_reason == "length",
+            receipt=heard.receipt,
+            timestamp=datetime.now(UTC),
+        )
 
     @activity.defn
     async def write_tests(self, task: TestsTask) -> Tests:
         """Ask for tests of code that is not written yet."""
-        return await write_tests(self._model, task)
+        prompt = build_tests_prompt(task.prompt, task.entry, task.error)
+        more = {"reply_schema": tests_schema(), "seed": task.seed}
+        heard = await self._ask("write_tests", task, prompt, **more)
+        if heard.text is None:
+            return Tests(error=heard.error, unreadable=True, receipt=heard.receipt)
+        read = parse_tests(heard.text, task.entry)
+        return Tests(
+            **dict(read),
+            unreadable=read.error is not None,
+            receipt=heard.receipt,
+        )
+
+    async def _ask(self, node: str, task: AgentTask, prompt: str, **more: Any) -> Heard:
+        """Ask once, with `more` fields of the call; what a model refuses is heard as an error."""
+        attempt, index = activity.info().attempt, getattr(task, "index", None)
+        labels: dict[str, str | int] = {"mull.node": node, "mull.attempt": attempt}
+        call: dict[str, Any] = {
+            "model": task.model,
+            "prompt": prompt,
+            "temperature": 0.0,
+            "seed": 0,
+            "max_output_tokens": task.max_output_tokens,
+            "timeout_seconds": task.timeout_seconds,
+            "labels": labels if index is None else labels | {"mull.draft.index": index},
+        }
+        try:
+            reply = await ask(self._model, ModelCall(**call | more))
+        except SampleError as error:
+            receipt = Receipt(
+                model=task.model,
+                finish_reason=error.finish_reason,
+                attempts=attempt,
+                spending=error.spending,
+            )
+            return Heard(None, f"{error.kind}: {error}", receipt)
+        receipt = Receipt(
+            model=reply.model,
+            finish_reason=reply.finish_reason,
+            left_out=reply.left_out,
+            attempts=attempt,
+            spending=reply.spending,
+        )
+        return Heard(reply.text, None, receipt)
+
+
+def _report(heard: Heard, task: ReportTask) -> Generated:
+    written = None if heard.text is None else unwrapped(well_formed(heard.text))
+    text = None if written is None else cut_encoded(written, task.output_bytes)
+    assembled = None
+    if text is not None:
+        assembled = assemble(text, task.suggestions, task.sources, task.creative)
+    return Generated(
+        text=text,
+        assembled=assembled,
+        cut=text != written or heard.receipt.finish_reason == "length",
+        error=heard.error,
+        receipt=heard.receipt,
+        timestamp=datetime.now(UTC),
+    )
+
+
+def _reflection(heard: Heard, task: ReflectionTask) -> Reflected:
+    if heard.text is None:
+        return Reflected(error=heard.error, unreadable=True, receipt=heard.receipt)
+    read = parse_reflection(heard.text, task.report, task.sources, task.creative, task.prompt)
+    if read.error is not None:
+        return Reflected(error=read.error, unreadable=True, receipt=heard.receipt)
+    return Reflected(
+        critiques=with_checks(task.report, task.sources, read.critiques),
+        suggestions=read.suggestions,
+        assembled=assemble(task.report, read.suggestions, task.sources, task.creative),
+        receipt=heard.receipt,
+    )

@@ -9,7 +9,7 @@ from reflection.multipath.request import Limits
 from reflection.multipath.suite import Failure, Suite, TestOutcome, TestReport
 from reflection.multipath.verdict import (
     Answer,
-    Ending,
+    ProgramEnd,
     bounded,
     brief,
     first_failure,
@@ -79,7 +79,7 @@ def lowered(asked: Limits, held: Limits) -> tuple[str, ...]:
 
 
 def _verdict(suite: Suite, result: Result, lines: list[Line]) -> _Verdict:
-    ending = Ending.model_validate(result.model_dump(include=set(Ending.model_fields)))
+    ending = ProgramEnd.model_validate(result.model_dump(include=set(ProgramEnd.model_fields)))
     broken = _broken(lines)
     if broken is not None:
         return _Verdict((), 0, len(suite.cases) or None, broken)
@@ -103,7 +103,7 @@ def _broken(lines: list[Line]) -> Failure | None:
     return None
 
 
-def _of_cases(suite: Suite, ending: Ending, lines: list[Line]) -> _Verdict:
+def _of_cases(suite: Suite, ending: ProgramEnd, lines: list[Line]) -> _Verdict:
     numbered = [(count_in(line, "case"), line) for line in lines if "case" in line]
     often = Counter(number for number, _ in numbered)
     answers = {
@@ -123,7 +123,7 @@ def _of_cases(suite: Suite, ending: Ending, lines: list[Line]) -> _Verdict:
     return _Verdict(outcomes, _passed(outcomes), len(suite.cases), error)
 
 
-def _of_script(ending: Ending, lines: list[Line]) -> _Verdict:
+def _of_script(ending: ProgramEnd, lines: list[Line]) -> _Verdict:
     last = only(lines, "passed")
     passed = count_in(last, "passed") if last else None
     if last is None or passed is None:
@@ -140,7 +140,7 @@ def _of_script(ending: Ending, lines: list[Line]) -> _Verdict:
     return _Verdict((outcome,), passed, None, first_failure([outcome]))
 
 
-def _of_pytest(ending: Ending, lines: list[Line]) -> _Verdict:
+def _of_pytest(ending: ProgramEnd, lines: list[Line]) -> _Verdict:
     named = [(text_in(line, "test"), line) for line in lines if "test" in line]
     outcomes = tuple(_outcome(line, name) for name, line in named if name)
     error = first_failure(outcomes)
@@ -162,7 +162,7 @@ def _started(lines: list[Line]) -> Line:
     return next((line for line in reversed(lines) if "started" in line), {})
 
 
-def _ended(ending: Ending, lines: list[Line]) -> bool:
+def _ended(ending: ProgramEnd, lines: list[Line]) -> bool:
     last = only(lines, "end")
     return last is not None and last["end"] is True and ending.status in HARMLESS
 

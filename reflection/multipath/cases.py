@@ -9,6 +9,7 @@ import ast
 import builtins
 import re
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AnySet
 from typing import Annotated, Any
@@ -273,10 +274,6 @@ def _only(names: Iterable[str]) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _expected(value: object) -> str:
-    return value if isinstance(value, str) else _literal(value)
-
-
 def _literal(value: object) -> str:
     """Write a value of JSON as a Python literal; a number as it was written."""
     match value:
@@ -298,9 +295,9 @@ class Test(Reply):
     __test__ = False
 
     call: Text = Field(validation_alias=AliasChoices("call", "input", "expression"))
-    expected: Annotated[Text, BeforeValidator(_expected)] = Field(
-        validation_alias=AliasChoices("expected", "output", "result")
-    )
+    expected: Annotated[
+        Text, BeforeValidator(lambda value: value if isinstance(value, str) else _literal(value))
+    ] = Field(validation_alias=AliasChoices("expected", "output", "result"))
 
 
 class TestsReply(Reply):
@@ -353,10 +350,15 @@ def parse_tests(text: str, entry: str | None = None) -> Tests:
         return Tests(entry=entry, error=said)
     read = [validated(point, Test) for point in said.tests]
     pairs = [case_of(test.call, test.expected) for test in read if isinstance(test, Test)]
-    name = entry or _named(said.entry) or _common(pairs)
+    told = (said.entry or "").removesuffix("()")
+    shared = [set(called(case.call)) for case in pairs]
+    common = _only(set.intersection(*shared)) if shared else None
+    name = entry or (told if NAME.fullmatch(told) else common)
     if name is None:
         return Tests(error='"entry" names no function')
-    cases = _agreed([case for case in pairs if _holds(case, name)])
+    held = [case for case in dict.fromkeys(pairs) if _holds(case, name)]
+    given = Counter(case.call for case in held)
+    cases = tuple(case for case in held if given[case.call] == 1)
     if len(cases) < LEAST:
         error = (
             f"only {len(cases)} of its tests can be used, and at least {LEAST} are needed: each "
@@ -366,27 +368,8 @@ def parse_tests(text: str, entry: str | None = None) -> Tests:
     return Tests(cases=cases[:MOST], entry=name)
 
 
-def _named(said: str | None) -> str | None:
-    name = (said or "").removesuffix("()")
-    return name if NAME.fullmatch(name) else None
-
-
-def _common(cases: Sequence[Case]) -> str | None:
-    """Return the one function that every test calls, if there is just one."""
-    names = [set(called(case.call)) for case in cases]
-    return _only(set.intersection(*names)) if names else None
-
-
 def _holds(case: Case, entry: str) -> bool:
     # An outcome names its test by the whole call, so that a quarantine finds it again.
     short = encoded_size(case.call) <= OUTCOME_BYTES["test"]
     short = short and len(case.call) <= LENGTH and len(case.expected) <= LENGTH
     return short and is_literal(case.expected) and calls(case.call, entry)
-
-
-def _agreed(cases: Sequence[Case]) -> tuple[Case, ...]:
-    """Keep one test for each call that is given one value."""
-    values: dict[str, set[str]] = {}
-    for case in cases:
-        values.setdefault(case.call, set()).add(case.expected)
-    return tuple(case for case in dict.fromkeys(cases) if len(values[case.call]) == 1)

@@ -7,7 +7,7 @@ footnotes. Source: section 2.4 of the report that `reflection.multipath.state` n
 import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from reflection.details import code
 from reflection.multipath.citations import (
@@ -74,6 +74,7 @@ SPECIAL = re.compile(r"[\\\[\]<]")
 BLOCK_MARKS = "#>-+*=~|` \t"
 
 Part = Literal["findings", "considerations", "footnotes", "listed"]
+PARTS: tuple[Part, ...] = get_args(Part)
 
 
 class Parts(NamedTuple):
@@ -139,12 +140,26 @@ def assemble(
     and the suggestions make one section, without citations; that and all footnotes are left out
     where `creative` is false. The list of sources is ours: those that are cited, then the others.
     """
-    parts = _parts(_shown(report) if creative else _without_ideas(_shown(report)))
+    shown = _shown(report)
+    for _ in range(0 if creative else ROUNDS):
+        # What is left of a line may begin a footnote, or the section, by itself.
+        bare = visible(without_footnotes(shown))
+        if bare == shown:
+            break
+        shown = bare
+    parts = _parts(shown)
+    # What belongs to a footnote is indented, so that it can't be taken for a finding.
+    notes = "\n".join(
+        line
+        if not line.strip() or DEFINED.match(line) or line.startswith("    ")
+        else f"    {line.lstrip()}"
+        for line in parts.footnotes.split("\n")
+    )
     texts = [
         "" if sources else NO_SOURCE,
         parts.findings,
         _section(parts.considerations, suggestions) if creative else "",
-        uncited(_indented(parts.footnotes)) if creative else "",
+        uncited(notes) if creative else "",
         "\n".join(_list(cited(parts.findings), sources)),
     ]
     return "\n\n".join(text.strip("\n") for text in texts if text.strip())
@@ -165,25 +180,10 @@ def _shown(report: str) -> str:
     return shown if noted == shown else visible(noted)
 
 
-def _without_ideas(text: str) -> str:
-    for _ in range(ROUNDS):
-        # What is left of a line may begin a footnote, or the section, by itself.
-        bare = visible(without_footnotes(text))
-        if bare == text:
-            break
-        text = bare
-    return text
-
-
 def _parts(text: str) -> Parts:
     """Take a text that `_shown` returned apart, line by line."""
     lines, fenced, headings, paragraphs = text.split("\n"), fenced_lines(text), *_outline(text)
-    kept: dict[Part, list[str]] = {
-        "findings": [],
-        "considerations": [],
-        "footnotes": [],
-        "listed": [],
-    }
+    kept: dict[Part, list[str]] = {part: [] for part in PARTS}
     last = dict.fromkeys(kept, -1)
     sections: list[tuple[Part, int]] = [("findings", 0)]
     in_note, place = False, 0
@@ -334,30 +334,18 @@ def _item(suggestion: str) -> str:
     return SPECIAL.sub(r"\\\g<0>", fold(bare) if cited(bare) else bare)
 
 
-def _indented(footnotes: str) -> str:
-    """Indent what belongs to a definition, so that it can't be taken for a finding."""
-    lines = footnotes.split("\n")
-    fits = [not ln.strip() or DEFINED.match(ln) or ln.startswith("    ") for ln in lines]
-    pairs = zip(lines, fits, strict=True)
-    return "\n".join(line if fit else f"    {line.lstrip()}" for line, fit in pairs)
-
-
-def _list(numbers: Sequence[int], sources: Sequence[Source]) -> Iterator[str]:
+def _list(numbers: Sequence[int], sources: Sequence[Source]) -> list[str]:
     """List the sources; a number that is cited and is none of them is said to be none."""
     known = {source.number for source in sources}
-    used = [_entry(source) for source in sources if source.number in numbers]
-    unused = [_entry(source) for source in sources if source.number not in numbers]
+    used, unused = list[str](), list[str]()
+    for source in sources:
+        name = code(source.passage.source, NAME_COLUMNS)
+        entry = f"- [{source.number}] {name}, {where(source.passage)}"
+        (used if source.number in numbers else unused).append(entry)
     used += [
         f"- [{number}] is no source that was found" for number in numbers if number not in known
     ]
-    if used or unused:
-        yield "## Sources\n"
-    yield from used
-    if unused:
-        yield "\nFound, and not cited:\n" if used else "Found, and not cited:\n"
-    yield from unused
-
-
-def _entry(source: Source) -> str:
-    name = code(source.passage.source, NAME_COLUMNS)
-    return f"- [{source.number}] {name}, {where(source.passage)}"
+    if not unused:
+        return ["## Sources\n", *used] if used else []
+    apart = "\nFound, and not cited:\n" if used else "Found, and not cited:\n"
+    return ["## Sources\n", *used, apart, *unused]

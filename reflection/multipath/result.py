@@ -1,5 +1,6 @@
 """What a run of the multi-path agent gives back, and what it says while it goes on."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal
 
@@ -73,6 +74,43 @@ class Draft(Record):
     attempts: int = 0
     spending: Spending | None = None
     timestamp: datetime | None = None
+
+    def with_numbers_alone(self) -> "Draft":
+        """Leave out what each test gave, so that the longest run's result can be kept; E stays."""
+        if self.report is None:
+            return self
+        numbers = self.report.model_copy(update={"outcomes": (), "output": "", "error": None})
+        return self.model_copy(update={"report": numbers})
+
+
+def best_of(drafts: Sequence[Draft]) -> Draft | None:
+    """Return the latest report, or the code that passes most tests, the latest among equals.
+
+    Untested code comes after all that was tested. None where there is no draft.
+    """
+
+    def rank(draft: Draft) -> tuple[bool, int, int]:
+        if draft.mode == "research" or draft.report is None:
+            return False, -1, draft.index
+        return draft.error is None, draft.report.passed, draft.index
+
+    return max(drafts, key=rank, default=None)
+
+
+def is_open(draft: Draft | None, quarantined: int = 0, tests: int = 0) -> bool:
+    """Tell whether a draft has critiques or an error, or could not be checked, or is none at all.
+
+    Code is open, too, where half of its tests or more are quarantined: few are left to believe.
+    What a person wrote is theirs, and stays as it is.
+    """
+    if draft is None:
+        return True
+    if draft.origin == "replaced":
+        return False
+    if draft.mode == "code":
+        doubtful = quarantined > 0 and 2 * quarantined >= tests
+        return draft.report is None or draft.error is not None or doubtful
+    return draft.critiques is None or bool(draft.critiques)
 
 
 class Decision(Record):

@@ -3,16 +3,23 @@
 K, E and tests of all drafts stand in one table each: those of the draft that is kept come first.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import get_args
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, get_args
 
-from reflection.multipath.loop import is_open
-from reflection.multipath.loop import kept as best_of
 from reflection.multipath.request import MultiPathRequest
-from reflection.multipath.result import Decision, Draft, MultiPathResult, Progress, Step
+from reflection.multipath.result import (
+    Decision,
+    Draft,
+    MultiPathResult,
+    Progress,
+    Step,
+    best_of,
+    is_open,
+)
 from reflection.multipath.state import Node
 from reflection.multipath.suite import TestOutcome, module_hint
 from reflection.sheet import (
+    Cell,
     Chart,
     Curve,
     Fact,
@@ -35,6 +42,7 @@ from reflection.sheet import Step as Line
 from reflection.text import spent_words, tally_words
 
 Seen = Progress | MultiPathResult
+Kind = Literal["plain", "markdown", "code"]
 
 STEP_WORDS: Mapping[Step, str] = {
     "starting": "Starting",
@@ -204,27 +212,26 @@ def _walk(decisions: Sequence[Decision]) -> tuple[Chart, ...]:
         return ()
     if decisions[-1].stop:
         walked.append((END, decisions[-1]))
-    lanes = [lane for lane in (*get_args(Node), END) if any(lane == at for at, _ in walked)]
+    visited, first = {lane for lane, _ in walked}, walked[0][1].at
+    lanes = [lane for lane in (*get_args(Node), END) if lane in visited]
     heights = {lane: 1 - place / max(1, len(lanes) - 1) for place, lane in enumerate(lanes)}
     points = tuple(heights[lane] for lane, _ in walked)
     mend = tuple(heights[lane] if _mends(lane, made) else None for lane, made in walked)
-    labels, first = tuple(_label(lane, made) for lane, made in walked), walked[0][1].at
+    labels = tuple(_label(lane, made) for lane, made in walked)
     curves = [Curve(name="the walk", points=points, labels=labels)]
     if any(height is not None for height in mend):
         curves.append(Curve(name="found something to mend", points=mend, labels=labels))
-    places = (
-        f"+{(made.at - first).total_seconds():,.1f} s" if first and made.at else ""
-        for _, made in walked
-    )
-    return (
-        Chart(
-            title="From node to node",
-            axis="decisions",
-            curves=tuple(curves),
-            levels=tuple(reversed(lanes)),
-            places=tuple(places),
+    chart = Chart(
+        title="From node to node",
+        axis="decisions",
+        curves=tuple(curves),
+        levels=tuple(reversed(lanes)),
+        places=tuple(
+            f"+{(made.at - first).total_seconds():,.1f} s" if first and made.at else ""
+            for _, made in walked
         ),
     )
+    return (chart,)
 
 
 def _mends(lane: str | None, decision: Decision) -> bool:
@@ -245,62 +252,54 @@ def _label(lane: str, decision: Decision) -> str:
     return ""
 
 
+def _table(title: str, names: str, rows: Iterable[tuple[Cell, ...]], **more: Any) -> Table:
+    return Table(title=title, columns=columns(*names.split(", ")), rows=tuple(rows), **more)
+
+
 def _tables(seen: Seen, kept: Draft | None) -> list[Table]:
     ordered = sorted(seen.drafts, key=lambda draft: draft is not kept)
-    drafts = Table(
-        title="Drafts",
-        columns=columns("#", "origin", "found", "chars|number|extra", "model|extra"),
-        rows=tuple(
-            (
-                f"{draft.index + 1} kept" if draft is kept else str(draft.index + 1),
-                origin_words(draft.origin, draft.author),
-                _found(draft),
-                len(draft.text),
-                draft.model,
-            )
-            for draft in seen.drafts
-        ),
-        tones=tuple("good" if draft is kept else "plain" for draft in seen.drafts),
-        newest=True,
+    drafts = (
+        (
+            f"{draft.index + 1} kept" if draft is kept else str(draft.index + 1),
+            origin_words(draft.origin, draft.author),
+            _found(draft),
+            len(draft.text),
+            draft.model,
+        )
+        for draft in seen.drafts
     )
-    critiques = Table(
-        title="Critiques (K)",
-        columns=columns("draft|number", "about", "cited|extra", "sentence", "advice", "by|extra"),
-        rows=tuple(
-            (
-                draft.index + 1,
-                found.aspect,
-                None if found.cited is None else f"[{found.cited}]",
-                found.sentence,
-                found.advice,
-                found.author,
-            )
-            for draft in ordered
-            for found in draft.critiques or ()
-        ),
+    critiques = (
+        (
+            draft.index + 1,
+            found.aspect,
+            None if found.cited is None else f"[{found.cited}]",
+            found.sentence,
+            found.advice,
+            found.author,
+        )
+        for draft in ordered
+        for found in draft.critiques or ()
     )
-    errors = Table(
-        title="Errors (E)",
-        columns=columns("draft|number", "message", "test", "expected", "got", "status|extra"),
-        rows=tuple(
-            (draft.index + 1, error.message, error.test, error.expected, error.got, error.status)
-            for draft in ordered
-            if (error := draft.error)
-        ),
+    errors = (
+        (draft.index + 1, error.message, error.test, error.expected, error.got, error.status)
+        for draft in ordered
+        if (error := draft.error)
     )
-    sources = Table(
-        title="Sources",
-        columns=columns("number", "place"),
-        rows=tuple((f"[{source.number}]", source.passage.place) for source in seen.sources),
+    sources = ((f"[{source.number}]", source.passage.place) for source in seen.sources)
+    ideas = ((draft.index + 1, idea) for draft in ordered for idea in draft.suggestions)
+    tones = tuple("good" if draft is kept else "plain" for draft in seen.drafts)
+    about = "draft|number, about, cited|extra, sentence, advice, by|extra"
+    wrong = "draft|number, message, test, expected, got, status|extra"
+    names = "#, origin, found, chars|number|extra, model|extra"
+    tables = (
+        _table("Drafts", names, drafts, tones=tones, newest=True),
+        _table("Critiques (K)", about, critiques),
+        _table("Errors (E)", wrong, errors),
+        _tests(seen, kept),
+        _table("Sources", "number, place", sources),
+        _table("Ideas beyond the documents", "draft|number, idea", ideas),
     )
-    ideas = [(draft.index + 1, idea) for draft in ordered for idea in draft.suggestions]
-    beyond = Table(
-        title="Ideas beyond the documents",
-        columns=columns("draft|number", "idea"),
-        rows=tuple(ideas),
-    )
-    found = (drafts, critiques, errors, _tests(seen, kept), sources, beyond)
-    return [*(table for table in found if table.rows), usage_table(seen.usage)]
+    return [*(table for table in tables if table.rows), usage_table(seen.usage)]
 
 
 def _tests(seen: Seen, kept: Draft | None) -> Table:
@@ -314,77 +313,63 @@ def _tests(seen: Seen, kept: Draft | None) -> Table:
         if draft.report and draft.report.outcomes
     }
     aside = {found.test: found for found in seen.quarantined}
-    known: dict[str, list[TestOutcome]] = {}
-    for found in (*(one for by in outcomes.values() for one in by.values()), *aside.values()):
-        known.setdefault(found.test, []).append(found)
     by_kept = outcomes.get(kept.index, {}) if kept else {}
-
-    def row(name: str) -> tuple[str | None, ...]:
-        failed = [found for found in known[name] if not found.passed]
-        came = (by.get(name) for by in outcomes.values())
-        words = (None if one is None else "passed" if one.passed else "failed" for one in came)
-        label = f"{name} (quarantined)" if name in aside else name
-        return (
-            label,
-            known[name][-1].expected,
-            *words,
-            failed[-1].failed_words if failed else None,
+    told: dict[str, list[TestOutcome]] = {}
+    for by_name in (*outcomes.values(), aside):
+        for name, found in by_name.items():
+            told.setdefault(name, []).append(found)
+    if not told:
+        cases = seen.suite.cases if seen.suite else ()
+        return _table("Tests", "test, expected", ((case.call, case.expected) for case in cases))
+    toned: list[tuple[Tone, tuple[Cell, ...]]] = []
+    for name, known in told.items():
+        failed = [found.failed_words for found in known if not found.passed]
+        came = (by_name.get(name) for by_name in outcomes.values())
+        row = (
+            f"{name} (quarantined)" if name in aside else name,
+            known[-1].expected,
+            *(None if one is None else "passed" if one.passed else "failed" for one in came),
+            failed[-1] if failed else None,
         )
-
-    def tone(name: str) -> Tone:
-        held = by_kept.get(name, known[name][-1]).passed
-        return "plain" if name in aside else "good" if held else "warning"
-
-    tones = {name: tone(name) for name in known}
-    names = sorted(known, key=lambda name: tones[name] == "good")
-    if names:
-        heads = (draft_words(index) for index in outcomes)
-        return Table(
-            title="Tests",
-            columns=columns("test", "expected|extra", *heads, "last failure"),
-            rows=tuple(row(name) for name in names),
-            tones=tuple(tones[name] for name in names),
-        )
-    cases = seen.suite.cases if seen.suite else ()
-    rows = tuple((case.call, case.expected) for case in cases)
-    return Table(title="Tests", columns=columns("test", "expected"), rows=rows)
+        held = by_kept.get(name, known[-1]).passed
+        toned.append(("plain" if name in aside else "good" if held else "warning", row))
+    toned.sort(key=lambda pair: pair[0] == "good")
+    names = ", ".join(["test, expected|extra", *map(draft_words, outcomes), "last failure"])
+    rows, tones = (row for _, row in toned), tuple(tone for tone, _ in toned)
+    return _table("Tests", names, rows, tones=tones)
 
 
 def _texts(seen: Seen, kept: Draft | None) -> list[Text]:
     """List what is read in full: where an error stands, drafts, outputs, the tests, passages."""
     texts = []
-    if kept and kept.error and kept.error.traceback:
-        trace = kept.error.traceback
-        texts.append(Text(title="traceback", content=trace, kind="code", folded=False))
+
+    def add(title: str, content: str | None, kind: Kind = "code", **more: Any) -> None:
+        if content is not None:
+            texts.append(Text(title=title, content=content, kind=kind, **more))
+
+    if kept and kept.error:
+        add("traceback", kept.error.traceback, folded=False)
     for draft in seen.drafts:
-        report = draft.report
+        report, name = draft.report, draft_words(draft.index)
         known = (
             _found(draft),
             draft.cut and f"cut {CUT}",
             made_words(draft.model, draft.seed, draft.timestamp, draft.attempts, draft.spending),
             report and report.words,
         )
-        chosen = ", kept" if draft is kept else ""
-        name = draft_words(draft.index)
-        texts.append(
-            Text(
-                title=f"{_name(draft)}{chosen}",
-                content=draft.text,
-                kind="code" if draft.mode == "code" else "markdown",
-                note="; ".join(part for part in known if part),
-            )
-        )
-        if draft is not kept and draft.error and draft.error.traceback:
-            title = f"traceback of {name}"
-            texts.append(Text(title=title, content=draft.error.traceback, kind="code"))
-        if report and report.output:
-            title = f"the end of what {name} printed"
-            texts.append(Text(title=title, content=report.output, kind="code"))
+        title = f"{_name(draft)}{', kept' if draft is kept else ''}"
+        kind: Kind = "code" if draft.mode == "code" else "markdown"
+        add(title, draft.text, kind, note="; ".join(part for part in known if part))
+        if draft is not kept and draft.error:
+            add(f"traceback of {name}", draft.error.traceback)
+        if report:
+            add(f"the end of what {name} printed", report.output or None)
     if seen.suite and seen.suite.file:
-        texts.append(Text(title=seen.suite.file.name, content=seen.suite.file.text, kind="code"))
+        add(seen.suite.file.name, seen.suite.file.text)
     for source in seen.sources:
-        title, score = f"[{source.number}] {source.passage.place}", source.passage.score
-        texts.append(Text(title=title, content=source.passage.text, note=f"score {score:.2f}"))
+        note = f"score {source.passage.score:.2f}"
+        title = f"[{source.number}] {source.passage.place}"
+        add(title, source.passage.text, "plain", note=note)
     return texts
 
 
@@ -397,32 +382,29 @@ def _next(decision: Decision) -> str:
 
 
 def _decisions(decisions: Sequence[Decision]) -> Table:
-    return Table(
-        title="Decisions",
-        columns=columns(
-            "after", "draft|number|extra", "revisions (R_n)|number", "critiques (K)|number|extra",
-            "tests|extra", "next", "because", "at|extra",
-        ),
-        rows=tuple(
-            (
-                made.after,
-                None if made.draft is None else made.draft + 1,
-                made.revisions,
-                made.critiques,
-                _counts(made.passed, made.total),
-                _next(made),
-                reason_words(made.reason, made.asked, made.author),
-                moment_words(made.at),
-            )
-            for made in decisions
-        ),
-        newest=True,
-    )  # fmt: skip
+    names = (
+        "after, draft|number|extra, revisions (R_n)|number, critiques (K)|number|extra, "
+        "tests|extra, next, because, at|extra"
+    )
+    rows = (
+        (
+            made.after,
+            None if made.draft is None else made.draft + 1,
+            made.revisions,
+            made.critiques,
+            _counts(made.passed, made.total),
+            _next(made),
+            reason_words(made.reason, made.asked, made.author),
+            moment_words(made.at),
+        )
+        for made in decisions
+    )
+    return _table("Decisions", names, rows, newest=True)
 
 
 def _steps(seen: Seen, decisions: Sequence[Decision]) -> list[Line]:
     """Write a line for each decision: the node that ended, why, what comes next, and K under it."""
-    drafts, reflected, steps = {draft.index: draft for draft in seen.drafts}, set(), []
+    unread, steps = {draft.index: draft.critiques or () for draft in seen.drafts}, []
     for made in decisions:
         why = reason_words(made.reason, made.asked, made.author)
         if made.after == "route" and made.next is not None and seen.routing is not None:
@@ -430,17 +412,15 @@ def _steps(seen: Seen, decisions: Sequence[Decision]) -> list[Line]:
         elif made.after in CHECKS and made.draft is not None:
             counted = None if made.error is None else _counts(made.passed, made.total)
             why = f"{draft_words(made.draft)}: {f'{counted}; ' if counted else ''}{why}"
-        words = f"{made.after or '-':<17}  {why}"
-        ends = made.stop or made.waits_for_review
-        whole, below = f"{words} → {_next(made)}", []
-        draft = drafts.get(-1 if made.draft is None else made.draft)
-        # A person's decision is about a draft whose critiques stand above already.
-        if made.after == "reflect_on_report" and draft and draft.index not in reflected:
-            reflected.add(draft.index)
-            found = draft.critiques or ()
-            below += [critique.words for critique in found[:CRITIQUES_BELOW]]
+        below = []
+        if made.after == "reflect_on_report" and made.draft is not None:
+            # Once: a person's decision is about a draft whose critiques stand above already.
+            found = unread.pop(made.draft, ())
+            below = [critique.words for critique in found[:CRITIQUES_BELOW]]
             if len(found) > CRITIQUES_BELOW:
                 below.append(f"and {len(found) - CRITIQUES_BELOW:,} more")
+        words = f"{made.after or '-':<17}  {why}"
+        whole, ends = f"{words} → {_next(made)}", made.stop or made.waits_for_review
         tone: Tone = "warning" if _mends(made.after, made) else "plain"
         short = whole if ends else words
         steps.append(Line(words=whole, short=short, tone=tone, below=tuple(below)))

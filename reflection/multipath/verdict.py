@@ -50,7 +50,7 @@ SILENT = "the code gave no result: it ended the process, or closed or garbled wh
 DRAFTS = 3
 DRAFTS_AT_THE_END = 2
 
-Number = int | float | complex
+Numeric = int | float | complex
 
 
 class Answer(Record):
@@ -61,7 +61,7 @@ class Answer(Record):
     traceback: str | None = None
 
 
-class Ending(Record):
+class ProgramEnd(Record):
     """How the program ended, in the sandbox's words, and the limits that held."""
 
     status: str
@@ -83,9 +83,8 @@ def judge(cases: Sequence[Case], answers: Mapping[int, Answer]) -> tuple[TestOut
 
 
 def _outcome(case: Case, answer: Answer) -> TestOutcome:
-    if answer.value is None:
-        what = answer.message or "gives no result"
-    else:
+    what = answer.message or "gives no result"
+    if answer.value is not None:
         try:
             said = difference(read_literal(case.expected), read_literal(answer.value))
         except NoLiteralError:
@@ -93,11 +92,8 @@ def _outcome(case: Case, answer: Answer) -> TestOutcome:
         else:
             if said is None:
                 return TestOutcome(test=case.call, passed=True, expected=case.expected)
-            got, expected = (
-                terminal_safe(answer.value, IN_WORDS),
-                terminal_safe(case.expected, IN_WORDS),
-            )
-            what = f"gives {got}, and {expected} is expected ({said})"
+            got, wanted = (terminal_safe(text, IN_WORDS) for text in (answer.value, case.expected))
+            what = f"gives {got}, and {wanted} is expected ({said})"
     return TestOutcome(
         test=case.call,
         passed=False,
@@ -117,7 +113,7 @@ def first_failure(outcomes: Sequence[TestOutcome]) -> Failure | None:
     return bounded(Failure.model_validate(known | {"message": failed.message or "the test fails"}))
 
 
-def stopped(ending: Ending, test: str | None = None) -> Failure:
+def stopped(ending: ProgramEnd, test: str | None = None) -> Failure:
     """Return E for a program that did not give all results; `test` is what it ran at the end."""
     words = STOPPED.get(ending.status, SILENT)
     message = words.format(limits=ending.limits, signal=ending.signal, exit_code=ending.exit_code)
@@ -152,14 +148,11 @@ def _cut(record: Record, sizes: Mapping[str, int]) -> dict[str, object]:
     known = record.model_dump()
     for name, size in sizes.items():
         text = well_formed(known[name] or "")
-        if encoded_size(text) > size:
+        if encoded_size(text) > size and name == "traceback":
             # The beginning of a text says most, and of a traceback the end.
-            from_end = name == "traceback"
-            text = (
-                f"…{cut_encoded(text[::-1], size)[::-1]}"
-                if from_end
-                else f"{cut_encoded(text, size)}…"
-            )
+            text = f"…{cut_encoded(text[::-1], size)[::-1]}"
+        elif encoded_size(text) > size:
+            text = f"{cut_encoded(text, size)}…"
         known[name] = text or None
     return known
 
@@ -174,7 +167,7 @@ def difference(expected: object, got: object, place: str = "") -> str | None:
     """
     at = f" at {place}" if place else ""
     if _kind(expected) != _kind(got):
-        return f"{_article(got)}{at}, where {_article(expected)} is expected"
+        return f"{_kind(got)}{at}, where {_kind(expected)} is expected"
     parts: Iterable[tuple[object, object, object]]
     if isinstance(expected, dict) and isinstance(got, dict):
         wanted = {_hashed(key): (key, value) for key, value in expected.items()}
@@ -205,12 +198,10 @@ def _same(expected: object, got: object) -> bool:
         return {_hashed(member) for member in expected} == {_hashed(member) for member in got}
     if expected == got:
         return True
-    if not isinstance(expected, Number) or not isinstance(got, Number):
+    if not isinstance(expected, Numeric) or not isinstance(got, Numeric):
         return False
-    return not (isinstance(expected, int) and isinstance(got, int)) and _near(expected, got)
-
-
-def _near(expected: Number, got: Number) -> bool:
+    if isinstance(expected, int) and isinstance(got, int):
+        return False
     try:
         wanted, found = complex(expected), complex(got)
     except OverflowError:
@@ -235,16 +226,14 @@ def _hashed(value: object) -> object:
 
 
 def _kind(value: object) -> str:
+    """Name what a value is; all numbers are one kind, and so are all sets."""
+    if value is None:
+        return "None"
     if isinstance(value, bool):
-        return "truth value"
-    if isinstance(value, Number):
-        return "number"
-    return "set" if isinstance(value, AnySet) else type(value).__name__
-
-
-def _article(value: object) -> str:
-    kind = _kind(value)
-    return "None" if value is None else f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+        return "a truth value"
+    if isinstance(value, Numeric):
+        return "a number"
+    return "a set" if isinstance(value, AnySet) else f"a {type(value).__name__}"
 
 
 def quarantine(

@@ -19,7 +19,7 @@ from reflection.sheet import (
     Waiting,
 )
 from tests.unit.critique.reflected import reflected
-from tests.unit.multipath.commands.agent_runs import UNCLEAR, coded, researched, verdict
+from tests.unit.multipath.agent_runs import UNCLEAR, coded, researched, verdict
 from tests.unit.runs import START, failed, finished, put_in, sampled
 
 HOSTILE = (

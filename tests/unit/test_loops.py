@@ -17,7 +17,7 @@ from reflection.sampling.loop import result as voted
 from reflection.sampling.request import SelfConsistencyRequest
 from tests.unit.critique.reflected import reflected
 from tests.unit.critique.shown import console, written
-from tests.unit.multipath.commands.agent_runs import (
+from tests.unit.multipath.agent_runs import (
     UNCLEAR,
     coded,
     researched,

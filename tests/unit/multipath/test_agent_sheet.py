@@ -9,24 +9,26 @@ from reflection.multipath import loop
 from reflection.multipath.loop import Run, progress, result
 from reflection.multipath.request import MultiPathRequest
 from reflection.multipath.result import Step
-from reflection.multipath.sheet import STEP_WORDS, sheet, still_open
-from reflection.multipath.state import Critique, Mode
-from reflection.multipath.suite import Failure, Suite, TestFile, TestOutcome, module_hint
+from reflection.multipath.sheet import CUT, STEP_WORDS, sheet, still_open
+from reflection.multipath.state import Mode
+from reflection.multipath.suite import Failure, Suite, TestFile, module_hint
 from reflection.sheet import Cell, Sheet, Table, Waiting
-from tests.unit.multipath.commands.agent_runs import (
+from tests.unit.multipath.agent_runs import (
     CASES,
     PASSAGES,
     START,
     UNCLEAR,
     UNSUPPORTED,
     coded,
-    failing,
     researched,
     routed,
     standing,
     verdict,
     write,
 )
+
+FILE = TestFile(name="test_add.py", text="def test_add(): ...")
+BETTER = [verdict(True, True, False), verdict(False, False, True)]
 
 
 def told(run: Run) -> Sheet:
@@ -79,6 +81,10 @@ def test_the_sheet_of_a_research() -> None:
         "generating", "evaluating", "revising", "total",
     ]  # fmt: skip
     assert shown.flags == ()
+    texts = {text.title: text for text in shown.texts}
+    assert texts["[2] papers/pulsar.pdf, page 4:1"].content == PASSAGES[1].text
+    assert texts["[1] kafka.md:3-9"].note == "score 4.25"
+    assert texts["draft 2, refined, kept"].folded
 
 
 def test_the_sheet_of_code() -> None:
@@ -97,9 +103,7 @@ def test_the_sheet_of_code() -> None:
 
 def test_each_test_has_what_came_of_it_with_each_draft() -> None:
     """A column for the kept draft and the last, how it failed last, and what fails comes first."""
-    reports = [verdict(True, True, False), verdict(False, False, True)]
-
-    tests = table(told(coded(reports, max_revisions=2)), "Tests")
+    tests = table(told(coded(BETTER, max_revisions=2)), "Tests")
 
     assert tests.rows == (
         ("add(-1, 1)", "0", "failed", "passed", "expected 0, got 99"),
@@ -111,20 +115,16 @@ def test_each_test_has_what_came_of_it_with_each_draft() -> None:
 
 def test_what_the_tests_expect_stands_before_any_was_run() -> None:
     """Whoever follows a run sees what the code is held to."""
-    shown = told(routed("code"))
-    waiting = coded([])
+    rows = table(told(coded([])), "Tests").rows
 
-    assert "Tests" not in [table.title for table in shown.tables]
-    assert table(told(waiting), "Tests").rows == tuple(
-        (case.call, case.expected) for case in CASES
-    )  # fmt: skip
+    assert rows == tuple((case.call, case.expected) for case in CASES)
+    assert "Tests" not in [table.title for table in told(routed("code")).tables]
 
 
 def test_an_error_stands_with_its_traceback() -> None:
     """Code that a test still fails shows the test, what was expected, and its own frames."""
     shown = told(coded([verdict(True, False, True)], max_revisions=1))
 
-    assert shown.flags == ("the result is open: a test still fails: it returned 99, not 0",)
     assert shown.verdict.tone == "warning"
     assert table(shown, "Errors (E)").rows == (
         (1, "it returned 99, not 0", "add(0, 0)", "0", "99", None),
@@ -134,113 +134,109 @@ def test_an_error_stands_with_its_traceback() -> None:
     assert not trace.folded
 
 
-@pytest.mark.parametrize(
-    ("critiques", "words"),
-    [([UNCLEAR], "1 critique remains"), ([UNCLEAR] * 2, "2 critiques remain")],
-)
-def test_critiques_that_remain_are_said_to_be_open(critiques: list[Critique], words: str) -> None:
-    """They are flagged before all else."""
-    run = researched([critiques] * 3)
-
-    assert told(run).flags == (f"the result is open: {words}",)
-    assert still_open(result(run)) == words
-
-
-def test_what_nobody_checked_is_open() -> None:
-    """A draft without a reflection or a test is not taken for one without faults."""
+def unchecked() -> Run:
     run = routed("research")
     write(run, "Kafka keeps a log [1].")
     run.settle("reflection_failed", "the judge gave no reply", START)
-
-    shown = told(run)
-
-    assert shown.flags == ("the result is open: nobody reflected on the report",)
-    assert column(table(shown, "Drafts"), "found") == ["not reflected on"]
+    return run
 
 
-def test_a_run_without_a_result_says_why_and_what_to_do() -> None:
-    """A prompt that fits neither path names the option; nothing stands in a report's place."""
-    early = routed("research")
-    early.stop("budget", "90 of 100 tokens are spent", START)
-
-    assert told(routed(None)).flags == (
-        "no path could be chosen for sure: give --mode research or --mode code",
-    )  # fmt: skip
-    assert told(routed(None)).verdict.tone == "bad"
-    assert told(early).flags == ("there is no report",)
-    assert told(early).answer is None
+def early() -> Run:
+    run = routed("research")
+    run.stop("budget", "90 of 100 tokens are spent", START)
+    return run
 
 
-def test_the_code_that_passes_most_is_said_to_be_kept() -> None:
-    """An earlier draft that is better than the last one is given, and the user is told."""
-    reports = [verdict(True, True, False), verdict(False, False, True)]
-
-    flags = told(coded(reports, max_revisions=2)).flags
-
-    assert "draft 1 is given: 2 of 3 tests pass, and no later one is better" in flags
-
-
-def test_a_quarantined_test_is_flagged_and_marked() -> None:
-    """A test of the model's own that no draft passes stands apart from what is believed."""
-    shown = told(coded([verdict(True, False, True)] * 3))
-
-    assert shown.flags == (
-        "1 test of the model's own that no draft passes: not believed, and worth a look",
-    )
-    assert table(shown, "Tests").rows[0] == (
-        "add(0, 0) (quarantined)", "0", "failed", "expected 0, got 99",
-    )  # fmt: skip
-
-
-def test_tests_beside_the_code_are_said_to_be_forgeable() -> None:
-    """A user's own file runs where the code could forge its verdict; the file can be read."""
-    file = TestFile(name="test_add.py", text="def test_add(): ...")
-    suite = Suite(origin="user", kind="pytest", file=file)
-    forged = verdict(True).model_copy(update={"forgeable": True})
-
-    shown = told(coded([forged], suite))
-
-    said = "test_add.py, the user's own, run beside the code, which could forge their verdict"
-    assert fact(shown, "tests") == said
-    assert "the tests ran beside the code, which could have forged their verdict (forgeable)" in (
-        shown.flags
-    )
-    assert ("test_add.py", file.text) in [(text.title, text.content) for text in shown.texts]
-
-
-def test_a_report_without_sources_is_flagged() -> None:
-    """No document backs what it says."""
-    run = researched([[]], passages=())
-
-    said = "no source was found: no document backs what the report says"
-    assert said in told(run).flags
-
-
-def test_a_text_that_was_cut_names_the_option() -> None:
-    """Either limit may have cut it, and one of them can be raised."""
+def cut() -> Run:
     run = routed("research")
     write(run, "Kafka keeps", cut=True)
     run.settle("finished_by_person", "finished by Ann", START, "Ann")
-
-    said = "at the model's limit (--max-output-tokens), or at what a result can hold"
-    assert f"the text was cut: {said}" in told(run).flags
+    return run
 
 
-@pytest.mark.parametrize(
-    ("mode", "said"),
-    [
-        ("code", "nobody tested what a person wrote"),
-        ("research", "nobody reflected on what a person wrote"),
-    ],
-)
-def test_what_a_person_wrote_is_said_to_be_unchecked(mode: Mode, said: str) -> None:
-    """It is not open, and yet nobody looked at it."""
+def replaced(mode: Mode) -> Run:
     run = routed(mode)
     write(run, "draft")
     loop.replace(run, "mine", "ann", START)
     run.settle("replaced_by_person", "replaced by ann", START, "ann")
+    return run
 
-    assert told(run).flags[0] == said
+
+def forgeable() -> Run:
+    suite = Suite(origin="user", kind="pytest", file=FILE)
+    return coded([verdict(True).model_copy(update={"forgeable": True})], suite)
+
+
+@pytest.mark.parametrize(
+    ("run", "flag"),
+    [
+        (researched([[UNCLEAR]] * 3), "the result is open: 1 critique remains"),
+        (researched([[UNCLEAR] * 2] * 3), "the result is open: 2 critiques remain"),
+        (unchecked(), "the result is open: nobody reflected on the report"),
+        (
+            coded([verdict(True, False, True)], max_revisions=1),
+            "the result is open: a test still fails: it returned 99, not 0",
+        ),
+        (routed(None), "no path could be chosen for sure: give --mode research or --mode code"),
+        (early(), "there is no report"),
+        (
+            coded([verdict(True, False, True)] * 3),
+            "1 test of the model's own that no draft passes: not believed, and worth a look",
+        ),
+        (replaced("code"), "nobody tested what a person wrote"),
+        (replaced("research"), "nobody reflected on what a person wrote"),
+    ],
+)
+def test_what_must_be_known_first_is_flagged(run: Run, flag: str) -> None:
+    """What is open, missing, unchecked or not believed stands before all else."""
+    shown = told(run)
+
+    assert shown.flags[0] == flag
+    assert (shown.answer is None) is (not run.drafts)
+    assert still_open(result(run)) == ("" if "open: " not in flag else flag.split("open: ")[1])
+
+
+@pytest.mark.parametrize(
+    ("run", "flag"),
+    [
+        (
+            coded(BETTER, max_revisions=2),
+            "draft 1 is given: 2 of 3 tests pass, and no later one is better",
+        ),
+        (
+            forgeable(),
+            "the tests ran beside the code, which could have forged their verdict (forgeable)",
+        ),
+        (
+            researched([[]], passages=()),
+            "no source was found: no document backs what the report says",
+        ),
+        (
+            cut(),
+            f"the text was cut: {CUT}",
+        ),
+    ],
+)
+def test_what_else_must_be_known_is_flagged(run: Run, flag: str) -> None:
+    """A better draft, tests that the code could forge, a missing source, a text that was cut."""
+    assert flag in told(run).flags
+
+
+def test_a_quarantined_test_is_marked() -> None:
+    """A test of the model's own that no draft passes stands apart from what is believed."""
+    assert table(told(coded([verdict(True, False, True)] * 3)), "Tests").rows[0] == (
+        "add(0, 0) (quarantined)", "0", "failed", "expected 0, got 99",
+    )  # fmt: skip
+
+
+def test_the_file_of_a_user_can_be_read() -> None:
+    """It is named with what it is worth, and stands there as it is."""
+    shown = told(forgeable())
+
+    said = "test_add.py, the user's own, run beside the code, which could forge their verdict"
+    assert fact(shown, "tests") == said
+    assert result(forgeable()).forgeable
+    assert ("test_add.py", FILE.text) in [(text.title, text.content) for text in shown.texts]
 
 
 @pytest.mark.parametrize(
@@ -278,25 +274,11 @@ def test_the_walk_has_a_level_for_each_node_and_a_point_for_each_decision() -> N
 
 
 def test_the_walk_of_code_counts_its_tests() -> None:
-    """A test that found something has its count; where nothing was walked nothing is drawn."""
+    """A test that found something has its count."""
     chart = told(coded([verdict(True, False, False), verdict(True, True, True)])).charts[0]
-    early = routed("research")
-    early.decisions.clear()
-    early.after = None
-    early.stop("budget", "there is no room for a call", START)
 
     assert chart.curves[0].labels[3] == "1/3"
     assert chart.curves[1].points[3] is not None
-    assert told(early).charts == ()
-
-
-def test_sources_have_their_passages() -> None:
-    """What a citation can be held against can be read."""
-    texts = {text.title: text for text in told(researched([[]])).texts}
-
-    assert texts["[2] papers/pulsar.pdf, page 4:1"].content == PASSAGES[1].text
-    assert texts["[1] kafka.md:3-9"].note == "score 4.25"
-    assert texts["draft 1, generated, kept"].folded
 
 
 def test_each_draft_says_how_it_came_to_be_and_what_its_tests_took() -> None:
@@ -351,21 +333,16 @@ def test_each_decision_is_a_step() -> None:
     assert steps[5].short == steps[5].words
 
 
-def test_a_step_of_code_says_how_many_tests_pass() -> None:
-    """What is wrong stands beside what is right."""
+def test_a_step_counts_tests_and_critiques() -> None:
+    """What is wrong stands beside what is right; three critiques are written out."""
     steps = told(coded([verdict(True, False, False), verdict(True, True, True)])).steps
+    many = told(researched([[UNCLEAR] * 5])).steps
 
     assert steps[3].words == (
         "test_code          draft 1: 1 of 3 tests pass; it returned 99, not 0 → generate_code"
     )
     assert steps[5].words == "test_code          draft 2: every test passes → end (passed)"
-
-
-def test_many_critiques_are_counted() -> None:
-    """Three are written out, a line each, and then how many more there are."""
-    steps = told(researched([[UNCLEAR] * 5])).steps
-
-    assert steps[-1].below == (*["clarity: Say which release is meant."] * 3, "and 2 more")
+    assert many[-1].below == (*["clarity: Say which release is meant."] * 3, "and 2 more")
 
 
 def test_a_wait_for_a_person_says_until_when() -> None:
@@ -390,6 +367,7 @@ def test_a_run_that_goes_on_names_its_step() -> None:
     assert fact(shown, "drafts") == "1 of at most 3"
     assert empty.busy == "Retrieving passages, 1 call in flight"
     assert [table.title for table in empty.tables] == ["Usage"]
+    assert empty.charts == ()
 
 
 def test_a_person_is_named_in_what_they_decided() -> None:
@@ -403,17 +381,6 @@ def test_a_person_is_named_in_what_they_decided() -> None:
     assert column(decisions, "because")[-1] == (
         "a person asked for another draft: name the release (by ann)"
     )
-
-
-def test_tests_that_fail_come_first() -> None:
-    """A renderer with little room leaves out those that pass."""
-    fine = [TestOutcome(test=f"add({n}, 0)", passed=True) for n in range(19)]
-    report = verdict(True, True).model_copy(update={"outcomes": (*fine, failing(CASES[0]))})
-
-    tests = table(told(coded([report], max_revisions=1)), "Tests")
-
-    assert column(tests, "test")[0] == "add(1, 2)"
-    assert len(tests.rows) == 20
 
 
 def test_every_step_has_words() -> None:

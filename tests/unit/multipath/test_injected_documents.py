@@ -5,14 +5,14 @@ import re
 
 import pytest
 
-from reflection.multipath.reflections import parse_reflection
-from reflection.multipath.report import assemble, with_checks
-from reflection.multipath.report_prompts import (
+from reflection.multipath.prompts import (
     build_refinement_prompt,
     build_reflection_prompt,
     build_report_prompt,
     listed,
 )
+from reflection.multipath.reflections import parse_reflection
+from reflection.multipath.report import assemble, with_checks
 from reflection.multipath.state import Critique
 from tests.unit.multipath.sourced import source
 

@@ -1,36 +1,34 @@
-"""The fold of a run: what is kept, what is open, and what each decision was based on."""
+"""One run of the agent, folded: drafts, quarantines, decisions, people, and its result."""
 
 from collections.abc import Sequence
 
 import pytest
 
 from reflection.multipath import loop
-from reflection.multipath.loop import MOST_WARNINGS, PASSAGE_BYTES, Run, is_open, kept
+from reflection.multipath.loop import MOST_WARNINGS, PASSAGE_BYTES, Run
 from reflection.multipath.request import MultiPathRequest
-from reflection.multipath.result import Draft
+from reflection.multipath.result import Draft, best_of, is_open
 from reflection.multipath.state import Critique
 from reflection.multipath.suite import Suite
 from reflection.run import Review, encoded_size
-from tests.unit.multipath.folded import (
-    CALLS,
-    PASSAGE,
+from tests.unit.multipath.agent_runs import (
+    CASES,
+    PASSAGES,
     START,
     SUITE,
-    begun,
+    UNCLEAR,
+    UNSUPPORTED,
     coded,
-    report,
+    leave,
     researched,
+    routed,
+    verdict,
     write,
 )
 
-USERS = Suite(origin="user", kind="cases", cases=SUITE.cases)
-YES, NO = (True, True, True), (False, False, False)
-
-
-def draft(index: int, passed: Sequence[bool] | None) -> Draft:
-    said = None if passed is None else report(passed)
-    error = said.error if said else None
-    return Draft(index=index, mode="code", text="x", origin="generated", report=said, error=error)
+USERS = Suite(origin="user", kind="cases", cases=CASES)
+ADD_12, ADD_00, ADD_11 = (case.call for case in CASES)
+NO = verdict(False, False, False)
 
 
 @pytest.mark.parametrize(
@@ -38,240 +36,200 @@ def draft(index: int, passed: Sequence[bool] | None) -> Draft:
     [
         ([], None),
         ([None], 0),
-        ([NO, None], 0),
-        ([(True, False, False), (False, False, True)], 1),
-        ([(True, True, False), (False, False, True)], 0),
-        ([YES, (True, True, False)], 0),
-        ([NO, NO, NO], 2),
+        (["fff", None], 0),
+        (["pff", "ffp"], 1),
+        (["ppf", "ffp"], 0),
+        (["ppp", "ppf"], 0),
+        (["fff", "fff", "fff"], 2),
     ],
 )
-def test_the_code_that_passes_most_is_kept(
-    drafts: list[Sequence[bool] | None], index: int | None
-) -> None:
+def test_the_code_that_passes_most_is_kept(drafts: Sequence[str | None], index: int | None) -> None:
     """Most tests win, then the latest; what was tested comes before what was not."""
-    best = kept([draft(number, passed) for number, passed in enumerate(drafts)])
+    listed = []
+    for number, passes in enumerate(drafts):
+        report = None if passes is None else verdict(*(letter == "p" for letter in passes))
+        error = report.error if report else None
+        draft = Draft(index=number, mode="code", text="x", origin="generated")
+        listed.append(draft.model_copy(update={"report": report, "error": error}))
+
+    best = best_of(listed)
 
     assert (best.index if best else None) == index
 
 
 def test_the_latest_report_is_kept() -> None:
     """Whatever its reflection found, and though nobody reflected on it."""
-    run = researched(["one"], [])
-    write(run, "research", "A third [1].")
+    run = researched([[UNCLEAR], [UNCLEAR]])
+    write(run, "A third [1].")
 
-    assert run.kept is not None
-    assert run.kept.index == 2
+    assert run.kept is run.drafts[2]
 
 
 @pytest.mark.parametrize(
-    ("critiques", "still"),
-    [(None, True), ((), False), ((Critique(aspect="clarity", advice="mend"),), True)],
+    ("origin", "critiques", "still"),
+    [
+        ("generated", None, True),
+        ("generated", (), False),
+        ("generated", (UNCLEAR,), True),
+        ("replaced", None, False),
+    ],
 )
-def test_a_report_is_open(critiques: tuple[Critique, ...] | None, still: bool) -> None:
-    """It is while K is not empty, and where nobody reflected on it."""
-    known = Draft(index=0, mode="research", text="x", origin="generated", critiques=critiques)
+def test_a_report_is_open(origin: str, critiques: tuple[Critique, ...] | None, still: bool) -> None:
+    """While K is not empty, or nobody reflected on it; what a person wrote is theirs."""
+    known = {"index": 0, "mode": "research", "text": "x", "origin": origin, "critiques": critiques}
 
-    assert is_open(known) is still
-
-
-def test_nothing_is_open_in_a_person_s_text() -> None:
-    """What a person put in the place of a draft is theirs; no draft at all is open."""
-    theirs = Draft(index=0, mode="research", text="x", origin="replaced")
-
-    assert (is_open(theirs), is_open(None)) == (False, True)
+    assert is_open(Draft.model_validate(known)) is still
+    assert is_open(None)
 
 
 def test_a_decision_has_the_numbers_of_the_newest_draft() -> None:
     """Node, round, critiques and tests are those that it was based on."""
-    reports, tests = researched(["one", "two"]), coded((True, True, False))
+    first = researched([[UNCLEAR, UNSUPPORTED]]).decisions[-1]
+    second = coded([verdict(True, True, False)]).decisions[-1]
 
-    first, second = reports.decisions[-1], tests.decisions[-1]
-
-    assert (first.after, first.next, first.draft, first.critiques, first.revisions) == (
-        "reflect_on_report",
-        "generate_report",
-        0,
-        2,
-        1,
-    )
-    assert (second.after, second.next, second.passed, second.total, second.error) == (
-        "test_code",
-        "generate_code",
-        2,
-        3,
-        "it returned another value",
-    )
+    assert (first.after, first.next) == ("reflect_on_report", "generate_report")
+    assert (first.draft, first.critiques, first.revisions) == (0, 2, 1)
+    assert (second.after, second.next) == ("test_code", "generate_code")
+    assert (second.passed, second.total, second.error) == (2, 3, "it returned 99, not 0")
 
 
 def test_a_run_without_a_path_names_the_reason() -> None:
     """What the transition function does not know is added to why the run ends."""
-    run = begun(None, "it asks for a picture")
+    run = routed(None)
 
     assert run.last is not None
     assert (run.last.stop_reason, run.allowed) == ("unrouted", None)
-    assert run.last.reason.endswith(": it asks for a picture")
-
-
-@pytest.mark.parametrize(("suite", "drafts"), [(SUITE, 3), (USERS, 5)])
-def test_only_the_model_s_own_tests_are_quarantined(suite: Suite, drafts: int) -> None:
-    """A test that no draft passes ends the run where the model wrote it, and not where a user."""
-    run = coded(*[(True, False, True)] * 5, suite=suite, max_revisions=5)
-
-    assert len(run.reports) >= drafts
-    assert bool(run.quarantined) == (suite is SUITE)
-    assert run.decisions[drafts * 2 + 1].stop_reason == (
-        "passed" if suite is SUITE else "max_revisions"
-    )
+    assert run.last.reason.endswith(": it asks for a function")
 
 
 @pytest.mark.parametrize(
-    ("passing", "still_open"), [((True, True, False), False), ((True, False, False), True)]
+    ("suite", "passes", "drafts", "reason", "still"),
+    [
+        (SUITE, (True, True, False), 3, "passed", False),
+        (SUITE, (True, False, False), 3, "passed", True),
+        (USERS, (True, True, False), 5, "max_revisions", True),
+    ],
 )
-def test_code_with_few_tests_to_believe_is_open(
-    passing: tuple[bool, ...], still_open: bool
+def test_only_the_model_s_own_tests_are_quarantined(
+    suite: Suite, passes: Sequence[bool], drafts: int, reason: str, still: bool
 ) -> None:
-    """It ends as passed without the quarantined tests, and is open where those are the half."""
-    run = coded(*[passing] * 3, suite=SUITE)
+    """A test that no draft passes ends the run where the model wrote it, and not where a user.
 
-    assert (run.decisions[-1].stop_reason, run.state.error) == ("passed", None)
-    assert run.open is still_open
+    The code is open where half of its tests are quarantined.
+    """
+    run = coded([verdict(*passes)] * 5, suite)
+
+    assert len(run.reports) == drafts
+    assert len(run.quarantined) == (passes.count(False) if suite is SUITE else 0)
+    assert (run.decisions[-1].stop_reason, run.open) == (reason, still)
 
 
 def test_a_quarantine_holds_for_all_drafts() -> None:
     """The best code passes once the test that it failed is doubted, and the run ends so."""
-    run = coded((False, True, True), (False, True, False), (False, False, True), max_revisions=3)
+    reports = [verdict(False, True, True), verdict(False, True, False), verdict(False, False, True)]
+    run = coded(reports, max_revisions=3)
 
     ended = loop.result(run)
 
-    assert [each.test for each in run.quarantined] == [CALLS[0]]
-    assert [each.error and each.error.test for each in run.drafts] == [None, CALLS[2], CALLS[1]]
+    assert [found.test for found in run.quarantined] == [ADD_12]
+    assert [draft.error and draft.error.test for draft in run.drafts] == [None, ADD_11, ADD_00]
     assert (ended.kept, ended.error, ended.open, ended.stop_reason) == (0, None, False, "passed")
     assert (run.state.error, run.decisions[-1].draft, run.decisions[-1].error) == (None, 0, None)
-    assert [len(each.outcomes) for each in run.reports] == [3, 3, 3]
-    assert [each.report and len(each.report.outcomes) for each in run.drafts] == [3, 0, 3]
+    assert [len(report.outcomes) for report in run.reports] == [3, 3, 3]
+    assert [draft.report and len(draft.report.outcomes) for draft in run.drafts] == [3, 0, 3]
 
 
 def test_a_test_that_is_believed_again_is_believed_of_all_drafts() -> None:
     """Where a later draft passes what was doubted, the earlier ones fail it again."""
-    without, with_it = [(False, True, False), *[(False, False, True)] * 2], (True, False, False)
+    without = [verdict(False, True, False), *[verdict(False, False, True)] * 2]
 
-    doubting = coded(*without, max_revisions=6)
-    believing = coded(*without, with_it, max_revisions=6)
+    doubting = coded(without, max_revisions=6)
+    believing = coded([*without, verdict(True, False, False)], max_revisions=6)
 
-    assert [each.test for each in doubting.quarantined] == [CALLS[0]]
-    assert [each.error and each.error.test for each in doubting.drafts] == [
-        CALLS[2],
-        CALLS[1],
-        CALLS[1],
+    assert [found.test for found in doubting.quarantined] == [ADD_12]
+    assert [draft.error and draft.error.test for draft in doubting.drafts] == [
+        *(ADD_11, ADD_00, ADD_00),
     ]
     assert believing.quarantined == ()
-    assert [each.error and each.error.test for each in believing.drafts] == [
-        *[CALLS[0]] * 3,
-        CALLS[1],
+    assert [draft.error and draft.error.test for draft in believing.drafts] == [
+        *(ADD_12, ADD_12, ADD_12, ADD_00),
     ]
 
 
 def test_one_text_again_and_again_doubts_no_test() -> None:
     """Three drafts of the same code say no more than one, but for the last that there may be."""
-    run = begun("code", max_revisions=4)
-    run.suite = SUITE
-    doubted = []
+    run, doubted = coded([], max_revisions=4), []
 
     for _ in range(4):
-        write(run, "code", "n = 0\n")
-        run.tested(report((False, True, True)))
-        run.after = "test_code"
-        run.move(START)
-        doubted.append([each.test for each in run.quarantined])
+        write(run, "n = 0\n")
+        run.tested(verdict(False, True, True).model_copy(update={"warnings": ("less memory",)}))
+        leave(run, "test_code")
+        doubted.append([found.test for found in run.quarantined])
 
-    assert doubted == [[], [], [], [CALLS[0]]]
+    assert doubted == [[], [], [], [ADD_12]]
     assert run.stopped
+    assert run.warnings == ["less memory"]
 
 
 def test_earlier_drafts_keep_their_numbers_alone() -> None:
     """Outcomes of each test are kept for the newest draft and the best one, E for all."""
-    run = coded((True, True, False), NO, (False, True, False), suite=USERS)
+    run = coded([verdict(True, True, False), NO, verdict(False, True, False)], USERS)
 
-    shown = [each.report for each in run.drafts if each.report]
+    shown = [draft.report for draft in run.drafts if draft.report]
 
-    assert [len(each.outcomes) for each in shown] == [3, 0, 3]
-    assert [each.passed for each in shown] == [2, 0, 1]
-    assert all(each.error for each in run.drafts)
+    assert [len(report.outcomes) for report in shown] == [3, 0, 3]
+    assert [report.passed for report in shown] == [2, 0, 1]
+    assert all(draft.error for draft in run.drafts)
 
 
-def test_passages_are_cut_to_what_a_result_can_hold() -> None:
-    """A passage of any length keeps its beginning."""
+def test_what_a_run_keeps_is_bounded() -> None:
+    """A passage keeps its beginning; a warning stands there once, and there are at most fifty."""
     run = Run(MultiPathRequest(prompt="p"))
 
-    run.retrieved([PASSAGE.model_copy(update={"text": "\x01" * 5_000})])
-
-    assert encoded_size(run.sources[0].passage.text) == PASSAGE_BYTES
-
-
-def test_warnings_of_a_test_are_the_run_s() -> None:
-    """What a worker lowered is told once, however many drafts it tested."""
-    run = begun("code")
-    run.suite = SUITE
-
-    for _ in range(2):
-        write(run, "code", "n = 1\n")
-        run.tested(report((False,) * 3).model_copy(update={"warnings": ("less memory",)}))
-
-    assert run.warnings == ["less memory"]
-
-
-def test_warnings_are_kept_once_and_not_without_end() -> None:
-    """The same warning stands there once, and there are at most fifty."""
-    run = Run(MultiPathRequest(prompt="p"))
-
+    run.retrieved([PASSAGES[0].model_copy(update={"text": "\x01" * 5_000})])
     for number in range(120):
         run.warn(f"warning {number // 2}")
 
+    assert encoded_size(run.sources[0].passage.text) == PASSAGE_BYTES
     assert len(run.warnings) == len(set(run.warnings)) == MOST_WARNINGS
 
 
 def test_a_person_s_draft_raises_r_max_by_what_it_takes() -> None:
     """R_max is R_n and one more, so that the draft that was asked for is the last."""
-    run = researched(["one"], max_revisions=1, review_open=True)
+    run = researched([[UNCLEAR]], max_revisions=1, review_open=True)
 
     granted = loop.grant(run, "shorter", "ann", START)
 
     assert (granted.next, run.allowed, run.granted) == ("generate_report", 2, 1)
-    assert [each.aspect for each in run.state.critiques] == ["person", "clarity"]
+    assert [critique.aspect for critique in run.state.critiques] == ["person", "clarity"]
 
 
 def test_a_review_of_another_draft_is_refused() -> None:
     """Who looked at a draft that is not under review any more is told so."""
-    run = researched(["one"], ["one"], max_revisions=2, review_open=True)
+    run = researched([[UNCLEAR]] * 2, max_revisions=2, review_open=True)
 
     assert loop.refused(run, Review(accept=True, draft=0)) == "draft 2 is under review by now"
     assert loop.refused(run, Review(accept=True, draft=1)) is None
 
 
 def test_a_result_says_what_is_open() -> None:
-    """Critiques of the kept report, E of the kept code, and whether anything is left."""
-    report_, code = researched(["one"], max_revisions=1), coded(NO, max_revisions=1)
+    """Critiques of the kept report, E of the kept code; there is none while a run goes on."""
+    first = loop.result(researched([[UNCLEAR]], ["an idea"], max_revisions=1))
+    second = loop.result(coded([NO], max_revisions=1))
 
-    first, second = loop.result(report_), loop.result(code)
-
-    assert (first.open, [each.advice for each in first.critiques]) == (True, ["one"])
-    assert first.suggestions == ("an idea",)
-    assert (second.open, second.error is not None, second.output) == (True, True, "n = 0\n")
-
-
-def test_a_run_that_goes_on_has_no_result() -> None:
-    """There is one once the newest decision ended the run."""
+    assert (first.open, first.critiques, first.suggestions) == (True, (UNCLEAR,), ("an idea",))
+    assert (second.open, second.error is not None) == (True, True)
+    assert second.output == "def add(a, b):\n    return a + b  # 1\n"
     with pytest.raises(ValueError, match="the run goes on"):
-        loop.result(researched(["one"]))
+        loop.result(researched([[UNCLEAR]]))
 
 
 def test_what_an_activity_assembled_is_given_out() -> None:
     """The newest report is given out as its activity put it together, else it is done here."""
-    run = researched([], max_revisions=1)
-    last = loop.result(run).output
+    run = researched([[]], ["an idea"])
+    last = loop.result(run).output or ""
 
     run.assembled = "as the activity said"
 
     assert loop.result(run).output == "as the activity said"
-    assert last is not None
-    assert last.startswith("Report 0 [1].\n\n## Further considerations\n\n- an idea")
+    assert "Report 1.\n\n## Further considerations\n\n- an idea" in last

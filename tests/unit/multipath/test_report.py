@@ -1,5 +1,7 @@
 """A report taken apart, what is wrong with it for certain, and how it is given out."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from reflection.multipath.report import (
@@ -11,6 +13,7 @@ from reflection.multipath.report import (
     split,
     with_checks,
 )
+from reflection.multipath.result import Source
 from reflection.multipath.state import Critique
 from tests.unit.multipath.sourced import DAM, LAKE, SOURCES, source
 
@@ -203,27 +206,15 @@ def test_what_is_found(report: str, critiques: list[Critique]) -> None:
     assert list(check_report(report, SOURCES)) == critiques
 
 
-def test_one_source() -> None:
-    """With a single source the advice names that one."""
-    found = check_report("It leaks [2].", [DAM])
+def test_what_could_be_cited_instead_is_named() -> None:
+    """A single source is named; without any, nothing must be cited and each citation is a fault."""
+    (unknown,) = check_report("It leaks [2].", [DAM])
+    (found,) = check_report("It leaks [1]. It is old.", ())
 
-    assert found[0].advice.startswith("[2] is no source: cite one of [1] where")
-
-
-def test_without_sources() -> None:
-    """Without sources nothing must be cited, and each citation is a fault."""
-    found = check_report("It leaks [1]. It is old.", ())
-
+    assert unknown.advice.startswith("[2] is no source: cite one of [1] where")
+    assert (found.cited, found.sentence) == (1, "It leaks [1].")
+    assert "none was found" in found.advice
     assert check_report("It leaks.", ()) == ()
-    assert [(each.cited, each.sentence) for each in found] == [(1, "It leaks [1].")]
-    assert "none was found" in found[0].advice
-
-
-def test_there_are_at_most_twenty() -> None:
-    """However many faults there are, twenty critiques are made."""
-    report = " ".join(f"Claim [{number}]." for number in range(10, 99))
-
-    assert len(check_report(report, SOURCES)) == 20
 
 
 REPEATED = [
@@ -253,13 +244,13 @@ def test_nothing_is_said_twice() -> None:
     assert with_checks(report, SOURCES, together) == together
 
 
-def test_together_there_are_at_most_twenty() -> None:
-    """What is certain is kept before what a model says."""
+def test_there_are_at_most_twenty() -> None:
+    """Twenty critiques are made of any number; what is certain comes before what a model says."""
     said = [Critique(aspect="clarity", advice=f"point {number}") for number in range(40)]
+    report = " ".join(f"Claim [{number}]." for number in range(10, 99))
 
-    together = with_checks("It leaks [9].", SOURCES, said)
-
-    assert list(together) == [UNKNOWN, *said[:19]]
+    assert list(with_checks("It leaks [9].", SOURCES, said)) == [UNKNOWN, *said[:19]]
+    assert len(check_report(report, SOURCES)) == 20
 
 
 @pytest.mark.parametrize(
@@ -330,39 +321,35 @@ Found, and not cited:
 - [3] `docs/3.md`, lines 1 to 3"""
 
 
-def test_the_whole() -> None:
-    """Findings, one section of ideas without citations, footnotes, and the list of sources."""
-    assert assemble(REPORT, ["Trout as agents."], SOURCES, creative=True) == WHOLE
+LISTED = "It leaks.\n\n## Sources\n\nFound, and not cited:\n\n- [1] `docs/1.md`, line 1"
+NO_SUCH = "- [2] is no source that was found"
 
 
-def test_without_ideas() -> None:
-    """Without creative contributions suggestions, the section and footnotes are left out."""
-    assert assemble(REPORT, ["Trout as agents."], SOURCES, creative=False) == PLAIN
+@pytest.mark.parametrize(
+    ("report", "sources", "creative", "whole"),
+    [
+        (REPORT, SOURCES, True, WHOLE),
+        (REPORT, SOURCES, False, PLAIN),
+        ("It leaks [2].", (), True, f"{NO_SOURCE}\n\nIt leaks [2].\n\n## Sources\n\n{NO_SUCH}"),
+        ("It leaks.", (), True, f"{NO_SOURCE}\n\nIt leaks."),
+        ("It leaks.", [DAM], True, LISTED),
+        (
+            "It leaks [1-2].",
+            [DAM],
+            True,
+            f"It leaks [1-2].\n\n## Sources\n\n- [1] `docs/1.md`, line 1\n{NO_SUCH}",
+        ),
+    ],
+)
+def test_the_whole(report: str, sources: Sequence[Source], creative: bool, whole: str) -> None:
+    """Findings, one section of ideas without citations, footnotes, and the list of sources.
 
+    Without creative contributions there are no ideas and footnotes; without a source the first
+    line says so; a citation that is still wrong in the end is shown as such.
+    """
+    ideas = ["Trout as agents."] if report is REPORT else []
 
-def test_no_source_is_said_first() -> None:
-    """Without a source the first line says so, and a citation is said to name none."""
-    whole = assemble("It leaks [1].", [], (), creative=True)
-
-    assert whole.splitlines()[0] == NO_SOURCE
-    assert whole.endswith("It leaks [1].\n\n## Sources\n\n- [1] is no source that was found")
-    assert assemble("It leaks.", [], (), creative=True) == f"{NO_SOURCE}\n\nIt leaks."
-
-
-def test_a_number_that_is_no_source() -> None:
-    """A citation that is still wrong in the end is shown as such."""
-    whole = assemble("It leaks [1-2].", [], [DAM], creative=True)
-
-    assert whole.endswith(
-        "## Sources\n\n- [1] `docs/1.md`, line 1\n- [2] is no source that was found"
-    )
-
-
-def test_a_report_that_cites_nothing() -> None:
-    """All sources are listed as not cited."""
-    whole = assemble("It leaks.", [], [DAM], creative=True)
-
-    assert whole == "It leaks.\n\n## Sources\n\nFound, and not cited:\n\n- [1] `docs/1.md`, line 1"
+    assert assemble(report, ideas, sources, creative=creative) == whole
 
 
 @pytest.mark.parametrize(

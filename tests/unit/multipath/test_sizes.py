@@ -15,7 +15,6 @@ from reflection.run import cut_encoded
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 MOST_BYTES = 1_900_000
-CHARACTERS = ["a", "数", "\x01"]
 
 
 def longest(mode: Mode, character: str) -> Run:
@@ -31,11 +30,15 @@ def longest(mode: Mode, character: str) -> Run:
             review_open=True,
         )
     )
-    run.retrieved([_passage(number, worst) for number in range(20)])
+    name = cut_encoded(worst, 1_000)
+    passage = Passage(id="1", source=name, first_line=1, last_line=9, score=1.0, text=worst)
+    run.retrieved([passage] * 20)
     run.routed(Routing(mode=mode, reason=cut_encoded(worst, 600), chosen_by="model"))
     for _ in range(100):
         run.warn(worst + str(len(run.warnings)))
-    text, critiques, report = cut_encoded(worst, 60_000), _critiques(worst), _report(worst[:9_999])
+    text, advice = cut_encoded(worst, 60_000), cut_encoded(worst, 600)
+    critique = Critique(aspect="citation", advice=advice, sentence=advice, cited=1)
+    report = _report(worst[:9_999])
     for index in range(15):
         if index >= 10:
             loop.grant(run, character * 4_000, character * 200, START)
@@ -43,7 +46,7 @@ def longest(mode: Mode, character: str) -> Run:
         run.after = "generate_report" if mode == "research" else "generate_code"
         run.move(START)
         if mode == "research":
-            run.reflected(critiques, (cut_encoded(worst, 600),) * 8)
+            run.reflected((critique,) * 20, (advice,) * 8)
         else:
             run.suite = Suite(origin="user", kind="pytest", file=run.request.tests)
             run.tested(report.model_copy(update={"passed": 3 if index else 4}))
@@ -52,22 +55,6 @@ def longest(mode: Mode, character: str) -> Run:
     loop.replace(run, cut_encoded(worst, 60_000), character * 200, START)
     run.settle("replaced_by_person", worst, START)
     return run
-
-
-def _passage(number: int, worst: str) -> Passage:
-    return Passage(
-        id=str(number),
-        source=cut_encoded(worst, 1_000),
-        first_line=1,
-        last_line=9,
-        score=1.0,
-        text=worst,
-    )
-
-
-def _critiques(worst: str) -> tuple[Critique, ...]:
-    advice = cut_encoded(worst, 600)
-    return (Critique(aspect="citation", advice=advice, sentence=advice, cited=1),) * 20
 
 
 def _report(worst: str) -> TestReport:
@@ -89,25 +76,15 @@ def _report(worst: str) -> TestReport:
     )
 
 
-@pytest.mark.parametrize("character", CHARACTERS)
+@pytest.mark.parametrize("character", ["a", "数", "\x01"])
 @pytest.mark.parametrize("mode", ["research", "code"])
-def test_the_largest_result_fits_a_payload(mode: Mode, character: str) -> None:
-    """Fifteen drafts and a person's own, all texts as long as may be: under 1.9 MB."""
+def test_the_longest_run_fits_a_payload(mode: Mode, character: str) -> None:
+    """Fifteen drafts and a person's own, all texts as long as may be: under 1.9 MB each."""
     run = longest(mode, character)
 
-    whole = loop.result(run)
+    whole, standing = loop.result(run), loop.progress(run, "finished", 0, None)
 
     assert len(whole.drafts) == 16
     assert len(whole.model_dump_json().encode()) < MOST_BYTES
-
-
-@pytest.mark.parametrize("character", CHARACTERS)
-@pytest.mark.parametrize("mode", ["research", "code"])
-def test_the_largest_progress_and_decisions_fit_a_payload(mode: Mode, character: str) -> None:
-    """What queries return is no larger."""
-    run = longest(mode, character)
-
-    standing = loop.progress(run, "finished", 0, None)
-
     assert len(standing.model_dump_json().encode()) < MOST_BYTES
-    assert sum(len(each.model_dump_json().encode()) for each in run.decisions) < MOST_BYTES
+    assert sum(len(made.model_dump_json().encode()) for made in run.decisions) < MOST_BYTES
