@@ -187,9 +187,10 @@ async def test_only_what_changed_is_indexed_again(documents: Documents) -> None:
     await documents.find("apple")
     changed = operations(documents)
 
-    taken_out, added, committed = 1, 1, 1
-    assert first == 20 + committed
-    assert (touched - first, changed - touched) == (0, taken_out + added + committed)
+    manifest_and_commit, manifest_again = 2, 3
+    assert first == 20 + manifest_and_commit + 1
+    assert touched - first == manifest_again
+    assert changed - touched == 1 + 1 + manifest_again
 
 
 async def test_a_file_that_became_binary_is_left_out(documents: Documents) -> None:
@@ -250,31 +251,14 @@ async def test_the_cache_is_private(documents: Documents) -> None:
     documents.write("a.txt", "apple")
     await documents.find("apple")
 
-    [kept] = (documents.cache / "documents" / "3").iterdir()
+    [kept] = (documents.cache / "documents" / "4").iterdir()
 
     assert kept.stat().st_mode & 0o077 == 0
-
-
-async def test_an_index_without_its_manifest_is_made_again(documents: Documents) -> None:
-    """A writer that was killed between its two files leaves nothing twice and nothing out."""
-    documents.write("a.txt", "apple")
-    await documents.find("apple")
-    [manifest] = documents.cache.rglob("manifest.json")
-    older = manifest.read_bytes()
-    documents.write("b.txt", "apple too")
-    await documents.find("apple")
-    manifest.write_bytes(older)
-    documents.retriever = documents.worker()
-
-    found = await documents.sources("apple")
-
-    assert sorted(found) == ["a.txt", "b.txt"]
 
 
 DAMAGES = {
     "meta": ("meta.json", b"{nope"),
     "meta gone": ("meta.json", None),
-    "manifest": ("manifest.json", b'[1, {"a.txt": [1]}]'),
     "store": ("*.store", b""),
     "terms": ("*.term", b"\0" * 400),
     "postings gone": ("*.idx", None),
