@@ -57,7 +57,7 @@ def test_the_share_of_a_file(files: list[int], most: int, chosen: list[int]) -> 
 
 async def test_meaning_finds_what_words_do_not(documents: Documents) -> None:
     """With an embedding model a passage without any word of the query is found."""
-    documents = Documents(documents.base, ScriptedEmbedder())
+    documents.retriever = documents.worker(ScriptedEmbedder())
     documents.write("a.txt", "A quince for you")
     documents.write("b.txt", "nothing else")
 
