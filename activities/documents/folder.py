@@ -159,7 +159,7 @@ class FolderRetriever:
 class Indexed(NamedTuple):
     """What may be searched. It is not `fresh` where another process holds the index."""
 
-    index: Index
+    store: Index
     snapshot: Snapshot
     walked: Walked
     fresh: bool = True
@@ -203,10 +203,10 @@ class Folder:
         self, old: Indexed | None, progress: Progress, check_stopped: CheckStopped
     ) -> Indexed:
         if old is not None and monotonic() < old.next_check:
-            return old._replace(snapshot=old.index.newest())
+            return old._replace(snapshot=old.store.newest())
         if old is None:
             self.place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        index = Index(self.place / "index") if old is None else old.index
+        index = Index(self.place / "index") if old is None else old.store
         started = monotonic()
         walked = walk(self._real, check_stopped)
         cost = monotonic() - started
