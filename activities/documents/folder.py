@@ -41,7 +41,7 @@ from activities.documents.threads import CheckStopped, Threads
 from reflection.text import terminal_safe
 
 # Other code splits or stores differently: its indexes are other ones.
-VERSION = "3"
+VERSION = "4"
 HITS = 100
 OPEN_FOLDERS = 16
 LOCK_SECONDS = 60.0
@@ -115,17 +115,15 @@ class FolderRetriever:
         meant = await self._search_meaning(folder, snapshot, task)
         chosen = choose(fuse([hits, meant.hits]) if meant.hits else hits, task.passages)
         searched = sum(not entry.reason for entry in snapshot.manifest.values())
-        warnings = (
-            ()
-            if searched
-            else (f"the folder {quoted(task.docs)} has no file that can be searched",)
-        )
+        warnings = [] if found.fresh else [BUSY]
+        if found.fresh and not searched:
+            warnings.append(f"the folder {quoted(task.docs)} has no file that can be searched")
         retrieval = Retrieval(
             passages=tuple(map(snapshot.passage, chosen)),
             files=len(found.walked.files) + sum(map(len, found.walked.left_out.values())),
             searched=searched,
             left_out=left_out(found.walked, snapshot.manifest),
-            warnings=(*(warnings if found.fresh else (BUSY,)), *meant.warnings),
+            warnings=(*warnings, *meant.warnings),
             spending=meant.spending,
             failed=meant.failed,
         )
@@ -136,14 +134,14 @@ class FolderRetriever:
     async def _search_meaning(
         self, folder: "Folder", snapshot: Snapshot, task: RetrievalTask
     ) -> Meant:
-        """What can't be searched by meaning is searched by words alone, and says so."""
         if task.embedding_model is None:
             return Meant()
         if self._embedder is None:
             return Meant(warnings=("searched by words alone: no embedding models are served",))
         vectors = folder.place / "vectors.sqlite3"
-        search = MeaningSearch(self._embedder, snapshot, vectors, self._threads)
-        return await search.found(task, task.embedding_model)
+        model, seconds = task.embedding_model, task.timeout_seconds
+        search = MeaningSearch(self._embedder, model, seconds, vectors)
+        return await search.found(task, snapshot, self._threads)
 
     def _open(self, real: str) -> "Folder":
         """A folder that was not used for long is opened again: it costs milliseconds."""
@@ -164,7 +162,7 @@ class Indexed(NamedTuple):
     store: Index
     snapshot: Snapshot
     walked: Walked
-    fresh: bool
+    fresh: bool = True
     next_check: float = 0.0
 
 
@@ -206,27 +204,22 @@ class Folder:
     ) -> Indexed:
         if old is not None and monotonic() < old.next_check:
             return old._replace(snapshot=old.store.newest())
-        index = old.store if old is not None else self._open()
+        if old is None:
+            self.place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        index = Index(self.place / "index") if old is None else old.store
         started = monotonic()
         walked = walk(self._real, check_stopped)
         cost = monotonic() - started
         snapshot = index.newest()
         if not differs(walked, snapshot.manifest):
             pause = CHECK_COSTS * cost if cost > FREE_CHECK_SECONDS else 0
-            return Indexed(index, snapshot, walked, True, monotonic() + pause)
+            return Indexed(index, snapshot, walked, next_check=monotonic() + pause)
         with locked(self.place, self._lock_seconds, check_stopped) as held:
             if not held:
-                return Indexed(index, index.newest(), walked, False)
-            if index.newest() is not snapshot:
-                # Another process has written since, perhaps of newer files than those seen here.
-                walked, snapshot = walk(self._real, check_stopped), index.newest()
-            if differs(walked, snapshot.manifest):
-                snapshot = index.update(self._real, walked, progress, check_stopped)
-        return Indexed(index, snapshot, walked, True)
-
-    def _open(self) -> Index:
-        self.place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return Index(self.place / "index")
+                return Indexed(index, index.newest(), walked, fresh=False)
+            # Another process may have written since, of newer files than those seen here.
+            walked = walk(self._real, check_stopped)
+            return Indexed(index, index.update(self._real, walked, progress, check_stopped), walked)
 
     def _remove(self, damaged: object, check_stopped: CheckStopped) -> None:
         with locked(self.place, self._lock_seconds, check_stopped) as held:

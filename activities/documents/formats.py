@@ -248,14 +248,6 @@ class _HtmlReader(HTMLParser):
             self._apart = True
 
 
-class _PageTooLargeError(Exception):
-    """A page draws so much that its text is not read."""
-
-
-class _OutOfTimeError(Exception):
-    """The time for a file is over."""
-
-
 def _pdf_lines(content: bytes, check_stopped: CheckStopped, note: Note) -> Iterator[Line]:
     """Yield the lines of each page, of at most 2,000 pages and for at most 60 seconds.
 
@@ -268,26 +260,26 @@ def _pdf_lines(content: bytes, check_stopped: CheckStopped, note: Note) -> Itera
     def check_time() -> None:
         check_stopped()
         if monotonic() > end:
-            raise _OutOfTimeError
+            raise TimeoutError
 
     try:
         with apply_configuration(_limits(STREAM_BYTES)):
             reader = PdfReader(BytesIO(content))
             count = len(reader.pages)
-        for index in range(min(count, PDF_PAGES)):
-            check_time()
+        for number in range(1, min(count, PDF_PAGES) + 1):
             try:
+                check_time()
                 with apply_configuration(_limits(STREAM_BYTES)):
-                    text = well_formed(_page_text(reader.pages[index], check_time))
-            except (_PageTooLargeError, LimitReachedError):
-                note("pages that draw too much", f"page {index + 1}")
+                    text = well_formed(_page_text(reader.pages[number - 1], check_time))
+            except LimitReachedError:
+                note("pages that draw too much", f"page {number}")
                 continue
             rows = enumerate(text.split("\n"), 1)
-            yield from (Line(number, row.rstrip(), page=index + 1) for number, row in rows)
+            yield from (Line(row_number, row.rstrip(), page=number) for row_number, row in rows)
         if count > PDF_PAGES:
             note(f"pages beyond {PDF_PAGES:,}", f"pages from {PDF_PAGES + 1}")
-    except _OutOfTimeError:
-        note(f"pages that {PDF_SECONDS:g} s do not suffice for", f"pages from {index + 1}")
+    except TimeoutError:
+        note(f"pages that {PDF_SECONDS:g} s do not suffice for", f"pages from {number}")
     except (FileNotDecryptedError, DependencyError):
         raise UnreadableError("encrypted") from None
     except Exception:  # pypdf raises whatever a broken file leads it to
@@ -310,35 +302,37 @@ def _limits(size: int) -> Configuration:
 
 
 def _page_text(page: PageObject, check_time: CheckStopped) -> str:
-    """Read a page's text, after a look at how much it is: the text is read out of all of it."""
+    """Read a page's text, after a look at how much it is: the text is read out of all of it.
+
+    Raises LimitReachedError where it is too much, and what `check_time` raises.
+    """
     with apply_configuration(_limits(PAGE_BYTES)):
         contents = page.get_contents()
-        if contents is not None and len(contents.get_data()) > PAGE_BYTES:
-            raise _PageTooLargeError
-        room = FONTS_BYTES
-        fonts = _part(_part(page, "/Resources"), "/Font")
+        drawn = 0 if contents is None else len(contents.get_data())
+        fonts, room = _part(_part(page, "/Resources"), "/Font"), FONTS_BYTES
         for name in fonts:
-            table = _part(fonts, name).get("/ToUnicode")
-            stream = table.get_object() if table is not None else None
-            size = len(stream.get_data()) if isinstance(stream, StreamObject) else 0
+            table = _part(_part(fonts, name), "/ToUnicode")
+            size = len(table.get_data()) if isinstance(table, StreamObject) else 0
             room -= max(size, FONTS_BYTES // 100)
             if room < 0:
-                raise _PageTooLargeError
+                break
+        if drawn > PAGE_BYTES or room < 0:
+            raise LimitReachedError
     operations = 0
 
-    def count_operations(*_: object) -> None:
+    def check(*_: object) -> None:
         nonlocal operations
         operations += 1
         if operations > PAGE_OPERATIONS:
-            raise _PageTooLargeError
+            raise LimitReachedError
         if operations % 64 == 0:
             check_time()
 
-    text = page.extract_text(visitor_operand_before=count_operations)
+    text = page.extract_text(visitor_operand_before=check)
     # What is raised within a form, a page within the page, is caught there.
-    if operations > PAGE_OPERATIONS:
-        raise _PageTooLargeError
     check_time()
+    if operations > PAGE_OPERATIONS:
+        raise LimitReachedError
     return text
 
 

@@ -1,7 +1,6 @@
-"""The index of one folder, by tantivy: its passages; and beside it what it knows of each file.
+"""The index of one folder, by tantivy: its passages, and what it knows of each file.
 
-The manifest names the commit that it is of. Where a worker was killed between the two, and
-wherever else the index can't be read, it is built again.
+The latter is a manifest, which is one more document, so that a commit always has both.
 
 DamagedError        the index can't be opened, read or written: it is built again
 """
@@ -15,11 +14,11 @@ import re
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tantivy
 from tantivy import DocAddress, Filter, Occur, Query, TextAnalyzer, TextAnalyzerBuilder, Tokenizer
@@ -38,10 +37,8 @@ COMMIT_SECONDS = 5.0
 ID_CHARACTERS = 12
 SOURCE_BYTES = 1_000
 ANALYZER = "mull"
-MANIFEST = "manifest.json"
-# A reader may look between a writer's commit and its manifest.
-MANIFEST_TRIES = 20
-MANIFEST_SECONDS = 0.05
+# The key of the manifest, which no path's hash is.
+MANIFEST = "manifest"
 
 QUERY_CHARACTERS = 100_000
 QUERY_TERMS = 64
@@ -52,7 +49,6 @@ LONGEST_WORD = 60
 # Scripts that write no spaces between words: each character is searched as a word.
 UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]")
 CAMEL_CASE = re.compile(r"\b\w*[a-z0-9][A-Z]\w*\b")
-HUMPED = re.compile("[a-z0-9][A-Z]")
 HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 # A signature that no file has, so that the file is looked at again.
@@ -111,10 +107,7 @@ def _analyzer() -> TextAnalyzer:
 
 
 def _schema() -> tantivy.Schema:
-    """Describe a passage: what it is found by, and what is given back.
-
-    `copy` is a number of its text, `file` one of its path, `ordinal` its place in the file.
-    """
+    """Describe a passage: `file` is a number of its path, `copy` of its text, `key` its path's."""
     schema = tantivy.SchemaBuilder()
     schema.add_text_field("key", tokenizer_name="raw", index_option="basic")
     schema.add_text_field("words", tokenizer_name=ANALYZER, index_option="freq")
@@ -171,8 +164,7 @@ class Snapshot:
     def passage(self, hit: Hit) -> Passage:
         """Read a passage that was found."""
         with damage(self.place):
-            record = json.loads(bytes(self.searcher.doc(hit.address)["record"][0]))
-            return Passage(**record, score=hit.score)
+            return Passage(**_record(self.searcher, hit.address), score=hit.score)
 
     def _terms(self, text: str) -> list[str]:
         """Choose at most 64 terms: those that are rare in the documents and frequent in the query.
@@ -193,13 +185,11 @@ class Snapshot:
         columns = [
             self.searcher.fast_field_values(name, addresses) for name in ("file", "ordinal", "copy")
         ]
-        hits = [
+        return ordered(
             Hit(round(score, 6), file, ordinal, copy, address)
             for (score, address), file, ordinal, copy in zip(found, *columns, strict=True)
-        ]
-        if any(hit.file is None for hit in hits):
-            raise DamagedError("a passage has no file")
-        return sorted(hits, key=lambda hit: (-hit.score, hit.file, hit.ordinal))
+            if file is not None  # as the manifest's is
+        )
 
 
 class Index:
@@ -216,18 +206,13 @@ class Index:
 
     def newest(self) -> Snapshot:
         """See what was committed last, by whatever process."""
-        for _ in range(MANIFEST_TRIES):
-            seen = generation(self.place)
-            if self._snapshot is not None and self._snapshot.generation == seen:
-                return self._snapshot
+        seen = generation(self.place)
+        if self._snapshot is None or self._snapshot.generation != seen:
             with damage(self.place):
-                commit, manifest = _read_manifest(self.place)
-                if commit == _opstamp(self.place):
-                    self._index.reload()
-                    self._snapshot = Snapshot(self.place, self._index.searcher(), manifest, seen)
-                    return self._snapshot
-            time.sleep(MANIFEST_SECONDS)
-        raise DamagedError("its manifest is of another commit")
+                self._index.reload()
+                searcher = self._index.searcher()
+                self._snapshot = Snapshot(self.place, searcher, _read_manifest(searcher), seen)
+        return self._snapshot
 
     def update(
         self, folder: str, walked: Walked, progress: Progress, check_stopped: CheckStopped
@@ -236,39 +221,26 @@ class Index:
 
         One process does so at a time, which the caller sees to.
         """
-        try:
-            with damage(self.place):
-                writer = self._index.writer(WRITER_BYTES, 1)
-                try:
-                    manifest = dict(self.newest().manifest)
-                    update = _Update(self.place, writer, folder, manifest, check_stopped)
-                    update.run(walked, progress)
-                finally:
-                    # Without this the writer keeps the index until it is garbage.
-                    writer.wait_merging_threads()
-        except OSError:
-            self._collect()
-            raise
-        return self.newest()
-
-    def _collect(self) -> None:
-        """Take away what a writer that failed has left, if that can be done."""
-        with suppress(DamagedError, OSError), damage(self.place):
+        with damage(self.place):
             writer = self._index.writer(WRITER_BYTES, 1)
-            writer.garbage_collect_files()
-            writer.wait_merging_threads()
+            try:
+                writer.garbage_collect_files()  # of a writer that failed, or was killed
+                manifest = dict(self.newest().manifest)
+                _Update(writer, folder, manifest, check_stopped).run(walked, progress)
+            finally:
+                # Without this the writer keeps the index until it is garbage.
+                writer.wait_merging_threads()
+        return self.newest()
 
 
 @dataclass
 class _Update:
     """One update of an index, and the manifest that it makes."""
 
-    place: Path
     writer: tantivy.IndexWriter
     folder: str
     manifest: dict[str, Entry]
     check_stopped: CheckStopped
-    dirty: bool = False
 
     def run(self, walked: Walked, progress: Progress) -> None:
         """Bring the index to the state of the files."""
@@ -333,35 +305,27 @@ class _Update:
             record = {**part._asdict(), "id": name, "source": source, "text": text}
             document.add_bytes("record", json.dumps(record).encode())
             self.writer.add_document(document)
-            self.dirty = True
 
     def _commit(self) -> None:
-        if self.dirty:
-            self.writer.commit()
-            self.dirty = False
-        # In ASCII, which holds any file's name; and all at once.
-        written = json.dumps([_opstamp(self.place), self.manifest], separators=(",", ":"))
-        new = self.place / f"{MANIFEST}.new"
-        new.write_text(written, encoding="ascii")
-        new.replace(self.place / MANIFEST)
+        self.writer.delete_documents_by_term("key", MANIFEST)
+        document = tantivy.Document()
+        document.add_text("key", MANIFEST)
+        # In ASCII, which holds any file's name.
+        document.add_bytes("record", json.dumps(self.manifest).encode("ascii"))
+        self.writer.add_document(document)
+        self.writer.commit()
 
     def _forget(self, path: str) -> None:
         self.writer.delete_documents_by_term("key", _key(path))
-        self.dirty = True
         del self.manifest[path]
 
 
 def generation(place: Path) -> object:
-    """Tell one state of an index from another: each has a manifest of its own."""
+    """Tell one commit of an index from another; None where there is none."""
     with suppress(OSError):
-        status = (place / MANIFEST).stat()
+        status = (place / "meta.json").stat()
         return status.st_ino, status.st_mtime_ns, status.st_size
     return None
-
-
-def _opstamp(place: Path) -> int:
-    """Return the number that tantivy gave its last commit, 0 before the first."""
-    return int(json.loads((place / "meta.json").read_bytes())["opstamp"])
 
 
 def changed(walked: Walked, manifest: Manifest) -> list[Found]:
@@ -378,6 +342,11 @@ def differs(walked: Walked, manifest: Manifest) -> bool:
     return len(walked.files) != len(manifest) or bool(changed(walked, manifest))
 
 
+def ordered(hits: Iterable[Hit]) -> list[Hit]:
+    """Rank by score, equals in a fixed order."""
+    return sorted(hits, key=lambda hit: (-hit.score, hit.file, hit.ordinal))
+
+
 def distinct(ranking: Sequence[Hit]) -> list[Hit]:
     """Keep the first of the passages that have the same text."""
     return list({hit.copy: hit for hit in reversed(ranking)}.values())[::-1]
@@ -387,7 +356,7 @@ def searchable(text: str) -> str:
     """Add what the analyzer would not find: the words of camelCase, and those without spaces."""
     if not text.isascii():
         text = UNSPACED.sub(r" \g<0> ", text)
-    joined = CAMEL_CASE.findall(text) if HUMPED.search(text) else []
+    joined = CAMEL_CASE.findall(text) if HUMP.search(text) else []
     return " ".join([text, *(HUMP.sub(" ", word) for word in joined)]) if joined else text
 
 
@@ -398,15 +367,18 @@ def shortened(source: str) -> str:
     return "…" + cut_encoded(source[::-1], SOURCE_BYTES - len("…".encode()))[::-1]
 
 
-def _read_manifest(place: Path) -> tuple[int, Manifest]:
-    try:
-        commit, record = json.loads((place / MANIFEST).read_bytes())
-    except FileNotFoundError:
-        return 0, {}
-    return commit, {
+def _read_manifest(searcher: tantivy.Searcher) -> Manifest:
+    found = searcher.search(Query.term_query(SCHEMA, "key", MANIFEST, "basic"), 1).hits
+    record = _record(searcher, found[0][1]) if found else {}
+    return {
         path: Entry(Signature(*signature), digest, reason, tuple((why, of) for why, of in parts))
         for path, (signature, digest, reason, parts) in record.items()
     }
+
+
+def _record(searcher: tantivy.Searcher, address: DocAddress) -> dict[str, Any]:
+    record: dict[str, Any] = json.loads(bytes(searcher.doc(address)["record"][0]))
+    return record
 
 
 def _key(path: str) -> str:

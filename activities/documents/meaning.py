@@ -3,8 +3,8 @@
 import asyncio
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from time import monotonic, perf_counter
@@ -15,8 +15,8 @@ import numpy.typing as npt
 from opentelemetry import metrics, trace
 from opentelemetry.trace import SpanKind, Status, StatusCode
 
-from activities.documents.index import Hit, Snapshot, distinct
-from activities.documents.retrieval import EMBEDDING_BATCH, Embedded, Embedder, RetrievalTask
+from activities.documents.index import Hit, Snapshot, distinct, ordered
+from activities.documents.retrieval import EMBEDDING_BATCH, Embedder, RetrievalTask
 from activities.documents.threads import Threads
 from activities.language_model.port import ModelError, TransientModelError
 from reflection.run import Spending, total
@@ -28,11 +28,8 @@ EMBEDDED_CHARACTERS = 4_000
 EMBEDDING_SECONDS = 60.0
 NEAREST = 200
 FUSION_CONSTANT = 60
-VECTORS_BUSY_SECONDS = 10.0
-CREATE = (
-    "CREATE TABLE IF NOT EXISTS vectors "
-    "(model TEXT, copy INTEGER, vector BLOB, PRIMARY KEY (model, copy)) WITHOUT ROWID"
-)
+CREATE = "CREATE TABLE IF NOT EXISTS vectors (model, copy, vector, PRIMARY KEY (model, copy))"
+PRUNE = "DELETE FROM vectors WHERE copy NOT IN (SELECT value FROM json_each(?))"
 
 Vector = npt.NDArray[np.float32]
 
@@ -52,73 +49,115 @@ class Meant(NamedTuple):
 
 
 class MeaningSearch:
-    """One search of an index. Vectors are kept in a file by model and text, for the next one.
+    """One search of an index by a model. Vectors are kept in a file, for the next search.
 
     Up to 20,000 passages are embedded, for at most a minute; the next search goes on from there.
     """
 
-    def __init__(
-        self, embedder: Embedder, snapshot: Snapshot, path: Path, threads: Threads
-    ) -> None:
+    def __init__(self, embedder: Embedder, model: str, seconds: float, path: Path) -> None:
         self._embedder = embedder
-        self._snapshot = snapshot
+        self._model = model
+        self._seconds = seconds
         self._path = path
-        self._threads = threads
         self._spent: list[Spending] = []
 
-    async def found(self, task: RetrievalTask, model: str) -> Meant:
+    async def found(self, task: RetrievalTask, snapshot: Snapshot, threads: Threads) -> Meant:
         """Rank passages by the cosine of their vectors with the query's; a failure is a warning."""
-        passages = await self._threads.short(self._snapshot.every_passage)
+        passages = await threads.short(snapshot.every_passage)
         if not passages:
             return Meant()
         try:
-            [query] = await self._embed([task.prompt], model, task.timeout_seconds)
-            vectors = await self._vectors(passages, model, len(query), task.timeout_seconds)
+            [query] = await self._embed([task.prompt])
+            kept = await threads.short(partial(self._load, passages))
+            vectors = {copy: vector for copy, vector in kept.items() if len(vector) == len(query)}
+            missing = [hit for hit in passages[:EMBEDDED_PASSAGES] if hit.copy not in vectors]
+            end = monotonic() + EMBEDDING_SECONDS
+            while missing and monotonic() < end:
+                batch, missing = missing[:EMBEDDING_BATCH], missing[EMBEDDING_BATCH:]
+                embedded = await self._embed([snapshot.passage(hit).text for hit in batch])
+                new = {hit.copy: vector for hit, vector in zip(batch, embedded, strict=True)}
+                await threads.short(partial(self._keep, new))
+                vectors |= new
         except ModelError as error:
-            warning = f"searched by words alone: {model} failed: {error}"
+            warning = f"searched by words alone: {self._model} failed: {error}"
             busy = error if isinstance(error, TransientModelError) else None
             return Meant((), (warning,), total(self._spent), failed=1, busy=busy)
         seen = [hit for hit in passages if hit.copy in vectors]
-        hits = await self._threads.short(partial(nearest, seen, vectors, query))
+        hits = await threads.short(partial(nearest, seen, vectors, query))
         unseen = len(passages) - len(seen)
         warning = f"{tally_words(unseen, 'passage')} not searched by meaning yet"
         return Meant(hits, (warning,) if unseen else (), total(self._spent))
 
-    async def _vectors(
-        self, passages: Sequence[Hit], model: str, size: int, seconds: float
-    ) -> dict[int, Vector]:
-        kept = await self._threads.short(partial(load_vectors, self._path, model))
-        vectors = {copy: vector for copy, vector in kept.items() if len(vector) == size}
-        missing = [hit for hit in passages[:EMBEDDED_PASSAGES] if hit.copy not in vectors]
-        end = monotonic() + EMBEDDING_SECONDS
-        for start in range(0, len(missing), EMBEDDING_BATCH):
-            if monotonic() > end:
-                break
-            batch = missing[start : start + EMBEDDING_BATCH]
-            texts = [self._snapshot.passage(hit).text for hit in batch]
-            found = await self._embed(texts, model, seconds)
-            new = {hit.copy: vector for hit, vector in zip(batch, found, strict=True)}
-            await self._threads.short(partial(change_vectors, self._path, model, new))
-            vectors |= new
-        if len(kept) > 2 * len(passages):
-            gone = kept.keys() - {hit.copy for hit in passages}
-            await self._threads.short(partial(change_vectors, self._path, model, {}, gone))
-        return vectors
+    def _load(self, passages: Sequence[Hit]) -> dict[int, Vector]:
+        """Read the vectors by the numbers of their texts; a damaged file is begun anew."""
+        try:
+            with closing(sqlite3.connect(self._path)) as database, database:
+                database.execute(CREATE)
+                if database.execute("SELECT count(*) FROM vectors").fetchone()[0] > 3 * len(
+                    passages
+                ):
+                    database.execute(PRUNE, [str([hit.copy for hit in passages])])
+                chosen = "SELECT copy, vector FROM vectors WHERE model = ?"
+                rows = database.execute(chosen, [self._model])
+                return {copy: np.frombuffer(vector, np.float32) for copy, vector in rows}
+        except sqlite3.OperationalError:
+            return {}
+        except sqlite3.DatabaseError:
+            self._path.unlink(missing_ok=True)
+            return {}
 
-    async def _embed(self, texts: Sequence[str], model: str, seconds: float) -> list[Vector]:
-        cut = [text[:EMBEDDED_CHARACTERS] for text in texts]
-        embedded = await observed(self._embedder, cut, model, seconds)
-        self._spent.append(embedded.spending)
-        return [unit(vector) for vector in embedded.vectors]
+    def _keep(self, new: Mapping[int, Vector]) -> None:
+        rows = [(self._model, copy, vector.tobytes()) for copy, vector in new.items()]
+        with (
+            suppress(sqlite3.Error),
+            closing(sqlite3.connect(self._path)) as database,
+            database,
+        ):
+            database.execute(CREATE)
+            database.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
+
+    async def _embed(self, texts: Sequence[str]) -> list[Vector]:
+        """Embed texts in a span and two metrics, in which neither texts nor vectors stand."""
+        meter, started = metrics.get_meter(TRACER), perf_counter()
+        labels = {"gen_ai.operation.name": "embeddings", "gen_ai.request.model": self._model}
+        kind = {}
+        with trace.get_tracer(TRACER).start_as_current_span(
+            SPAN_EMBEDDINGS.format(model=self._model), kind=SpanKind.CLIENT, record_exception=False
+        ) as span:
+            span.set_attributes({KIND: "EMBEDDING", **labels, "mull.texts": len(texts)})
+            try:
+                cut = [text[:EMBEDDED_CHARACTERS] for text in texts]
+                found = await self._embedder.embed(cut, self._model, self._seconds)
+            except (ModelError, asyncio.CancelledError) as error:
+                kind = {"error.type": error.kind if isinstance(error, ModelError) else "cancelled"}
+                span.set_attributes(kind)
+                span.set_status(Status(StatusCode.ERROR, str(error)))
+                raise
+            finally:
+                duration = meter.create_histogram("gen_ai.client.operation.duration", unit="s")
+                duration.record(perf_counter() - started, {**labels, **kind})
+            known = {
+                "gen_ai.provider.name": found.provider,
+                "gen_ai.embeddings.dimension.count": len(found.vectors[0]),
+                "gen_ai.usage.input_tokens": found.spending.input_tokens,
+                "mull.cost.usd": found.spending.cost_usd,
+            }
+            span.set_attributes({name: value for name, value in known.items() if value is not None})
+        if found.spending.input_tokens is not None:
+            tokens = meter.create_histogram("gen_ai.client.token.usage", unit="{token}")
+            tokens.record(found.spending.input_tokens, {**labels, "gen_ai.token.type": "input"})
+        self._spent.append(found.spending)
+        vectors = np.asarray(found.vectors, np.float32)
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        # At length 1 a product is the cosine. A vector of zeros stays one.
+        return list(vectors / np.where(lengths, lengths, 1))
 
 
 def nearest(hits: Sequence[Hit], vectors: Mapping[int, Vector], query: Vector) -> list[Hit]:
     """Rank at most 200 passages by the cosine with a query; equals in a fixed order."""
-    if not hits:
-        return []
-    cosines = np.stack([vectors[hit.copy] for hit in hits]) @ query
-    scored = [hit._replace(score=round(float(c), 6)) for hit, c in zip(hits, cosines, strict=True)]
-    return sorted(scored, key=lambda hit: (-hit.score, hit.file, hit.ordinal))[:NEAREST]
+    cosines = [round(float(vectors[hit.copy] @ query), 6) for hit in hits]
+    scored = [hit._replace(score=cosine) for hit, cosine in zip(hits, cosines, strict=True)]
+    return ordered(scored)[:NEAREST]
 
 
 def fuse(rankings: Sequence[Sequence[Hit]]) -> list[Hit]:
@@ -133,81 +172,4 @@ def fuse(rankings: Sequence[Sequence[Hit]]) -> list[Hit]:
         for rank, hit in enumerate(distinct(ranking), 1):
             scores[hit.copy] += 1 / (FUSION_CONSTANT + rank)
             hits.setdefault(hit.copy, hit)
-    fused = [hit._replace(score=round(scores[copy], 9)) for copy, hit in hits.items()]
-    return sorted(fused, key=lambda hit: (-hit.score, hit.file, hit.ordinal))
-
-
-def unit(numbers: Sequence[float]) -> Vector:
-    """Scale to length 1, so that a product is the cosine; a vector of zeros stays one."""
-    vector = np.asarray(numbers, np.float32)
-    length = float(np.linalg.norm(vector))
-    return vector / np.float32(length) if length else vector
-
-
-def load_vectors(path: Path, model: str) -> dict[int, Vector]:
-    """Read all vectors of a model, by the number of their text; a damaged file is begun anew."""
-    try:
-        with _opened(path) as database:
-            rows = database.execute("SELECT copy, vector FROM vectors WHERE model = ?", [model])
-            return {copy: np.frombuffer(vector, np.float32) for copy, vector in rows}
-    except sqlite3.OperationalError:
-        return {}
-    except sqlite3.DatabaseError:
-        path.unlink(missing_ok=True)
-        return {}
-
-
-def change_vectors(
-    path: Path, model: str, new: Mapping[int, Vector], gone: Iterable[int] = ()
-) -> None:
-    """Keep new vectors of a model, and drop those of texts that are gone, if that can be done."""
-    rows = [(model, copy, vector.tobytes()) for copy, vector in new.items()]
-    with suppress(sqlite3.Error), _opened(path) as database:
-        database.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
-        database.executemany(
-            "DELETE FROM vectors WHERE model = ? AND copy = ?", [(model, copy) for copy in gone]
-        )
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[sqlite3.Connection]:
-    with closing(sqlite3.connect(path, timeout=VECTORS_BUSY_SECONDS)) as database, database:
-        database.execute(CREATE)
-        yield database
-
-
-async def observed(
-    embedder: Embedder, texts: Sequence[str], model: str, timeout_seconds: float
-) -> Embedded:
-    """Call an embedding model in an `embeddings {model}` span, and count it in two metrics.
-
-    Texts and vectors never stand in a span. Raises what the model raises.
-    """
-    meter, started = metrics.get_meter(TRACER), perf_counter()
-    duration = meter.create_histogram("gen_ai.client.operation.duration", unit="s")
-    tokens = meter.create_histogram("gen_ai.client.token.usage", unit="{token}")
-    labels = {"gen_ai.operation.name": "embeddings", "gen_ai.request.model": model}
-    failed = {}
-    with trace.get_tracer(TRACER).start_as_current_span(
-        SPAN_EMBEDDINGS.format(model=model), kind=SpanKind.CLIENT, record_exception=False
-    ) as span:
-        span.set_attributes({KIND: "EMBEDDING", **labels, "mull.texts": len(texts)})
-        try:
-            found = await embedder.embed(texts, model, timeout_seconds)
-        except (ModelError, asyncio.CancelledError) as error:
-            failed = {"error.type": error.kind if isinstance(error, ModelError) else "cancelled"}
-            span.set_attributes(failed)
-            span.set_status(Status(StatusCode.ERROR, str(error)))
-            raise
-        finally:
-            duration.record(perf_counter() - started, {**labels, **failed})
-        described = {
-            "gen_ai.provider.name": found.provider,
-            "gen_ai.embeddings.dimension.count": len(found.vectors[0]) if found.vectors else None,
-            "gen_ai.usage.input_tokens": found.spending.input_tokens,
-            "mull.cost.usd": found.spending.cost_usd,
-        }
-        span.set_attributes({name: value for name, value in described.items() if value is not None})
-    if found.spending.input_tokens is not None:
-        tokens.record(found.spending.input_tokens, {**labels, "gen_ai.token.type": "input"})
-    return found
+    return ordered([hit._replace(score=round(scores[copy], 9)) for copy, hit in hits.items()])

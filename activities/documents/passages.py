@@ -43,9 +43,17 @@ def split(lines: Iterable[Line], check_stopped: CheckStopped) -> Iterator[Part]:
     what follows. A line that is longer is cut at a space or a comma. Raises UnreadableError for
     over a million lines.
     """
-    pieces = (piece for line in _counted(lines, check_stopped) for piece in _pieces(line))
+
+    def pieces() -> Iterator[Line]:
+        for count, line in enumerate(lines):
+            if count % CHECKED_LINES == 0:
+                check_stopped()
+                if count >= FILE_LINES:
+                    raise UnreadableError(TOO_MANY_LINES)
+            yield from _pieces(line)
+
     packed = _Block()
-    for block in _paragraphs(pieces):
+    for block in _paragraphs(pieces()):
         if packed.lines and not packed.has_room_for(block):
             yield packed.part()
             packed = _Block()
@@ -90,15 +98,6 @@ class _Block:
         written = [line.number for line in self.lines if not line.is_blank()]
         text = "\n".join(line.text for line in self.lines).strip("\n")
         return Part(text, written[0], written[-1], self.lines[0].page)
-
-
-def _counted(lines: Iterable[Line], check_stopped: CheckStopped) -> Iterator[Line]:
-    for count, line in enumerate(lines):
-        if count % CHECKED_LINES == 0:
-            check_stopped()
-            if count >= FILE_LINES:
-                raise UnreadableError(TOO_MANY_LINES)
-        yield line
 
 
 def _pieces(line: Line) -> Iterator[Line]:

@@ -53,6 +53,7 @@ class Roots:
 
         Raises RetrievalError, which names the folder as it was given, and no other path.
         """
+        name = quoted(docs)
         if not self._folders:
             raise RetrievalError(
                 f"no folder may be searched: set {VARIABLE}, where the worker runs, to the folders "
@@ -61,21 +62,20 @@ class Roots:
         below = self._candidates(docs)
         if not below:
             raise RetrievalError(
-                f"the folder {quoted(docs)} is not under one that {VARIABLE} allows on the worker"
+                f"the folder {name} is not under one that {VARIABLE} allows on the worker"
             )
         allowed = [path for path, visible in below.items() if visible]
         if not allowed:
             raise RetrievalError(
-                f"the folder {quoted(docs)} is hidden, or holds installed packages: neither is "
-                "searched"
+                f"the folder {name} is hidden, or holds installed packages: neither is searched"
             )
         for path in filter(os.path.isdir, allowed):
             if not os.access(path, os.R_OK | os.X_OK):
-                raise RetrievalError(f"the folder {quoted(docs)} can't be read: permission denied")
+                raise RetrievalError(f"the folder {name} can't be read: permission denied")
             return path
         if any(map(os.path.lexists, allowed)):
-            raise RetrievalError(f"{quoted(docs)} is a file: name the folder that it is in")
-        raise RetrievalError(f"the worker has no folder {quoted(docs)}")
+            raise RetrievalError(f"{name} is a file: name the folder that it is in")
+        raise RetrievalError(f"the worker has no folder {name}")
 
     def _candidates(self, docs: str) -> dict[str, bool]:
         """Real paths below the roots, and whether neither they nor their names are hidden.
@@ -89,15 +89,15 @@ class Roots:
         except (OSError, ValueError):
             return {}
 
-        def below(path: str) -> list[str]:
-            return [root for root in roots if _within(path, root)]
-
         def visible(path: str) -> bool:
             # A root may be hidden itself: its operator has named it.
-            return any(not _hidden(path, root) for root in below(path))
+            return any(_within(path, root) and not _hidden(path, root) for root in roots)
+
+        def below(path: str) -> bool:
+            return any(_within(path, root) for root in roots)
 
         return {
-            real: visible(real) and (not below(path) or visible(path))
+            real: visible(real) and (visible(path) or not below(path))
             for real, path in paths.items()
             if below(real)
         }
@@ -162,8 +162,13 @@ def walk(folder: str, check_stopped: CheckStopped) -> Walked:
                         continue
                 if entry.is_dir():
                     (linked if link else waiting).append((path, real))
+                    continue
+                status = entry.stat()
+                if reason := _unread(path, status):
+                    walked.leave_out(reason, path)
                 else:
-                    _sort_in(path, real, entry.stat(), walked)
+                    signature = Signature(status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+                    walked.files.append(Found(path, real, signature))
             except OSError as error:
                 _raise_exhausted(error)
                 walked.leave_out("can't be read", path)
@@ -183,20 +188,17 @@ def _entries(inner: str, real: str, walked: Walked) -> Iterator["os.DirEntry[str
     yield from (each for each in entries if each.name[0] != "." and each.name not in SKIPPED)
 
 
-def _sort_in(path: str, real: str, status: os.stat_result, walked: Walked) -> None:
+def _unread(path: str, status: os.stat_result) -> str | None:
+    """Say why a file is not read, if it is not."""
     if not stat.S_ISREG(status.st_mode):
-        walked.leave_out("no files", path)
-    elif status.st_size > FILE_BYTES:
-        walked.leave_out(TOO_LARGE, path)
-    elif path.lower().endswith(BINARY):
-        walked.leave_out("no text", path)
-    else:
-        signature = Signature(status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-        walked.files.append(Found(path, real, signature))
+        return "no files"
+    if status.st_size > FILE_BYTES:
+        return TOO_LARGE
+    return "no text" if path.lower().endswith(BINARY) else None
 
 
 def _bounded(walked: Walked) -> Walked:
-    """Keep the first files in the order of their paths, up to the bounds of a folder."""
+    # The first in the order of their paths are kept, up to the bounds of a folder.
     found, walked.files, size = walked.files, [], 0
     for file in sorted(found, key=lambda file: os.fsencode(file.path)):
         size += file.signature.size
@@ -212,10 +214,19 @@ def read(found: Found, folder: str) -> bytes:
 
     Raises UnreadableError, and OSError where the worker can read no file at all.
     """
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        descriptor = os.open(found.real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(found.real, flags)
         try:
-            content = _content(descriptor, folder)
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise UnreadableError("no files")
+            # A folder on the way may have been changed into a link since it was looked at.
+            with suppress(FileNotFoundError):
+                real = os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115 - of strings
+                if reason := _misleading(real, folder):
+                    raise UnreadableError(reason)
+            with open(descriptor, "rb", closefd=False) as file:
+                content = file.read(FILE_BYTES + 1)
         finally:
             os.close(descriptor)
     except OSError as error:
@@ -224,18 +235,6 @@ def read(found: Found, folder: str) -> bytes:
     if len(content) > FILE_BYTES:
         raise UnreadableError(TOO_LARGE)
     return content
-
-
-def _content(descriptor: int, folder: str) -> bytes:
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        raise UnreadableError("no files")
-    # A folder on the way may have been changed into a link since it was looked at.
-    with suppress(FileNotFoundError):
-        real = os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115 - of strings
-        if reason := _misleading(real, folder):
-            raise UnreadableError(reason)
-    with open(descriptor, "rb", closefd=False) as file:
-        return file.read(FILE_BYTES + 1)
 
 
 def _raise_exhausted(error: OSError) -> None:

