@@ -131,7 +131,7 @@ def test_a_person_can_finish_a_run(cli: Cli) -> None:
 
     assert (added.returncode, added.stdout) == (2, "")
     assert added.stderr == (
-        "Error: only runs of `ask` take answers; `starter.py review` is for this one.\n"
+        "Error: only runs of `ask` take answers; `mull review` is for this one.\n"
     )
     assert finished.returncode == 0, finished.stderr
     assert json.loads(watched.stdout)["stop_reason"] == "finished_by_person"
@@ -152,7 +152,7 @@ def test_ctrl_c_detaches_and_never_cancels(cli: Cli, environment: dict[str, str]
     _, said = asked.communicate(timeout=20)
 
     assert asked.returncode == 130
-    assert "starter.py watch left" in said
+    assert "mull watch left" in said
     assert "Traceback" not in said
     assert cli("cancel", "left").returncode == 0
 

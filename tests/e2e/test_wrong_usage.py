@@ -48,7 +48,7 @@ def test_no_server_is_two_lines_and_exit_code_3(cli: Cli) -> None:
     assert done.returncode == 3
     assert done.stderr == (
         "Error: no Temporal server answers at 127.0.0.1:9.\n"
-        "Start one with `starter.py dev`, or set TEMPORAL_ADDRESS.\n"
+        "Start one with `mull dev`, or set TEMPORAL_ADDRESS.\n"
     )
 
 
@@ -61,8 +61,8 @@ def test_no_worker_is_two_lines_and_exit_code_3(cli: Cli) -> None:
 
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr == (
-        "Error: no worker polls mull and mull-llm.\n"
-        "Start one with `worker.py`, or an embedded one with `starter.py dev`.\n"
+        "Error: no worker is polling task queues \"mull\" and \"mull-llm\".\n"
+        "Start one with `mull-worker`, or an embedded one with `mull dev`.\n"
     )
     assert (waits.returncode, waits.stdout) == (0, "waiting\n")
     assert "the run waits until one does" in waits.stderr

@@ -129,9 +129,9 @@ def test_a_worker_for_code_is_missed_where_code_is_wanted(cli: Cli) -> None:
     unknown = cli("agent", PROMPT, "--detach", **IDLE)
 
     assert (wanted.returncode, wanted.stdout) == (3, "")
-    assert "no worker polls mull and mull-llm and mull-code" in wanted.stderr
+    assert 'no worker is polling task queues "mull" and "mull-llm" and "mull-code"' in wanted.stderr
     assert unknown.returncode == 0
-    assert "no worker polls mull-code; a run that needs it waits for one" in unknown.stderr
+    assert 'polling task queue "mull-code"; a run that needs it waits for one' in unknown.stderr
 
 
 def test_where_only_code_is_not_served_that_worker_is_named(
@@ -143,14 +143,14 @@ def test_where_only_code_is_not_served_that_worker_is_named(
 
     said = capsys.readouterr().err
     assert ended.value.exit_code == 3
-    assert "Start one with `worker.py --queues code`, or an embedded one" in said
+    assert "Start one with `mull-worker --queues code`, or an embedded one" in said
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         ([""], "prompt: "),
-        ([], "Missing argument 'prompt'. `starter.py agent --help` says more."),
+        ([], "Missing argument 'prompt'. `mull agent --help` says more."),
         ([PROMPT, "--nothing"], "No such option: --nothing"),
         ([PROMPT, "--seed", "x"], "Invalid value for '--seed'"),
         ([PROMPT, "--docs"], "Option '--docs' requires an argument"),
