@@ -196,7 +196,11 @@ def _combined(settings: Stopping, votes: Votes) -> Judgement:
 
 def _predictive(settings: Stopping, votes: Votes) -> Judgement:
     chance = flip_probability(votes.first, votes.second, votes.calls_left)
-    return _within("chance of another leader", chance, settings.epsilon)
+    reason = f"chance that the answer still changes: {100 * chance:.3g} %"
+    limit = f"(limit {100 * settings.epsilon:.3g} %)"
+    return Judgement(
+        at_most(chance, settings.epsilon), chance, settings.epsilon, f"{reason} {limit}"
+    )
 
 
 def _beta(settings: Stopping, votes: Votes) -> Judgement:
