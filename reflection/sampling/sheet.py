@@ -296,10 +296,10 @@ def _charts(
         return ()
     read = [made if made.vote is not None else None for made in shown]
     series = {
-        "confidence": [made and made.confidence for made in read],
-        "entropy": [made and made.normalized_entropy for made in read],
+        "confidence": [made.confidence if made else None for made in read],
+        "entropy": [made.normalized_entropy if made else None for made in read],
     }
-    compared = [made and _compared(made) for made in read]
+    compared = [_compared(made) if made else None for made in read]
     if rule in {"combined", "predictive", "beta"} and any(at is not None for at in compared):
         series[COMPARED] = compared
     waves = groupby(shown, key=lambda made: made.wave)
