@@ -2,7 +2,7 @@
 
 import os
 import sys
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
 
 import typer
@@ -24,7 +24,11 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"mull {version('mull')}")
+        try:
+            said = version("mull")
+        except PackageNotFoundError:
+            said = "from a checkout, not installed"
+        typer.echo(f"mull {said}")
         raise typer.Exit
 
 
@@ -40,22 +44,25 @@ def mull(
 # A shell that completes a word needs every option, whatever it is that is typed.
 completes = any(name.endswith("_COMPLETE") for name in os.environ)
 start.register(app, {"ask", "reflect", "agent"} if completes else sys.argv)
-for command in (
-    runs,
-    updates,
-    replay,
-    calibrate,
-    compare,
-    doctor,
-    dev,
-):
-    command.register(app)
+app.command()(runs.show)
+app.command()(runs.watch)
+app.command("list")(runs.list_runs)
+app.command()(runs.report)
+app.command(help=updates.HELP)(updates.review)
+app.command()(updates.finish)
+app.command()(updates.cancel)
+app.command()(updates.add)
+app.command(help=replay.HELP)(replay.replay)
+app.command(help=calibrate.HELP)(calibrate.calibrate)
+app.command(help=compare.HELP)(compare.compare)
+app.command(help=doctor.HELP)(doctor.doctor)
+app.command()(dev.dev)
 
 
 def main() -> int:
     """Run a command, and return its exit code; what is mistyped is one line."""
     try:
-        code = app(standalone_mode=False)
+        code = app(prog_name="mull", standalone_mode=False)
     except typer.TyperException as error:
         return wrong_usage(error)
     except typer.Abort:

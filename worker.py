@@ -1,7 +1,7 @@
 """The composition root: builds the adapters, registers workflows and activities, serves queues.
 
-worker.py                     every queue
-worker.py --queues llm        model calls alone
+mull-worker                     every queue
+mull-worker --queues llm        model calls alone
 """
 
 import argparse
@@ -132,10 +132,11 @@ def _names(queues: Sequence[str]) -> str:
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
+        prog="mull-worker",
         description="Serve Mull's task queues until interrupted.",
         epilog="Answers come from MULL_MODEL, any LiteLLM name, with its provider's key in the "
         "environment; drafts are judged by MULL_JUDGE_MODEL, else by the same. "
-        "Example: MULL_MODEL=openai/gpt-5-mini worker.py --queues llm. Exit codes: "
+        "Example: MULL_MODEL=openai/gpt-5-mini mull-worker --queues llm. Exit codes: "
         "0 stopped by a signal, 1 failed, 2 wrong usage, 3 no server.",
     )
     parser.add_argument(
@@ -177,7 +178,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         asyncio.run(serve(options))
     except NoServerError as error:
-        return _failed(f"{error}.\nSet TEMPORAL_ADDRESS, or try `starter.py dev`", 3)
+        return _failed(f"{error}.\nSet TEMPORAL_ADDRESS, or try `mull dev`", 3)
     except ConfigurationError as error:
         return _failed(str(error), 2)
     except SandboxError as error:

@@ -89,9 +89,9 @@ async def follow(
     except WorkflowFailureError as error:
         return await ended_badly(error, handle, loop, as_json)
     except asyncio.CancelledError:
-        sys.stderr.write(f"\nDetached; the run goes on: starter.py watch {handle.id}\n")
+        sys.stderr.write(f"\nDetached; the run goes on: mull watch {handle.id}\n")
         if out is not None:
-            there = f"starter.py show {handle.id} > {shlex.quote(str(out))}"
+            there = f"mull show {handle.id} > {shlex.quote(str(out))}"
             sys.stderr.write(f"{out} is not written; once the run has ended: {there}\n")
         raise
     run_id = handle.result_run_id or (await handle.describe()).run_id
@@ -159,7 +159,7 @@ async def ended_badly(
         sys.stdout.write(json.dumps(document) + "\n")
     elif best is not None:
         terminal.print_answer(best)
-        where = "" if whole else f" `starter.py show {handle.id}` says what it rests on."
+        where = "" if whole else f" `mull show {handle.id}` says what it rests on."
         said = f"{said} What is printed is its best draft so far.{where}"
     elif loop.drafts and seen is None and status != "failed":
         said = f"{said} No worker answers, so its drafts can't be read just now."
@@ -242,7 +242,7 @@ def _keep(handle: Handle, sheet: Sheet, out: Path) -> None:
         write_whole(out, terminal.with_newline(sheet.answer.content))
     except OSError as error:
         said = f"{error.filename} can't be written: {error.strerror}"
-        fail(f"{said}; `starter.py show {handle.id}` prints the result.", Exit.FAILED)
+        fail(f"{said}; `mull show {handle.id}` prints the result.", Exit.FAILED)
     sys.stderr.write(f"wrote the {sheet.answer.title} to {out}\n")
 
 
@@ -251,7 +251,8 @@ async def _look_for_workers(client: Client, loop: Loop, request: Request, *, wai
     if missing:
         say_unserved(missing, "run", waits=waits)
     for queue in await unserved(client, loop.optional_queues(request)):
-        sys.stderr.write(f"Note: no worker polls {queue}; a run that needs it waits for one.\n")
+        said = f'no worker is polling task queue "{queue}"'
+        sys.stderr.write(f"Note: {said}; a run that needs it waits for one.\n")
 
 
 async def _show_live(handle: Handle, loop: Loop, request: Any, ending: "asyncio.Task[Any]") -> None:

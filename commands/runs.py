@@ -39,18 +39,10 @@ Value: TypeAlias = str | float | int | None
 Row: TypeAlias = Mapping[str, Value]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to the command line."""
-    app.command()(show)
-    app.command()(watch)
-    app.command("list")(list_runs)
-    app.command()(report)
-
-
 def show(run: Id, as_json: Json = False) -> None:
     """Show a run: its result, or where it stands.
 
-    Example: starter.py show ask-is-91-prime-7f3a91c2
+    Example: mull show ask-is-91-prime-7f3a91c2
     """
     with_client(lambda client: _show(client, run, as_json))
 
@@ -58,7 +50,7 @@ def show(run: Id, as_json: Json = False) -> None:
 def watch(run: Id, as_json: Json = False) -> None:
     """Follow a run live until it ends; Ctrl-C detaches and never cancels.
 
-    Example: starter.py watch ask-is-91-prime-7f3a91c2
+    Example: mull watch ask-is-91-prime-7f3a91c2
     """
     with_client(lambda client: _watch(client, run, as_json))
 
@@ -70,9 +62,9 @@ def list_runs(
 ) -> None:
     """List runs, the newest first, with why each stopped and how sure or how good it is.
 
-    Examples: starter.py list --where "MullNeedsReview = true"
+    Examples: mull list --where "MullNeedsReview = true"
 
-    starter.py list --where "ParentWorkflowId = 'calibrate-labelled-7f3a91c2'"
+    mull list --where "ParentWorkflowId = 'calibrate-labelled-7f3a91c2'"
     """
     with_client(lambda client: _list(client, limit, where, as_json))
 
@@ -83,7 +75,7 @@ def report(
 ) -> None:
     """Write a page about a finished run: curves, votes or drafts, decisions and what it cost.
 
-    Example: starter.py report ask-is-91-prime-7f3a91c2 --html report.html
+    Example: mull report ask-is-91-prime-7f3a91c2 --html report.html
     """
     with_client(lambda client: _report(client, run, html))
 
@@ -133,11 +125,11 @@ async def _report(client: "Client", run: str, path: Path) -> Exit:
         again = f"the same calibrate command with --id {run} and --html {path}"
         fail(f"{run} is a batch of runs; {again} writes its findings.", Exit.USAGE)
     if found.goes_on:
-        fail(f"the run goes on; `starter.py watch {run}` follows it.", Exit.USAGE)
+        fail(f"the run goes on; `mull watch {run}` follows it.", Exit.USAGE)
     try:
         result = await found.handle.result()
     except WorkflowFailureError as error:
-        said = f"the run has no result, and no page; `starter.py show {run}` says more."
+        said = f"the run has no result, and no page; `mull show {run}` says more."
         fail(said, follow.exit_code(error))
     request = await loops.request_of(client, found)
     seen = found.description
@@ -169,7 +161,7 @@ async def _list(client: "Client", limit: int, where: str | None, as_json: bool) 
         batches = await _batches(client, rows)
         console.print(runs_table(rows, batches, console.width), crop=False)
     else:
-        sys.stderr.write('No runs yet. Start one: starter.py ask "Is 91 prime?"\n')
+        sys.stderr.write('No runs yet. Start one: mull ask "Is 91 prime?"\n')
     return Exit.DONE
 
 

@@ -45,7 +45,7 @@ def wrong_usage(error: typer.TyperException) -> int:
     # Without arguments the help is shown, and there is nothing more to say.
     if said:
         context = getattr(error, "ctx", None)
-        command = context.command_path if context else "starter.py"
+        command = context.command_path if context else "mull"
         typer.echo(f"Error: {said}. `{command} --help` says more.", err=True)
     return error.exit_code
 
@@ -75,7 +75,7 @@ def with_client(action: Callable[["Client"], Awaitable[Exit]]) -> NoReturn:
     try:
         code = asyncio.run(session())
     except NoServerError as error:
-        hint = "Start one with `starter.py dev`, or set TEMPORAL_ADDRESS."
+        hint = "Start one with `mull dev`, or set TEMPORAL_ADDRESS."
         fail(f"{error}.\n{hint}", Exit.UNREACHABLE)
     except ConfigurationError as error:
         fail(f"{error}.", Exit.USAGE)
@@ -95,7 +95,7 @@ def _refused(error: "RPCError") -> tuple[str, Exit]:
     if error.status is RPCStatusCode.NOT_FOUND and "amespace" in said:
         return f"{said}. TEMPORAL_NAMESPACE names another one.", Exit.USAGE
     if error.status is RPCStatusCode.NOT_FOUND:
-        return "no run with this id. `starter.py list` shows them.", Exit.USAGE
+        return "no run with this id. `mull list` shows them.", Exit.USAGE
     if error.status is RPCStatusCode.INVALID_ARGUMENT:
         return f"the Temporal server refused: {said}.", Exit.USAGE
     if error.status is RPCStatusCode.UNAVAILABLE:
@@ -110,11 +110,12 @@ async def unserved(client: "Client", queues: tuple[str, ...]) -> list[str]:
 
 def say_unserved(queues: list[str], what: str, *, waits: bool) -> None:
     """Say which queues nobody polls, and how to get a worker; end there unless `what` waits."""
-    said = f"no worker polls {' and '.join(queues)}"
+    names = " and ".join(f'"{queue}"' for queue in queues)
+    said = f"no worker is polling task queue{'s' if len(queues) > 1 else ''} {names}"
     if not waits:
-        named = ",".join(each.removeprefix("mull-") for each in queues)
-        start = "worker.py" if "mull" in queues else f"worker.py --queues {named}"
-        hint = f"Start one with `{start}`, or an embedded one with `starter.py dev`."
+        only = ",".join(queue.removeprefix("mull-") for queue in queues)
+        start = "mull-worker" if "mull" in queues else f"mull-worker --queues {only}"
+        hint = f"Start one with `{start}`, or an embedded one with `mull dev`."
         fail(f"{said}.\n{hint}", Exit.UNREACHABLE)
     typer.echo(f"Note: {said}; the {what} waits until one does.", err=True)
 
@@ -132,7 +133,7 @@ async def _polled(client: "Client", queue: str) -> bool:
                 namespace=client.namespace, task_queue=TaskQueue(name=queue), task_queue_type=kind
             )
         )
-        if any(each.last_access_time.ToDatetime(UTC) > since for each in answer.pollers):
+        if any(poller.last_access_time.ToDatetime(UTC) > since for poller in answer.pollers):
             return True
     return False
 

@@ -104,7 +104,7 @@ def print_steps(console: Console, steps: Sequence[Step], shown: int = 0) -> int:
 def print_waiting(console: Console, run: str, until: datetime | None) -> None:
     """Print on one line that a run waits for a person, and the command to type."""
     line = Line("waits for a person", "bold")
-    line.append(f" {until_words(until)}".rstrip() + f": starter.py review {run}")
+    line.append(f" {until_words(until)}".rstrip() + f": mull review {run}")
     console.print(line, soft_wrap=True, highlight=False)
 
 

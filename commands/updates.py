@@ -27,13 +27,13 @@ Without an option it shows the draft, its evaluation, its feedback and how long 
 
 Examples:
 
-    starter.py review reflect-compare-kafka-7f3a91c2
+    mull review reflect-compare-kafka-7f3a91c2
 
-    starter.py review reflect-compare-kafka-7f3a91c2 --accept --author ann
+    mull review reflect-compare-kafka-7f3a91c2 --accept --author ann
 
-    starter.py review reflect-compare-kafka-7f3a91c2 --revise "name the license of each"
+    mull review reflect-compare-kafka-7f3a91c2 --revise "name the license of each"
 
-    starter.py review reflect-compare-kafka-7f3a91c2 --replace answer.md
+    mull review reflect-compare-kafka-7f3a91c2 --replace answer.md
 """
 PATIENCE_SECONDS = 20
 NO_REVIEW = "nobody is asked to review one"
@@ -46,13 +46,6 @@ DONE = {
 GIVEN = {"accept": "", "revise": ' "WHAT TO CHANGE"', "replace": " FILE", "score": " 0.8"}
 
 Author = Annotated[str | None, typer.Option(help="Who says so; stands in the decisions.")]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the command line."""
-    app.command("review", help=HELP)(review)
-    for command in (finish, cancel, add):
-        app.command()(command)
 
 
 def review(
@@ -93,7 +86,7 @@ def review(
 def finish(run: Id, author: Author = None, as_json: Json = False) -> None:
     """End a run with the answers, drafts or runs that are in, and cancel the calls in flight.
 
-    Example: starter.py finish ask-is-91-prime-7f3a91c2 --author ann
+    Example: mull finish ask-is-91-prime-7f3a91c2 --author ann
     """
     with_client(lambda client: _finish(client, run, author, as_json))
 
@@ -101,7 +94,7 @@ def finish(run: Id, author: Author = None, as_json: Json = False) -> None:
 def cancel(run: Id, as_json: Json = False) -> None:
     """Cancel a run and its calls in flight: it ends as cancelled, without a result.
 
-    Example: starter.py cancel ask-is-91-prime-7f3a91c2
+    Example: mull cancel ask-is-91-prime-7f3a91c2
     """
     with_client(lambda client: _cancel(client, run, as_json))
 
@@ -114,7 +107,7 @@ def add(
 ) -> None:
     """Put an answer of your own into a run, as the next vote.
 
-    Example: starter.py add ask-is-91-prime-7f3a91c2 "no" --author ann
+    Example: mull add ask-is-91-prime-7f3a91c2 "no" --author ann
     """
     with_client(lambda client: _add(client, run, answer, author, as_json))
 
@@ -152,7 +145,7 @@ async def _show(client: "Client", run: str, as_json: bool) -> Exit:
     seen, loop = await standing_of(found), found.loop
     sheet = loop.sheet(seen.progress, seen.decisions)
     if sheet.waiting is None:
-        fail("the run does not wait for a review; `starter.py show` says more.", Exit.USAGE)
+        fail("the run does not wait for a review; `mull show` says more.", Exit.USAGE)
     until = sheet.waiting.until
     if as_json:
         document = {
@@ -181,7 +174,7 @@ def _print_choices(run: str, until: "datetime | None", actions: tuple[str, ...])
         sys.stderr.write(f"It waits {until_words(until)}, {lasting_words(left)} more.\n")
     sys.stderr.write("Decide by one of:\n")
     for action in actions:
-        sys.stderr.write(f"    starter.py review {run} --{action}{GIVEN[action]}\n")
+        sys.stderr.write(f"    mull review {run} --{action}{GIVEN[action]}\n")
 
 
 async def _finish(client: "Client", run: str, author: str | None, as_json: bool) -> Exit:
@@ -208,7 +201,7 @@ async def _add(client: "Client", run: str, answer: str, author: str | None, as_j
     found = await reach_open(client, run)
     _refuse_batch(found, "only runs of `ask` take answers")
     if found.loop is not SAMPLING:
-        fail("only runs of `ask` take answers; `starter.py review` is for this one.", Exit.USAGE)
+        fail("only runs of `ask` take answers; `mull review` is for this one.", Exit.USAGE)
     given = valid(PersonsAnswer, answer=answer, author=author)
     index = await update(client, found, "add_answer", given)
     number = index + 1 if isinstance(index, int) else "?"
@@ -240,16 +233,17 @@ async def update(client: "Client", run: "Run", name: str, argument: object) -> o
     )
 
     if await unserved(client, ("mull",)):
-        said = 'No worker is polling task queue "mull", so nobody can take it now.'
-        fail(f"{said} Start one with `worker.py`, then try again.", Exit.UNREACHABLE)
+        said = 'no worker is polling task queue "mull".'
+        fail(f"{said} Start one with `mull-worker`, then try again.", Exit.UNREACHABLE)
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
             return await run.handle.execute_update(name, argument)
     except WorkflowUpdateFailedError as error:
         fail(f"refused: {getattr(error.cause, 'message', error.cause)}.", Exit.USAGE)
     except (TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError):
-        said = f"no worker answered in {PATIENCE_SECONDS} s"
-        fail(f"{said}; what you said applies as soon as one is back.", Exit.UNREACHABLE)
+        said = f"no worker answered within {PATIENCE_SECONDS} s."
+        later = "The update was accepted and applies as soon as a worker is back."
+        fail(f"{said} {later}", Exit.UNREACHABLE)
 
 
 def done(run: str, what: str, as_json: bool) -> Exit:

@@ -140,7 +140,7 @@ def _verdict(sheet: Sheet) -> str:
 
 
 def _review_note(until: datetime | None, workflow_id: str | None) -> str:
-    command = code(f"starter.py review {workflow_id or 'ID'}", 300)
+    command = code(f"mull review {workflow_id or 'ID'}", 300)
     return f"**{f'Needs review {until_words(until)}'.rstrip()}**: {command}"
 
 

@@ -33,7 +33,9 @@ def neutral(text: str) -> str:
     controls, private characters and lone surrogates U+FFFD. Invisible format characters, which
     can turn the reading order around, are left out, but for the two joiners of scripts.
     """
-    return "".join(_neutral(each) for each in text.replace("\r\n", "\n"))
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(map(_neutral, text.replace("\r\n", "\n")))
 
 
 def terminal_safe(text: str, most: int) -> str:
@@ -50,7 +52,7 @@ def terminal_safe(text: str, most: int) -> str:
 
 def width(text: str) -> int:
     """Count the columns that `text` takes in a terminal."""
-    return len(text) if text.isascii() else sum(_columns(each) for each in text)
+    return len(text) if text.isascii() else sum(map(_columns, text))
 
 
 def padded(text: str, columns: int) -> str:

@@ -196,7 +196,11 @@ def _combined(settings: Stopping, votes: Votes) -> Judgement:
 
 def _predictive(settings: Stopping, votes: Votes) -> Judgement:
     chance = flip_probability(votes.first, votes.second, votes.calls_left)
-    return _within("chance of another leader", chance, settings.epsilon)
+    reason = f"chance that the answer still changes: {100 * chance:.3g} %"
+    limit = f"(limit {100 * settings.epsilon:.3g} %)"
+    return Judgement(
+        at_most(chance, settings.epsilon), chance, settings.epsilon, f"{reason} {limit}"
+    )
 
 
 def _beta(settings: Stopping, votes: Votes) -> Judgement:
@@ -271,7 +275,8 @@ class StoppingRule:
         if left == 0:
             return self._at_maximum(votes)
         if votes < self._gate:
-            return _go_on(f"{votes} of at least {self._gate} readable answers")
+            few = f"{votes} of at least {self._gate} readable answers"
+            return Verdict(None, Judgement(False, None, None, few))
         state = Votes(counts, left)
         judgement = self._judge(self.settings, state)
         if judgement.stop:
@@ -297,10 +302,6 @@ class StoppingRule:
             return None
         reason = f"the chance that confidence reaches {share:.4g} is {chance:.4g}"
         return Judgement(True, chance, epsilon, f"{reason}, within {epsilon:.4g}")
-
-
-def _go_on(reason: str) -> Verdict:
-    return Verdict(None, Judgement(False, None, None, reason))
 
 
 def _curtailed(state: Votes) -> Judgement:

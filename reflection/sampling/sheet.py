@@ -11,11 +11,7 @@ from reflection.details import bar
 from reflection.sampling.request import SelfConsistencyRequest
 from reflection.sampling.result import Decision, Progress, Response, SelfConsistencyResult
 from reflection.sampling.rules import Rule
-from reflection.sampling.tally import (
-    classify_consensus,
-    classify_entropy,
-    classify_uncertainty,
-)
+from reflection.sampling.tally import classify_consensus, classify_entropy, classify_uncertainty
 from reflection.sheet import (
     Band,
     Bound,
@@ -39,27 +35,27 @@ from reflection.text import padded, spent_words, tally_words, terminal_safe, wid
 MOST_ERRORS = 3
 MOST_WAVES = 12
 LEADER_COLUMNS = 12
-LABEL_COLUMNS = 40
 COMPARED = "compared by the rule"
+CONFIDENCE_BOUND = ("confidence_threshold", 1.0, "confidence threshold", "confidence")
+ENTROPY_BOUND = ("entropy_threshold", 1.0, "entropy threshold", "entropy")
+# The request's field, how much of it counts, and what it is a bound of.
 BOUNDS: Mapping[Rule, Sequence[tuple[str, float, str, str]]] = {
     "combined": (
-        ("confidence_threshold", 1.0, "confidence threshold", "confidence"),
+        CONFIDENCE_BOUND,
         ("confidence_threshold", 0.9, "score, at least", COMPARED),
-        ("entropy_threshold", 1.0, "entropy threshold", "entropy"),
+        ENTROPY_BOUND,
     ),
-    "confidence_only": (("confidence_threshold", 1.0, "confidence threshold", "confidence"),),
-    "off": (("confidence_threshold", 1.0, "confidence threshold", "confidence"),),
-    "entropy_only": (("entropy_threshold", 1.0, "entropy threshold", "entropy"),),
+    "confidence_only": (CONFIDENCE_BOUND,),
+    "off": (CONFIDENCE_BOUND,),
+    "entropy_only": (ENTROPY_BOUND,),
     "predictive": (("epsilon", 1.0, "epsilon", COMPARED),),
     "beta": (("beta_threshold", 1.0, "beta threshold", COMPARED),),
 }
 UNCERTAINTY_TONES: Mapping[str, Tone] = {"low": "good", "medium": "warning", "high": "bad"}
 
-Run = Progress | SelfConsistencyResult
-
 
 def sheet(
-    run: Run,
+    seen: Progress | SelfConsistencyResult,
     decisions: Sequence[Decision] = (),
     request: SelfConsistencyRequest | None = None,
     newest: int | None = None,
@@ -69,25 +65,79 @@ def sheet(
     `request` knows the thresholds that curves are held against. With `newest` only so many
     decisions are told, and no steps: what is shown of a long run costs no more than of a short one.
     """
-    made = run.decisions if isinstance(run, SelfConsistencyResult) else decisions
+    made = seen.decisions if isinstance(seen, SelfConsistencyResult) else decisions
     told = made if newest is None else made[-newest:]
-    leader = _leader(run)
+    table = _decisions(told, len(made) - len(told))
+    steps = _steps(made, seen.waves, request) if newest is None else ()
+    known = {"decisions": table, "steps": steps, "charts": _charts(told, seen.rule, request)}
+    shown = _finished(seen) if isinstance(seen, SelfConsistencyResult) else _going_on(seen, made)
+    return shown.model_copy(update=known)
+
+
+def _finished(result: SelfConsistencyResult) -> Sheet:
+    answer, confidence = result.final_answer, result.consensus_confidence
+    worth = f"confidence {confidence:.2f}"
+    if result.stop_reason == "replaced_by_person":
+        worth = f"by {result.reviewer or 'a person'}"
+    errors = Counter(response.error for response in result.responses if response.error)
+    failures = [
+        Fact(label="error", value=error, note=f"{count} x", tone="warning")
+        for error, count in errors.most_common(MOST_ERRORS)
+    ]
+    tone: Tone = "good" if result.conclusive else "warning"
     return Sheet(
-        subject=run.question,
-        verdict=_verdict(run, made),
-        answer=None if leader is None else Text(title="answer", content=leader, note=_worth(run)),
-        facts=_facts(run),
-        flags=_flags(run) if isinstance(run, SelfConsistencyResult) else (),
-        warnings=run.warnings if isinstance(run, SelfConsistencyResult) else (),
-        charts=_charts(told, run.rule, request),
-        tables=(_votes(run), usage_table(run.usage)),
-        texts=_texts(run.responses) if isinstance(run, SelfConsistencyResult) else (),
-        decisions=_decisions(told, len(made) - len(told)),
-        steps=_steps(made, run.waves, request) if newest is None else (),
-        busy=_busy(run) if isinstance(run, Progress) else "",
-        waiting=Waiting(until=run.review_until)
-        if isinstance(run, Progress) and run.needs_review
-        else None,
+        subject=result.question,
+        verdict=Verdict(
+            words=result.stop_explanation,
+            tone="bad" if answer is None else tone,
+            stop_reason=result.stop_reason,
+        ),
+        answer=None if answer is None else Text(title="answer", content=answer, note=worth),
+        facts=(
+            *_measures(result, confidence, result.distribution_entropy),
+            _answers(result),
+            *failures,
+            *_settings(result),
+        ),
+        flags=tuple(_flags(result)),
+        warnings=result.warnings,
+        tables=(_votes(result), usage_table(result.usage)),
+        texts=tuple(map(_response, result.responses)),
+    )
+
+
+def _going_on(progress: Progress, decisions: Sequence[Decision]) -> Sheet:
+    leader, confidence = progress.leader, progress.confidence
+    busy = "waiting for a person's review"
+    if not progress.needs_review:
+        calls = tally_words(progress.in_flight, "call")
+        busy = f"wave {progress.wave} is running"
+        busy += f", {calls} in flight" if progress.in_flight else ""
+    most = f"{progress.total_responses} of at most {tally_words(progress.max_responses, 'answer')}"
+    verdict = Verdict(words=f"{busy}, {most}", tone="running")
+    if progress.stop_reason is not None:
+        why = decisions[-1].reason if decisions else progress.stop_reason
+        verdict = Verdict(words=why, stop_reason=progress.stop_reason)
+    shares = sorted(progress.answer_distribution.values(), reverse=True)
+    leading = Fact(
+        label="leader",
+        value="no readable answer yet" if leader is None else answer_words(leader),
+        note="tied" if len(shares) > 1 and shares[0] == shares[1] else "",
+    )
+    worth = f"confidence {confidence:.2f}"
+    return Sheet(
+        subject=progress.question,
+        verdict=verdict,
+        answer=None if leader is None else Text(title="answer", content=leader, note=worth),
+        facts=(
+            leading,
+            *_measures(progress, confidence, progress.entropy),
+            _answers(progress),
+            *_settings(progress),
+        ),
+        tables=(_votes(progress), usage_table(progress.usage)),
+        busy=busy,
+        waiting=Waiting(until=progress.review_until) if progress.needs_review else None,
     )
 
 
@@ -96,125 +146,71 @@ def answer_words(answer: str | None) -> str:
     return "(unreadable)" if answer is None else answer.strip() or "(empty)"
 
 
-def ranked(distribution: Mapping[str, float], votes: int) -> list[tuple[str, int, float]]:
-    """List (answer, votes, share), most votes first, and among equals in the order first seen."""
-    order = sorted(distribution.items(), key=lambda item: -item[1])
-    return [(answer, round(share * votes), share) for answer, share in order]
-
-
-def _leader(run: Run) -> str | None:
-    return run.leader if isinstance(run, Progress) else run.final_answer
-
-
-def _confidence(run: Run) -> float:
-    return run.confidence if isinstance(run, Progress) else run.consensus_confidence
-
-
-def _worth(run: Run) -> str:
-    if run.stop_reason == "replaced_by_person" and isinstance(run, SelfConsistencyResult):
-        return f"by {run.reviewer or 'a person'}"
-    return f"confidence {_confidence(run):.2f}"
-
-
-def _verdict(run: Run, decisions: Sequence[Decision]) -> Verdict:
-    if isinstance(run, Progress):
-        most = f"{run.total_responses} of at most {tally_words(run.max_responses, 'answer')}"
-        if run.stop_reason is not None:
-            why = decisions[-1].reason if decisions else run.stop_reason
-            return Verdict(words=why, stop_reason=run.stop_reason)
-        return Verdict(words=f"{_busy(run)}, {most}", tone="running")
-    tone: Tone = "good" if run.conclusive else "warning"
-    return Verdict(
-        words=run.stop_explanation,
-        tone=tone if run.final_answer is not None else "bad",
-        stop_reason=run.stop_reason,
+def _measures(
+    seen: Progress | SelfConsistencyResult, confidence: float, bits: float
+) -> tuple[Fact, ...]:
+    if not seen.valid_responses:
+        return ()
+    first, second, *_ = *sorted(seen.answer_distribution.values(), reverse=True), 0.0
+    uncertainty, level = classify_uncertainty(confidence), classify_entropy(seen.normalized_entropy)
+    return (
+        Fact(
+            label="confidence",
+            value=f"{confidence:.2f}",
+            note=f"uncertainty {uncertainty}",
+            tone=UNCERTAINTY_TONES[uncertainty],
+        ),
+        Fact(
+            label="entropy",
+            value=f"{seen.normalized_entropy:.2f}",
+            note=f"{level}, {bits:.2f} bits; 0: all agree, 1: all answers alike often",
+        ),
+        Fact(label="consensus", value=classify_consensus(first, second)),
     )
 
 
-def _busy(run: Progress) -> str:
-    if run.needs_review:
-        return "waiting for a person's review"
-    flight = f", {tally_words(run.in_flight, 'call')} in flight" if run.in_flight else ""
-    return f"wave {run.wave} is running{flight}"
-
-
-def _flags(result: SelfConsistencyResult) -> tuple[str, ...]:
-    answered = result.final_answer is not None
-    few = f"only {result.valid_responses} of at least {result.min_responses} readable answers"
-    voted = answer_words(result.voted_answer)
-    found = [
-        (
-            result.stop_reason == "no_consensus" and answered,
-            "no consensus: the answers do not support a conclusion",
-        ),
-        (not answered, "no answer could be read"),
-        (
-            result.cut_short and answered,
-            f"cut short: {few}, so that the confidence means little",
-        ),
-        (
-            result.voted_answer is not None,
-            f"a person gave the answer; the votes gave another one: {voted}",
-        ),
-        (result.tied, "tied: the lead is shared, and the answer seen first was taken"),
-        (not result.quorum_met, "the quorum of readable answers was not met"),
-    ]
-    return tuple(words for holds, words in found if holds)
-
-
-def _facts(run: Run) -> tuple[Fact, ...]:
-    votes = sorted(run.answer_distribution.values(), reverse=True)
-    facts = []
-    if isinstance(run, Progress):
-        tied = "tied" if len(votes) > 1 and votes[0] == votes[1] else ""
-        said = "no readable answer yet" if run.leader is None else answer_words(run.leader)
-        facts.append(Fact(label="leader", value=said, note=tied))
-    if run.valid_responses:
-        sure = classify_uncertainty(_confidence(run))
-        bits = run.entropy if isinstance(run, Progress) else run.distribution_entropy
-        level = classify_entropy(run.normalized_entropy)
-        consensus = classify_consensus(_confidence(run), votes[1] if len(votes) > 1 else 0.0)
-        facts += [
-            Fact(
-                label="confidence",
-                value=f"{_confidence(run):.2f}",
-                note=f"uncertainty {sure}",
-                tone=UNCERTAINTY_TONES[sure],
-            ),
-            Fact(
-                label="entropy",
-                value=f"{run.normalized_entropy:.2f}",
-                note=f"{level}, {bits:.2f} bits; 0: all agree, 1: all answers alike often",
-            ),
-            Fact(label="consensus", value=consensus),
-        ]
-    facts.append(Fact(label="answers", value=_answers(run)))
-    if isinstance(run, SelfConsistencyResult):
-        errors = Counter(response.error for response in run.responses if response.error)
-        facts += [
-            Fact(label="error", value=error, note=f"{count} x", tone="warning")
-            for error, count in errors.most_common(MOST_ERRORS)
-        ]
-    facts.append(Fact(label="stopping rule", value=run.rule))
-    facts.append(Fact(label="spent", value=spent_words(run.usage)))
-    return (*facts, *([model_fact(run.model, "answers")] if run.model else []))
-
-
-def _answers(run: Run) -> str:
-    unread = run.total_responses - run.valid_responses
+def _answers(seen: Progress | SelfConsistencyResult) -> Fact:
+    unread = seen.total_responses - seen.valid_responses
     lost = f", {unread} unreadable" if unread else ""
-    lengths = " + ".join(str(length) for length in run.waves[:MOST_WAVES])
-    more = " + …" if len(run.waves) > MOST_WAVES else ""
-    waves = f", in {tally_words(len(run.waves), 'wave')} ({lengths}{more})" if run.waves else ""
-    return f"{run.total_responses}{lost}{waves}"
+    lengths = " + ".join(map(str, seen.waves[:MOST_WAVES]))
+    more = " + …" if len(seen.waves) > MOST_WAVES else ""
+    waves = f", in {tally_words(len(seen.waves), 'wave')} ({lengths}{more})" if seen.waves else ""
+    return Fact(label="answers", value=f"{seen.total_responses}{lost}{waves}")
 
 
-def _votes(run: Run) -> Table:
-    rows: list[tuple[str | int | float, ...]] = [
-        (answer_words(answer), votes, share)
-        for answer, votes, share in ranked(run.answer_distribution, run.valid_responses)
+def _settings(seen: Progress | SelfConsistencyResult) -> tuple[Fact, ...]:
+    rule = Fact(label="stopping rule", value=seen.rule)
+    spent = Fact(label="spent", value=spent_words(seen.usage))
+    return (rule, spent, model_fact(seen.model, "answers")) if seen.model else (rule, spent)
+
+
+def _flags(result: SelfConsistencyResult) -> list[str]:
+    flags = []
+    if result.final_answer is None:
+        flags.append("no answer could be read")
+    elif result.stop_reason == "no_consensus":
+        flags.append("no consensus: the answers do not support a conclusion")
+    if result.cut_short and result.final_answer is not None:
+        few = f"only {result.valid_responses} of at least {result.min_responses} readable answers"
+        flags.append(f"cut short: {few}, so that the confidence means little")
+    if result.voted_answer is not None:
+        voted = answer_words(result.voted_answer)
+        flags.append(f"a person gave the answer; the votes gave another one: {voted}")
+    if result.tied:
+        flags.append("tied: the lead is shared, and the answer seen first was taken")
+    if not result.quorum_met:
+        flags.append("the quorum of readable answers was not met")
+    return flags
+
+
+def _votes(seen: Progress | SelfConsistencyResult) -> Table:
+    """List the answers, most votes first, and among equals in the order first seen."""
+    order = sorted(seen.answer_distribution.items(), key=lambda item: -item[1])
+    rows = [
+        (answer_words(answer), round(share * seen.valid_responses), share)
+        for answer, share in order
     ]
-    unread = run.total_responses - run.valid_responses
+    unread = seen.total_responses - seen.valid_responses
     if unread:
         rows.append((f"{answer_words(None)}: {tally_words(unread, 'answer')}", 0, 0.0))
     names = columns("answer", "votes|number", "share|share")
@@ -222,34 +218,35 @@ def _votes(run: Run) -> Table:
 
 
 def _decisions(decisions: Sequence[Decision], earlier: int) -> Table:
-    names = columns(
-        "#|number", "wave|number", "vote", "lead|number", "confidence|number", "entropy|number",
-        "compared|extra", "decision", "leader|extra", "reason|extra",
-    )  # fmt: skip
     return Table(
         title="Decisions",
-        columns=names,
-        rows=tuple(_decision(decision) for decision in decisions),
+        columns=columns(
+            "#|number", "wave|number", "vote", "lead|number", "confidence|number",
+            "entropy|number", "compared|extra", "decision", "leader|extra", "reason|extra",
+        ),
+        rows=tuple(
+            (
+                None if made.index is None else made.index + 1,
+                made.wave,
+                "-" if made.index is None else answer_words(made.vote),
+                f"{made.leader_votes}-{made.runner_up_votes}",
+                made.confidence,
+                made.normalized_entropy,
+                _comparison(made),
+                f"{_outcome(made)}{f' by {made.author}' if made.author else ''}",
+                "none" if made.leader is None else answer_words(made.leader),
+                made.reason,
+            )
+            for made in decisions
+        ),
         newest=True,
         earlier=earlier,
-        tones=tuple("running" if decision.stop else "plain" for decision in decisions),
-    )
+        tones=tuple("running" if made.stop else "plain" for made in decisions),
+    )  # fmt: skip
 
 
-def _decision(decision: Decision) -> tuple[str | int | float | None, ...]:
-    person = f" by {decision.author}" if decision.author else ""
-    return (
-        None if decision.index is None else decision.index + 1,
-        decision.wave,
-        "-" if decision.index is None else answer_words(decision.vote),
-        f"{decision.leader_votes}-{decision.runner_up_votes}",
-        decision.confidence,
-        decision.normalized_entropy,
-        _comparison(decision),
-        f"{'stop' if decision.stop else 'go on'}{person}",
-        "none" if decision.leader is None else answer_words(decision.leader),
-        decision.reason,
-    )
+def _outcome(decision: Decision) -> str:
+    return "stop" if decision.stop else "go on"
 
 
 def _comparison(decision: Decision) -> str:
@@ -260,100 +257,82 @@ def _comparison(decision: Decision) -> str:
 
 
 def _steps(
-    decisions: Sequence[Decision],
-    waves: Sequence[int],
-    request: SelfConsistencyRequest | None,
+    decisions: Sequence[Decision], waves: Sequence[int], request: SelfConsistencyRequest | None
 ) -> tuple[Step, ...]:
     """Tell a wave once all of it is counted, then each thing that a bound or a person did."""
-    steps, counted, columns_ = [], Counter[int](), 3
+    steps, counted, leader_columns = [], Counter[int](), 3
     most = f" of {request.max_responses}" if request else ""
-    for decision in decisions:
-        columns_ = max(columns_, min(LEADER_COLUMNS, width(decision.leader or "")))
-        counted[decision.wave] += decision.index is not None
-        length = waves[decision.wave - 1] if 0 < decision.wave <= len(waves) else 0
-        whole = decision.index is not None and counted[decision.wave] == length
-        if whole or decision.stop or decision.author:
-            steps.append(_step(decision, most, columns_))
+    for made in decisions:
+        leader_columns = max(leader_columns, min(LEADER_COLUMNS, width(made.leader or "")))
+        counted[made.wave] += made.index is not None
+        length = waves[made.wave - 1] if 0 < made.wave <= len(waves) else 0
+        whole = made.index is not None and counted[made.wave] == length
+        if not (whole or made.stop or made.author):
+            continue
+        said = ""
+        if made.index is not None:
+            leader = "-" if made.leader is None else answer_words(made.leader)
+            said = (
+                f"wave {made.wave:<2} {made.total_responses:>3}{most}  "
+                f"{padded(terminal_safe(leader, LEADER_COLUMNS), leader_columns)}  "
+                f"{made.confidence:.2f} {bar(made.confidence, 8)}  "
+                f"entropy {made.normalized_entropy:.2f}  "
+            )
+        short, full = (
+            f"{said}{_outcome(made)}: {why}{f' (by {made.author})' if made.author else ''}"
+            for why in (_comparison(made) or made.reason, made.reason)
+        )
+        tone: Tone = "running" if made.stop else "plain"
+        steps.append(Step(words=full, short=short if said else "", tone=tone))
     return tuple(steps)
-
-
-def _step(decision: Decision, most: str, leader_columns: int) -> Step:
-    word = "stop" if decision.stop else "go on"
-    person = f" (by {decision.author})" if decision.author else ""
-    tone: Tone = "running" if decision.stop else "plain"
-    if decision.index is None:
-        return Step(words=f"{word}: {decision.reason}{person}", tone=tone)
-    leader = "-" if decision.leader is None else answer_words(decision.leader)
-    said = (
-        f"wave {decision.wave:<2} {decision.total_responses:>3}{most}  "
-        f"{padded(terminal_safe(leader, LEADER_COLUMNS), leader_columns)}  "
-        f"{decision.confidence:.2f} {bar(decision.confidence, 8)}  "
-        f"entropy {decision.normalized_entropy:.2f}  {word}: "
-    )
-    short = _comparison(decision) or decision.reason
-    return Step(words=f"{said}{decision.reason}{person}", short=f"{said}{short}{person}", tone=tone)
 
 
 def _charts(
     decisions: Sequence[Decision], rule: Rule, request: SelfConsistencyRequest | None
 ) -> tuple[Chart, ...]:
     """Draw how the measures moved from answer to answer, the waves as bands behind them."""
-    shown = [decision for decision in decisions if decision.index is not None]
-    if not any(decision.vote is not None for decision in shown):
+    shown = [made for made in decisions if made.index is not None]
+    if not any(made.vote is not None for made in shown):
         return ()
-    read = [decision if decision.vote is not None else None for decision in shown]
+    read = [made if made.vote is not None else None for made in shown]
     series = {
-        "confidence": [one.confidence if one else None for one in read],
-        "entropy": [one.normalized_entropy if one else None for one in read],
-        COMPARED: [_compared(one) if one else None for one in read],
+        "confidence": [made.confidence if made else None for made in read],
+        "entropy": [made.normalized_entropy if made else None for made in read],
     }
-    if rule not in {"combined", "predictive", "beta"}:
-        del series[COMPARED]
-    curves = tuple(
-        Curve(name=name, points=tuple(points), labels=_labels(shown, name, points))
-        for name, points in series.items()
-        if any(value is not None for value in points)
-    )
-    waves = groupby(shown, key=lambda decision: decision.wave)
+    compared = [_compared(made) if made else None for made in read]
+    if rule in {"combined", "predictive", "beta"} and any(at is not None for at in compared):
+        series[COMPARED] = compared
+    waves = groupby(shown, key=lambda made: made.wave)
+    places = tuple(str((made.index or 0) + 1) for made in shown)
+    votes = [terminal_safe(answer_words(made.vote), 40) for made in shown]
+    named = [f"answer {place}, {vote}" for place, vote in zip(places, votes, strict=True)]
+    bounds = [
+        (label, getattr(request, field) * factor, curve)
+        for field, factor, label, curve in BOUNDS.get(rule, ())
+        if request is not None
+    ]
     return (
         Chart(
             title="Confidence and entropy after each answer",
             axis="answers",
-            curves=curves,
-            bounds=_bounds(shown, rule, request),
+            curves=tuple(_curve(name, points, named) for name, points in series.items()),
+            bounds=tuple(
+                Bound(label=f"{label} {value:.4g}", value=value, curve=curve)
+                for label, value, curve in bounds
+            ),
             bands=tuple(Band(label=f"wave {wave}", points=len([*group])) for wave, group in waves),
-            places=tuple(str((decision.index or 0) + 1) for decision in shown),
+            places=places,
             gap="unreadable answer",
         ),
     )
 
 
-def _labels(
-    decisions: Sequence[Decision], name: str, points: Sequence[float | None]
-) -> tuple[str, ...]:
-    votes = [terminal_safe(answer_words(decision.vote), LABEL_COLUMNS) for decision in decisions]
-    return tuple(
-        f"answer {(decision.index or 0) + 1}, {vote}: {name} {0 if value is None else value:.4g}"
-        for decision, vote, value in zip(decisions, votes, points, strict=True)
+def _curve(name: str, points: Sequence[float | None], named: Sequence[str]) -> Curve:
+    labels = (
+        f"{answer}: {name} {0 if value is None else value:.4g}"
+        for answer, value in zip(named, points, strict=True)
     )
-
-
-def _bounds(
-    decisions: Sequence[Decision], rule: Rule, request: SelfConsistencyRequest | None
-) -> tuple[Bound, ...]:
-    """List what the rule holds the curves against; what nobody knows comes from the decisions."""
-    found = [
-        Bound(label=f"{label} {value * factor:.4g}", value=value * factor, curve=curve)
-        for field, factor, label, curve in BOUNDS.get(rule, ())
-        if request and isinstance(value := getattr(request, field), int | float)
-    ]
-    known = {round(bound.value, 9) for bound in found}
-    met = {round(one.bound or 0.0, 9) for one in decisions if _compared(one) is not None}
-    more = (
-        Bound(label=f"bound {value:.4g}", value=value, curve=COMPARED)
-        for value in sorted(met - known)
-    )
-    return (*found, *more)
+    return Curve(name=name, points=tuple(points), labels=tuple(labels))
 
 
 def _compared(decision: Decision) -> float | None:
@@ -364,29 +343,22 @@ def _compared(decision: Decision) -> float | None:
     return value if 0 <= value <= 1 and 0 < bound <= 1 else None
 
 
-def _texts(responses: Sequence[Response]) -> tuple[Text, ...]:
-    return tuple(
-        Text(
-            title=f"{response.index + 1}. {answer_words(response.answer)}"
-            + (f" by {response.author}" if response.author else "")
-            + (" (failed)" if response.error else ""),
-            content="\n\n".join(filter(None, (response.error, response.reasoning))),
-            note=_origin(response),
-        )
-        for response in responses
-    )
-
-
-def _origin(response: Response) -> str:
-    """Say how a response came to be."""
+def _response(response: Response) -> Text:
+    """Show what a model or a person said, and how it came to be."""
+    by = f" by {response.author}" if response.author else ""
+    failed = " (failed)" if response.error else ""
     other = response.vote is not None and response.vote != response.answer
     known = (
-        f"counted as {answer_words(response.vote)}" if other else None,
+        other and f"counted as {answer_words(response.vote)}",
         response.model,
-        None if response.seed is None else f"seed {response.seed}",
+        response.seed is not None and f"seed {response.seed}",
         response.finish_reason and f"finish reason {response.finish_reason}",
         moment_words(response.timestamp),
-        tally_words(response.attempts, "attempt") if response.attempts else None,
+        response.attempts and tally_words(response.attempts, "attempt"),
         response.spending and spent_words(response.spending),
     )
-    return "; ".join(part for part in known if part)
+    return Text(
+        title=f"{response.index + 1}. {answer_words(response.answer)}{by}{failed}",
+        content="\n\n".join(filter(None, (response.error, response.reasoning))),
+        note="; ".join(part for part in known if part),
+    )

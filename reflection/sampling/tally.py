@@ -117,11 +117,6 @@ class Tally:
         return tuple(sorted(self._counts.values(), reverse=True))
 
     @property
-    def answers(self) -> tuple[str, ...]:
-        """The distinct answers, in the order in which they were first seen."""
-        return tuple(self._counts)
-
-    @property
     def distribution(self) -> dict[str, float]:
         """The share of each distinct answer, 0 to 1, in the order first seen."""
         votes = self.measurement.votes

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from temporalio.client import Client
 
-from tests.e2e.conftest import AGREE, BUSY, NO_KEY, ROOT, SPLIT, Cli
+from tests.e2e.conftest import AGREE, BUSY, NO_KEY, ROOT, Cli
 
 SUM = "What is the sum of the first 10 prime numbers?"
 
@@ -37,24 +37,6 @@ def test_standard_input_can_be_the_question(cli: Cli) -> None:
     done = cli("ask", "-", "--seed", str(AGREE), "--json", stdin=f"{SUM}\n")
 
     assert json.loads(done.stdout)["question"] == SUM
-
-
-def test_below_the_bar_is_exit_code_4(cli: Cli) -> None:
-    """A confidence under what was required ends with 4, and the answer is printed all the same."""
-    done = cli("ask", SUM, "--seed", str(SPLIT), "--require-confidence", "0.5")
-
-    assert done.returncode == 4
-    assert done.stdout.startswith("Final Answer: 1000 (Confidence: 0.10")
-    assert "confidence 0.10 is below 0.5, which was required" in done.stderr
-
-
-def test_answers_that_never_agree_end_early_when_futile(cli: Cli) -> None:
-    """`--futility` ends a hopeless run with no consensus, exit code 4, after five answers."""
-    done = cli("ask", SUM, "--seed", str(SPLIT), "--futility", "0.05", "--json")
-
-    result = json.loads(done.stdout)
-    assert (done.returncode, result["stop_reason"]) == (4, "no_consensus")
-    assert result["total_responses"] == 5
 
 
 def test_a_run_that_was_cut_short_meets_no_bar(cli: Cli) -> None:

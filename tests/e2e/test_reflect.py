@@ -1,15 +1,13 @@
 """`reflect` as scripts and people use it, against a real server and worker process."""
 
 import json
-import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import IMPROVES, NO_KEY, REVISES_SLOWLY, ROOT, STAYS_LOW, Cli
+from tests.e2e.conftest import IMPROVES, REVISES_SLOWLY, STAYS_LOW, Cli
 
 QUERY = "Compare Kafka and Pulsar for an audit log."
 ALWAYS = ("--complexity", "1", "--no-guardrails")
@@ -60,15 +58,6 @@ def test_a_draft_and_sources_are_read_from_files(cli: Cli, tmp_path: Path) -> No
     result = json.loads(done.stdout)
     assert (result["stop_reason"], result["draft"]) == ("passed", "Mine, worth 0.9.")
     assert result["drafts"][0]["origin"] == "given"
-
-
-def test_standard_input_can_be_the_query_or_the_draft(cli: Cli) -> None:
-    """`-` reads either of them."""
-    asked = cli("reflect", "-", *ALWAYS, "--seed", str(IMPROVES), "--json", stdin=f"{QUERY}\n")
-    given = reflect(cli, IMPROVES, "--draft", "-", stdin="Mine, worth 0.8.\n")
-
-    assert json.loads(asked.stdout)["query"] == QUERY
-    assert given.stdout == "Mine, worth 0.8.\n"
 
 
 def test_below_the_required_score_is_exit_code_4(cli: Cli) -> None:
@@ -131,39 +120,10 @@ def test_a_person_can_finish_a_run(cli: Cli) -> None:
 
     assert (added.returncode, added.stdout) == (2, "")
     assert added.stderr == (
-        "Error: only runs of `ask` take answers; `starter.py review` is for this one.\n"
+        "Error: only runs of `ask` take answers; `mull review` is for this one.\n"
     )
     assert finished.returncode == 0, finished.stderr
     assert json.loads(watched.stdout)["stop_reason"] == "finished_by_person"
-
-
-def test_ctrl_c_detaches_and_never_cancels(cli: Cli, environment: dict[str, str]) -> None:
-    """An interrupted `reflect` ends with 130, says how to go on watching, and the run goes on."""
-    seed = str(REVISES_SLOWLY)
-    asked = subprocess.Popen(
-        [sys.executable, "starter.py", "reflect", QUERY, *ALWAYS, "--seed", seed, "--id", "left"],
-        cwd=ROOT,
-        env=environment,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    time.sleep(4)
-    asked.send_signal(signal.SIGINT)
-    _, said = asked.communicate(timeout=20)
-
-    assert asked.returncode == 130
-    assert "starter.py watch left" in said
-    assert "Traceback" not in said
-    assert cli("cancel", "left").returncode == 0
-
-
-def test_a_failed_run_is_one_line_and_exit_code_1(cli: Cli) -> None:
-    """A refused key fails the run at once: there is no draft."""
-    done = reflect(cli, NO_KEY)
-
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "Error: the run failed. AuthenticationError: " in done.stderr
-    assert "Traceback" not in done.stderr
 
 
 def test_a_run_is_shown_listed_and_reported(cli: Cli, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def test_what_waits_is_shown(cli: Cli, run: str) -> None:
     assert "Draft 2, worth 0.45." in shown.stdout
     assert "Say which release is meant." in shown.stdout
     assert "It waits until somebody decides." in shown.stderr
-    assert f"starter.py review {run} --accept" in shown.stderr
+    assert f"mull review {run} --accept" in shown.stderr
     assert (document["id"], document["review_until"]) == (run, None)
     assert document["draft"]["text"] == "Draft 2, worth 0.45."
     assert document["actions"] == ["accept", "revise", "replace", "score"]
@@ -93,7 +93,7 @@ def test_whoever_follows_is_told_the_command(cli: Cli) -> None:
 
     assert (done.returncode, done.stdout) == (0, "Draft 2, worth 0.45.")
     assert "waits for a person until 2" in done.stderr
-    assert "UTC: starter.py review timed\n" in done.stderr
+    assert "UTC: mull review timed\n" in done.stderr
     assert "(review_timeout)" in done.stderr
 
 
@@ -179,5 +179,5 @@ def test_whoever_follows_an_uncertain_answer_is_told_the_command(cli: Cli) -> No
     )  # fmt: skip
 
     assert done.stdout.startswith("Final Answer: 1000 (Confidence: 0.10")
-    assert "starter.py review uncertain\n" in done.stderr
+    assert "mull review uncertain\n" in done.stderr
     assert "(review_timeout)" in done.stdout

@@ -63,7 +63,7 @@ def test_ctrl_c_detaches_and_never_cancels(cli: Cli, environment: dict[str, str]
     _, said = asked.communicate(timeout=20)
 
     assert asked.returncode == 130
-    assert "starter.py watch interrupted" in said
+    assert "mull watch interrupted" in said
     assert "Traceback" not in said
     assert cli("cancel", "interrupted").returncode == 0
 

@@ -1,21 +1,20 @@
 """Mistakes at the command line: one clear line, the right exit code, no traceback."""
 
 import pytest
+from temporalio.client import Client
 
+from connection import connect
 from tests.e2e.conftest import AGREE, Cli
 
+# No worker serves this namespace.
+IDLE = {"TEMPORAL_NAMESPACE": "idle"}
 SUM = "What is the sum of the first 10 prime numbers?"
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["ask", ""], "question: "),
-        (["ask", SUM, "--min-responses", "6", "--max-responses", "5"], "min_responses (6)"),
-        (["ask", SUM, "--confidence-threshold", "1.5"], "--confidence-threshold: "),
-        (["ask", SUM, "--rule", "luck"], "--rule: "),
         (["ask", SUM, "--budget-usd", "nan"], "--budget-usd: "),
-        (["ask", SUM, "--prompt-template", "/nowhere"], "can't be read"),
         (["show", "no-such-run"], "no run with this id"),
         (["watch", "no-such-run"], "no run with this id"),
         (["finish", "no-such-run"], "no run with this id"),
@@ -33,14 +32,6 @@ def test_wrong_usage_is_one_line_and_exit_code_2(cli: Cli, arguments: list[str],
     assert done.stderr.count("\n") == 1
 
 
-def test_a_question_of_5_mb_is_refused(cli: Cli) -> None:
-    """The size and the bound are said, and no run is started."""
-    done = cli("ask", "-", stdin="a" * 5_000_000)
-
-    assert done.returncode == 2
-    assert done.stderr == "Error: question: 5,000,000 bytes, and at most 100,000 are taken.\n"
-
-
 def test_no_server_is_two_lines_and_exit_code_3(cli: Cli) -> None:
     """A command that reaches nobody says where it looked and how to get a server."""
     done = cli("ask", SUM, TEMPORAL_ADDRESS="127.0.0.1:9")
@@ -48,21 +39,21 @@ def test_no_server_is_two_lines_and_exit_code_3(cli: Cli) -> None:
     assert done.returncode == 3
     assert done.stderr == (
         "Error: no Temporal server answers at 127.0.0.1:9.\n"
-        "Start one with `starter.py dev`, or set TEMPORAL_ADDRESS.\n"
+        "Start one with `mull dev`, or set TEMPORAL_ADDRESS.\n"
     )
 
 
 def test_no_worker_is_two_lines_and_exit_code_3(cli: Cli) -> None:
     """A queue that nobody polls is the commonest hang: it is said before a run is started."""
-    cli("show", "warm-up", TEMPORAL_NAMESPACE="idle")
+    cli("show", "warm-up", **IDLE)
 
-    done = cli("ask", SUM, TEMPORAL_NAMESPACE="idle")
-    waits = cli("ask", SUM, "--detach", "--id", "waiting", TEMPORAL_NAMESPACE="idle")
+    done = cli("ask", SUM, **IDLE)
+    waits = cli("ask", SUM, "--detach", "--id", "waiting", **IDLE)
 
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr == (
-        "Error: no worker polls mull and mull-llm.\n"
-        "Start one with `worker.py`, or an embedded one with `starter.py dev`.\n"
+        'Error: no worker is polling task queues "mull" and "mull-llm".\n'
+        "Start one with `mull-worker`, or an embedded one with `mull dev`.\n"
     )
     assert (waits.returncode, waits.stdout) == (0, "waiting\n")
     assert "the run waits until one does" in waits.stderr
@@ -110,3 +101,46 @@ def test_an_unreachable_endpoint_ends_with_the_reason(cli: Cli) -> None:
 
     assert done.returncode == 4
     assert "Cannot connect to host 127.0.0.1:9" in done.stdout
+
+
+@pytest.mark.parametrize("command", [["show"], ["watch"], ["review"], ["cancel"]])
+async def test_a_run_of_another_type_is_refused(
+    cli: Cli, client: Client, command: list[str]
+) -> None:
+    """An id of a workflow that Mull did not start is refused."""
+    run = f"order-{command[0]}"
+    handle = await client.start_workflow("OrderWorkflow", id=run, task_queue="orders")
+
+    done = cli(*command, run)
+    await handle.terminate()
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "Error: This workflow was not started by Mull.\n"
+
+
+async def test_drafts_that_nobody_can_be_asked_for_are_said_to_be(
+    cli: Cli, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a run was terminated and no worker answers, the user is told why there is no draft."""
+    assert client.namespace == "default"
+    monkeypatch.setenv("TEMPORAL_NAMESPACE", "idle")
+    cli("reflect", SUM, "--id", "terminated", "--detach", **IDLE)
+    await (await connect()).get_workflow_handle("terminated").terminate()
+
+    done = cli("show", "terminated", **IDLE)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "Error: the run was terminated. No worker answers, so its drafts can't be read just now.\n"
+    )
+
+
+def test_a_worker_for_code_is_missed_where_code_is_wanted(cli: Cli) -> None:
+    """Without one, `--mode code` is refused, and a run that may need none is not."""
+    wanted = cli("agent", "Write add(a, b).", "--mode", "code", **IDLE)
+    unknown = cli("agent", "Write add(a, b).", "--detach", **IDLE)
+
+    assert (wanted.returncode, wanted.stdout) == (3, "")
+    assert 'no worker is polling task queues "mull" and "mull-llm" and "mull-code"' in wanted.stderr
+    assert unknown.returncode == 0
+    assert 'polling task queue "mull-code"; a run that needs it waits for one' in unknown.stderr

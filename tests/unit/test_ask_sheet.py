@@ -169,13 +169,6 @@ def test_the_rules_thresholds_are_bounds(
     assert lines or not bounds(told(sampled(["A"] * 2, **settings)))
 
 
-def test_without_the_request_the_decisions_tell_the_bounds() -> None:
-    """Where nobody knows the settings, the bounds of the decisions are drawn."""
-    shown = sheet(result(sampled(["A", "B"] * 5)))
-
-    assert bounds(shown) == [("bound 0.72", "compared by the rule")]
-
-
 def test_an_unreadable_answer_moves_no_curve() -> None:
     """It is a gap in every curve."""
     chart = told(finished(["A", None, "A"])).charts[0]

@@ -62,7 +62,7 @@ def test_a_review_that_is_needed_is_told_with_its_command() -> None:
 
     assert (
         "\n\n**Needs review until 2026-03-01 12:00:00 UTC**: "
-        "`starter.py review ask-how-much-7f3a91c2`\n\n"
+        "`mull review ask-how-much-7f3a91c2`\n\n"
     ) in details(waiting, workflow_id="ask-how-much-7f3a91c2")
 
 

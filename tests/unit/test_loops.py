@@ -4,9 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
 from commands import follow
 from commands.loops import BATCH, CRITIQUE, LOOPS, MULTIPATH, SAMPLING, Loop, Seen, loop_of
+from commands.session import say_unserved
 from commands.terminal import print_sheet
 from commands.updates import note
 from reflection.critique.loop import result as judged
@@ -139,6 +141,17 @@ def test_code_has_a_queue_of_its_own(
 
     assert MULTIPATH.queues(request) == needed
     assert MULTIPATH.optional_queues(request) == optional
+
+
+def test_only_the_worker_that_is_missing_is_to_be_started(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The command to type names its queue, and no more."""
+    with pytest.raises(typer.Exit) as ended:
+        say_unserved(["mull-code"], "run", waits=False)
+
+    assert ended.value.exit_code == 3
+    assert "`mull-worker --queues code`, or an embedded one" in capsys.readouterr().err
 
 
 def test_the_output_alone_is_standard_output(

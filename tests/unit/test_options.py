@@ -1,87 +1,292 @@
-"""Options that come from the fields of a request: their names, help, bounds and defaults."""
+"""What is typed after `ask`, `reflect` and `agent`: the request it makes, and each mistake's line.
 
+Options come from the fields of a request: their names, help, bounds and defaults stand there.
+"""
+
+import os
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
 
+import starter
 from commands import start
-from commands.options import takes_fields
+from commands.options import PRESET_NAMES
+from reflection.critique.criteria import PRESETS
 from reflection.critique.request import ReflectOnResultRequest
-from reflection.multipath.request import Limits, MultiPathRequest
+from reflection.multipath.request import MultiPathRequest
 from reflection.run import Request
 from reflection.sampling.request import SelfConsistencyRequest
 
+REQUESTS: dict[str, type[Request]] = {
+    "ask": SelfConsistencyRequest,
+    "reflect": ReflectOnResultRequest,
+    "agent": MultiPathRequest,
+}
+SUBJECTS = {"ask": "question", "reflect": "query", "agent": "prompt"}
 # What a command takes by an option of another form: a file, a list, a flag.
 OTHERWISE = {
-    SelfConsistencyRequest: {"question", "prompt_template"},
-    ReflectOnResultRequest: {"query", "draft", "sources", "judges", "guardrails"},
-    MultiPathRequest: {"prompt", "judge", "tests", "packages", "limits"},
+    "ask": {"question", "prompt_template"},
+    "reflect": {"query", "draft", "sources", "judges", "guardrails"},
+    "agent": {"prompt", "judge", "tests", "packages", "limits"},
 }
+TESTS = "from solution import add\n"
+# Beside what the fixture writes: the options as typed, and what each makes of the request.
+TYPED: dict[str, dict[str, Any]] = {
+    "--temperature 0.1": {"temperature": 0.1},
+    "--seed 7": {"seed": 7},
+    "--model openai/scripted": {"model": "openai/scripted"},
+    "--max-output-tokens 300": {"max_output_tokens": 300},
+    "--budget-tokens 9000": {"budget_tokens": 9_000},
+    "--budget-usd 0.5": {"budget_usd": 0.5},
+    "--budget-seconds 60": {"budget_seconds": 60.0},
+    "--max-attempts 2": {"max_attempts": 2},
+    "--review-timeout 90": {"review_timeout_seconds": 90.0},
+}
+REFLECT: dict[str, dict[str, Any]] = {
+    "--judge openai/a --judge openai/b": {"judges": ("openai/a", "openai/b")},
+    "--judge-max-output-tokens 5000": {"judge_max_output_tokens": 5_000},
+    "--panel median": {"panel": "median"},
+    "--confidence-threshold 0.8": {"score_threshold": 0.8},
+    "--max-revisions 2": {"max_revisions": 2},
+    "--min-gain 0.05": {"min_gain": 0.05},
+    "--format markdown": {"format": "markdown"},
+    "--complexity 0.9": {"complexity": 0.9},
+    "--min-complexity 0.4": {"min_complexity": 0.4},
+    "--call-timeout-seconds 20": {"call_timeout_seconds": 20.0},
+    "--review-below 0.3": {"review_below": 0.3},
+    "--guardrail refusal": {"guardrails": ("default", "refusal")},
+    "--no-reflect --synthesis-follows": {"reflect": False, "synthesis_follows": True},
+    "--draft FILE": {"draft": TESTS},
+    "--source FILE": {"sources": (TESTS.strip(),)},
+    "--criterion tone*2=Courteous.": {
+        "criteria": ({"name": "tone", "meaning": "Courteous.", "weight": 2.0},)
+    },
+}
+AGENT: dict[str, dict[str, Any]] = {
+    "--docs docs/adr": {"docs": os.path.abspath("docs/adr")},  # noqa: PTH100 - as it is typed
+    "--mode code": {"mode": "code"},
+    "--judge openai/judge": {"judge": "openai/judge"},
+    "--embedding-model openai/embedding": {"embedding_model": "openai/embedding"},
+    "--passages 5": {"passages": 5},
+    "--max-revisions 4": {"max_revisions": 4},
+    "--no-creative --review-open": {"creative": False, "review_open": True},
+    "--language python --entry add": {"language": "python", "entry": "add"},
+    "--packages pandas,scipy": {"packages": ("pandas", "scipy")},
+    "--call-timeout 20": {"call_timeout_seconds": 20.0},
+    "--tests FILE": {"tests": {"name": "test_add.py", "text": TESTS}},
+    "--wall-seconds 3 --cpu-seconds 2.5 --memory-mb 128 --disk-mb 16": {
+        "limits": {
+            "wall_seconds": 3.0, "cpu_seconds": 2.5, "memory_mb": 128, "disk_mb": 16,
+            "processes": 64, "output_bytes": 1_000_000,
+        }
+    },
+}  # fmt: skip
 
 
-def options(name: str) -> dict[str, Any]:
+@pytest.fixture(scope="module")
+def app() -> typer.Typer:
+    """The three commands with all of their options."""
     app = typer.Typer()
-    start.register(app, {name})
+    start.register(app, set(REQUESTS))
+    return app
+
+
+@pytest.fixture
+def typed(app: typer.Typer, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Type a command, and return its exit code and the request that it would start."""
+
+    def run(*arguments: str) -> tuple[int, Any]:
+        asked: list[Any] = []
+        monkeypatch.setattr(starter, "app", app)
+        monkeypatch.setattr(sys, "argv", ["mull", *arguments])
+        monkeypatch.setattr(start, "with_client", lambda _: None)
+        monkeypatch.setattr(start, "_start", lambda request, *_: asked.append(request))
+        return starter.main(), asked[0] if asked else None
+
+    for variable in ("MULL_MODEL", "MULL_JUDGE_MODEL"):
+        monkeypatch.delenv(variable, raising=False)
+    return run
+
+
+def parameters(app: typer.Typer, name: str) -> dict[str, Any]:
     command: Any = typer.main.get_command(app)
     return {one.name: one for one in command.commands[name].params}
 
 
-@pytest.mark.parametrize(
-    ("name", "request_type"),
-    [
-        ("ask", SelfConsistencyRequest),
-        ("reflect", ReflectOnResultRequest),
-        ("agent", MultiPathRequest),
-    ],
-)
-def test_every_field_has_its_option(name: str, request_type: type[Request]) -> None:
+@pytest.mark.parametrize("name", REQUESTS)
+def test_every_field_has_its_option(app: typer.Typer, name: str) -> None:
     """A field that is added to a request and forgotten on the command line is found here."""
-    missing = set(request_type.model_fields) - set(options(name)) - OTHERWISE[request_type]
-
-    assert missing == set()
+    assert set(REQUESTS[name].model_fields) - set(parameters(app, name)) - OTHERWISE[name] == set()
 
 
-def test_an_option_says_what_its_field_says() -> None:
-    """Description, range and default stand once, in the request."""
-    known = options("reflect")
+@pytest.mark.parametrize(("name", "more"), [("reflect", REFLECT), ("agent", AGENT)])
+def test_each_option_is_a_field_of_the_request(
+    typed: Any, tmp_path: Path, name: str, more: dict[str, dict[str, Any]]
+) -> None:
+    """What is typed arrives in the workflow's one input, and nothing else differs from defaults."""
+    file = tmp_path / "test_add.py"
+    file.write_text(TESTS)
+    table = {**TYPED, **more}
+    words = [str(file) if word == "FILE" else word for line in table for word in line.split()]
+    wanted = {field: value for fields in table.values() for field, value in fields.items()}
+    code, request = typed(name, "What?", *words)
+    _, plain = typed(name, "What?")
+
+    assert code == 0
+    assert request.model_dump() == {**plain.model_dump(), **wanted}
+    assert plain == REQUESTS[name].model_validate({SUBJECTS[name]: "What?"})
+
+
+def test_models_can_come_from_the_environment(typed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """MULL_JUDGE_MODEL stands for --judge, and MULL_MODEL for --model."""
+    monkeypatch.setenv("MULL_JUDGE_MODEL", "openai/judge")
+    monkeypatch.setenv("MULL_MODEL", "openai/scripted")
+
+    _, reflected = typed("reflect", "What?")
+    _, walked = typed("agent", "What?")
+
+    assert (reflected.judges, reflected.model) == (("openai/judge",), "openai/scripted")
+    assert (walked.judge, walked.model) == ("openai/judge", "openai/scripted")
+
+
+def test_guardrails_can_be_left_out(typed: Any) -> None:
+    """Without the default ones, those that are named remain."""
+    _, request = typed("reflect", "What?", "--no-guardrails", "--guardrail", "refusal")
+
+    assert request.guardrails == ("refusal",)
+
+
+def test_an_option_says_what_its_field_says(app: typer.Typer) -> None:
+    """Description, range, choices and default stand once, in the request; short names stay."""
+    known = parameters(app, "reflect")
 
     assert known["max_revisions"].help == "Regenerations at most; 0 to 10; 1 by default."
     assert known["panel"].metavar == "mean|median"
     assert "one of general, cost_sensitive," in known["criteria"].help
+    assert tuple(PRESETS) == PRESET_NAMES
+    assert parameters(app, "ask")["rule"].opts == ["--rule", "--entropy-mode"]
+    assert known["score_threshold"].opts == ["--score-threshold", "--confidence-threshold"]
+    assert known["call_timeout_seconds"].opts == ["--call-timeout", "--call-timeout-seconds"]
 
 
 @pytest.mark.parametrize(
-    ("name", "option", "flags"),
+    ("text", "name", "weight", "meaning"),
     [
-        ("ask", "rule", ["--rule", "--entropy-mode"]),
-        ("ask", "sample_timeout_seconds", ["--sample-timeout-seconds"]),
-        ("reflect", "score_threshold", ["--score-threshold", "--confidence-threshold"]),
-        ("reflect", "call_timeout_seconds", ["--call-timeout", "--call-timeout-seconds"]),
-        ("agent", "review_timeout_seconds", ["--review-timeout"]),
+        ("tone=It is courteous.", "tone", 1.0, "It is courteous."),
+        (" tone * 0.5 = a = b * c ", "tone", 0.5, "a = b * c"),
     ],
 )
-def test_the_names_that_scripts_rely_on(name: str, option: str, flags: list[str]) -> None:
-    """Short names and the source's own names stay."""
-    assert options(name)[option].opts == flags
+def test_a_criterion_of_ones_own(
+    typed: Any, text: str, name: str, weight: float, meaning: str
+) -> None:
+    """The name ends at the first =, its weight stands after a *."""
+    _, request = typed("reflect", "What?", "--criterion", text)
+
+    assert request.model_dump()["criteria"] == (
+        {"name": name, "weight": weight, "meaning": meaning},
+    )
 
 
-def test_what_is_on_by_default_is_switched_off() -> None:
-    """A field that is true by default has an option that says no."""
-    assert options("reflect")["reflect"].secondary_opts == ["--no-reflect"]
-    assert options("agent")["creative"].secondary_opts == ["--no-creative"]
+MISTAKES = {
+    "ask": [
+        ([""], "question: "),
+        (["-", "--rule", "luck"], "--rule: "),
+        (["q", "--min-responses", "6", "--max-responses", "5"], "min_responses (6)"),
+        (["q", "--confidence-threshold", "1.5"], "--confidence-threshold: "),
+        (["q", "--budget-usd", "nan"], "--budget-usd: "),
+        (["q", "--prompt-template", "/nowhere"], "can't be read"),
+        (["a" * 5_000_000], "question: 5,000,000 bytes, and at most 100,000 are taken."),
+    ],
+    "reflect": [
+        ([""], "query: "),
+        (["q", "--draft", "/nowhere"], "--draft: /nowhere can't be read: "),
+        (["q", "--draft", os.devnull], "draft: there is nothing in it"),
+        (["q", "--source", "/nowhere"], "--source: /nowhere can't be read: "),
+        (["-", "--draft", "-"], "QUERY and --draft can't both be standard input"),
+        (["q", "--criteria", "luck"], "--criteria: no such preset; there are general, "),
+        (["q", "--criteria", "code", "--criterion", "tone=x"], "not both"),
+        (["q", "--criterion", "tone"], "--criterion: write NAME[*WEIGHT]=MEANING"),
+        (["q", "--criterion", "tone="], "--criterion: write NAME[*WEIGHT]=MEANING"),
+        (["q", "--criterion", "tone*much=x"], "--criterion: the weight after *"),
+        (["q", "--criterion", "tone*nan=x"], "--criterion: weight: "),
+        (["q", "--criterion", "tone*0=x"], "--criterion: weight: "),
+        (["q", "--criterion", "Tone of voice=x"], "--criterion: name: "),
+        (["q", "--criterion", "a=b", "--criterion", "a=c"], "two criteria have the same name"),
+        (["q", "--judge", "a", "--judge", "a"], "two judges are the same model"),
+        (["q", "--panel", "best"], "--panel: should be 'mean' or 'median'"),
+        (["q", "--format", "yaml"], "--format: should be 'json', 'python' or 'markdown'"),
+        (["q", "--guardrail", "luck"], "--guardrail: there is no guardrail luck; there are "),
+        (["q", "--score-threshold", "1.5"], "--score-threshold: "),
+        (["q", "--max-revisions", "11"], "--max-revisions: "),
+        (["q", "--review-timeout", "0"], "--review-timeout: "),
+    ],
+    "agent": [
+        ([""], "prompt: "),
+        ([], "Missing argument 'prompt'. `mull agent --help` says more."),
+        (["p", "--nothing"], "No such option: --nothing"),
+        (["p", "--seed", "x"], "Invalid value for '--seed'"),
+        (["p", "--seed", "-1", "--passages", "0"], "--seed: should be greater"),
+        (["p", "--docs"], "Option '--docs' requires an argument"),
+        (["p", "--docs", " "], "--docs: name a folder"),
+        (["p", "--mode", "guess"], "--mode: should be 'research' or 'code'"),
+        (["p", "--language", "rust"], "--language: "),
+        (["p", "--tests", "/nowhere"], "--tests: /nowhere can't be read: "),
+        (["p", "--tests", os.devnull], "--tests: text: "),
+        (["p", "--entry", "a b"], "--entry: "),
+        (["p", "--packages", "a;b"], "--packages: should match"),
+        (["p", "--passages", "21"], "--passages: "),
+        (["p", "--memory-mb", "1"], "--memory-mb: should be greater"),
+        (["p", "--call-timeout", "0"], "--call-timeout: should be greater"),
+        (["p", "--entry", "add", "--mode", "research"], "--entry is for code, and --mode"),
+        (["p", "--out", "x.py", "--detach"], "--out needs the run to be followed"),
+    ],
+}
 
 
-def test_an_option_that_is_not_given_is_none() -> None:
-    """So that a preset, or the request, fills it in."""
-    seen: dict[str, Any] = {}
-    app = typer.Typer()
+@pytest.mark.parametrize(
+    ("command", "arguments", "said"),
+    [(command, *row) for command, rows in MISTAKES.items() for row in rows],
+    ids=[f"{command} {row[1]}" for command, rows in MISTAKES.items() for row in rows],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(
+    typed: Any,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    arguments: list[str],
+    said: str,
+) -> None:
+    """It names the option, not the request's field, and no run is started."""
+    monkeypatch.setattr(start, "read_stdin", lambda _: "q")
 
-    @app.command()
-    @takes_fields(Limits, {"Limits": ["wall_seconds", "memory_mb"]})
-    def run(**fields: Any) -> None:
-        seen.update(fields)
+    code, request = typed(command, *arguments)
 
-    app(["--memory-mb", "64"], standalone_mode=False)
+    shown = capsys.readouterr()
+    assert (int(code), request, shown.out) == (2, None, "")
+    assert said in shown.err
+    assert shown.err.count("\n") == 1
 
-    assert seen == {"wall_seconds": None, "memory_mb": 64}
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("def test_add():\n    assert add(1, 2 == 3\n", ", line 2 is not Python: "),
+        ("x = 1\n\x00", ""),
+        ("import re\nassert re.match('\\d', '1')\n", None),
+    ],
+    ids=["syntax", "null byte", "what Python would warn of"],
+)
+def test_tests_are_python(
+    typed: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, said: str | None
+) -> None:
+    """Others would fail every draft, and each draft is paid for."""
+    path = tmp_path / "test_add.py"
+    path.write_text(text)
+
+    code, request = typed("agent", "p", "--tests", str(path))
+
+    assert (code, request is None) == ((0, False) if said is None else (2, True))
+    assert said is None or f"Error: --tests: {path}{said}" in capsys.readouterr().err

@@ -30,7 +30,7 @@ def test_nothing_counted() -> None:
     tally = Tally()
 
     assert tally.measurement == NOTHING
-    assert (tally.counts, tally.answers, tally.distribution) == ((), (), {})
+    assert (tally.counts, tally.distribution) == ((), {})
     assert not tally.tied
 
 
@@ -69,7 +69,7 @@ def test_distribution_in_the_order_seen() -> None:
     shares = tally.distribution
 
     assert list(shares.items()) == [("B", 0.6), ("A", 0.2), ("C", 0.2)]
-    assert tally.answers == ("B", "A", "C")
+    assert tuple(tally.distribution) == ("B", "A", "C")
     assert tally.counts == (3, 1, 1)
 
 

@@ -138,7 +138,7 @@ def test_a_wait_is_told_with_its_command() -> None:
     print_sheet(on, ASKED.model_copy(update={"waiting": Waiting(until=None)}))
 
     assert written(on).startswith(
-        "waits for a person until 2026-03-01 12:00:00 UTC: starter.py review ask-how-much"
+        "waits for a person until 2026-03-01 12:00:00 UTC: mull review ask-how-much"
     )
     assert "waiting        for a person's review" in written(on)
 

@@ -182,7 +182,7 @@ def test_a_person_can_finish_a_run(cli: Cli) -> None:
 
     assert (added.returncode, added.stdout) == (2, "")
     assert added.stderr == (
-        "Error: only runs of `ask` take answers; `starter.py review` is for this one.\n"
+        "Error: only runs of `ask` take answers; `mull review` is for this one.\n"
     )
     assert finished.returncode == 0, finished.stderr
     assert json.loads(watched.stdout)["stop_reason"] == "finished_by_person"
