@@ -7,7 +7,7 @@ JSON object counts.
 import re
 from collections.abc import Sequence
 
-from reflection.spelling import fold
+from reflection.text import fold
 
 # Letters of other scripts that look like Latin ones.
 LOOK_ALIKE = str.maketrans(

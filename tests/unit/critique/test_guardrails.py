@@ -53,8 +53,6 @@ HOSTILE: list[tuple[str, str, str, dict[str, Any]]] = [
     ("too_short", "Write a 1,000-word essay on reefs.", HONEST, {}),
     ("too_short", "Write about reefs, 1,000 words.", HONEST * 12, {}),
     ("too_short", "Schreibe etwa 400 Wörter über Riffe.", HONEST, {}),
-    ("too_short", "Discuss reefs in five paragraphs.", HONEST, {}),
-    ("too_short", "Discuss reefs in five paragraphs.", "\n\n".join([HONEST] * 5), {}),
     *[
         ("no_sources", QUERY, HONEST + said, RESEARCH)
         for said in (
@@ -136,8 +134,6 @@ HOSTILE: list[tuple[str, str, str, dict[str, Any]]] = [
     ("malformed", "List the three largest reefs as JSON.", "The largest is in Australia.", {}),
     ("malformed", "Return only valid JSON with two reefs.", '{"reefs": ["a", "b"', {}),
     ("malformed", "Give two reefs in JSON.", "Here:\n```json\n{'a': 1}\n```", {}),
-    ("malformed", "Give the settings as YAML.", "The port is 80.", {}),
-    ("malformed", "Give the settings as YAML.", "```yaml\na:\n\tb: 1\n```", {}),
     ("malformed", "Compare the two in a table.", "The first is red and the other blue.", {}),
     ("malformed", "Compare them in a markdown table.", TABLE + "| 3 |\n", {}),
     ("malformed", "Write a Python function that adds.", "```python\ndef f(a, b:\n```", {}),
@@ -297,7 +293,6 @@ HONEST_TEXTS: list[tuple[str, str, dict[str, Any]]] = [
         {},
     ),
     ("What is the SQL to create a table?", "`CREATE TABLE reefs (name text)`", {}),
-    ("Give the settings as YAML.", "```yaml\nport: 80\nhosts:\n  - a\n```", {}),
     ("Which conjunction links two nouns?", "and", {}),
     ("Give me a regex for a date.", r"`\d{4}-\d{2}-\d{2}`, or [0-9]{4} and [^a-z] between", {}),
     ("Write to Ms Vega.", LETTER, {}),
