@@ -24,16 +24,18 @@ from rapidfuzz.distance import Indel
 
 from reflection.critique.criteria import SIMPLE, complexity
 from reflection.critique.evaluation import Cap
-from reflection.critique.injections import said_to_judge
+from reflection.critique.injections import is_refusal, said_to_judge
 from reflection.critique.prose import (
     AUTHOR_OR_LIST,
     BRACKETS,
     FOOTNOTE,
     Reading,
     addresses,
+    asked_words,
     cited_numbers,
     defect,
     lack,
+    length_of,
     read,
 )
 from reflection.run import Record, cut_encoded
@@ -145,13 +147,6 @@ A_LITTLE = re.compile(
     r"(?:sentence|line|word|phrase|satz|wort|mot|frase|palabra)s?\b"
     r"|\b(?:brief(?:ly)?|concise(?:ly)?|short(?:ly)?|tl;?dr|yes or no|kurz|brièvement|brevemente)\b"
 )
-LENGTH = re.compile(
-    r"(?:^|[,(;:.–-] ?|\b(?:at least|exactly|about|around|approximately|roughly|minimum|of|in|with|"
-    r"write|an?|mindestens|etwa|genau|au moins|environ|al menos|unos|de|en) (?:(?:about|an?) )?)"
-    r"(\d{1,3}(?:,\d{3})+|\d{1,6})(?: ?(?:to|–|-) ?\d+)?[ -](?:words?|wörtern?|mots|palabras)\b"
-    r"(?! (?:max|limit|at most|or (?:less|fewer)|tops))"
-)
-LIMITED = re.compile(r"(?:max\w*|limit|more|less|fewer|at most|up to|within)(?: than)?(?: of)? $")
 ASKING = frozenset(words("write explain describe discuss least words essay article about"))
 
 
@@ -169,16 +164,8 @@ def too_short(checked: Checked) -> Finding | None:
     if not fold(checked.draft).strip(" \t\n\r*_#>~`|=-"):
         return Finding(0.5, "the draft has no text: write the answer")
     query = " ".join(fold(f"{checked.query[:2_000]} {checked.query[-2_000:]}").casefold().split())
-    asked = next(
-        (
-            number
-            for found in LENGTH.finditer(query)
-            if 80 < (number := int(found[1].replace(",", ""))) <= 20_000
-            and not LIMITED.search(query[max(0, found.start(1) - 30) : found.start(1)])
-        ),
-        0,
-    )
-    written, size = _length(read(checked.draft))
+    asked = asked_words(query)
+    written, size = length_of(read(checked.draft))
     said = fold(checked.draft).casefold()
     named = [one for one in dict.fromkeys(words(checked.query[:2_000])) if one not in ASKING]
     missing = [one for one in named if len(one) > 4 and one[:5] not in said][:5]
@@ -192,20 +179,6 @@ def too_short(checked: Checked) -> Finding | None:
     if asked or complexity(checked.query) <= SIMPLE:
         return None
     return Finding(1, "the draft is short for an open question", above=0.8)
-
-
-def _length(reading: Reading) -> tuple[int, int]:
-    """Count words, and bytes as the source does.
-
-    An ordinary text hardly ever has the same four words twice: where a fifth of them are, what is
-    said again does not count.
-    """
-    parts = [*reading.prose, *reading.quoted, *(block.text for block in reading.code)]
-    listed = words("\n".join(parts))
-    fresh = len(set(zip(listed, listed[1:], listed[2:], listed[3:], strict=False))) + 3
-    share = min(1.0, fresh / len(listed)) if fresh < 0.8 * len(listed) else 1.0
-    shown = re.sub(r"[\s*_#|=-]+|(.)\1{3,}", " ", " ".join(parts)).strip()
-    return int(share * len(listed)), int(share * len(shown.encode()))
 
 
 @guardrail("no_sources", default=True)
@@ -347,34 +320,6 @@ def _left_out(reading: Reading) -> str | None:
     return None
 
 
-CANNOT = (
-    r"(?:can ?not|can't|won't|will not|could not|couldn't|(?:am|'m) (?:unable|not (?:able|allowed|"
-    r"going|permitted|comfortable))(?: to| with)?|(?:must|have to|need to) decline|decline to|refuse)"
-)
-DECLINES = re.compile(
-    rf"\bi ?{CANNOT}(?: \w+){{0,4}} (?:help|assist|comply|fulfil\w*|respond|answer|engage|"
-    rf"do (?:that|this))\b(?! (?:but|to) )|\bas an? (?:ai|(?:large )?language model|llm)\b.{{0,80}}"
-    rf"\b{CANNOT}|\bi ?{CANNOT}.{{0,60}}\b(?:request|guidelines|policy|policies|programming)\b"
-    r"|\b(?:against|violates?) (?:my|our) (?:\w+ )?(?:guidelines|polic\w+|programming)"
-    r"|\b(?:this|that|your) (?:request|question|query) (?:can ?not|can't|won't) be \w+"
-    r"|\bi(?:'d| would) (?:rather|prefer) not (?:to )?(?:answer|help|say|discuss|respond)"
-    r"|\bi must (?:respectfully |politely )?(?:decline|refuse)|\b(?:kann ich|ich kann|darf ich)\b"
-    r".{0,60}\bnicht (?:\w+ )?(?:\w*helfen|beantworten|nachkommen)"
-    r"|\bje ne peux pas.{0,40}\b(?:aider|répondre)"
-    r"|\bno puedo.{0,30} (?:ayudar|respond|cumplir)"
-    r"|\bnon posso aiutar|\bnão posso ajudar|抱歉.{0,8}(?:无法|不能)|申し訳.{0,20}できません"
-)
-WILL_NOT_MAKE = re.compile(
-    rf"\bi ?{CANNOT}(?: \w+){{0,3}} "
-    r"(?:provide|create|generate|write|discuss|share|give|complete|make)\b"
-)
-POLITE = re.compile(
-    r"sorry|apolog|regret|unfortunately|thank|question|illegal|harmful|ethical|safety|guidelines|"
-    r"polic|sensitive|inappropriate|consult|professional|feel free|let me know|happy to|glad|"
-    r"anything else|another|important to|encourage|understand|appreciate|hope you|respect|"
-    r"instead,? i can|entschuldig|leid|désolé|lo siento|perdón|"
-    r"^\W*(?:hello|hi|dear|hey|sure|of course)\b"
-)
 ASKS_TO_DECLINE = re.compile(
     r"\b(?:refus|declin|reject|turn(?:ing)? down|say(?:ing)? no|can(?:no|')t help|apolog"
     r"|jailbreak|absag)"
@@ -394,15 +339,7 @@ def refusal(checked: Checked) -> Finding | None:
         return None
     reading = read(checked.draft)
     text = re.sub(r"[*_~]+", "", "\n".join([*reading.prose, *reading.quoted])).casefold().strip()
-    whole = text.strip('"')
-    spoken = re.sub(r'"[^"\n]{0,500}"', "", text if '"' in whole else whole)
-    sentences = [" ".join(one.split()) for one in re.findall(r"[^.!?\n。]+", spoken)]
-    declines = any(map(DECLINES.search, sentences))
-    if reading.code or not (declines or any(map(WILL_NOT_MAKE.search, sentences))):
-        return None
-    ours = (DECLINES, WILL_NOT_MAKE, POLITE)
-    others = [one for one in sentences if not any(pattern.search(one) for pattern in ours)]
-    if sum(len(one.split()) for one in others) > (40 if declines else 8):
+    if reading.code or not is_refusal(text):
         return None
     return Finding(0.2, "the draft declines: answer what can be answered, and say what cannot")
 
@@ -454,7 +391,8 @@ def _is_copy(previous: str, draft: str) -> bool:
     """Tell whether a draft says what the one before it said, in nearly the same words."""
     old, new = read(previous), read(draft)
     was, now = fold(previous), fold(draft)
-    if _kept(old) != _kept(new) or _swapped(SIGNED.findall(was), SIGNED.findall(now)):
+    numbers, others = Counter(SIGNED.findall(was)), Counter(SIGNED.findall(now))
+    if _kept(old) != _kept(new) or (numbers - others and others - numbers):
         return False
     if _sentences(old.text) == _sentences(new.text):
         return True
@@ -468,10 +406,6 @@ def _is_copy(previous: str, draft: str) -> bool:
         return False
     before, after = ([word for word in one if word not in FILLER] for one in (before, after))
     return Indel.normalized_similarity(before, after, score_cutoff=0.97) >= 0.97
-
-
-def _swapped(old: list[str], new: list[str]) -> bool:
-    return bool(Counter(old) - Counter(new) and Counter(new) - Counter(old))
 
 
 def _kept(reading: Reading) -> tuple[list[str], set[str]]:

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from reflection.text import fold, terminal_safe
+from reflection.text import fold, terminal_safe, words
 
 # A text of so many lines is data: its beginning and its end are read.
 MOST_LINES = 10_000
@@ -130,6 +130,38 @@ def _inline(content: str, parts: dict[str, list[str]]) -> Iterator[str]:
                 yield "\n"
             else:
                 yield CODE if token.type == "code_inline" else token.content * (not token.nesting)
+
+
+LENGTH = re.compile(
+    r"(?:^|[,(;:.–-] ?|\b(?:at least|exactly|about|around|approximately|roughly|minimum|of|in|with|"
+    r"write|an?|mindestens|etwa|genau|au moins|environ|al menos|unos|de|en) (?:(?:about|an?) )?)"
+    r"(\d{1,3}(?:,\d{3})+|\d{1,6})(?: ?(?:to|–|-) ?\d+)?[ -](?:words?|wörtern?|mots|palabras)\b"
+    r"(?! (?:max|limit|at most|or (?:less|fewer)|tops))"
+)
+LIMITED = re.compile(r"(?:max\w*|limit|more|less|fewer|at most|up to|within)(?: than)?(?: of)? $")
+
+
+def asked_words(query: str) -> int:
+    """Return how many words a query in lower case asks for, 81 to 20,000; else 0."""
+    for found in LENGTH.finditer(query):
+        number, before = int(found[1].replace(",", "")), query[: found.start(1)][-30:]
+        if 80 < number <= 20_000 and not LIMITED.search(before):
+            return number
+    return 0
+
+
+def length_of(reading: Reading) -> tuple[int, int]:
+    """Count words, and bytes as the source does.
+
+    An ordinary text hardly ever has the same four words twice: where a fifth of them are, what is
+    said again does not count.
+    """
+    parts = [*reading.prose, *reading.quoted, *(block.text for block in reading.code)]
+    listed = words("\n".join(parts))
+    fresh = len(set(zip(listed, listed[1:], listed[2:], listed[3:], strict=False))) + 3
+    share = min(1.0, fresh / len(listed)) if fresh < 0.8 * len(listed) else 1.0
+    shown = re.sub(r"[\s*_#|=-]+|(.)\1{3,}", " ", " ".join(parts)).strip()
+    return int(share * len(listed)), int(share * len(shown.encode()))
 
 
 NUMBERED = re.compile(
