@@ -1,10 +1,6 @@
-"""What a run of reflection looks up and checks by rules, as quick local activities.
+"""What a run looks up, checks by rules and reads in a prompt, as quick local activities.
 
 Not in workflow code: rules change, and a run under way must not notice. History has what they said.
-
-The examples in a prompt, and what it asks for, read in a quick local activity.
-
-Not in workflow code: the reading changes, and a run under way must not notice.
 """
 
 import asyncio
@@ -33,7 +29,7 @@ class Prepared(Record):
 
 
 class CheckTask(Record):
-    """A draft with all that guardrails may look at, and which of them shall."""
+    """A draft with all that guardrails may look at, and which of them to run."""
 
     checked: Checked
     guardrails: tuple[str, ...]

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from temporalio import activity
 
-from activities.language_model.port import LanguageModel, ModelCall, ModelReply, SampleError, ask
+from activities.language_model.port import LanguageModel, ModelCall, SampleError, ask
 from reflection.critique.criteria import Criterion
 from reflection.critique.evaluation import Feedback, JudgeReply, judge_schema, parse_judgement
 from reflection.critique.prompts import (
@@ -102,7 +102,15 @@ class CritiqueActivities:
         """Ask one judge once, and read its reply. Raises as `write_draft` does."""
         call = ModelCall(
             model=task.model or self._judge or task.writer,
-            prompt=_judge_prompt(task),
+            prompt=build_judge_prompt(
+                task.query,
+                task.draft,
+                task.criteria,
+                task.threshold,
+                sources=task.sources,
+                shape=task.format,
+                error=task.error,
+            ),
             temperature=0.0,
             seed=0,
             max_output_tokens=task.max_output_tokens,
@@ -113,8 +121,21 @@ class CritiqueActivities:
         try:
             reply = await ask(self._model, call)
         except SampleError as error:
-            return _no_judgement(call, error)
-        return _judgement(task, reply)
+            return JudgeReply(
+                error=f"{error.kind}: {error}",
+                unreadable=True,
+                model=call.model,
+                attempts=activity.info().attempt,
+                spending=error.spending,
+            )
+        read = parse_judgement(reply.text, task.criteria, task.threshold, task.draft)
+        known = {
+            "model": reply.model,
+            "left_out": reply.left_out,
+            "attempts": activity.info().attempt,
+            "spending": reply.spending,
+        }
+        return read.model_copy(update=known)
 
     async def _write(self, task: WritingTask, prompt: str) -> Written:
         call = ModelCall(
@@ -130,65 +151,23 @@ class CritiqueActivities:
         try:
             reply = await ask(self._model, call)
         except SampleError as error:
-            return _nothing_written(call, error)
-        return _written(task, reply)
-
-
-def _judge_prompt(task: JudgingTask) -> str:
-    return build_judge_prompt(
-        task.query,
-        task.draft,
-        task.criteria,
-        task.threshold,
-        sources=task.sources,
-        shape=task.format,
-        error=task.error,
-    )
-
-
-def _written(task: WritingTask, reply: ModelReply) -> Written:
-    text = well_formed(reply.text)
-    return Written(
-        text=cut_encoded(text, task.draft_bytes),
-        cut=encoded_size(text) > task.draft_bytes,
-        model=reply.model,
-        finish_reason=reply.finish_reason,
-        left_out=reply.left_out,
-        attempts=activity.info().attempt,
-        spending=reply.spending,
-        timestamp=datetime.now(UTC),
-    )
-
-
-def _nothing_written(call: ModelCall, error: SampleError) -> Written:
-    return Written(
-        text=None,
-        error=f"{error.kind}: {error}",
-        model=call.model,
-        finish_reason=error.finish_reason,
-        attempts=activity.info().attempt,
-        spending=error.spending,
-        timestamp=datetime.now(UTC),
-    )
-
-
-def _judgement(task: JudgingTask, reply: ModelReply) -> JudgeReply:
-    read = parse_judgement(reply.text, task.criteria, task.threshold, task.draft)
-    return read.model_copy(
-        update={
-            "model": reply.model,
-            "left_out": reply.left_out,
-            "attempts": activity.info().attempt,
-            "spending": reply.spending,
-        }
-    )
-
-
-def _no_judgement(call: ModelCall, error: SampleError) -> JudgeReply:
-    return JudgeReply(
-        error=f"{error.kind}: {error}",
-        unreadable=True,
-        model=call.model,
-        attempts=activity.info().attempt,
-        spending=error.spending,
-    )
+            return Written(
+                text=None,
+                error=f"{error.kind}: {error}",
+                model=call.model,
+                finish_reason=error.finish_reason,
+                attempts=activity.info().attempt,
+                spending=error.spending,
+                timestamp=datetime.now(UTC),
+            )
+        text = well_formed(reply.text)
+        return Written(
+            text=cut_encoded(text, task.draft_bytes),
+            cut=encoded_size(text) > task.draft_bytes,
+            model=reply.model,
+            finish_reason=reply.finish_reason,
+            left_out=reply.left_out,
+            attempts=activity.info().attempt,
+            spending=reply.spending,
+            timestamp=datetime.now(UTC),
+        )

@@ -6,8 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from reflection.spelling import fold
-from reflection.text import well_formed
+from reflection.text import fold, well_formed
 
 AGAIN = (
     "\n\nYou were asked this before, and your reply could not be used: {error}. "

@@ -21,8 +21,7 @@ from pydantic import (
 
 from reflection.quoting import object_schema
 from reflection.run import explain
-from reflection.spelling import fold
-from reflection.text import well_formed
+from reflection.text import fold, well_formed
 
 MALFORMED_OBJECTS = 1_000
 COMPARED_OBJECTS = 50

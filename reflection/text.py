@@ -1,17 +1,13 @@
-"""Text from outside, made safe to show: no control character acts, and nothing takes over a row.
+"""Text from outside: made safe to show, and brought to one spelling. Amounts and times in words.
 
 Answers, reasons and errors come from models and people. Every place that shows them to a person
-takes them through here; the exact text stays in the result.
-
-Counts, tokens and US dollars in words; what nobody knows is called unknown.
-
-Moments and lengths of time in words.
+takes them through `terminal_safe` or `neutral`; the exact text stays in the result.
 """
 
 import re
 from datetime import UTC, datetime
 from math import floor, log10
-from unicodedata import category, east_asian_width
+from unicodedata import category, east_asian_width, normalize
 
 from reflection.run import Spending, Usage
 
@@ -19,6 +15,14 @@ SURROGATES = re.compile("[\ud800-\udfff]")
 
 ESCAPE_PICTURES = {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\n\t"}
 JOINERS = "\u200c\u200d"
+INVISIBLE = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]"
+)
+QUOTES = str.maketrans("\u2018\u2019\u201a\u201b\u2032\u00b4“”„‟«»", "''''''\"\"\"\"\"\"")
+# Scripts without spaces between words: each character is a word.
+UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+WORD = re.compile(rf"[{UNSPACED}]|[^\W_{UNSPACED}]+(?:['.,:][^\W_{UNSPACED}]+)*")
 
 
 def well_formed(text: str) -> str:
@@ -85,6 +89,18 @@ def _cut(line: str, most: int) -> str:
             break
         kept += character
     return f"{kept.rstrip()}…"
+
+
+def fold(text: str) -> str:
+    """Bring spellings of one character to one: NFKC, straight quotes, nothing invisible."""
+    if text.isascii():
+        return text
+    return normalize("NFKC", INVISIBLE.sub("", text)).translate(QUOTES)
+
+
+def words(text: str) -> list[str]:
+    """List the words in lower case; in scripts without spaces each character is one."""
+    return WORD.findall(fold(text).casefold())
 
 
 def usd(amount: float | None) -> str:

@@ -1,9 +1,4 @@
-"""What judges say of a draft, and what guardrails leave of it.
-
-From what each judge says to the evaluation of a draft.
-
-What a judge's reply says: scores by criterion, feedback, and how sure it is.
-"""
+"""What judges say of a draft (scores, feedback, how sure they are), and what guardrails leave."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -127,51 +122,34 @@ def evaluate(
     guardrail caps it, or lowers the confidence where its cap is 1. Where no judge could be read
     there is no score, and `error` says why.
     """
-    read = [each for each in judgements if each.score is not None]
-    if not read:
-        return Evaluation(judgements=tuple(judgements), error=_error(judgements))
-    judged = _middle([each.score for each in read if each.score is not None], panel)
-    fired = tuple(each for each in caps if judged > each.above + TOLERANCE and each.cap < judged)
-    doubted = any(each.cap == 1 and judged > each.above + TOLERANCE for each in caps)
+    scores = [judgement.score for judgement in judgements if judgement.score is not None]
+    if not scores:
+        said = [f"{one.judge or 'the judge'}: {one.error}" for one in judgements if one.error]
+        return Evaluation(
+            judgements=tuple(judgements), error="; ".join(said) or "there was no judge"
+        )
+    middle = median if panel == "median" else fmean
+    judged = rounded(middle(scores))
+    tables = [judgement.scores for judgement in judgements if judgement.scores is not None]
+    sure = {judgement.confidence for judgement in judgements if judgement.score is not None}
+    reached = [cap for cap in caps if judged > cap.above + TOLERANCE]
+    fired = tuple(cap for cap in reached if cap.cap < judged)
+    doubted = fired or any(cap.cap == 1 for cap in reached)
     advice = [
-        Feedback(advice=each.reason, judge=f"guardrail {each.guardrail}")
-        for each in caps
-        if each in fired or each.above <= each.cap < 1
+        Feedback(advice=cap.reason, judge=f"guardrail {cap.guardrail}")
+        for cap in caps
+        if cap in fired or cap.above <= cap.cap < 1
     ]
     return Evaluation(
-        score=min([judged, *(each.cap for each in fired)]),
+        score=min([judged, *(cap.cap for cap in fired)]),
         judged=judged,
-        criteria=_by_criterion(read, panel),
-        confidence="low" if fired or doubted else _lowest(read),
-        spread=_spread(read),
+        criteria={name: rounded(middle([table[name] for table in tables])) for name in tables[0]},
+        confidence="low" if doubted else next(filter(sure.__contains__, LOWEST_FIRST), None),
+        spread=rounded(max(scores) - min(scores)) if len(scores) > 1 else None,
         feedback=(*advice, *feedback),
         guardrails=fired,
         judgements=tuple(judgements),
     )
-
-
-def _middle(scores: Sequence[float], panel: Panel) -> float:
-    return rounded(median(scores) if panel == "median" else fmean(scores))
-
-
-def _by_criterion(read: Sequence[Judgement], panel: Panel) -> dict[str, float]:
-    tables = [each.scores for each in read if each.scores is not None]
-    return {name: _middle([each[name] for each in tables], panel) for name in tables[0]}
-
-
-def _lowest(read: Sequence[Judgement]) -> Confidence | None:
-    given = {each.confidence for each in read}
-    return next((each for each in LOWEST_FIRST if each in given), None)
-
-
-def _spread(read: Sequence[Judgement]) -> float | None:
-    scores = [each.score for each in read if each.score is not None]
-    return rounded(max(scores) - min(scores)) if len(scores) > 1 else None
-
-
-def _error(judgements: Sequence[Judgement]) -> str:
-    said = [f"{each.judge or 'the judge'}: {each.error}" for each in judgements if each.error]
-    return "; ".join(said) or "there was no judge"
 
 
 SCORES = "criteria_scores"
@@ -182,7 +160,6 @@ PLACE_BYTES = 200
 ADVICE = ("advice", "suggestion", "change", "problem", "issue", "comment", "feedback", "text")
 SAYS_WHERE = ("place", "quote", "location", "where")
 NUMBER = re.compile(r"\d*\.?\d*(?<=\d)\.?")
-SURE: dict[str, Confidence] = {"low": "low", "medium": "medium", "high": "high"}
 # A grammar can't hold a number between bounds, but it can hold it to these.
 STEPS = [round(step * 0.05, 2) for step in range(21)]
 
@@ -193,8 +170,9 @@ def _own_score(value: object) -> object:
     return scores[0] if len(scores) == 1 else value
 
 
-def _sure(value: object) -> Confidence | None:
-    return SURE.get((plain(value) or "").strip().lower())
+def _sure(value: object) -> str | None:
+    said = (plain(value) or "").strip().lower()
+    return said if said in LOWEST_FIRST else None
 
 
 JudgedScore = Annotated[
@@ -216,7 +194,7 @@ class Judged(Reply):
     confidence: Annotated[
         Confidence | None,
         BeforeValidator(_sure),
-        WithJsonSchema({"type": "string", "enum": list(SURE)}),
+        WithJsonSchema({"type": "string", "enum": list(LOWEST_FIRST)}),
     ] = None
 
 
@@ -275,13 +253,12 @@ def _stands_in(draft: str, scores: Mapping[str, float]) -> bool:
     """Tell whether a draft that speaks of scores gives itself just these, in whatever form."""
     if SCORES not in draft.casefold():
         return False
-    return all(score in _numbers_of(name, draft) for name, score in scores.items())
-
-
-def _numbers_of(name: str, draft: str) -> set[float]:
     quotes = r"[\s\\\"'`]{0,8}"
-    given = re.finditer(rf"{name}{quotes}:{quotes}([0-9.]{{1,20}})", draft, re.IGNORECASE)
-    return {float(found[1]) for found in given if NUMBER.fullmatch(found[1])}
+    for name, score in scores.items():
+        given = re.findall(rf"{name}{quotes}:{quotes}([0-9.]{{1,20}})", draft, re.IGNORECASE)
+        if score not in {float(written) for written in given if NUMBER.fullmatch(written)}:
+            return False
+    return True
 
 
 def _feedback(value: object, names: Sequence[str]) -> Iterator[Feedback]:

@@ -16,26 +16,30 @@ Write one of your own at the end of this file, and name it in a request beside M
 '''
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
-from reflection.critique.copies import is_copy
+from rapidfuzz.distance import Indel
+
 from reflection.critique.criteria import SIMPLE, complexity
 from reflection.critique.evaluation import Cap
-from reflection.critique.formats import defect, lack
-from reflection.critique.injections import said_to_judge
-from reflection.critique.lengths import LONG, asked_length, length_of
-from reflection.critique.prose import Reading, read
-from reflection.critique.references import (
+from reflection.critique.injections import is_refusal, said_to_judge
+from reflection.critique.prose import (
     AUTHOR_OR_LIST,
     BRACKETS,
     FOOTNOTE,
+    Reading,
     addresses,
+    asked_words,
     cited_numbers,
+    defect,
+    lack,
+    length_of,
+    read,
 )
 from reflection.run import Record, cut_encoded
-from reflection.spelling import fold, words
-from reflection.text import terminal_safe
+from reflection.text import fold, terminal_safe, words
 
 DEFAULT = "default"
 REASON_BYTES = 300
@@ -143,43 +147,38 @@ A_LITTLE = re.compile(
     r"(?:sentence|line|word|phrase|satz|wort|mot|frase|palabra)s?\b"
     r"|\b(?:brief(?:ly)?|concise(?:ly)?|short(?:ly)?|tl;?dr|yes or no|kurz|brièvement|brevemente)\b"
 )
-ASKING = frozenset(
-    words("write explain describe discuss least words paragraphs essay article about")
-)
+ASKING = frozenset(words("write explain describe discuss least words essay article about"))
 
 
 @guardrail("too_short", default=True)
 def too_short(checked: Checked) -> Finding | None:
     """Cap a draft without text, or one that is short where length was asked for.
 
-    Where the query names a length, less than two thirds of it is too little at any score. Where it
-    does, or where criteria of research, documentation or competitive analysis do, a draft under
-    500 bytes that scored over 0.8 is too little. Elsewhere such a draft only makes a high score
-    less sure: one line can be right. Blanks, markup and what is said again do not count.
+    Where the query asks for 81 to 20,000 words, less than two thirds of them are too few at any
+    score. Where it asks for a hundred, or where criteria of research, documentation or competitive
+    analysis do, a draft under 500 bytes that scored over 0.8 is too little. Elsewhere such a draft
+    only makes a high score less sure: one line can be right. Blanks, markup and what is said again
+    do not count.
     Source: the reflection chapter, 11.9, method 2, and its exercise 3, rule 1.
     """
     if not fold(checked.draft).strip(" \t\n\r*_#>~`|=-"):
         return Finding(0.5, "the draft has no text: write the answer")
     query = " ".join(fold(f"{checked.query[:2_000]} {checked.query[-2_000:]}").casefold().split())
-    asked, unit = asked_length(query)
-    has = length_of(read(checked.draft))
-    if has[unit] < asked * 2 / 3:
-        return Finding(0.5, _missing(checked, f"is far from {asked:,} {unit}"))
-    if has["bytes"] >= 500 or checked.format in {"json", "python"} or A_LITTLE.search(query):
+    asked = asked_words(query)
+    written, size = length_of(read(checked.draft))
+    said = fold(checked.draft).casefold()
+    named = [one for one in dict.fromkeys(words(checked.query[:2_000])) if one not in ASKING]
+    missing = [one for one in named if len(one) > 4 and one[:5] not in said][:5]
+    add = f"add {', '.join(missing) or 'reasons, facts and examples'}"
+    if written < asked * 2 / 3:
+        return Finding(0.5, f"the draft is far from {asked:,} words: {add}")
+    if size >= 500 or checked.format in {"json", "python"} or A_LITTLE.search(query):
         return None
-    if asked * LONG[unit][2] >= 500 or LONG_FORMS & set(checked.asks_for):
-        return Finding(0.5, _missing(checked, "says too little"), above=0.8)
+    if asked >= 100 or LONG_FORMS & set(checked.asks_for):
+        return Finding(0.5, f"the draft says too little: {add}", above=0.8)
     if asked or complexity(checked.query) <= SIMPLE:
         return None
     return Finding(1, "the draft is short for an open question", above=0.8)
-
-
-def _missing(checked: Checked, how: str) -> str:
-    """Name words of the query that the draft does not have."""
-    said = fold(checked.draft).casefold()
-    asked = dict.fromkeys(words(checked.query[:2_000]))
-    missing = [one for one in asked if len(one) > 4 and one[:5] not in said and one not in ASKING]
-    return f"the draft {how}: add {', '.join(missing[:5]) or 'reasons, facts and examples'}"
 
 
 @guardrail("no_sources", default=True)
@@ -220,7 +219,7 @@ def unknown_citation(checked: Checked) -> Finding | None:
     unknown = [f"[{n}]" for n, single in numbers if n > most and (single or cites)]
     notes = (note for note in dict.fromkeys(FOOTNOTE.findall(text)) if f"[^{note}]:" not in text)
     unknown += [f"[^{note}]" for note in notes if not note.isdecimal() or int(note) > most]
-    if known := set(addresses(fold("\n".join([*checked.sources, checked.query])), ())):
+    if known := set(addresses(fold("\n".join([*checked.sources, checked.query])))):
         pages = (one for one in addresses(text, reading.links) if "/" in one)
         unknown += [page for page in pages if not _is_among(page, known)]
     if not unknown:
@@ -232,10 +231,8 @@ def unknown_citation(checked: Checked) -> Finding | None:
 def _is_among(page: str, known: set[str]) -> bool:
     """Tell whether an address, its beginning or the DOI that it ends with is known."""
     parts = page.split("/", 20)
-    return any(
-        "/".join(parts[:place]) in known or "/".join(parts[place:]) in known
-        for place in range(len(parts) + 1)
-    )
+    cuts = range(len(parts) + 1)
+    return any({"/".join(parts[:cut]), "/".join(parts[cut:])} & known for cut in cuts)
 
 
 @guardrail("malformed", default=True)
@@ -244,7 +241,7 @@ def malformed(checked: Checked) -> Finding | None:
 
     By the request's format, strictly: JSON and nothing around it, no NaN and no name twice; each
     fenced block of Python, or the whole (parsed, never run); Markdown that shows as it is meant.
-    By the query's own words (JSON, YAML, a table, Python): then it has none, or none that parses.
+    By the query's own words (JSON, a table, Python): then it has none, or none that parses.
     Source: the reflection chapter's exercise 3, rule 3.
     """
     if checked.format:
@@ -257,23 +254,19 @@ def malformed(checked: Checked) -> Finding | None:
 
 
 PLACEHOLDER = re.compile(
-    r"[\[<{(](?:\.{3}|…)?\s?(?:insert\b|todo\b|tbd\b|to be (?:continued|added|completed|written)"
-    r"|rest (?:"
-    r"omitted|of )|remainder\b|(?:text |section )?(?:omitted|truncated)|placeholder\b"
-    r"|add .{0,30}here|"
-    r"your .{1,30} here|continued\b|fill in|content goes here)[^\]>})\n]{0,100}[\]>})]"
-    r"|\b(?:details|more|numbers|rest) (?:to follow|to come|follows? later)\b"
-    r"|\bomitted for (?:brevity|"
-    r"space)|\blorem ipsum dolor|^(?:TODO|FIXME|TBD): ?\S"
+    r"[\[<{(](?:\.{3}|…)?\s?(?:insert\b|todo\b|tbd\b|to be (?:continued|added|completed|written)|"
+    r"rest (?:omitted|of )|remainder\b|(?:text |section )?(?:omitted|truncated)|placeholder\b|"
+    r"add .{0,30}here|your .{1,30} here|continued\b|fill in|content goes here)[^\]>})\n]{0,100}"
+    r"[\]>})]|\b(?:details|more|numbers|rest) (?:to follow|to come|follows? later)\b"
+    r"|\bomitted for (?:brevity|space)|\blorem ipsum dolor|^(?:TODO|FIXME|TBD): ?\S"
     r"|(?:^|[.!?] )[*_(]*(?:to be continued|fortsetzung folgt|à suivre|continuará)\W*\Z",
     re.IGNORECASE | re.MULTILINE,
 )
 LEFT_OUT = re.compile(
-    r"(?:#|//|/\*|--|<!--)[ \t]{0,8}(?:\.{3}|…)?[ \t]{0,8}(?:(?:the )?(?:rest|remainder) of (?:the"
-    r"|your)\b|(?:add |"
-    r"implement |write |put )?your (?:code|implementation|logic)\b|todo:? implement"
-    r"|(?:implementation|"
-    r"code) (?:goes )?here\b|omitted for brevity)|^[ \t]*raise NotImplementedError\b",
+    r"(?:#|//|/\*|--|<!--)[ \t]{0,8}(?:\.{3}|…)?[ \t]{0,8}(?:(?:the )?(?:rest|remainder) of "
+    r"(?:the|your)\b|(?:add |implement |write |put )?your (?:code|implementation|logic)\b"
+    r"|todo:? implement|(?:implementation|code) (?:goes )?here\b|omitted for brevity)"
+    r"|^[ \t]*raise NotImplementedError\b",
     re.IGNORECASE | re.MULTILINE,
 )
 MAY_LEAVE_OUT = re.compile(
@@ -284,8 +277,8 @@ MAY_LEAVE_OUT = re.compile(
 DANGLING = re.compile(
     r"(?:\b(?:the|an|and|or|but|because|whose|such as|including|although|whereas|und|oder|weil|dass"
     r"|et|ou|parce que|mais|y|pero|porque|aunque|или|потому что)"
-    r"|[^\W\d_]{2}-|\b(?:are|is|following|follows|sind|folgende|sont|son):|(?:^"
-    r"|\s)\([^\W\d_][^()]*\w)$",
+    r"|[^\W\d_]{2}-|\b(?:are|is|following|follows|sind|folgende|sont|son):"
+    r"|(?:^|\s)\([^\W\d_][^()]*\w)$",
     re.IGNORECASE,
 )
 
@@ -304,10 +297,9 @@ def unfinished(checked: Checked) -> Finding | None:
     reading = read(checked.draft)
     if fence := next((block for block in reading.code if not block.closed), None):
         return Finding(0.5, f"the code fence of line {fence.line - 1} is never closed")
-    if left := _left_out(checked, reading):
-        return Finding(
-            0.5, f"the draft leaves out what {terminal_safe(left, 60)!r} stands for: write it"
-        )
+    if left := None if MAY_LEAVE_OUT.search(checked.query) else _left_out(reading):
+        left = terminal_safe(left.strip(), 60)
+        return Finding(0.5, f"the draft leaves out what {left!r} stands for: write it")
     last = re.split(r"[.!?\n] ?", reading.ending[-2_000:].rstrip("*_ \n"))[-1]
     prose = checked.format not in {"json", "python"} and "|" not in last and len(last.split()) > 2
     if prose and DANGLING.search(last[-200:]):
@@ -317,50 +309,17 @@ def unfinished(checked: Checked) -> Finding | None:
     return None
 
 
-def _left_out(checked: Checked, reading: Reading) -> str | None:
-    if MAY_LEAVE_OUT.search(checked.query):
-        return None
-    found = PLACEHOLDER.search(re.sub(r'"[^"\n]{1,300}"', "", f"{reading.text}\n\n{reading.html}"))
-    for block in () if found else reading.code:
+def _left_out(reading: Reading) -> str | None:
+    text = re.sub(r'"[^"\n]{1,300}"', "", f"{reading.text}\n\n{reading.html}")
+    if found := PLACEHOLDER.search(text):
+        return found[0]
+    for block in reading.code:
         found = LEFT_OUT.search(block.text)
-        if found and MAY_LEAVE_OUT.search(block.text.replace(found[0], "") + reading.text):
-            found = None
-    return found[0].strip() if found else None
+        if found and not MAY_LEAVE_OUT.search(block.text.replace(found[0], "") + reading.text):
+            return found[0]
+    return None
 
 
-CANNOT = (
-    r"(?:can ?not|can't|won't|will not|could not|couldn't|(?:am|'m) (?:unable|not (?:able|allowed"
-    r"|going"
-    r"|permitted|comfortable))(?: to| with)?|(?:must|have to|need to) decline|decline to|refuse)"
-)
-DECLINES = re.compile(
-    rf"\bi ?{CANNOT}(?: \w+){{0,4}} (?:help|assist|comply|fulfil\w*|respond|answer|engage"
-    rf"|do (?:that|"
-    rf"this))\b(?! (?:but|to) )|\bas an? (?:ai|(?:large )?language model|llm)\b.{{0,80}}\b{CANNOT}"
-    rf"|\bi ?{CANNOT}.{{0,60}}\b(?:request|guidelines|policy|policies|programming)\b"
-    r"|\b(?:against|violates?) (?:my|our) (?:\w+ )?(?:guidelines|polic\w+|programming)"
-    r"|\b(?:this|that|your) (?:request|question|query) (?:can ?not|can't|won't) be \w+"
-    r"|\bi(?:'d| would) (?:rather|prefer) not (?:to )?(?:answer|help|say|discuss|respond)"
-    r"|\bi must (?:respectfully |politely )?(?:decline|refuse)"
-    r"|\b(?:kann ich|ich kann|darf ich)\b.{0,60}\bnicht (?:\w+ )?(?:\w*helfen|beantworten"
-    r"|nachkommen)"
-    r"|\bje ne peux pas.{0,40}\b(?:aider|répondre)|\bno puedo(?: \w+){0,3} (?:ayudar|respond"
-    r"|cumplir)"
-    r"|\bnon posso aiutar|\bnão posso ajudar|抱歉.{0,8}(?:无法|不能)|申し訳.{0,20}できません"
-)
-WILL_NOT_MAKE = re.compile(
-    rf"\bi ?{CANNOT}(?: \w+){{0,3}} (?:provide|create|generate|write|discuss|share|give|complete"
-    rf"|make)\b"
-)
-POLITE = re.compile(
-    r"sorry|apolog|regret|unfortunately|thank|question|illegal|harmful|ethical|safety|guidelines"
-    r"|polic"
-    r"|sensitive|inappropriate|consult|professional|feel free|let me know|happy to|glad"
-    r"|anything else"
-    r"|another|important to|encourage|understand|appreciate|hope you|respect|instead,? i can"
-    r"|entschuldig"
-    r"|leid|désolé|lo siento|perdón|^\W*(?:hello|hi|dear|hey|sure|of course)\b"
-)
 ASKS_TO_DECLINE = re.compile(
     r"\b(?:refus|declin|reject|turn(?:ing)? down|say(?:ing)? no|can(?:no|')t help|apolog"
     r"|jailbreak|absag)"
@@ -380,15 +339,7 @@ def refusal(checked: Checked) -> Finding | None:
         return None
     reading = read(checked.draft)
     text = re.sub(r"[*_~]+", "", "\n".join([*reading.prose, *reading.quoted])).casefold().strip()
-    whole = text.strip('"')
-    spoken = re.sub(r'"[^"\n]{0,500}"', "", text if '"' in whole else whole)
-    sentences = [" ".join(one.split()) for one in re.findall(r"[^.!?\n。]+", spoken)]
-    declines = any(map(DECLINES.search, sentences))
-    if reading.code or not (declines or any(map(WILL_NOT_MAKE.search, sentences))):
-        return None
-    ours = (DECLINES, WILL_NOT_MAKE, POLITE)
-    others = [one for one in sentences if not any(pattern.search(one) for pattern in ours)]
-    if sum(len(one.split()) for one in others) > (40 if declines else 8):
+    if reading.code or not is_refusal(text):
         return None
     return Finding(0.2, "the draft declines: answer what can be answered, and say what cannot")
 
@@ -414,10 +365,61 @@ def near_copy(checked: Checked) -> Finding | None:
     written = words(checked.draft)
     if len(written) > 7 and written == words(checked.query):
         return Finding(0.5, "the draft repeats the query: answer it")
-    if checked.previous is None or not is_copy(checked.previous, checked.draft):
+    if checked.previous is None or not _is_copy(checked.previous, checked.draft):
         return None
     score = 0.5 if checked.previous_score is None else checked.previous_score
     return Finding(score, "the draft is nearly the one before it: make the changes asked for")
+
+
+NEGATIONS = words(
+    "not no never none without cannot nor isn't aren't wasn't weren't don't doesn't didn't can't"
+    " won't couldn't shouldn't wouldn't hasn't haven't nicht kein keine nie ne pas jamais nunca"
+)
+FILLER = frozenset(
+    words(
+        "very really quite rather truly indeed actually simply just also please sure certainly of a"
+        " absolutely course here is the an this that revised improved updated new final version"
+        " draft answer response below now overall clearly basically conclusion hope helps i it so"
+        " in"
+    )
+)
+SIGNED = re.compile(r"(?<![\w.])[-−+]?\d+(?:[.,:/]\d+)*%?")
+NAME = re.compile(r"(?<=[a-z,;\d)] )[^\W\d_a-z][^\W\d_]+")
+
+
+def _is_copy(previous: str, draft: str) -> bool:
+    """Tell whether a draft says what the one before it said, in nearly the same words."""
+    old, new = read(previous), read(draft)
+    was, now = fold(previous), fold(draft)
+    numbers, others = Counter(SIGNED.findall(was)), Counter(SIGNED.findall(now))
+    if _kept(old) != _kept(new) or (numbers - others and others - numbers):
+        return False
+    if _sentences(old.text) == _sentences(new.text):
+        return True
+    before, after = words(old.text), words(new.text)
+    out, put = Counter(before) - Counter(after), Counter(after) - Counter(before)
+    names = [name for name in NAME.findall(was) if name.casefold() in out]
+    negated = any(out[word] != put[word] for word in NEGATIONS)
+    if negated or (out.total() >= 5 and not put):
+        return False
+    if names and any(name.casefold() in put for name in NAME.findall(now)):
+        return False
+    before, after = ([word for word in one if word not in FILLER] for one in (before, after))
+    return Indel.normalized_similarity(before, after, score_cutoff=0.97) >= 0.97
+
+
+def _kept(reading: Reading) -> tuple[list[str], set[str]]:
+    """Return the code without its comments, and the citations: a change of them is no copy."""
+    code = "\n".join(block.text for block in reading.code)
+    bare = re.sub(r"(?:^|(?<=\s))(?:#|//|--)[^\n]*", "", code)
+    numbers = re.findall(r"\[\^?(\d[\d ,;-]{0,40})\]", reading.text)
+    return re.findall(r"\w+|[^\w\s]", bare), {*numbers, *addresses(reading.text, reading.links)}
+
+
+def _sentences(text: str) -> set[str]:
+    """Collect the sentences, each as its words without filler."""
+    said = re.split(r"(?<![.!?。])[.!?。]++(?:\s+|$)|\n+|(?<=。)", text)
+    return {" ".join(word for word in words(one) if word not in FILLER) for one in said} - {""}
 
 
 @guardrail("addresses_judge", default=True)

@@ -1,13 +1,13 @@
-"""What a draft says to its judge: a dozen plain ways.
+"""What a draft says to its judge, in a dozen plain ways; and whether it declines to answer.
 
-This comes second. First the draft is quoted as data in the judge's prompt, and only the judge's one
-JSON object counts.
+Finding what is said to a judge comes second. First the draft is quoted as data in the judge's
+prompt, and only the judge's one JSON object counts.
 """
 
 import re
 from collections.abc import Sequence
 
-from reflection.spelling import fold
+from reflection.text import fold
 
 # Letters of other scripts that look like Latin ones.
 LOOK_ALIKE = str.maketrans(
@@ -123,3 +123,52 @@ def _plain(text: str) -> str:
     """Write a text on one line, in lower case and Latin letters, a paragraph as a sentence."""
     latin = fold(text).translate(LOOK_ALIKE).casefold()
     return " ".join(PARAGRAPH.sub(" . ", MARKS.sub("", latin)).split())
+
+
+CANNOT = (
+    r"(?:can ?not|can't|won't|will not|could not|couldn't|(?:am|'m) (?:unable|not (?:able|allowed|"
+    r"going|permitted|comfortable))(?: to| with)?|(?:must|have to|need to) decline|decline to|"
+    r"refuse)"
+)
+DECLINES = re.compile(
+    rf"\bi ?{CANNOT}(?: \w+){{0,4}} (?:help|assist|comply|fulfil\w*|respond|answer|engage|"
+    rf"do (?:that|this))\b(?! (?:but|to) )|\bas an? (?:ai|(?:large )?language model|llm)\b.{{0,80}}"
+    rf"\b{CANNOT}|\bi ?{CANNOT}.{{0,60}}\b(?:request|guidelines|policy|policies|programming)\b"
+    r"|\b(?:against|violates?) (?:my|our) (?:\w+ )?(?:guidelines|polic\w+|programming)"
+    r"|\b(?:this|that|your) (?:request|question|query) (?:can ?not|can't|won't) be \w+"
+    r"|\bi(?:'d| would) (?:rather|prefer) not (?:to )?(?:answer|help|say|discuss|respond)"
+    r"|\bi must (?:respectfully |politely )?(?:decline|refuse)|\b(?:kann ich|ich kann|darf ich)\b"
+    r".{0,60}\bnicht (?:\w+ )?(?:\w*helfen|beantworten|nachkommen)"
+    r"|\bje ne peux pas.{0,40}\b(?:aider|répondre)"
+    r"|\bno puedo.{0,30} (?:ayudar|respond|cumplir)"
+    r"|\bnon posso aiutar|\bnão posso ajudar|抱歉.{0,8}(?:无法|不能)|申し訳.{0,20}できません"
+)
+WILL_NOT_MAKE = re.compile(
+    rf"\bi ?{CANNOT}(?: \w+){{0,3}} "
+    r"(?:provide|create|generate|write|discuss|share|give|complete|make)\b"
+)
+COURTESY = re.compile(
+    r"sorry|apolog|regret|unfortunately|thank|question|illegal|harmful|ethical|safety|guidelines|"
+    r"polic|sensitive|inappropriate|consult|professional|feel free|let me know|happy to|glad|"
+    r"anything else|another|important to|encourage|understand|appreciate|hope you|respect|"
+    r"instead,? i can|entschuldig|leid|désolé|lo siento|perdón|"
+    r"^\W*(?:hello|hi|dear|hey|sure|of course)\b"
+)
+
+
+def is_refusal(text: str) -> bool:
+    """Tell whether a text in lower case as a whole declines to answer.
+
+    Sentences that decline, apologies and offers do not count; of others it has at most 40 words,
+    or 8 where it only says that it cannot write or provide something. Quotations are left out,
+    unless all of it is one.
+    """
+    whole = text.strip('"')
+    spoken = re.sub(r'"[^"\n]{0,500}"', "", text if '"' in whole else whole)
+    sentences = [" ".join(one.split()) for one in re.findall(r"[^.!?\n。]+", spoken)]
+    declines = any(map(DECLINES.search, sentences))
+    if not (declines or any(map(WILL_NOT_MAKE.search, sentences))):
+        return False
+    ours = (DECLINES, WILL_NOT_MAKE, COURTESY)
+    others = [one for one in sentences if not any(pattern.search(one) for pattern in ours)]
+    return sum(len(one.split()) for one in others) <= (40 if declines else 8)

@@ -1,13 +1,4 @@
-"""When to reflect: the off switch, the query's complexity, and what follows.
-
-The revision rule: whether a draft's score ends the run or it is revised.
-
-One run of reflection, folded draft by draft: the state that queries return.
-
-What people do to a run of reflection that waits for them.
-
-From the state of a run to what others read of it: progress and result.
-"""
+"""One run of reflection, draft by draft: when to reflect, when to revise, and what people do."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -31,32 +22,31 @@ from reflection.run import Budget, Part, Spending, Usage, refusal, usage
 STRICT_THRESHOLD = 0.95
 
 
-class Gate(NamedTuple):
-    """Whether to reflect: a stop reason and why; or None."""
+class Ruling(NamedTuple):
+    """What a rule says: a stop reason, or None to go on; and why."""
 
     stop_reason: StopReason | None = None
     reason: str = ""
 
 
-def should_reflect(request: ReflectOnResultRequest, estimated: float | None) -> Gate:
-    """Tell whether a run shall reflect at all, and which rule says no.
+def should_reflect(request: ReflectOnResultRequest, estimated: float | None) -> Ruling:
+    """Tell whether a run reflects at all, and which rule says no.
 
-    It shall not where it is switched off, where a synthesis step follows, and where the query's
+    It does not where it is switched off, where a synthesis step follows, and where the query's
     complexity, 0 to 1, as given or else as `estimated`, is not above `min_complexity`. Where that
-    is not known it shall.
+    is not known it does.
     Source: Shannon's reflection chapter, section 11.5; 0.5 is from Shannon's code.
     """
     if not request.reflect:
-        return Gate("disabled", "reflection is switched off")
+        return Ruling("disabled", "reflection is switched off")
     if request.synthesis_follows:
-        return Gate("skipped", "a synthesis step follows, which writes the result anew")
-    how, found = "given", request.complexity
-    if found is None:
-        how, found = "estimated", estimated
+        return Ruling("skipped", "a synthesis step follows, which writes the result anew")
+    given = request.complexity is not None
+    found = request.complexity if given else estimated
     if found is None or found > request.min_complexity:
-        return Gate()
-    least = f"the {how} complexity {found:.2f} is not above {request.min_complexity:g}"
-    return Gate("skipped", f"{least} (min_complexity)")
+        return Ruling()
+    least = f"complexity {found:.2f} is not above {request.min_complexity:g} (min_complexity)"
+    return Ruling("skipped", f"the {'given' if given else 'estimated'} {least}")
 
 
 def warnings(request: ReflectOnResultRequest) -> list[str]:
@@ -73,21 +63,9 @@ def warnings(request: ReflectOnResultRequest) -> list[str]:
 ROWS_WITHOUT_GAIN = 2
 
 
-class Verdict(NamedTuple):
-    """What the rule says: a stop reason, or None to revise, and why in words."""
-
-    stop_reason: StopReason | None
-    reason: str
-
-
-def changes(scores: Sequence[float]) -> list[float]:
-    """List how much each score differs from the one before it."""
-    return [after - before for before, after in pairwise(scores)]
-
-
 def decide(
     scores: Sequence[float], threshold: float, revisions: int, allowed: int, min_gain: float
-) -> Verdict:
+) -> Ruling:
     """Decide after the newest of at least one score, in the order of the evaluations.
 
     In this order: a score at the threshold passes; no more than `allowed` revisions are made; two
@@ -96,25 +74,21 @@ def decide(
     """
     score = scores[-1]
     if passes(score, threshold):
-        return Verdict("passed", f"score {score:.4g} reaches {threshold:g}")
+        return Ruling("passed", f"score {score:.4g} reaches {threshold:g}")
     below = f"score {score:.4g} is below {threshold:g}"
     if revisions >= allowed:
-        return Verdict("max_revisions", f"{below}, and {_all_made(allowed)}")
-    gains = changes(scores)[-ROWS_WITHOUT_GAIN:]
+        made = f"all {allowed} revisions are made" if allowed else "no revision is allowed"
+        made = "the one revision is made" if allowed == 1 else made
+        return Ruling("max_revisions", f"{below}, and {made}")
+    gains = [after - before for before, after in pairwise(scores)][-ROWS_WITHOUT_GAIN:]
     if len(gains) == ROWS_WITHOUT_GAIN and all(each < min_gain - TOLERANCE for each in gains):
         shown = " and ".join(f"{each:+.3f}" for each in gains)
-        return Verdict(
+        return Ruling(
             "plateau",
             f"{below}, and the last two evaluations gained {shown}, less than {min_gain:g}",
         )
     left = allowed - revisions
-    return Verdict(None, f"{below}, with {left} revision{'s' if left > 1 else ''} left")
-
-
-def _all_made(allowed: int) -> str:
-    if allowed == 0:
-        return "no revision is allowed"
-    return "the one revision is made" if allowed == 1 else f"all {allowed} revisions are made"
+    return Ruling(None, f"{below}, with {left} revision{'s' if left > 1 else ''} left")
 
 
 UNREVIEWED: frozenset[StopReason] = frozenset({"disabled", "skipped", "finished_by_person"})
@@ -224,47 +198,26 @@ class Reflection:
         if newest.score is None:
             why = newest.evaluation.error if newest.evaluation else "nobody judged it"
             return self.stop("evaluation_failed", f"the draft could not be judged: {why}", at)
-        verdict = decide(
-            scores,
-            self.request.score_threshold,
-            self.revisions,
-            self.allowed,
-            self.request.min_gain,
-        )
-        if verdict.stop_reason is not None:
-            return self.stop(verdict.stop_reason, verdict.reason, at)
-        return self.go_on(verdict.reason, at)
-
-    def go_on(
-        self,
-        explanation: str,
-        at: datetime,
-        author: str | None = None,
-        asked: str | None = None,
-    ) -> Decision:
-        """Go on with a revision, by the rule or as a person asked, in their words."""
-        return self._record(None, explanation, at, author, asked=asked)
+        asked = self.request
+        ruling = decide(scores, asked.score_threshold, self.revisions, self.allowed, asked.min_gain)
+        if ruling.stop_reason is not None:
+            return self.stop(ruling.stop_reason, ruling.reason, at)
+        return self.settle(None, ruling.reason, at)
 
     def stop(
         self, reason: StopReason, explanation: str, at: datetime, author: str | None = None
     ) -> Decision:
-        """End the run, unless a person shall first say what becomes of its result."""
+        """End the run, unless a person is first to say what becomes of its result."""
         why = self._waits(reason)
         said = f"{explanation}; {why}" if why else explanation
-        return self._record(reason, said, at, author, waits=why is not None)
-
-    def settle(
-        self, reason: StopReason, explanation: str, at: datetime, author: str | None = None
-    ) -> Decision:
-        """End the run by what a person said, or by the end of the wait for one."""
-        return self._record(reason, explanation, at, author)
+        return self.settle(reason, said, at, author, waits=why is not None)
 
     def advice(self, draft: Draft) -> tuple[Feedback, ...]:
         """What is to be changed in a draft, by its evaluation."""
         return draft.evaluation.feedback if draft.evaluation else ()
 
     def _waits(self, reason: StopReason) -> str | None:
-        """Say why a person shall look at the result; None where nobody need."""
+        """Say why a person is to look at the result; None where nobody need."""
         bar, best = self.request.review_below, self.best
         if bar is None or best is None or reason in UNREVIEWED:
             return None
@@ -272,16 +225,17 @@ class Reflection:
             return "a draft without a score waits for a review"
         return None if passes(best.score, bar) else f"a score below {bar:g} waits for a review"
 
-    def _record(
+    def settle(
         self,
         reason: StopReason | None,
         explanation: str,
         at: datetime,
         author: str | None = None,
+        asked: str | None = None,
         *,
         waits: bool = False,
-        asked: str | None = None,
     ) -> Decision:
+        """Record a decision: the run ends for a reason, or goes on as `asked` by a person."""
         newest, best = self.drafts[-1] if self.drafts else None, self.best
         judged = newest.evaluation.judged if newest and newest.evaluation else None
         decision = Decision(
@@ -309,7 +263,7 @@ def grant(state: Reflection, asked: str, author: str, at: datetime) -> Decision:
     """Let a person have one more revision, and no more than that."""
     state.granted += 1
     state.allowed = state.revisions + 1
-    return state.go_on("a person asked for a revision", at, author, asked)
+    return state.settle(None, "a person asked for a revision", at, author, asked)
 
 
 def no_grant(state: Reflection) -> str | None:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from reflection.multipath.markup import masked
-from reflection.spelling import fold
+from reflection.text import fold
 
 OPENING, CLOSING = "[\uff3b\ufe47\u3010\u3014", "]\uff3d\ufe48\u3011\u3015"
 SQUARE = str.maketrans(OPENING + CLOSING, "[[[[[" + "]]]]]")

@@ -13,8 +13,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from reflection.replies import after_thought
-from reflection.spelling import fold, words
-from reflection.text import well_formed
+from reflection.text import fold, well_formed, words
 
 # Stands for each character of code in a text as long as the original.
 CODE = "\x01"

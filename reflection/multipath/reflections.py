@@ -12,8 +12,7 @@ from reflection.multipath.result import Source
 from reflection.multipath.state import Aspect, Critique
 from reflection.replies import Members, Reply, first_text, plain, read_reply, reply_schema
 from reflection.run import Record, cut_encoded
-from reflection.spelling import words
-from reflection.text import well_formed
+from reflection.text import well_formed, words
 
 MOST_SUGGESTIONS = 8
 TEXT_BYTES = 600

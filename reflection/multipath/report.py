@@ -28,8 +28,7 @@ from reflection.multipath.markup import (
 )
 from reflection.multipath.result import Source
 from reflection.multipath.state import Critique, Passage
-from reflection.spelling import fold, words
-from reflection.text import neutral
+from reflection.text import fold, neutral, words
 
 TITLE = "Further considerations"
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from unicodedata import normalize
 
-from reflection.sampling.marks import claimed, fold, unwrapped
+from reflection.sampling.marks import claimed, normal_form, unwrapped
 from reflection.sampling.numbers import read_number
 from reflection.sampling.request import AnswerKind
 from reflection.text import well_formed
@@ -87,7 +87,7 @@ def read_text(stripped: str) -> str | None:
 
 
 def _simpler(text: str) -> str:
-    form = " ".join(fold(text).casefold().split())
+    form = " ".join(normal_form(text).casefold().split())
     whole = WRAPPED.fullmatch(form)
     form = (whole[whole.lastindex or 0] if whole else form).strip()
     form = SPACED_OPERATOR.sub(r"\1", QUOTED_WORDS.sub(r"\1", OPENING_MARKS.sub("", form)))

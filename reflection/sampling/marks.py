@@ -100,7 +100,7 @@ def unwrapped(text: str) -> str:
     return inside
 
 
-def fold(text: str) -> str:
+def normal_form(text: str) -> str:
     """Bring one character's several spellings to one, by NFKC, without losing its meaning.
 
     NFKC alone would read `10²` as 102 and `3½` as 31/2: here they are `10^2` and `3 1/2`.

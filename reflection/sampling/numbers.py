@@ -4,7 +4,7 @@ import re
 from fractions import Fraction
 from unicodedata import decimal
 
-from reflection.sampling.marks import claimed, fold, unwrapped
+from reflection.sampling.marks import claimed, normal_form, unwrapped
 
 DIGITS = 1_000
 DECIMALS = 30
@@ -108,7 +108,7 @@ def read_number(stripped: str) -> str | None:
 
 
 def _spelled(text: str) -> str:
-    form = " ".join(fold(text).casefold().split())
+    form = " ".join(normal_form(text).casefold().split())
     form = "".join(str(decimal(each, each)) for each in form)
     for spelling, replacement in SPELLINGS:
         form = spelling.sub(replacement, form)
