@@ -6,7 +6,6 @@ from activities.language_model.port import PermanentModelError, SampleError, Tra
 from activities.language_model.provider_errors import (
     one_line,
     read_error,
-    read_failure,
     retry_after_seconds,
     status_of,
 )
@@ -108,7 +107,7 @@ def test_the_codes_of_the_causes_count() -> None:
     error = RateLimitError(status_code=429)
     error.__cause__ = ProviderError(body={"code": "insufficient_quota"})
 
-    assert read_failure(error).codes == {"insufficient_quota"}
+    assert read_error(error, "", ()).kind == "insufficient_quota"
 
 
 @pytest.mark.parametrize(

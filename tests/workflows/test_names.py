@@ -3,8 +3,8 @@
 import pytest
 from pydantic import ValidationError
 
-import queues
 import telemetry
+import worker
 from activities.checks import check_draft, prepare_reflection, read_examples
 from activities.code_tests.activity import TestingActivities
 from activities.critique import CritiqueActivities
@@ -126,7 +126,7 @@ def test_the_agent_s_nodes_are_spans() -> None:
 
 def test_task_queues() -> None:
     """Clients and operators name the queues, the latter by their short names too."""
-    assert queues.NAMES == {"mull": "mull", "llm": "mull-llm", "code": "mull-code"}
+    assert worker.NAMES == {"mull": "mull", "llm": "mull-llm", "code": "mull-code"}
 
 
 def test_spans() -> None:
