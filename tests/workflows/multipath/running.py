@@ -174,10 +174,3 @@ async def write_code(
 ) -> MultiPathResult:
     """Run the task to double a number once, with what the tests say of each draft."""
     return await run(client, model, ScriptedTester(*reports), **{"prompt": TASK, **fields})
-
-
-async def until_asked(model: ScriptedAgent, calls: int) -> None:
-    """Wait until the model was called this often."""
-    async with asyncio.timeout(20):
-        while len(model.calls) < calls:
-            await asyncio.sleep(0.02)
