@@ -51,12 +51,13 @@ class _RequestConverter(PydanticJSONPlainPayloadConverter):
         try:
             return super().from_payload(payload, type_hint)
         except ValidationError as error:
-            name = _request_name(type_hint)
-            if name is None:
-                raise
-            raise ApplicationError(
-                f"malformed {name}: {explain(error)}", type="InvalidRequest", non_retryable=True
-            ) from None
+            for kind in (type_hint, *get_args(type_hint)):
+                if isinstance(kind, type) and issubclass(kind, Request):
+                    said = f"malformed {kind.__name__}: {explain(error)}"
+                    raise ApplicationError(
+                        said, type="InvalidRequest", non_retryable=True
+                    ) from None
+            raise
 
 
 class _MullFailureConverter(DefaultFailureConverter):
@@ -74,10 +75,13 @@ class _MullPayloadConverter(CompositePayloadConverter):
     """Temporal's converters, with requests checked strictly."""
 
     def __init__(self) -> None:
+        usual = DefaultPayloadConverter.default_encoding_payload_converters
         super().__init__(
             *(
-                _RequestConverter() if isinstance(each, JSONPlainPayloadConverter) else each
-                for each in DefaultPayloadConverter.default_encoding_payload_converters
+                _RequestConverter()
+                if isinstance(converter, JSONPlainPayloadConverter)
+                else converter
+                for converter in usual
             )
         )
 
@@ -87,13 +91,6 @@ SILENT = LoggingConfig(filter="off")
 DATA_CONVERTER = DataConverter(
     payload_converter_class=_MullPayloadConverter, failure_converter_class=_MullFailureConverter
 )
-
-
-def _request_name(type_hint: Any) -> str | None:
-    for each in (type_hint, *get_args(type_hint)):
-        if isinstance(each, type) and issubclass(each, Request):
-            return each.__name__
-    return None
 
 
 def address() -> str:

@@ -15,7 +15,7 @@ from temporalio.common import SearchAttributeKey
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics import MeterProvider
-    from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
+    from opentelemetry.sdk.trace import SpanProcessor
     from opentelemetry.sdk.trace.export import SpanExporter
     from temporalio.contrib.opentelemetry import ReplaySafeTracerProvider
 
@@ -58,22 +58,10 @@ REVISIONS = SearchAttributeKey.for_int("MullRevisions")
 TOKENS = SearchAttributeKey.for_int("MullTokens")
 NEEDS_REVIEW = SearchAttributeKey.for_bool("MullNeedsReview")
 
+_KEYWORDS = (STOP_REASON, CONSENSUS, UNCERTAINTY, ENTROPY_LEVEL, MODEL)
+_NUMBERS = (CONFIDENCE, SCORE, COST_USD, SAMPLES, REVISIONS, TOKENS)
 SEARCH_ATTRIBUTES: dict[str, str] = {
-    key.name: key.indexed_value_type.name.title()
-    for key in (
-        STOP_REASON,
-        CONSENSUS,
-        UNCERTAINTY,
-        ENTROPY_LEVEL,
-        MODEL,
-        CONFIDENCE,
-        SCORE,
-        COST_USD,
-        SAMPLES,
-        REVISIONS,
-        TOKENS,
-        NEEDS_REVIEW,
-    )
+    key.name: key.indexed_value_type.name.title() for key in (*_KEYWORDS, *_NUMBERS, NEEDS_REVIEW)
 }
 """Each search attribute's name and type, as `temporal operator search-attribute` takes them."""
 
@@ -132,10 +120,7 @@ def _processors(traces: Path | None) -> list[SpanProcessor]:
         from opentelemetry.sdk.trace.export import ConsoleSpanExporter
 
         lines = traces.open("a", encoding="utf-8", buffering=1)
-        exporters.append(ConsoleSpanExporter(out=lines, formatter=_one_line))
-    return [BatchSpanProcessor(each, schedule_delay_millis=200) for each in exporters]
-
-
-def _one_line(span: ReadableSpan) -> str:
-    line: str = span.to_json(indent=None)
-    return line + "\n"
+        exporters.append(
+            ConsoleSpanExporter(out=lines, formatter=lambda span: f"{span.to_json(indent=None)}\n")
+        )
+    return [BatchSpanProcessor(exporter, schedule_delay_millis=200) for exporter in exporters]

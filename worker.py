@@ -1,7 +1,7 @@
 """The composition root: builds the adapters, registers workflows and activities, serves queues.
 
-mull-worker                     every queue
-mull-worker --queues llm        model calls alone
+mull-worker                   every queue
+mull-worker --queues llm      model calls alone
 """
 
 import argparse
@@ -12,25 +12,46 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
+from temporalio.client import Client
 from temporalio.service import RPCError
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 import telemetry
-from activities.documents.retrieval import Retriever
+from activities.checks import check_draft, prepare_reflection, read_examples
+from activities.code_tests.activity import TestingActivities
+from activities.critique import CritiqueActivities
+from activities.documents.retrieval import DocumentActivities, Retriever
+from activities.heartbeat import CODE_HEARTBEAT_SECONDS
+from activities.language_model import port as models
 from activities.language_model.port import LanguageModel
+from activities.multipath import MultiPathActivities
+from activities.sampling import SamplingActivities
+from activities.sandbox import port as sandboxes
+from activities.sandbox.activity import SandboxActivities
 from activities.sandbox.port import Sandbox, SandboxError
+from activities.server import ServerActivities
 from commands.quiet import silence_ordinary
 from commands.session import end_process
-from connection import ConfigurationError, NoServerError, address, connect
-from queues import GRACE, NAMES, QUEUES, WORKFLOWS, build
+from connection import TASK_QUEUE, ConfigurationError, NoServerError, address, connect
 from reflection.multipath.request import Limits
 from reflection.run import explain
 from reflection.text import terminal_safe
+from workflows.batch import BatchWorkflow
+from workflows.multi_path import MultiPathWorkflow
+from workflows.reflect_on_result import ReflectOnResultWorkflow
+from workflows.self_consistency import SelfConsistencyWorkflow
 
-__all__ = ["QUEUES", "WORKFLOWS", "build", "main", "serve"]
+NAMES = {"mull": TASK_QUEUE, "llm": models.TASK_QUEUE, "code": sandboxes.TASK_QUEUE}
+QUEUES = tuple(NAMES)
+WORKFLOWS = [SelfConsistencyWorkflow, ReflectOnResultWorkflow, MultiPathWorkflow, BatchWorkflow]
+GRACE = timedelta(seconds=20)
+NOTICE_CANCELLING = timedelta(seconds=2)
+STICKY = timedelta(seconds=5)
 
 LIMITS = "MULL_SANDBOX_LIMITS"
 CEILING = Limits(wall_seconds=60, cpu_seconds=60)
@@ -72,18 +93,107 @@ async def sandbox() -> Sandbox:
     from activities.sandbox.selftest import choose
 
     try:
-        chosen = await choose(ceiling=_ceiling(os.environ.get(LIMITS)))
+        given = os.environ.get(LIMITS)
+        ceiling = Limits.model_validate_json(given) if given else CEILING
+        chosen = await choose(ceiling=ceiling)
+    except ValidationError as error:
+        raise ConfigurationError(f"{LIMITS}: {explain(error)}") from None
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
     logger.info("sandbox: %s", chosen.described)
     return chosen.sandbox
 
 
-def _ceiling(given: str | None) -> Limits:
-    try:
-        return Limits.model_validate_json(given) if given else CEILING
-    except ValidationError as error:
-        raise ConfigurationError(f"{LIMITS}: {explain(error)}") from None
+def build(
+    client: Client,
+    queues: Sequence[str],
+    model: LanguageModel | None,
+    calls_per_second: float | None = None,
+    retriever: Retriever | None = None,
+    sandbox: Sandbox | None = None,
+    **workflow_options: Any,
+) -> list[Worker]:
+    """Build the workers for these queues, by their short names.
+
+    Without a model the queue for calls is not served, and without a sandbox that for code; without
+    a retriever no documents are searched. `workflow_options` go to the workflow worker as they
+    are: tests replay every task by them.
+    """
+    workers: list[Worker] = []
+    if "mull" in queues:
+        workers.append(_workflow_worker(client, workflow_options))
+    if "llm" in queues and model is not None:
+        workers.append(_model_worker(client, model, calls_per_second, retriever))
+    if "code" in queues and sandbox is not None:
+        workers.append(_code_worker(client, sandbox))
+    return workers
+
+
+def _workflow_worker(client: Client, options: dict[str, Any]) -> Worker:
+    chosen: dict[str, Any] = {
+        # Its cost is a third of a run's, and import contracts and strict replay tests, which do
+        # run in the sandbox, hold workflow code to the same rules: docs/adr/0009.
+        "workflow_runner": UnsandboxedWorkflowRunner(),
+        "sticky_queue_schedule_to_start_timeout": STICKY,
+        **options,
+    }
+    return Worker(
+        client,
+        task_queue=TASK_QUEUE,
+        workflows=WORKFLOWS,
+        activities=[
+            ServerActivities(client).registered_search_attributes,
+            prepare_reflection,
+            check_draft,
+            read_examples,
+        ],
+        graceful_shutdown_timeout=GRACE,
+        **chosen,
+    )
+
+
+def _model_worker(
+    client: Client,
+    model: LanguageModel,
+    calls_per_second: float | None,
+    retriever: Retriever | None,
+) -> Worker:
+    judge = os.environ.get("MULL_JUDGE_MODEL") or None
+    asked, critique = SamplingActivities(model), CritiqueActivities(model, judge)
+    agent = MultiPathActivities(model, judge)
+    searched = [] if retriever is None else [DocumentActivities(retriever).retrieve]
+    return Worker(
+        client,
+        task_queue=models.TASK_QUEUE,
+        activities=[
+            asked.sample_answer,
+            asked.compare_meaning,
+            critique.write_draft,
+            critique.revise_draft,
+            critique.judge_draft,
+            agent.route,
+            agent.generate_report,
+            agent.reflect_on_report,
+            agent.generate_code,
+            agent.write_tests,
+            *searched,
+        ],
+        max_heartbeat_throttle_interval=NOTICE_CANCELLING,
+        graceful_shutdown_timeout=GRACE,
+        max_task_queue_activities_per_second=calls_per_second,
+    )
+
+
+def _code_worker(client: Client, sandbox: Sandbox) -> Worker:
+    return Worker(
+        client,
+        task_queue=sandboxes.TASK_QUEUE,
+        # What a worker has no place for waits in the queue, where another may take it.
+        max_concurrent_activities=sandbox.at_once,
+        activities=[SandboxActivities(sandbox).run_code, TestingActivities(sandbox).test_code],
+        max_heartbeat_throttle_interval=timedelta(seconds=CODE_HEARTBEAT_SECONDS),
+        graceful_shutdown_timeout=GRACE,
+    )
 
 
 async def serve(options: argparse.Namespace) -> None:
@@ -102,32 +212,28 @@ async def serve(options: argparse.Namespace) -> None:
         rate = options.calls_per_second
         workers = build(client, queues, model, rate, retriever, runs)
         async with contextlib.AsyncExitStack() as stack:
-            for each in workers:
-                await stack.enter_async_context(each)
-            logger.info("serving %s at %s", _names(queues), address())
+            for worker in workers:
+                await stack.enter_async_context(worker)
+            logger.info("serving %s at %s", ", ".join(NAMES[queue] for queue in queues), address())
             await stop.wait()
             logger.info("stopping: calls under way have %d s", GRACE.total_seconds())
 
 
-async def _confined(queues: Sequence[str]) -> tuple[list[str], Sandbox | None]:
+async def _confined(queues: Sequence[str]) -> tuple[Sequence[str], Sandbox | None]:
     """Return the queues that can be served, and the sandbox if code is among them.
 
     Raises SandboxError where there is none, and nothing else to serve.
     """
-    others = [each for each in queues if each != "code"]
-    if others == list(queues):
-        return others, None
+    if "code" not in queues:
+        return queues, None
     try:
-        return list(queues), await sandbox()
+        return queues, await sandbox()
     except SandboxError as error:
+        others = [queue for queue in queues if queue != "code"]
         if not others:
             raise
         logger.warning("%s is not served: %s", NAMES["code"], error)
         return others, None
-
-
-def _names(queues: Sequence[str]) -> str:
-    return ", ".join(NAMES[each] for each in queues)
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -150,9 +256,8 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _queues(text: str) -> list[str]:
-    names = [each.strip().removeprefix("mull-") for each in text.split(",") if each.strip()]
-    unknown = [each for each in names if each not in QUEUES]
-    if unknown or not names:
+    names = [name.strip().removeprefix("mull-") for name in text.split(",") if name.strip()]
+    if not names or not set(names) <= set(QUEUES):
         raise argparse.ArgumentTypeError(f"one or more of {', '.join(QUEUES)}, with commas")
     return names
 

@@ -37,7 +37,7 @@ class SampleTask(Record):
 
 
 class MeaningTask(Record):
-    """Two answers to a question, of which a model shall say whether they mean the same."""
+    """Two answers to a question, of which a model is asked whether they mean the same."""
 
     question: str
     earlier: str
@@ -80,7 +80,17 @@ class SamplingActivities:
         try:
             reply = await ask(self._model, call)
         except SampleError as error:
-            return _refused(task, error)
+            return Response(
+                index=task.index,
+                answer=None,
+                timestamp=datetime.now(UTC),
+                error=f"{error.kind}: {error}",
+                model=task.model,
+                seed=task.seed,
+                finish_reason=error.finish_reason,
+                attempts=activity.info().attempt,
+                spending=error.spending,
+            )
         return _read(task, reply)
 
     @activity.defn
@@ -98,24 +108,25 @@ class SamplingActivities:
         try:
             reply = await ask(self._model, call)
         except SampleError as error:
-            return _meaning(None, error.spending)
-        return _meaning(parse_meaning(reply.text), reply.spending)
-
-
-def _meaning(same: bool | None, spending: Spending) -> Meaning:
-    return Meaning(same=same, spending=spending, attempts=activity.info().attempt)
+            same, spending = None, error.spending
+        else:
+            same, spending = parse_meaning(reply.text), reply.spending
+        return Meaning(same=same, spending=spending, attempts=activity.info().attempt)
 
 
 def _read(task: SampleTask, reply: ModelReply) -> Response:
     parsed = parse_reply(reply.text)
-    error = _too_long(task, parsed.answer) if parsed else "the reply has no answer in it"
-    vote = read_answer(task.answers, parsed.answer) if parsed and error is None else None
-    if error is None and vote is None:
+    answer, error, vote = parsed.answer if parsed else None, None, None
+    if answer is None:
+        error = "the reply has no answer in it"
+    elif (size := encoded_size(answer)) > task.answer_bytes:
+        error = f"an answer of {size:,} bytes is too long"
+    elif (vote := read_answer(task.answers, answer)) is None:
         error = f"the answer can't be read as {task.answers}"
     reasoning = parsed.reasoning if parsed else well_formed(reply.text)
     return Response(
         index=task.index,
-        answer=cut_encoded(parsed.answer, task.answer_bytes) if parsed else None,
+        answer=None if answer is None else cut_encoded(answer, task.answer_bytes),
         vote=vote,
         reasoning=cut_encoded(reasoning, task.reasoning_bytes),
         timestamp=datetime.now(UTC),
@@ -126,23 +137,4 @@ def _read(task: SampleTask, reply: ModelReply) -> Response:
         finish_reason=reply.finish_reason,
         attempts=activity.info().attempt,
         spending=reply.spending,
-    )
-
-
-def _too_long(task: SampleTask, answer: str) -> str | None:
-    size = encoded_size(answer)
-    return f"an answer of {size:,} bytes is too long" if size > task.answer_bytes else None
-
-
-def _refused(task: SampleTask, error: SampleError) -> Response:
-    return Response(
-        index=task.index,
-        answer=None,
-        timestamp=datetime.now(UTC),
-        error=f"{error.kind}: {error}",
-        model=task.model,
-        seed=task.seed,
-        finish_reason=error.finish_reason,
-        attempts=activity.info().attempt,
-        spending=error.spending,
     )

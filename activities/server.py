@@ -33,16 +33,13 @@ class ServerActivities:
         did say is remembered for a minute.
         """
         if time.monotonic() - self._asked_at > REMEMBER_SECONDS:
+            request = ListSearchAttributesRequest(namespace=self._client.namespace)
             try:
-                self._registered = await self._ask()
+                answer = await self._client.operator_service.list_search_attributes(request)
             except RPCError as error:
                 activity.logger.warning("search attributes are not used: %s", error.message)
                 return []
+            found = {name: TYPES.get(number) for name, number in answer.custom_attributes.items()}
+            self._registered = [n for n, kind in SEARCH_ATTRIBUTES.items() if found.get(n) == kind]
             self._asked_at = time.monotonic()
         return self._registered
-
-    async def _ask(self) -> list[str]:
-        request = ListSearchAttributesRequest(namespace=self._client.namespace)
-        answer = await self._client.operator_service.list_search_attributes(request)
-        found = {name: TYPES.get(number) for name, number in answer.custom_attributes.items()}
-        return [name for name, kind in SEARCH_ATTRIBUTES.items() if found.get(name) == kind]

@@ -25,7 +25,7 @@ from commands.embedded import Place, free_port, server_command
 from connection import TASK_QUEUE, NoServerError, connect
 from reflection.critique.result import ReflectOnResultResult
 from reflection.sampling.result import SelfConsistencyResult
-from tests.scripted import ScriptedCritic, ScriptedModel
+from tests.scripted import ScriptedAgent, ScriptedCritic, ScriptedModel
 
 QUERY = "Explain how a tide table is made, and for whom"
 
@@ -124,7 +124,7 @@ async def reflect(client: Client, model: LanguageModel, /, **fields: Any) -> Ref
         return ReflectOnResultResult.model_validate(await handle.result())
 
 
-async def until_asked(model: ScriptedModel | ScriptedCritic, calls: int) -> None:
+async def until_asked(model: ScriptedModel | ScriptedCritic | ScriptedAgent, calls: int) -> None:
     """Wait until the model was called this often."""
     async with asyncio.timeout(20):
         while len(model.calls) < calls:

@@ -1,12 +1,6 @@
-"""The port's fake: a language model that says what a test wrote down, and nothing else.
+"""Fakes of the ports: models, a retriever and a sandbox that say what a test wrote down.
 
-A fake of the port for reflection: it writes and judges what a test wrote down.
-
-A fake of the port for the agent: it routes, writes, reflects and codes as a test wrote down.
-
-The retriever's fake: it finds what a test wrote down, and nothing else.
-
-The port's fake: a sandbox that says what a test wrote down, and runs nothing.
+A call that the script does not foresee fails the run, loudly.
 """
 
 import asyncio
@@ -14,6 +8,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from temporalio.exceptions import ApplicationError
 
@@ -129,6 +124,17 @@ WRITING = Spending(calls=1, input_tokens=30, output_tokens=70, cached_tokens=0, 
 JUDGING = Spending(calls=1, input_tokens=40, output_tokens=10, cached_tokens=0, cost_usd=0.001)
 
 
+def taken(script: Sequence[Any], index: int, what: str, turns: Counter[object], key: object) -> Any:
+    """Take the next turn for draft `index`: of a list one for each call, and counted by `key`."""
+    if index >= len(script):
+        return PermanentModelError(f"nothing to {what} for draft {index}", "ScriptExhausted")
+    line = script[index] if isinstance(script[index], list) else [script[index]]
+    turns[key] += 1
+    if turns[key] > len(line):
+        return PermanentModelError(f"no more to {what} for draft {index}", "ScriptExhausted")
+    return line[turns[key] - 1]
+
+
 class ScriptedCritic:
     """Reply to the call for draft i with the i-th of `drafts`, and judge it with the i-th score.
 
@@ -153,7 +159,7 @@ class ScriptedCritic:
         self._panel = panel or {}
         self._delays = delays or {}
         self._spending = {"write": writing, "judge": judging}
-        self._turns: dict[tuple[str | None, str, int], int] = {}
+        self._turns: Counter[object] = Counter()
         self.calls: list[ModelCall] = []
         self.cancelled: list[tuple[str, int]] = []
 
@@ -179,21 +185,12 @@ class ScriptedCritic:
             raise
 
     def _turn(self, call: ModelCall, kind: str, index: int) -> CriticTurn:
-        script: Sequence[CriticTurn | list[CriticTurn] | list[Drafted] | list[Judged]] = (
-            self._drafts
-        )
+        script: Sequence[object] = self._drafts
         if kind == "judge":
             script = self._panel.get(call.model or "", self._scores)
-        if index >= len(script):
-            return PermanentModelError(f"nothing to {kind} for draft {index}", "ScriptExhausted")
-        line = script[index]
-        turns = line if isinstance(line, list) else [line]
         key = (call.model if kind == "judge" else None, kind, index)
-        taken = self._turns.get(key, 0)
-        self._turns[key] = taken + 1
-        if taken >= len(turns):
-            return PermanentModelError(f"no more to {kind} for draft {index}", "ScriptExhausted")
-        return turns[taken]
+        turn: CriticTurn = taken(script, index, kind, self._turns, key)
+        return turn
 
 
 def judgement(prompt: str, score: float | Mapping[str, float]) -> str:
@@ -248,7 +245,7 @@ class ScriptedAgent:
         self._delays = delays or {}
         self._writing = writing
         self._judging = judging
-        self._taken: dict[tuple[str, int], int] = {}
+        self._taken: Counter[object] = Counter()
         self.calls: list[ModelCall] = []
         self.cancelled: list[tuple[str, int]] = []
 
@@ -275,15 +272,8 @@ class ScriptedAgent:
 
     def _turn(self, node: str, index: int) -> AgentTurn:
         script = self._script.get(node, ())
-        if index >= len(script):
-            return PermanentModelError(f"nothing to {node} for draft {index}", "ScriptExhausted")
-        line = script[index]
-        turns = line if isinstance(line, list) else [line]
-        taken = self._taken.get((node, index), 0)
-        self._taken[node, index] = taken + 1
-        if taken >= len(turns):
-            return PermanentModelError(f"no more to {node} for draft {index}", "ScriptExhausted")
-        return turns[taken]
+        turn: AgentTurn = taken(script, index, node, self._taken, (node, index))
+        return turn
 
 
 def routed(mode: str, reason: str = "it asks for it") -> str:

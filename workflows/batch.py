@@ -23,6 +23,7 @@ with workflow.unsafe.imports_passed_through():
     from reflection.details import details
     from reflection.run import Finish, encoded_size
     from workflows import base
+    from workflows.people import SOMEBODY, People
 
 # The children's ids are made of it, and stand in every record.
 ID_BYTES = 100
@@ -45,7 +46,7 @@ class BatchWorkflow:
         self._attributes = base.SearchAttributes()
         self._tasks: dict[Planned, asyncio.Task[None]] = {}
         self._made = 0
-        self._finish: Finish | None = None
+        self._people = People()
 
     @workflow.run
     async def run(self, request: BatchRequest) -> BatchResult:
@@ -54,14 +55,17 @@ class BatchWorkflow:
             said = f"the batch's id is over {ID_BYTES} bytes, and its runs' ids are made of it"
             raise ApplicationError(said, type=base.INVALID_REQUEST, non_retryable=True)
         with base.run_span({"mull.batch.runs": request.total}) as span:
-            await self._begin()
+            await self._attributes.find(self._batch.warnings.append)
+            self._show()
             try:
                 await self._make_runs()
             except asyncio.CancelledError:
                 await self._cancel_runs()
                 raise
             if not self._batch.over:
-                self._continue()
+                # Go on in a new history, with the records of all runs so far.
+                carried = {"carried": self._batch.runs}
+                workflow.continue_as_new(request.model_copy(update=carried))
             return self._conclude(span)
 
     @workflow.query(description="Where the batch stands: runs done, running and failed, spending")
@@ -72,23 +76,15 @@ class BatchWorkflow:
     @workflow.update(description="Start no more runs, and cancel those in flight")
     def finish_now(self, by: Finish | None = None) -> None:
         """End the batch with the runs that have ended."""
-        self._finish = by or Finish()
+        self._people.end(by)
 
     @finish_now.validator
     def _takes_finish(self, by: Finish | None = None) -> None:
-        if self._batch.stop_reason is not None or self._finish is not None:
-            raise base.refusal("the batch is finished already")
-        base.refuse_finish(by, finished=False)
-
-    async def _begin(self) -> None:
-        warning = await self._attributes.find()
-        if warning:
-            self._batch.warnings.append(warning)
-        self._show()
+        self._people.refuse_end(by, stopped=self._batch.stop_reason is not None)
 
     async def _make_runs(self) -> None:
         """Start runs as places become free, until none is left or this history is full."""
-        while self._finish is None:
+        while self._people.finish is None:
             planned = None if self._full else self._batch.next()
             if planned is not None:
                 self._tasks[planned] = asyncio.create_task(self._make(planned))
@@ -96,7 +92,7 @@ class BatchWorkflow:
                 await self._until_one_ends()
             else:
                 return
-        by = self._finish.author or base.SOMEBODY
+        by = self._people.finish.author or SOMEBODY
         self._batch.stop("finished_by_person", f"finished by {by}")
         await self._cancel_runs()
 
@@ -109,12 +105,12 @@ class BatchWorkflow:
 
     async def _until_one_ends(self) -> None:
         made = self._made
-        await workflow.wait_condition(lambda: self._made > made or self._finish is not None)
+        await workflow.wait_condition(lambda: self._made > made or self._people.finish is not None)
 
     async def _cancel_runs(self) -> None:
         """Cancel the runs in flight, and wait until each has ended."""
-        for each in self._tasks.values():
-            each.cancel()
+        for task in self._tasks.values():
+            task.cancel()
         await workflow.wait_condition(lambda: not self._tasks)
 
     async def _make(self, planned: Planned) -> None:
@@ -147,10 +143,6 @@ class BatchWorkflow:
 
     def _show(self) -> None:
         workflow.set_current_details(details(standing(self._batch)))
-
-    def _continue(self) -> None:
-        """Go on in a new history, with the records of all runs so far."""
-        workflow.continue_as_new(self._request.model_copy(update={"carried": self._batch.runs}))
 
     def _conclude(self, span: Span) -> BatchResult:
         result = self._batch.result()

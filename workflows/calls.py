@@ -5,10 +5,9 @@ here, together: client < attempt < whole.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from temporalio import workflow
 from temporalio.common import RetryPolicy
@@ -19,6 +18,10 @@ from temporalio.exceptions import (
     is_cancelled_exception,
 )
 from temporalio.exceptions import TimeoutError as CallTimedOut
+
+with workflow.unsafe.imports_passed_through():
+    from activities.language_model import port as models
+    from workflows.people import People
 
 Value = TypeVar("Value")
 
@@ -39,47 +42,28 @@ EMBEDDING = timedelta(seconds=60)
 SANDBOX = timedelta(seconds=30)
 
 
-class CallTimes(NamedTuple):
-    """The times of one model call, from the client's outwards, and how it is retried.
+def call_times(client_seconds: float, max_attempts: int) -> dict[str, Any]:
+    """Nest the time-outs around a client's, in seconds, as the SDK's options of an activity.
 
     The attempt outlasts the client by a margin. The whole has room for every attempt, with the
     longest wait before it (a server's Retry-After is cut to that) and an hour in the queue.
     """
-
-    attempt: timedelta
-    whole: timedelta
-    heartbeat: timedelta
-    retry: RetryPolicy
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The same as the SDK's options of an activity."""
-        return {
-            "start_to_close_timeout": self.attempt,
-            "schedule_to_close_timeout": self.whole,
-            "heartbeat_timeout": self.heartbeat,
-            "retry_policy": self.retry,
-        }
-
-
-def call_times(client_seconds: float, max_attempts: int) -> CallTimes:
-    """Nest the time-outs around a client's time-out, in seconds, and a number of attempts."""
     attempt = timedelta(seconds=client_seconds) + CLIENT_MARGIN
-    return CallTimes(
-        attempt=attempt,
-        whole=(attempt + LONGEST_WAIT) * max_attempts + QUEUE,
-        heartbeat=HEARTBEAT,
-        retry=RetryPolicy(
+    return {
+        "start_to_close_timeout": attempt,
+        "schedule_to_close_timeout": (attempt + LONGEST_WAIT) * max_attempts + QUEUE,
+        "heartbeat_timeout": HEARTBEAT,
+        "retry_policy": RetryPolicy(
             initial_interval=timedelta(seconds=1),
             backoff_coefficient=2.0,
             maximum_interval=timedelta(seconds=30),
             maximum_attempts=max_attempts,
             non_retryable_error_types=["PayloadsTooLarge"],
         ),
-    )
+    }
 
 
-def retrieval_times(client_seconds: float, max_attempts: int) -> CallTimes:
+def retrieval_times(client_seconds: float, max_attempts: int) -> dict[str, Any]:
     """Nest the time-outs of a search: the first one of a folder also indexes it.
 
     `client_seconds` bound a call of the embedding model: one for the prompt, and one that may
@@ -89,7 +73,7 @@ def retrieval_times(client_seconds: float, max_attempts: int) -> CallTimes:
     return call_times(work.total_seconds() + 2 * client_seconds, max_attempts)
 
 
-def test_times(wall_seconds: float, max_attempts: int) -> CallTimes:
+def test_times(wall_seconds: float, max_attempts: int) -> dict[str, Any]:
     """Nest the time-outs of a test of code that may run for so many seconds."""
     return call_times(wall_seconds + SANDBOX.total_seconds(), max_attempts)
 
@@ -108,6 +92,28 @@ def explain(error: ActivityError) -> str:
     if isinstance(cause, ApplicationError):
         return f"{cause.type}: {cause.message}"
     return "no reply in time" if isinstance(cause, CallTimedOut) else str(cause or error)
+
+
+class Lost(NamedTuple):
+    """Why there is no reply that can be used: the error's kind, and its words."""
+
+    kind: str
+    said: str
+
+    def __str__(self) -> str:
+        """Say both on one line."""
+        return f"{self.kind}: {self.said}"
+
+    @property
+    def failure(self) -> ApplicationError:
+        """The failure of the run, where it can't do without the reply."""
+        return ApplicationError(self.said, type=self.kind, non_retryable=True)
+
+
+def lost(error: str | None) -> Lost:
+    """Take a line with its kind before the colon apart."""
+    kind, _, said = (error or "nothing came").partition(": ")
+    return Lost(kind, said) if said and " " not in kind else Lost("NoReply", error or kind)
 
 
 def attempts_of(error: ActivityError, most: int) -> int:
@@ -131,38 +137,23 @@ async def run_locally(activity: Callable[..., Any], *inputs: object) -> Any:
         return None
 
 
-@dataclass(frozen=True)
-class Patience:
-    """What ends a wait early: whoever asks for it, and the seconds left, None for no deadline."""
-
-    interrupted: Callable[[], bool]
-    seconds_left: Callable[[], float | None]
-
-    @property
-    def over(self) -> bool:
-        """True once nothing more is to be waited for."""
-        left = self.seconds_left()
-        # Less than a timer can wait is nothing left: else a wave would be cut off for ever.
-        return self.interrupted() or (left is not None and left < 0.001)
-
-
 async def settle(
     calls: Iterable[workflow.ActivityHandle[Any]],
-    patience: Patience,
+    people: People,
     enough: Callable[[], bool] = lambda: False,
 ) -> int:
-    """Wait for all calls, for `enough`, or until patience is over; cancel those that still run.
+    """Wait for all calls, for `enough`, for the deadline, or for a person who ends the run.
 
-    Return how many were cancelled.
+    Calls that still run are cancelled. Return how many.
     """
     awaited = list(calls)
-    left = patience.seconds_left()
+    left = people.seconds_left()
     try:
         await workflow.wait_condition(
-            lambda: patience.interrupted() or enough() or all(call.done() for call in awaited),
+            lambda: people.finish is not None or enough() or all(call.done() for call in awaited),
             timeout=None if left is None else timedelta(seconds=max(0.0, left)),
         )
-        if patience.interrupted():
+        if people.finish is not None:
             # The SDK hands over an update before the replies of the same workflow task. A reply
             # that came first counts, on every replay, and the next task has both.
             await workflow.sleep(timedelta(milliseconds=1))
@@ -175,45 +166,47 @@ async def settle(
     return len(waiting)
 
 
-@dataclass(frozen=True)
-class Reply(Generic[Value]):
-    """What became of one call: a value, an error, or neither where it was cut short."""
-
-    value: Value | None = None
-    error: ActivityError | None = None
-
-
 class Calls:
     """Calls that are awaited one by one, or side by side; `in_flight` counts those under way.
 
     `lost` is told how many were cancelled.
     """
 
-    def __init__(self, patience: Patience, lost: Callable[[int], None]) -> None:
-        self._patience = patience
+    def __init__(self, people: People, lost: Callable[[int], None]) -> None:
+        self._people = people
         self._lost = lost
         self.in_flight = 0
 
-    @property
-    def over(self) -> bool:
-        """True once nothing more is to be asked."""
-        return self._patience.over
-
-    async def reply(self, call: workflow.ActivityHandle[Value]) -> Reply[Value]:
-        """Wait for a call, unless patience ends before it."""
+    async def make(
+        self,
+        activity: Callable[..., Awaitable[Value]],
+        task: object,
+        summary: str,
+        times: dict[str, Any],
+        queue: str = models.TASK_QUEUE,
+    ) -> Value | ActivityError | None:
+        """Call an activity, and return its value, its error, or None where it was cut short."""
+        call: workflow.ActivityHandle[Value] = workflow.start_activity_method(
+            activity, args=[task], task_queue=queue, summary=summary, **times
+        )
         self.in_flight += 1
         try:
-            self._lost(await settle([call], self._patience))
+            self._lost(await settle([call], self._people))
         except asyncio.CancelledError:
             self._lost(1)
             raise
         finally:
             self.in_flight -= 1
-        if not call.done() or call.cancelled():
-            return Reply()
-        error = call.exception()
-        if error is None:
-            return Reply(value=call.result())
-        if not isinstance(error, ActivityError):
-            raise error
-        return Reply(error=error)
+        return outcome(call)
+
+
+def outcome(call: workflow.ActivityHandle[Value]) -> Value | ActivityError | None:
+    """Return what became of a call: None where it was cut short, or still runs."""
+    if not call.done() or call.cancelled():
+        return None
+    error = call.exception()
+    if error is None:
+        return call.result()
+    if not isinstance(error, ActivityError):
+        raise error
+    return error

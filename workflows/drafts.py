@@ -1,10 +1,10 @@
 """The calls of a run of reflection: for drafts, for revisions, and for what judges say of them."""
 
 import asyncio
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable
 
 from temporalio import workflow
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ActivityError
 
 with workflow.unsafe.imports_passed_through():
     from activities.checks import CheckTask, check_draft
@@ -15,24 +15,25 @@ with workflow.unsafe.imports_passed_through():
         WritingTask,
         Written,
     )
-    from activities.language_model.port import TASK_QUEUE
     from reflection.critique.evaluation import Evaluation, Feedback, Judgement, JudgeReply, evaluate
     from reflection.critique.guardrails import Checked, Report
     from reflection.critique.loop import Reflection
-    from reflection.critique.result import Draft, Origin
+    from reflection.critique.result import Draft
     from reflection.run import Part
-    from workflows.calls import Calls, Reply, attempts_of, call_times, explain, run_locally
+    from workflows.calls import Calls, Lost, attempts_of, call_times, explain, lost, run_locally
+    from workflows.people import People
 
 NO_TIME = "the run ended before it replied"
 
 
-class Writer:
-    """The calls for drafts, and what becomes of their replies."""
+class Drafts:
+    """The calls for drafts, for the judges of a panel, and for the guardrails before them."""
 
-    def __init__(self, state: Reflection, calls: Calls) -> None:
+    def __init__(self, state: Reflection, calls: Calls, people: People) -> None:
         self._state = state
         self._request = state.request
         self._calls = calls
+        self._people = people
         self._times = call_times(self._request.call_timeout_seconds, self._request.max_attempts)
 
     async def write(self) -> bool:
@@ -40,37 +41,22 @@ class Writer:
 
         Raises ApplicationError where there is none to be had: then there is no result either.
         """
-        call: workflow.ActivityHandle[Written] = workflow.start_activity_method(
-            CritiqueActivities.write_draft,
-            self._task(),
-            task_queue=TASK_QUEUE,
-            summary="draft 1",
-            **self._times.options,
-        )
-        reply = await self._calls.reply(call)
-        lost = self._lost("generating", reply)
-        if lost is not None:
-            kind, said = lost
-            raise ApplicationError(said, type=kind, non_retryable=True)
-        return self._keep(reply.value, "generated", None, None)
+        asked = CritiqueActivities.write_draft, self._task(), "draft 1"
+        written = await self._written("generating", *asked)
+        if isinstance(written, Lost):
+            raise written.failure
+        return written is not None and self._keep(written)
 
     async def revise(
         self, draft: Draft, feedback: tuple[Feedback, ...], author: str | None
     ) -> str | bool:
         """Ask for a better draft: True, False where it was cut short, or why there is none."""
-        known = {"draft": draft.text, "feedback": feedback}
-        call: workflow.ActivityHandle[Written] = workflow.start_activity_method(
-            CritiqueActivities.revise_draft,
-            RevisionTask(**{**dict(self._task()), **known}),
-            task_queue=TASK_QUEUE,
-            summary=f"draft {len(self._state.drafts) + 1}: a revision of draft {draft.index + 1}",
-            **self._times.options,
-        )
-        reply = await self._calls.reply(call)
-        lost = self._lost("revising", reply)
-        if lost is not None:
-            return ": ".join(lost)
-        return self._keep(reply.value, "revised", draft.index, author)
+        task = RevisionTask(**dict(self._task()), draft=draft.text, feedback=feedback)
+        summary = f"draft {task.index + 1}: a revision of draft {draft.index + 1}"
+        written = await self._written("revising", CritiqueActivities.revise_draft, task, summary)
+        if isinstance(written, Lost):
+            return str(written)
+        return written is not None and self._keep(written, draft, author)
 
     def _task(self) -> WritingTask:
         request = self._request
@@ -87,63 +73,35 @@ class Writer:
             draft_bytes=request.draft_bytes,
         )
 
-    def _lost(self, part: Part, reply: Reply[Written]) -> tuple[str, str] | None:
-        """Count what was spent, and say why there is no text; None where nothing was lost."""
-        if reply.error is not None:
-            self._state.pay(part, None, attempts_of(reply.error, self._request.max_attempts))
-            kind, _, said = explain(reply.error).partition(": ")
-            return (kind, said) if said else ("NoReply", kind)
-        if reply.value is None:
+    async def _written(
+        self, part: Part, activity: Callable[..., Awaitable[Written]], task: object, summary: str
+    ) -> Written | Lost | None:
+        """Ask, count what was spent, and say why there is no text; None where it was cut short."""
+        written = await self._calls.make(activity, task, summary, self._times)
+        if isinstance(written, ActivityError):
+            self._state.pay(part, None, attempts_of(written, self._request.max_attempts))
+            return lost(explain(written))
+        if written is None:
             return None
-        self._state.pay(part, reply.value.spending, reply.value.attempts)
-        if reply.value.text is not None:
-            return None
-        kind, _, said = (reply.value.error or "NoReply: nothing came").partition(": ")
-        return kind, said
+        self._state.pay(part, written.spending, written.attempts)
+        return lost(written.error) if written.text is None else written
 
     def _keep(
-        self, written: Written | None, origin: Origin, revises: int | None, author: str | None
+        self, written: Written, revised: Draft | None = None, author: str | None = None
     ) -> bool:
-        if written is None or written.text is None:
-            return False
-        index = len(self._state.drafts)
-        seed = self._request.seed
+        index, seed = len(self._state.drafts), self._request.seed
         self._state.left_out(written.left_out)
         self._state.drafts.append(
             Draft(
+                **written.model_dump(exclude={"error"}),
                 index=index,
-                text=written.text,
-                origin=origin,
-                revises=revises,
+                origin="generated" if revised is None else "revised",
+                revises=None if revised is None else revised.index,
                 author=author,
-                model=written.model,
                 seed=None if seed is None or "seed" in written.left_out else seed + index,
-                finish_reason=written.finish_reason,
-                cut=written.cut,
-                left_out=written.left_out,
-                attempts=written.attempts,
-                spending=written.spending,
-                timestamp=written.timestamp,
             )
         )
         return True
-
-
-class Heard(NamedTuple):
-    """What one judge made of a draft, and the feedback that it gave."""
-
-    judgement: Judgement
-    feedback: tuple[Feedback, ...] = ()
-
-
-class Judges:
-    """The panel of a run, and the guardrails before it."""
-
-    def __init__(self, state: Reflection, calls: Calls) -> None:
-        self._state = state
-        self._request = state.request
-        self._calls = calls
-        self._times = call_times(self._request.call_timeout_seconds, self._request.max_attempts)
 
     async def evaluate(self, draft: Draft) -> Evaluation | None:
         """Evaluate a draft; None where the run is to end before any judge was heard.
@@ -156,10 +114,10 @@ class Judges:
             heard = await asyncio.gather(*(self._judge(draft, judge) for judge in judges))
         else:
             heard = [await self._judge(draft, judge) for judge in judges]
-        judgements = [one.judgement for one in heard]
-        if self._calls.over and all(judgement.score is None for judgement in judgements):
+        judgements = [judgement for judgement, _ in heard]
+        if self._people.over and all(judgement.score is None for judgement in judgements):
             return None
-        feedback = [point for one in heard for point in one.feedback]
+        feedback = [point for _, points in heard for point in points]
         found = (*report.caps, *report.doubts)
         return evaluate(judgements, feedback, found, self._request.panel)
 
@@ -186,12 +144,14 @@ class Judges:
             self._state.warn(failure)
         return report
 
-    async def _judge(self, draft: Draft, judge: str | None) -> Heard:
+    async def _judge(
+        self, draft: Draft, judge: str | None
+    ) -> tuple[Judgement, tuple[Feedback, ...]]:
         """Ask one judge, and once more where its reply can't be read."""
         replies, reply = 0, JudgeReply()
         for error in (None, "unreadable"):
             no_room = self._state.no_room("evaluating")
-            if self._calls.over or no_room:
+            if self._people.over or no_room:
                 reply = reply if error else JudgeReply(error=no_room or NO_TIME)
                 break
             reply = await self._ask(draft, judge, error and reply.error)
@@ -208,37 +168,32 @@ class Judges:
             replies=replies,
         )
         said_by = {"judge": reply.model or judge}
-        return Heard(judgement, tuple(point.model_copy(update=said_by) for point in reply.feedback))
+        return judgement, tuple(point.model_copy(update=said_by) for point in reply.feedback)
 
     async def _ask(self, draft: Draft, judge: str | None, error: str | None) -> JudgeReply:
-        again = " again: its reply could not be read" if error else ""
-        call: workflow.ActivityHandle[JudgeReply] = workflow.start_activity_method(
-            CritiqueActivities.judge_draft,
-            JudgingTask(
-                index=draft.index,
-                query=self._request.query,
-                draft=draft.text,
-                sources=self._request.sources,
-                format=self._request.format,
-                criteria=self._state.criteria,
-                threshold=self._request.score_threshold,
-                model=judge,
-                timeout_seconds=self._request.call_timeout_seconds,
-                max_output_tokens=self._request.judge_max_output_tokens,
-                error=error,
-                writer=self._request.model,
-            ),
-            task_queue=TASK_QUEUE,
-            summary=f"draft {draft.index + 1}: ask {judge or 'the judge'}{again}",
-            **self._times.options,
+        request = self._request
+        task = JudgingTask(
+            index=draft.index,
+            query=request.query,
+            draft=draft.text,
+            sources=request.sources,
+            format=request.format,
+            criteria=self._state.criteria,
+            threshold=request.score_threshold,
+            model=judge,
+            timeout_seconds=request.call_timeout_seconds,
+            max_output_tokens=request.judge_max_output_tokens,
+            error=error,
+            writer=request.model,
         )
-        reply = await self._calls.reply(call)
-        if reply.error is not None:
-            tried = attempts_of(reply.error, self._request.max_attempts)
-            self._state.pay("evaluating", None, tried)
-            return JudgeReply(error=explain(reply.error))
-        if reply.value is None:
+        again = " again: its reply could not be read" if error else ""
+        summary = f"draft {draft.index + 1}: ask {judge or 'the judge'}{again}"
+        reply = await self._calls.make(CritiqueActivities.judge_draft, task, summary, self._times)
+        if isinstance(reply, ActivityError):
+            self._state.pay("evaluating", None, attempts_of(reply, request.max_attempts))
+            return JudgeReply(error=explain(reply))
+        if reply is None:
             return JudgeReply(error=NO_TIME)
-        self._state.pay("evaluating", reply.value.spending, reply.value.attempts)
-        self._state.left_out(reply.value.left_out)
-        return reply.value
+        self._state.pay("evaluating", reply.spending, reply.attempts)
+        self._state.left_out(reply.left_out)
+        return reply

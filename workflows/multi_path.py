@@ -2,10 +2,9 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Self
 
-from opentelemetry import trace
 from opentelemetry.trace import Span
 from pydantic import ValidationError
 from temporalio import workflow
@@ -20,12 +19,16 @@ with workflow.unsafe.imports_passed_through():
     from reflection.multipath.state import Node
     from reflection.run import Finish, Part, Review
     from workflows import base
-    from workflows.calls import Calls, Patience
-    from workflows.nodes import Coder, Ended, Models, Researcher, part_of, retrieve, route
+    from workflows.calls import Calls
+    from workflows.nodes import Ended, Nodes
+    from workflows.people import SOMEBODY, People, refusal
 
 WRITES = frozenset({"generate_report", "generate_code"})
 # Their explanations quote what a model, a test or a document said.
 QUOTING: frozenset[StopReason] = frozenset({"unrouted", "reflection_failed", "test_failed"})
+NUMBERS = (
+    "after", "next", "mode", "revisions", "critiques", "passed", "total", "stop", "stop_reason",
+)  # fmt: skip
 
 
 @workflow.defn(failure_exception_types=[ValidationError])
@@ -43,27 +46,24 @@ class MultiPathWorkflow:
         self._request = request
         self._state = Run(request)
         self._step: Step = "starting"
-        self._finish: Finish | None = None
-        self._reviewing = base.Reviewing(lambda: self._finish is not None)
-        self._patience = Patience(lambda: self._finish is not None, self._seconds_left)
-        self._calls = Calls(self._patience, self._state.ledger.lose)
+        self._people = People(request.budget_seconds)
+        self._calls = Calls(self._people, self._state.ledger.lose)
         self._attributes = base.SearchAttributes()
-        models = Models(self._state, self._calls)
-        self._coder, researcher = Coder(self._state, models), Researcher(self._state, models)
-        self._nodes: dict[Node, Callable[[], Awaitable[Ended | None]]] = {
-            "retrieve": lambda: retrieve(self._state, self._calls),
-            "route": lambda: route(self._state, models),
-            "generate_report": researcher.generate,
-            "reflect_on_report": researcher.reflect,
-            "generate_code": self._coder.generate,
-            "test_code": self._coder.test,
+        nodes = self._nodes = Nodes(self._state, self._calls, self._people)
+        self._work: dict[Node, Callable[[], Awaitable[Ended | None]]] = {
+            "retrieve": nodes.retrieve,
+            "route": nodes.route,
+            "generate_report": nodes.generate_report,
+            "reflect_on_report": nodes.reflect_on_report,
+            "generate_code": nodes.generate_code,
+            "test_code": nodes.test_code,
         }
 
     @workflow.run
     async def run(self, _: MultiPathRequest) -> MultiPathResult:
         """Walk from node to node, ask a person where that is wanted, and return the result."""
         with base.run_span({}) as span:
-            await self._prepare()
+            await self._attributes.find(self._state.warn)
             await self._walk_until_decided()
             while not self._state.stopped:
                 await self._wait_for_review()
@@ -73,7 +73,7 @@ class MultiPathWorkflow:
     @workflow.query(description="Where the run stands: path, sources, drafts, tests, spending")
     def progress(self) -> Progress:
         """Say where the run stands."""
-        in_flight, until = self._calls.in_flight, self._reviewing.until
+        in_flight, until = self._calls.in_flight, self._people.until
         return loop.progress(self._state, self._step, in_flight, until)
 
     @workflow.query(description="Each transition so far, with every number it was based on")
@@ -84,31 +84,26 @@ class MultiPathWorkflow:
     @workflow.update(description="Accept, revise or replace a result that waits for you")
     def review(self, given: Review) -> None:
         """Take what a person says of the result."""
-        self._reviewing.take(given)
+        self._people.review(given)
 
     @review.validator
     def _takes_review(self, given: Review) -> None:
-        self._reviewing.refuse(given)
-        left = self._seconds_left()
+        self._people.refuse_review(given)
+        left = self._people.seconds_left()
         if given.revise is not None and left is not None and left <= 0:
-            raise base.refusal("nothing can be revised any more: the time is up")
+            raise refusal("nothing can be revised any more: the time is up")
         reason = loop.refused(self._state, given)
         if reason is not None:
-            raise base.refusal(reason)
+            raise refusal(reason)
 
     @workflow.update(description="End the run with the best draft so far")
     def finish_now(self, by: Finish | None = None) -> None:
         """End the run with what there is, and cancel the calls in flight."""
-        self._finish = by or Finish()
+        self._people.end(by)
 
     @finish_now.validator
     def _takes_finish(self, by: Finish | None = None) -> None:
-        base.refuse_finish(by, finished=self._state.stopped or self._finish is not None)
-
-    async def _prepare(self) -> None:
-        warning = await self._attributes.find()
-        if warning:
-            self._state.warn(warning)
+        self._people.refuse_end(by, stopped=self._state.stopped)
 
     async def _walk_until_decided(self) -> None:
         """Visit one node after the other, until a decision ends the run or waits."""
@@ -124,7 +119,7 @@ class MultiPathWorkflow:
             return
         self._at(node)
         with self._node_span(node) as leave:
-            ended = await self._nodes[node]()
+            ended = await self._work[node]()
             leave(ended)
         if ended is None or ended.reason is not None:
             self._state.after = node
@@ -136,13 +131,13 @@ class MultiPathWorkflow:
     async def _find_tests(self) -> bool:
         """Decide what the code is held to; False where the run ended meanwhile."""
         self._at("generate_code")
-        await self._coder.find_tests()
+        await self._nodes.find_tests()
         if self._state.suite is not None:
             return True
         if not self._has_room("generating"):
             return False
         with self._node_span("write_tests") as leave:
-            ended = await self._coder.write_tests()
+            ended = await self._nodes.write_tests()
             leave(ended)
         if ended is not None:
             self._end(ended)
@@ -151,7 +146,7 @@ class MultiPathWorkflow:
     def _part(self, node: Node) -> Part | None:
         """Name the part of the spending that a node's call belongs to; None: it asks no model."""
         if node in WRITES:
-            return part_of(self._state)
+            return self._nodes.part
         asks = node == "reflect_on_report" or (node == "route" and self._request.mode is None)
         return "evaluating" if asks else None
 
@@ -164,38 +159,34 @@ class MultiPathWorkflow:
     async def _wait_for_review(self) -> None:
         """Wait for a person, and do what they say."""
         timeout = self._request.review_timeout_seconds
-        self._reviewing.begin(timeout)
+        self._people.begin_wait(timeout)
         self._at("waiting_for_review")
         try:
-            given = await self._reviewing.wait()
-        except TimeoutError:
-            self._settle("review_timeout", f"nobody reviewed it within {timeout:g} seconds")
+            said = await self._people.wait()
         except asyncio.CancelledError:
             self._attributes.write(telemetry.NEEDS_REVIEW.value_set(False))
             raise
+        if said is None:
+            self._settle("review_timeout", f"nobody reviewed it within {timeout:g} seconds")
         else:
-            self._follow(given)
+            self._follow(said)
 
-    def _follow(self, given: Review | None) -> None:
-        """Do what a person said; None is the wish to end the run."""
-        said = given or self._finish
-        who = (said.author if said else None) or base.SOMEBODY
-        if given is None:
+    def _follow(self, said: Review | Finish) -> None:
+        """Do what a person said."""
+        who = said.author or SOMEBODY
+        if isinstance(said, Finish):
             self._settle("finished_by_person", f"finished by {who}", who)
-        elif given.replace is not None:
-            loop.replace(self._state, given.replace, who, workflow.now())
+        elif said.replace is not None:
+            loop.replace(self._state, said.replace, who, workflow.now())
             self._settle("replaced_by_person", f"replaced by {who}", who)
-        elif given.revise is not None:
-            self._decided(loop.grant(self._state, given.revise, who, workflow.now()))
+        elif said.revise is not None:
+            self._decided(loop.grant(self._state, said.revise, who, workflow.now()))
         else:
             self._settle("accepted_by_person", f"accepted by {who}", who)
 
-    def _seconds_left(self) -> float | None:
-        return base.seconds_left(self._request.budget_seconds, self._reviewing.waited())
-
     def _has_room(self, part: Part | None) -> bool:
         """Tell whether the next call may be made; end the run where it may not."""
-        if self._calls.over:
+        if self._people.over:
             self._cut_short()
             return False
         full = None if part is None else self._state.ledger.no_room(part)
@@ -205,8 +196,8 @@ class MultiPathWorkflow:
 
     def _cut_short(self) -> None:
         """End the run after a call that a person's wish or the deadline cut short."""
-        if self._finish is not None:
-            who = self._finish.author or base.SOMEBODY
+        if self._people.finish is not None:
+            who = self._people.finish.author or SOMEBODY
             self._stop("finished_by_person", f"finished by {who}", who)
         else:
             self._stop("deadline", f"the {self._request.budget_seconds:g} seconds are over")
@@ -251,14 +242,11 @@ class MultiPathWorkflow:
 
     def _updates(self, decision: Decision) -> list[base.Update]:
         standing = self.progress()
-        updates: list[base.Update] = [
+        return [
             telemetry.REVISIONS.value_set(standing.revisions),
             telemetry.NEEDS_REVIEW.value_set(decision.waits_for_review),
-            *base.spending(standing.usage),
+            *base.spending(standing.usage, standing.model),
         ]
-        if standing.model is not None:
-            updates.append(telemetry.MODEL.value_set(standing.model))
-        return updates
 
     @contextmanager
     def _node_span(self, name: str) -> Iterator[Callable[[Ended | None], None]]:
@@ -267,14 +255,9 @@ class MultiPathWorkflow:
         What it yields takes why the run ends there, or None, once the node's work is done.
         """
         number = self._state.state.revisions + (name in WRITES)
-        group = workflow.create_event_group(f"draft {number}") if number else None
-        tracer = trace.get_tracer(telemetry.TRACER)
-        with (
-            tracer.start_as_current_span(name) as span,
-            group.scope() if group else nullcontext(),
-        ):
-            span.set_attributes({telemetry.KIND: telemetry.NODE_KINDS[name]})
-            span.set_attribute("mull.revision", number)
+        group = f"draft {number}" if number else None
+        kind = telemetry.NODE_KINDS[name]
+        with base.span(name, kind, {"mull.revision": number}, group) as span:
             yield lambda ended: _record_node(span, name, self._state, ended)
 
 
@@ -282,22 +265,13 @@ def _numbers(decision: Decision) -> dict[str, base.Attribute]:
     """List the numbers of a decision; texts of models and documents only where that is on."""
     repairs = decision.after == "test_code" and decision.next == "generate_code"
     quotes = repairs or decision.stop_reason in QUOTING
-    return base.known(
-        {
-            "mull.after": decision.after,
-            "mull.next": decision.next,
-            "mull.mode": decision.mode,
-            "mull.revisions": decision.revisions,
-            "mull.draft.index": decision.draft,
-            "mull.critiques": decision.critiques,
-            "mull.passed": decision.passed,
-            "mull.total": decision.total,
-            "mull.needs_review": decision.waits_for_review,
-            "mull.stop": decision.stop,
-            "mull.stop_reason": decision.stop_reason,
-            "mull.reason": decision.reason if not quotes or telemetry.captures_content() else None,
-        }
-    )
+    quotable = not quotes or telemetry.captures_content()
+    others = {
+        "mull.draft.index": decision.draft,
+        "mull.needs_review": decision.waits_for_review,
+        "mull.reason": decision.reason if quotable else None,
+    }
+    return {**base.numbers(decision, NUMBERS), **base.known(others)}
 
 
 def _record_node(span: Span, node: str, run: Run, ended: Ended | None) -> None:
@@ -320,11 +294,6 @@ def _record_node(span: Span, node: str, run: Run, ended: Ended | None) -> None:
             numbers["mull.critiques"] = len(draft.critiques or ())
             numbers["mull.suggestions"] = len(draft.suggestions)
         if node == "test_code" and draft.report is not None:
-            numbers |= {
-                "mull.passed": draft.report.passed,
-                "mull.total": draft.report.total,
-                "mull.status": draft.report.status,
-                "mull.backend": draft.report.backend,
-                "mull.quarantined": len(run.quarantined),
-            }
+            found = base.numbers(draft.report, ("passed", "total", "status", "backend"))
+            numbers |= found | {"mull.quarantined": len(run.quarantined)}
     span.set_attributes(base.known(numbers))

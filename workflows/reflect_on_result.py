@@ -1,11 +1,8 @@
 """Evaluate a draft, feed back what is wrong, revise it, and keep the best."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Self
 
-from opentelemetry import trace
 from opentelemetry.trace import Span
 from pydantic import ValidationError
 from temporalio import workflow
@@ -30,8 +27,15 @@ with workflow.unsafe.imports_passed_through():
     from reflection.critique.sheet import sheet
     from reflection.run import Finish, Part, Review, encoded_size
     from workflows import base
-    from workflows.calls import Calls, Patience, run_locally
-    from workflows.drafts import Judges, Writer
+    from workflows.calls import Calls, run_locally
+    from workflows.drafts import Drafts
+    from workflows.people import SOMEBODY, People, refusal
+
+# What spans show of a decision, besides its draft: numbers, and no text of a model.
+NUMBERS = (
+    "score", "judged", "change", "threshold", "best", "best_score", "revisions", "stop",
+    "stop_reason", "reason",
+)  # fmt: skip
 
 
 @workflow.defn(failure_exception_types=[ValidationError])
@@ -49,13 +53,10 @@ class ReflectOnResultWorkflow:
         self._request = request
         self._state = Reflection(request)
         self._step: Step = "starting"
-        self._finish: Finish | None = None
-        self._reviewing = base.Reviewing(lambda: self._finish is not None)
-        self._patience = Patience(lambda: self._finish is not None, self._seconds_left)
-        self._calls = Calls(self._patience, self._state.lose)
+        self._people = People(request.budget_seconds)
+        self._calls = Calls(self._people, self._state.lose)
         self._attributes = base.SearchAttributes()
-        self._writer = Writer(self._state, self._calls)
-        self._judges = Judges(self._state, self._calls)
+        self._drafts = Drafts(self._state, self._calls, self._people)
 
     @workflow.run
     async def run(self, request: ReflectOnResultRequest) -> ReflectOnResultResult:
@@ -77,7 +78,7 @@ class ReflectOnResultWorkflow:
     @workflow.query(description="Where the run stands: drafts, evaluations, the best, spending")
     def progress(self) -> Progress:
         """Say where the run stands."""
-        in_flight, until = self._calls.in_flight, self._reviewing.until
+        in_flight, until = self._calls.in_flight, self._people.until
         return loop.progress(self._state, self._step, in_flight, until)
 
     @workflow.query(description="Each decision so far, with every number it was based on")
@@ -88,40 +89,38 @@ class ReflectOnResultWorkflow:
     @workflow.update(description="Accept, revise, replace or score a result that waits for you")
     def review(self, given: Review) -> None:
         """Take what a person says of the result."""
-        self._reviewing.take(given)
+        self._people.review(given)
 
     @review.validator
     def _takes_review(self, given: Review) -> None:
-        self._reviewing.refuse(given)
+        self._people.refuse_review(given)
         best = self._state.best
         if given.draft is not None and best is not None and given.draft != best.index:
-            raise base.refusal(f"draft {best.index + 1} is under review by now")
+            raise refusal(f"draft {best.index + 1} is under review by now")
         if encoded_size(given.replace or "") > self._request.draft_bytes:
-            raise base.refusal(f"the text is over {self._request.draft_bytes:,} bytes")
+            raise refusal(f"the text is over {self._request.draft_bytes:,} bytes")
         if given.revise is not None:
-            left = self._seconds_left()
+            left = self._people.seconds_left()
             over = left is not None and left <= 0
             reason = "the time is up" if over else loop.no_grant(self._state)
             if reason is not None:
-                raise base.refusal(f"nothing can be revised any more: {reason}")
+                raise refusal(f"nothing can be revised any more: {reason}")
 
     @workflow.update(description="End the run with the best draft so far")
     def finish_now(self, by: Finish | None = None) -> None:
         """End the run with what there is, and cancel the calls in flight."""
-        self._finish = by or Finish()
+        self._people.end(by)
 
     @finish_now.validator
     def _takes_finish(self, by: Finish | None = None) -> None:
-        base.refuse_finish(by, finished=self._state.stopped or self._finish is not None)
+        self._people.refuse_end(by, stopped=self._state.stopped)
 
     async def _prepare(self) -> None:
         """Record what the run is held to, whatever the rules and presets are later.
 
         Raises ApplicationError where the worker does not have a guardrail that the request names.
         """
-        warning = await self._attributes.find()
-        if warning:
-            self._state.warnings.append(warning)
+        await self._attributes.find(self._state.warn)
         for warning in warnings(self._request):
             self._state.warn(warning)
         found = await run_locally(prepare_reflection, self._request)
@@ -149,7 +148,7 @@ class ReflectOnResultWorkflow:
         if not self._has_room(None):
             return
         self._at("writing")
-        if not self._state.drafts and not await self._writer.write():
+        if not self._state.drafts and not await self._drafts.write():
             self._cut_short()
         elif gate.stop_reason is not None:
             self._stop(gate.stop_reason, gate.reason)
@@ -168,9 +167,11 @@ class ReflectOnResultWorkflow:
         """Ask for a better draft, and judge it."""
         if not self._has_room("revising"):
             return
-        with _reflection_span(self._state.revisions + 1):
+        number = self._state.revisions + 1
+        told = {"mull.revision": number}
+        with base.span(telemetry.SPAN_REFLECTION, "CHAIN", told, f"revision {number}"):
             self._at("revising")
-            revised = await self._writer.revise(draft, feedback, author)
+            revised = await self._drafts.revise(draft, feedback, author)
             if isinstance(revised, str):
                 self._stop("revision_failed", f"the draft could not be revised: {revised}")
             elif revised:
@@ -185,9 +186,8 @@ class ReflectOnResultWorkflow:
         self._at("evaluating")
         draft = self._state.drafts[-1]
         name = telemetry.SPAN_EVALUATION.format(criteria=self._request.criteria_name)
-        with trace.get_tracer(telemetry.TRACER).start_as_current_span(name) as span:
-            span.set_attributes({telemetry.KIND: "EVALUATOR", "mull.draft.index": draft.index})
-            evaluation = await self._judges.evaluate(draft)
+        with base.span(name, "EVALUATOR", {"mull.draft.index": draft.index}) as span:
+            evaluation = await self._drafts.evaluate(draft)
             if evaluation is not None:
                 _record_evaluation(span, evaluation, self._request.score_threshold)
         if evaluation is None:
@@ -199,43 +199,39 @@ class ReflectOnResultWorkflow:
     async def _wait_for_review(self) -> None:
         """Wait for a person, and do what they say."""
         timeout = self._request.review_timeout_seconds
-        self._reviewing.begin(timeout)
+        self._people.begin_wait(timeout)
         self._at("waiting_for_review")
         try:
-            given = await self._reviewing.wait()
-        except TimeoutError:
-            self._settle("review_timeout", f"nobody reviewed it within {timeout:g} seconds")
+            said = await self._people.wait()
         except asyncio.CancelledError:
             self._attributes.write(telemetry.NEEDS_REVIEW.value_set(False))
             raise
+        if said is None:
+            self._settle("review_timeout", f"nobody reviewed it within {timeout:g} seconds")
         else:
-            await self._follow(given)
+            await self._follow(said)
 
-    async def _follow(self, given: Review | None) -> None:
-        """Do what a person said; None is the wish to end the run."""
-        said = given or self._finish
-        who = (said.author if said else None) or base.SOMEBODY
-        if given is None:
+    async def _follow(self, said: Review | Finish) -> None:
+        """Do what a person said."""
+        who = said.author or SOMEBODY
+        if isinstance(said, Finish):
             self._settle("finished_by_person", f"finished by {who}", who)
-        elif given.replace is not None:
-            loop.replace(self._state, given.replace, who, workflow.now())
+        elif said.replace is not None:
+            loop.replace(self._state, said.replace, who, workflow.now())
             self._settle("replaced_by_person", f"replaced by {who}", who)
-        elif given.score is not None:
-            loop.score(self._state, given.score, who)
-            self._settle("scored_by_person", f"scored {given.score:g} by {who}", who)
-        elif given.revise is not None and (best := self._state.best) is not None:
-            self._decided(loop.grant(self._state, given.revise, who, workflow.now()))
-            asked = Feedback(advice=given.revise, judge=who)
+        elif said.score is not None:
+            loop.score(self._state, said.score, who)
+            self._settle("scored_by_person", f"scored {said.score:g} by {who}", who)
+        elif said.revise is not None and (best := self._state.best) is not None:
+            self._decided(loop.grant(self._state, said.revise, who, workflow.now()))
+            asked = Feedback(advice=said.revise, judge=who)
             await self._revise(best, (asked, *self._state.advice(best)), who)
-        elif given.revise is None:
+        elif said.revise is None:
             self._settle("accepted_by_person", f"accepted by {who}", who)
-
-    def _seconds_left(self) -> float | None:
-        return base.seconds_left(self._request.budget_seconds, self._reviewing.waited())
 
     def _has_room(self, part: Part | None) -> bool:
         """Tell whether the next call may be made; end the run where it may not."""
-        if self._calls.over:
+        if self._people.over:
             self._cut_short()
             return False
         full = None if part is None else self._state.no_room(part)
@@ -245,8 +241,8 @@ class ReflectOnResultWorkflow:
 
     def _cut_short(self) -> None:
         """End the run after a call that a person's wish or the deadline cut short."""
-        if self._finish is not None:
-            who = self._finish.author or base.SOMEBODY
+        if self._people.finish is not None:
+            who = self._people.finish.author or SOMEBODY
             self._stop("finished_by_person", f"finished by {who}", who)
         else:
             self._stop("deadline", f"the {self._request.budget_seconds:g} seconds are over")
@@ -290,44 +286,18 @@ class ReflectOnResultWorkflow:
 
     def _updates(self, decision: Decision) -> list[base.Update]:
         standing = self.progress()
-        updates: list[base.Update] = [
+        return [
             base.set_or_clear(telemetry.SCORE, standing.score),
             telemetry.REVISIONS.value_set(standing.revisions),
             telemetry.NEEDS_REVIEW.value_set(decision.waits_for_review),
-            *base.spending(standing.usage),
+            *base.spending(standing.usage, standing.model),
         ]
-        if standing.model is not None:
-            updates.append(telemetry.MODEL.value_set(standing.model))
-        return updates
 
 
 def _numbers(decision: Decision) -> dict[str, base.Attribute]:
-    return base.known(
-        {
-            "mull.draft.index": decision.draft,
-            "mull.score": decision.score,
-            "mull.judged": decision.judged,
-            "mull.change": decision.change,
-            "mull.threshold": decision.threshold,
-            "mull.best": decision.best,
-            "mull.best_score": decision.best_score,
-            "mull.revisions": decision.revisions,
-            "mull.needs_review": decision.waits_for_review,
-            "mull.stop": decision.stop,
-            "mull.stop_reason": decision.stop_reason,
-            "mull.reason": decision.reason,
-        }
-    )
-
-
-@contextmanager
-def _reflection_span(number: int) -> Iterator[None]:
-    """Span one reflection, counted from 1: a revision, its evaluation and the decision."""
-    group = workflow.create_event_group(f"revision {number}")
-    tracer = trace.get_tracer(telemetry.TRACER)
-    with tracer.start_as_current_span(telemetry.SPAN_REFLECTION) as span, group.scope():
-        span.set_attributes({telemetry.KIND: "CHAIN", "mull.revision": number})
-        yield
+    index = base.known({"mull.draft.index": decision.draft})
+    waits = {"mull.needs_review": decision.waits_for_review}
+    return {**index, **waits, **base.numbers(decision, NUMBERS)}
 
 
 def _record_evaluation(span: Span, evaluation: Evaluation, threshold: float) -> None:
@@ -335,15 +305,9 @@ def _record_evaluation(span: Span, evaluation: Evaluation, threshold: float) -> 
     if evaluation.score is None:
         span.set_attribute("error.type", "evaluation_failed")
         return
-    numbers = {
-        "mull.score": evaluation.score,
-        "mull.judged": evaluation.judged,
-        "mull.spread": evaluation.spread,
-    }
-    span.set_attributes(base.known(numbers))
+    span.set_attributes(base.numbers(evaluation, ("score", "judged", "spread")))
     span.set_attribute("mull.guardrails", [cap.guardrail for cap in evaluation.guardrails])
-    scores = [(None, evaluation.score), *evaluation.criteria.items()]
-    for criterion, score in scores:
+    for criterion, score in [(None, evaluation.score), *evaluation.criteria.items()]:
         event: dict[str, str | float] = {
             "gen_ai.evaluation.name": criterion or "overall",
             "gen_ai.evaluation.score.value": score,

@@ -5,14 +5,13 @@ from temporalio.exceptions import ActivityError, ApplicationError
 
 with workflow.unsafe.imports_passed_through():
     from activities.language_model.port import TASK_QUEUE
-    from activities.sampling import Meaning, MeaningTask, SampleTask, SamplingActivities
+    from activities.sampling import MeaningTask, SampleTask, SamplingActivities
     from reflection.sampling.answers import Clusters
     from reflection.sampling.loop import Sampling
     from reflection.sampling.request import SelfConsistencyRequest
     from reflection.sampling.result import Response
-    from workflows.calls import Patience, call_times, explain, permanent, settle
-
-Call = workflow.ActivityHandle[Response]
+    from workflows.calls import Calls, call_times, explain, outcome, permanent, settle
+    from workflows.people import People
 
 # Comparisons are many, and the beginning of a question tells what its answers are about.
 QUESTION_CHARACTERS = 2_000
@@ -28,7 +27,7 @@ class Samples:
     def __init__(self, request: SelfConsistencyRequest) -> None:
         self._request = request
         self._times = call_times(request.sample_timeout_seconds, request.max_attempts)
-        self._calls: dict[int, Call] = {}
+        self._calls: dict[int, workflow.ActivityHandle[Response]] = {}
 
     @property
     def waiting(self) -> int:
@@ -55,12 +54,12 @@ class Samples:
             ),
             task_queue=TASK_QUEUE,
             summary=f"sample {index + 1} of at most {request.max_responses}",
-            **self._times.options,
+            **self._times,
         )
 
-    async def settle(self, patience: Patience) -> int:
+    async def settle(self, people: People) -> int:
         """Wait for the calls, or for a failure that holds for every one; return the cancelled."""
-        return await settle(self._calls.values(), patience, lambda: self._hopeless() is not None)
+        return await settle(self._calls.values(), people, lambda: self._hopeless() is not None)
 
     def collect(self) -> list[Response]:
         """Hand over the responses that came, in the order of their index, and forget the calls.
@@ -71,24 +70,22 @@ class Samples:
         if failure is not None:
             raise failure
         calls, self._calls = self._calls, {}
+        came = [(index, outcome(call)) for index, call in sorted(calls.items())]
         return [
-            self._response(index, call) for index, call in sorted(calls.items()) if _ended(call)
+            self._failed(index, reply) if isinstance(reply, ActivityError) else reply
+            for index, reply in came
+            if reply is not None
         ]
 
     def _hopeless(self) -> ApplicationError | None:
         for call in self._calls.values():
-            error = call.exception() if _ended(call) else None
-            failure = permanent(error) if isinstance(error, ActivityError) else None
+            reply = outcome(call)
+            failure = permanent(reply) if isinstance(reply, ActivityError) else None
             if failure is not None:
                 return failure
         return None
 
-    def _response(self, index: int, call: Call) -> Response:
-        error = call.exception()
-        if error is None:
-            return call.result()
-        if not isinstance(error, ActivityError):
-            raise error
+    def _failed(self, index: int, error: ActivityError) -> Response:
         return Response(
             index=index,
             answer=None,
@@ -99,18 +96,14 @@ class Samples:
         )
 
 
-def _ended(call: Call) -> bool:
-    """Tell whether a call ended by itself, with a reply or an error."""
-    return call.done() and not call.cancelled()
-
-
 class Meanings:
     """The clusters of a run, and the model that is asked where canonical forms differ."""
 
-    def __init__(self, sampling: Sampling, patience: Patience) -> None:
+    def __init__(self, sampling: Sampling, people: People) -> None:
         self._request = sampling.request
         self._sampling = sampling
-        self._patience = patience
+        self._people = people
+        self._calls = Calls(people, self._lose)
         self._clusters = Clusters(self._request.answers)
         self._times = call_times(self._request.sample_timeout_seconds, self._request.max_attempts)
 
@@ -134,7 +127,7 @@ class Meanings:
 
     async def _match(self, canonical: str, written: str) -> str | None:
         for name in self._clusters.names:
-            if self._patience.over:
+            if self._people.over:
                 self._sampling.warn(NOT_COMPARED)
                 return None
             if await self._same(name, written):
@@ -142,34 +135,28 @@ class Meanings:
         return None
 
     async def _same(self, earlier: str, new: str) -> bool:
-        call: workflow.ActivityHandle[Meaning] = workflow.start_activity_method(
-            SamplingActivities.compare_meaning,
-            MeaningTask(
-                question=self._request.question[:QUESTION_CHARACTERS],
-                earlier=earlier,
-                new=new,
-                model=self._request.model,
-                timeout_seconds=self._request.sample_timeout_seconds,
-            ),
-            task_queue=TASK_QUEUE,
-            summary="do two answers mean the same?",
-            **self._times.options,
+        task = MeaningTask(
+            question=self._request.question[:QUESTION_CHARACTERS],
+            earlier=earlier,
+            new=new,
+            model=self._request.model,
+            timeout_seconds=self._request.sample_timeout_seconds,
         )
-        self._sampling.cancelled += await settle([call], self._patience)
-        if not call.done() or call.cancelled():
+        asked = SamplingActivities.compare_meaning, task, "do two answers mean the same?"
+        meaning = await self._calls.make(*asked, self._times)
+        if meaning is None:
             self._sampling.warn(NOT_COMPARED)
             return False
-        error = call.exception()
-        if error is None:
-            meaning = call.result()
-            self._sampling.evaluating.append(meaning.spending)
-            self._sampling.retried += meaning.attempts - 1
-            return meaning.same is True
-        if not isinstance(error, ActivityError):
-            raise error
-        failure = permanent(error)
-        if failure is not None:
-            raise failure
-        self._sampling.retried += self._request.max_attempts
-        self._sampling.warn(f"two answers could not be compared: {explain(error)}")
-        return False
+        if isinstance(meaning, ActivityError):
+            failure = permanent(meaning)
+            if failure is not None:
+                raise failure
+            self._sampling.retried += self._request.max_attempts
+            self._sampling.warn(f"two answers could not be compared: {explain(meaning)}")
+            return False
+        self._sampling.evaluating.append(meaning.spending)
+        self._sampling.retried += meaning.attempts - 1
+        return meaning.same is True
+
+    def _lose(self, calls: int) -> None:
+        self._sampling.cancelled += calls

@@ -1,12 +1,7 @@
 """Sample answers to a question until a stopping rule says that they have converged."""
 
-import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import timedelta
 from typing import Self
 
-from opentelemetry import trace
 from opentelemetry.trace import Span
 from pydantic import ValidationError
 from temporalio import workflow
@@ -28,11 +23,17 @@ with workflow.unsafe.imports_passed_through():
     from reflection.sampling.rules import StopReason
     from reflection.sampling.sheet import sheet
     from workflows import base
-    from workflows.calls import Patience
+    from workflows.people import SOMEBODY, People, refusal
     from workflows.samples import Meanings, Samples
 
 # As many as the details have room for: they are written anew after each wave.
 TOLD_DECISIONS = 40
+# What spans show of a decision: numbers, and no answers, which are content.
+NUMBERS = (
+    "wave", "rule", "total_responses", "valid_responses", "leader_votes", "runner_up_votes",
+    "confidence", "entropy", "normalized_entropy", "value", "bound", "stop", "stop_reason",
+    "reason",
+)  # fmt: skip
 
 
 @workflow.defn(failure_exception_types=[ValidationError])
@@ -49,12 +50,10 @@ class SelfConsistencyWorkflow:
         """Begin with nothing asked yet."""
         self._request = request
         self._state = Sampling(request)
-        self._finish: Finish | None = None
-        self._reviewing = base.Reviewing(lambda: self._finish is not None)
-        self._patience = Patience(lambda: self._finish is not None, self._seconds_left)
+        self._people = People(request.budget_seconds)
         self._attributes = base.SearchAttributes()
         self._samples = Samples(request)
-        self._meanings = Meanings(self._state, self._patience)
+        self._meanings = Meanings(self._state, self._people)
         self._put_in: list[Response] = []
         self._next_index = 0
 
@@ -63,9 +62,7 @@ class SelfConsistencyWorkflow:
         """Sample until a decision says stop, and return the result."""
         held_to = {"mull.rule": request.rule, "mull.max_responses": request.max_responses}
         with base.run_span(held_to) as span:
-            warning = await self._attributes.find()
-            if warning:
-                self._state.warnings.append(warning)
+            await self._attributes.find(self._state.warn)
             while not self._state.stopped:
                 await self._wave()
             if self._state.waits_for_review:
@@ -78,8 +75,8 @@ class SelfConsistencyWorkflow:
         return loop.progress(
             self._state,
             self._samples.waiting,
-            needs_review=self._reviewing.waiting,
-            review_until=self._reviewing.until,
+            needs_review=self._people.waiting,
+            review_until=self._people.until,
         )
 
     @workflow.query(description="Each decision so far, with every number it was based on")
@@ -95,7 +92,7 @@ class SelfConsistencyWorkflow:
             answer=given.answer,
             vote=read_answer(self._request.answers, given.answer),
             timestamp=workflow.now(),
-            author=given.author or base.SOMEBODY,
+            author=given.author or SOMEBODY,
             attempts=0,
         )
         self._put_in.append(response)
@@ -103,43 +100,42 @@ class SelfConsistencyWorkflow:
 
     @add_answer.validator
     def _takes_answer(self, given: PersonsAnswer) -> None:
-        if self._state.stopped or self._finish is not None:
-            raise base.refusal("the run is finished already")
+        if self._state.stopped or self._people.finish is not None:
+            raise refusal("the run is finished already")
         if not isinstance(given, PersonsAnswer):
-            raise base.refusal('give one JSON object, such as {"answer": "..."}')
+            raise refusal('give one JSON object, such as {"answer": "..."}')
         if self._next_index >= self._request.max_responses:
-            raise base.refusal("the run has asked for all the answers it may have")
+            raise refusal("the run has asked for all the answers it may have")
         self._refuse_answer(given.answer)
 
     @workflow.update(description="Accept or replace an answer that waits for you")
     def review(self, given: Review) -> None:
         """Take what a person says of the answer."""
-        self._reviewing.take(given)
+        self._people.review(given)
 
     @review.validator
     def _takes_review(self, given: Review) -> None:
-        self._reviewing.refuse(given)
+        self._people.refuse_review(given)
         if given.revise is not None or given.score is not None:
-            raise base.refusal("an answer of self-consistency can be accepted or replaced")
+            raise refusal("an answer of self-consistency can be accepted or replaced")
         if given.replace is not None:
             self._refuse_answer(given.replace)
 
     @workflow.update(description="End the run with the answers that are in")
     def finish_now(self, by: Finish | None = None) -> None:
         """End the run with what there is, and cancel the calls in flight."""
-        self._finish = by or Finish()
+        self._people.end(by)
 
     @finish_now.validator
     def _takes_finish(self, by: Finish | None = None) -> None:
-        finished = self._state.stopped or self._finish is not None
-        base.refuse_finish(by, finished=finished and not self._reviewing.waiting)
+        self._people.refuse_end(by, stopped=self._state.stopped and not self._people.waiting)
 
     def _refuse_answer(self, answer: str) -> None:
         """Raise ApplicationError, which refuses an update, where a person's answer can't count."""
         if encoded_size(answer) > self._request.answer_bytes:
-            raise base.refusal("the answer is too long")
+            raise refusal("the answer is too long")
         if read_answer(self._request.answers, answer) is None:
-            raise base.refusal(f"the answer can't be read as {self._request.answers}")
+            raise refusal(f"the answer can't be read as {self._request.answers}")
 
     def _take_index(self) -> int:
         self._next_index += 1
@@ -154,11 +150,13 @@ class SelfConsistencyWorkflow:
         if plan.stop_reason is not None:
             self._stop(plan.stop_reason, plan.reason)
             return
-        with _wave_span(self._state.begin_wave(plan.length), plan.length):
+        number = self._state.begin_wave(plan.length)
+        told = {"mull.wave": number, "mull.wave.length": plan.length}
+        with base.span(telemetry.SPAN_WAVE, "CHAIN", told, f"wave {number}"):
             for _ in range(plan.length):
                 self._samples.start(self._take_index())
             self._show(loop.progress(self._state, plan.length))
-            self._state.cancelled += await self._samples.settle(self._patience)
+            self._state.cancelled += await self._samples.settle(self._people)
             await self._count(self._samples.collect())
         if not self._state.stopped:
             standing = loop.progress(self._state, 0)
@@ -181,8 +179,8 @@ class SelfConsistencyWorkflow:
     async def _wait_for_review(self) -> None:
         """Wait for a person, and decide by what they say, or by the end of the wait."""
         timeout = self._request.review_timeout_seconds
-        self._reviewing.begin(timeout)
-        until = self._reviewing.until
+        self._people.begin_wait(timeout)
+        until = self._people.until
         standing = loop.progress(self._state, 0, needs_review=True, review_until=until)
         self._show(standing)
         self._attributes.write(
@@ -191,37 +189,31 @@ class SelfConsistencyWorkflow:
             telemetry.NEEDS_REVIEW.value_set(True),
         )
         try:
-            given = await self._reviewing.wait()
-        except TimeoutError:
-            self._stop("review_timeout", f"nobody reviewed it within {timeout:g} seconds")
-        except asyncio.CancelledError:
+            said = await self._people.wait()
+            if said is None:
+                self._stop("review_timeout", f"nobody reviewed it within {timeout:g} seconds")
+            else:
+                self._follow(said)
+        finally:
             self._attributes.write(telemetry.NEEDS_REVIEW.value_set(False))
-            raise
-        else:
-            self._follow(given)
-        self._attributes.write(telemetry.NEEDS_REVIEW.value_set(False))
 
-    def _follow(self, given: Review | None) -> None:
-        """Do what a person said; None is the wish to end the run."""
-        said = given or self._finish
-        who = (said.author if said else None) or base.SOMEBODY
-        if given is None:
+    def _follow(self, said: Review | Finish) -> None:
+        """Do what a person said."""
+        who = said.author or SOMEBODY
+        if isinstance(said, Finish):
             self._stop("finished_by_person", f"finished by {who}", who)
-        elif given.replace is None:
+        elif said.replace is None:
             self._stop("accepted_by_person", f"accepted by {who}", who)
         else:
-            self._state.replacement = given.replace.strip()
+            self._state.replacement = said.replace.strip()
             self._stop("replaced_by_person", f"replaced by {who}", who)
-
-    def _seconds_left(self) -> float | None:
-        return base.seconds_left(self._request.budget_seconds, timedelta())
 
     def _cut_short(self) -> bool:
         """End the run where a person said so or the time is up; tell whether it ended."""
-        if self._finish is not None:
-            who = self._finish.author
-            self._stop("finished_by_person", f"finished by {who or base.SOMEBODY}", who)
-        elif self._patience.over:
+        if self._people.finish is not None:
+            who = self._people.finish.author
+            self._stop("finished_by_person", f"finished by {who or SOMEBODY}", who)
+        elif self._people.over:
             self._stop("deadline", f"the {self._request.budget_seconds:g} seconds are over")
         return self._state.stopped
 
@@ -255,45 +247,13 @@ class SelfConsistencyWorkflow:
         return result
 
 
-@contextmanager
-def _wave_span(number: int, length: int) -> Iterator[None]:
-    """Span one wave, counted from 1, and group its events in the history."""
-    tracer = trace.get_tracer(telemetry.TRACER)
-    group = workflow.create_event_group(f"wave {number}")
-    with tracer.start_as_current_span(telemetry.SPAN_WAVE) as span, group.scope():
-        span.set_attributes(
-            {telemetry.KIND: "CHAIN", "mull.wave": number, "mull.wave.length": length}
-        )
-        yield
-
-
 def _numbers(decision: Decision) -> dict[str, base.Attribute]:
-    """List the numbers of a decision; answers are content, and are none of them."""
-    return base.known(
-        {
-            "mull.sample.index": decision.index,
-            "mull.wave": decision.wave,
-            "mull.rule": decision.rule,
-            "mull.total_responses": decision.total_responses,
-            "mull.valid_responses": decision.valid_responses,
-            "mull.leader_votes": decision.leader_votes,
-            "mull.runner_up_votes": decision.runner_up_votes,
-            "mull.confidence": decision.confidence,
-            "mull.entropy": decision.entropy,
-            "mull.normalized_entropy": decision.normalized_entropy,
-            "mull.value": decision.value,
-            "mull.bound": decision.bound,
-            "mull.stop": decision.stop,
-            "mull.stop_reason": decision.stop_reason,
-            "mull.reason": decision.reason,
-        }
-    )
+    index = base.known({"mull.sample.index": decision.index})
+    return index | base.numbers(decision, NUMBERS)
 
 
 def _updates(standing: Progress) -> list[base.Update]:
     updates: list[base.Update] = [telemetry.SAMPLES.value_set(standing.total_responses)]
     if standing.leader is not None:
         updates.append(telemetry.CONFIDENCE.value_set(standing.confidence))
-    if standing.model is not None:
-        updates.append(telemetry.MODEL.value_set(standing.model))
-    return updates + base.spending(standing.usage)
+    return updates + base.spending(standing.usage, standing.model)

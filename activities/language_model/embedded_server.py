@@ -29,19 +29,10 @@ def build_settings(orders: dict[str, Any]) -> Any:
     settings.api_keys = [orders["key"]]
     settings.n_parallel = orders["slots"]
     settings.n_ctx = orders["context_tokens"]
-    _use_half_the_cores(settings)
-    _switch_off(settings)
-    return settings
-
-
-def _use_half_the_cores(settings: Any) -> None:
     for threads in (settings.cpuparams, settings.cpuparams_batch):
         threads.n_threads = max(1, (os.cpu_count() or 1) // 2)
         # Threads that poll for work spin, and take 30 times as long where the cores are busy.
         threads.poll = 0
-
-
-def _switch_off(settings: Any) -> None:
     settings.verbosity = SILENT
     settings.n_gpu_layers = 0
     settings.fit_params = False
@@ -50,6 +41,7 @@ def _switch_off(settings: Any) -> None:
     settings.endpoint_slots = False
     # By default up to 8 GB of old prompts are kept in memory.
     settings.cache_ram_mib = 0
+    return settings
 
 
 if __name__ == "__main__":

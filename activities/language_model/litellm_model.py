@@ -1,12 +1,7 @@
-"""The forms in which a model is asked to keep to a JSON schema.
+"""Language models through LiteLLM, the only file that imports it.
 
-Where a model's name leads.
-
-What a provider's response holds, and whether it is a reply at all.
-
-Vectors in a provider's response, in OpenAI's form.
-
-Language models through LiteLLM. The only file that imports litellm.
+Where a model's name leads, how a model is asked to keep to a JSON schema, and what a response
+holds: a reply, vectors, or nothing that can be used.
 """
 
 import asyncio
@@ -16,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from math import isfinite
 from types import MappingProxyType
-from typing import Any, NoReturn
+from typing import Any
 
 import litellm
 from litellm.exceptions import UnsupportedParamsError
@@ -34,8 +29,18 @@ from activities.language_model.port import (
 from activities.language_model.provider_errors import read_error
 from reflection.run import Spending, total
 
-JSON_OBJECT: dict[str, Any] = {"type": "json_object"}
+litellm.suppress_debug_info = True
+litellm.drop_params = False
+# LiteLLM takes a 0 that an embedding is called with for no number at all.
+litellm.DEFAULT_MAX_RETRIES = 0  # type: ignore[attr-defined]  # it is read there, not declared
+# A cache would make the samples of a question alike, and their entropy 0.
+litellm.cache = None
 
+JSON_OBJECT: dict[str, Any] = {"type": "json_object"}
+# These servers hold any model to a schema; LiteLLM knows it of models alone.
+_CONSTRAINING_SERVERS = frozenset({"hosted_vllm", "ollama", "ollama_chat"})
+_SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD")
+_SHORTEST_SECRET = 8
 _BOUNDS = frozenset(
     {
         "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
@@ -65,11 +70,7 @@ def without_bounds(schema: dict[str, Any]) -> dict[str, Any]:
 def _stripped(value: Any) -> Any:
     if isinstance(value, dict):
         return without_bounds(value)
-    return [_stripped(each) for each in value] if isinstance(value, list) else value
-
-
-_SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD")
-_SHORTEST_SECRET = 8
+    return [_stripped(inner) for inner in value] if isinstance(value, list) else value
 
 
 @dataclass(frozen=True)
@@ -109,28 +110,24 @@ class Route:
 
 
 def read_reply(
-    response: Any,
-    model: str,
-    provider: str,
-    cost_usd: float | None,
-    left_out: tuple[str, ...],
-    *,
-    keep_cut: bool = False,
+    response: Any, route: Route, left_out: tuple[str, ...], *, keep_cut: bool = False
 ) -> ModelReply:
     """Read a chat completion in OpenAI's form.
 
     Raises TransientModelError where it holds no choice, SampleError where its only choice was
-    filtered, refused, empty, or cut off (unless what came of it shall be kept).
+    filtered, refused, empty, or cut off (unless the beginning is wanted).
     """
-    spending = read_spending(response, cost_usd)
     if not response.choices:
         raise TransientModelError("the provider replied without any choice", "EmptyReply")
-    choice = response.choices[0]
-    _check(choice, spending, keep_cut=keep_cut)
+    spending, choice = read_spending(response, route), response.choices[0]
+    lost = _lost(choice, spending, keep_cut=keep_cut)
+    if lost is not None:
+        kind, line = lost
+        raise SampleError(line, kind, spending=spending, finish_reason=choice.finish_reason)
     return ModelReply(
         text=choice.message.content,
-        model=model,
-        provider=provider,
+        model=route.name,
+        provider=route.system,
         finish_reason=choice.finish_reason,
         spending=spending,
         response_id=response.id or None,
@@ -138,13 +135,25 @@ def read_reply(
     )
 
 
-def read_spending(response: Any, cost_usd: float | None) -> Spending:
+def _lost(choice: Any, spending: Spending, *, keep_cut: bool) -> tuple[str, str] | None:
+    """Say of which kind a reply is that can't be used, and why; None where it can."""
+    message = choice.message
+    fields = getattr(message, "provider_specific_fields", None) or {}
+    empty = not (message.content or "").strip()
+    if choice.finish_reason == "content_filter":
+        return "ContentPolicyViolationError", "the provider's content filter took the reply"
+    if getattr(message, "refusal", None) or fields.get("refusal"):
+        return "Refusal", "the model refused to answer"
+    if choice.finish_reason == "length" and (empty or not keep_cut):
+        return "CutOff", f"the reply was cut off after {spending.output_tokens or 'its'} tokens"
+    return ("EmptyReply", "the reply is empty") if empty else None
+
+
+def read_spending(response: Any, route: Route) -> Spending:
     """Read the tokens of one call. LiteLLM counts 0 where the provider counted none at all."""
     usage = getattr(response, "usage", None)
-    sent, received = (
-        getattr(usage, "prompt_tokens", None),
-        getattr(usage, "completion_tokens", None),
-    )
+    sent = getattr(usage, "prompt_tokens", None)
+    received = getattr(usage, "completion_tokens", None)
     if not sent and not received:
         return Spending(calls=1)
     details = getattr(usage, "prompt_tokens_details", None)
@@ -153,34 +162,8 @@ def read_spending(response: Any, cost_usd: float | None) -> Spending:
         input_tokens=sent,
         output_tokens=received,
         cached_tokens=getattr(details, "cached_tokens", None),
-        cost_usd=cost_usd,
+        cost_usd=_cost(response, route),
     )
-
-
-def _check(choice: Any, spending: Spending, *, keep_cut: bool) -> None:
-    def refuse(kind: str, line: str) -> NoReturn:
-        raise SampleError(line, kind, spending=spending, finish_reason=choice.finish_reason)
-
-    if choice.finish_reason == "content_filter":
-        refuse("ContentPolicyViolationError", "the provider's content filter took the reply")
-    if _refusal(choice.message):
-        refuse("Refusal", "the model refused to answer")
-    empty = not (choice.message.content or "").strip()
-    if choice.finish_reason == "length" and (empty or not keep_cut):
-        refuse("CutOff", f"the reply was cut off after {spending.output_tokens or 'its'} tokens")
-    if empty:
-        refuse("EmptyReply", "the reply is empty")
-
-
-def _refusal(message: Any) -> Any:
-    fields = getattr(message, "provider_specific_fields", None) or {}
-    return getattr(message, "refusal", None) or fields.get("refusal")
-
-
-def batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Divide texts into lists of at most 64, which every provider takes at once."""
-    for start in range(0, len(texts), EMBEDDING_BATCH):
-        yield texts[start : start + EMBEDDING_BATCH]
 
 
 def read_vectors(response: Any, count: int) -> list[list[float]]:
@@ -190,7 +173,7 @@ def read_vectors(response: Any, count: int) -> list[list[float]]:
     """
     rows = sorted(response.data or [], key=lambda row: row.get("index") or 0)
     vectors = [row.get("embedding") for row in rows]
-    sizes = {len(each) for each in vectors if isinstance(each, list)}
+    sizes = {len(vector) for vector in vectors if isinstance(vector, list)}
     if len(vectors) != count or len(sizes) != 1 or not all(map(_is_vector, vectors)):
         raise TransientModelError("the provider replied without one vector a text", "EmptyReply")
     return vectors
@@ -200,24 +183,8 @@ def _is_vector(value: object) -> bool:
     return (
         isinstance(value, list)
         and bool(value)
-        and all(isinstance(each, int | float) and isfinite(each) for each in value)
+        and all(isinstance(number, int | float) and isfinite(number) for number in value)
     )
-
-
-# LiteLLM reads them while it is imported, and asks the network where they are not set.
-os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-os.environ.setdefault("LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS", "True")
-
-
-litellm.suppress_debug_info = True
-litellm.drop_params = False
-# LiteLLM takes a 0 that an embedding is called with for no number at all.
-litellm.DEFAULT_MAX_RETRIES = 0  # type: ignore[attr-defined]  # it is read there, not declared
-# A cache would make the samples of a question alike, and their entropy 0.
-litellm.cache = None
-
-# These servers hold any model to a schema; LiteLLM knows it of models alone.
-_CONSTRAINING_SERVERS = frozenset({"hosted_vllm", "ollama", "ollama_chat"})
 
 
 class LiteLLMModel:
@@ -241,12 +208,13 @@ class LiteLLMModel:
         with _explained(route, call.prompt, call.timeout_seconds):
             options, left_out = _options(route, call)
             async with asyncio.timeout(call.timeout_seconds):
-                response = await litellm.acompletion(**_arguments(route, call), **options)
-            cost = _cost(response, route)
-            provider = route.system
-            return read_reply(
-                response, route.name, provider, cost, left_out, keep_cut=call.keep_cut
-            )
+                response = await litellm.acompletion(
+                    messages=[{"role": "user", "content": call.prompt}],
+                    max_tokens=call.max_output_tokens,
+                    **route.arguments(call.timeout_seconds),
+                    **options,
+                )
+            return read_reply(response, route, left_out, keep_cut=call.keep_cut)
 
     async def embed(self, texts: Sequence[str], model: str, timeout_seconds: float) -> Embedded:
         """Embed texts by calls of at most 64, each made once and bounded by the seconds.
@@ -256,14 +224,15 @@ class LiteLLMModel:
         route = self._route(model)
         vectors: list[list[float]] = []
         spent: list[Spending] = []
-        for batch in batches(texts):
+        for start in range(0, len(texts), EMBEDDING_BATCH):
+            batch = list(texts[start : start + EMBEDDING_BATCH])
             with _explained(route, "\n".join(batch), timeout_seconds):
                 async with asyncio.timeout(timeout_seconds):
                     response = await litellm.aembedding(
-                        input=list(batch), **route.arguments(timeout_seconds)
+                        input=batch, **route.arguments(timeout_seconds)
                     )
                 vectors += read_vectors(response, len(batch))
-                spent.append(read_spending(response, _cost(response, route)))
+                spent.append(read_spending(response, route))
         return Embedded(vectors, total(spent), route.system)
 
     def _route(self, asked: str | None) -> Route:
@@ -280,14 +249,6 @@ class LiteLLMModel:
         except Exception as error:
             line = f"no provider for the model {name!r}: name it too, as in openai/{name}"
             raise PermanentModelError(line, type(error).__name__, 400) from None
-
-
-def _arguments(route: Route, call: ModelCall) -> dict[str, Any]:
-    return {
-        "messages": [{"role": "user", "content": call.prompt}],
-        "max_tokens": call.max_output_tokens,
-        **route.arguments(call.timeout_seconds),
-    }
 
 
 def _options(route: Route, call: ModelCall) -> tuple[dict[str, Any], tuple[str, ...]]:

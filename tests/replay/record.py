@@ -96,7 +96,7 @@ async def record_agent(
         for each in reviews:
             await review(handle, each)
         if name in {"agent-cancelled", "agent-finished"}:
-            await agents.until_asked(model, 4)
+            await until_asked(model, 4)
         if name == "agent-cancelled":
             await handle.cancel()
         if name == "agent-finished":

@@ -19,26 +19,37 @@ from reflection.multipath.routing import parse_route
 from tests.conftest import SANDBOX
 
 HISTORIES = sorted(Path(__file__).parent.glob("*.json"))
+AGENTS = [path for path in HISTORIES if path.stem.startswith("agent-")]
+REFLECTED = [path for path in HISTORIES if path.stem.startswith("reflect-")]
+READINGS = (
+    examples,
+    entry_of,
+    extract_code,
+    parse_tests,
+    parse_route,
+    parse_reflection,
+    with_checks,
+)
+
+
+async def replay(path: Path) -> None:
+    """Replay a history in Temporal's sandbox. Raises where today's code takes another step."""
+    await Replayer(
+        workflows=worker.WORKFLOWS,
+        data_converter=DATA_CONVERTER,
+        workflow_runner=SANDBOX,
+        plugins=[OpenTelemetryPlugin()],
+    ).replay_workflow(WorkflowHistory.from_json(path.stem, path.read_text()))
 
 
 @pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.stem)
 async def test_a_recorded_history_replays(path: Path, spans: InMemorySpanExporter) -> None:
     """The code takes the same steps as when the history was recorded, and emits no span again."""
     spans.clear()
-    history = WorkflowHistory.from_json(path.stem, path.read_text())
 
-    await Replayer(
-        workflows=worker.WORKFLOWS,
-        data_converter=DATA_CONVERTER,
-        workflow_runner=SANDBOX,
-        plugins=[OpenTelemetryPlugin()],
-    ).replay_workflow(history)
+    await replay(path)
 
     assert spans.get_finished_spans() == ()
-
-
-AGENTS = [each for each in HISTORIES if each.stem.startswith("agent-")]
-REFLECTED = [each for each in HISTORIES if each.stem.startswith("reflect-")]
 
 
 @pytest.mark.parametrize("path", REFLECTED, ids=lambda path: path.stem)
@@ -51,25 +62,8 @@ async def test_changed_rules_change_no_run_under_way(
     monkeypatch.setitem(PRESETS, "general", (*PRESETS["general"], depth))
     monkeypatch.setattr("activities.checks.complexity", lambda _: 0.0)
     monkeypatch.setattr("reflection.critique.guardrails._GUARDRAILS", {})
-    history = WorkflowHistory.from_json(path.stem, path.read_text())
 
-    await Replayer(
-        workflows=worker.WORKFLOWS,
-        data_converter=DATA_CONVERTER,
-        workflow_runner=SANDBOX,
-        plugins=[OpenTelemetryPlugin()],
-    ).replay_workflow(history)
-
-
-READINGS = (
-    examples,
-    entry_of,
-    extract_code,
-    parse_tests,
-    parse_route,
-    parse_reflection,
-    with_checks,
-)
+    await replay(path)
 
 
 def refuse(*_: object, **__: object) -> None:
@@ -85,14 +79,8 @@ async def test_other_readings_change_no_run_of_the_agent(
     for reading in READINGS:
         # By whatever name a module knows the function.
         monkeypatch.setattr(reading, "__code__", refuse.__code__)
-    history = WorkflowHistory.from_json(path.stem, path.read_text())
 
-    await Replayer(
-        workflows=worker.WORKFLOWS,
-        data_converter=DATA_CONVERTER,
-        workflow_runner=SANDBOX,
-        plugins=[OpenTelemetryPlugin()],
-    ).replay_workflow(history)
+    await replay(path)
 
 
 def test_there_are_histories() -> None:

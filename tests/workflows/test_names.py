@@ -3,8 +3,8 @@
 import pytest
 from pydantic import ValidationError
 
-import queues
 import telemetry
+import worker
 from activities.checks import check_draft, prepare_reflection, read_examples
 from activities.code_tests.activity import TestingActivities
 from activities.critique import CritiqueActivities
@@ -24,50 +24,42 @@ def names_of(kind: type, marker: str) -> list[str]:
     return sorted(each.name for each in found if each is not None)
 
 
-def test_workflow_types_queries_and_updates() -> None:
-    """The workflow type and its handlers have the names that other clients call."""
-    definition = vars(SelfConsistencyWorkflow)["__temporal_workflow_definition"]
-
-    assert definition.name == "SelfConsistencyWorkflow"
-    assert sorted(definition.queries) == ["decisions", "progress"]
-    assert sorted(definition.updates) == ["add_answer", "finish_now", "review"]
-
-
-def test_reflection_s_queries_and_updates() -> None:
-    """The workflow type and its handlers have the names that other clients call."""
-    definition = vars(ReflectOnResultWorkflow)["__temporal_workflow_definition"]
-
-    assert definition.name == "ReflectOnResultWorkflow"
-    assert sorted(definition.queries) == ["decisions", "progress"]
-    assert sorted(definition.updates) == ["finish_now", "review"]
-
-
-def test_the_agent_s_queries_and_updates() -> None:
-    """The workflow type and its handlers have the names that other clients call."""
-    definition = vars(MultiPathWorkflow)["__temporal_workflow_definition"]
-
-    assert definition.name == "MultiPathWorkflow"
-    assert sorted(definition.queries) == ["decisions", "progress"]
-    assert sorted(definition.updates) == ["finish_now", "review"]
-
-
-def test_a_batch_s_queries_and_updates() -> None:
-    """The workflow type and its handlers have the names that other clients call."""
-    definition = vars(BatchWorkflow)["__temporal_workflow_definition"]
-
-    assert definition.name == "BatchWorkflow"
-    assert sorted(definition.queries) == ["progress"]
-    assert sorted(definition.updates) == ["finish_now"]
-
-
 @pytest.mark.parametrize(
-    "workflow",
-    [SelfConsistencyWorkflow, ReflectOnResultWorkflow, MultiPathWorkflow, BatchWorkflow],
+    ("workflow", "name", "queries", "updates"),
+    [
+        (
+            SelfConsistencyWorkflow,
+            "SelfConsistencyWorkflow",
+            ["decisions", "progress"],
+            ["add_answer", "finish_now", "review"],
+        ),
+        (
+            ReflectOnResultWorkflow,
+            "ReflectOnResultWorkflow",
+            ["decisions", "progress"],
+            ["finish_now", "review"],
+        ),
+        (
+            MultiPathWorkflow,
+            "MultiPathWorkflow",
+            ["decisions", "progress"],
+            ["finish_now", "review"],
+        ),
+        (BatchWorkflow, "BatchWorkflow", ["progress"], ["finish_now"]),
+    ],
 )
-def test_only_malformed_requests_fail_a_run_by_themselves(workflow: type) -> None:
-    """A nondeterministic run waits for mended code: its error is no reason to fail."""
+def test_workflow_types_queries_and_updates(
+    workflow: type, name: str, queries: list[str], updates: list[str]
+) -> None:
+    """The type and its handlers have the names that other clients call.
+
+    Only a malformed request fails a run by itself: a nondeterministic one waits for mended code.
+    """
     definition = vars(workflow)["__temporal_workflow_definition"]
 
+    assert definition.name == name
+    assert sorted(definition.queries) == queries
+    assert sorted(definition.updates) == updates
     assert list(definition.failure_exception_types) == [ValidationError]
 
 
@@ -126,7 +118,7 @@ def test_the_agent_s_nodes_are_spans() -> None:
 
 def test_task_queues() -> None:
     """Clients and operators name the queues, the latter by their short names too."""
-    assert queues.NAMES == {"mull": "mull", "llm": "mull-llm", "code": "mull-code"}
+    assert worker.NAMES == {"mull": "mull", "llm": "mull-llm", "code": "mull-code"}
 
 
 def test_spans() -> None:

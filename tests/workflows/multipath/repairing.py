@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from temporalio import activity
 from temporalio.client import Client
 
-import queues
+import worker
 from activities.language_model.port import ModelCall, ModelReply
 from activities.sandbox.port import Sandbox
 from reflection.multipath.result import MultiPathResult
@@ -101,6 +101,6 @@ async def solve_all(
 
     async with AsyncExitStack() as stack:
         options = {"sandbox": sandbox, **workflow_options}
-        for each in queues.build(client, queues.QUEUES, model, **options):
+        for each in worker.build(client, worker.QUEUES, model, **options):
             await stack.enter_async_context(each)
         return await asyncio.gather(*map(solved, problems))

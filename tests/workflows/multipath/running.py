@@ -10,7 +10,7 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 
-import queues
+import worker
 from activities.code_tests.activity import TestTask
 from activities.documents.retrieval import Retrieval, Retriever
 from activities.language_model.port import LanguageModel
@@ -130,7 +130,7 @@ async def served(
     retriever: Retriever | None = None,
 ) -> AsyncIterator[None]:
     """Serve every queue, without a workflow cache, so that each task replays."""
-    workers = queues.build(client, ["mull", "llm"], model, retriever=retriever, **STRICT)
+    workers = worker.build(client, ["mull", "llm"], model, retriever=retriever, **STRICT)
     if tester is not None:
         workers.append(Worker(client, task_queue=TASK_QUEUE, activities=[tester.test_code]))
     async with AsyncExitStack() as stack:
@@ -174,10 +174,3 @@ async def write_code(
 ) -> MultiPathResult:
     """Run the task to double a number once, with what the tests say of each draft."""
     return await run(client, model, ScriptedTester(*reports), **{"prompt": TASK, **fields})
-
-
-async def until_asked(model: ScriptedAgent, calls: int) -> None:
-    """Wait until the model was called this often."""
-    async with asyncio.timeout(20):
-        while len(model.calls) < calls:
-            await asyncio.sleep(0.02)

@@ -9,7 +9,7 @@ from temporalio.exceptions import CancelledError
 
 from activities.language_model.port import PermanentModelError, SampleError, TransientModelError
 from reflection.multipath.result import Progress
-from tests.conftest import failure
+from tests.conftest import failure, until_asked
 from tests.scripted import AgentTurn, ScriptedAgent, reply
 from tests.workflows.multipath.running import (
     BAD,
@@ -27,7 +27,6 @@ from tests.workflows.multipath.running import (
     run,
     served,
     start,
-    until_asked,
 )
 
 DOWN = PermanentModelError("no such key", "AuthenticationError", 401)

@@ -7,7 +7,7 @@ from temporalio import workflow
 from temporalio.client import Client
 from temporalio.worker import Worker
 
-import queues
+import worker
 from tests.conftest import SANDBOX
 
 with workflow.unsafe.imports_passed_through():
@@ -46,7 +46,7 @@ class Programs:
                 SandboxActivities.run_code,
                 Program(code="1"),
                 task_queue=TASK_QUEUE,
-                **times_of_a_test(10, 1).options,
+                **times_of_a_test(10, 1),
             )
             for _ in range(6)
         ]
@@ -57,7 +57,7 @@ class Programs:
 async def test_a_worker_takes_what_it_has_places_for(client: Client, at_once: int) -> None:
     """The others wait in the queue, where another worker may take them, and not in this one."""
     sandbox = CountingSandbox(at_once)
-    (code,) = queues.build(client, ["code"], None, sandbox=sandbox)
+    (code,) = worker.build(client, ["code"], None, sandbox=sandbox)
 
     async with (
         code,

@@ -165,6 +165,6 @@ def test_the_times_of_a_search_have_room_for_all_of_its_waits() -> None:
         LOCK_SECONDS,
         EMBEDDING_SECONDS,
     )
-    assert times.attempt.total_seconds() == 60 + 600 + 60 + 240 + 15
-    assert times.whole.total_seconds() == 2 * (975 + 60) + 3_600
-    assert times.heartbeat.total_seconds() == 10
+    assert times["start_to_close_timeout"].total_seconds() == 60 + 600 + 60 + 240 + 15
+    assert times["schedule_to_close_timeout"].total_seconds() == 2 * (975 + 60) + 3_600
+    assert times["heartbeat_timeout"].total_seconds() == 10

@@ -7,6 +7,7 @@ from temporalio.client import Client
 
 from activities.language_model.observed import ObservedModel
 from reflection.multipath.result import Decision, Progress
+from tests.conftest import until_asked
 from tests.scripted import ScriptedAgent, reflection, routed
 from tests.workflows.multipath.running import (
     BAD,
@@ -22,7 +23,6 @@ from tests.workflows.multipath.running import (
     run,
     served,
     start,
-    until_asked,
 )
 from tests.workflows.test_spans import attributes, identity, tree
 

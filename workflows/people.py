@@ -1,0 +1,94 @@
+"""What ends or delays a run: a person's review, a person's wish to end it, and the deadline."""
+
+from datetime import datetime, timedelta
+
+from temporalio import workflow
+from temporalio.exceptions import ApplicationError
+
+with workflow.unsafe.imports_passed_through():
+    from reflection.run import Finish, Review
+
+SOMEBODY = "a person"
+
+
+def refusal(reason: str) -> ApplicationError:
+    """Make the refusal of an update, which changes nothing."""
+    return ApplicationError(reason, type="Refused", non_retryable=True)
+
+
+class People:
+    """What people say to a run: a review that it waits for, and the wish that it ends.
+
+    `budget_seconds` is the time until the deadline, None without one; waiting for people is free.
+    """
+
+    def __init__(self, budget_seconds: float | None = None) -> None:
+        self._budget_seconds = budget_seconds
+        self._given: Review | None = None
+        self._since: datetime | None = None
+        self._waited = timedelta()
+        self.finish: Finish | None = None
+        self.until: datetime | None = None
+
+    @property
+    def waiting(self) -> bool:
+        """True while a review is waited for, and none has come."""
+        return self._since is not None and self._given is None
+
+    @property
+    def over(self) -> bool:
+        """True once nothing more is to be waited for."""
+        left = self.seconds_left()
+        # Less than a timer can wait is nothing left: else a wave would be cut off for ever.
+        return self.finish is not None or (left is not None and left < 0.001)
+
+    def seconds_left(self) -> float | None:
+        """Return the seconds until the deadline, None without one."""
+        if self._budget_seconds is None:
+            return None
+        used = workflow.now() - workflow.info().start_time - self._waited_in_all()
+        return self._budget_seconds - used.total_seconds()
+
+    def end(self, by: Finish | None) -> None:
+        """Take the wish to end the run."""
+        self.finish = by or Finish()
+
+    def refuse_end(self, by: object, *, stopped: bool) -> None:
+        """Raise ApplicationError, which refuses the wish to end a run, unless it can be done."""
+        if stopped or self.finish is not None:
+            raise refusal("the run is finished already")
+        if not (by is None or isinstance(by, Finish)):
+            raise refusal('give nothing, or one JSON object, such as {"author": "..."}')
+
+    def review(self, given: Review) -> None:
+        """Take a review."""
+        self._given = given
+
+    def refuse_review(self, given: object) -> None:
+        """Raise ApplicationError, which refuses a review, unless one is waited for."""
+        if not self.waiting or self.finish is not None:
+            raise refusal("the run does not wait for a review")
+        if not isinstance(given, Review):
+            raise refusal('give one JSON object, such as {"accept": true}')
+
+    def begin_wait(self, seconds: float | None) -> None:
+        """Begin to wait: from now on a review is taken, for so many seconds, or for ever."""
+        self._since, self._given = workflow.now(), None
+        self.until = None if seconds is None else self._since + timedelta(seconds=seconds)
+
+    async def wait(self) -> Review | Finish | None:
+        """Wait for a review, or for the wish to end; None where neither came in time."""
+        left = None if self.until is None else self.until - workflow.now()
+        try:
+            await workflow.wait_condition(
+                lambda: self._given is not None or self.finish is not None, timeout=left
+            )
+        except TimeoutError:
+            return None
+        finally:
+            self._waited, self._since, self.until = self._waited_in_all(), None, None
+        return self._given or self.finish
+
+    def _waited_in_all(self) -> timedelta:
+        now = timedelta() if self._since is None else workflow.now() - self._since
+        return self._waited + now
