@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from commands import dev, runs, start, updates
+from commands import dev, measuring, runs, start, updates
 from commands.doctor import command as doctor
-from commands.measuring import calibrate, compare, replay
 from commands.session import end_process, wrong_usage
 
 app = typer.Typer(
@@ -39,16 +38,12 @@ def mull(
 
 # A shell that completes a word needs every option, whatever it is that is typed.
 completes = any(name.endswith("_COMPLETE") for name in os.environ)
-start.register(app, {"ask", "reflect", "agent"} if completes else sys.argv)
-for command in (
-    runs,
-    updates,
-    replay,
-    calibrate,
-    compare,
-    doctor,
-    dev,
-):
+wanted = {"ask", "reflect", "agent", *measuring.COMMANDS} if completes else sys.argv
+start.register(app, wanted)
+for command in (runs, updates):
+    command.register(app)
+measuring.register(app, wanted)
+for command in (doctor, dev):
     command.register(app)
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
@@ -29,8 +29,6 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from activities.language_model import port
 from commands.follow import new_id
-from commands.inputs import checked
-from commands.measuring.spend import Forecast
 from commands.session import Exit, fail, say_unserved, unserved
 from commands.terminal import print_steps
 from connection import TASK_QUEUE
@@ -83,52 +81,22 @@ class Read(NamedTuple):
     seconds: float | None = None
 
 
-class Options(NamedTuple):
-    """What every command that makes a batch takes."""
-
-    estimate: bool
-    yes: bool
-    identity: str | None
-    detach: bool
-    as_json: bool
-
-
 def order(
-    command: str, file: Path, request: BatchRequest, forecast: Forecast, options: Options
+    command: str,
+    file: Path,
+    request: BatchRequest,
+    agreed: Callable[[], bool],
+    identity: str | None,
+    detach: bool,
+    as_json: bool,
 ) -> Order:
-    """Put together what a command wants to be made, under an id that reads well in a list.
-
-    Where an estimate alone is wanted, it is said, and the command ends with exit code 0.
-    """
-    if options.estimate:
-        if options.as_json:
-            sys.stdout.write(json.dumps(forecast.document()) + "\n")
-        else:
-            forecast.say()
-        raise typer.Exit(Exit.DONE)
-    chosen = options.identity or new_id(command, file.stem)
+    """Put together what a command wants to be made, under an id that reads well in a list."""
+    chosen = identity or new_id(command, file.stem)
     if encoded_size(chosen) > MOST_ID_BYTES:
-        fail(f"--id: at most {MOST_ID_BYTES} bytes, for the ids of its runs begin with it.", 2)
-    return Order(
-        identity=chosen,
-        option=chosen,
-        request=request,
-        summary=terminal_safe(f"{command} {file.name}: {tally_words(request.total, 'run')}", 120),
-        agreed=lambda: forecast.agreed(options.yes),
-        detach=options.detach,
-        as_json=options.as_json,
-    )
-
-
-def request_of(
-    items: Sequence[Mapping[str, str]],
-    variants: Sequence[Mapping[str, Any]],
-    bounds: Mapping[str, Any],
-) -> BatchRequest:
-    """Make a batch's request; what does not fit is one line and exit code 2."""
-    fields = {"items": items, "variants": variants, **bounds}
-    request: BatchRequest = checked(BatchRequest, fields)
-    return request
+        said = f"--id: at most {MOST_ID_BYTES} bytes, for the ids of its runs begin with it."
+        fail(said, Exit.USAGE)
+    summary = terminal_safe(f"{command} {file.name}: {tally_words(request.total, 'run')}", 120)
+    return Order(chosen, chosen, request, summary, agreed, detach, as_json)
 
 
 async def made(client: Client, order: Order) -> tuple[BatchResult, list[Read]]:
@@ -266,7 +234,7 @@ async def _followed(handle: Handle, order: Order) -> BatchResult:
 
 
 async def _show(handle: Handle, ending: "asyncio.Task[BatchResult]") -> None:
-    """Say how far it is: in a terminal on one line, else at each tenth."""
+    """Say how far it is until it ends: in a terminal on one line, else at each tenth."""
     console, shown = Console(stderr=True), 0
     with console.status("making runs") if console.is_terminal else nullcontext() as status:
         while not ending.done():

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from commands.measuring.judges import resamples
-from commands.measuring.methods import Answered, Plan, Scores
+from commands.measuring.compare import Answered, MethodPlan, Scores
+from commands.measuring.plans import resamples
 from reflection.batch.result import BatchResult
-from reflection.critique.statistics import Estimate
+from reflection.critique.calibration import Estimate
 from reflection.critique.worth import EVALUATION, SOURCE_COSTS, Comparison, Mean, Outcome, compare
 from reflection.sheet import EMBEDDED, Fact, Sheet, Table, Verdict, columns
 from reflection.text import tally_words, terminal_safe, usd
@@ -16,11 +16,11 @@ from reflection.text import tally_words, terminal_safe, usd
 FEW = 50
 
 
-class Findings(NamedTuple):
+class MethodFindings(NamedTuple):
     """A comparison with all that it rests on; `scoring` are the batches that scored the answers."""
 
     identity: str
-    plan: Plan
+    plan: MethodPlan
     answers: Sequence[Answered]
     outcomes: Sequence[Outcome]
     batch: BatchResult
@@ -37,7 +37,7 @@ class Findings(NamedTuple):
         return {
             "id": self.identity,
             "questions": len(self.plan.questions),
-            "seed": self.plan.seed,
+            "seed": self.plan.sampling.seed,
             "comparison": self.comparison.model_dump(mode="json"),
             "outcomes": [
                 {
@@ -57,14 +57,14 @@ class Findings(NamedTuple):
         }
 
 
-def find(
+def findings(
     identity: str,
-    plan: Plan,
+    plan: MethodPlan,
     answers: Sequence[Answered],
     scores: Scores,
     batch: BatchResult,
     scoring: Sequence[BatchResult],
-) -> Findings:
+) -> MethodFindings:
     """Compare the methods; the same answers give the same intervals.
 
     A run without an answer is wrong, or worth 0, as it is for whoever asked.
@@ -85,16 +85,17 @@ def find(
     ordered = sorted(outcomes, key=lambda one: (plan.methods.index(one.method), one.question))
     size = len(plan.questions)
     comparison = compare(size, ordered, resamples(size))
-    return Findings(identity, plan, answers, outcomes, batch, scoring, comparison)
+    return MethodFindings(identity, plan, answers, outcomes, batch, scoring, comparison)
 
 
-def remarks(found: Findings) -> Iterator[str]:
+def remarks(found: MethodFindings) -> Iterator[str]:
     """Say what a reader of the numbers has to know."""
     plan, size = found.plan, len(found.plan.questions)
     results = [one.read.result for one in found.answers if one.read.result is not None]
     judges = {name for result in results for name in getattr(result, "judges", ())}
     writers = {result.model for result in results}
-    for name in sorted({plan.model or "", *plan.judges, *judges, *writers}):
+    named = {plan.sampling.model or "", *plan.reflecting.judges}
+    for name in sorted(named | judges | writers):
         if name.startswith(EMBEDDED):
             yield f"{name} is the embedded toy model: what it writes and judges is noise."
     if size < FEW:
@@ -116,7 +117,7 @@ def remarks(found: Findings) -> Iterator[str]:
     yield from found.batch.warnings
 
 
-def _unmade(found: Findings) -> Iterator[str]:
+def _unmade(found: MethodFindings) -> Iterator[str]:
     for batch in (found.batch, *found.scoring):
         if batch.stop_reason != "completed":
             left = batch.not_started + batch.cancelled
@@ -132,7 +133,7 @@ def _unmade(found: Findings) -> Iterator[str]:
         yield f"{runs}: {terminal_safe(error, 200)}"
 
 
-def sheet(found: Findings) -> Sheet:
+def sheet(found: MethodFindings) -> Sheet:
     """Tell each method's worth, what changed against the first, and what reflection cost."""
     plan = found.plan
     return Sheet(
@@ -151,7 +152,7 @@ def sheet(found: Findings) -> Sheet:
     )
 
 
-def _costs(found: Findings) -> Iterator[Fact]:
+def _costs(found: MethodFindings) -> Iterator[Fact]:
     """Hold what reflection cost here beside the source's table."""
     if found.scoring:
         tokens = [batch.tokens for batch in found.scoring]

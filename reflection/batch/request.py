@@ -66,9 +66,9 @@ class BatchRequest(Request):
 
     items: tuple[Item, ...] = Field(min_length=1)
     variants: tuple[Variant, ...] = Field(min_length=1, max_length=50)
-    max_concurrency: int = Field(4, ge=1, le=32)
-    budget_tokens: int | None = Field(None, ge=1)
-    budget_usd: float | None = Field(None, gt=0, allow_inf_nan=False)
+    max_concurrency: int = Field(4, ge=1, le=32, description="Runs at once, at most.")
+    budget_tokens: int | None = Field(None, ge=1, description="Tokens in and out together.")
+    budget_usd: float | None = Field(None, gt=0, allow_inf_nan=False, description="US dollars.")
     runs_per_execution: int = Field(500, ge=1, le=RUNS)
     carried: tuple[BatchRun, ...] = Field((), max_length=RUNS)
 

@@ -1,14 +1,7 @@
 import pytest
 import typer
 
-from commands.options import PRESET_NAMES
 from commands.start import chosen_criteria
-from reflection.critique.criteria import PRESETS
-
-
-def test_the_presets_of_the_help_are_those_there_are() -> None:
-    """What --help names, in its order, is what a request takes."""
-    assert tuple(PRESETS) == PRESET_NAMES
 
 
 def test_a_preset_is_its_name() -> None:

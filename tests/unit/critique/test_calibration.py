@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from reflection.critique.calibration import (
     Calibration,
+    Estimate,
     Example,
     Scored,
     Verdicts,
@@ -19,7 +20,6 @@ from reflection.critique.calibration import (
     same_model,
     verdicts,
 )
-from reflection.critique.statistics import Estimate
 
 NO, YES = False, True
 SHARES = st.sampled_from([0.0, 0.3, 0.5, 0.7, 1.0])

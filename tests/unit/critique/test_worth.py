@@ -2,7 +2,7 @@
 
 import pytest
 
-from reflection.critique.statistics import Estimate
+from reflection.critique.calibration import Estimate
 from reflection.critique.worth import (
     SOURCE_COSTS,
     Comparison,

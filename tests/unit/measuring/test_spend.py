@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from commands.measuring.spend import price_of
+from commands.measuring.plans import price_of
 from reflection.critique.criteria import PRESETS
 from reflection.critique.prompts import build_judge_prompt
 from tests.unit.measuring.commands import run, written
@@ -106,7 +106,7 @@ def test_prices(model: str | None, free: bool, known: bool) -> None:
 def test_a_price_is_found_without_litellm() -> None:
     """Its packaged list is read as a file: importing it would take seconds."""
     code = (
-        "import sys; from commands.measuring.spend import price_of\n"
+        "import sys; from commands.measuring.plans import price_of\n"
         "print(price_of('gpt-5-mini') is not None, 'litellm' in sys.modules)"
     )
 
