@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import typer
 from rich.console import Console
@@ -221,15 +221,24 @@ async def _side_by_side(
 
 async def _followed(handle: Handle, order: Order) -> BatchResult:
     """Show how far a batch is, and return its result; Ctrl-C detaches."""
+    again = f"the same command with --id {order.option}"
     ending = asyncio.create_task(handle.result())
     try:
         await _show(handle, ending)
         return await ending
     except WorkflowFailureError as error:
-        _ended_badly(error.cause, order)
+        cause, code = error.cause, Exit.FAILED
+        status, said = "failed", f"the batch failed: {terminal_safe(str(cause), 500)}"
+        if isinstance(cause, CancelledError):
+            status, said, code = "cancelled", "the batch was cancelled", Exit.CANCELLED
+        elif isinstance(cause, TerminatedError):
+            status, said = "terminated", "the batch was terminated"
+        if order.as_json:
+            document = {"id": order.option, "status": status, "error": said}
+            sys.stdout.write(json.dumps(document) + "\n")
+        fail(f"{said}. T{again[1:]} goes on from the runs that have ended.", code)
     except asyncio.CancelledError:
-        again = f"the same command with --id {order.option} shows what comes of it"
-        sys.stderr.write(f"\nDetached; the batch goes on: {again}\n")
+        sys.stderr.write(f"\nDetached; the batch goes on: {again} shows what comes of it\n")
         raise
 
 
@@ -252,16 +261,3 @@ async def _show(handle: Handle, ending: "asyncio.Task[BatchResult]") -> None:
                 status.update(seen.busy)
             else:
                 shown = print_steps(console, seen.steps, shown)
-
-
-def _ended_badly(cause: BaseException, order: Order) -> NoReturn:
-    """Say why there is no result, to a machine as a document, and end with the exit code of it."""
-    status, said = "failed", f"the batch failed: {terminal_safe(str(cause), 500)}"
-    if isinstance(cause, CancelledError):
-        status, said = "cancelled", "the batch was cancelled"
-    elif isinstance(cause, TerminatedError):
-        status, said = "terminated", "the batch was terminated"
-    if order.as_json:
-        sys.stdout.write(json.dumps({"id": order.option, "status": status, "error": said}) + "\n")
-    again = f"The same command with --id {order.option} goes on from the runs that have ended."
-    fail(f"{said}. {again}", Exit.CANCELLED if status == "cancelled" else Exit.FAILED)

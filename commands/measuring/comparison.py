@@ -9,7 +9,7 @@ from commands.measuring.compare import Answered, MethodPlan, Scores
 from commands.measuring.plans import resamples
 from reflection.batch.result import BatchResult
 from reflection.critique.calibration import Estimate
-from reflection.critique.worth import EVALUATION, SOURCE_COSTS, Comparison, Mean, Outcome, compare
+from reflection.critique.worth import EVALUATION, SOURCE_COSTS, Comparison, Outcome, compare
 from reflection.sheet import EMBEDDED, Fact, Sheet, Table, Verdict, columns
 from reflection.text import tally_words, terminal_safe, usd
 
@@ -71,17 +71,19 @@ def findings(
     """
     outcomes = []
     for one in answers:
-        run, gold = one.read.run, plan.questions[one.read.run.item].gold
-        outcome = Outcome(
-            question=run.item,
-            method=run.variant,
-            right=None if gold is None else one.answer == gold,
-            score=0.0 if one.failed else scores.get((run.item, run.variant)),
-            tokens=run.tokens,
-            cost_usd=run.cost_usd,
-            seconds=one.read.seconds,
+        run = one.read.run
+        place, method, gold = run.item, run.variant, plan.questions[run.item].gold
+        outcomes.append(
+            Outcome(
+                question=place,
+                method=method,
+                right=None if gold is None else one.answer == gold,
+                score=0.0 if one.failed else scores.get((place, method)),
+                tokens=run.tokens,
+                cost_usd=run.cost_usd,
+                seconds=one.read.seconds,
+            )
         )
-        outcomes.append(outcome)
     ordered = sorted(outcomes, key=lambda one: (plan.methods.index(one.method), one.question))
     size = len(plan.questions)
     comparison = compare(size, ordered, resamples(size))
@@ -183,16 +185,18 @@ def _methods(found: Comparison, *, gold: bool) -> Table:
     names = ("accuracy" if gold else "score", "95 % interval", "tokens", "cost", "seconds")
     rows = []
     for one in found.methods:
-        main, size = one.accuracy if gold else one.score, one.questions
-        seconds, tokens = one.seconds.value, one.tokens.value
+        # A star marks a mean that does not cover every question.
+        tokens, cost = (
+            "*" if mean.value is not None and mean.known < one.questions else ""
+            for mean in (one.tokens, one.cost_usd)
+        )
         rows.append((
             one.method,
-            size,
-            _number(main.value, gold=gold),
-            _interval(main, gold=gold),
-            "unknown" if tokens is None else f"{tokens:,.0f}{_part(one.tokens, size)}",
-            usd(one.cost_usd.value) + _part(one.cost_usd, size),
-            "-" if seconds is None else f"{seconds:,.1f}",
+            one.questions,
+            *_cells(one.accuracy if gold else one.score, gold=gold),
+            "unknown" if one.tokens.value is None else f"{one.tokens.value:,.0f}{tokens}",
+            usd(one.cost_usd.value) + cost,
+            "-" if one.seconds.value is None else f"{one.seconds.value:,.1f}",
         ))  # fmt: skip
     return Table(
         title="Methods, with means of a question",
@@ -201,22 +205,15 @@ def _methods(found: Comparison, *, gold: bool) -> Table:
     )
 
 
-def _part(mean: Mean, questions: int) -> str:
-    """Mark a mean that does not cover every question."""
-    return "*" if mean.value is not None and mean.known < questions else ""
-
-
 def _changes(found: Comparison, *, gold: bool) -> Table:
     counted = ("wrong to right", "right to wrong", "p") if gold else ()
     rows = []
     for one in found.paired:
-        main = one.accuracy if gold else one.score
         p_value = None if one.p_value is None else f"{one.p_value:.3f}"
         change = one.tokens_change
         rows.append((
             one.method,
-            _number(main.value, gold=gold, signed=True),
-            _interval(main, gold=gold, signed=True),
+            *_cells(one.accuracy if gold else one.score, gold=gold, sign="+"),
             *((one.wrong_to_right, one.right_to_wrong, p_value) if gold else ()),
             "unknown" if change is None else f"{change:+,.0f} %",
         ))  # fmt: skip
@@ -228,15 +225,12 @@ def _changes(found: Comparison, *, gold: bool) -> Table:
     )
 
 
-def _number(value: float | None, *, gold: bool, signed: bool = False) -> str:
-    if value is None:
-        return "-"
-    sign = "+" if signed else ""
-    return f"{100 * value:{sign}.0f} %" if gold else f"{value:{sign}.2f}"
-
-
-def _interval(found: Estimate, *, gold: bool, signed: bool = False) -> str:
+def _cells(found: Estimate, *, gold: bool, sign: str = "") -> tuple[str, str]:
+    """Write a share in percent, or a score, and the ends of its interval."""
+    times, digits, unit = (100, 0, " %") if gold else (1, 2, "")
+    if found.value is None:
+        return "-", "-"
+    value = f"{times * found.value:{sign}.{digits}f}{unit}"
     if found.low is None or found.high is None:
-        return "-"
-    ends = (_number(end, gold=gold, signed=signed) for end in (found.low, found.high))
-    return " to ".join(end.removesuffix(" %") for end in ends)
+        return value, "-"
+    return value, f"{times * found.low:{sign}.{digits}f} to {times * found.high:{sign}.{digits}f}"

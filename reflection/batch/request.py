@@ -103,9 +103,13 @@ class BatchRequest(Request):
 
     @model_validator(mode="after")
     def _small(self) -> Self:
-        _within("items", _size(self.items), ITEMS_BYTES)
         variants = [variant.model_dump(mode="json") for variant in self.variants]
-        _within("variants", _size(variants), VARIANTS_BYTES)
+        for name, value, most in (
+            ("items", self.items, ITEMS_BYTES),
+            ("variants", variants, VARIANTS_BYTES),
+        ):
+            if _size(value) > most:
+                raise ValueError(f"{name}: {_size(value):,} bytes, and at most {most:,} are taken")
         if self.total > RUNS:
             raise ValueError(f"there would be {self.total:,} runs, and at most {RUNS:,} are taken")
         return self
@@ -138,8 +142,3 @@ class BatchRequest(Request):
 
 def _size(value: object) -> int:
     return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
-
-
-def _within(name: str, size: int, most: int) -> None:
-    if size > most:
-        raise ValueError(f"{name}: {size:,} bytes, and at most {most:,} are taken")
