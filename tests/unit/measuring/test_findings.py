@@ -71,22 +71,6 @@ def test_what_is_said_of_a_calibration(findings: JudgeFindings, said: str) -> No
     assert findings.document()["warnings"] == list(shown)
 
 
-def test_a_good_judge_on_many_drafts_needs_no_remark() -> None:
-    """With thirty drafts and all labels there is nothing to warn of but the missing writers."""
-    scores = [0.9 - 0.8 * (place % 2) + place / 1_000 for place in range(30)]
-
-    assert list(judges.remarks(calibrated([*scores], writer="a/b"))) == [
-        "No judge is the writer of some drafts alone, so there is no self-preference gap."
-    ]
-
-
-def test_the_same_evaluations_give_the_same_intervals() -> None:
-    """Resampling is seeded, so that a result can be read again."""
-    scores = [0.9, 0.2, 0.7, 0.4]
-
-    assert calibrated([*scores]).document() == calibrated([*scores]).document()
-
-
 def cells(sheet: Sheet, title: str) -> dict[object, tuple[Any, ...]]:
     table = next(one for one in sheet.tables if one.title.startswith(title))
     return {row[0]: row[1:] for row in table.rows}
