@@ -208,7 +208,8 @@ def test_what_is_capped_unreadable_or_not_made_is_said(cli: Cli, tmp_path: Path)
     file = written(tmp_path / "labelled.jsonl", *EXAMPLES[:2], unread)
     whole = written(tmp_path / "whole.jsonl", *EXAMPLES)
 
-    found = calibrated(cli, file, "--judge", JUDGE, "--no-position", "--repeats", "1")
+    once = ("--no-position", "--repeats", "1", "--criteria", "documentation")
+    found = calibrated(cli, file, "--judge", JUDGE, *once)
     short = calibrated(cli, whole, "--judge", JUDGE, "--budget-tokens", "60", *ALONE)
 
     first, last = found["evaluations"][0], found["evaluations"][-1]
