@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from commands import dev, runs, start, updates
+from commands import dev, measuring, runs, start, updates
 from commands.doctor import command as doctor
-from commands.measuring import calibrate, compare, replay
 from commands.session import end_process, wrong_usage
 
 app = typer.Typer(
@@ -43,7 +42,8 @@ def mull(
 
 # A shell that completes a word needs every option, whatever it is that is typed.
 completes = any(name.endswith("_COMPLETE") for name in os.environ)
-start.register(app, {"ask", "reflect", "agent"} if completes else sys.argv)
+wanted = {"ask", "reflect", "agent", *measuring.COMMANDS} if completes else sys.argv
+start.register(app, wanted)
 app.command()(runs.show)
 app.command()(runs.watch)
 app.command("list")(runs.list_runs)
@@ -52,9 +52,7 @@ app.command(help=updates.HELP)(updates.review)
 app.command()(updates.finish)
 app.command()(updates.cancel)
 app.command()(updates.add)
-app.command(help=replay.HELP)(replay.replay)
-app.command(help=calibrate.HELP)(calibrate.calibrate)
-app.command(help=compare.HELP)(compare.compare)
+measuring.register(app, wanted)
 app.command(help=doctor.HELP)(doctor.doctor)
 app.command()(dev.dev)
 

@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,20 +16,6 @@ BatchId = Annotated[str | None, typer.Option("--id", help="The batch's id.")]
 Estimate = Annotated[bool, typer.Option("--estimate", help="Say what it would cost, and end.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask whether to start.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document.")]
-
-bounds = partial(typer.Option, rich_help_panel="Bounds")
-BudgetTokens = Annotated[int | None, bounds(help="Tokens in and out.")]
-BudgetUsd = Annotated[float | None, bounds(help="US dollars.")]
-# Written out, since what knows them takes too long to import for --help; a test compares.
-PRESET_NAMES = (
-    "general",
-    "cost_sensitive",
-    "research",
-    "code",
-    "documentation",
-    "support_reply",
-    "competitive_analysis",
-)
 
 # Options whose names are not those of the fields, and what stands for their values.
 FLAGS = {

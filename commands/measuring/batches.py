@@ -3,11 +3,11 @@
 import asyncio
 import json
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import typer
 from rich.console import Console
@@ -29,8 +29,6 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from activities.language_model import port
 from commands.follow import new_id
-from commands.inputs import checked
-from commands.measuring.spend import Forecast
 from commands.session import Exit, fail, say_unserved, unserved
 from commands.terminal import print_steps
 from connection import TASK_QUEUE
@@ -83,52 +81,22 @@ class Read(NamedTuple):
     seconds: float | None = None
 
 
-class Options(NamedTuple):
-    """What every command that makes a batch takes."""
-
-    estimate: bool
-    yes: bool
-    identity: str | None
-    detach: bool
-    as_json: bool
-
-
 def order(
-    command: str, file: Path, request: BatchRequest, forecast: Forecast, options: Options
+    command: str,
+    file: Path,
+    request: BatchRequest,
+    agreed: Callable[[], bool],
+    identity: str | None,
+    detach: bool,
+    as_json: bool,
 ) -> Order:
-    """Put together what a command wants to be made, under an id that reads well in a list.
-
-    Where an estimate alone is wanted, it is said, and the command ends with exit code 0.
-    """
-    if options.estimate:
-        if options.as_json:
-            sys.stdout.write(json.dumps(forecast.document()) + "\n")
-        else:
-            forecast.say()
-        raise typer.Exit(Exit.DONE)
-    chosen = options.identity or new_id(command, file.stem)
+    """Put together what a command wants to be made, under an id that reads well in a list."""
+    chosen = identity or new_id(command, file.stem)
     if encoded_size(chosen) > MOST_ID_BYTES:
-        fail(f"--id: at most {MOST_ID_BYTES} bytes, for the ids of its runs begin with it.", 2)
-    return Order(
-        identity=chosen,
-        option=chosen,
-        request=request,
-        summary=terminal_safe(f"{command} {file.name}: {tally_words(request.total, 'run')}", 120),
-        agreed=lambda: forecast.agreed(options.yes),
-        detach=options.detach,
-        as_json=options.as_json,
-    )
-
-
-def request_of(
-    items: Sequence[Mapping[str, str]],
-    variants: Sequence[Mapping[str, Any]],
-    bounds: Mapping[str, Any],
-) -> BatchRequest:
-    """Make a batch's request; what does not fit is one line and exit code 2."""
-    fields = {"items": items, "variants": variants, **bounds}
-    request: BatchRequest = checked(BatchRequest, fields)
-    return request
+        said = f"--id: at most {MOST_ID_BYTES} bytes, for the ids of its runs begin with it."
+        fail(said, Exit.USAGE)
+    summary = terminal_safe(f"{command} {file.name}: {tally_words(request.total, 'run')}", 120)
+    return Order(chosen, chosen, request, summary, agreed, detach, as_json)
 
 
 async def made(client: Client, order: Order) -> tuple[BatchResult, list[Read]]:
@@ -253,20 +221,29 @@ async def _side_by_side(
 
 async def _followed(handle: Handle, order: Order) -> BatchResult:
     """Show how far a batch is, and return its result; Ctrl-C detaches."""
+    again = f"the same command with --id {order.option}"
     ending = asyncio.create_task(handle.result())
     try:
         await _show(handle, ending)
         return await ending
     except WorkflowFailureError as error:
-        _ended_badly(error.cause, order)
+        cause, code = error.cause, Exit.FAILED
+        status, said = "failed", f"the batch failed: {terminal_safe(str(cause), 500)}"
+        if isinstance(cause, CancelledError):
+            status, said, code = "cancelled", "the batch was cancelled", Exit.CANCELLED
+        elif isinstance(cause, TerminatedError):
+            status, said = "terminated", "the batch was terminated"
+        if order.as_json:
+            document = {"id": order.option, "status": status, "error": said}
+            sys.stdout.write(json.dumps(document) + "\n")
+        fail(f"{said}. T{again[1:]} goes on from the runs that have ended.", code)
     except asyncio.CancelledError:
-        again = f"the same command with --id {order.option} shows what comes of it"
-        sys.stderr.write(f"\nDetached; the batch goes on: {again}\n")
+        sys.stderr.write(f"\nDetached; the batch goes on: {again} shows what comes of it\n")
         raise
 
 
 async def _show(handle: Handle, ending: "asyncio.Task[BatchResult]") -> None:
-    """Say how far it is: in a terminal on one line, else at each tenth."""
+    """Say how far it is until it ends: in a terminal on one line, else at each tenth."""
     console, shown = Console(stderr=True), 0
     with console.status("making runs") if console.is_terminal else nullcontext() as status:
         while not ending.done():
@@ -284,16 +261,3 @@ async def _show(handle: Handle, ending: "asyncio.Task[BatchResult]") -> None:
                 status.update(seen.busy)
             else:
                 shown = print_steps(console, seen.steps, shown)
-
-
-def _ended_badly(cause: BaseException, order: Order) -> NoReturn:
-    """Say why there is no result, to a machine as a document, and end with the exit code of it."""
-    status, said = "failed", f"the batch failed: {terminal_safe(str(cause), 500)}"
-    if isinstance(cause, CancelledError):
-        status, said = "cancelled", "the batch was cancelled"
-    elif isinstance(cause, TerminatedError):
-        status, said = "terminated", "the batch was terminated"
-    if order.as_json:
-        sys.stdout.write(json.dumps({"id": order.option, "status": status, "error": said}) + "\n")
-    again = f"The same command with --id {order.option} goes on from the runs that have ended."
-    fail(f"{said}. {again}", Exit.CANCELLED if status == "cancelled" else Exit.FAILED)

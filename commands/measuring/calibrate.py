@@ -2,26 +2,41 @@
 
 import json
 import sys
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
+from pydantic import ValidationError
 
 from commands import options
-from commands.options import PRESET_NAMES
+from commands.inputs import checked
+from commands.measuring.plans import (
+    BOUNDS,
+    EVALUATION_OUT,
+    Calls,
+    Fields,
+    Forecast,
+    LineError,
+    judge_tokens,
+    read_lines,
+    text_of,
+)
 from commands.session import Exit, fail, with_client
+from reflection.batch.request import BatchRequest
+from reflection.critique.calibration import PASS_AT, Example, Scored
+from reflection.critique.evaluation import Evaluation
+from reflection.critique.request import ReflectOnResultRequest
+from reflection.run import explain
 
 if TYPE_CHECKING:
     from temporalio.client import Client
 
-    from commands.measuring.batches import Order
-    from commands.measuring.judges import Plan
+    from commands.measuring.batches import Order, Read
 
-HELP = """Find out how good a judge is, on drafts that people have labelled.
-
-FILE has one JSON object a line: {"query": "...", "draft": "...", "label": 0.8}. The label is 0
-to 1, true or false, "pass" or "fail". "writer" may name the model that wrote the draft.
+HELP = """FILE has one JSON object a line: {"query": "...", "draft": "...", "label": 0.8}. The
+label is 0 to 1, true or false, "pass" or "fail". "writer" may name the model that wrote the draft.
 
 Each judge evaluates each draft as the loop of `reflect` does, --repeats times, and once with the
 criteria listed in reverse. What is printed: agreement with the labels, calibration, biases,
@@ -29,41 +44,39 @@ repeatability, cost, and the score from which on a draft should pass. First come
 the spend, on standard error.
 
 The same command with the same --id goes on where a cancelled one was, and shows one that has
-ended: nothing is paid twice. It asks before it starts in a terminal alone; --estimate only tells.
+ended: nothing is paid twice. It asks before it starts only in a terminal; --estimate only tells.
 
 Examples:
 
-    starter.py calibrate labelled.jsonl --judge openai/gpt-5-mini --html page.html
+    mull calibrate labelled.jsonl --judge openai/gpt-5-mini --html page.html
 
-    starter.py calibrate labelled.jsonl --judge openai/gpt-5-mini --estimate
+    mull calibrate labelled.jsonl --judge openai/gpt-5-mini --estimate
 
-    starter.py calibrate examples/labelled-drafts.jsonl \\
+    mull calibrate examples/labelled-drafts.jsonl \\
     --judge embedded/smollm2-135m --repeats 1 --no-position
 
-The last one needs `starter.py dev` and no key, and takes some minutes; its toy model's scores are
-noise.
+The last one needs `mull dev` and no key, and takes some minutes; its toy model's scores are noise.
 
 Exit codes: 0 done, 1 failed or no evaluation worked, 2 wrong usage or a file that can't be read,
 3 no server or worker, 5 cancelled or not agreed to, 130 detached (the batch goes on).
 """
 
-_judging = partial(typer.Option, rich_help_panel="Judges and criteria")
+FORM = '{"query": "...", "draft": "...", "label": 0.8}'
+WORDS = {"pass": 1.0, "fail": 0.0}
+REVERSED = "reversed"
+JUDGES = "Judges and criteria"
+
+_judging = partial(typer.Option, rich_help_panel=JUDGES)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the command line."""
-    app.command("calibrate", help=HELP)(calibrate)
-
-
+@options.takes_fields(ReflectOnResultRequest, {JUDGES: ("criteria",)})
+@options.takes_fields(BatchRequest, {"Bounds": BOUNDS})
 def calibrate(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Labelled drafts, JSON lines.")],
     judge: Annotated[
         list[str] | None,
         _judging(help="Any LiteLLM name; repeat it.", metavar="MODEL", envvar="MULL_JUDGE_MODEL"),
     ] = None,
-    criteria: Annotated[
-        str, _judging(help=f"One of: {', '.join(PRESET_NAMES)}.", metavar="PRESET")
-    ] = "general",
     no_guardrails: Annotated[
         bool, _judging("--no-guardrails", help="The judge's score as it is.")
     ] = False,
@@ -75,12 +88,7 @@ def calibrate(
     ] = False,
     pass_at: Annotated[
         float, typer.Option(min=0, max=1, help="A label of at least this is a pass.")
-    ] = 0.5,
-    max_concurrency: Annotated[
-        int, options.bounds(min=1, max=32, help="Evaluations at once, at most.")
-    ] = 4,
-    budget_usd: options.BudgetUsd = None,
-    budget_tokens: options.BudgetTokens = None,
+    ] = PASS_AT,
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a page with reliability diagrams.")
     ] = None,
@@ -89,6 +97,7 @@ def calibrate(
     workflow_id: options.BatchId = None,
     detach: options.Detach = False,
     as_json: options.Json = False,
+    **fields: Any,
 ) -> None:
     """Calibrate judges on a file, and print what they are worth."""
     judges = judge or []
@@ -96,44 +105,143 @@ def calibrate(
         fail("name who judges: --judge MODEL, such as --judge openai/gpt-5-mini.", Exit.USAGE)
     if len(set(judges)) < len(judges):
         fail("--judge: two of them are the same model.", Exit.USAGE)
-    if html is not None and not html.resolve().parent.is_dir():
-        fail(f"there is no folder {html.parent} for --html.", Exit.USAGE)
-    from commands.measuring import batches
-    from commands.measuring.judges import Plan, preset, read_examples
+    known = {"query": "-", "complexity": 1.0, "max_revisions": 0, "criteria": fields["criteria"]}
+    judging = checked(ReflectOnResultRequest, known | ({"guardrails": []} if no_guardrails else {}))
+    # One criterion has no order.
+    turned = not no_position and len(judging.judged_by) > 1
+    plan = JudgePlan(read_lines(file, read_example, FORM), judges, judging, repeats, turned)
+    request = checked(
+        BatchRequest,
+        {
+            "items": [{"query": one.query, "draft": one.draft} for one in plan.examples],
+            "variants": list(plan.variants()),
+            **{name: fields[name] for name in BOUNDS},
+        },
+    )
+    from commands.follow import place_for
+    from commands.measuring.batches import order
 
-    examples = read_examples(file)
-    plan = Plan(examples, judges, preset(criteria), repeats, not no_position, not no_guardrails)
-    bounds = {
-        "max_concurrency": max_concurrency,
-        "budget_usd": budget_usd,
-        "budget_tokens": budget_tokens,
-    }
-    wanted = batches.Options(estimate, yes, workflow_id, detach, as_json)
-    request = plan.request(bounds)
-    order = batches.order("calibrate", file, request, plan.forecast(), wanted)
-    with_client(lambda client: _calibrate(client, order, plan, pass_at, html))
+    page = None if html is None else place_for("--html", html)
+    forecast = plan.forecast()
+    if estimate:
+        forecast.tell(as_json=as_json)
+    agreed = partial(forecast.agreed, yes=yes)
+    wanted = order("calibrate", file, request, agreed, workflow_id, detach, as_json)
+    with_client(lambda client: _calibrate(client, wanted, plan, pass_at, page))
+
+
+def read_example(fields: Fields) -> Example:
+    """Read a labelled draft. Raises LineError."""
+    query, draft = text_of(fields, "query"), text_of(fields, "draft")
+    try:
+        ReflectOnResultRequest(query=query, draft=draft, max_revisions=0)
+    except ValidationError as error:
+        raise LineError(explain(error)) from None
+    label = fields.get("label")
+    value = WORDS.get(label.strip().lower()) if isinstance(label, str) else label
+    if not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise LineError('"label" is not 0 to 1, true, false, "pass" or "fail"')
+    writer = None if fields.get("writer") is None else text_of(fields, "writer")
+    return Example(query=query, draft=draft, label=float(value), writer=writer)
+
+
+class JudgePlan(NamedTuple):
+    """Who judges what: each judge every example, `repeats` times, and once `turned`.
+
+    `judging` is the request of all, but for query, draft and judge; `turned`: once with the
+    criteria in reverse order.
+    """
+
+    examples: Sequence[Example]
+    judges: Sequence[str]
+    judging: ReflectOnResultRequest
+    repeats: int
+    turned: bool
+
+    def variants(self) -> Iterator[dict[str, Any]]:
+        """Yield how each judge evaluates, as a batch takes it."""
+        alike = self.judging.model_dump(mode="json", exclude_unset=True, exclude={"query"})
+        back = [one.model_dump(mode="json") for one in reversed(self.judging.judged_by)]
+        kinds = [("", alike, self.repeats)]
+        if self.turned:
+            kinds.append((f"-{REVERSED}", alike | {"criteria": back}, 1))
+        for number, judge in enumerate(self.judges, start=1):
+            for ending, request, repeats in kinds:
+                yield {
+                    "name": f"judge-{number}{ending}",
+                    "workflow": "ReflectOnResultWorkflow",
+                    "request": request | {"judges": [judge]},
+                    "takes": {"query": "query", "draft": "draft"},
+                    "repeats": repeats,
+                }
+
+    def forecast(self) -> Forecast:
+        """Count the calls of each judge and their tokens, by the very prompts."""
+        times = self.repeats + self.turned
+        size = sum(judge_tokens(self.judging, one.query, one.draft) for one in self.examples)
+        calls = times * len(self.examples)
+        parts = [
+            Calls("evaluating", judge, calls, times * size, calls * EVALUATION_OUT)
+            for judge in self.judges
+        ]
+        return Forecast(parts, f"and {EVALUATION_OUT} out for an evaluation")
+
+
+class Evaluated(NamedTuple):
+    """One evaluation that was made, and what there is besides its score."""
+
+    scored: Scored
+    workflow_id: str
+    judged: float | None
+    guardrails: tuple[str, ...]
+    error: str | None
+
+
+def evaluated(plan: JudgePlan, reads: "Sequence[Read]") -> list[Evaluated]:
+    """List the evaluations that were made; those not started, or cancelled, are none."""
+    found = []
+    for run, result, _ in reads:
+        if run.status not in {"completed", "failed"}:
+            continue
+        drafts = result.drafts if result else ()
+        evaluation = (drafts[0].evaluation if drafts else None) or Evaluation()
+        scored = Scored(
+            example=run.item,
+            judge=plan.judges[int(run.variant.split("-")[1]) - 1],
+            repeat=run.repeat,
+            reversed=run.variant.endswith(REVERSED),
+            score=evaluation.score,
+            scores=evaluation.criteria,
+            tokens=run.tokens,
+            cost_usd=run.cost_usd,
+        )
+        fired = tuple(one.guardrail for one in evaluation.guardrails)
+        error = evaluation.error or run.error
+        found.append(Evaluated(scored, run.workflow_id, evaluation.judged, fired, error))
+    return found
 
 
 async def _calibrate(
-    client: "Client", order: "Order", plan: "Plan", pass_at: float, html: Path | None
+    client: "Client", wanted: "Order", plan: JudgePlan, pass_at: float, page: Path | None
 ) -> Exit:
     from rich.console import Console
 
+    from commands.follow import write_whole
     from commands.measuring.batches import made
-    from commands.measuring.judges import evaluated, find, sheet
+    from commands.measuring.judges import findings, sheet
     from commands.page import page_html
     from commands.terminal import print_sheet
 
-    batch, reads = await made(client, order)
-    found = find(order.identity, plan, pass_at, evaluated(plan, reads), batch)
-    if order.as_json:
+    batch, reads = await made(client, wanted)
+    found = findings(wanted.identity, plan, pass_at, evaluated(plan, reads), batch)
+    if wanted.as_json:
         sys.stdout.write(json.dumps(found.document()) + "\n")
     else:
         print_sheet(Console(), sheet(found))
-    if html is not None:
+    if page is not None:
         try:
-            html.write_text(page_html(sheet(found)), encoding="utf-8")
+            write_whole(page, page_html(sheet(found)))
         except OSError as error:
-            fail(f"{html} can't be written: {error.strerror}.", Exit.USAGE)
-        sys.stderr.write(f"wrote {html}\n")
+            fail(f"{page} can't be written: {error.strerror}.", Exit.USAGE)
+        sys.stderr.write(f"wrote {page}\n")
     return Exit.FAILED if found.all_failed else Exit.DONE

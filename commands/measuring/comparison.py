@@ -5,22 +5,22 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from commands.measuring.judges import resamples
-from commands.measuring.methods import Answered, Plan, Scores
+from commands.measuring.compare import Answered, MethodPlan, Scores
+from commands.measuring.plans import resamples
 from reflection.batch.result import BatchResult
-from reflection.critique.statistics import Estimate
-from reflection.critique.worth import EVALUATION, SOURCE_COSTS, Comparison, Mean, Outcome, compare
+from reflection.critique.calibration import Estimate
+from reflection.critique.worth import EVALUATION, SOURCE_COSTS, Comparison, Outcome, compare
 from reflection.sheet import EMBEDDED, Fact, Sheet, Table, Verdict, columns
 from reflection.text import tally_words, terminal_safe, usd
 
 FEW = 50
 
 
-class Findings(NamedTuple):
+class MethodFindings(NamedTuple):
     """A comparison with all that it rests on; `scoring` are the batches that scored the answers."""
 
     identity: str
-    plan: Plan
+    plan: MethodPlan
     answers: Sequence[Answered]
     outcomes: Sequence[Outcome]
     batch: BatchResult
@@ -37,7 +37,7 @@ class Findings(NamedTuple):
         return {
             "id": self.identity,
             "questions": len(self.plan.questions),
-            "seed": self.plan.seed,
+            "seed": self.plan.sampling.seed,
             "comparison": self.comparison.model_dump(mode="json"),
             "outcomes": [
                 {
@@ -57,44 +57,47 @@ class Findings(NamedTuple):
         }
 
 
-def find(
+def findings(
     identity: str,
-    plan: Plan,
+    plan: MethodPlan,
     answers: Sequence[Answered],
     scores: Scores,
     batch: BatchResult,
     scoring: Sequence[BatchResult],
-) -> Findings:
+) -> MethodFindings:
     """Compare the methods; the same answers give the same intervals.
 
     A run without an answer is wrong, or worth 0, as it is for whoever asked.
     """
     outcomes = []
     for one in answers:
-        run, gold = one.read.run, plan.questions[one.read.run.item].gold
-        outcome = Outcome(
-            question=run.item,
-            method=run.variant,
-            right=None if gold is None else one.answer == gold,
-            score=0.0 if one.failed else scores.get((run.item, run.variant)),
-            tokens=run.tokens,
-            cost_usd=run.cost_usd,
-            seconds=one.read.seconds,
+        run = one.read.run
+        place, method, gold = run.item, run.variant, plan.questions[run.item].gold
+        outcomes.append(
+            Outcome(
+                question=place,
+                method=method,
+                right=None if gold is None else one.answer == gold,
+                score=0.0 if one.failed else scores.get((place, method)),
+                tokens=run.tokens,
+                cost_usd=run.cost_usd,
+                seconds=one.read.seconds,
+            )
         )
-        outcomes.append(outcome)
     ordered = sorted(outcomes, key=lambda one: (plan.methods.index(one.method), one.question))
     size = len(plan.questions)
     comparison = compare(size, ordered, resamples(size))
-    return Findings(identity, plan, answers, outcomes, batch, scoring, comparison)
+    return MethodFindings(identity, plan, answers, outcomes, batch, scoring, comparison)
 
 
-def remarks(found: Findings) -> Iterator[str]:
+def remarks(found: MethodFindings) -> Iterator[str]:
     """Say what a reader of the numbers has to know."""
     plan, size = found.plan, len(found.plan.questions)
     results = [one.read.result for one in found.answers if one.read.result is not None]
     judges = {name for result in results for name in getattr(result, "judges", ())}
     writers = {result.model for result in results}
-    for name in sorted({plan.model or "", *plan.judges, *judges, *writers}):
+    named = {plan.sampling.model or "", *plan.reflecting.judges}
+    for name in sorted(named | judges | writers):
         if name.startswith(EMBEDDED):
             yield f"{name} is the embedded toy model: what it writes and judges is noise."
     if size < FEW:
@@ -116,7 +119,7 @@ def remarks(found: Findings) -> Iterator[str]:
     yield from found.batch.warnings
 
 
-def _unmade(found: Findings) -> Iterator[str]:
+def _unmade(found: MethodFindings) -> Iterator[str]:
     for batch in (found.batch, *found.scoring):
         if batch.stop_reason != "completed":
             left = batch.not_started + batch.cancelled
@@ -132,7 +135,7 @@ def _unmade(found: Findings) -> Iterator[str]:
         yield f"{runs}: {terminal_safe(error, 200)}"
 
 
-def sheet(found: Findings) -> Sheet:
+def sheet(found: MethodFindings) -> Sheet:
     """Tell each method's worth, what changed against the first, and what reflection cost."""
     plan = found.plan
     return Sheet(
@@ -151,7 +154,7 @@ def sheet(found: Findings) -> Sheet:
     )
 
 
-def _costs(found: Findings) -> Iterator[Fact]:
+def _costs(found: MethodFindings) -> Iterator[Fact]:
     """Hold what reflection cost here beside the source's table."""
     if found.scoring:
         tokens = [batch.tokens for batch in found.scoring]
@@ -182,16 +185,18 @@ def _methods(found: Comparison, *, gold: bool) -> Table:
     names = ("accuracy" if gold else "score", "95 % interval", "tokens", "cost", "seconds")
     rows = []
     for one in found.methods:
-        main, size = one.accuracy if gold else one.score, one.questions
-        seconds, tokens = one.seconds.value, one.tokens.value
+        # A star marks a mean that does not cover every question.
+        tokens, cost = (
+            "*" if mean.value is not None and mean.known < one.questions else ""
+            for mean in (one.tokens, one.cost_usd)
+        )
         rows.append((
             one.method,
-            size,
-            _number(main.value, gold=gold),
-            _interval(main, gold=gold),
-            "unknown" if tokens is None else f"{tokens:,.0f}{_part(one.tokens, size)}",
-            usd(one.cost_usd.value) + _part(one.cost_usd, size),
-            "-" if seconds is None else f"{seconds:,.1f}",
+            one.questions,
+            *_cells(one.accuracy if gold else one.score, gold=gold),
+            "unknown" if one.tokens.value is None else f"{one.tokens.value:,.0f}{tokens}",
+            usd(one.cost_usd.value) + cost,
+            "-" if one.seconds.value is None else f"{one.seconds.value:,.1f}",
         ))  # fmt: skip
     return Table(
         title="Methods, with means of a question",
@@ -200,22 +205,15 @@ def _methods(found: Comparison, *, gold: bool) -> Table:
     )
 
 
-def _part(mean: Mean, questions: int) -> str:
-    """Mark a mean that does not cover every question."""
-    return "*" if mean.value is not None and mean.known < questions else ""
-
-
 def _changes(found: Comparison, *, gold: bool) -> Table:
     counted = ("wrong to right", "right to wrong", "p") if gold else ()
     rows = []
     for one in found.paired:
-        main = one.accuracy if gold else one.score
         p_value = None if one.p_value is None else f"{one.p_value:.3f}"
         change = one.tokens_change
         rows.append((
             one.method,
-            _number(main.value, gold=gold, signed=True),
-            _interval(main, gold=gold, signed=True),
+            *_cells(one.accuracy if gold else one.score, gold=gold, sign="+"),
             *((one.wrong_to_right, one.right_to_wrong, p_value) if gold else ()),
             "unknown" if change is None else f"{change:+,.0f} %",
         ))  # fmt: skip
@@ -227,15 +225,12 @@ def _changes(found: Comparison, *, gold: bool) -> Table:
     )
 
 
-def _number(value: float | None, *, gold: bool, signed: bool = False) -> str:
-    if value is None:
-        return "-"
-    sign = "+" if signed else ""
-    return f"{100 * value:{sign}.0f} %" if gold else f"{value:{sign}.2f}"
-
-
-def _interval(found: Estimate, *, gold: bool, signed: bool = False) -> str:
+def _cells(found: Estimate, *, gold: bool, sign: str = "") -> tuple[str, str]:
+    """Write a share in percent, or a score, and the ends of its interval."""
+    times, digits, unit = (100, 0, " %") if gold else (1, 2, "")
+    if found.value is None:
+        return "-", "-"
+    value = f"{times * found.value:{sign}.{digits}f}{unit}"
     if found.low is None or found.high is None:
-        return "-"
-    ends = (_number(end, gold=gold, signed=signed) for end in (found.low, found.high))
-    return " to ".join(end.removesuffix(" %") for end in ends)
+        return value, "-"
+    return value, f"{times * found.low:{sign}.{digits}f} to {times * found.high:{sign}.{digits}f}"

@@ -1,36 +1,17 @@
-"""Judges held against labels: which evaluations are made, and what is said of their numbers."""
+"""What a calibration found: the numbers, what is said with them, the document and the sheet."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from random import Random
 from typing import Any, NamedTuple
 
-from pydantic import ValidationError
-
-from commands.measuring.batches import Read, request_of
-from commands.measuring.files import Fields, LineError, read_lines, text_of
-from commands.measuring.spend import Calls, Forecast, tokens_of
-from commands.session import Exit, fail
-from reflection.batch.request import BatchRequest
+from commands.measuring.calibrate import Evaluated, JudgePlan
+from commands.measuring.plans import RESAMPLES, resamples
 from reflection.batch.result import BatchResult
 from reflection.batch.sheet import spent_words
-from reflection.critique.calibration import Calibration, Example, Scored, Verdicts, calibrate
-from reflection.critique.criteria import PRESETS, CriteriaPreset
-from reflection.critique.evaluation import Evaluation
-from reflection.critique.prompts import build_judge_prompt
-from reflection.critique.request import ReflectOnResultRequest
-from reflection.critique.statistics import Estimate
-from reflection.run import explain
+from reflection.critique.calibration import Calibration, Estimate, calibrate
 from reflection.sheet import EMBEDDED, Chart, Curve, Fact, Sheet, Table, Verdict, columns
 from reflection.text import tally_words, terminal_safe, usd
 
-FORM = '{"query": "...", "draft": "...", "label": 0.8}'
-WORDS = {"pass": 1.0, "fail": 0.0}
-# Of one evaluation: scores, and three or four pieces of feedback.
-TOKENS_OUT = 350
-REVERSED = "reversed"
-RESAMPLES = 1_000
 FEW = 30
 # More judges than this would not stand side by side in a terminal.
 JUDGES_A_TABLE = 2
@@ -38,139 +19,11 @@ JUDGE_COLUMNS = 24
 NONE = "-"
 
 
-def read_examples(file: Path) -> list[Example]:
-    """Read every labelled draft of a file, or end with exit code 2 and the line that is wrong."""
-    return read_lines(file, _example, FORM)
-
-
-def _example(fields: Fields) -> Example:
-    query, draft = text_of(fields, "query"), text_of(fields, "draft")
-    try:
-        ReflectOnResultRequest(query=query, draft=draft, max_revisions=0)
-    except ValidationError as error:
-        raise LineError(explain(error)) from None
-    label = fields.get("label")
-    value = WORDS.get(label.strip().lower()) if isinstance(label, str) else label
-    if not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise LineError('"label" is not 0 to 1, true, false, "pass" or "fail"')
-    writer = None if fields.get("writer") is None else text_of(fields, "writer")
-    return Example(query=query, draft=draft, label=float(value), writer=writer)
-
-
-def preset(name: str) -> CriteriaPreset:
-    """Find a preset by its name; another word ends with exit code 2."""
-    found = next((known for known in PRESETS if known == name), None)
-    if found is None:
-        fail(f"--criteria: one of {', '.join(PRESETS)}.", Exit.USAGE)
-    return found
-
-
-def judging(judges: Sequence[str], criteria: object, *, guardrails: bool) -> dict[str, Any]:
-    """Make the fields by which a request judges, however simple its query is."""
-    fields = {"judges": list(judges), "criteria": criteria, "complexity": 1.0}
-    return fields if guardrails else {**fields, "guardrails": []}
-
-
-def judge_prompt(query: str, draft: str, criteria: CriteriaPreset) -> str:
-    """Write what a judge is sent by default."""
-    threshold: float = ReflectOnResultRequest.model_fields["score_threshold"].default
-    return build_judge_prompt(query, draft, PRESETS[criteria], threshold)
-
-
-def resamples(size: int) -> list[list[int]]:
-    """Draw as many places as there are, with replacement, the same ones each time."""
-    chance = Random(0)  # noqa: S311 - no secret
-    return [chance.choices(range(size), k=size) for _ in range(RESAMPLES)]
-
-
-class Plan(NamedTuple):
-    """Who judges what: each judge every example, `repeats` times, and once in reverse order."""
-
-    examples: Sequence[Example]
-    judges: Sequence[str]
-    criteria: CriteriaPreset
-    repeats: int
-    reversed: bool
-    guardrails: bool
-
-    @property
-    def turned(self) -> bool:
-        """True where examples are judged in reverse order too: one criterion has no order."""
-        return self.reversed and len(PRESETS[self.criteria]) > 1
-
-    def request(self, bounds: dict[str, Any]) -> BatchRequest:
-        """Make the batch of it; what does not fit is one line and exit code 2."""
-        items = [{"query": one.query, "draft": one.draft} for one in self.examples]
-        return request_of(items, list(self._variants()), bounds)
-
-    def forecast(self) -> Forecast:
-        """Count the calls of each judge and their tokens, by the very prompts."""
-        times = self.repeats + self.turned
-        size = tokens_of(judge_prompt(one.query, one.draft, self.criteria) for one in self.examples)
-        calls = times * len(self.examples)
-        parts = [
-            Calls("evaluating", judge, calls, times * size, calls * TOKENS_OUT)
-            for judge in self.judges
-        ]
-        return Forecast(parts, f"and {TOKENS_OUT} out for an evaluation")
-
-    def _variants(self) -> Iterator[dict[str, Any]]:
-        back = [one.model_dump(mode="json") for one in reversed(PRESETS[self.criteria])]
-        for number, judge in enumerate(self.judges, start=1):
-            yield self._variant(f"judge-{number}", judge, self.criteria, self.repeats)
-            if self.turned:
-                yield self._variant(f"judge-{number}-{REVERSED}", judge, back, 1)
-
-    def _variant(self, name: str, judge: str, criteria: object, repeats: int) -> dict[str, Any]:
-        alone = judging([judge], criteria, guardrails=self.guardrails) | {"max_revisions": 0}
-        return {
-            "name": name,
-            "workflow": "ReflectOnResultWorkflow",
-            "request": alone,
-            "takes": {"query": "query", "draft": "draft"},
-            "repeats": repeats,
-        }
-
-
-class Evaluated(NamedTuple):
-    """One evaluation that was made, and what there is besides its score."""
-
-    scored: Scored
-    workflow_id: str
-    judged: float | None
-    guardrails: tuple[str, ...]
-    error: str | None
-
-
-def evaluated(plan: Plan, reads: Sequence[Read]) -> list[Evaluated]:
-    """List the evaluations that were made; those not started, or cancelled, are none."""
-    found = []
-    for run, result, _ in reads:
-        if run.status not in {"completed", "failed"}:
-            continue
-        drafts = result.drafts if result else ()
-        evaluation = (drafts[0].evaluation if drafts else None) or Evaluation()
-        scored = Scored(
-            example=run.item,
-            judge=plan.judges[int(run.variant.split("-")[1]) - 1],
-            repeat=run.repeat,
-            reversed=run.variant.endswith(REVERSED),
-            score=evaluation.score,
-            scores=evaluation.criteria,
-            tokens=run.tokens,
-            cost_usd=run.cost_usd,
-        )
-        fired = tuple(one.guardrail for one in evaluation.guardrails)
-        error = evaluation.error or run.error
-        found.append(Evaluated(scored, run.workflow_id, evaluation.judged, fired, error))
-    return found
-
-
-class Findings(NamedTuple):
+class JudgeFindings(NamedTuple):
     """A calibration with all that it rests on."""
 
     identity: str
-    plan: Plan
+    plan: JudgePlan
     pass_at: float
     evaluations: Sequence[Evaluated]
     batch: BatchResult
@@ -186,7 +39,7 @@ class Findings(NamedTuple):
         return {
             "id": self.identity,
             "examples": len(self.plan.examples),
-            "criteria": self.plan.criteria,
+            "criteria": self.plan.judging.criteria,
             "pass_at": self.pass_at,
             "resamples": RESAMPLES,
             "judges": [judge.model_dump(mode="json") for judge in self.judges],
@@ -206,32 +59,32 @@ class Findings(NamedTuple):
         }
 
 
-def find(
+def findings(
     identity: str,
-    plan: Plan,
+    plan: JudgePlan,
     pass_at: float,
     evaluations: Sequence[Evaluated],
     batch: BatchResult,
-) -> Findings:
+) -> JudgeFindings:
     """Calibrate each judge; the same evaluations give the same intervals."""
     scored = [one.scored for one in evaluations]
     judges = calibrate(plan.examples, scored, resamples(len(plan.examples)), pass_at)
     ordered = sorted(judges, key=lambda judge: plan.judges.index(judge.judge))
-    return Findings(identity, plan, pass_at, evaluations, batch, ordered)
+    return JudgeFindings(identity, plan, pass_at, evaluations, batch, ordered)
 
 
-def remarks(found: Findings) -> Iterator[str]:
+def remarks(found: JudgeFindings) -> Iterator[str]:
     """Say what a reader of the numbers has to know."""
     for judge in found.plan.judges:
         if judge.startswith(EMBEDDED):
             yield f"{judge} is the embedded toy model: as a judge it is noise, and so is all below."
     yield from _on_examples(found)
-    capped = sum(bool(one.guardrails) for one in found.evaluations)
-    if capped:
-        named = sorted({name for one in found.evaluations for name in one.guardrails})
+    fired = [one.guardrails for one in found.evaluations if one.guardrails]
+    if fired:
         yield (
-            f"Guardrails ({', '.join(named)}) capped {tally_words(capped, 'score')}, as in the"
-            " loop; --no-guardrails shows the judge alone."
+            f"Guardrails ({', '.join(sorted({name for names in fired for name in names}))}) capped"
+            f" {tally_words(len(fired), 'score')}, as in the loop; --no-guardrails shows the judge"
+            " alone."
         )
     if found.batch.stop_reason != "completed":
         left = found.batch.not_started + found.batch.cancelled
@@ -248,7 +101,7 @@ def remarks(found: Findings) -> Iterator[str]:
     yield from found.batch.warnings
 
 
-def _on_examples(found: Findings) -> Iterator[str]:
+def _on_examples(found: JudgeFindings) -> Iterator[str]:
     examples, size = found.plan.examples, len(found.plan.examples)
     seen = min([judge.evaluated for judge in found.judges], default=0)
     if seen < FEW:
@@ -257,19 +110,28 @@ def _on_examples(found: Findings) -> Iterator[str]:
         yield f"All labels are on one side of {found.pass_at:g}: no AUC and no threshold."
     if all(one.writer is None for one in examples):
         yield 'No "writer" is given, so there is no self-preference gap.'
-    elif not any(judge.self_preference.value is not None for judge in found.judges):
+    elif all(judge.self_preference.value is None for judge in found.judges):
         yield "No judge is the writer of some drafts alone, so there is no self-preference gap."
 
 
-def sheet(found: Findings) -> Sheet:
+def sheet(found: JudgeFindings) -> Sheet:
     """Tell what a calibration found; no draft is on the sheet."""
     plan, judges = found.plan, found.judges
     size = tally_words(len(plan.examples), "labelled draft")
-    criteria = ", ".join(one.name for one in PRESETS[plan.criteria])
+    criteria = ", ".join(one.name for one in plan.judging.judged_by)
     turned = ", and 1 with the criteria reversed" if plan.turned else ""
     groups = [
         judges[start : start + JUDGES_A_TABLE] for start in range(0, len(judges), JUDGES_A_TABLE)
     ]
+    facts = {
+        "batch": found.identity,
+        "criteria": f"{plan.judging.criteria_name}: {criteria}",
+        "evaluations": f"{plan.repeats} of each draft{turned}",
+        "pass": f"a label of {found.pass_at:g} or more",
+        "guardrails": "as in the loop" if plan.judging.guardrails else "none",
+        "spent": spent_words(found.batch),
+        "best": "what a perfect judge would have",
+    }
     return Sheet(
         subject="How good is the judge?",
         verdict=Verdict(
@@ -277,20 +139,12 @@ def sheet(found: Findings) -> Sheet:
             tone="bad" if found.all_failed else "plain",
             stop_reason=found.batch.stop_reason,
         ),
-        facts=(
-            Fact(label="batch", value=found.identity),
-            Fact(label="criteria", value=f"{plan.criteria}: {criteria}"),
-            Fact(label="evaluations", value=f"{plan.repeats} of each draft{turned}"),
-            Fact(label="pass", value=f"a label of {found.pass_at:g} or more"),
-            Fact(label="guardrails", value="as in the loop" if plan.guardrails else "none"),
-            Fact(label="spent", value=spent_words(found.batch)),
-            Fact(label="best", value="what a perfect judge would have"),
-        ),
+        facts=tuple(Fact(label=label, value=value) for label, value in facts.items()),
         flags=tuple(remarks(found)),
         charts=tuple(_diagram(judge) for judge in judges),
         tables=(
-            *(_table("Scores beside labels, 95 % intervals", ESTIMATES, g) for g in groups),
-            *(_table("Verdicts, repeats and cost", COUNTS, group) for group in groups),
+            *(_table("Scores beside labels, 95 % intervals", ESTIMATES, some) for some in groups),
+            *(_table("Verdicts, repeats and cost", COUNTS, some) for some in groups),
             *(_bins(judge) for judge in judges),
             _verdicts(judges),
         ),
@@ -310,26 +164,22 @@ def _table(
 
 def _diagram(judge: Calibration) -> Chart:
     """Draw what labels say beside what scores promise: a generous judge has its labels below."""
-    filled = [one if one.count else None for one in judge.reliability]
+    bins = judge.reliability
+    said = [
+        f"{one.count} with scores of {one.low:g} to {one.high:g}: mean score {one.score:.2f},"
+        f" mean label {one.label:.2f}"
+        if one.count
+        else ""
+        for one in bins
+    ]
+    labels = Curve(name="mean label", points=tuple(one.label for one in bins), labels=tuple(said))
     return Chart(
         title=f"Reliability of {judge.judge}",
         axis="scores; where labels lie below scores the judge is too generous",
-        curves=(
-            Curve(
-                name="mean label",
-                points=tuple(one.label if one else None for one in filled),
-                labels=tuple(_bin_words(one) if one else "" for one in filled),
-            ),
-            Curve(name="mean score", points=tuple(one.score if one else None for one in filled)),
-        ),
-        places=tuple(f"{one.low:.1f}" for one in judge.reliability),
+        curves=(labels, Curve(name="mean score", points=tuple(one.score for one in bins))),
+        places=tuple(f"{one.low:.1f}" for one in bins),
         gap="no draft",
     )
-
-
-def _bin_words(one: Any) -> str:
-    said = f"{one.count} with scores of {one.low:g} to {one.high:g}"
-    return f"{said}: mean score {one.score:.2f}, mean label {one.label:.2f}"
 
 
 def _bins(judge: Calibration) -> Table:
@@ -380,15 +230,12 @@ def share(value: float | None) -> str:
     return NONE if value is None else f"{value:.0%}"
 
 
-def _accuracy(found: Verdicts | None) -> str:
-    return share(found.accuracy if found else None)
-
-
 def _deviation(judge: Calibration) -> str:
     deviation = judge.repeatability.deviation
     return NONE if deviation is None else f"{deviation:.3f}"
 
 
+# The rows of both tables: a name, what a perfect judge has, and what this one has.
 ESTIMATES = (
     ("examples scored", "", lambda judge: f"{judge.evaluated:,} of {judge.examples:,}"),
     ("Spearman's rank correlation", "1", lambda judge: estimate_words(judge.spearman)),
@@ -407,8 +254,8 @@ COUNTS = (
         "",
         lambda one: f"{one.recommended.threshold:.2f}" if one.recommended else "none",
     ),
-    ("accuracy at it", "100%", lambda judge: _accuracy(judge.recommended)),
-    ("accuracy at 0.70", "100%", lambda judge: _accuracy(judge.at_source)),
+    ("accuracy at it", "100%", lambda one: share(one.recommended and one.recommended.accuracy)),
+    ("accuracy at 0.70", "100%", lambda one: share(one.at_source and one.at_source.accuracy)),
     ("evaluations", "", lambda judge: f"{judge.evaluations:,}"),
     ("of them failed", "0", lambda judge: f"{judge.failed_evaluations:,}"),
     ("tokens", "", lambda one: "unknown" if one.tokens is None else f"{one.tokens:,}"),

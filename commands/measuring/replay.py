@@ -2,31 +2,28 @@
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import Annotated, Any, get_args
 
 import typer
 
-from commands.measuring.files import Fields, LineError, read_lines
+from commands.measuring.plans import Fields, LineError, read_lines
 from commands.options import Json
-from commands.session import fail
-
-if TYPE_CHECKING:
-    from reflection.sampling.replay import Recorded, RuleOutcome
-    from reflection.sampling.request import AnswerKind
-    from reflection.sampling.rules import Stopping
-    from reflection.sheet import Sheet
+from commands.session import Exit, fail
+from reflection.sampling.replay import Recorded, Replay, RuleOutcome, compare_rules, recorded
+from reflection.sampling.request import AnswerKind
+from reflection.sampling.rules import Rule, Stopping
+from reflection.sheet import Sheet, Table, Verdict, columns
+from reflection.text import tally_words
 
 FORM = '{"id": 1, "gold": "4", "answers": ["4"]}'
 FLAGS: dict[Any, int] = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, False: 0, True: 1}
 
-HELP = """Replay recorded answers through the stopping rules, to choose one for your own data.
-
-FILE has one JSON object a line: {"id": 1, "gold": "4", "answers": ["4", "5", null]}. In the
-place of gold, "ok" may say of each answer whether it is right: "ok": [1, 0, 0]; where both are
+HELP = """FILE has one JSON object a line: {"id": 1, "gold": "4", "answers": ["4", "5", null]}. In
+the place of gold, "ok" may say of each answer whether it is right: "ok": [1, 0, 0]; where both are
 there, ok counts. null is an answer that could not be read. Without gold and ok there are calls
 and rounds, and no accuracy.
 
@@ -38,19 +35,14 @@ many calls, and better in one of the two.
 
 Examples:
 
-    starter.py replay answers.jsonl --answers number
+    mull replay answers.jsonl --answers number
 
-    starter.py replay answers.jsonl --max-responses 40 --rule predictive --rule combined
+    mull replay answers.jsonl --max-responses 40 --rule predictive --rule combined
 
-    starter.py replay answers.jsonl --reorderings 1 --json
+    mull replay answers.jsonl --reorderings 1 --json
 
 Exit codes: 0 done, 2 wrong usage or a file that can't be read.
 """
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the command line."""
-    app.command("replay", help=HELP)(replay)
 
 
 def replay(
@@ -71,9 +63,22 @@ def replay(
     as_json: Json = False,
 ) -> None:
     """Replay a file, and print what each rule costs and how often it is right."""
-    kind, rules = readable_kind(answers), _rules(rule or [], max_responses)
-    questions = read_recordings(file, kind)
-    outcomes = _outcomes(questions, rules, reorderings, Random(seed))  # noqa: S311 - no secret
+    kind, names = readable_kind(answers), get_args(Rule)
+    if not set(rule or []) <= set(names):
+        fail(f"no such rule: take {', '.join(names)}.", Exit.USAGE)
+    rules = {name: Stopping(rule=name, max_responses=max_responses) for name in rule or names}
+    questions = read_lines(file, partial(read_recording, kind), FORM, exact=True)
+    replayed, shown = Replay(list(rules.values())), sys.stderr.isatty()
+    chance, runs = Random(seed), []  # noqa: S311 - no secret
+    for done, question in enumerate(questions):
+        if shown and done % 10 == 0:
+            sys.stderr.write(f"\rquestion {done:,} of {len(questions):,}")
+            sys.stderr.flush()
+        orders = orderings(len(question.votes), max_responses, reorderings, chance)
+        runs.append(replayed.runs(question, orders))
+    if shown:
+        sys.stderr.write("\r\x1b[K")
+    outcomes = compare_rules(dict(zip(rules, map(list, zip(*runs, strict=True)), strict=True)))
     if as_json:
         named = {name: outcome.model_dump(mode="json") for name, outcome in outcomes.items()}
         sys.stdout.write(json.dumps({"questions": len(questions), "rules": named}) + "\n")
@@ -96,25 +101,17 @@ def orderings(answers: int, most: int, count: int, chance: Random) -> Iterator[S
         yield chance.sample(range(answers), taken)
 
 
-def readable_kind(name: str) -> "AnswerKind":
+def readable_kind(name: str) -> AnswerKind:
     """Find a kind of answers that needs no model; another word ends with exit code 2."""
-    from reflection.sampling.request import AnswerKind
-
     readable: dict[str, AnswerKind] = {kind: kind for kind in get_args(AnswerKind)}
     del readable["llm"]
     if name not in readable:
-        fail(f"--answers takes {', '.join(readable)}; llm needs a model.", 2)
+        fail(f"--answers takes {', '.join(readable)}; llm needs a model.", Exit.USAGE)
     return readable[name]
 
 
-def read_recordings(file: Path, kind: "AnswerKind") -> "list[Recorded]":
-    """Read every question of a file, or end with exit code 2 and the line that is wrong."""
-    return read_lines(file, partial(_recorded, kind), FORM, exact=True)
-
-
-def _recorded(kind: "AnswerKind", fields: Fields) -> "Recorded":
-    from reflection.sampling.replay import recorded
-
+def read_recording(kind: AnswerKind, fields: Fields) -> Recorded:
+    """Read a question's recorded answers. Raises LineError."""
     answers, gold, ok = (fields.get(name) for name in ("answers", "gold", "ok"))
     if not isinstance(answers, list) or not answers:
         raise LineError('"answers" is missing, or is no list with an answer in it')
@@ -134,41 +131,10 @@ def _recorded(kind: "AnswerKind", fields: Fields) -> "Recorded":
         raise LineError(str(error)) from None
 
 
-def _rules(names: Sequence[str], max_responses: int) -> "dict[str, Stopping]":
-    from reflection.sampling.rules import Rule, Stopping
-
-    known = get_args(Rule)
-    if not set(names) <= set(known):
-        fail(f"no such rule: take {', '.join(known)}.", 2)
-    return {name: Stopping(rule=name, max_responses=max_responses) for name in names or known}
-
-
-def _outcomes(
-    questions: "Sequence[Recorded]", rules: "Mapping[str, Stopping]", count: int, chance: Random
-) -> "dict[str, RuleOutcome]":
-    from reflection.sampling.replay import Replay, compare_rules
-
-    replayed, shown = Replay(list(rules.values())), sys.stderr.isatty()
-    most = max(settings.max_responses for settings in rules.values())
-    runs = []
-    for done, question in enumerate(questions):
-        if shown and done % 10 == 0:
-            sys.stderr.write(f"\rquestion {done:,} of {len(questions):,}")
-            sys.stderr.flush()
-        orders = orderings(len(question.votes), most, count, chance)
-        runs.append(replayed.runs(question, orders))
-    if shown:
-        sys.stderr.write("\r\x1b[K")
-    return compare_rules(dict(zip(rules, map(list, zip(*runs, strict=True)), strict=True)))
-
-
 def sheet(
-    questions: "Sequence[Recorded]", outcomes: "Mapping[str, RuleOutcome]", max_responses: int
-) -> "Sheet":
+    questions: Sequence[Recorded], outcomes: dict[str, RuleOutcome], max_responses: int
+) -> Sheet:
     """Tell what each rule costs and how often it is right, the cheapest first."""
-    from reflection.sheet import Sheet, Table, Verdict, columns
-    from reflection.text import tally_words
-
     ranked = sorted(outcomes.items(), key=lambda pair: pair[1].calls)
     named = ("calls", "rounds", "saved", "accuracy", "95 % interval")
     table = Table(
@@ -186,7 +152,7 @@ def sheet(
     )
 
 
-def _cells(outcome: "RuleOutcome") -> tuple[str, ...]:
+def _cells(outcome: RuleOutcome) -> tuple[str, ...]:
     costs = (f"{outcome.calls:.2f}", f"{outcome.rounds:.2f}", f"{outcome.saved:.1%}")
     if outcome.accuracy is None or outcome.accuracy_ci is None:
         return (*costs, "-", "-", "-")
@@ -195,7 +161,7 @@ def _cells(outcome: "RuleOutcome") -> tuple[str, ...]:
     return (*costs, f"{outcome.accuracy:.2%}", f"{low:.1%} to {high:.1%}", mark)
 
 
-def _remarks(questions: "Sequence[Recorded]", max_responses: int) -> Iterator[str]:
+def _remarks(questions: Sequence[Recorded], max_responses: int) -> Iterator[str]:
     votes = [vote for question in questions for vote in question.votes]
     short = sum(len(question.votes) < max_responses for question in questions)
     unjudged = sum(question.right is None for question in questions)

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from math import fsum
+from typing import Any, get_args
 
 from reflection.batch.request import BatchRequest, Planned
 from reflection.batch.result import (
@@ -106,15 +107,12 @@ class Batch:
         """Say where the batch stands."""
         found = Counter(run.status for run in self._ended.values())
         return BatchProgress(
-            total=self.request.total,
             done=found.total(),
             running=len(self.in_flight),
             failed=found["failed"],
             cancelled=found["cancelled"],
-            tokens=self._tokens(),
-            cost_usd=self._cost_usd(),
             stop_reason=self.stop_reason,
-            warnings=tuple(self.warnings),
+            **self._so_far(),
         )
 
     def result(self) -> BatchResult:
@@ -129,14 +127,8 @@ class Batch:
             runs=_sorted(every),
             stop_reason=self.stop_reason or "completed",
             stop_explanation=self._explanation,
-            total=self.request.total,
-            completed=found["completed"],
-            failed=found["failed"],
-            cancelled=found["cancelled"],
-            not_started=found["not_started"],
-            tokens=self._tokens(),
-            cost_usd=self._cost_usd(),
-            warnings=tuple(self.warnings),
+            **{status: found[status] for status in get_args(RunStatus)},
+            **self._so_far(),
         )
 
     def _no_room(self) -> str | None:
@@ -158,13 +150,16 @@ class Batch:
         fits = room(self._budget, spent + [Spending()] * unknown, 1)
         return None if fits.calls else fits.reason.replace("a call took", "a run took")
 
-    def _tokens(self) -> int | None:
-        values = [run.tokens for run in self._ended.values()]
-        return None if None in values else sum(value or 0 for value in values)
-
-    def _cost_usd(self) -> float | None:
-        values = [run.cost_usd for run in self._ended.values()]
-        return None if None in values else fsum(value or 0.0 for value in values)
+    def _so_far(self) -> dict[str, Any]:
+        """Tell what the runs that ended have spent, unknown where one is, with the warnings."""
+        tokens = [run.tokens for run in self._ended.values()]
+        costs = [run.cost_usd for run in self._ended.values()]
+        return {
+            "total": self.request.total,
+            "tokens": None if None in tokens else sum(count or 0 for count in tokens),
+            "cost_usd": None if None in costs else fsum(cost or 0.0 for cost in costs),
+            "warnings": tuple(self.warnings),
+        }
 
 
 def _sorted(runs: Mapping[Planned, BatchRun]) -> tuple[BatchRun, ...]:

@@ -66,9 +66,9 @@ class BatchRequest(Request):
 
     items: tuple[Item, ...] = Field(min_length=1)
     variants: tuple[Variant, ...] = Field(min_length=1, max_length=50)
-    max_concurrency: int = Field(4, ge=1, le=32)
-    budget_tokens: int | None = Field(None, ge=1)
-    budget_usd: float | None = Field(None, gt=0, allow_inf_nan=False)
+    max_concurrency: int = Field(4, ge=1, le=32, description="Runs at once, at most.")
+    budget_tokens: int | None = Field(None, ge=1, description="Tokens in and out together.")
+    budget_usd: float | None = Field(None, gt=0, allow_inf_nan=False, description="US dollars.")
     runs_per_execution: int = Field(500, ge=1, le=RUNS)
     carried: tuple[BatchRun, ...] = Field((), max_length=RUNS)
 
@@ -103,9 +103,13 @@ class BatchRequest(Request):
 
     @model_validator(mode="after")
     def _small(self) -> Self:
-        _within("items", _size(self.items), ITEMS_BYTES)
         variants = [variant.model_dump(mode="json") for variant in self.variants]
-        _within("variants", _size(variants), VARIANTS_BYTES)
+        for name, value, most in (
+            ("items", self.items, ITEMS_BYTES),
+            ("variants", variants, VARIANTS_BYTES),
+        ):
+            if _size(value) > most:
+                raise ValueError(f"{name}: {_size(value):,} bytes, and at most {most:,} are taken")
         if self.total > RUNS:
             raise ValueError(f"there would be {self.total:,} runs, and at most {RUNS:,} are taken")
         return self
@@ -138,8 +142,3 @@ class BatchRequest(Request):
 
 def _size(value: object) -> int:
     return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
-
-
-def _within(name: str, size: int, most: int) -> None:
-    if size > most:
-        raise ValueError(f"{name}: {size:,} bytes, and at most {most:,} are taken")

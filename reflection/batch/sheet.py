@@ -13,35 +13,47 @@ ERRORS = 3
 
 def sheet(seen: BatchProgress | BatchResult, variants: Table | None = None) -> Sheet:
     """Tell where a batch stands, or what became of its runs; no text of an item is on the sheet."""
+    runs = tally_words(seen.total, "run")
+    spent = Fact(label="spent", value=spent_words(seen))
+    others = f"{seen.failed:,} failed, {seen.cancelled:,} cancelled"
     if isinstance(seen, BatchResult):
-        return _ended(seen)
+        errors = Counter(run.error for run in seen.runs if run.error).most_common(ERRORS)
+        became = f"{seen.completed:,} completed, {others}, {seen.not_started:,} not started"
+        return Sheet(
+            subject=runs,
+            verdict=Verdict(
+                words=seen.stop_explanation,
+                tone="good" if seen.completed == seen.total else "warning",
+                stop_reason=seen.stop_reason,
+            ),
+            facts=(
+                Fact(label="batch", value=f"{seen.total - seen.not_started:,} of {runs}"),
+                Fact(label="runs", value=became),
+                *(Fact(label="failures", value=error, note=f"{n:,}") for error, n in errors),
+                spent,
+            ),
+            warnings=seen.warnings,
+        )
     waiting = seen.total - seen.done - seen.running
     failed = f", {seen.failed:,} failed" if seen.failed else ""
-    runs = f"{seen.done:,} of {seen.total:,} runs{failed}, {seen.running:,} running"
+    stands = f"{seen.running:,} running, {others}, {waiting:,} not started"
     ending = [Fact(label="ending", value=seen.stop_reason)] if seen.stop_reason else []
     return Sheet(
-        subject=tally_words(seen.total, "run"),
+        subject=runs,
         verdict=Verdict(
-            words=f"{seen.done:,} of {tally_words(seen.total, 'run')} ended",
+            words=f"{seen.done:,} of {runs} ended",
             tone="running" if seen.running or not seen.stop_reason else "plain",
             stop_reason=None if seen.running else seen.stop_reason,
         ),
-        facts=(
-            Fact(
-                label="runs",
-                value=f"{seen.running:,} running, {seen.failed:,} failed,"
-                f" {seen.cancelled:,} cancelled, {waiting:,} not started",
-            ),
-            *ending,
-            Fact(label="spent", value=spent_words(seen)),
-        ),
+        facts=(Fact(label="runs", value=stands), *ending, spent),
         warnings=seen.warnings,
         tables=(variants,) if variants else (),
         steps=tuple(
-            Step(words=f"{10 * tenth} % of {tally_words(seen.total, 'run')} have ended")
+            Step(words=f"{10 * tenth} % of {runs} have ended")
             for tenth in range(1, 10 * seen.done // seen.total + 1)
         ),
-        busy=f"{runs}, {spent_words(seen)}",
+        busy=f"{seen.done:,} of {seen.total:,} runs{failed}, {seen.running:,} running,"
+        f" {spent_words(seen)}",
     )
 
 
@@ -55,35 +67,10 @@ def standing(batch: Batch) -> Sheet:
         for variant in batch.request.variants
     ]
     named = columns("variant", "ended|number", "failed|number", "of|number")
-    table = Table(title="Variants", columns=named, rows=tuple(rows))
-    return sheet(batch.progress(), table)
+    return sheet(batch.progress(), Table(title="Variants", columns=named, rows=tuple(rows)))
 
 
 def spent_words(seen: BatchProgress | BatchResult) -> str:
     """Say what the runs of a batch have spent; what one of them does not tell is unknown."""
     tokens = "tokens unknown" if seen.tokens is None else tally_words(seen.tokens, "token")
     return f"{tokens}, cost {usd(seen.cost_usd)}"
-
-
-def _ended(result: BatchResult) -> Sheet:
-    errors = Counter(run.error for run in result.runs if run.error).most_common(ERRORS)
-    made = result.total - result.not_started
-    return Sheet(
-        subject=tally_words(result.total, "run"),
-        verdict=Verdict(
-            words=result.stop_explanation,
-            tone="good" if result.completed == result.total else "warning",
-            stop_reason=result.stop_reason,
-        ),
-        facts=(
-            Fact(label="batch", value=f"{made:,} of {tally_words(result.total, 'run')}"),
-            Fact(
-                label="runs",
-                value=f"{result.completed:,} completed, {result.failed:,} failed,"
-                f" {result.cancelled:,} cancelled, {result.not_started:,} not started",
-            ),
-            *(Fact(label="failures", value=error, note=f"{count:,}") for error, count in errors),
-            Fact(label="spent", value=spent_words(result)),
-        ),
-        warnings=result.warnings,
-    )

@@ -1,34 +1,18 @@
-"""All that a labelled set says of each judge.
-
-numpy and scipy take a second to import: only a command that measures imports this.
-"""
+"""All that a labelled set says of each judge."""
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
-from math import ceil, fsum
+from math import ceil, floor, fsum
 from typing import Annotated, Any
 
-import numpy as np
 from pydantic import Field
 
-from reflection.critique.statistics import (
-    BINS,
-    Estimate,
-    Statistic,
-    auc,
-    average,
-    bins_of,
-    calibration_error,
-    estimate,
-    kendall,
-    length_bias,
-    mean,
-    preference_gap,
-    spearman,
-)
 from reflection.run import Record
 
+BINS = 10
+# An average may fall a little short of the edge of a bin that it stands on.
+EDGE = 1e-9
 PASS_AT = 0.5
 SOURCE_THRESHOLD = 0.7
 # A mean of thirds may fall short of the threshold that it meets.
@@ -67,6 +51,14 @@ class Scored(Record):
     scores: dict[str, Share] = Field(default_factory=dict)
     tokens: int | None = None
     cost_usd: float | None = None
+
+
+class Estimate(Record):
+    """A number and its 95 % interval, each None where it is undefined."""
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
 
 
 class Bin(Record):
@@ -172,6 +164,9 @@ def _calibrate(
     resamples: Sequence[Sequence[int]],
     pass_at: float,
 ) -> Calibration:
+    # numpy and scipy take a second to import, which a command that is mistyped has not got.
+    from reflection.critique import statistics as numbers
+
     orders: dict[int, tuple[list[Scored], list[Scored]]] = {}
     for one in listed:
         if one.score is not None:
@@ -188,19 +183,17 @@ def _calibrate(
     scores = {place: average(given) for place, given in repeats.items()}
     labels = {place: examples[place].label for place in scores}
     passes = {place: label >= pass_at for place, label in labels.items()}
-    excess = {place: round(score - labels[place], 12) for place, score in scores.items()}
-    mine = {
-        place: same_model(judge, writer)
-        for place in scores
-        if (writer := examples[place].writer) is not None
-    }
-    own = {place: excess[place] for place, wrote in mine.items() if wrote}
-    others = {place: excess[place] for place, wrote in mine.items() if not wrote}
     lengths = {place: float(len(examples[place].draft)) for place in scores}
+    own, others = dict[int, float](), dict[int, float]()
+    for place, score in scores.items():
+        writer = examples[place].writer
+        if writer is not None:
+            side = own if same_model(judge, writer) else others
+            side[place] = round(score - labels[place], 12)
 
-    def estimated(statistic: Statistic, *rows: Mapping[int, float | None]) -> Estimate:
+    def estimated(statistic: Callable[..., Any], *rows: Mapping[int, float | None]) -> Estimate:
         columns = [[row.get(place) for place in range(len(examples))] for row in rows]
-        return estimate(statistic, columns, resamples)
+        return numbers.estimate(statistic, columns, resamples)
 
     given, right = list(scores.values()), list(passes.values())
     recommended = recommend(given, right)
@@ -212,14 +205,14 @@ def _calibrate(
         failed=asked - len(scores),
         evaluations=len(listed),
         failed_evaluations=sum(one.score is None for one in listed),
-        spearman=estimated(spearman, scores, labels),
-        kendall=estimated(kendall, scores, labels),
-        auc=estimated(auc, scores, passes),
-        calibration_error=estimated(calibration_error, scores, labels),
+        spearman=estimated(numbers.spearman, scores, labels),
+        kendall=estimated(numbers.kendall, scores, labels),
+        auc=estimated(numbers.auc, scores, passes),
+        calibration_error=estimated(numbers.calibration_error, scores, labels),
         reliability=reliability(given, list(labels.values())),
-        self_preference=estimated(preference_gap, own, others),
-        length_bias=estimated(length_bias, lengths, scores, labels),
-        position_bias=estimated(mean, gains),
+        self_preference=estimated(numbers.preference_gap, own, others),
+        length_bias=estimated(numbers.length_bias, lengths, scores, labels),
+        position_bias=estimated(numbers.mean, gains),
         repeatability=repeatability(
             list(repeats.values()), recommended.threshold if recommended else SOURCE_THRESHOLD
         ),
@@ -228,6 +221,11 @@ def _calibrate(
         tokens=_total([one.tokens for one in listed], sum),
         cost_usd=_total([one.cost_usd for one in listed], fsum),
     )
+
+
+def average(values: Sequence[float]) -> float:
+    """Average at least one value to 12 places, so that equal averages are equal numbers."""
+    return round(fsum(values) / len(values), 12)
 
 
 def _total(values: Sequence[Any], add: Callable[[Sequence[Any]], Any]) -> Any:
@@ -268,9 +266,8 @@ def reliability(scores: Sequence[float], labels: Sequence[float]) -> tuple[Bin, 
     learning.
     """
     inside: list[list[tuple[float, float]]] = [[] for _ in range(BINS)]
-    places = bins_of(np.array(scores, dtype=float)).astype(int)
-    for place, score, label in zip(places, scores, labels, strict=True):
-        inside[place].append((score, label))
+    for score, label in zip(scores, labels, strict=True):
+        inside[min(floor(score * BINS + EDGE), BINS - 1)].append((score, label))
     return tuple(
         Bin(
             low=place / BINS,
@@ -339,13 +336,12 @@ def recommend(scores: Sequence[float], passes: Sequence[bool]) -> Verdicts | Non
     candidate has a J above 0, since then no threshold tells passes from fails.
     Source: Youden (1950), Index for rating diagnostic tests.
     """
-    values, right = np.array(scores), np.array(passes, dtype=bool)
-    good, bad = int(right.sum()), int((~right).sum())
+    good, bad = passes.count(True), passes.count(False)
     candidates = []
     for low, high in pairwise(sorted(set(scores))):
-        below = values <= low
+        below = [right for score, right in zip(scores, passes, strict=True) if score <= low]
         # J x passes x fails is a whole number, so that ties are ties.
-        gain = int((below & ~right).sum()) * good - int((below & right).sum()) * bad
+        gain = below.count(False) * good - below.count(True) * bad
         threshold = _between(low, high)
         # Distances are rounded, or 0.65 and 0.75 would not be as far from 0.7.
         distance = round(abs(threshold - SOURCE_THRESHOLD), 9)

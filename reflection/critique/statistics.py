@@ -6,28 +6,19 @@ undefined. numpy and scipy take a second to import: only a command that measures
 """
 
 from collections.abc import Callable, Sequence
-from math import fsum, isnan
+from math import isnan
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import kendalltau, rankdata
 
-from reflection.run import Record
+from reflection.critique.calibration import BINS, EDGE, Estimate
 
-BINS = 10
 ROUNDING = 1e-12
 
 Array: TypeAlias = NDArray[np.float64]
 Statistic: TypeAlias = Callable[..., Array]
-
-
-class Estimate(Record):
-    """A number and its 95 % interval, each None where it is undefined."""
-
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
 
 
 def estimate(
@@ -59,11 +50,6 @@ def estimate(
         return Estimate(value=value)
     low, high = map(float, np.percentile(found, [2.5, 97.5]))
     return Estimate(value=value, low=min(low, value), high=max(high, value))
-
-
-def average(values: Sequence[float]) -> float:
-    """Average at least one value to 12 places, so that equal averages are equal numbers."""
-    return round(fsum(values) / len(values), 12)
 
 
 def mean(values: Array) -> Array:
@@ -122,7 +108,8 @@ def calibration_error(scores: Array, labels: Array) -> Array:
     Sources: Naeini, Cooper and Hauskrecht (2015), Obtaining well calibrated probabilities using
     Bayesian binning; Guo et al. (2017), On calibration of modern neural networks.
     """
-    inside, gaps = bins_of(scores), labels - scores
+    inside = np.minimum(np.floor(scores * BINS + EDGE), BINS - 1)
+    gaps = labels - scores
     totals = [np.nansum(np.where(inside == place, gaps, 0), axis=-1) for place in range(BINS)]
     return np.asarray(np.abs(totals).sum(axis=0) / _count(scores))
 
@@ -162,9 +149,3 @@ def _count(values: Array) -> Array:
 
 def _ranks(values: Array) -> Array:
     return np.asarray(rankdata(values, axis=-1, nan_policy="omit"))
-
-
-def bins_of(scores: Array) -> Array:
-    """Return the bin, 0 to 9, of each score."""
-    # An average may fall a little short of the edge that it stands on.
-    return np.minimum(np.floor(scores * BINS + 1e-9), BINS - 1)

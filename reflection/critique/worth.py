@@ -9,7 +9,8 @@ from math import fsum, sqrt
 from pydantic import Field
 from scipy.stats import binomtest
 
-from reflection.critique.statistics import Estimate, estimate, mean
+from reflection.critique.calibration import Estimate
+from reflection.critique.statistics import estimate, mean
 from reflection.run import Record
 
 BASELINE = "single"

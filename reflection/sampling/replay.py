@@ -102,14 +102,6 @@ class _State:
         self.waves = [0] * rules
 
 
-class _Stop(NamedTuple):
-    """The rules (one bit each) that stop after so many calls, and where the final answer is."""
-
-    rules: int
-    calls: int
-    final: int | None
-
-
 class Replay:
     """Every rule over the same orderings; what was worked out is kept from call to call."""
 
@@ -131,13 +123,11 @@ class Replay:
         calls, rounds, right = [0] * size, [0] * size, [0] * size
         for ordering in orderings:
             count, available, path = count + 1, available + len(ordering), [self._start]
-            for stop in self._walk(question.votes, ordering, path):
-                wins = bool(
-                    question.right and stop.final is not None and question.right[stop.final]
-                )
-                for rule in _bits(stop.rules):
-                    calls[rule] += stop.calls
-                    rounds[rule] += self._rounds(rule, path, stop.calls)
+            for rules, made, final in self._walk(question.votes, ordering, path):
+                wins = bool(question.right and final is not None and question.right[final])
+                for rule in _bits(rules):
+                    calls[rule] += made
+                    rounds[rule] += self._rounds(rule, path, made)
                     right[rule] += wins
         wins_by_rule = [None] * size if question.right is None else right
         totals = zip(calls, rounds, wins_by_rule, strict=True)
@@ -145,7 +135,8 @@ class Replay:
 
     def _walk(
         self, votes: Sequence[int], ordering: Sequence[int], path: list[_State]
-    ) -> Iterator[_Stop]:
+    ) -> Iterator[tuple[int, int, int | None]]:
+        """Yield the rules (one bit each) that stop, the calls, and where the final answer is."""
         state, pending = self._start, (1 << len(self._rules)) - 1
         counts: dict[int, int] = {}
         first: dict[int, int] = {}
@@ -160,9 +151,8 @@ class Replay:
             stopped = self._stopped(state, pending) if calls < len(ordering) else pending
             if stopped:
                 # A dict keeps the order of first votes, and max takes the first among equals.
-                yield _Stop(
-                    stopped, calls, first[max(counts, key=counts.__getitem__)] if counts else None
-                )
+                final = first[max(counts, key=counts.__getitem__)] if counts else None
+                yield stopped, calls, final
                 pending ^= stopped
             if not pending:
                 return
@@ -214,10 +204,17 @@ def _bits(mask: int) -> Iterator[int]:
 def compare_rules(runs: Mapping[str, Sequence[Runs]]) -> dict[str, RuleOutcome]:
     """Sum up each rule's runs, one entry for each question, and mark the Pareto front."""
     outcomes = {rule: _outcome(listed) for rule, listed in runs.items()}
-    return {
-        rule: outcome.model_copy(update={"pareto": _on_front(outcome, outcomes.values())})
-        for rule, outcome in outcomes.items()
-    }
+    known = [(one.calls, one.accuracy) for one in outcomes.values() if one.accuracy is not None]
+    found = {}
+    for rule, outcome in outcomes.items():
+        accuracy, calls = outcome.accuracy, outcome.calls
+        front = accuracy is not None and not any(
+            cost <= calls and right >= accuracy and (cost, right) != (calls, accuracy)
+            for cost, right in known
+        )
+        pareto = None if accuracy is None else front
+        found[rule] = outcome.model_copy(update={"pareto": pareto})
+    return found
 
 
 def _outcome(listed: Sequence[Runs]) -> RuleOutcome:
@@ -229,17 +226,6 @@ def _outcome(listed: Sequence[Runs]) -> RuleOutcome:
         accuracy=sum(right for right, _ in judged) / sum(n for _, n in judged) if judged else None,
         accuracy_ci=interval([right / count for right, count in judged]) if judged else None,
         saved=1 - calls / sum(one.available for one in listed),
-    )
-
-
-def _on_front(outcome: RuleOutcome, others: Iterable[RuleOutcome]) -> bool | None:
-    accuracy, calls = outcome.accuracy, outcome.calls
-    if accuracy is None:
-        return None
-    known = [(other.calls, other.accuracy) for other in others if other.accuracy is not None]
-    return not any(
-        cost <= calls and right >= accuracy and (cost, right) != (calls, accuracy)
-        for cost, right in known
     )
 
 

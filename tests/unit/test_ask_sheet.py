@@ -32,10 +32,11 @@ def test_a_finished_run() -> None:
     assert (shown.flags, shown.warnings) == ((), ("seed was left out",))
     assert shown.tables[0].rows == (("129", 4, 0.8), ("139", 1, 0.2))
     assert shown.decisions is not None
-    assert shown.decisions.rows[-1] == (
-        5, 1, "129", "4-1", 0.8, pytest.approx(0.7219, abs=1e-4), "0.8 vs 0.8", "stop", "129",
-        "confidence 0.8 reaches 0.8",
-    )  # fmt: skip
+    *counts, entropy, compared, outcome, leader, reason = shown.decisions.rows[-1]
+    assert counts == [5, 1, "129", "4-1", 0.8]
+    assert entropy == pytest.approx(0.7219, abs=1e-4)
+    assert (compared, outcome, leader) == ("0.8 vs 0.8", "stop", "129")
+    assert reason == "confidence 0.8 reaches 0.8"
     assert [text.title for text in shown.texts] == [
         "1. 129",
         "2. 129",

@@ -6,7 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from reflection.batch.loop import Batch
-from reflection.batch.request import BatchRequest, Planned
+from reflection.batch.request import BatchRequest
+from reflection.batch.result import RunStatus
 from reflection.batch.sheet import sheet, standing
 from reflection.run import Usage, explain
 from reflection.sheet import Sheet
@@ -34,28 +35,6 @@ def request_of(items: int, *variants: dict[str, Any], **fields: Any) -> BatchReq
 
 def spent(tokens: int | None, cost: float | None = None) -> Usage:
     return Usage(calls=1, input_tokens=tokens, output_tokens=0, cost_usd=cost)
-
-
-def test_variants_take_turns() -> None:
-    """No variant is always first, and a repeat of all begins when each was made once."""
-    plan = list(request_of(2, variant("a", 2), variant("b")).plan())
-
-    assert plan == [(0, 0, 0), (0, 1, 0), (1, 1, 0), (1, 0, 0), (0, 0, 1), (1, 0, 1)]
-
-
-def test_a_run_s_request_is_the_variant_s_with_fields_of_the_item() -> None:
-    """What a variant takes comes from the item, under the name of the request's field."""
-    request = request_of(2, variant("a", seed=7))
-
-    assert request.fields_of(Planned(1, 0, 0)) == {"seed": 7, "query": "question 1"}
-
-
-def test_ids_and_summaries_name_item_variant_and_repeat() -> None:
-    """Ids count from 0 as the records do, and what people read counts from 1."""
-    batch = Batch(request_of(2, variant("judge-1", 3)), "batch-7")
-
-    assert batch.id_of(Planned(1, 0, 2)) == "batch-7/1-judge-1-2"
-    assert batch.summary_of(Planned(1, 0, 2)) == "item 2 by judge-1, 3 of 3"
 
 
 @pytest.mark.parametrize(
@@ -94,19 +73,6 @@ def test_what_is_refused(fields: dict[str, Any], said: str) -> None:
     assert said in explain(caught.value)
 
 
-def test_no_more_at_once_than_asked_for() -> None:
-    """Once as many are in flight, the next one waits for one of them to end."""
-    batch = Batch(request_of(3, max_concurrency=2), "b")
-    first = batch.next()
-    batch.next()
-    held_back = batch.next()
-    assert first is not None
-    batch.ended(first, "completed", spent(10))
-
-    assert held_back is None
-    assert batch.next() == (2, 0, 0)
-
-
 def test_large_runs_are_fewer_at_once() -> None:
     """What starts runs goes to the server in one message: 32 of 180 KB would not fit into it."""
     large = {"items": [{"query": "x" * 90_000}] * 10, "variants": [variant(sources=["y" * 90_000])]}
@@ -115,18 +81,6 @@ def test_large_runs_are_fewer_at_once() -> None:
 
     assert request.concurrency == 13
     assert request_of(3, max_concurrency=32).concurrency == 32
-
-
-def test_under_a_budget_the_first_run_goes_alone() -> None:
-    """Until one has ended nothing is known of a run's size."""
-    batch = Batch(request_of(3, budget_tokens=100), "b")
-    first = batch.next()
-    alone = batch.next()
-    assert first is not None
-    batch.ended(first, "completed", spent(10))
-
-    assert alone is None
-    assert (batch.next(), batch.next()) == ((1, 0, 0), (2, 0, 0))
 
 
 def test_runs_in_flight_count_as_the_largest_so_far() -> None:
@@ -143,28 +97,6 @@ def test_runs_in_flight_count_as_the_largest_so_far() -> None:
     assert batch.next() is None
     assert (batch.stop_reason, batch.result().not_started) == ("budget", 1)
     assert "80 of 100 tokens are spent, and a run took up to 40" in batch.result().stop_explanation
-
-
-def test_a_failed_run_before_any_other_does_not_end_it() -> None:
-    """Where no run has a result its size is still unknown: the next goes alone as well."""
-    batch = Batch(request_of(3, budget_usd=1.0), "b")
-    first = batch.next()
-    assert first is not None
-    batch.ended(first, "failed", error="no key")
-
-    assert batch.next() == (1, 0, 0)
-    assert batch.next() is None
-
-
-def test_a_bound_on_what_nobody_reports_ends_it() -> None:
-    """A budget in dollars can't be kept where runs do not say what they cost."""
-    batch = Batch(request_of(2, budget_usd=1.0), "b")
-    first = batch.next()
-    assert first is not None
-    batch.ended(first, "completed", spent(40, None))
-
-    assert batch.next() is None
-    assert batch.stop_reason == "budget"
 
 
 def test_an_error_is_cut_to_what_a_long_result_can_hold() -> None:
@@ -209,20 +141,6 @@ def test_a_batch_that_goes_on() -> None:
     assert shown.busy == "2 of 5 runs, 1 running, 2,000 tokens, cost $0.040"
 
 
-def test_a_batch_that_is_about_to_end() -> None:
-    """While its last runs are cancelled, why is said already, and each warning."""
-    batch = ended(Batch(request_of(2), "b"), None)
-    batch.next()
-    batch.warnings.append("no such search attribute")
-    batch.stop("finished_by_person", "finished by ann")
-
-    shown = sheet(batch.progress())
-
-    assert (shown.verdict.tone, shown.verdict.stop_reason) == ("running", None)
-    assert ("ending", "finished_by_person") in facts(shown)
-    assert shown.warnings == ("no such search attribute",)
-
-
 def test_a_batch_that_has_ended() -> None:
     """Why it ended stands with what became of its runs, and the three commonest failures."""
     errors = ("Timeout: slow", "no key", "Timeout: slow", "a", "b")
@@ -263,3 +181,50 @@ def test_a_standing_batch_counts_by_variant_without_a_text() -> None:
 
     assert shown.tables[0].rows == (("a", 1, 0, 2), ("b", 1, 1, 2))
     assert "question" not in str(shown)
+
+
+def test_a_plan() -> None:
+    """Variants take turns; ids count from 0 and summaries from 1; the query is the item's.
+
+    No variant is always first, and a repeat of all begins when each was made once.
+    """
+    request = request_of(2, variant("a", 2, seed=7), variant("b"))
+    batch = Batch(request, "batch-7")
+
+    plan = list(request.plan())
+
+    assert plan == [(0, 0, 0), (0, 1, 0), (1, 1, 0), (1, 0, 0), (0, 0, 1), (1, 0, 1)]
+    assert request.fields_of(plan[-1]) == {"seed": 7, "query": "question 1"}
+    assert batch.id_of(plan[-1]) == "batch-7/1-a-1"
+    assert batch.summary_of(plan[-1]) == "item 2 by a, 2 of 2"
+
+
+@pytest.mark.parametrize(
+    ("bounds", "status", "usage", "second", "then"),
+    [
+        # Once as many are in flight, the next one waits for one of them to end.
+        ({"max_concurrency": 2}, "completed", spent(10), (1, 0, 0), [(2, 0, 0), None]),
+        # Until one has ended nothing is known of a run's size.
+        ({"budget_tokens": 100}, "completed", spent(10), None, [(1, 0, 0), (2, 0, 0)]),
+        # Where no run has a result its size is still unknown: the next goes alone as well.
+        ({"budget_usd": 1.0}, "failed", None, None, [(1, 0, 0), None]),
+        # A budget in dollars can't be kept where runs do not say what they cost.
+        ({"budget_usd": 1.0}, "completed", spent(40), None, [None, None]),
+    ],
+)
+def test_which_run_is_next(
+    bounds: dict[str, float],
+    status: RunStatus,
+    usage: Usage | None,
+    second: tuple[int, ...] | None,
+    then: list[tuple[int, ...] | None],
+) -> None:
+    """What is started beside the first run, and after it has ended, is bounded."""
+    batch = Batch(request_of(3, **bounds), "b")
+    first = batch.next()
+    assert first is not None
+
+    assert batch.next() == second
+    batch.ended(first, status, usage)
+    assert [batch.next(), batch.next()] == then
+    assert batch.stop_reason == ("budget" if then == [None, None] else None)

@@ -1,10 +1,12 @@
 """The files of examples/: each is what its command takes."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from commands.measuring.replay import read_recordings
+from commands.measuring.plans import read_lines
+from commands.measuring.replay import read_recording
 from reflection.critique.criteria import complexity
 from reflection.critique.loop import should_reflect
 from reflection.critique.request import ReflectOnResultRequest
@@ -73,19 +75,12 @@ def test_the_template_has_a_place_for_the_question() -> None:
     assert "{question}" not in prompt
 
 
-def test_the_recorded_answers_are_enough_for_every_rule() -> None:
-    """There are 12 judged questions, with at least as many answers as a run takes at most."""
-    questions = read_recordings(EXAMPLES / "recorded-answers.jsonl", "number")
-
-    assert len(questions) == 12
-    assert all(question.right is not None for question in questions)
-    assert min(len(question.votes) for question in questions) >= Stopping().max_responses
-
-
 def test_the_recorded_answers_show_every_case() -> None:
-    """Some are unreadable, one question is a tie, and on one the majority is wrong."""
-    questions = read_recordings(EXAMPLES / "recorded-answers.jsonl", "number")
+    """Enough for every rule, 12 are judged: some unreadable, one a tie, one majority wrong."""
+    read = partial(read_recording, "number")
+    questions = read_lines(EXAMPLES / "recorded-answers.jsonl", read, "", exact=True)
     unread = sum(question.votes.count(-1) for question in questions)
     right = [sum(question.right or ()) for question in questions]
 
     assert (unread, right) == (6, [12, 11, 10, 9, 9, 9, 9, 12, 6, 6, 3, 2])
+    assert min(len(question.votes) for question in questions) >= Stopping().max_responses

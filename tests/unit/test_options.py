@@ -13,7 +13,6 @@ import typer
 
 import starter
 from commands import start
-from commands.options import PRESET_NAMES
 from reflection.critique.criteria import PRESETS
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.multipath.request import MultiPathRequest
@@ -166,7 +165,7 @@ def test_an_option_says_what_its_field_says(app: typer.Typer) -> None:
     assert known["max_revisions"].help == "Regenerations at most; 0 to 10; 1 by default."
     assert known["panel"].metavar == "mean|median"
     assert "one of general, cost_sensitive," in known["criteria"].help
-    assert tuple(PRESETS) == PRESET_NAMES
+    assert all(name in known["criteria"].help for name in PRESETS)
     assert parameters(app, "ask")["rule"].opts == ["--rule", "--entropy-mode"]
     assert known["score_threshold"].opts == ["--score-threshold", "--confidence-threshold"]
     assert known["call_timeout_seconds"].opts == ["--call-timeout", "--call-timeout-seconds"]

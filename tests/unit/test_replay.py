@@ -93,15 +93,6 @@ def test_one_run_of_each_rule(rule: str, calls: int, rounds: int) -> None:
     assert runs == [Runs(1, 10, calls, rounds, 1)]
 
 
-def test_a_run_ends_with_its_ordering() -> None:
-    """Three recorded answers are three calls, though the rule would ask for more."""
-    question = recorded("exact", ["A", "B", "A"], gold="A")
-
-    runs = Replay([Stopping(rule="fixed", max_responses=40)]).runs(question, [range(3)])
-
-    assert runs == [Runs(1, 3, 3, 1, 1)]
-
-
 @pytest.mark.parametrize(
     ("ordering", "right"), [((0, 1, 2, 3), 1), ((1, 0, 2, 3), 0), ((3, 2, 1, 0), 0)]
 )
@@ -134,69 +125,6 @@ def test_a_run_without_a_readable_answer_is_wrong(rule: str) -> None:
 
     assert question.votes == (-1, -1, -1)
     assert (runs[0].calls, runs[0].right) == (3, 0)
-
-
-def test_nobody_knows_what_is_right() -> None:
-    """Without gold and ok there is no number of right runs."""
-    question = recorded("exact", ["A", "A"])
-
-    runs = Replay([Stopping(rule="fixed", max_responses=2)]).runs(question, [range(2)])
-
-    assert runs == [Runs(1, 2, 2, 1, None)]
-
-
-def test_answers_and_gold_are_read_alike() -> None:
-    """The answer kind reads answers and gold, so that 1,290 is 1290.00."""
-    question = recorded("number", ["$1,290.00", "1290", "12.9", None], gold="1290.")
-
-    assert question == Recorded((0, 0, 1, -1), (True, True, False, False))
-
-
-def test_ok_has_precedence() -> None:
-    """Where a question has gold and ok, ok counts."""
-    question = recorded("exact", ["A", "B"], gold="A", ok=[0, 1])
-
-    assert question.right == (False, True)
-
-
-def test_ok_of_another_length() -> None:
-    """`ok` must say of each answer whether it is right."""
-    with pytest.raises(ValueError, match="1 values in ok for 2 answers"):
-        recorded("exact", ["A", "B"], ok=[1])
-
-
-def test_gold_that_no_answer_can_equal() -> None:
-    """Gold that can't be read under the answer kind is refused, since every run would be wrong."""
-    with pytest.raises(ValueError, match="gold can't be read as an answer of the kind number"):
-        recorded("number", ["1"], gold="none of these")
-
-
-def test_outcome() -> None:
-    """An outcome has means over runs, the share saved of all calls, and the share right."""
-    runs = [Runs(4, 40, 20, 8, 3), Runs(4, 40, 12, 6, 1)]
-
-    outcome = compare_rules({"beta": runs})["beta"]
-
-    assert (outcome.calls, outcome.rounds, outcome.saved) == (4.0, 1.75, 0.6)
-    assert outcome.accuracy == 0.5
-    assert outcome.accuracy_ci is not None
-    assert outcome.pareto is True
-
-
-def test_accuracy_where_somebody_knows() -> None:
-    """Questions of which nobody knows what is right count for calls and not for accuracy."""
-    runs = [Runs(2, 20, 10, 4, 1), Runs(2, 20, 20, 4, None)]
-
-    outcome = compare_rules({"beta": runs})["beta"]
-
-    assert (outcome.calls, outcome.accuracy) == (7.5, 0.5)
-
-
-def test_nobody_knows() -> None:
-    """Without any accuracy there is no interval, and no Pareto front."""
-    outcome = compare_rules({"beta": [Runs(2, 20, 10, 4, None)]})["beta"]
-
-    assert (outcome.accuracy, outcome.accuracy_ci, outcome.pareto) == (None, None, None)
 
 
 @pytest.mark.parametrize(
@@ -246,3 +174,32 @@ def test_reorderings_do_not_narrow_the_interval() -> None:
     )
 
     assert few["beta"].accuracy_ci == many["beta"].accuracy_ci
+
+
+def test_answers_and_gold_are_read_alike() -> None:
+    """The answer kind reads both, so that 1,290 is 1290.00; `ok` has precedence over gold."""
+    question = recorded("number", ["$1,290.00", "1290", "12.9", None], gold="1290.")
+
+    assert question == Recorded((0, 0, 1, -1), (True, True, False, False))
+    assert recorded("exact", ["A", "B"], gold="A", ok=[0, 1]).right == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("runs", "calls", "accuracy", "pareto"),
+    [
+        ([Runs(4, 40, 20, 8, 3), Runs(4, 40, 12, 6, 1)], 4.0, 0.5, True),
+        # Questions of which nobody knows what is right count for calls and not for accuracy.
+        ([Runs(2, 20, 10, 4, 1), Runs(2, 20, 20, 4, None)], 7.5, 0.5, True),
+        ([Runs(2, 20, 10, 4, None)], 5.0, None, None),
+    ],
+)
+def test_outcome(
+    runs: list[Runs], calls: float, accuracy: float | None, pareto: bool | None
+) -> None:
+    """An outcome has means over runs, and the share right where somebody knows."""
+    found = compare_rules({"beta": runs})["beta"]
+
+    assert (found.calls, found.accuracy, found.pareto) == (calls, accuracy, pareto)
+    assert found.saved == pytest.approx(1 - calls / 10)
+    assert found.rounds == sum(one.rounds for one in runs) / sum(one.runs for one in runs)
+    assert (found.accuracy_ci is None) == (accuracy is None)

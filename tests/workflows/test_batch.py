@@ -37,29 +37,6 @@ async def test_every_item_by_every_variant_as_often_as_it_says(client: Client) -
     assert (result.completed, result.stop_reason, len(model.calls)) == (6, "completed", 6)
 
 
-async def test_what_was_spent_is_added_up(client: Client) -> None:
-    """Each run has its tokens and dollars, and the batch their sums."""
-    result = await run_batch(client, DraftReader(), batch_of("score 0.4", "score 0.9"))
-
-    assert [(each.tokens, each.cost_usd) for each in result.runs] == [(100, 0.01), (100, 0.01)]
-    assert result.tokens == 200
-    assert result.cost_usd == pytest.approx(0.02)
-
-
-async def test_a_run_s_own_result_is_read_by_its_id(client: Client) -> None:
-    """The batch's record has no text; the child's id leads to its result."""
-    async with served(client, DraftReader()):
-        handle = await begin_batch(client, batch_of("score 0.4"))
-        result = BatchResult.model_validate(await handle.result())
-        child = client.get_workflow_handle(
-            result.runs[0].workflow_id, result_type=ReflectOnResultResult
-        )
-
-        assert result.runs[0].workflow_id == f"{handle.id}/0-judge-0"
-        assert "score 0.4" not in result.model_dump_json()
-        assert ((await child.result()).draft, (await child.result()).score) == ("score 0.4", 0.4)
-
-
 async def test_a_run_that_fails_fails_nothing_else(client: Client) -> None:
     """Its record says why, and all others go on."""
     texts = ["score 0.4", "score 0.9"]
@@ -156,13 +133,22 @@ async def test_runs_that_are_carried_are_not_made_again(client: Client) -> None:
     assert (result.tokens, len(model.calls)) == (107, 1)
 
 
-async def test_the_outcome_is_found_by_search_attributes(client: Client) -> None:
-    """Tokens, cost and why it ended can be searched for."""
+async def test_a_run_s_own_result_is_read_by_its_id(client: Client) -> None:
+    """The batch has sums and no text; the child's id leads to its result, tokens to the batch."""
     async with served(client, DraftReader()):
-        handle = await begin_batch(client, batch_of("score 0.4"))
-        await handle.result()
-        described = await handle.describe()
+        handle = await begin_batch(client, batch_of("score 0.4", "score 0.9"))
+        result = BatchResult.model_validate(await handle.result())
+        child = client.get_workflow_handle(
+            result.runs[0].workflow_id, result_type=ReflectOnResultResult
+        )
+        draft, described = await child.result(), await handle.describe()
 
-    found = {each.key.name: each.value for each in described.typed_search_attributes}
-    assert found["MullTokens"] == 100
-    assert (found["MullCostUsd"], found["MullStopReason"]) == (0.01, "completed")
+    assert result.runs[0].workflow_id == f"{handle.id}/0-judge-0"
+    assert "score 0.4" not in result.model_dump_json()
+    assert (draft.draft, draft.score) == ("score 0.4", 0.4)
+    assert [(run.tokens, run.cost_usd) for run in result.runs] == [(100, 0.01), (100, 0.01)]
+    assert result.tokens == 200
+    assert result.cost_usd == pytest.approx(0.02)
+    found = {pair.key.name: pair.value for pair in described.typed_search_attributes}
+    assert (found["MullTokens"], found["MullStopReason"]) == (200, "completed")
+    assert found["MullCostUsd"] == pytest.approx(0.02)

@@ -78,27 +78,19 @@ async def test_cancelling_ends_a_run_that_compares(client: Client) -> None:
     assert isinstance(caught.value.cause, CancelledError)
 
 
-async def test_finishing_ends_a_comparison_in_flight(client: Client) -> None:
-    """`finish_now` waits for no comparison: what is not compared counts as different."""
+@pytest.mark.parametrize("bound", [{}, {"budget_seconds": 3}])
+async def test_a_run_that_ends_waits_for_no_comparison(
+    client: Client, bound: dict[str, int]
+) -> None:
+    """Finished by a person or by its deadline: what is not compared counts as different."""
     model = ScriptedModel(["a", "b", "c"], same=lambda *_: True, judging_delay=60)
 
     async with served(client, model):
-        handle = await comparing(client, model)
-        await handle.execute_update("finish_now")
+        handle = await comparing(client, model, **bound)
+        if not bound:
+            await handle.execute_update("finish_now")
         result = SelfConsistencyResult.model_validate(await asyncio.wait_for(handle.result(), 15))
 
     assert result.total_responses == 3
     assert "the run ended before every answer was compared" in result.warnings
-    assert result.usage.parts["cancelled"].calls == 1
-
-
-async def test_the_deadline_ends_a_comparison_in_flight(client: Client) -> None:
-    """Seconds bound the comparisons too."""
-    model = ScriptedModel(["a", "b", "c"], same=lambda *_: True, judging_delay=60)
-
-    async with served(client, model):
-        handle = await comparing(client, model, budget_seconds=3)
-        result = SelfConsistencyResult.model_validate(await asyncio.wait_for(handle.result(), 15))
-
-    assert result.total_responses == 3
     assert result.usage.parts["cancelled"].calls == 1

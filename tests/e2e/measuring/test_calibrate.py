@@ -31,43 +31,6 @@ from tests.e2e.measuring.model import (
 from tests.scripted_endpoint import ScriptedEndpoint
 
 
-def test_a_judge_that_agrees_with_the_labels(cli: Cli, tmp_path: Path) -> None:
-    """Its order is theirs, a threshold between 0.3 and 0.6 tells passes from fails."""
-    file = written(tmp_path / "labelled.jsonl", *EXAMPLES)
-
-    found = calibrated(cli, file, "--judge", JUDGE, "--no-guardrails")
-
-    judge = found["judges"][0]
-    assert (judge["judge"], judge["evaluated"], judge["failed_evaluations"]) == (JUDGE, 6, 0)
-    assert (judge["auc"]["value"], judge["recommended"]["accuracy"]) == (1.0, 1.0)
-    assert judge["recommended"]["threshold"] == pytest.approx(0.45)
-    assert judge["at_source"]["accuracy"] == pytest.approx(5 / 6)
-    assert judge["repeatability"] == {
-        "examples": 6,
-        "threshold": pytest.approx(0.45),
-        "deviation": 0.0,
-        "same_verdict": 1.0,
-    }
-    assert judge["self_preference"]["value"] is not None
-
-
-def test_each_draft_is_judged_as_often_as_asked(
-    cli: Cli, endpoint: ScriptedEndpoint, tmp_path: Path
-) -> None:
-    """Twice in order and once in reverse is the default: 18 calls for 6 drafts, all in the JSON."""
-    file = written(tmp_path / "labelled.jsonl", *EXAMPLES)
-    before = len(endpoint.requests)
-
-    found = calibrated(cli, file, "--judge", JUDGE)
-
-    assert len(endpoint.requests) - before == 18
-    rows = [(each["example"], each["repeat"], each["reversed"]) for each in found["evaluations"]]
-    assert sorted(rows) == sorted(
-        (place, *kind) for place in range(6) for kind in [(0, False), (1, False), (0, True)]
-    )
-    assert {each["label"] for each in found["evaluations"]} == {0.0, 0.1, 1.0}
-
-
 def test_position_bias_is_found(cli: Cli, tmp_path: Path) -> None:
     """A judge that gives the first criterion 0.1 more favours earlier criteria by 0.1."""
     file = written(tmp_path / "labelled.jsonl", *EXAMPLES[1:])
@@ -77,30 +40,6 @@ def test_position_bias_is_found(cli: Cli, tmp_path: Path) -> None:
     bias = [each["position_bias"]["value"] for each in found["judges"]]
     assert [each["judge"] for each in found["judges"]] == [FIRST_LIKED, JUDGE]
     assert bias == [pytest.approx(0.1), 0.0]
-
-
-def test_guardrails_cap_scores_as_in_the_loop(cli: Cli, tmp_path: Path) -> None:
-    """A high score of a short draft is capped, and the judge's own is beside it."""
-    file = written(tmp_path / "labelled.jsonl", *EXAMPLES[:2])
-
-    found = calibrated(cli, file, "--judge", JUDGE, "--no-position", "--repeats", "1")
-
-    first = found["evaluations"][0]
-    assert (first["score"], first["judged"], first["guardrails"]) == (0.5, 0.9, ["too_short"])
-    assert any("Guardrails (too_short) capped" in each for each in found["warnings"])
-
-
-def test_an_unreadable_judge_is_no_score(cli: Cli, tmp_path: Path) -> None:
-    """An evaluation that fails is counted, and makes no number."""
-    unread = {"query": "Why?", "draft": "Because.", "label": 1}
-    file = written(tmp_path / "labelled.jsonl", *EXAMPLES, unread)
-
-    found = calibrated(cli, file, "--judge", JUDGE, *ALONE)
-
-    judge = found["judges"][0]
-    assert (judge["evaluated"], judge["failed"], judge["failed_evaluations"]) == (6, 1, 1)
-    assert found["evaluations"][-1]["score"] is None
-    assert found["evaluations"][-1]["error"]
 
 
 def test_where_every_evaluation_fails_the_exit_code_is_1(cli: Cli, tmp_path: Path) -> None:
@@ -113,17 +52,6 @@ def test_where_every_evaluation_fails_the_exit_code_is_1(cli: Cli, tmp_path: Pat
     said = " ".join(done.stdout.split())
     assert "2 evaluations by openai/no-key failed: openai/no-key: AuthenticationError" in said
     assert "sk-secret" not in done.stdout + done.stderr
-
-
-def test_what_a_budget_leaves_out_is_said(cli: Cli, tmp_path: Path) -> None:
-    """With room for three evaluations of 18 tokens, three are not made."""
-    file = written(tmp_path / "labelled.jsonl", *EXAMPLES)
-
-    found = calibrated(cli, file, "--judge", JUDGE, "--budget-tokens", "60", *ALONE)
-
-    assert (found["batch"]["completed"], found["batch"]["not_started"]) == (3, 3)
-    assert any("3 evaluations not made: " in each for each in found["warnings"])
-    assert found["judges"][0]["examples"] == 3
 
 
 def test_the_table_and_the_page(cli: Cli, tmp_path: Path) -> None:
@@ -144,16 +72,6 @@ def test_the_table_and_the_page(cli: Cli, tmp_path: Path) -> None:
     assert "Because" not in text
 
 
-def test_without_a_server_the_exit_code_is_3(cli: Cli, tmp_path: Path) -> None:
-    """It says so in two lines, and how to get one."""
-    file = written(tmp_path / "labelled.jsonl", *EXAMPLES)
-
-    done = cli("calibrate", file, "--judge", JUDGE, TEMPORAL_ADDRESS="127.0.0.1:9")
-
-    assert (done.returncode, done.stdout) == (3, "")
-    assert "no Temporal server answers at 127.0.0.1:9" in done.stderr
-
-
 def started(environment: dict[str, str], *command: str) -> "subprocess.Popen[str]":
     """Start a command that a test stops."""
     return subprocess.Popen(
@@ -171,36 +89,6 @@ async def running(handle: WorkflowHandle[Any, Any]) -> bool:
         return bool((await handle.query("progress"))["running"])
     except (RPCError, WorkflowQueryFailedError):
         return False
-
-
-def test_the_same_id_pays_nothing_twice(
-    cli: Cli, endpoint: ScriptedEndpoint, tmp_path: Path
-) -> None:
-    """The id comes at once; the same command with it shows the result, and asks nobody."""
-    file = written(tmp_path / "labelled.jsonl", *EXAMPLES)
-    command = (file, "--judge", JUDGE, "--id", "twice", *ALONE)
-    begun = cli("calibrate", *command, "--detach", "--json")
-    first = calibrated(cli, *command)
-    before = len(endpoint.requests)
-
-    second = calibrated(cli, *command)
-
-    assert (begun.returncode, json.loads(begun.stdout)) == (0, {"id": "twice"})
-    assert (first["id"], first["judges"][0]["evaluated"]) == ("twice", 6)
-    assert second == first
-    assert len(endpoint.requests) == before
-
-
-def test_another_file_under_the_same_id_is_refused(cli: Cli, tmp_path: Path) -> None:
-    """Its labels would be held against scores of other drafts."""
-    file = written(tmp_path / "labelled.jsonl", *EXAMPLES)
-    calibrated(cli, file, "--judge", JUDGE, "--id", "other-file", *ALONE)
-    other = written(tmp_path / "other.jsonl", *EXAMPLES[::-1])
-
-    done = cli("calibrate", other, "--judge", JUDGE, "--id", "other-file", *ALONE)
-
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "was started with another file or other options" in done.stderr
 
 
 def test_a_killed_client_loses_nothing(
@@ -290,12 +178,71 @@ def test_ctrl_c_detaches(
     assert json.loads(cli(*command).stdout)["judges"][0]["evaluated"] == 30
 
 
-def test_an_id_of_another_run_is_refused(cli: Cli, tmp_path: Path) -> None:
-    """A run that is no batch is never taken for one."""
-    cli("ask", "easy?", "--id", "a-question", "--seed", "0", "--max-responses", "1", "--json")
+def test_a_judge_that_agrees_with_the_labels(
+    cli: Cli, endpoint: ScriptedEndpoint, tmp_path: Path
+) -> None:
+    """Its order is theirs; each draft is judged twice in order and once in reverse by default."""
     file = written(tmp_path / "labelled.jsonl", *EXAMPLES)
+    before = len(endpoint.requests)
 
-    done = cli("calibrate", file, "--judge", JUDGE, "--id", "a-question")
+    found = calibrated(cli, file, "--judge", JUDGE, "--no-guardrails")
 
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "is of another run" in done.stderr
+    judge = found["judges"][0]
+    assert (judge["judge"], judge["evaluated"], judge["failed_evaluations"]) == (JUDGE, 6, 0)
+    assert (judge["auc"]["value"], judge["recommended"]["accuracy"]) == (1.0, 1.0)
+    assert judge["recommended"]["threshold"] == pytest.approx(0.45)
+    assert judge["at_source"]["accuracy"] == pytest.approx(5 / 6)
+    assert (judge["repeatability"]["examples"], judge["repeatability"]["same_verdict"]) == (6, 1.0)
+    assert judge["self_preference"]["value"] is not None
+    assert len(endpoint.requests) - before == 18
+    rows = [(one["example"], one["repeat"], one["reversed"]) for one in found["evaluations"]]
+    assert sorted(rows) == sorted(
+        (place, *kind) for place in range(6) for kind in [(0, False), (1, False), (0, True)]
+    )
+    assert {one["label"] for one in found["evaluations"]} == {0.0, 0.1, 1.0}
+
+
+def test_what_is_capped_unreadable_or_not_made_is_said(cli: Cli, tmp_path: Path) -> None:
+    """A cap stands beside the judge's own score, a failure makes no number, a budget leaves out."""
+    unread = {"query": "Why?", "draft": "Because.", "label": 1}
+    file = written(tmp_path / "labelled.jsonl", *EXAMPLES[:2], unread)
+    whole = written(tmp_path / "whole.jsonl", *EXAMPLES)
+
+    once = ("--no-position", "--repeats", "1", "--criteria", "documentation")
+    found = calibrated(cli, file, "--judge", JUDGE, *once)
+    short = calibrated(cli, whole, "--judge", JUDGE, "--budget-tokens", "60", *ALONE)
+
+    first, last = found["evaluations"][0], found["evaluations"][-1]
+    assert (first["score"], first["judged"], first["guardrails"]) == (0.5, 0.9, ["too_short"])
+    assert any("Guardrails (too_short) capped" in said for said in found["warnings"])
+    judge = found["judges"][0]
+    assert (judge["evaluated"], judge["failed"], judge["failed_evaluations"]) == (2, 1, 1)
+    assert (last["score"], bool(last["error"])) == (None, True)
+    assert (short["batch"]["completed"], short["batch"]["not_started"]) == (3, 3)
+    assert any("3 evaluations not made: " in said for said in short["warnings"])
+    assert short["judges"][0]["examples"] == 3
+
+
+def test_the_same_id_pays_nothing_twice(
+    cli: Cli, endpoint: ScriptedEndpoint, tmp_path: Path
+) -> None:
+    """The same command with it shows the result; another file, or a run that is no batch, fails."""
+    file = written(tmp_path / "labelled.jsonl", *EXAMPLES)
+    other = written(tmp_path / "other.jsonl", *EXAMPLES[::-1])
+    command = (file, "--judge", JUDGE, "--id", "twice", *ALONE)
+    begun = cli("calibrate", *command, "--detach", "--json")
+    first = calibrated(cli, *command)
+    before = len(endpoint.requests)
+
+    second = calibrated(cli, *command)
+    reversed_ = cli("calibrate", other, *command[1:])
+
+    assert (begun.returncode, json.loads(begun.stdout)) == (0, {"id": "twice"})
+    assert (first["id"], first["judges"][0]["evaluated"]) == ("twice", 6)
+    assert (second, len(endpoint.requests)) == (first, before)
+    assert (reversed_.returncode, reversed_.stdout) == (2, "")
+    assert "was started with another file or other options" in reversed_.stderr
+    cli("ask", "easy?", "--id", "a-question", "--seed", "0", "--max-responses", "1", "--json")
+    taken = cli("calibrate", file, "--judge", JUDGE, "--id", "a-question")
+    assert (taken.returncode, taken.stdout) == (2, "")
+    assert "is of another run" in taken.stderr

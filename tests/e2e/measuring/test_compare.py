@@ -26,31 +26,6 @@ def compared(cli: Cli, file: str, *arguments: str) -> dict[str, Any]:
     return document
 
 
-def test_each_method_is_held_against_the_right_answers(cli: Cli, tmp_path: Path) -> None:
-    """One draft is right on 2 of 4, reflection on 3: two more, and one spoiled; votes on 1."""
-    found = compared(cli, written(tmp_path / "questions.jsonl", *QUESTIONS))["comparison"]
-
-    right = {each["method"]: each["right"] for each in found["methods"]}
-    assert right == {"single": 2, "reflect": 3, "self_consistency": 1}
-    reflect = found["paired"][0]
-    assert (reflect["wrong_to_right"], reflect["right_to_wrong"]) == (2, 1)
-    assert found["baseline"] == "single"
-
-
-def test_what_reflection_costs_is_measured(cli: Cli, tmp_path: Path) -> None:
-    """A draft, its evaluation, a revision and its evaluation are four times one draft's tokens."""
-    found = compared(
-        cli, written(tmp_path / "questions.jsonl", *QUESTIONS), "--methods", "single,reflect"
-    )
-
-    paired = found["comparison"]["paired"]
-    assert [(each["method"], each["tokens_change"]) for each in paired] == [("reflect", 300.0)]
-    tokens = {each["method"]: each["tokens"]["value"] for each in found["comparison"]["methods"]}
-    assert tokens == {"single": 18.0, "reflect": 72.0}
-    assert all(each["seconds"] > 0 for each in found["outcomes"])
-    assert [each["total"] for each in found["chapter"]] == [8_000, 17_000]
-
-
 def test_every_run_of_a_question_has_the_same_seed(
     cli: Cli, endpoint: ScriptedEndpoint, tmp_path: Path
 ) -> None:
@@ -100,15 +75,6 @@ def test_a_run_that_fails_counts_as_wrong(cli: Cli, tmp_path: Path) -> None:
     assert any("4 runs by single failed, and count as wrong" in each for each in found["warnings"])
 
 
-def test_a_judge_that_fails_costs_no_answer(cli: Cli, tmp_path: Path) -> None:
-    """Reflection then gives its first draft, as right as a single one."""
-    file = written(tmp_path / "questions.jsonl", *QUESTIONS)
-
-    found = compared(cli, file, "--methods", "single,reflect", "--judge", NO_KEY)
-
-    assert [each["right"] for each in found["comparison"]["methods"]] == [2, 2]
-
-
 def test_the_tables(cli: Cli, tmp_path: Path) -> None:
     """Each method has its row, changes theirs, and the chapter's table stands beside them."""
     file = written(tmp_path / "questions.jsonl", *QUESTIONS)
@@ -128,11 +94,30 @@ def test_the_tables(cli: Cli, tmp_path: Path) -> None:
     assert "estimate: single: 4 calls of the worker's own model" in done.stderr
 
 
-def test_what_a_budget_leaves_out_is_no_outcome(cli: Cli, tmp_path: Path) -> None:
-    """Runs that were not started are neither right nor wrong."""
+def test_each_method_is_held_against_the_right_answers(cli: Cli, tmp_path: Path) -> None:
+    """One draft is right on 2 of 4, reflection on 3: two more, and one spoiled; votes on 1.
+
+    A draft, its evaluation, a revision and its evaluation are four times one draft's tokens.
+    """
+    document = compared(cli, written(tmp_path / "questions.jsonl", *QUESTIONS))
+
+    found, reflect = document["comparison"], document["comparison"]["paired"][0]
+    right = {one["method"]: one["right"] for one in found["methods"]}
+    tokens = {one["method"]: one["tokens"]["value"] for one in found["methods"][:2]}
+    assert right == {"single": 2, "reflect": 3, "self_consistency": 1}
+    assert (reflect["method"], found["baseline"]) == ("reflect", "single")
+    assert (reflect["wrong_to_right"], reflect["right_to_wrong"]) == (2, 1)
+    assert (tokens, reflect["tokens_change"]) == ({"single": 18.0, "reflect": 72.0}, 300.0)
+    assert all(one["seconds"] > 0 for one in document["outcomes"])
+    assert [one["total"] for one in document["chapter"]] == [8_000, 17_000]
+
+
+def test_a_judge_that_fails_costs_no_answer(cli: Cli, tmp_path: Path) -> None:
+    """Reflection then gives its first draft; runs that do not fit a budget are no outcome."""
     file = written(tmp_path / "questions.jsonl", *QUESTIONS)
 
-    found = compared(cli, file, "--methods", "single", "--budget-tokens", "40")
+    found = compared(cli, file, "--methods", "single,reflect", "--judge", NO_KEY)
+    short = compared(cli, file, "--methods", "single", "--budget-tokens", "40")
 
-    method = found["comparison"]["methods"][0]
-    assert (method["questions"], found["batch"]["not_started"]) == (2, 2)
+    assert [one["right"] for one in found["comparison"]["methods"]] == [2, 2]
+    assert short["comparison"]["methods"][0]["questions"] == short["batch"]["not_started"] == 2

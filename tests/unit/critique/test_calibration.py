@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from reflection.critique.calibration import (
     Calibration,
+    Estimate,
     Example,
     Scored,
     Verdicts,
@@ -19,7 +20,6 @@ from reflection.critique.calibration import (
     same_model,
     verdicts,
 )
-from reflection.critique.statistics import Estimate
 
 NO, YES = False, True
 SHARES = st.sampled_from([0.0, 0.3, 0.5, 0.7, 1.0])
@@ -106,16 +106,6 @@ def test_biases() -> None:
     assert found.position_bias.value == pytest.approx(0.2)
 
 
-def test_failures() -> None:
-    """An example fails where none of its evaluations in order gave a score."""
-    given = [scored(0, None), scored(0, 0.4), scored(1, None), scored(1, 0.9, in_reverse=True)]
-
-    found = calibrate(labelled(0.0, 1.0, 1.0), given, [])[0]
-
-    assert (found.examples, found.evaluated, found.failed) == (2, 1, 1)
-    assert (found.evaluations, found.failed_evaluations) == (4, 2)
-
-
 @pytest.mark.parametrize(
     ("tokens", "usd", "expected"),
     [
@@ -155,22 +145,6 @@ def test_judges_share_resamples() -> None:
     assert one.spearman == two.spearman
     assert None not in {one.spearman.low, one.spearman.value, one.spearman.high}
     assert -1 < (one.spearman.low or 0) < (one.spearman.value or 0) < (one.spearman.high or 0) < 1
-
-
-def test_every_evaluation_failed() -> None:
-    """Of a judge that never gave a score nothing is said but how often it failed."""
-    found = calibrate(labelled(0.0, 1.0), [scored(0, None), scored(1, None)], [(0, 1)])[0]
-
-    assert (found.evaluated, found.failed) == (0, 2)
-    assert found.spearman == found.auc == found.calibration_error == Estimate()
-    assert (found.recommended, found.at_source) == (None, None)
-
-
-def test_no_evaluation_and_no_such_example() -> None:
-    """Without an evaluation there is no judge; one of an example that is not there is refused."""
-    assert calibrate([], [], []) == ()
-    with pytest.raises(ValueError, match="an evaluation of example 1, of 1 from 0"):
-        calibrate(labelled(1.0), [scored(1, 0.5)], [])
 
 
 @given(EXAMPLES, st.data())
@@ -252,17 +226,6 @@ def test_edges_of_bins(score: float, place: int) -> None:
     assert [one.count for one in bins].index(1) == place
 
 
-def test_bins() -> None:
-    """There are always ten bins, each with its means, which an empty one has not."""
-    bins = reliability([0.62, 0.66, 0.9], [0, 1, 1])
-
-    assert len(bins) == 10
-    assert (bins[6].low, bins[6].high, bins[6].count) == (0.6, 0.7, 2)
-    assert bins[6].score == pytest.approx(0.64)
-    assert bins[6].label == 0.5
-    assert (bins[5].count, bins[5].score, bins[5].label) == (0, None, None)
-
-
 @pytest.mark.parametrize(
     ("repeats", "threshold", "examples", "deviation", "same"),
     [
@@ -335,27 +298,43 @@ def test_nothing_to_recommend(scores: list[float], passes: list[bool]) -> None:
     assert recommend(scores, passes) is None
 
 
-@pytest.mark.parametrize(
-    ("scores", "passes", "youden", "false_passes", "false_fails"),
-    [
-        ([0.7, 0.69, 0.9, 0.2], [NO, YES, YES, NO], 0.0, 1, 1),
-        # Of passes alone there is no J.
-        ([0.9, 0.1], [YES, YES], None, 0, 1),
-    ],
-)
-def test_verdicts_at_the_source_s_threshold(
-    scores: list[float],
-    passes: list[bool],
-    youden: float | None,
-    false_passes: int,
-    false_fails: int,
-) -> None:
-    """A score of 0.7 passes, and one below fails; of no example there are no verdicts."""
+def test_bins() -> None:
+    """There are always ten bins, each with its means, which an empty one has not."""
+    bins = reliability([0.62, 0.66, 0.9], [0, 1, 1])
+
+    assert (len(bins), bins[6].low, bins[6].high, bins[6].count) == (10, 0.6, 0.7, 2)
+    assert bins[6].score == pytest.approx(0.64)
+    assert bins[6].label == 0.5
+    assert (bins[5].count, bins[5].score, bins[5].label) == (0, None, None)
+
+
+def test_failures() -> None:
+    """An example fails without a score in order; of a judge without any nothing else is said."""
+    given = [scored(0, None), scored(0, 0.4), scored(1, None), scored(1, 0.9, in_reverse=True)]
+
+    found = calibrate(labelled(0.0, 1.0, 1.0), given, [])[0]
+    silent = calibrate(labelled(0.0, 1.0), [scored(0, None), scored(1, None)], [(0, 1)])[0]
+
+    assert (found.examples, found.evaluated, found.failed) == (2, 1, 1)
+    assert (found.evaluations, found.failed_evaluations) == (4, 2)
+    assert (silent.evaluated, silent.failed) == (0, 2)
+    assert silent.spearman == silent.auc == silent.calibration_error == Estimate()
+    assert (silent.recommended, silent.at_source) == (None, None)
+
+
+def test_no_evaluation_and_no_such_example() -> None:
+    """Without an evaluation there is no judge; one of an example that is not there is refused."""
+    assert calibrate([], [], []) == ()
+    with pytest.raises(ValueError, match="an evaluation of example 1, of 1 from 0"):
+        calibrate(labelled(1.0), [scored(1, 0.5)], [])
+
+
+def test_verdicts_at_the_source_s_threshold() -> None:
+    """A score of 0.7 passes, and one below fails; of passes alone there is no J."""
     assert verdicts([], []) is None
-    assert verdicts(scores, passes) == Verdicts(
-        threshold=0.7,
-        accuracy=0.5,
-        youden=youden,
-        false_passes=false_passes,
-        false_fails=false_fails,
+    assert verdicts([0.7, 0.69, 0.9, 0.2], [NO, YES, YES, NO]) == Verdicts(
+        threshold=0.7, accuracy=0.5, youden=0.0, false_passes=1, false_fails=1
+    )
+    assert verdicts([0.9, 0.1], [YES, YES]) == Verdicts(
+        threshold=0.7, accuracy=0.5, youden=None, false_passes=0, false_fails=1
     )

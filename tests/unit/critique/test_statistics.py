@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reflection.critique.calibration import Estimate, average
 from reflection.critique.statistics import (
-    Estimate,
     Statistic,
     auc,
-    average,
     calibration_error,
     estimate,
     kendall,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reflection.critique.statistics import Estimate
+from reflection.critique.calibration import Estimate
 from reflection.critique.worth import (
     SOURCE_COSTS,
     Comparison,
@@ -74,11 +74,6 @@ def test_mcnemar(gained: int, lost: int, expected: float) -> None:
     assert found == pytest.approx(expected, abs=1e-9)
 
 
-def test_undefined_shares() -> None:
-    """Of no question there is no share, and no difference."""
-    assert wilson(0, 0) == paired_difference(0, 0, 0) == Estimate()
-
-
 def test_method() -> None:
     """Means are over the questions of which a value is known, and of none they are None."""
     outcomes = [
@@ -93,19 +88,6 @@ def test_method() -> None:
     assert found.tokens == Mean(value=200.0, known=2)
     assert found.cost_usd == Mean(value=None, known=0)
     assert found.seconds == Mean(value=3.0, known=3)
-
-
-def test_paired_by_right_and_wrong() -> None:
-    """Only questions that both methods answered are compared, and the others are named."""
-    single = _answers("single", {0: NO, 1: NO, 2: YES, 3: YES, 5: YES})
-    reflect = _answers("reflect", {0: YES, 1: YES, 2: NO, 3: YES, 4: YES})
-
-    found = compare(7, single + reflect, []).paired[0]
-
-    assert (found.method, found.baseline) == ("reflect", "single")
-    assert (found.questions, found.unpaired) == (4, (4, 5, 6))
-    assert (found.wrong_to_right, found.right_to_wrong) == (2, 1)
-    assert (found.accuracy.value, found.p_value) == (0.25, 1.0)
 
 
 def test_paired_by_score() -> None:
@@ -127,33 +109,6 @@ def test_paired_by_score() -> None:
     assert (paired.accuracy, paired.wrong_to_right, paired.p_value) == (Estimate(), None, None)
 
 
-def test_tokens_change() -> None:
-    """Tokens are compared where both methods' are known, though nobody knows what is right."""
-    outcomes = [
-        Outcome(question=0, method="single", tokens=8_000),
-        Outcome(question=0, method="reflect", tokens=17_000),
-        Outcome(question=1, method="single", tokens=8_000),
-        Outcome(question=1, method="reflect"),
-        Outcome(question=2, method="reflect", tokens=99_000),
-    ]
-
-    found = compare(3, outcomes, []).paired[0]
-
-    assert found.tokens_change == 112.5
-    assert (found.questions, found.unpaired) == (0, (0, 1, 2))
-
-
-@pytest.mark.parametrize("tokens", [None, 0])
-def test_no_tokens_to_compare_with(tokens: int | None) -> None:
-    """There is no change in percent of nothing."""
-    outcomes = [
-        Outcome(question=0, method="single", tokens=tokens),
-        Outcome(question=0, method="reflect", tokens=17_000),
-    ]
-
-    assert compare(1, outcomes, []).paired[0].tokens_change is None
-
-
 @pytest.mark.parametrize(
     ("methods", "baseline"),
     [
@@ -172,26 +127,6 @@ def test_baseline(methods: list[str], baseline: str) -> None:
     assert [each.method for each in found.paired] == [m for m in methods if m != baseline]
 
 
-def test_no_outcome() -> None:
-    """Without an outcome there is nothing to compare."""
-    assert compare(3, [], []) == Comparison(questions=3, baseline=None, methods=(), paired=())
-
-
-@pytest.mark.parametrize(
-    ("places", "message"),
-    [
-        ((0, 2), "an outcome of question 2, of 2 from 0"),
-        ((1, 1), "two outcomes of question 1 by single"),
-    ],
-)
-def test_refused(places: tuple[int, int], message: str) -> None:
-    """An outcome of no question is refused, and a second one of a question by one method."""
-    outcomes = [Outcome(question=place, method="single", right=YES) for place in places]
-
-    with pytest.raises(ValueError, match=message):
-        compare(2, outcomes, [])
-
-
 def test_source_costs() -> None:
     """The source's one revision is 8,000 + 1,000 + 8,000 tokens, 112.5 % more than none."""
     without, reflecting = SOURCE_COSTS
@@ -201,5 +136,53 @@ def test_source_costs() -> None:
     assert (reflecting.total, reflecting.change) == (17_000, 112.5)
 
 
-def _answers(method: str, right: dict[int, bool]) -> list[Outcome]:
-    return [Outcome(question=place, method=method, right=each) for place, each in right.items()]
+def test_paired_by_right_and_wrong() -> None:
+    """Only questions that both methods answered are compared, and the others are named."""
+    outcomes = [
+        Outcome(question=place, method=method, right=right)
+        for method, rights in (
+            ("single", {0: NO, 1: NO, 2: YES, 3: YES, 5: YES}),
+            ("reflect", {0: YES, 1: YES, 2: NO, 3: YES, 4: YES}),
+        )
+        for place, right in rights.items()
+    ]
+
+    found = compare(7, outcomes, []).paired[0]
+
+    assert (found.method, found.baseline) == ("reflect", "single")
+    assert (found.questions, found.unpaired) == (4, (4, 5, 6))
+    assert (found.wrong_to_right, found.right_to_wrong) == (2, 1)
+    assert (found.accuracy.value, found.p_value) == (0.25, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("single", "reflect", "change"),
+    [
+        # Only question 0 has the tokens of both, though nobody knows what is right.
+        ([8_000, 8_000], [17_000, None, 99_000], 112.5),
+        ([None], [17_000], None),
+        ([0], [17_000], None),
+    ],
+)
+def test_tokens_change(
+    single: list[int | None], reflect: list[int | None], change: float | None
+) -> None:
+    """Tokens are compared where both methods' are known; there is no percent of nothing."""
+    outcomes = [
+        Outcome(question=place, method=method, tokens=count)
+        for method, counts in (("single", single), ("reflect", reflect))
+        for place, count in enumerate(counts)
+    ]
+
+    found = compare(3, outcomes, []).paired[0]
+
+    assert (found.tokens_change, found.questions, found.unpaired) == (change, 0, (0, 1, 2))
+
+
+def test_what_is_nothing_and_what_is_refused() -> None:
+    """Of nothing there is nothing; an outcome of no question, or a second one, is refused."""
+    assert wilson(0, 0) == paired_difference(0, 0, 0) == Estimate()
+    assert compare(3, [], []) == Comparison(questions=3, baseline=None, methods=(), paired=())
+    for places, said in (((0, 2), "question 2, of 2 from 0"), ((1, 1), "two outcomes of")):
+        with pytest.raises(ValueError, match=said):
+            compare(2, [Outcome(question=place, method="single") for place in places], [])

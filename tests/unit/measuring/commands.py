@@ -5,15 +5,14 @@ from pathlib import Path
 import typer
 from typer.testing import CliRunner, Result
 
-from commands.measuring import calibrate, compare, replay
+from commands import measuring
 from reflection.batch.result import BatchResult, BatchRun, RunStatus
 
 
 def run(*arguments: str) -> Result:
     app = typer.Typer(pretty_exceptions_enable=False)
     app.callback()(lambda: None)
-    for command in (calibrate, compare, replay):
-        command.register(app)
+    measuring.register(app, arguments[:1])
     clean = {"COLUMNS": "100", "MULL_MODEL": "", "MULL_JUDGE_MODEL": ""}
     return CliRunner().invoke(app, list(arguments), env=clean)
 

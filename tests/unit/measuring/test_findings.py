@@ -4,37 +4,32 @@ from typing import Any
 
 import pytest
 
-from commands.measuring import comparison, judges, methods
+from commands.measuring import comparison, judges
 from commands.measuring.batches import Read
-from commands.measuring.judges import Evaluated, estimate_words
-from commands.measuring.methods import Question, answered, remaining
+from commands.measuring.calibrate import Evaluated, JudgePlan
+from commands.measuring.compare import MethodPlan, Question, answered, remaining
+from commands.measuring.judges import JudgeFindings, estimate_words
 from commands.page import page_html
 from reflection.batch.result import BatchRun
-from reflection.critique.calibration import Example, Scored
+from reflection.critique.calibration import Estimate, Example, Scored
+from reflection.critique.request import ReflectOnResultRequest
 from reflection.critique.result import ReflectOnResultResult
-from reflection.critique.statistics import Estimate
+from reflection.sampling.request import SelfConsistencyRequest
 from reflection.sheet import Sheet
 from tests.unit.measuring.commands import batch_of, run_of
 
-COMPARED = methods.Plan(
+COMPARED = MethodPlan(
     questions=[Question("6 times 7?", "42"), Question("7 times 7?", "49")],
     methods=["single", "reflect"],
-    model=None,
-    judges=["a/b"],
-    answers="number",
-    criteria="general",
-    max_revisions=1,
-    max_responses=None,
-    score_threshold=None,
-    guardrails=True,
-    seed=0,
+    reflecting=ReflectOnResultRequest(query="-", judges=("a/b",), seed=0),
+    sampling=SelfConsistencyRequest(question="-", answers="number", seed=0),
 )
 OPEN = COMPARED._replace(questions=[Question("Why?", None)])
 
 
 def calibrated(
     scores: list[float | None], judge: str = "a/b", writer: str | None = None
-) -> judges.Findings:
+) -> JudgeFindings:
     """One judge's scores of drafts that are labelled 1, 0, 1, 0 and so on."""
     examples = [
         Example(query="q", draft=f"d{place}", label=1 - place % 2, writer=writer)
@@ -51,8 +46,8 @@ def calibrated(
         for place, score in enumerate(scores)
     ]
     runs = [run_of(place, "judge-1", tokens=10) for place in range(len(scores))]
-    plan = judges.Plan(examples, [judge], "general", 1, reversed=False, guardrails=True)
-    return judges.find("b", plan, 0.5, evaluations, batch_of(*runs))
+    plan = JudgePlan(examples, [judge], ReflectOnResultRequest(query="-"), 1, turned=False)
+    return judges.findings("b", plan, 0.5, evaluations, batch_of(*runs))
 
 
 @pytest.mark.parametrize(
@@ -68,28 +63,12 @@ def calibrated(
         (calibrated([0.9, None]), "1 evaluation by a/b failed: no reply in time"),
     ],
 )
-def test_what_is_said_of_a_calibration(findings: judges.Findings, said: str) -> None:
+def test_what_is_said_of_a_calibration(findings: JudgeFindings, said: str) -> None:
     """What a reader of the numbers has to know is on the sheet and in the document."""
     shown = judges.sheet(findings).flags
 
     assert any(flag.startswith(said) for flag in shown)
     assert findings.document()["warnings"] == list(shown)
-
-
-def test_a_good_judge_on_many_drafts_needs_no_remark() -> None:
-    """With thirty drafts and all labels there is nothing to warn of but the missing writers."""
-    scores = [0.9 - 0.8 * (place % 2) + place / 1_000 for place in range(30)]
-
-    assert list(judges.remarks(calibrated([*scores], writer="a/b"))) == [
-        "No judge is the writer of some drafts alone, so there is no self-preference gap."
-    ]
-
-
-def test_the_same_evaluations_give_the_same_intervals() -> None:
-    """Resampling is seeded, so that a result can be read again."""
-    scores = [0.9, 0.2, 0.7, 0.4]
-
-    assert calibrated([*scores]).document() == calibrated([*scores]).document()
 
 
 def cells(sheet: Sheet, title: str) -> dict[object, tuple[Any, ...]]:
@@ -150,9 +129,9 @@ def drafted(item: int, method: str, answer: str, tokens: int) -> Read:
     return Read(run_of(item, method, tokens=tokens), result, 2.0)
 
 
-def compared(plan: methods.Plan, *reads: Read) -> comparison.Findings:
+def compared(plan: MethodPlan, *reads: Read) -> comparison.MethodFindings:
     batch = batch_of(*(read.run for read in reads))
-    return comparison.find("b", plan, answered(plan, reads), {}, batch, [])
+    return comparison.findings("b", plan, answered(plan, reads), {}, batch, [])
 
 
 def test_a_comparison_s_sheet() -> None:
@@ -179,7 +158,7 @@ def test_a_comparison_s_sheet() -> None:
 
 @pytest.mark.parametrize(("plan", "right", "score"), [(COMPARED, False, 0.0), (OPEN, None, 0.0)])
 def test_a_run_that_failed_is_worth_nothing(
-    plan: methods.Plan, right: bool | None, score: float
+    plan: MethodPlan, right: bool | None, score: float
 ) -> None:
     """A method that gives no answer is wrong, or has 0, and is not left out."""
     found = compared(plan, Read(run_of(0, "single", "failed"), None))

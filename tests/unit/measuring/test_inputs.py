@@ -1,11 +1,13 @@
 """What `calibrate` and `compare` read and refuse before anything is started."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from commands.measuring.judges import read_examples
-from commands.measuring.methods import read_questions
+from commands.measuring.calibrate import read_example
+from commands.measuring.compare import read_question
+from commands.measuring.plans import read_lines
 from tests.unit.measuring.commands import run, written
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -16,19 +18,17 @@ JUDGE = ("--judge", "a")
 
 @pytest.mark.parametrize(
     ("label", "read"),
-    [("0.25", 0.25), ("1", 1.0), ("true", 1.0), ("false", 0.0), ('"pass"', 1.0), ('"Fail"', 0.0)],
+    [(0.25, 0.25), (1, 1.0), (True, 1.0), (False, 0.0), ("pass", 1.0), ("Fail", 0.0)],
 )
-def test_labels(tmp_path: Path, label: str, read: float) -> None:
+def test_labels(label: object, read: float) -> None:
     """A label is a number from 0 to 1, a truth value, or pass or fail."""
-    file = written(tmp_path, f'{{"query": "q", "draft": "d", "label": {label}, "id": 7}}')
-
-    assert [one.label for one in read_examples(Path(file))] == [read]
+    assert read_example({"query": "q", "draft": "d", "label": label, "id": 7}).label == read
 
 
 def test_the_examples_can_be_read() -> None:
     """The labelled drafts have both classes by two writers, and every question a number as gold."""
-    examples = read_examples(EXAMPLES / "labelled-drafts.jsonl")
-    questions = read_questions(EXAMPLES / "questions.jsonl", "number")
+    examples = read_lines(EXAMPLES / "labelled-drafts.jsonl", read_example, "")
+    questions = read_lines(EXAMPLES / "questions.jsonl", partial(read_question, "number"), "")
 
     kinds = {(one.writer, one.label >= 0.5) for one in examples}
     assert len(examples) == 18
@@ -81,14 +81,18 @@ def test_a_wrong_question(tmp_path: Path, line: str, said: str) -> None:
     [
         ("calibrate", (), "name who judges: --judge MODEL"),
         ("calibrate", (*JUDGE, *JUDGE), "two of them are the same model"),
-        ("calibrate", (*JUDGE, "--criteria", "taste"), "--criteria: one of general"),
+        (
+            "calibrate",
+            (*JUDGE, "--criteria", "taste"),
+            "--criteria: no such preset",
+        ),
         ("calibrate", (*JUDGE, "--html", "/none/such/page.html"), "there is no folder /none/such"),
         ("calibrate", (*JUDGE, "--budget-usd", "0"), ": should be greater than 0"),
         ("calibrate", (*JUDGE, "--id", "i" * 86), "--id: at most 85 bytes"),
         ("compare", ("--methods", "single,guess"), "--methods: one or more of single,reflect"),
         ("compare", ("--methods", ","), "--methods: one or more of"),
         ("compare", ("--answers", "llm"), "llm needs a model"),
-        ("compare", ("--criteria", "taste"), "--criteria: one of general"),
+        ("compare", ("--criteria", "taste"), "--criteria: no such preset"),
         ("compare", (*JUDGE, *JUDGE), "two judges are the same model"),
         ("compare", ("--max-responses", "2000"), "responses"),
     ],

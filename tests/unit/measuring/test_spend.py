@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from commands.measuring.spend import price_of
+from commands.measuring.plans import price_of
 from reflection.critique.criteria import PRESETS
 from reflection.critique.prompts import build_judge_prompt
 from tests.unit.measuring.commands import run, written
@@ -86,43 +86,41 @@ def test_an_unknown_price_is_called_unknown(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "free", "known"),
+    ("model", "price"),
     [
-        ("gpt-5-mini", False, True),
-        ("openai/gpt-5-mini", False, True),
-        ("embedded/smollm2-135m", True, True),
-        ("own/model", False, False),
-        (None, False, False),
+        ("gpt-5-mini", (0.25e-6, 2e-6)),
+        ("openai/gpt-5-mini", (0.25e-6, 2e-6)),
+        ("embedded/smollm2-135m", (0.0, 0.0)),
+        ("own/model", None),
+        (None, None),
     ],
 )
-def test_prices(model: str | None, free: bool, known: bool) -> None:
+def test_prices(model: str | None, price: tuple[float, float] | None) -> None:
     """A name is looked for with its provider and without; the embedded model is free."""
-    price = price_of(model)
-
-    assert (price is not None) == known
-    assert (price == (0.0, 0.0)) == free
+    assert price_of(model) == (price and pytest.approx(price))
 
 
-def test_a_price_is_found_without_litellm() -> None:
-    """Its packaged list is read as a file: importing it would take seconds."""
+@pytest.mark.parametrize(
+    ("arguments", "absent"),
+    [
+        (["--help"], {"numpy", "scipy", "temporalio", "pydantic"}),
+        (["calibrate", "--help"], {"numpy", "scipy", "temporalio"}),
+        (["calibrate", "/none.jsonl", "--judge", "a"], {"numpy", "scipy", "temporalio"}),
+        (["compare", "/none.jsonl"], {"numpy", "scipy", "temporalio"}),
+    ],
+)
+def test_a_wrong_usage_does_not_pay_for_what_measures(
+    arguments: list[str], absent: set[str]
+) -> None:
+    """What measures is imported when it is needed, and prices are read without LiteLLM."""
     code = (
-        "import sys; from commands.measuring.spend import price_of\n"
-        "print(price_of('gpt-5-mini') is not None, 'litellm' in sys.modules)"
+        "import sys, starter; starter.main()\n"
+        f"print('absent', not {absent | {'litellm'}} & {{*sys.modules}})"
     )
 
-    said = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
 
-    assert said.stdout == "True False\n"
-
-
-def test_the_command_line_starts_without_numpy() -> None:
-    """What measures is imported when it is asked for: --help answers in half a second."""
-    code = "import sys, starter; print(sorted({'numpy', 'scipy', 'temporalio'} & {*sys.modules}))"
-
-    said = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-
-    assert said.stdout == "[]\n"
+    assert done.stdout.endswith("absent True\n")

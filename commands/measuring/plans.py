@@ -1,0 +1,183 @@
+"""What measuring commands go by before they start: the lines of a file, and what calls cost."""
+
+import json
+import sys
+from collections.abc import Callable, Iterable
+from functools import cache
+from importlib.util import find_spec
+from math import ceil
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple, NoReturn, TypeVar
+
+import typer
+
+from commands.session import Exit, fail
+from reflection.critique.prompts import build_judge_prompt
+from reflection.critique.request import ReflectOnResultRequest
+from reflection.sheet import EMBEDDED
+from reflection.text import tally_words, usd, well_formed
+
+BOUNDS = ("max_concurrency", "budget_usd", "budget_tokens")
+RESAMPLES = 1_000
+# Of one evaluation: scores, and three or four pieces of feedback.
+EVALUATION_OUT = 350
+CHARACTERS_A_TOKEN = 4
+WORKERS = "the worker's own model"
+PRICES = "model_prices_and_context_window_backup.json"
+
+Value = TypeVar("Value")
+Fields = dict[str, Any]
+
+
+class LineError(ValueError):
+    """A line is not what it should be; the message says how, and never quotes the line."""
+
+
+def read_lines(
+    file: Path, read: Callable[[Fields], Value], form: str, *, exact: bool = False
+) -> list[Value]:
+    """Read every JSON line of a file, or end with exit code 2 and the line that is wrong.
+
+    `form` is an example of a line, for who gives an empty file. Where it is `exact`, numbers are
+    texts with the digits that they are written with.
+    """
+    digits: dict[str, Any] = {"parse_int": str, "parse_float": str} if exact else {}
+    found = []
+    try:
+        with file.open("rb") as opened:
+            for number, line in enumerate(opened, start=1):
+                if line.strip():
+                    try:
+                        found.append(read(_fields(line, digits)))
+                    except LineError as error:
+                        fail(f"{file}, line {number}: {error}.", Exit.USAGE)
+    except (OSError, ValueError) as error:
+        said = error.strerror if isinstance(error, OSError) else "not a file's name"
+        fail(f"{file} can't be read: {said}.", Exit.USAGE)
+    if not found:
+        fail(f"{file} is empty: give it lines like {form}", Exit.USAGE)
+    return found
+
+
+def _fields(line: bytes, digits: dict[str, Any]) -> Fields:
+    try:
+        data = json.loads(line, **digits)
+    except (ValueError, RecursionError):
+        raise LineError("not JSON; each line is one JSON object") from None
+    if not isinstance(data, dict):
+        raise LineError("not a JSON object")
+    return data
+
+
+def text_of(fields: Fields, name: str) -> str:
+    """Return a field that has to be a text with something in it. Raises LineError."""
+    value = fields.get(name)
+    if not isinstance(value, str) or not value.strip():
+        raise LineError(f'"{name}" is missing, or is no text with something in it')
+    return well_formed(value)
+
+
+def judge_tokens(judging: ReflectOnResultRequest, query: str, draft: str) -> int:
+    """Estimate the tokens of what a judge is sent."""
+    return tokens_of([build_judge_prompt(query, draft, judging.judged_by, judging.score_threshold)])
+
+
+def tokens_of(texts: Iterable[str]) -> int:
+    """Estimate the tokens of texts, at four characters each."""
+    return sum(ceil(len(text) / CHARACTERS_A_TOKEN) for text in texts)
+
+
+def resamples(size: int) -> list[list[int]]:
+    """Draw as many places as there are, with replacement, the same ones each time."""
+    chance = Random(0)  # noqa: S311 - no secret
+    return [chance.choices(range(size), k=size) for _ in range(RESAMPLES)]
+
+
+class Calls(NamedTuple):
+    """Calls of one model, None for the worker's own: how many, and tokens in and out of all."""
+
+    what: str
+    model: str | None
+    calls: int
+    tokens_in: int
+    tokens_out: int
+
+    @property
+    def cost_usd(self) -> float | None:
+        """US dollars, or None where the model's price is not known."""
+        price = price_of(self.model)
+        return price and self.tokens_in * price[0] + self.tokens_out * price[1]
+
+
+class Forecast(NamedTuple):
+    """All calls that may be made; `assumed` says what the numbers of tokens rest on."""
+
+    parts: list[Calls]
+    assumed: str
+
+    @property
+    def cost_usd(self) -> float | None:
+        """US dollars of all; one unknown makes the sum unknown."""
+        costs = [part.cost_usd for part in self.parts]
+        return None if None in costs else sum(cost or 0.0 for cost in costs)
+
+    def document(self) -> dict[str, object]:
+        """Put it together for a machine."""
+        rows = [{**part._asdict(), "cost_usd": part.cost_usd} for part in self.parts]
+        calls = sum(part.calls for part in self.parts)
+        return {"calls": calls, "parts": rows, "cost_usd": self.cost_usd}
+
+    def tell(self, *, as_json: bool) -> NoReturn:
+        """Say what it will cost, to a machine as a document, and end."""
+        if as_json:
+            sys.stdout.write(json.dumps(self.document()) + "\n")
+        else:
+            self.say()
+        raise typer.Exit(Exit.DONE)
+
+    def say(self) -> None:
+        """Write it to standard error, with what it rests on."""
+        for part in self.parts:
+            said = f"{part.what}: {tally_words(part.calls, 'call')} of {part.model or WORKERS}"
+            tokens = f"about {part.tokens_in:,} tokens in and {part.tokens_out:,} out"
+            sys.stderr.write(f"estimate: {said}, {tokens}, cost {usd(part.cost_usd)}\n")
+        if len(self.parts) > 1:
+            sys.stderr.write(f"estimate: cost {usd(self.cost_usd)} in all\n")
+        sys.stderr.write(f"It takes {CHARACTERS_A_TOKEN} characters for a token, {self.assumed}.\n")
+
+    def agreed(self, *, yes: bool) -> bool:
+        """Say what it will cost, and ask a person in a terminal whether to start."""
+        self.say()
+        if yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
+            return True
+        return typer.confirm("Start?", err=True)
+
+
+def price_of(model: str | None) -> tuple[float, float] | None:
+    """Look up US dollars for a token in and out in LiteLLM's packaged list, without importing it.
+
+    A name that the list lacks is looked for without its provider's prefix. The embedded model is
+    free; None where nobody knows.
+    """
+    if model is None:
+        return None
+    if model.startswith(EMBEDDED):
+        return 0.0, 0.0
+    known = _prices()
+    entry = known.get(model) or known.get(model.partition("/")[2]) or {}
+    token_in, token_out = (entry.get(f"{way}_cost_per_token") for way in ("input", "output"))
+    return None if token_in is None or token_out is None else (token_in, token_out)
+
+
+@cache
+def _prices() -> dict[str, dict[str, float]]:
+    found = find_spec("litellm")
+    if found is None or found.origin is None:
+        return {}
+    try:
+        text = Path(found.origin).with_name(PRICES).read_text(encoding="utf-8")
+        known: dict[str, dict[str, float]] = json.loads(text)
+    except (OSError, ValueError):
+        return {}
+    return known
