@@ -78,7 +78,7 @@ async def benchmark(
     for backend in names(options.backend):
         found = await examine(backend, Limits())
         if found.sandbox is None or not found.passed:
-            print(f"not measured: {found.trouble}")
+            print(f"not measured: {found.name}: {found.trouble}")
             continue
         for tests in [options.tests] if options.tests else TESTS:
             started = time.perf_counter()

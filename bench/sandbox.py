@@ -105,7 +105,7 @@ async def main(options: argparse.Namespace) -> int:
     for name in names():
         found = await examine(name, Limits())
         if found.sandbox is None or not found.passed:
-            print(f"not measured: {found.trouble}")
+            print(f"not measured: {found.name}: {found.trouble}")
             continue
         runs[name] = sandboxed(found.sandbox)
     with busy((os.cpu_count() or 1) if options.busy else 0):

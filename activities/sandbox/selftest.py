@@ -267,7 +267,7 @@ class Examined:
     def trouble(self) -> str:
         """What failed, in one line."""
         failed = [f"{name}: {said}" for name, passed, said in self.findings if not passed]
-        return f"{self.name}: {'; '.join(failed)}"
+        return "; ".join(failed)
 
 
 @dataclass(frozen=True)
@@ -284,7 +284,7 @@ class NoSandboxError(SandboxError):
 
     def __init__(self, examined: tuple[Examined, ...]) -> None:
         self.examined = examined
-        troubles = ". ".join(found.trouble for found in examined)
+        troubles = ". ".join(f"{found.name}: {found.trouble}" for found in examined)
         super().__init__(
             f"no sandbox passes its self-test, so no code is run. {troubles}. {REMEDY}"
         )

@@ -63,7 +63,7 @@ async def test_chooses_the_first_that_passes(only: Callable[..., None]) -> None:
 
     result = await chosen.sandbox.run(Program(code="print(1)"))
     assert (result.stdout.text, result.backend) == ("1\n", "landlock")
-    assert chosen.examined[0].trouble == "bubblewrap: present: it is not installed"
+    assert chosen.examined[0].trouble == "present: it is not installed"
     assert chosen.described.startswith("landlock ABI ")
 
 
