@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from activities.sandbox.backend import Kept
 from activities.sandbox.limits import Ending, classify, most_at_once, parse_ending
 from activities.sandbox.port import Program, Status
-from activities.sandbox.process import Kept
 from activities.sandbox.sandbox import ProcessSandbox
 from reflection.multipath.request import Limits
 from reflection.run import encoded_size
