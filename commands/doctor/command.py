@@ -27,7 +27,7 @@ Examples:
 Exit codes: 0 all right, or warnings alone, 1 something is wrong, 3 no server or no worker.
 """
 State = Literal["ok", "warning", "wrong"]
-STYLES = {"ok": "green", "warning": "yellow", "wrong": "bold red"}
+STYLES: dict[State, str] = {"ok": "green", "warning": "yellow", "wrong": "bold red"}
 UNREACHED = frozenset({"server", "workers"})
 # A command to copy is never cut, however long.
 SAID_COLUMNS = 2_000
