@@ -139,11 +139,11 @@ def claimed_uid() -> Iterator[int | None]:
                 claim.bind(f"\0mull-sandbox-uid-{uid}")
             except OSError:
                 continue
-            try:
+            with suppress(KeyError):
                 pwd.getpwuid(uid)
-            except KeyError:
-                yield uid
-                return
+                continue
+            yield uid
+            return
     raise SandboxError(f"no user id from {FIRST_UID} to {FIRST_UID + UIDS - 1} is free")
 
 
