@@ -11,6 +11,7 @@ import logging
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -35,7 +36,6 @@ from activities.sandbox import port as sandboxes
 from activities.sandbox.activity import SandboxActivities
 from activities.sandbox.port import Sandbox, SandboxError
 from activities.server import ServerActivities
-from commands.quiet import silence_ordinary
 from commands.session import end_process
 from connection import TASK_QUEUE, ConfigurationError, NoServerError, address, connect
 from reflection.multipath.request import Limits
@@ -234,6 +234,23 @@ async def _confined(queues: Sequence[str]) -> tuple[Sequence[str], Sandbox | Non
             raise
         logger.warning("%s is not served: %s", NAMES["code"], error)
         return others, None
+
+
+def silence_ordinary() -> None:
+    """Leave out what the SDK and LiteLLM warn of on ordinary days.
+
+    That is calls in flight at a run's end, a cancellation that comes late, and types of LiteLLM's.
+    """
+    logging.getLogger("temporalio.activity").addFilter(is_worth_reading)
+    for said in ("Cannot find activity to cancel", "Items? .* on TypedDict class"):
+        warnings.filterwarnings("ignore", said, UserWarning)
+
+
+def is_worth_reading(record: logging.LogRecord) -> bool:
+    """Return False for a record of an activity that ended because it was cancelled."""
+    error = record.exc_info[1] if record.exc_info else None
+    cancelled = isinstance(error, asyncio.CancelledError)
+    return not (cancelled and str(record.msg).startswith("Completing activity as failed"))
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:

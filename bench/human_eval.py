@@ -77,8 +77,8 @@ async def benchmark(
     client, right = await reach(server), True
     for backend in names(options.backend):
         found = await examine(backend, Limits())
-        if found.sandbox is None or not found.passed:
-            print(f"not measured: {found.trouble}")
+        if found.sandbox is None or found.trouble:
+            print(f"not measured: {found.name}: {found.trouble}")
             continue
         for tests in [options.tests] if options.tests else TESTS:
             started = time.perf_counter()

@@ -21,7 +21,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
-from activities.sandbox.backend import base_python
+from activities.sandbox.packages import base_python
 from activities.sandbox.port import Program
 from activities.sandbox.sandbox import ProcessSandbox
 from activities.sandbox.selftest import examine, names
@@ -104,8 +104,8 @@ async def main(options: argparse.Namespace) -> int:
     runs: dict[str, Run] = {"plain": plain}
     for name in names():
         found = await examine(name, Limits())
-        if found.sandbox is None or not found.passed:
-            print(f"not measured: {found.trouble}")
+        if found.sandbox is None or found.trouble:
+            print(f"not measured: {found.name}: {found.trouble}")
             continue
         runs[name] = sandboxed(found.sandbox)
     with busy((os.cpu_count() or 1) if options.busy else 0):

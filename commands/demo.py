@@ -8,7 +8,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import typer
-from temporalio.client import Client
 
 import telemetry
 from commands.embedded import PORT, TOY_MODEL, UI_PORT, Place, free_port, is_free, temporal, working
@@ -25,42 +24,29 @@ async def demo() -> Exit:
     """Ask one real question of the model, and say what there is to see."""
     telemetry.set_up(None)
     FOLDER.mkdir(exist_ok=True)
-    place = _place()
-    sys.stderr.write("Starting Temporal, its Web UI, a worker and a model ...\n")
-    log = FOLDER / "demo.log"
-    async with (
-        temporal(place, log) as (_, client),
-        working(client, FOLDER / "demo-spans.jsonl", log),
-    ):
-        return await _ask(client, place)
-
-
-async def _ask(client: Client, place: Place) -> Exit:
-    model = os.environ["MULL_MODEL"]
-    toy = model == TOY_MODEL
-    warning = ": a toy, its answers show how Mull works and not how good models are"
-    sys.stderr.write(f"Model     {model}{warning if toy else ''}\n")
-    sys.stderr.write(f"Question  {QUESTION}\n\n")
-    request = SelfConsistencyRequest(
-        question=QUESTION,
-        answers="number",
-        preset="thorough",
-        seed=7,
-        max_output_tokens=TOY_TOKENS if toy else 2_000,
-    )
-    ended = await start(client, request, None, False, False, None)
-    sys.stderr.write(
-        "\nThe demo is over and leaves nothing running. To look at this run in the Web UI:\n"
-        f"  .venv/bin/python starter.py dev --port {place.port} --ui-port {place.ui_port}"
-        f" --db {place.db}\n"
-    )
-    return ended
-
-
-def _place() -> Place:
     usual = is_free(PORT) and is_free(UI_PORT)
     port, ui_port = (PORT, UI_PORT) if usual else (free_port(), free_port())
-    return Place(port, ui_port, FOLDER / "demo.db")
+    place = Place(port, ui_port, FOLDER / "demo.db")
+    sys.stderr.write("Starting Temporal, its Web UI, a worker and a model ...\n")
+    log, spans = FOLDER / "demo.log", FOLDER / "demo-spans.jsonl"
+    async with temporal(place, log) as (_, client), working(client, spans, log):
+        model = os.environ["MULL_MODEL"]
+        toy = model == TOY_MODEL
+        warning = ": a toy, its answers show how Mull works and not how good models are"
+        sys.stderr.write(f"Model     {model}{warning if toy else ''}\nQuestion  {QUESTION}\n\n")
+        request = SelfConsistencyRequest(
+            question=QUESTION,
+            answers="number",
+            preset="thorough",
+            seed=7,
+            max_output_tokens=TOY_TOKENS if toy else 2_000,
+        )
+        ended = await start(client, request, None, False, False, None)
+        sys.stderr.write(
+            "\nThe demo is over and leaves nothing running. To look at this run in the Web UI:\n"
+            f"  .venv/bin/mull dev --port {port} --ui-port {ui_port} --db {place.db}\n"
+        )
+        return ended
 
 
 def main() -> int:

@@ -4,10 +4,9 @@ import asyncio
 import os
 import signal
 import sys
-from asyncio.subprocess import Process
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -41,9 +40,12 @@ def dev(
     Answers come from MULL_MODEL (any LiteLLM name), else from an embedded toy model. `agent --docs`
     may search the current folder, unless MULL_DOCUMENTS names others.
 
-    Example: MULL_MODEL=openai/gpt-5-mini starter.py dev
+    Example: MULL_MODEL=openai/gpt-5-mini mull dev
     """
+    from temporalio.service import RPCError
+
     from commands.embedded import Place, is_free
+    from connection import ConfigurationError
 
     for option, number in (("--port", port), ("--ui-port", ui_port)):
         if not is_free(number):
@@ -52,16 +54,8 @@ def dev(
     if not place.db.parent.is_dir():
         fail(f"there is no folder {place.db.parent} for --db.", Exit.USAGE)
     os.environ.setdefault(DOCUMENTS, str(Path.cwd()))
-    _run(place, traces)
-
-
-def _run(place: "Place", traces: Path | None) -> NoReturn:
-    from temporalio.service import RPCError
-
-    from connection import ConfigurationError
-
     try:
-        code = asyncio.run(_stay(place, traces))
+        asyncio.run(_stay(place, traces))
     except asyncio.CancelledError:
         raise typer.Exit(Exit.DETACHED) from None
     except ConfigurationError as error:
@@ -70,7 +64,6 @@ def _run(place: "Place", traces: Path | None) -> NoReturn:
         fail(f"{error.filename or 'a file'} can't be used: {error.strerror}.", Exit.USAGE)
     except RPCError as error:
         fail(f"the Temporal server refused: {error.message}.", Exit.FAILED)
-    raise typer.Exit(code)
 
 
 def _on_signals(action: Callable[[], object]) -> None:
@@ -78,7 +71,8 @@ def _on_signals(action: Callable[[], object]) -> None:
         asyncio.get_running_loop().add_signal_handler(number, action)
 
 
-async def _stay(place: "Place", traces: Path | None) -> Exit:
+async def _stay(place: "Place", traces: Path | None) -> None:
+    """Run the server, and a worker anew whenever it ends, until a signal says stop."""
     import telemetry
     from commands.embedded import temporal, working
 
@@ -87,42 +81,35 @@ async def _stay(place: "Place", traces: Path | None) -> Exit:
     telemetry.set_up(None)
     log = place.db.with_suffix(".log")
     async with temporal(place, log) as (server, client):
-        async with working(client, traces, log) as worker:
-            _on_signals(stop.set)
-            _say(place, log)
-            await _first(stop.wait(), server.wait(), worker.wait())
-            _explain(server, worker, log, stop)
+        served = False
         while not stop.is_set():
             async with working(client, traces, log) as worker:
-                await _first(stop.wait(), server.wait(), worker.wait())
-                _explain(server, worker, log, stop)
-    return Exit.DONE
-
-
-async def _first(*awaited: Coroutine[Any, Any, object]) -> None:
-    tasks = [asyncio.create_task(each) for each in awaited]
-    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    for task in tasks:
-        task.cancel()
-
-
-def _explain(server: Process, worker: Process, log: Path, stop: asyncio.Event) -> None:
-    if stop.is_set():
-        sys.stderr.write("stopping; calls under way have up to 20 s\n")
-    elif server.returncode is not None:
-        fail(f"the Temporal server ended by itself; {log} says why.", Exit.FAILED)
-    else:
-        ended = f"the worker ended ({worker.returncode}) and is started again"
-        sys.stderr.write(f"{ended}; runs go on.\n")
+                if not served:
+                    _on_signals(stop.set)
+                    _say(place, log)
+                    served = True
+                ends = [
+                    asyncio.create_task(end) for end in (stop.wait(), server.wait(), worker.wait())
+                ]
+                await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+                for task in ends:
+                    task.cancel()
+                if stop.is_set():
+                    sys.stderr.write("stopping; calls under way have up to 20 s\n")
+                elif server.returncode is not None:
+                    fail(f"the Temporal server ended by itself; {log} says why.", Exit.FAILED)
+                else:
+                    ended = f"the worker ended ({worker.returncode}) and is started again"
+                    sys.stderr.write(f"{ended}; runs go on.\n")
 
 
 def _say(place: "Place", log: Path) -> None:
-    from commands.embedded import ROOT, TOY_MODEL
+    from commands.embedded import TOY_MODEL
 
     model = os.environ["MULL_MODEL"]
     toy = " (a toy: set MULL_MODEL for a real one)" if model == TOY_MODEL else ""
     elsewhere = "" if place.port == USUAL_PORT else f"TEMPORAL_ADDRESS={place.address} "
-    python, starter = (os.path.relpath(each) for each in (sys.executable, ROOT / "starter.py"))
+    mull = os.path.relpath(Path(sys.executable).with_name("mull"))
     sys.stderr.write(
         f"Temporal  {place.address}\n"
         f"Web UI    {place.web_ui}\n"
@@ -130,5 +117,5 @@ def _say(place: "Place", log: Path) -> None:
         f"Documents {os.environ[DOCUMENTS] or 'none'} ({DOCUMENTS})\n"
         f"Database  {place.db}\n"
         f"Log       {log}\n"
-        f'Try: {elsewhere}{python} {starter} ask "Is 91 prime?"   Ctrl-C stops all of it.\n'
+        f'Try: {elsewhere}{mull} ask "Is 91 prime?"   Ctrl-C stops all of it.\n'
     )

@@ -70,19 +70,22 @@ async def temporal(place: Place, log: Path) -> AsyncIterator[tuple[Process, Clie
     os.environ.update(TEMPORAL_ADDRESS=place.address, MULL_WEB_UI=place.web_ui)
     os.environ.setdefault("MULL_MODEL", TOY_MODEL)
     async with _process(server_command(place), log, "the Temporal server") as server:
-        yield server, await _until(_connect, server, "the Temporal server", log)
+        yield server, await _until(lambda: connect(quiet=True), server, "the Temporal server", log)
 
 
 @asynccontextmanager
 async def working(client: Client, traces: Path | None, log: Path) -> AsyncIterator[Process]:
     """Run a worker, and yield it once it polls; what it says goes to `log`."""
-    async with _process(_worker(traces), log, "the worker") as worker:
-        await _until(lambda: _served(client), worker, "the worker", log)
+
+    async def polls() -> None:
+        if await unserved(client, (TASK_QUEUE, port.TASK_QUEUE)):
+            raise ConnectionError("not polling yet")
+
+    traced = ["--traces", str(traces.resolve())] if traces else []
+    command = [sys.executable, str(ROOT / "worker.py"), *traced]
+    async with _process(command, log, "the worker") as worker:
+        await _until(polls, worker, "the worker", log)
         yield worker
-
-
-async def _connect() -> Client:
-    return await connect(quiet=True)
 
 
 def server_command(place: Place) -> list[str]:
@@ -108,11 +111,6 @@ def server_command(place: Place) -> list[str]:
     ]
 
 
-def _worker(traces: Path | None) -> list[str]:
-    traced = ["--traces", str(traces.resolve())] if traces else []
-    return [sys.executable, str(ROOT / "worker.py"), *traced]
-
-
 @asynccontextmanager
 async def _process(command: list[str], log: Path, name: str) -> AsyncIterator[Process]:
     with log.open("ab") as output:
@@ -122,25 +120,15 @@ async def _process(command: list[str], log: Path, name: str) -> AsyncIterator[Pr
     try:
         yield process
     finally:
-        await _stop(process, name)
-
-
-async def _stop(process: Process, name: str) -> None:
-    if process.returncode is not None:
-        return
-    process.terminate()
-    try:
-        async with asyncio.timeout(STOP_SECONDS):
-            await process.wait()
-    except TimeoutError:
-        sys.stderr.write(f"{name} did not stop in {STOP_SECONDS} s and is killed\n")
-        process.kill()
-        await process.wait()
-
-
-async def _served(client: Client) -> None:
-    if await unserved(client, (TASK_QUEUE, port.TASK_QUEUE)):
-        raise ConnectionError("not polling yet")
+        if process.returncode is None:
+            process.terminate()
+            try:
+                async with asyncio.timeout(STOP_SECONDS):
+                    await process.wait()
+            except TimeoutError:
+                sys.stderr.write(f"{name} did not stop in {STOP_SECONDS} s and is killed\n")
+                process.kill()
+                await process.wait()
 
 
 async def _until(

@@ -89,12 +89,9 @@ class TestingActivities:
             return refused(suite, f"the code can't be run: {explain(error)}", self._sandbox.name)
         async with heartbeating(CODE_HEARTBEAT_SECONDS):
             result = await run(self._sandbox, program)
-        report = build_report(suite, result, nonce)
-        known = {
-            "attempts": activity.info().attempt,
-            "warnings": lowered(task.limits, result.limits),
-        }
-        return report.model_copy(update=known)
+        warnings = lowered(task.limits, result.limits)
+        known = {"attempts": activity.info().attempt, "warnings": warnings}
+        return build_report(suite, result, nonce).model_copy(update=known)
 
 
 def build_program(
@@ -140,14 +137,14 @@ def by_pytest(suite: Suite) -> Suite:
     if tree is None:
         return suite
     classes = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
-    bases = {_dotted(base) for node in classes for base in node.bases}
-    if bases.isdisjoint(_known(tree)):
+    bases = {ast.unparse(base) for node in classes for base in node.bases}
+    if bases.isdisjoint(_unittest_names(tree)):
         return suite
     name = f"test_{given.name.removesuffix('.py')[:STEM]}.py"
     return suite.model_copy(update={"kind": "pytest", "file": TestFile(name=name, text=given.text)})
 
 
-def _known(tree: ast.AST) -> Iterator[str]:
+def _unittest_names(tree: ast.AST) -> Iterator[str]:
     """Name unittest's classes as this file does."""
     for node in ast.walk(tree):
         match node:
@@ -156,12 +153,3 @@ def _known(tree: ast.AST) -> Iterator[str]:
                 yield from (f"{module}.{case}" for module in modules for case in CASES)
             case ast.ImportFrom(module="unittest", names=names):
                 yield from (name.asname or name.name for name in names if name.name in CASES)
-
-
-def _dotted(node: ast.expr) -> str:
-    match node:
-        case ast.Name(id=name):
-            return name
-        case ast.Attribute(value=ast.Name(id=module), attr=name):
-            return f"{module}.{name}"
-    return ""

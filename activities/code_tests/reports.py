@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from contextlib import suppress
 from typing import NamedTuple
 
 from activities.sandbox.port import Result
@@ -80,9 +81,15 @@ def lowered(asked: Limits, held: Limits) -> tuple[str, ...]:
 
 def _verdict(suite: Suite, result: Result, lines: list[Line]) -> _Verdict:
     ending = ProgramEnd.model_validate(result.model_dump(include=set(ProgramEnd.model_fields)))
-    broken = _broken(lines)
-    if broken is not None:
-        return _Verdict((), 0, len(suite.cases) or None, broken)
+    for line in lines:
+        broken = None
+        if "broken" in line:
+            message = text_in(line, "broken") or "the code can't be imported"
+            broken = Failure(message=message, traceback=text_in(line, "traceback"))
+        elif "unreadable" in line:
+            broken = Failure(message=f"the tests can't be read: {line['unreadable']}")
+        if broken:
+            return _Verdict((), 0, len(suite.cases) or None, bounded(broken))
     match suite.kind:
         case "cases":
             return _of_cases(suite, ending, lines)
@@ -90,17 +97,6 @@ def _verdict(suite: Suite, result: Result, lines: list[Line]) -> _Verdict:
             return _of_script(ending, lines)
         case "pytest":
             return _of_pytest(ending, lines)
-
-
-def _broken(lines: list[Line]) -> Failure | None:
-    """Return E where the code could not be imported, or the user's tests could not be read."""
-    for line in lines:
-        if "broken" in line:
-            message = text_in(line, "broken") or "the code can't be imported"
-            return bounded(Failure(message=message, traceback=text_in(line, "traceback")))
-        if "unreadable" in line:
-            return bounded(Failure(message=f"the tests can't be read: {line['unreadable']}"))
-    return None
 
 
 def _of_cases(suite: Suite, ending: ProgramEnd, lines: list[Line]) -> _Verdict:
@@ -128,12 +124,8 @@ def _of_script(ending: ProgramEnd, lines: list[Line]) -> _Verdict:
     passed = count_in(last, "passed") if last else None
     if last is None or passed is None:
         started = _started(lines)
-        return _Verdict(
-            (),
-            count_in(started, "held") or 0,
-            None,
-            stopped(ending, text_in(started, "started")),
-        )
+        error = stopped(ending, text_in(started, "started"))
+        return _Verdict((), count_in(started, "held") or 0, None, error)
     if last.get("end") is True:
         return _Verdict((), passed, passed, None if _ended(ending, lines) else stopped(ending))
     outcome = _outcome(last, text_in(last, "test") or "the script")
@@ -178,9 +170,13 @@ def _outcome(line: Line, name: str) -> TestOutcome:
 
 def result_lines(result: Result, nonce: str) -> list[Line]:
     """List the objects on the lines that begin with the nonce; whatever else there is, is left."""
-    texts = f"{result.stdout.head}\n{result.stdout.tail}".split("\n")
-    read = [_object(text.removeprefix(nonce)) for text in texts if text.startswith(nonce)]
-    return [line for line in read if line is not None]
+    found: list[Line] = []
+    for text in f"{result.stdout.head}\n{result.stdout.tail}".split("\n"):
+        if text.startswith(nonce):
+            with suppress(ValueError, RecursionError):
+                value = json.loads(text.removeprefix(nonce))
+                found += [value] if isinstance(value, dict) else []
+    return found
 
 
 def only(lines: list[Line], name: str) -> Line | None:
@@ -199,11 +195,3 @@ def count_in(line: Line, name: str) -> int | None:
     """Return a count under a name, or None where there is none."""
     value = line.get(name)
     return value if type(value) is int and 0 <= value <= MOST else None
-
-
-def _object(text: str) -> Line | None:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None

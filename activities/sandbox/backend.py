@@ -1,40 +1,31 @@
-"""What a backend must provide so that a program can be started in it, watched and ended."""
+"""What a backend provides to start a program, and the processes of one run seen from outside."""
 
 import asyncio
-import sys
+import contextlib
+import marshal
+import os
+import signal
+import subprocess
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from types import CodeType
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import Any, Protocol
 
-from activities.sandbox.port import SandboxError
+from activities.sandbox.limits import Ending, parse_ending
+from activities.sandbox.port import Output
+from activities.sandbox.watcher import Disk, Threads, children
 from reflection.multipath.request import Limits
+from reflection.run import cut_encoded, encoded_size
 
 MODULES = ("program", "init")
-# One to measure what a run takes, another to clear up after it while the first still looks.
-PER_RUN = 2
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-class Threads:
-    """Enough threads for so many runs at once: a limit is only enforced by one that is free."""
-
-    def __init__(self, runs: int) -> None:
-        self._pool = ThreadPoolExecutor(PER_RUN * runs, thread_name_prefix="mull-sandbox")
-
-    async def call(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call a function in a thread. Raises SandboxError where none can be started."""
-        try:
-            called = self._pool.submit(work, *args, **kwargs)
-        except RuntimeError as error:
-            raise SandboxError(f"no thread of the sandbox's own: {error}") from error
-        return await asyncio.wrap_future(called)
+CHUNK = 65_536
+STATUS_BYTES = 16_384
+# What the launcher and the first process see; the program gets an environment of its own.
+ENVIRONMENT = {"LANG": "C.UTF-8", "PYTHONHASHSEED": "0"}
 
 
 @dataclass(frozen=True)
@@ -49,14 +40,6 @@ class Place:
     limits: Limits
     packages: tuple[str, ...]
     threads: Threads
-
-
-@dataclass(frozen=True)
-class Disk:
-    """What a run's files take: bytes, and how many files and folders there are."""
-
-    size: int
-    files: int
 
 
 @dataclass(frozen=True)
@@ -116,11 +99,6 @@ def interpreter_arguments() -> tuple[str, ...]:
     return ("-S", "-s", "-B", "-c", text)
 
 
-def base_python() -> str:
-    """Return the interpreter that runs programs: the one that the worker's environment is from."""
-    return str(getattr(sys, "_base_executable", sys.executable))
-
-
 async def uninterrupted(work: Awaitable[None]) -> None:
     """Wait for something to end though this task be cancelled, which then holds."""
     task = asyncio.ensure_future(work)
@@ -133,3 +111,202 @@ async def uninterrupted(work: Awaitable[None]) -> None:
     task.result()
     if cancelled:
         raise asyncio.CancelledError
+
+
+class SandboxProcess:
+    """One launched sandbox; made, awaited and closed in the worker's event loop."""
+
+    def __init__(self, launch: Launch, settings: dict[str, Any], keep: int, most: int) -> None:
+        self.stdout, self.stderr = Kept(keep), Kept(keep)
+        self.ending: Ending | None = None
+        self.first: int | None = None
+        loop = asyncio.get_running_loop()
+        self.started: asyncio.Future[None] = loop.create_future()
+        self.exited: asyncio.Future[None] = loop.create_future()
+        self.flooded: asyncio.Future[None] = loop.create_future()
+        self.patience = launch.patience
+        self._launch, self._most, self._loop = launch, most, loop
+        self._status = bytearray()
+        self._open: set[int] = set()
+        self._first_handle: int | None = None
+        try:
+            self._begin(settings)
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self, settings: dict[str, Any]) -> None:
+        with contextlib.ExitStack() as stack:
+            given = os.memfd_create("settings", os.MFD_CLOEXEC)
+            stack.callback(os.close, given)
+            with open(given, "wb", closefd=False) as file:
+                file.write(marshal.dumps(settings))
+            os.lseek(given, 0, os.SEEK_SET)
+            alive, self._lifeline = os.pipe()
+            self._open.add(self._lifeline)
+            stack.callback(os.close, alive)
+            stdout = self._pipe(self.stdout.add, stack)
+            stderr = self._pipe(self.stderr.add, stack)
+            status = self._pipe(self._read_status, stack)
+            inherited = (given, status, alive)
+            self._process = subprocess.Popen(  # noqa: S603 - the backend's own command
+                [*self._launch.argv, *interpreter_arguments(), *map(str, inherited)],
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                pass_fds=(*inherited, *self._launch.descriptors),
+                env=ENVIRONMENT,
+                cwd="/",
+                start_new_session=True,
+            )
+        handle = os.pidfd_open(self._process.pid)
+        self._open.add(handle)
+        self._loop.add_reader(handle, self._reap, handle)
+
+    def _pipe(self, take: Callable[[bytes], None], stack: contextlib.ExitStack) -> int:
+        """Make a pipe that is read as data comes in, and return where to write."""
+        read, write = os.pipe()
+        stack.callback(os.close, write)
+        os.set_blocking(read, False)
+        self._open.add(read)
+        self._loop.add_reader(read, self._read, read, take)
+        return write
+
+    def _read(self, descriptor: int, take: Callable[[bytes], None]) -> None:
+        try:
+            data = os.read(descriptor, CHUNK)
+        except BlockingIOError:
+            return
+        if data:
+            take(data)
+        else:
+            self._close(descriptor)
+        if self.stdout.size + self.stderr.size > self._most and not self.flooded.done():
+            self.flooded.set_result(None)
+
+    def _read_status(self, data: bytes) -> None:
+        """Read what the first process reports of itself, line by line."""
+        self._status += data[: STATUS_BYTES - len(self._status)]
+        *lines, rest = bytes(self._status).split(b"\n")
+        self._status[:] = rest
+        for word, *more in (line.decode(errors="replace").split() for line in lines if line):
+            if word == "hello":
+                self._learn_first()
+            elif word == "started" and not self.started.done():
+                self.started.set_result(None)
+            elif word == "ended":
+                with contextlib.suppress(ValueError):
+                    self.ending = parse_ending(more)
+
+    def _learn_first(self) -> None:
+        """Learn the first process's id, let the OOM killer pick it first, and let it go on."""
+        pid = self._process.pid
+        self.first = next(children(pid), None) if self._launch.nested else pid
+        if self.first is None:
+            return
+        with contextlib.suppress(OSError):
+            self._first_handle = os.pidfd_open(self.first)
+            self._open.add(self._first_handle)
+            Path(f"/proc/{self.first}/oom_score_adj").write_text("1000", "ascii")
+        with contextlib.suppress(OSError):
+            os.write(self._lifeline, b"g")
+
+    def _reap(self, handle: int) -> None:
+        self._close(handle)
+        self._process.wait()
+        self.exited.set_result(None)
+
+    def release(self) -> None:
+        """Close the lifeline, on which the first process ends everything, itself last."""
+        self._close(self._lifeline)
+
+    def kill(self) -> None:
+        """Kill the first process, with which its namespace dies, and the one that was started."""
+        self.reap_first()
+        if not self.exited.done():
+            self._process.kill()
+
+    def reap_first(self) -> None:
+        """Kill and reap the first process, even where it outlived what started it.
+
+        As process 1 of a container the worker is then its parent.
+        """
+        if self._first_handle is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._first_handle, signal.SIGKILL)
+        if self._launch.nested:
+            with contextlib.suppress(ChildProcessError):
+                os.waitid(os.P_PIDFD, self._first_handle, os.WEXITED)
+
+    @property
+    def all_read(self) -> bool:
+        """True once all output has been read."""
+        return self._open <= {self._lifeline, self._first_handle}
+
+    def close(self) -> None:
+        """Give every descriptor back."""
+        for descriptor in tuple(self._open):
+            self._close(descriptor)
+
+    def _close(self, descriptor: int) -> None:
+        if descriptor in self._open:
+            self._open.discard(descriptor)
+            self._loop.remove_reader(descriptor)
+            os.close(descriptor)
+
+
+class Kept:
+    """Bytes of which the first and the last are kept, never more than `most` of them."""
+
+    def __init__(self, most: int) -> None:
+        self.size = 0
+        self._half = most // 2
+        self._head = bytearray()
+        self._tail = bytearray()
+
+    def add(self, data: bytes) -> None:
+        """Take more bytes in."""
+        self.size += len(data)
+        room = self._half - len(self._head)
+        self._head += data[:room]
+        self._tail += data[room:][-self._half :] if room < len(data) else b""
+        if len(self._tail) > self._half:
+            del self._tail[: len(self._tail) - self._half]
+
+    def output(self) -> Output:
+        """Return it as text that takes at most as many bytes as JSON, too."""
+        whole = self.size == len(self._head) + len(self._tail)
+        if whole:
+            text = _text(self._head + self._tail)
+            if encoded_size(text) <= 2 * self._half:
+                return Output(head=text, tail="", size=self.size)
+        head, tail = self._head, self._tail
+        if whole and not tail:
+            head, tail = head[: len(head) // 2], head[len(head) // 2 :]
+        return Output(
+            head=cut_encoded(_text(_without_broken_end(head)), self._half),
+            tail=cut_encoded(_text(_without_broken_start(tail))[::-1], self._half)[::-1],
+            size=self.size,
+        )
+
+
+def _text(data: bytes | bytearray) -> str:
+    return data.decode("utf-8", "backslashreplace")
+
+
+def _without_broken_end(data: bytearray) -> bytearray:
+    """Leave out a character that the cut went through."""
+    for back in range(1, min(4, len(data)) + 1):
+        byte = data[-back]
+        if byte & 0xC0 != 0x80:
+            needed = 1 if byte < 0xC0 else 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return data[:-back] if needed > back else data
+    return data
+
+
+def _without_broken_start(data: bytearray) -> bytearray:
+    start = 0
+    while start < min(3, len(data)) and data[start] & 0xC0 == 0x80:
+        start += 1
+    return data[start:]

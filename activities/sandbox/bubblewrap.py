@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from activities.sandbox.backend import Disk, Launch, Place
-from activities.sandbox.limits import MIB
+from activities.sandbox.backend import Launch, Place
+from activities.sandbox.limits import CAP_SYS_ADMIN, MIB, can_become, capabilities
 from activities.sandbox.packages import Visible, importable, visible
 from activities.sandbox.port import SandboxError
 from activities.sandbox.seccomp import build_filter
-from activities.sandbox.users import CAP_SYS_ADMIN, can_become, capabilities
+from activities.sandbox.watcher import Disk
 
 # One file system of a fixed size for all that a program can write.
 ROOM = "/box"

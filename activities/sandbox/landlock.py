@@ -4,27 +4,27 @@ import fcntl
 import os
 import stat
 import tempfile
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
+from typing import NamedTuple
 
 from activities.sandbox.backend import Launch, Place, uninterrupted
-from activities.sandbox.disk import used
 from activities.sandbox.inside.confinement import DEVICE, KEEP, LIST, READ, USE, version
 from activities.sandbox.inside.sweep import clear
-from activities.sandbox.limits import FILES_PER_MIB
-from activities.sandbox.packages import importable, visible
-from activities.sandbox.port import SandboxError
-from activities.sandbox.seccomp import build_filter
-from activities.sandbox.users import (
+from activities.sandbox.limits import (
+    FILES_PER_MIB,
     all_can_enter,
     all_can_read,
     can_become,
     end_all_of,
     tasks_of,
 )
+from activities.sandbox.packages import importable, visible
+from activities.sandbox.port import SandboxError
+from activities.sandbox.seccomp import build_filter
+from activities.sandbox.watcher import used
 
 MODULES = ("confinement", "sweep")
 # From here on the kernel keeps signals inside by itself.
@@ -36,8 +36,7 @@ _TRIES = 5
 _MEMORY = Path("/dev/shm")  # noqa: S108 - by mkdtemp
 
 
-@dataclass(frozen=True)
-class Held:
+class Held(NamedTuple):
     """A folder, and the descriptor that holds it for as long as the worker lives."""
 
     top: Path
@@ -106,38 +105,31 @@ def delete_stale() -> None:
 
 def _held(bases: list[Path], undone: ExitStack) -> Held:
     """Make a folder and hold it; another, where a worker that begins took it for a dead one's."""
-    base = _first(bases)
+    # One that another user than the worker's can reach.
+    reached = (
+        base
+        for base in bases
+        if os.access(base, os.W_OK) and all(map(all_can_enter, (base, *base.parents)))
+    )
+    base = next(reached, None)
+    if base is None:
+        tried = ", ".join(map(str, bases))
+        raise SandboxError(f"no folder for temporary files can be written: tried {tried}")
     for _ in range(_TRIES):
         top = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
-        lock = _locked_or_gone(top)
-        if lock is not None:
+        try:
+            lock = _locked(top)
+        except BaseException:
+            top.rmdir()
+            raise
+        if lock is not None and os.fstat(lock).st_nlink:
             made = Held(top, lock)
             undone.callback(_delete, made)
             top.chmod(0o711)
             return made
+        if lock is not None:
+            os.close(lock)
     raise SandboxError(f"no folder of the sandbox's own can be kept in {base}")
-
-
-def _locked_or_gone(top: Path) -> int | None:
-    """Hold a folder that was just made; None where it is deleted meanwhile."""
-    try:
-        lock = _locked(top)
-    except BaseException:
-        top.rmdir()
-        raise
-    if lock is not None and not os.fstat(lock).st_nlink:
-        os.close(lock)
-        return None
-    return lock
-
-
-def _first(bases: list[Path]) -> Path:
-    """Find a folder for temporary files that another user than the worker's can reach."""
-    for base in bases:
-        if os.access(base, os.W_OK) and all(map(all_can_enter, (base, *base.parents))):
-            return base
-    tried = ", ".join(map(str, bases))
-    raise SandboxError(f"no folder for temporary files can be written: tried {tried}")
 
 
 def _bases() -> list[Path]:
@@ -158,21 +150,9 @@ def _locked(folder: Path) -> int | None:
     return handle
 
 
-def rules(packages: Iterable[Path], shown: Iterable[Path], kept: Path) -> dict[str, int]:
-    """Return what is allowed beneath each path.
-
-    `packages` and `shown` are read, `kept` is written too, and of the machine what every program
-    may read.
-    """
-    return {
-        **_system(),
-        **{str(path): USE for path in (*packages, *shown)},
-        str(kept): KEEP,
-    }
-
-
 @cache
 def _system() -> dict[str, int]:
+    """Return what every program may do beneath each path of the machine."""
     seen = visible()
     found = {f"/dev/{name}": allowed for name, allowed in DEVICES.items()}
     for folder in seen.folders:
@@ -221,8 +201,11 @@ class Landlock:
 
     def _launch(self, place: Place, user: int | None, folder: RunFolder) -> Launch:
         packages = importable(place.packages)
-        _link(folder.packages, packages)
-        _link(folder.commands, dict.fromkeys(("python", "python3"), visible().python))
+        for name, path in packages.items():
+            (folder.packages / name).symlink_to(path)
+        for name in ("python", "python3"):
+            (folder.commands / name).symlink_to(visible().python)
+        shown = (folder.packages, folder.commands)
         seen = (*visible().folders, *packages.values())
         return Launch(
             argv=(str(visible().python),),
@@ -240,7 +223,11 @@ class Landlock:
                 "tops": (str(folder.shown.top), str(folder.written.top)),
                 "others": 0 if user is not None else tasks_of(os.getuid()),
                 "reads_all": user is not None and not all_can_read(seen),
-                "rules": rules(packages.values(), (folder.packages, folder.commands), folder.box),
+                "rules": {
+                    **_system(),
+                    **dict.fromkeys(map(str, (*packages.values(), *shown)), USE),
+                    str(folder.box): KEEP,
+                },
                 "filter": build_filter(
                     sockets=False,
                     signals=user is not None or self._abi >= SCOPED_SIGNALS,
@@ -256,8 +243,3 @@ def _clear(user: int | None, folder: RunFolder) -> None:
             end_all_of(user)
     finally:
         delete_folders(folder)
-
-
-def _link(folder: Path, names: dict[str, Path]) -> None:
-    for name, path in names.items():
-        (folder / name).symlink_to(path)

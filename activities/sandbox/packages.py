@@ -3,6 +3,7 @@
 import site
 import sys
 import sysconfig
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
@@ -11,7 +12,6 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from activities.sandbox.backend import base_python
 from activities.sandbox.port import PackageError
 
 SYSTEM = (
@@ -33,6 +33,11 @@ SYSTEM = (
 )
 PROJECT = Path(__file__).resolve().parents[2]
 ALWAYS = ("numpy", "pytest")
+
+
+def base_python() -> str:
+    """Return the interpreter that runs programs: the one that the worker's environment is from."""
+    return str(getattr(sys, "_base_executable", sys.executable))
 
 
 @dataclass(frozen=True)
@@ -88,11 +93,11 @@ def importable(names: tuple[str, ...]) -> dict[str, Path]:
 
 
 @cache
-def _importable(names: tuple[str, ...]) -> tuple[tuple[str, Path], ...]:
+def _importable(names: tuple[str, ...]) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for package in _with_dependencies(names):
         found |= _top_level(package)
-    return tuple(found.items())
+    return found
 
 
 def _with_dependencies(names: tuple[str, ...]) -> list[Distribution]:
@@ -108,21 +113,13 @@ def _with_dependencies(names: tuple[str, ...]) -> list[Distribution]:
             if name in names:
                 raise PackageError(f"{name} is not installed on this worker") from None
             continue
-        left += _needed(found[name])
+        for text in found[name].requires or ():
+            with suppress(InvalidRequirement):
+                requirement = Requirement(text)
+                # What is required here, without extras.
+                if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+                    left.append(canonicalize_name(requirement.name))
     return list(found.values())
-
-
-def _needed(package: Distribution) -> list[str]:
-    """Name what a distribution requires here, without its extras."""
-    needed: list[str] = []
-    for text in package.requires or ():
-        try:
-            requirement = Requirement(text)
-        except InvalidRequirement:
-            continue
-        if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
-            needed.append(canonicalize_name(requirement.name))
-    return needed
 
 
 def _top_level(package: Distribution) -> dict[str, Path]:

@@ -11,15 +11,13 @@ from activities.sandbox.backend import (
     Backend,
     Launch,
     Place,
-    Threads,
+    SandboxProcess,
     module,
     uninterrupted,
 )
-from activities.sandbox.limits import Ending, classify, lower, rlimits
+from activities.sandbox.limits import Ending, claimed_uid, classify, lower, rlimits
 from activities.sandbox.port import Program, Result, SandboxError, Status
-from activities.sandbox.process import SandboxProcess
-from activities.sandbox.users import claimed_uid
-from activities.sandbox.watcher import Watch
+from activities.sandbox.watcher import Threads, Watch
 from reflection.multipath.request import Limits
 
 START_SECONDS = 20.0

@@ -72,73 +72,66 @@ class Instruction(NamedTuple):
 Block = list[Instruction]
 
 
-def load(offset: int) -> Instruction:
+def _load(offset: int) -> Instruction:
     """Load a word of struct seccomp_data."""
     return Instruction(LOAD, 0, 0, offset)
 
 
-def answer(action: int) -> Instruction:
+def _answer(action: int) -> Instruction:
     """End the filter."""
     return Instruction(RETURN, 0, 0, action)
 
 
-def fail(number: int = errno.EPERM) -> Instruction:
+def _fail(number: int = errno.EPERM) -> Instruction:
     """Let the call return an error, or success where the number is 0, without its being made."""
-    return answer(ERRNO | number)
+    return _answer(ERRNO | number)
 
 
-def when(system_call: int, guards: Block) -> Block:
+def _when(system_call: int, guards: Block) -> Block:
     """Allow one system call where all its guards let it through."""
-    return [Instruction(JUMP_EQUAL, 0, len(guards) + 1, system_call), *guards, answer(ALLOW)]
+    return [Instruction(JUMP_EQUAL, 0, len(guards) + 1, system_call), *guards, _answer(ALLOW)]
 
 
-def one_of(index: int, values: Sequence[int], mask: int | None = None) -> Block:
+def _argument(index: int, mask: int | None = None) -> Block:
+    """Load the low half of an argument, or what a mask leaves of it.
+
+    The kernel takes pids, commands, families and flags as 32 bits.
+    """
+    loaded = _load(ARGUMENTS + 8 * index)
+    return [loaded] if mask is None else [loaded, Instruction(AND, 0, 0, mask)]
+
+
+def _one_of(index: int, values: Sequence[int], mask: int | None = None) -> Block:
     """Refuse where an argument, or what a mask leaves of it, is none of some values."""
     count = len(values)
     found = [Instruction(JUMP_EQUAL, count - i, 0, value) for i, value in enumerate(values)]
-    masked = [] if mask is None else [Instruction(AND, 0, 0, mask)]
-    return [_argument(index), *masked, *found, fail()]
+    return [*_argument(index, mask), *found, _fail()]
 
 
-def none_of(index: int, values: Sequence[int], mask: int | None = None) -> Block:
+def _none_of(index: int, values: Sequence[int], mask: int | None = None) -> Block:
     """Refuse where an argument, or what a mask leaves of it, is one of some values."""
-    found = [step for value in values for step in (Instruction(JUMP_EQUAL, 0, 1, value), fail())]
-    masked = [] if mask is None else [Instruction(AND, 0, 0, mask)]
-    return [_argument(index), *masked, *found]
+    found = [step for value in values for step in (Instruction(JUMP_EQUAL, 0, 1, value), _fail())]
+    return [*_argument(index, mask), *found]
 
 
-def without_bits(index: int, bits: int) -> Block:
+def _without_bits(index: int, bits: int) -> Block:
     """Refuse where one of the bits is set in an argument."""
-    return [_argument(index), Instruction(JUMP_ANY_BIT, 0, 1, bits), fail()]
+    return [*_argument(index), Instruction(JUMP_ANY_BIT, 0, 1, bits), _fail()]
 
 
-def ranges(numbers: Iterable[int], then: Instruction) -> Block:
+def _ranges(numbers: Iterable[int], then: Instruction) -> Block:
     """Answer alike for many system calls, neighbours compared together."""
-    return [step for low, high in _spans(sorted(set(numbers))) for step in _within(low, high, then)]
-
-
-def encode(program: Sequence[Instruction]) -> bytes:
-    """Return the array of struct sock_filter, 8 bytes each."""
-    return b"".join(struct.pack("<HBBI", *step) for step in program)
-
-
-def _argument(index: int) -> Instruction:
-    # The low half: the kernel takes pids, commands, families and flags as 32 bits.
-    return load(ARGUMENTS + 8 * index)
-
-
-def _within(low: int, high: int, then: Instruction) -> Block:
-    return [Instruction(JUMP_AT_LEAST, 0, 2, low), Instruction(JUMP_GREATER, 1, 0, high), then]
-
-
-def _spans(numbers: Sequence[int]) -> list[tuple[int, int]]:
     spans: list[tuple[int, int]] = []
-    for number in numbers:
+    for number in sorted(set(numbers)):
         if spans and spans[-1][1] == number - 1:
             spans[-1] = (spans[-1][0], number)
         else:
             spans.append((number, number))
-    return spans
+    block: Block = []
+    for low, high in spans:
+        block += [Instruction(JUMP_AT_LEAST, 0, 2, low), Instruction(JUMP_GREATER, 1, 0, high)]
+        block.append(then)
+    return block
 
 
 @cache
@@ -157,86 +150,81 @@ def build_filter(
     known = groups(machine)
     allowed = [*known["always"].values(), *(known["sockets"].values() if sockets else ())]
     newest = max(number for group in known.values() for number in group.values())
-    return encode(
-        [
-            *_foreign(machine),
-            *_checked(known["checked"], sockets),
-            *_signalling(known["signals"], signals),
-            *_owning(known, own_user),
-            *ranges(known["missing"].values(), fail(errno.ENOSYS)),
-            *ranges(allowed, answer(ALLOW)),
-            Instruction(JUMP_GREATER, 0, 1, newest),
-            fail(errno.ENOSYS),
-            fail(),
-        ]
-    )
-
-
-def _foreign(machine: str) -> Block:
     own = Instruction(JUMP_EQUAL, 1, 0, _ARCHITECTURES[machine])
-    kill = answer(KILL_PROCESS)
+    kill = _answer(KILL_PROCESS)
     # Under x86_64's number with this bit the kernel makes the calls of the x32 ABI.
     x32 = Instruction(JUMP_AT_LEAST, 0, 1, _X32)
-    return [load(ARCHITECTURE), own, kill, load(NUMBER), x32, kill]
+    program = [
+        *(_load(ARCHITECTURE), own, kill, _load(NUMBER), x32, kill),
+        *_checked(known["checked"], sockets),
+        *_signalling(known["signals"], signals),
+        *_owning(known, own_user),
+        *_ranges(known["missing"].values(), _fail(errno.ENOSYS)),
+        *_ranges(allowed, _answer(ALLOW)),
+        Instruction(JUMP_GREATER, 0, 1, newest),
+        _fail(errno.ENOSYS),
+        _fail(),
+    ]
+    return b"".join(struct.pack("<HBBI", *step) for step in program)
 
 
 def _checked(numbers: dict[str, int], sockets: bool) -> Block:
-    pair = [*one_of(0, [_UNIX]), *one_of(1, [_STREAM], _SOCKET_TYPE)]
+    pair = [*_one_of(0, [_UNIX]), *_one_of(1, [_STREAM], _SOCKET_TYPE)]
     networked = [
-        *one_of(0, [_UNIX, _INET, _INET6]),
-        *one_of(1, [_STREAM, _DATAGRAM], _SOCKET_TYPE),
-        *one_of(2, [0, _TCP, _UDP]),
+        *_one_of(0, [_UNIX, _INET, _INET6]),
+        *_one_of(1, [_STREAM, _DATAGRAM], _SOCKET_TYPE),
+        *_one_of(2, [0, _TCP, _UDP]),
     ]
     guards = {
         # A datagram socket, even one of a pair, sends to whom it names.
-        "socketpair": one_of(0, [_UNIX]) if sockets else pair,
+        "socketpair": _one_of(0, [_UNIX]) if sockets else pair,
         # A thread with descriptors of its own would keep files that nobody looks for.
         "clone": [
-            *without_bits(0, _NEW_NAMESPACES | _CLONE_PARENT),
-            *none_of(0, [_CLONE_THREAD], _CLONE_THREAD | _CLONE_FILES),
+            *_without_bits(0, _NEW_NAMESPACES | _CLONE_PARENT),
+            *_none_of(0, [_CLONE_THREAD], _CLONE_THREAD | _CLONE_FILES),
         ],
-        "close_range": without_bits(2, _CLOSE_RANGE_UNSHARE),
-        "ioctl": one_of(1, _IOCTLS),
-        "fcntl": none_of(1, _SIGNAL_BY_FILE),
-        "prctl": one_of(0, _PRCTLS),
-        "personality": one_of(0, [_LINUX, _ASK]),
+        "close_range": _without_bits(2, _CLOSE_RANGE_UNSHARE),
+        "ioctl": _one_of(1, _IOCTLS),
+        "fcntl": _none_of(1, _SIGNAL_BY_FILE),
+        "prctl": _one_of(0, _PRCTLS),
+        "personality": _one_of(0, [_LINUX, _ASK]),
         # These reach other processes of the same user, and change them.
-        "prlimit64": one_of(0, [0]),
-        "setpriority": [*one_of(0, [0]), *one_of(1, [0])],
-        "sched_setaffinity": one_of(0, [0]),
-        "mknod": one_of(1, [0, _REGULAR, _FIFO], _FILE_TYPE),
-        "mknodat": one_of(2, [0, _REGULAR, _FIFO], _FILE_TYPE),
-        "socket": networked if sockets else [fail()],
+        "prlimit64": _one_of(0, [0]),
+        "setpriority": [*_one_of(0, [0]), *_one_of(1, [0])],
+        "sched_setaffinity": _one_of(0, [0]),
+        "mknod": _one_of(1, [0, _REGULAR, _FIFO], _FILE_TYPE),
+        "mknodat": _one_of(2, [0, _REGULAR, _FIFO], _FILE_TYPE),
+        "socket": networked if sockets else [_fail()],
     }
-    return [step for name in numbers for step in when(numbers[name], guards[name])]
+    return [step for name in numbers for step in _when(numbers[name], guards[name])]
 
 
 def _signalling(numbers: dict[str, int], signals: bool) -> Block:
     if signals:
-        return ranges(numbers.values(), answer(ALLOW))
+        return _ranges(numbers.values(), _answer(ALLOW))
     # kill(0) reaches the program's own group, which it leads.
     own = {name: [OWN_PID] for name in ("tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo")}
     return [
         step
         for name, pids in {**own, "kill": [0, OWN_PID]}.items()
-        for step in when(numbers[name], one_of(0, pids))
+        for step in _when(numbers[name], _one_of(0, pids))
     ]
 
 
 def _owning(known: dict[str, dict[str, int]], own_user: bool) -> Block:
     attributes, owner = known["attributes"].values(), known["owner"].values()
     if own_user:
-        return ranges([*attributes, *owner], answer(ALLOW))
+        return _ranges([*attributes, *owner], _answer(ALLOW))
     # Opened to be read alone, a file of the worker's is still emptied, if by an older Landlock.
     emptied = {"open": 1, "openat": 2}
     opening = [
         step
         for name, index in emptied.items()
         if name in known["always"]
-        for step in when(known["always"][name], none_of(index, [_TRUNCATE], _TRUNCATE | _ACCESS))
+        for step in _when(known["always"][name], _none_of(index, [_TRUNCATE], _TRUNCATE | _ACCESS))
     ]
-    unread = ranges([known["always"]["openat2"]], fail(errno.ENOSYS))
-    return [*ranges(attributes, fail(0)), *opening, *unread]
+    unread = _ranges([known["always"]["openat2"]], _fail(errno.ENOSYS))
+    return [*_ranges(attributes, _fail(0)), *opening, *unread]
 
 
 @cache

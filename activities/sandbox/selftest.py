@@ -17,48 +17,62 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from activities.sandbox.backend import Backend, base_python
+from activities.sandbox.backend import Backend
 from activities.sandbox.bubblewrap import Bubblewrap
 from activities.sandbox.landlock import Landlock
 from activities.sandbox.limits import most_at_once
+from activities.sandbox.packages import base_python
 from activities.sandbox.port import Program, Result, SandboxError
 from activities.sandbox.sandbox import ProcessSandbox
 from reflection.multipath.request import Limits
 
-_VARIABLE = "MULL_SELF_TEST"
+BACKENDS: Mapping[str, Callable[[], Backend]] = {
+    "bubblewrap": Bubblewrap.find,
+    "landlock": Landlock,
+}
+CHOICE = "MULL_SANDBOX"
+REMEDY = (
+    "Code is never run without one. Allow user namespaces, for bubblewrap, or use Linux 5.13 or "
+    "later with Landlock among its LSMs; or serve the other queues alone: --queues mull,llm"
+)
 _SLEEP = "import time; time.sleep(600)"
-
-
-@dataclass(frozen=True)
-class Targets:
-    """What the worker puts in a program's way: none of it may be reached.
-
-    `port` and `name` are of listeners, `file` of a file with the word `secret`, which is in the
-    worker's environment too; `pid` is of a process of the worker's.
-    """
-
-    port: int
-    name: str
-    file: str
-    secret: str
-    pid: int
+_USUAL = Limits(wall_seconds=20, cpu_seconds=10)
 
 
 @dataclass(frozen=True)
 class Probe:
-    """A program, and what its result must be; `said` is what doctor shows where it is."""
+    """A program, what doctor says where the sandbox holds, and in which statuses it then ends.
+
+    The program finds the names of its targets defined. `printed` is all that it may print, None
+    where that tells nothing.
+    """
 
     name: str
     said: str
-    program: Callable[[Targets], Program]
-    passes: Callable[[Result], bool]
+    code: str
+    statuses: tuple[str, ...] = ("ok",)
+    printed: str | None = None
+    limits: Limits = _USUAL
+
+    def passed(self, result: Result) -> bool:
+        """True where the program ended as it must, and printed what it must."""
+        said = self.printed is None or result.stdout.text == self.printed
+        return said and result.status in self.statuses
 
 
-_RUN = Limits(wall_seconds=20, cpu_seconds=10)
-
-_NETWORK = """
+PROBES = (
+    Probe(
+        "python",
+        "numpy and pytest can be imported",
+        "import numpy, pytest\nprint(int(numpy.arange(4).sum()))",
+        printed="6\n",
+    ),
+    Probe(
+        "network",
+        "neither TCP nor a local socket can be reached",
+        """
 import socket
-for family, address in ((socket.AF_INET, ("127.0.0.1", {port})), (socket.AF_UNIX, "\\0{name}")):
+for family, address in ((socket.AF_INET, ("127.0.0.1", port)), (socket.AF_UNIX, "\\0" + name)):
     try:
         made = socket.socket(family)
         made.settimeout(1)
@@ -66,15 +80,20 @@ for family, address in ((socket.AF_INET, ("127.0.0.1", {port})), (socket.AF_UNIX
         print("reached", address)
     except OSError:
         pass
-"""
-_FILES = """
+""",
+        printed="",
+    ),
+    Probe(
+        "files",
+        "the worker's files can't be read or written",
+        """
 import os
 for act in (
-    lambda: open({file!r}).read(),
-    lambda: open({file!r}, "a"),
+    lambda: open(file).read(),
+    lambda: open(file, "a"),
     lambda: open("/etc/hostname").read(),
     lambda: open("/usr/planted", "w"),
-    lambda: os.listdir(os.path.dirname({file!r})),
+    lambda: os.listdir(os.path.dirname(file)),
 ):
     try:
         act()
@@ -83,25 +102,39 @@ for act in (
         pass
 open("mine", "w").write("kept")
 assert open("mine").read() == "kept"
-"""
-_ENVIRONMENT = """
+""",
+        printed="",
+    ),
+    Probe(
+        "environment",
+        "the worker's environment can't be seen",
+        """
 import os, sys
 print(dict(os.environ), sys.orig_argv)
-for pid in ("self", {pid}, os.getppid(), 1):
+for process in ("self", pid, os.getppid(), 1):
     try:
-        print(open(f"/proc/{{pid}}/environ").read())
+        print(open(f"/proc/{process}/environ").read())
     except OSError:
         pass
-"""
-_PROCESSES = """
+""",
+    ),
+    Probe(
+        "processes",
+        "the worker's processes can't be signalled",
+        """
 import os, signal
 for kind in (signal.SIGSTOP, signal.SIGKILL):
     try:
-        os.kill({pid}, kind)
+        os.kill(pid, kind)
     except OSError:
         pass
-"""
-_CALLS = """
+""",
+        ("ok", "killed_by_signal", "timeout"),
+    ),
+    Probe(
+        "system calls",
+        "those that reach the kernel itself are refused",
+        """
 import ctypes, os
 libc = ctypes.CDLL(None, use_errno=True)
 done = [name for name, act in {
@@ -112,133 +145,92 @@ done = [name for name, act in {
 }.items() if act() == 0]
 assert not done, done
 assert os.getuid() != 0 or libc.setuid(12345) != 0, "root"
-"""
-_DISK = """
-for number in range(64):
-    with open(str(number), "wb", buffering=0) as file:
-        file.write(b"x" * (1 << 20))
-"""
-
-
-def _of(code: str, limits: Limits = _RUN) -> Callable[[Targets], Program]:
-    return lambda _: Program(code=code, limits=limits)
-
-
-def _aimed(code: str) -> Callable[[Targets], Program]:
-    return lambda targets: Program(code=code.format(**vars(targets)), limits=_RUN)
-
-
-def _status(*expected: str) -> Callable[[Result], bool]:
-    return lambda result: result.status in expected
-
-
-def _silent(result: Result) -> bool:
-    return result.status == "ok" and not result.stdout.size
-
-
-PROBES = (
-    Probe(
-        "python",
-        "numpy and pytest can be imported",
-        _of("import numpy, pytest\nprint(int(numpy.arange(4).sum()))"),
-        lambda result: result.status == "ok" and result.stdout.text == "6\n",
+""",
+        printed="",
     ),
-    Probe("network", "neither TCP nor a local socket can be reached", _aimed(_NETWORK), _silent),
-    Probe("files", "the worker's files can't be read or written", _aimed(_FILES), _silent),
-    Probe(
-        "environment", "the worker's environment can't be seen", _aimed(_ENVIRONMENT), _status("ok")
-    ),
-    Probe(
-        "processes",
-        "the worker's processes can't be signalled",
-        _aimed(_PROCESSES),
-        _status("ok", "killed_by_signal", "timeout"),
-    ),
-    Probe("system calls", "those that reach the kernel itself are refused", _of(_CALLS), _silent),
     Probe(
         "memory",
         "a program with a limit of 64 MB can't take 256 MB",
-        _of("x = bytearray(256 << 20)\nprint(len(x))", _RUN.model_copy(update={"memory_mb": 64})),
-        _status("memory_limit"),
+        "x = bytearray(256 << 20)\nprint(len(x))",
+        ("memory_limit",),
+        limits=_USUAL.model_copy(update={"memory_mb": 64}),
     ),
     Probe(
         "time",
         "an endless loop is ended",
-        _of("while True:\n    pass", _RUN.model_copy(update={"wall_seconds": 0.3})),
-        _status("timeout", "cpu_limit"),
+        "while True:\n    pass",
+        ("timeout", "cpu_limit"),
+        limits=_USUAL.model_copy(update={"wall_seconds": 0.3}),
     ),
     Probe(
         "output",
         "endless output is ended",
-        _of("while True:\n    print('x' * 1000)", _RUN.model_copy(update={"output_bytes": 10_000})),
-        _status("output_limit"),
+        "while True:\n    print('x' * 1000)",
+        ("output_limit",),
+        limits=_USUAL.model_copy(update={"output_bytes": 10_000}),
     ),
     Probe(
         "disk",
         "a program with a limit of 8 MB can't write 64 MB",
-        _of(_DISK, _RUN.model_copy(update={"disk_mb": 8})),
-        _status("disk_limit", "error"),
+        """
+for number in range(64):
+    with open(str(number), "wb", buffering=0) as file:
+        file.write(b"x" * (1 << 20))
+""",
+        ("disk_limit", "error"),
+        limits=_USUAL.model_copy(update={"disk_mb": 8}),
     ),
 )
 
 
-class Placed:
-    """Targets that are there, and whether a program has reached one."""
+class Targets:
+    """What the worker puts in a program's way, and whether a program has reached one of them.
+
+    Two listeners, a file with a secret, and a process with it in its environment.
+    """
 
     def __init__(self, stack: ExitStack) -> None:
-        secret = secrets.token_hex(16)
+        self._secret = secrets.token_hex(16)
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mull-self-test-")))
-        (folder / "secret").write_text(secret)
+        (folder / "secret").write_text(self._secret)
         # Anybody could read it, so that it is the sandbox that hides it.
         folder.chmod(0o755)
         self._process = subprocess.Popen(  # noqa: S603 - the worker's own Python
-            [base_python(), "-I", "-S", "-c", _SLEEP], env={_VARIABLE: secret}
+            [base_python(), "-I", "-S", "-c", _SLEEP], env={"MULL_SELF_TEST": self._secret}
         )
         stack.callback(self._process.wait)
         stack.callback(self._process.kill)
-        tcp = _listening(stack, socket.AF_INET, ("127.0.0.1", 0))
         name = f"mull-self-test-{secrets.token_hex(8)}"
-        self._listeners = (tcp, _listening(stack, socket.AF_UNIX, f"\0{name}"))
-        port = tcp.getsockname()[1]
-        self.targets = Targets(port, name, str(folder / "secret"), secret, self._process.pid)
+        tcp = stack.enter_context(socket.socket(socket.AF_INET))
+        tcp.bind(("127.0.0.1", 0))
+        local = stack.enter_context(socket.socket(socket.AF_UNIX))
+        local.bind(f"\0{name}")
+        self._listeners = (tcp, local)
+        for listener in self._listeners:
+            listener.setblocking(False)
+            listener.listen()
+        values = (tcp.getsockname()[1], name, str(folder / "secret"), self._process.pid)
+        self._defined = f"port, name, file, pid = {values!r}\n"
+
+    def program(self, probe: Probe) -> Program:
+        """Put a probe's program together, with the names of these targets."""
+        return Program(code=self._defined + probe.code, limits=probe.limits)
 
     def reached(self, result: Result) -> str | None:
         """Say which target was reached, if one was."""
-        if self.targets.secret in result.stdout.text + result.stderr.text:
+        if self._secret in result.stdout.text + result.stderr.text:
             return "a program read a secret of the worker's"
-        if any(_accepts(listener) for listener in self._listeners):
+        for listener in self._listeners:
+            try:
+                listener.accept()[0].close()
+            except BlockingIOError:
+                continue
             return "a program connected to the worker"
-        if self._process.poll() is not None or _is_stopped(self._process.pid):
-            return "a program signalled a process of the worker's"
-        return None
-
-
-def _listening(stack: ExitStack, family: int, address: object) -> socket.socket:
-    made = stack.enter_context(socket.socket(family))
-    made.setblocking(False)
-    made.bind(address)  # type: ignore[arg-type] # a name or a pair, by its family
-    made.listen()
-    return made
-
-
-def _accepts(listener: socket.socket) -> bool:
-    try:
-        listener.accept()[0].close()
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _is_stopped(pid: int) -> bool:
-    fields = Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()
-    return fields[0] in "Tt"
-
-
-BACKENDS: Mapping[str, Callable[[], Backend]] = {
-    "bubblewrap": Bubblewrap.find,
-    "landlock": Landlock,
-}
-CHOICE = "MULL_SANDBOX"
+        if self._process.poll() is None:
+            state = Path(f"/proc/{self._process.pid}/stat").read_text("ascii", "replace")
+            if state.rpartition(")")[2].split()[0] not in "Tt":
+                return None
+        return "a program signalled a process of the worker's"
 
 
 class Finding(NamedTuple):
@@ -259,15 +251,9 @@ class Examined:
     findings: tuple[Finding, ...]
 
     @property
-    def passed(self) -> bool:
-        """True where every check passed."""
-        return all(finding.passed for finding in self.findings)
-
-    @property
     def trouble(self) -> str:
-        """What failed, in one line."""
-        failed = [f"{name}: {said}" for name, passed, said in self.findings if not passed]
-        return f"{self.name}: {'; '.join(failed)}"
+        """What failed, in one line; empty where every check passed."""
+        return "; ".join(f"{name}: {said}" for name, passed, said in self.findings if not passed)
 
 
 @dataclass(frozen=True)
@@ -284,16 +270,10 @@ class NoSandboxError(SandboxError):
 
     def __init__(self, examined: tuple[Examined, ...]) -> None:
         self.examined = examined
-        troubles = ". ".join(found.trouble for found in examined)
+        troubles = ". ".join(f"{found.name}: {found.trouble}" for found in examined)
         super().__init__(
             f"no sandbox passes its self-test, so no code is run. {troubles}. {REMEDY}"
         )
-
-
-REMEDY = (
-    "Code is never run without one. Allow user namespaces, for bubblewrap, or use Linux 5.13 or "
-    "later with Landlock among its LSMs; or serve the other queues alone: --queues mull,llm"
-)
 
 
 async def choose(
@@ -306,9 +286,9 @@ async def choose(
     """
     examined: list[Examined] = []
     for name in names(wanted):
-        examined.append(await examine(name, ceiling or Limits(), at_once))
-        found = examined[-1]
-        if found.sandbox and found.passed:
+        found = await examine(name, ceiling or Limits(), at_once)
+        examined.append(found)
+        if found.sandbox and not found.trouble:
             checks = ", ".join(finding.name for finding in found.findings)
             described = f"{name} {found.version} ({platform.machine()}; passed: {checks})"
             return Chosen(found.sandbox, described, tuple(examined))
@@ -333,19 +313,19 @@ async def examine(name: str, ceiling: Limits, at_once: int | None = None) -> Exa
         return Examined(name, "", None, (Finding("present", False, str(error)),))
     sandbox = ProcessSandbox(backend, ceiling, at_once or most_at_once(ceiling))
     with ExitStack() as stack:
-        placed = await asyncio.to_thread(Placed, stack)
-        findings = await asyncio.gather(*(_try(sandbox, probe, placed) for probe in PROBES))
+        targets = await asyncio.to_thread(Targets, stack)
+        findings = await asyncio.gather(*(_try(sandbox, probe, targets) for probe in PROBES))
     return Examined(name, backend.version, sandbox, tuple(findings))
 
 
-async def _try(sandbox: ProcessSandbox, probe: Probe, placed: Placed) -> Finding:
+async def _try(sandbox: ProcessSandbox, probe: Probe, targets: Targets) -> Finding:
     try:
-        result = await sandbox.run(probe.program(placed.targets))
+        result = await sandbox.run(targets.program(probe))
     except SandboxError as error:
         return Finding(probe.name, False, str(error))
-    if reached := placed.reached(result):
+    if reached := targets.reached(result):
         return Finding(probe.name, False, reached)
-    if not probe.passes(result):
+    if not probe.passed(result):
         said = (result.stderr.text or result.stdout.text).strip().splitlines()[-1:]
         return Finding(probe.name, False, f"it ended with {result.status} {' '.join(said)}".strip())
     return Finding(probe.name, True, probe.said)

@@ -2,17 +2,24 @@
 
 import asyncio
 import os
+import stat
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
-from activities.sandbox.backend import Disk, Threads
 from activities.sandbox.limits import FILES_PER_MIB, MIB
-from activities.sandbox.port import Status
+from activities.sandbox.port import SandboxError, Status
 from reflection.multipath.request import Limits
 
+# One to measure what a run takes, another to clear up after it while the first still looks.
+PER_RUN = 2
+
+P = ParamSpec("P")
+T = TypeVar("T")
 SECONDS = 0.04
 # A fork is seen by its limit in the kernel; where that does not bind, at so many times the limit.
 TASKS_SLACK = 2
@@ -26,6 +33,29 @@ TICKS = os.sysconf("SC_CLK_TCK")
 PROC = Path("/proc")
 # PF_EXITING of the kernel: it gives up its memory and its files before it is a zombie.
 _EXITING = 4
+
+
+class Threads:
+    """Enough threads for so many runs at once: a limit is only enforced by one that is free."""
+
+    def __init__(self, runs: int) -> None:
+        self._pool = ThreadPoolExecutor(PER_RUN * runs, thread_name_prefix="mull-sandbox")
+
+    async def call(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a function in a thread. Raises SandboxError where none can be started."""
+        try:
+            called = self._pool.submit(work, *args, **kwargs)
+        except RuntimeError as error:
+            raise SandboxError(f"no thread of the sandbox's own: {error}") from error
+        return await asyncio.wrap_future(called)
+
+
+@dataclass(frozen=True)
+class Disk:
+    """What a run's files take: bytes, and how many files and folders there are."""
+
+    size: int
+    files: int
 
 
 @dataclass(frozen=True)
@@ -54,15 +84,22 @@ def children(pid: int) -> Iterator[int]:
         for task in (PROC / str(pid) / "task").iterdir():
             yield from map(int, _read(task / "children").split())
     except FileNotFoundError as error:
-        if error.filename.endswith("children") and (PROC / str(pid)).exists():
-            yield from _by_parent(pid)
+        if not error.filename.endswith("children") or not (PROC / str(pid)).exists():
+            return
+        # Where the kernel keeps no list of children, look through all processes.
+        for place in PROC.iterdir():
+            with suppress(OSError, ValueError, IndexError):
+                if place.name.isdigit() and _stat(int(place.name))[1] == pid:
+                    yield int(place.name)
     except OSError:
         return
 
 
 def taken(first: int) -> Taken:
     """Sum what the descendants of a first process take, and the CPU of those that it reaped."""
-    cpu, memory, tasks = _reaped_cpu(first), 0, 0
+    cpu = memory = tasks = 0
+    with suppress(OSError, ValueError, IndexError):
+        cpu = sum(_stat(first)[13:15])
     for pid in descendants(first):
         try:
             used = _stat(pid)
@@ -93,14 +130,15 @@ def has_ended(place: Path) -> bool:
 
 def shared_out(first: int) -> int:
     """Sum the memory of the descendants, a page that several share being counted once."""
-    return sum(_proportional(pid) for pid in descendants(first))
-
-
-def _reaped_cpu(pid: int) -> int:
-    try:
-        return sum(_stat(pid)[13:15])
-    except (OSError, ValueError, IndexError):
-        return 0
+    total = 0
+    for pid in descendants(first):
+        with suppress(OSError):
+            try:
+                text = _read(seen(pid) / "smaps_rollup")
+                total += _sum(text, ("Pss_Anon:", "Pss_Shmem:", "SwapPss:"))
+            except PermissionError:
+                total += _resident(pid)
+    return total
 
 
 def _stat(pid: int) -> list[int]:
@@ -116,29 +154,9 @@ def _resident(pid: int) -> int:
     return _sum(_read(seen(pid) / "status"), ("RssAnon:", "RssShmem:", "VmSwap:"))
 
 
-def _proportional(pid: int) -> int:
-    try:
-        text = _read(seen(pid) / "smaps_rollup")
-        return _sum(text, ("Pss_Anon:", "Pss_Shmem:", "SwapPss:"))
-    except PermissionError:
-        return _resident(pid)
-    except OSError:
-        return 0
-
-
 def _sum(text: str, names: tuple[str, ...]) -> int:
     lines = (line.split() for line in text.splitlines() if line.startswith(names))
     return sum(int(fields[1]) * 1024 for fields in lines)
-
-
-def _by_parent(parent: int) -> Iterator[int]:
-    """Look through all processes, where the kernel keeps no list of children."""
-    for place in PROC.iterdir():
-        try:
-            if place.name.isdigit() and _stat(int(place.name))[1] == parent:
-                yield int(place.name)
-        except (OSError, ValueError, IndexError):
-            continue
 
 
 def _read(path: Path) -> str:
@@ -228,30 +246,23 @@ class Watch:
         """Measure once what the descendants of the first process take."""
         now = taken(first)
         self.cpu_seconds = max(self.cpu_seconds, now.cpu_seconds)
-        memory = self._memory(now.memory_bytes, first)
-        self.memory_bytes = max(self.memory_bytes, memory)
-        if memory > self.limits.memory_mb * MIB or now.tasks > TASKS_SLACK * self.limits.processes:
+        memory = now.memory_bytes
+        if memory > self.memory_bytes:
+            # Count shared pages once, only where it matters: that takes the kernel longer.
+            memory = min(memory, shared_out(first))
+            self.memory_bytes = max(self.memory_bytes, memory)
+        most, below = self.limits.memory_mb * MIB, descendants(first)
+        if memory > most or now.tasks > TASKS_SLACK * self.limits.processes:
             return "memory_limit"
-        if self._takes_unseen(first):
+        # What it takes may also be out of sight, or belong to no process.
+        if any(map(_is_hidden, below)) or has_too_many_queues(below):
+            return "memory_limit"
+        grown = shared_memory() - self.shared_before
+        if grown > most + SLACK_BYTES and is_sharing(first, below):
             return "memory_limit"
         if now.cpu_seconds >= self.limits.cpu_seconds:
             return "cpu_limit"
         return "disk_limit" if self.is_full(first) else None
-
-    def _memory(self, resident: int, first: int) -> int:
-        """Count shared pages once, only where it matters: that takes the kernel longer."""
-        if resident <= self.memory_bytes:
-            return resident
-        return min(resident, shared_out(first))
-
-    def _takes_unseen(self, first: int) -> bool:
-        """Whether it takes memory that is nobody's, or may take what can't be seen."""
-        below = descendants(first)
-        if any(map(_is_hidden, below)) or has_too_many_queues(below):
-            return True
-        most = self.limits.memory_mb * MIB + SLACK_BYTES
-        grown = shared_memory() - self.shared_before
-        return grown > most and is_sharing(first, below)
 
     def is_full(self, first: int) -> bool:
         """Whether its files take more than they may; also after its end, where they outlast it."""
@@ -261,3 +272,117 @@ class Watch:
             return False
         limit = self.limits.disk_mb
         return used.size > limit * MIB or used.files > limit * FILES_PER_MIB
+
+
+# What the kernel takes in one piece, less some room for the names in the folder.
+_PATH_BYTES = 3_500
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+# So many files may be of a size that nothing tells.
+_MOST_UNKNOWN = 4
+# To go deeper, again and again, would take longer than a look may take.
+_MOST_PIECES = 16
+BLOCK = 512
+
+Inode = tuple[int, int]
+
+
+def used(box: Path, first: int, most_files: int) -> Disk:
+    """Measure what is in a folder, and what processes below a first one keep that was deleted.
+
+    Counting stops above `most_files`: it is more than there may be. So are folders beneath a path
+    of 50 KB, and a few files of which nothing tells the size, being sent through a socket, or
+    mapped alone.
+    """
+    listed: dict[Inode, int] = {}
+    entries = 0
+    for found in _entries(str(box)):
+        if found is None or entries > most_files:
+            entries = most_files + 1
+            break
+        listed[found.st_dev, found.st_ino] = found.st_blocks * BLOCK
+        entries += 1
+    opened, mapped, sent = _unlisted(str(box), descendants(first))
+    if sent + len(mapped.keys() - opened.keys() - listed.keys()) > _MOST_UNKNOWN:
+        entries = most_files + 1
+    sizes = {**mapped, **opened, **listed}
+    return Disk(sum(sizes.values()), max(entries, len(sizes)))
+
+
+def _entries(box: str) -> Iterator[os.stat_result | None]:
+    """Give every entry, though folders be changed meanwhile; None for what is too deep."""
+    left: list[tuple[str, ...]] = [()]
+    while left:
+        parts = left.pop()
+        if len(parts) > _MOST_PIECES:
+            yield None
+            continue
+        try:
+            handle = _opened(box, parts)
+        except OSError:
+            continue
+        try:
+            for name, found in _listed(handle, follow=False):
+                yield found
+                if stat.S_ISDIR(found.st_mode):
+                    # A path is kept in pieces, none too long for the kernel.
+                    longer = f"{parts[-1]}/{name}" if parts else name
+                    fits = len(os.fsencode(longer)) <= _PATH_BYTES
+                    left.append((*parts[:-1], longer) if fits else (*parts, name))
+        finally:
+            os.close(handle)
+
+
+def _listed(folder: int | Path, *, follow: bool) -> Iterator[tuple[str, os.stat_result]]:
+    # One by one, so that whoever has seen enough need not have all of them.
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            with suppress(OSError):
+                yield entry.name, entry.stat(follow_symlinks=follow)
+
+
+def _opened(box: str, parts: tuple[str, ...]) -> int:
+    handle = os.open(box, _FOLDER)
+    for part in parts:
+        try:
+            inner = os.open(part, _FOLDER, dir_fd=handle)
+        finally:
+            os.close(handle)
+        handle = inner
+    return handle
+
+
+def _unlisted(box: str, processes: Iterable[int]) -> tuple[dict[Inode, int], dict[Inode, int], int]:
+    """Return the bytes of deleted files that processes keep, and how many wait in their sockets.
+
+    First of those that are open, then of those that are mapped from beneath a folder, by the
+    largest mapping of each.
+    """
+    opened: dict[Inode, int] = {}
+    mapped: dict[Inode, int] = {}
+    sent: dict[Inode, int] = {}
+    for place in map(seen, processes):
+        for inode, size in _mapped(place, box):
+            mapped[inode] = max(size, mapped.get(inode, 0))
+        for name, found in _listed(place / "fd", follow=True):
+            inode = found.st_dev, found.st_ino
+            if stat.S_ISREG(found.st_mode) and not found.st_nlink:
+                opened[inode] = found.st_blocks * BLOCK
+            elif stat.S_ISSOCK(found.st_mode):
+                sent[inode] = _waiting(place, name)
+    return opened, mapped, sum(sent.values())
+
+
+def _waiting(process: Path, socket: str) -> int:
+    with suppress(OSError), (process / "fdinfo" / socket).open(encoding="ascii") as lines:
+        return next((int(line.split()[1]) for line in lines if line.startswith("scm_fds:")), 0)
+    return 0
+
+
+def _mapped(process: Path, box: str) -> Iterator[tuple[Inode, int]]:
+    with suppress(OSError), (process / "maps").open(encoding="utf-8", errors="replace") as maps:
+        for line in maps:
+            if line.endswith("(deleted)\n") and f" {box}/" in line:
+                span, _, _, device, inode, _ = line.split(maxsplit=5)
+                low, high = (int(end, 16) for end in span.split("-"))
+                major, minor = (int(number, 16) for number in device.split(":"))
+                yield (os.makedev(major, minor), int(inode)), high - low

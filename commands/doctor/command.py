@@ -1,18 +1,17 @@
-"""All checks in the order in which they are shown.
-
-`doctor`: look at everything that a run needs, and say what is wrong.
-"""
+"""`doctor`: all checks in the order in which they are shown, as a table or as one document."""
 
 import asyncio
+import json
 import os
-from typing import TYPE_CHECKING
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
 
 import typer
 
 from commands.options import Json
-
-if TYPE_CHECKING:
-    from commands.doctor.table import Check
+from commands.session import Exit
 
 HELP = """Check an installation: server, workers, models, documents, sandbox, packages, telemetry.
 
@@ -21,12 +20,31 @@ documents and the sandbox are looked at on this machine: run it where the worker
 
 Examples:
 
-    starter.py doctor
+    mull doctor
 
-    starter.py doctor --json
+    mull doctor --json
 
 Exit codes: 0 all right, or warnings alone, 1 something is wrong, 3 no server or no worker.
 """
+State = Literal["ok", "warning", "wrong"]
+STYLES: dict[State, str] = {"ok": "green", "warning": "yellow", "wrong": "bold red"}
+UNREACHED = frozenset({"server", "workers"})
+# A command to copy is never cut, however long.
+SAID_COLUMNS = 2_000
+
+
+class Check(NamedTuple):
+    """What was looked at, in which area; what was found; and what to do, a line each.
+
+    `commands` are those that one can copy to set it right.
+    """
+
+    area: str
+    name: str
+    state: State
+    said: str
+    do: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
 
 
 def register(app: typer.Typer) -> None:
@@ -36,8 +54,6 @@ def register(app: typer.Typer) -> None:
 
 def doctor(as_json: Json = False) -> None:
     """Look at everything, and print what was found."""
-    from commands.doctor.table import exit_code, print_checks, print_document
-
     checks = asyncio.run(look())
     code = exit_code(checks)
     if as_json:
@@ -47,7 +63,7 @@ def doctor(as_json: Json = False) -> None:
     raise typer.Exit(code)
 
 
-async def look() -> "list[Check]":
+async def look() -> list[Check]:
     """Look at everything; the server and the sandbox, which take longest, at the same time."""
     from commands.doctor import installation
     from commands.doctor.server import server_checks
@@ -62,3 +78,54 @@ async def look() -> "list[Check]":
         *installation.package_checks(),
         *installation.telemetry_checks(os.environ),
     ]
+
+
+def exit_code(checks: Iterable[Check]) -> Exit:
+    """Return 3 without a server or a worker, 1 where anything else is wrong, and else 0."""
+    wrong = {check.area for check in checks if check.state == "wrong"}
+    if wrong & UNREACHED:
+        return Exit.UNREACHABLE
+    return Exit.FAILED if wrong else Exit.DONE
+
+
+def print_checks(checks: Sequence[Check]) -> None:
+    """Print one row for each check with what to do, the commands to copy, and how many are what."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from reflection.text import tally_words, terminal_safe
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    for name in ("area", "check", "state"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("found", overflow="fold")
+    area = ""
+    for check in checks:
+        found = Text(terminal_safe(check.said, SAID_COLUMNS))
+        for line in check.do:
+            found.append(f"\n→ {terminal_safe(line, SAID_COLUMNS)}", "bold")
+        shown = "" if check.area == area else check.area
+        table.add_row(shown, Text(check.name), Text(check.state, STYLES[check.state]), found)
+        area = check.area
+    console = Console()
+    console.print(table)
+    # As they are, so that they can be copied whatever the width.
+    commands = [line for check in checks for line in check.commands]
+    lines = [f"    {terminal_safe(line, SAID_COLUMNS)}\n" for line in commands]
+    sys.stdout.write("".join(["\n", *lines]) if lines else "")
+    states = Counter(check.state for check in checks)
+    total = f"All {tally_words(len(checks), 'check')} are ok."
+    if states["ok"] != len(checks):
+        warnings = tally_words(states["warning"], "warning")
+        total = f"{states['ok']} ok, {warnings}, {states['wrong']} wrong."
+    console.print(Text(f"\n{total}", "bold"))
+
+
+def print_document(checks: Sequence[Check], code: int) -> None:
+    """Print one JSON document."""
+    states = Counter(check.state for check in checks)
+    counts = {name: states[name] for name in STYLES}
+    listed = [check._asdict() for check in checks]
+    sys.stdout.write(json.dumps({"exit_code": int(code), **counts, "checks": listed}) + "\n")

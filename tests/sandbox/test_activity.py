@@ -48,26 +48,23 @@ def test_files_in_folders() -> None:
     assert set(program.files) == {"a/b.py", "a/c/d e.py"}
 
 
-def test_always() -> None:
-    """Numpy and pytest are there with what they need, and nothing else."""
-    found = importable(())
+@pytest.mark.parametrize(
+    ("names", "needed", "not_there"),
+    [
+        (
+            (),
+            {"numpy", "pytest", "_pytest", "pluggy", "iniconfig", "packaging"},
+            {"temporalio", "litellm", "pydantic", "pytest_asyncio"},
+        ),
+        (("PyDantic",), {"pydantic", "pydantic_core", "typing_extensions.py"}, {"temporalio"}),
+    ],
+)
+def test_importable(names: tuple[str, ...], needed: set[str], not_there: set[str]) -> None:
+    """Numpy, pytest and what is named, however it is written, are there with what they need."""
+    found = importable(names)
 
-    assert {"numpy", "pytest", "_pytest", "pluggy", "iniconfig", "packaging"} <= set(found)
-    assert not {"temporalio", "litellm", "pydantic", "pytest_asyncio"} & set(found)
-
-
-def test_named() -> None:
-    """A named distribution comes with all that it depends on, however its name is written."""
-    found = importable(("PyDantic",))
-
-    assert {"pydantic", "pydantic_core", "typing_extensions.py"} <= set(found)
-    assert "temporalio" not in found
-
-
-def test_paths() -> None:
-    """Each name leads to a file or folder that is there."""
-    found = importable(("pydantic",))
-
+    assert needed <= set(found)
+    assert not not_there & set(found)
     assert all(path.exists() and path.name == name for name, path in found.items())
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from activities.sandbox import landlock
-from activities.sandbox.disk import used
 from activities.sandbox.inside.sweep import clear
 from activities.sandbox.port import SandboxError
+from activities.sandbox.watcher import used
 from tests.sandbox.canaries import open_descriptors
 
 NAME = "d" * 50

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from activities.sandbox import landlock, users
-from activities.sandbox.backend import base_python
+from activities.sandbox import landlock, limits
+from activities.sandbox.packages import base_python
 from activities.sandbox.port import SandboxError
 from tests.sandbox import backends
 
@@ -196,7 +196,7 @@ def left() -> Iterator[subprocess.Popen[bytes]]:
 @needs_root
 def test_ends_what_is_left(left: subprocess.Popen[bytes]) -> None:
     """Everything that the user has is killed."""
-    users.end_all_of(USER)
+    limits.end_all_of(USER)
 
     assert left.wait(5) == -9
 
@@ -205,7 +205,7 @@ def test_ends_what_is_left(left: subprocess.Popen[bytes]) -> None:
 @pytest.mark.usefixtures("left")
 def test_what_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where it does not end in time it is the sandbox's error, and its folder is deleted."""
-    monkeypatch.setattr(users, "_KILL_SECONDS", 0)
+    monkeypatch.setattr(limits, "_KILL_SECONDS", 0)
     folder = landlock.make_folders(USER)
 
     with pytest.raises(SandboxError, match="as user 62998 did not end in 0 s"):

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from activities.sandbox.backend import Place, Threads
+from activities.sandbox.backend import Place
 from activities.sandbox.bubblewrap import DEVICES, Bubblewrap
 from activities.sandbox.port import Program
 from activities.sandbox.sandbox import ProcessSandbox
+from activities.sandbox.watcher import Threads
 from reflection.multipath.request import Limits
 from tests.sandbox import backends
 from tests.sandbox.canaries import SECRET, Canaries

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from activities.sandbox.backend import Kept
 from activities.sandbox.limits import Ending, classify, most_at_once, parse_ending
 from activities.sandbox.port import Program, Status
-from activities.sandbox.process import Kept
 from activities.sandbox.sandbox import ProcessSandbox
 from reflection.multipath.request import Limits
 from reflection.run import encoded_size
@@ -202,28 +202,22 @@ def test_classification(
     assert status == expected
 
 
-def test_report_of_a_finished_program() -> None:
-    """A report carries the exit code that the program asked for, beside the kernel's."""
-    mark = b"done 256 memory".hex()
-
-    ending = parse_ending(["0", "0", "0.250000", "9000", mark])
-
-    assert ending == Ending(
-        exit_code=0,
-        cpu_seconds=0.25,
-        memory_bytes=9_216_000,
-        mark="done",
-        code=256,
-        cause="memory",
-        detail="256 memory",
-    )
-
-
-def test_report_of_a_killed_program() -> None:
-    """A program that a signal ended has no exit code."""
-    ending = parse_ending(["-1", "9", "0.000000", "0", b"running ".hex()])
-
-    assert (ending.exit_code, ending.signal, ending.mark) == (None, 9, "running")
+@pytest.mark.parametrize(
+    ("words", "ending"),
+    [
+        (
+            ["0", "0", "0.250000", "9000", b"done 256 memory".hex()],
+            Ending(0, None, 0.25, 9_216_000, "done", 256, "memory", "256 memory"),
+        ),
+        (
+            ["-1", "9", "0.000000", "0", b"running ".hex()],
+            Ending(None, 9, mark="running", cause="running"),
+        ),
+    ],
+)
+def test_report(words: list[str], ending: Ending) -> None:
+    """A report has the exit code that was asked for beside the kernel's; none after a signal."""
+    assert parse_ending(words) == ending
 
 
 @pytest.mark.parametrize("words", [[], ["0"], ["0", "0", "x", "0", "-"], ["0", "0", "0", "0", "q"]])
@@ -250,6 +244,7 @@ def kept(data: bytes, most: int, chunk: int = 7) -> Kept:
         # A character that the cut goes through is left out on either side.
         ("0123é-----é789".encode(), "0123", "é789"),
         ("01234-----😀78".encode(), "01234", "78"),
+        (b"a\xffb", "a\\xffb", ""),
     ],
 )
 def test_ends(data: bytes, head: str, tail: str) -> None:
@@ -257,13 +252,6 @@ def test_ends(data: bytes, head: str, tail: str) -> None:
     output = kept(data, 10).output()
 
     assert (output.head, output.tail, output.size) == (head, tail, len(data))
-
-
-def test_bytes_that_are_no_text() -> None:
-    """Bytes that are no UTF-8 become backslash escapes."""
-    output = kept(b"a\xff\xc3(", 100).output()
-
-    assert output.text == "a\\xff\\xc3("
 
 
 @pytest.mark.parametrize("data", [b"\0" * 100, b"\xff" * 100, b"\0" * 60, b"\0" * 5000])

@@ -9,7 +9,7 @@ import math
 import os
 import sys
 import traceback
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -74,7 +74,10 @@ def load(channel: Channel) -> ModuleType | None:
         text = Path(path).read_text(encoding="utf-8")
         exec(compile(text, path, "exec", dont_inherit=True), module.__dict__)  # noqa: S102 its purpose
     except BaseException as error:  # the code may raise anything, SystemExit too
-        channel.say(broken=_summary(error, path), traceback=frames(error, {path}))
+        broken = said(error)
+        if isinstance(error, SyntaxError) and error.filename == path:
+            broken = f"line {error.lineno}: {type(error).__name__}: {error.msg}"
+        channel.say(broken=broken, traceback=frames(error, {path}))
         return None
     return module
 
@@ -89,12 +92,6 @@ def also_named(solution: ModuleType, *names: str | None) -> None:
     for name in names:
         if name and name.isidentifier() and name not in sys.modules and find_spec(name) is None:
             sys.modules[name] = solution
-
-
-def _summary(error: BaseException, path: str) -> str:
-    if isinstance(error, SyntaxError) and error.filename == path:
-        return f"line {error.lineno}: {type(error).__name__}: {error.msg}"
-    return said(error)
 
 
 def said(error: BaseException) -> str:
@@ -143,86 +140,57 @@ def shown(value: object, most: int = SHOWN) -> str:
     try:
         text = written(value)
     except UnplainError:
-        text = _repr(value)
+        try:
+            text = repr(value)
+        except Exception:  # the code's own repr may fail in any way
+            text = f"<{type(value).__name__}>"
     return text if len(text) <= most else f"{text[:most]}…"
-
-
-def _repr(value: object) -> str:
-    try:
-        return repr(value)
-    except Exception:  # the code's own repr may fail in any way
-        return f"<{type(value).__name__}>"
 
 
 class _Writer:
     def __init__(self) -> None:
         self._left = ITEMS
-        self._writers: dict[type, Callable[[Any, int], str]] = {
-            type(None): _plainly,
-            bool: _plainly,
-            int: _integer,
-            float: _number,
-            complex: _complex,
-            str: _text,
-            bytes: _text,
-            tuple: self._tuple,
-            list: lambda value, depth: f"[{self._all(value, depth)}]",
-            set: self._set,
-            frozenset: self._frozen,
-            dict: self._dict,
-        }
 
-    def write(self, value: object, depth: int) -> str:
+    def write(self, value: Any, depth: int) -> str:
+        """Write a value of a type that is known exactly, and what is in it."""
         self._left -= 1
         if depth == 0:
             raise UnplainError(f"a value nested more than {DEPTH} deep")
         if self._left < 0:
             raise UnplainError(f"a value of more than {ITEMS:,} items")
-        writer = self._writers.get(type(value))
-        if writer is None:
-            raise UnplainError(
-                f"a value of the type {type(value).__name__}, which is no plain data"
-            )
-        return writer(value, depth - 1)
+        if type(value) in (tuple, list, set, frozenset):
+            return self._all(value, depth - 1)
+        if type(value) is dict:
+            pairs = [
+                f"{self.write(key, depth - 1)}: {self.write(kept, depth - 1)}"
+                for key, kept in value.items()
+            ]
+            return f"{{{', '.join(pairs)}}}"
+        return _simply(value)
 
-    def _all(self, values: Iterable[object], depth: int) -> str:
-        return ", ".join([self.write(value, depth) for value in values])
-
-    def _tuple(self, value: tuple[object, ...], depth: int) -> str:
-        return f"({self._all(value, depth)}{',' if len(value) == 1 else ''})"
-
-    def _set(self, value: set[object], depth: int) -> str:
-        return f"{{{self._all(value, depth)}}}" if value else "set()"
-
-    def _frozen(self, value: frozenset[object], depth: int) -> str:
-        return f"frozenset({{{self._all(value, depth)}}})" if value else "frozenset()"
-
-    def _dict(self, value: dict[object, object], depth: int) -> str:
-        pairs = [f"{self.write(k, depth)}: {self.write(v, depth)}" for k, v in value.items()]
-        return f"{{{', '.join(pairs)}}}"
+    def _all(self, values: Collection[object], depth: int) -> str:
+        items = ", ".join([self.write(value, depth) for value in values])
+        if type(values) is list:
+            return f"[{items}]"
+        if type(values) is tuple:
+            return f"({items}{',' if len(values) == 1 else ''})"
+        kind = type(values).__name__
+        if not values:
+            return f"{kind}()"
+        return f"{{{items}}}" if kind == "set" else f"frozenset({{{items}}})"
 
 
-def _plainly(value: object, _depth: int) -> str:
-    return repr(value)
-
-
-def _integer(value: int, _depth: int) -> str:
-    if value.bit_length() > BITS:
+def _simply(value: Any) -> str:
+    kind = type(value)
+    if kind in (str, bytes):
+        if len(value) > CHARACTERS:
+            raise UnplainError(f"a text of {len(value):,} characters, and {CHARACTERS:,} are read")
+        return ascii(value)
+    if kind is int and value.bit_length() > BITS:
         raise UnplainError(f"an integer of {value.bit_length():,} bits, and {BITS:,} are read")
-    return repr(value)
-
-
-def _number(value: float, _depth: int) -> str:
-    return repr(value) if math.isfinite(value) else f"float('{value!r}')"
-
-
-def _complex(value: complex, _depth: int) -> str:
-    if not (math.isfinite(value.real) and math.isfinite(value.imag)):
+    if kind is complex and not (math.isfinite(value.real) and math.isfinite(value.imag)):
         raise UnplainError("a complex number that is not finite")
-    return repr(value)
-
-
-def _text(value: str | bytes, _depth: int) -> str:
-    if len(value) > CHARACTERS:
-        raise UnplainError(f"a text of {len(value):,} characters, and {CHARACTERS:,} are read")
-    return ascii(value)
+    if kind not in (type(None), bool, int, float, complex):
+        raise UnplainError(f"a value of the type {kind.__name__}, which is no plain data")
+    finite = kind is not float or math.isfinite(value)
+    return repr(value) if finite else f"float('{value!r}')"

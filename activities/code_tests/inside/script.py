@@ -41,7 +41,7 @@ IN_WORDS = 200
 STARTED_BYTES = 60_000
 
 
-class Source:
+class _Source:
     """A script's lines, found once: what Python offers finds them anew for each node."""
 
     def __init__(self, text: str) -> None:
@@ -56,40 +56,24 @@ class Source:
         return "\n".join([_cut(lines[0], node.col_offset, None), *lines[1:]])[:TEST]
 
 
-def statement(tree: ast.Module, text: str, line: int) -> str:
+def _statement(tree: ast.Module, text: str, line: int) -> str:
     """Return the source of the innermost statement that covers a line."""
-    statements = (node for node in ast.walk(tree) if isinstance(node, ast.stmt))
-    covering = [node for node in statements if node.lineno <= line <= _end(node)]
-    inner = min(covering, key=lambda node: _end(node) - node.lineno, default=None)
-    return Source(text).of(inner) if inner else ""
+    lengths = {
+        node: (node.end_lineno or node.lineno) - node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno)
+    }
+    return _Source(text).of(min(lengths, key=lambda node: lengths[node])) if lengths else ""
 
 
-def asserts(tree: ast.Module) -> bool:
-    """Return whether a script has an assertion anywhere."""
-    return any(isinstance(node, ast.Assert) for node in ast.walk(tree))
-
-
-def judges(tree: ast.Module) -> bool:
-    """Return whether a script may refuse the code otherwise: it raises, ends, or asks."""
-    return any(isinstance(node, ast.Raise) or _asks(node) for node in ast.walk(tree))
-
-
-def calls(tree: ast.Module, name: str) -> bool:
-    """Return whether a script calls a function by this name itself."""
-    found = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
-    return any(isinstance(called, ast.Name) and called.id == name for called in found)
-
-
-def _asks(node: ast.AST) -> bool:
-    """Return whether a node calls what raises where something is wrong, by how that is named."""
+def _refuses(node: ast.AST) -> bool:
+    """Return whether a node raises, ends, or calls what does where something is wrong."""
     match node:
+        case ast.Raise():
+            return True
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
             return name.startswith("assert") or name in REFUSING
     return False
-
-
-def _end(node: ast.stmt) -> int:
-    return node.end_lineno or node.lineno
 
 
 def _cut(line: str, start: int | None, end: int | None) -> str:
@@ -133,22 +117,16 @@ class Assertions:
         compared = {"test": test, "got": shown(got)}
         if words in SAME:
             compared["expected"] = shown(more[0])
-        compared["message"] = _words(words, got, more)
+        value = shown(got, IN_WORDS)
+        said_of = {"": "is not true", "not": "is not false"}
+        other = said_of.get(words) or f"{words} {shown(more[0], IN_WORDS)} is false"
+        compared["message"] = f"{value} {other}"
         error.__dict__["compared"] = compared
         return error
 
 
-def _words(words: str, got: object, more: tuple[object, ...]) -> str:
-    value = shown(got, IN_WORDS)
-    if words == "not":
-        return f"{value} is not false"
-    return (
-        f"{value} {words} {shown(more[0], IN_WORDS)} is false" if words else f"{value} is not true"
-    )
-
-
 class _Rewriter(ast.NodeTransformer):
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: _Source) -> None:
         self._source = source
 
     def visit(self, node: ast.AST) -> Any:
@@ -159,10 +137,7 @@ class _Rewriter(ast.NodeTransformer):
         if not any(isinstance(inner, ast.Call) for inner in ast.walk(node)):
             return made
         source = self._source.of(node, whole=isinstance(node, SIMPLE))
-        return [self._begin(source, node), made]
-
-    def _begin(self, source: str, node: ast.stmt) -> ast.stmt:
-        return ast.copy_location(ast.Expr(_call("begin", ast.Constant(source))), node)
+        return [_begin(source, node), made]
 
     def visit_Assert(self, node: ast.Assert) -> list[ast.stmt]:
         source = self._source.of(node)
@@ -171,7 +146,11 @@ class _Rewriter(ast.NodeTransformer):
         failure = _call("failure", ast.Constant(source), ast.Constant(words), *values, message)
         decide = ast.If(holds, [ast.Expr(_call("hold"))], [ast.Raise(failure)])
         made: list[ast.stmt] = [*set_up, decide]
-        return [self._begin(source, node), *(ast.copy_location(step, node) for step in made)]
+        return [_begin(source, node), *(ast.copy_location(step, node) for step in made)]
+
+
+def _begin(source: str, node: ast.stmt) -> ast.stmt:
+    return ast.copy_location(ast.Expr(_call("begin", ast.Constant(source))), node)
 
 
 _Parts = tuple[str, list[ast.stmt], ast.expr, list[ast.expr]]
@@ -256,18 +235,20 @@ def _parsed(channel: Channel, name: str) -> _Script | None:
     text = Path(path).read_text(encoding="utf-8")
     try:
         original = ast.parse(text, path)
-        tree = _Rewriter(Source(text)).visit(ast.parse(text, path))
+        tree = _Rewriter(_Source(text)).visit(ast.parse(text, path))
         code = compile(ast.fix_missing_locations(tree), path, "exec", dont_inherit=True)
     except Exception as error:  # a file that is no Python fails in several ways
         channel.say(unreadable=said(error))
         return None
+    nodes = list(ast.walk(original))
+    called = [node.func for node in nodes if isinstance(node, ast.Call)]
     return _Script(
         code=code,
         path=path,
-        asserts=asserts(original),
-        judges=judges(original),
-        checks=not calls(original, CHECK),
-        test_at=lambda line: statement(original, text, line),
+        asserts=any(isinstance(node, ast.Assert) for node in nodes),
+        judges=any(map(_refuses, nodes)),
+        checks=not any(isinstance(name, ast.Name) and name.id == CHECK for name in called),
+        test_at=lambda line: _statement(original, text, line),
     )
 
 
@@ -323,13 +304,9 @@ def _failure(error: BaseException, script: _Script) -> dict[str, Any]:
     if "message" in compared:
         compared["message"] = f"{message}: {compared['message']}"
     traceback = frames(error, {SOLUTION, script.path})
-    test = script.test_at(_line(error, script.path))
-    return {"test": test, "message": message, "traceback": traceback, **compared}
-
-
-def _line(error: BaseException, path: str) -> int:
     line, at = 0, error.__traceback__
     while at:
-        line = at.tb_lineno if at.tb_frame.f_code.co_filename == path else line
+        line = at.tb_lineno if at.tb_frame.f_code.co_filename == script.path else line
         at = at.tb_next
-    return line
+    test = script.test_at(line)
+    return {"test": test, "message": message, "traceback": traceback, **compared}

@@ -22,7 +22,7 @@ SUITE = cases(_2="4", _0="0")
 
 
 async def test_no_expected_value_is_in_the_program() -> None:
-    """The program has the calls, and none of what they shall return."""
+    """The program has the calls, and none of what they should return."""
     sandbox = ScriptedSandbox([answering(*RIGHT)])
 
     await tried(sandbox, "def f(x): ...", cases(_2="'zanzibar'", _0="0"))
@@ -117,14 +117,17 @@ async def test_malformed_lines_of_a_file_s_tests_are_a_failure(
     assert report.error is not None
 
 
-async def test_the_limits_of_a_task_are_asked_for() -> None:
-    """The sandbox is given the limits of the request, and room for the results."""
+async def test_a_program_is_what_the_task_asks_for() -> None:
+    """Its limits with room for the results, its packages, and code that UTF-8 can hold."""
     sandbox = ScriptedSandbox([answering(*RIGHT)])
     limits = Limits(wall_seconds=60, memory_mb=64, output_bytes=1_000)
 
-    await tried(sandbox, "", SUITE, limits=limits)
+    await tried(sandbox, "x = '\ud800'", SUITE, limits=limits, packages=("pydantic",))
 
-    assert sandbox.programs[0].limits == limits.model_copy(update={"output_bytes": 100_000})
+    [program] = sandbox.programs
+    assert program.limits == limits.model_copy(update={"output_bytes": 100_000})
+    assert program.packages == ("pydantic",)
+    assert program.files["solution.py"] == "x = '\ufffd'"
 
 
 async def test_limits_that_the_worker_lowered_are_told() -> None:
@@ -135,24 +138,6 @@ async def test_limits_that_the_worker_lowered_are_told() -> None:
     report = await tried(ScriptedSandbox([reply]), "", SUITE, limits=Limits(wall_seconds=30))
 
     assert report.warnings == ("the worker allows wall_seconds 2, not the 30 that were asked for",)
-
-
-async def test_the_packages_of_a_task_are_asked_for() -> None:
-    """What the code may import besides is handed on to the sandbox."""
-    sandbox = ScriptedSandbox([answering(*RIGHT)])
-
-    await tried(sandbox, "", SUITE, packages=("pydantic",))
-
-    assert sandbox.programs[0].packages == ("pydantic",)
-
-
-async def test_code_with_lone_surrogates_is_tested() -> None:
-    """What no UTF-8 can hold is replaced before it goes into the sandbox."""
-    sandbox = ScriptedSandbox([answering(*RIGHT)])
-
-    await tried(sandbox, "x = '\ud800'", SUITE)
-
-    assert sandbox.programs[0].files["solution.py"] == "x = '\ufffd'"
 
 
 async def test_code_that_is_too_large_fails() -> None:
@@ -178,9 +163,3 @@ async def test_the_sandbox_s_own_failure_is_no_verdict(
         await tried(ScriptedSandbox([error]), "", SUITE)
 
     assert (caught.value.type, caught.value.non_retryable) == (kind, lasting)
-
-
-async def test_the_scripted_sandbox_fails_when_it_runs_out() -> None:
-    """A program that no reply is written down for fails the run, loudly."""
-    with pytest.raises(ApplicationError, match="no reply for program 1"):
-        await tried(ScriptedSandbox([]), "", SUITE)
