@@ -58,7 +58,9 @@ def test_ctrl_c_detaches_and_never_cancels(cli: Cli, environment: dict[str, str]
         stderr=subprocess.PIPE,
         text=True,
     )
-    time.sleep(4)
+    assert asked.stderr is not None
+    assert "run interrupted" in asked.stderr.readline()
+    time.sleep(1)
     asked.send_signal(signal.SIGINT)
     _, said = asked.communicate(timeout=20)
 

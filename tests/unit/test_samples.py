@@ -1,7 +1,7 @@
 """What a model is asked for a sample, or about two answers, and what its replies say."""
 
 import json
-from time import perf_counter
+from time import process_time
 
 import pytest
 from hypothesis import given, settings
@@ -165,12 +165,12 @@ HOSTILE = (
 
 @pytest.mark.parametrize("unit", HOSTILE)
 def test_a_hostile_reply_is_parsed_in_linear_time(unit: str) -> None:
-    """A million characters take under five seconds, whatever they repeat."""
-    start = perf_counter()
+    """A million characters take under five seconds of CPU, whatever they repeat."""
+    start = process_time()
 
     parse_reply("Answer" + unit * (1_000_000 // len(unit)))
 
-    assert perf_counter() - start < 5
+    assert process_time() - start < 5
 
 
 def test_two_answers_are_quoted_as_data() -> None:

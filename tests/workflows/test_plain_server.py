@@ -10,8 +10,8 @@ from temporalio.client import Client
 from temporalio.contrib.opentelemetry import OpenTelemetryPlugin
 from temporalio.testing import WorkflowEnvironment
 
+from activities import server
 from activities.language_model.port import TransientModelError
-from activities.server import ServerActivities
 from connection import DATA_CONVERTER
 from reflection.sampling.result import SelfConsistencyResult
 from tests.conftest import ask, begin, served
@@ -66,10 +66,11 @@ async def test_a_server_that_can_t_say_holds_up_no_run(
 ) -> None:
     """Whatever goes wrong with the question about search attributes, the run goes on without."""
 
-    async def broken(_: ServerActivities) -> list[str]:
-        raise ValueError("a type that nobody knows")
+    class Broken:
+        def items(self) -> None:
+            raise ValueError("a type that nobody knows")
 
-    monkeypatch.setattr(ServerActivities, "_ask", broken)
+    monkeypatch.setattr(server, "SEARCH_ATTRIBUTES", Broken())
 
     result = await ask(client, ScriptedModel(["129"] * 5))
 
