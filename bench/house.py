@@ -4,7 +4,7 @@
     python -m bench.house --no-walk   without starting a server, a worker and three runs
 
 A file is run through by a question where a line of a function in it is executed, in the starter or
-in the worker, after the modules are imported.
+in a worker that serves already, outside of imports.
 """
 
 import ast
@@ -135,9 +135,16 @@ def trace(program: str, arguments: list[str]) -> None:
             with place.open("a", encoding="utf-8") as output:
                 output.write(f"{name}\n")
 
+    def start(*_: object) -> None:
+        threading.setprofile(profile)
+        sys.setprofile(profile)
+
     sys.argv = [program, *arguments]
-    threading.setprofile(profile)
-    sys.setprofile(profile)
+    # What a worker does before it serves is no part of a question.
+    if program == "worker.py":
+        signal.signal(signal.SIGUSR1, start)
+    else:
+        start()
     runpy.run_path(main, run_name="__main__")
 
 
@@ -183,13 +190,14 @@ async def _walk(folder: Path, words: list[str]) -> list[str]:
             *run, "worker.py", "--queues", "mull,llm", stderr=log, **known
         )
         try:
-            for _ in range(60):
-                # Until the worker polls, a command ends at once with exit code 3.
-                starter = await asyncio.create_subprocess_exec(
-                    *run, "starter.py", *words, stdout=log, stderr=log, **known
-                )
-                if await starter.wait() != 3:
-                    break
+            # The server takes a worker that ended for one that polls, for a minute.
+            while b"serving" not in (folder / "log").read_bytes():  # noqa: ASYNC110 - a log
+                await asyncio.sleep(0.2)
+            worker.send_signal(signal.SIGUSR1)
+            starter = await asyncio.create_subprocess_exec(
+                *run, "starter.py", *words, stdout=log, stderr=log, **known
+            )
+            await starter.wait()
         finally:
             worker.send_signal(signal.SIGTERM)
             await worker.wait()
