@@ -1,10 +1,10 @@
-"""What the house measures: its lines, files and names, and how many files a question runs through.
+"""Measure the code base: lines, files, names, and the files that one question runs through.
 
     python -m bench.house             the tables
-    python -m bench.house --no-walk   without starting a server, a worker and three runs
+    python -m bench.house --no-walk   without a server, a worker and three runs
 
-A file is run through by a question where a line of a function in it is executed, in the starter or
-in the worker, after the modules are imported.
+A question runs through a file if a function in it is executed, in the starter or in the worker,
+after the modules are imported.
 """
 
 import ast
@@ -45,7 +45,7 @@ QUESTIONS: dict[str, list[str]] = {
 
 
 def product_files() -> list[Path]:
-    """List the Python files that git tracks, without tests and examples."""
+    """List the tracked Python files, without tests and examples."""
     listed = subprocess.run(
         ["git", "ls-files", "*.py"],  # noqa: S607 - whichever git there is
         cwd=ROOT,
@@ -57,7 +57,7 @@ def product_files() -> list[Path]:
 
 
 def test_lines() -> int:
-    """Count the lines of the Python files below tests."""
+    """Count the lines of the Python files in tests/."""
     return sum(len(path.read_bytes().splitlines()) for path in (ROOT / "tests").rglob("*.py"))
 
 
@@ -79,7 +79,7 @@ def sizes(files: list[Path]) -> Iterator[tuple[str, object]]:
 
 
 def names(files: list[Path]) -> Iterator[tuple[str, object]]:
-    """Count names that stand in several places, and private helpers that are named once."""
+    """Count names defined in several places, and private helpers used once."""
     classes: Counter[str] = Counter()
     functions: Counter[str] = Counter()
     helpers = once = 0
@@ -101,9 +101,9 @@ def names(files: list[Path]) -> Iterator[tuple[str, object]]:
         private = [name for name in defined if name.startswith("_")]
         helpers += len(private)
         once += sum(used[name] <= 1 for name in private)
-    yield "classes named in several places", _several(classes)
-    yield "functions named in several places", _several(functions)
-    yield "private functions, and those of them that are named once", f"{helpers}, {once}"
+    yield "classes defined in several places", _several(classes)
+    yield "functions defined in several places", _several(functions)
+    yield "private functions, and how many of them are used once", f"{helpers}, {once}"
 
 
 def _several(found: Counter[str]) -> str:
@@ -113,12 +113,12 @@ def _several(found: Counter[str]) -> str:
 
 
 def trace(program: str, arguments: list[str]) -> None:
-    """Run a program of the house, and note every file of it in which a function runs."""
+    """Run one of Mull's programs, and record every file in which a function runs."""
     seen: set[str] = set()
     place, main = Path(os.environ[TRACED], f"{os.getpid()}.txt"), str(ROOT / program)
 
     def imports(frame: FrameType | None) -> bool:
-        """Tell whether a module is being imported: what it calls is no part of a question."""
+        """Return True while a module is being imported: that is not part of a question."""
         while frame is not None:
             code = frame.f_code
             if code.co_name == "<module>" and code.co_filename not in {main, __file__}:
@@ -142,7 +142,7 @@ def trace(program: str, arguments: list[str]) -> None:
 
 
 def replied(request: Body) -> Scripted:
-    """Answer, write, judge and reflect so that each question ends well at once."""
+    """Reply so that every question succeeds at the first try."""
     prompt = request["messages"][-1]["content"]
     if prompt.startswith("You judge a draft"):
         scores = dict.fromkeys(("completeness", "correctness", "clarity"), 0.9)
@@ -184,7 +184,7 @@ async def _walk(folder: Path, words: list[str]) -> list[str]:
         )
         try:
             for _ in range(60):
-                # Until the worker polls, a command ends at once with exit code 3.
+                # Until the worker polls, a command exits at once with code 3.
                 starter = await asyncio.create_subprocess_exec(
                     *run, "starter.py", *words, stdout=log, stderr=log, **known
                 )

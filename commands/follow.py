@@ -65,7 +65,10 @@ async def start(
             .decode(errors="ignore"),
         )
     except WorkflowAlreadyStartedError:
-        fail(f"a run with the id {chosen} is already running. Watch it, or choose another id.", Exit.USAGE)
+        fail(
+            f"a run with the id {chosen} is already running. Watch it, or choose another id.",
+            Exit.USAGE,
+        )
     if detach:
         sys.stdout.write(json.dumps({"id": chosen}) + "\n" if as_json else f"{chosen}\n")
         return Exit.DONE

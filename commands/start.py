@@ -255,9 +255,9 @@ def _agent() -> Callable[..., None]:
         tests: Annotated[
             Path | None,
             typer.Option(
-                help="Your tests: test_*.py or *_test.py for pytest, otherwise a script. They import the"
-                " code as `solution` and imply --mode code. Without tests the prompt's examples are used,"
-                " or else the model writes tests first.",
+                help="Your tests: test_*.py or *_test.py for pytest, else a script. They import"
+                " the code as `solution` and imply --mode code. Without tests the prompt's"
+                " examples are used, or else the model writes tests first.",
                 metavar="FILE",
                 rich_help_panel=code,
             ),
@@ -265,21 +265,21 @@ def _agent() -> Callable[..., None]:
         packages: Annotated[
             str | None,
             typer.Option(
-                help="Packages that the code may import besides numpy and pytest, from the worker's own"
-                " environment.",
+                help="Packages that the code may import besides numpy and pytest, from the worker's"
+                " own environment.",
                 metavar="A,B",
                 rich_help_panel=code,
             ),
         ] = None,
         out: Annotated[
             Path | None,
-            typer.Option(
-                help="Write the report or the code to this file.", metavar="FILE"
-            ),
+            typer.Option(help="Write the report or the code to this file.", metavar="FILE"),
         ] = None,
         require_closed: Annotated[
             bool,
-            typer.Option("--require-closed", help="Exit with code 4 if critiques or an error remain."),
+            typer.Option(
+                "--require-closed", help="Exit with code 4 if critiques or an error remain."
+            ),
         ] = False,
         workflow_id: NewId = None,
         detach: Detach = False,
@@ -373,7 +373,10 @@ def refuse_for_research(mode: str | None, given: dict[str, object]) -> None:
     """Exit if options for code are given while `mode` is research."""
     for option, value in given.items():
         if mode == "research" and value is not None:
-            fail(f"{option} is only for code, and can't be combined with --mode research.", Exit.USAGE)
+            fail(
+                f"{option} is only for code, and can't be combined with --mode research.",
+                Exit.USAGE,
+            )
 
 
 def read_tests(option: str, path: Path) -> dict[str, str]:

@@ -55,14 +55,17 @@ def review(
         str | None, typer.Option(metavar="WORDS", help="Ask for one more revision: what to change.")
     ] = None,
     replace: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Replace the result by this text; - reads stdin.")
+        str | None,
+        typer.Option(metavar="FILE", help="Replace the result by this text; - reads stdin."),
     ] = None,
     score: Annotated[
         float | None, typer.Option(help="Your own score, 0 to 1; it ends the run, whatever it is.")
     ] = None,
     draft: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="The draft you reviewed; refuse if another is waiting."),
+        typer.Option(
+            min=1, metavar="N", help="The draft you reviewed; refuse if another is waiting."
+        ),
     ] = None,
     author: Author = None,
     as_json: Json = False,

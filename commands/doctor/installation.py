@@ -113,7 +113,7 @@ def _keys(environment: Mapping[str, str], wanted: Sequence[str]) -> list[Check]:
         add("warning", said, "Set one, such as OPENAI_API_KEY, in the worker's environment.")
     padded = [name for name in found if environment[name] != environment[name].strip()]
     if padded:
-        said = f"{', '.join(padded)}: the key begins or ends with white space, which most providers reject."
+        said = f"{', '.join(padded)}: white space around the key, which most providers reject."
         add("warning", said, "Set it again without white space.")
     return checks
 

@@ -129,7 +129,11 @@ def attributes_check(known: Mapping[str, str], address: str, namespace: str) -> 
     ]
     if not said:
         return Check("server", ATTRIBUTES, "ok", f"all {len(SEARCH_ATTRIBUTES)} are registered")
-    do = "Register them with the commands below." if missing else "Remove it, then register it again."
+    do = (
+        "Register them with the commands below."
+        if missing
+        else "Remove it, then register it again."
+    )
     commands = _commands(missing, address, namespace)
     return Check("server", ATTRIBUTES, "warning", " ".join(said), (do,), commands)
 

@@ -75,7 +75,9 @@ def calibrate(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Labelled drafts, JSON lines.")],
     judge: Annotated[
         list[str] | None,
-        _judging(help="Any LiteLLM name; can be repeated.", metavar="MODEL", envvar="MULL_JUDGE_MODEL"),
+        _judging(
+            help="Any LiteLLM name; can be repeated.", metavar="MODEL", envvar="MULL_JUDGE_MODEL"
+        ),
     ] = None,
     no_guardrails: Annotated[
         bool, _judging("--no-guardrails", help="Use the judge's score unchanged.")

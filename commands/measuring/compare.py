@@ -89,7 +89,9 @@ Scores = Mapping[tuple[int, str], float | None]
 @options.takes_fields(BatchRequest, {"Bounds": BOUNDS})
 def compare(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Questions, JSON lines.")],
-    methods: Annotated[str, typer.Option(help="The methods to compare, comma-separated.")] = METHODS,
+    methods: Annotated[
+        str, typer.Option(help="The methods to compare, comma-separated.")
+    ] = METHODS,
     answers: Annotated[
         str, typer.Option(metavar="KIND", help="How answers compare: exact, text, number, choice.")
     ] = "exact",
