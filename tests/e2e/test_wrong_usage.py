@@ -131,7 +131,7 @@ async def test_drafts_that_nobody_can_be_asked_for_are_said_to_be(
 
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        "Error: the run was terminated. No worker answers, so its drafts can't be read just now.\n"
+        "Error: the run was terminated. No worker answers, so its drafts can't be read now.\n"
     )
 
 

@@ -35,10 +35,7 @@ REFLECTED: list[tuple[dict[str, object], str]] = [
     ({"judges": ["a", "b", "c", "d", "e", "f"]}, "judges"),
     ({"panel": "mode"}, "panel"),
     ({"guardrails": [""]}, "guardrails"),
-    (
-        {"score_threshold": 0.5, "confidence_threshold": 0.5},
-        "--criteria and --criterion can't be combined",
-    ),
+    ({"score_threshold": 0.5, "confidence_threshold": 0.5}, "not both"),
     ({"criteria": [{"name": "clear", "meaning": " "}]}, "criteria.0.meaning"),
     ({"draft": "  "}, "draft: there is nothing in it"),
     ({"draft": "secret-11" * 20_000}, "draft: 180,000 bytes, and at most 81,250 are taken"),

@@ -58,7 +58,7 @@ def calibrated(
         (calibrated([0.9]), "All labels are on one side of 0.5"),
         (calibrated([0.9, 0.1]), 'No "writer" is given'),
         (calibrated([0.9, 0.1], writer="c/d"), "No judge is the writer of some drafts alone"),
-        (calibrated([0.5, 0.5, 0.5]), "a/b gives every draft the same score, 0.50"),
+        (calibrated([0.5, 0.5, 0.5]), "a/b gives every draft a score of 0.50"),
         (calibrated([0.5, 0.1]), "Guardrails (too_short) capped 1 score, as in the loop"),
         (calibrated([0.9, None]), "1 evaluation by a/b failed: no reply in time"),
     ],
