@@ -1,4 +1,4 @@
-"""Task queues, and the one way to a Temporal server: converter, tracing and environment."""
+"""Task queues, and the connection to a Temporal server: converter, tracing, environment."""
 
 from typing import Any, get_args
 
@@ -28,7 +28,7 @@ DEFAULT_ADDRESS = "localhost:7233"
 
 
 class NoServerError(Exception):
-    """No Temporal server answers at `address`; `reason` is said where it is not the usual one."""
+    """No Temporal server answers at `address`; an unusual `reason` is part of the message."""
 
     def __init__(self, address: str, reason: str) -> None:
         usual = "refused" in reason.lower()
@@ -37,14 +37,14 @@ class NoServerError(Exception):
 
 
 class ConfigurationError(Exception):
-    """Temporal's environment configuration can't be used: a profile, an address or a file."""
+    """Temporal's environment configuration is not valid: a profile, an address or a file."""
 
 
 class _RequestConverter(PydanticJSONPlainPayloadConverter):
     """Pydantic's converter, except that a malformed request fails its workflow at once.
 
-    Anything else that can't be read (an activity's result of other code, say) fails the task, so
-    that the run goes on once the right code is deployed.
+    Anything else that can't be decoded, such as a result of another version of the code, fails only
+    the workflow task, so that the run continues once the right code is deployed.
     """
 
     def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
@@ -61,7 +61,7 @@ class _RequestConverter(PydanticJSONPlainPayloadConverter):
 
 
 class _MullFailureConverter(DefaultFailureConverter):
-    """Temporal's converter, without a stack trace where the message says it all."""
+    """Temporal's converter, without the stack trace of non-retryable errors."""
 
     def to_failure(
         self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure
@@ -72,7 +72,7 @@ class _MullFailureConverter(DefaultFailureConverter):
 
 
 class _MullPayloadConverter(CompositePayloadConverter):
-    """Temporal's converters, with requests checked strictly."""
+    """Temporal's converters, with `_RequestConverter` for JSON."""
 
     def __init__(self) -> None:
         usual = DefaultPayloadConverter.default_encoding_payload_converters
@@ -94,32 +94,32 @@ DATA_CONVERTER = DataConverter(
 
 
 def address() -> str:
-    """Name the server's address, by Temporal's environment configuration; else localhost:7233."""
+    """Return the server's address from Temporal's configuration; localhost:7233 by default."""
     return ClientConfig.load_client_connect_config().get("target_host", DEFAULT_ADDRESS)
 
 
 def namespace() -> str:
-    """Name the namespace, by Temporal's environment configuration; else `default`."""
+    """Return the namespace from Temporal's configuration; `default` by default."""
     return ClientConfig.load_client_connect_config().get("namespace", "default")
 
 
 async def connect(*, quiet: bool = False) -> Client:
     """Connect by Temporal's standard environment configuration (TEMPORAL_ADDRESS, profiles, TLS).
 
-    `quiet` keeps the SDK's own log lines about retried calls to itself, for a person's terminal.
+    `quiet` turns off the SDK's log lines about retried calls, which would clutter a terminal.
 
-    Raises NoServerError where nobody answers, and ConfigurationError.
+    Raises NoServerError if no server answers, and ConfigurationError.
     """
     try:
         config = ClientConfig.load_client_connect_config()
     except Exception as error:
-        # The SDK raises a plain exception of its own, and of a broken file it quotes the line,
-        # which may hold a key.
+        # The SDK raises plain exceptions. For a broken file the message quotes the line, which may
+        # contain a key.
         named = str(error) if "rofile" in str(error) and "|" not in str(error) else "a broken file"
         raise ConfigurationError(f"Temporal's configuration: {terminal_safe(named, 200)}") from None
     config.setdefault("target_host", DEFAULT_ADDRESS)
     if "://" in config["target_host"]:
-        raise ConfigurationError("TEMPORAL_ADDRESS: give host:port, without a scheme")
+        raise ConfigurationError("TEMPORAL_ADDRESS: expected host:port, without a scheme")
     try:
         return await Client.connect(
             **config,

@@ -1,4 +1,4 @@
-"""The command line: starts runs, watches them, and steers them."""
+"""The command line: start runs, watch them and steer them."""
 
 import os
 import sys
@@ -34,13 +34,13 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def mull(
     _: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Say what every command takes."""
+    """Define the options of `mull` itself."""
 
 
-# A shell that completes a word needs every option, whatever it is that is typed.
+# Shell completion needs the options of every command.
 completes = any(name.endswith("_COMPLETE") for name in os.environ)
 wanted = {"ask", "reflect", "agent", *measuring.COMMANDS} if completes else sys.argv
 start.register(app, wanted)
@@ -58,7 +58,7 @@ app.command()(dev.dev)
 
 
 def main() -> int:
-    """Run a command, and return its exit code; what is mistyped is one line."""
+    """Run a command, and return its exit code; a usage error is printed on one line."""
     try:
         code = app(prog_name="mull", standalone_mode=False)
     except typer.TyperException as error:
@@ -71,7 +71,7 @@ def main() -> int:
 
 
 def run() -> None:
-    """Be the command `mull`."""
+    """Run the command `mull`."""
     end_process(main())
 
 

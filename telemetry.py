@@ -1,7 +1,7 @@
-"""Names of spans, attributes and search attributes, and the tracer provider.
+"""Names of spans, attributes and search attributes, and the tracer and meter providers.
 
-The names stand here alone, since the GenAI conventions are still in development. The OpenTelemetry
-SDK is imported only where a provider is made, so that workflows can read the names.
+All names are in this file, since the GenAI conventions are still in development. The OpenTelemetry
+SDK is imported only where a provider is created, so that workflows can import the names.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NODE_KINDS = {
     "generate_code": "LLM",
     "test_code": "TOOL",
 }
-"""Each node of the multi-path agent is a span of that name, with its OpenInference kind."""
+"""The multi-path agent's nodes: each is a span with this name and OpenInference kind."""
 
 EVENT_EVALUATION = "gen_ai.evaluation.result"
 
@@ -67,16 +67,16 @@ SEARCH_ATTRIBUTES: dict[str, str] = {
 
 
 def captures_content() -> bool:
-    """Tell whether prompts and replies may stand in spans: off unless the variable says true."""
+    """Return True if spans may contain prompts and replies, which is off by default."""
     return os.environ.get(CONTENT_VARIABLE, "").lower() in {"true", "1", "span_only"}
 
 
 def set_up(traces: Path | None, more: Sequence[SpanProcessor] = ()) -> ReplaySafeTracerProvider:
-    """Make the process's tracer provider and register it.
+    """Create the process's tracer provider and register it.
 
-    Spans go to the endpoint of the standard OTEL_* variables and to the file `traces` (one JSON
-    object a line), and to the processors of `more`; where none is named they go nowhere. Batches
-    leave every 200 ms, which bounds what a killed worker loses.
+    Spans go to the endpoint of the standard OTEL_* variables, to the file `traces` (one JSON object
+    a line) and to the processors `more`; without any of these, spans are off. Batches are exported
+    every 200 ms, which limits what a killed worker loses.
     """
     from opentelemetry import trace
     from opentelemetry.sdk.resources import Resource
@@ -95,7 +95,7 @@ def set_up(traces: Path | None, more: Sequence[SpanProcessor] = ()) -> ReplaySaf
 
 
 def measure() -> MeterProvider | None:
-    """Make the process's meter provider, where the standard OTEL_* variables name an endpoint."""
+    """Create the process's meter provider, if the standard OTEL_* variables name an endpoint."""
     if not os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT"):
         return None
     from opentelemetry import metrics

@@ -1,7 +1,7 @@
 """The composition root: builds the adapters, registers workflows and activities, serves queues.
 
 mull-worker                   every queue
-mull-worker --queues llm      model calls alone
+mull-worker --queues llm      only model calls
 """
 
 import argparse
@@ -60,7 +60,7 @@ logger = logging.getLogger("mull.worker")
 
 
 class Adapters(NamedTuple):
-    """What reaches models, and documents on this machine."""
+    """The adapters for models and for documents on this machine."""
 
     model: LanguageModel | None = None
     retriever: Retriever | None = None
@@ -68,8 +68,8 @@ class Adapters(NamedTuple):
 
 @contextlib.contextmanager
 def adapters(default: str | None) -> Iterator[Adapters]:
-    """Build what reaches models and documents; the embedded model runs where it is the default."""
-    # These imports take seconds, which `--help` and tests with a model of their own do without.
+    """Build the adapters for models and documents; start the embedded model if it is used."""
+    # These imports take seconds; `--help` and tests with their own model do not need them.
     from activities.documents.folder import FolderRetriever
     from activities.language_model.embedded import EmbeddedModel
     from activities.language_model.litellm_model import LiteLLMModel
@@ -86,9 +86,9 @@ def adapters(default: str | None) -> Iterator[Adapters]:
 
 
 async def sandbox() -> Sandbox:
-    """Choose what untrusted code runs in, and name it in the log.
+    """Choose the sandbox for untrusted code, and log its name.
 
-    Raises SandboxError where none passes its self-test, and ConfigurationError.
+    Raises SandboxError if none passes its self-test, and ConfigurationError.
     """
     from activities.sandbox.selftest import choose
 
@@ -115,9 +115,9 @@ def build(
 ) -> list[Worker]:
     """Build the workers for these queues, by their short names.
 
-    Without a model the queue for calls is not served, and without a sandbox that for code; without
-    a retriever no documents are searched. `workflow_options` go to the workflow worker as they
-    are: tests replay every task by them.
+    Without a model the queue for model calls is not served, and without a sandbox the queue for
+    code; without a retriever no documents are searched. `workflow_options` are passed on to the
+    workflow worker: tests use them to replay every task.
     """
     workers: list[Worker] = []
     if "mull" in queues:
@@ -131,8 +131,8 @@ def build(
 
 def _workflow_worker(client: Client, options: dict[str, Any]) -> Worker:
     chosen: dict[str, Any] = {
-        # Its cost is a third of a run's, and import contracts and strict replay tests, which do
-        # run in the sandbox, hold workflow code to the same rules: docs/adr/0009.
+        # The SDK's sandbox takes a third of a run's time. Import contracts, and strict replay tests
+        # that do run in it, enforce the same rules: docs/adr/0009.
         "workflow_runner": UnsandboxedWorkflowRunner(),
         "sticky_queue_schedule_to_start_timeout": STICKY,
         **options,
@@ -188,7 +188,7 @@ def _code_worker(client: Client, sandbox: Sandbox) -> Worker:
     return Worker(
         client,
         task_queue=sandboxes.TASK_QUEUE,
-        # What a worker has no place for waits in the queue, where another may take it.
+        # Tasks beyond this number wait in the queue, where another worker may take them.
         max_concurrent_activities=sandbox.at_once,
         activities=[SandboxActivities(sandbox).run_code, TestingActivities(sandbox).test_code],
         max_heartbeat_throttle_interval=timedelta(seconds=CODE_HEARTBEAT_SECONDS),
@@ -197,16 +197,16 @@ def _code_worker(client: Client, sandbox: Sandbox) -> Worker:
 
 
 async def serve(options: argparse.Namespace) -> None:
-    """Serve until a signal says stop, then let calls under way end."""
+    """Serve until a signal, then let calls in flight end."""
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     default = os.environ.get("MULL_MODEL") or None
     if default is None and "llm" in options.queues:
-        logger.warning("MULL_MODEL is not set: runs that name no model will fail")
+        logger.warning("MULL_MODEL is not set: runs that do not name a model will fail")
     client = await connect()
     queues, runs = await _confined(options.queues)
-    # A worker that asks no model spares itself what reaches them, which is large.
+    # The adapters are large, so a worker without model calls does not load them.
     outside = adapters(default) if "llm" in queues else contextlib.nullcontext(Adapters())
     with outside as (model, retriever):
         rate = options.calls_per_second
@@ -216,13 +216,13 @@ async def serve(options: argparse.Namespace) -> None:
                 await stack.enter_async_context(worker)
             logger.info("serving %s at %s", ", ".join(NAMES[queue] for queue in queues), address())
             await stop.wait()
-            logger.info("stopping: calls under way have %d s", GRACE.total_seconds())
+            logger.info("stopping: calls in flight have up to %d s", GRACE.total_seconds())
 
 
 async def _confined(queues: Sequence[str]) -> tuple[Sequence[str], Sandbox | None]:
-    """Return the queues that can be served, and the sandbox if code is among them.
+    """Return the queues that can be served, and the sandbox if code is one of them.
 
-    Raises SandboxError where there is none, and nothing else to serve.
+    Raises SandboxError if no sandbox works and there is no other queue to serve.
     """
     if "code" not in queues:
         return queues, None
@@ -237,9 +237,9 @@ async def _confined(queues: Sequence[str]) -> tuple[Sequence[str], Sandbox | Non
 
 
 def silence_ordinary() -> None:
-    """Leave out what the SDK and LiteLLM warn of on ordinary days.
+    """Silence expected warnings of the SDK and of LiteLLM.
 
-    That is calls in flight at a run's end, a cancellation that comes late, and types of LiteLLM's.
+    These are about calls in flight when a run ends, late cancellations, and LiteLLM's types.
     """
     logging.getLogger("temporalio.activity").addFilter(is_worth_reading)
     for said in ("Cannot find activity to cancel", "Items? .* on TypedDict class"):
@@ -247,7 +247,7 @@ def silence_ordinary() -> None:
 
 
 def is_worth_reading(record: logging.LogRecord) -> bool:
-    """Return False for a record of an activity that ended because it was cancelled."""
+    """Return False for the log record of a cancelled activity."""
     error = record.exc_info[1] if record.exc_info else None
     cancelled = isinstance(error, asyncio.CancelledError)
     return not (cancelled and str(record.msg).startswith("Completing activity as failed"))
@@ -257,17 +257,24 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="mull-worker",
         description="Serve Mull's task queues until interrupted.",
-        epilog="Answers come from MULL_MODEL, any LiteLLM name, with its provider's key in the "
-        "environment; drafts are judged by MULL_JUDGE_MODEL, else by the same. "
+        epilog="MULL_MODEL (any LiteLLM name) answers, with its provider's key in the "
+        "environment. MULL_JUDGE_MODEL judges drafts; without it, MULL_MODEL does. "
         "Example: MULL_MODEL=openai/gpt-5-mini mull-worker --queues llm. Exit codes: "
         "0 stopped by a signal, 1 failed, 2 wrong usage, 3 no server.",
     )
     parser.add_argument(
-        "--queues", type=_queues, default=list(QUEUES), help="of: mull, llm, code (all of them)"
+        "--queues",
+        type=_queues,
+        default=list(QUEUES),
+        help="comma-separated: mull, llm, code (default: all)",
     )
-    parser.add_argument("--traces", type=Path, metavar="FILE", help="write spans here, as JSON")
     parser.add_argument(
-        "--calls-per-second", type=_rate, help="bound model calls of all workers together"
+        "--traces", type=Path, metavar="FILE", help="write spans to this file, as JSON"
+    )
+    parser.add_argument(
+        "--calls-per-second",
+        type=_rate,
+        help="the most model calls a second of all workers together",
     )
     return parser.parse_args(arguments)
 
@@ -275,14 +282,16 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
 def _queues(text: str) -> list[str]:
     names = [name.strip().removeprefix("mull-") for name in text.split(",") if name.strip()]
     if not names or not set(names) <= set(QUEUES):
-        raise argparse.ArgumentTypeError(f"one or more of {', '.join(QUEUES)}, with commas")
+        raise argparse.ArgumentTypeError(
+            f"expected one or more of {', '.join(QUEUES)}, comma-separated"
+        )
     return names
 
 
 def _rate(text: str) -> float:
     rate = float(text)
     if not 0 < rate < float("inf"):
-        raise argparse.ArgumentTypeError("a number above 0")
+        raise argparse.ArgumentTypeError("expected a number above 0")
     return rate
 
 
@@ -300,13 +309,13 @@ def main(arguments: Sequence[str]) -> int:
     try:
         asyncio.run(serve(options))
     except NoServerError as error:
-        return _failed(f"{error}.\nSet TEMPORAL_ADDRESS, or try `mull dev`", 3)
+        return _failed(f"{error}.\nSet TEMPORAL_ADDRESS, or start one with `mull dev`", 3)
     except ConfigurationError as error:
         return _failed(str(error), 2)
     except SandboxError as error:
         return _failed(str(error), 1)
     except (RPCError, RuntimeError) as error:
-        return _failed(f"the worker can't serve: {terminal_safe(str(error), 300)}", 1)
+        return _failed(f"the worker failed: {terminal_safe(str(error), 300)}", 1)
     finally:
         tracing.shutdown()
         if metering is not None:
@@ -320,7 +329,7 @@ def _failed(message: str, code: int) -> int:
 
 
 def run() -> None:
-    """Be the command `mull-worker`."""
+    """Run the command `mull-worker`."""
     end_process(main(sys.argv[1:]))
 
 

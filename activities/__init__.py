@@ -1,1 +1,1 @@
-"""The outside world: one file for each thing outside, each behind a port."""
+"""The outside world: one file or folder for each external system, behind a port."""

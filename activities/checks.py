@@ -1,6 +1,6 @@
-"""What a run looks up, checks by rules and reads in a prompt, as quick local activities.
+"""Quick local activities: look up settings, check drafts by rules, and read a prompt's examples.
 
-Not in workflow code: rules change, and a run under way must not notice. History has what they said.
+They are not workflow code, so that rules can change while a run is open: history keeps the results.
 """
 
 import asyncio
@@ -17,10 +17,10 @@ from reflection.run import Record
 
 
 class Prepared(Record):
-    """What a run is held to for as long as it lasts.
+    """The criteria and guardrails of a run, fixed when it starts.
 
     `complexity` is the query's, 0 to 1, as given or estimated. `unknown` are the guardrails that
-    the request names and this worker does not have.
+    the request names but this worker does not have.
     """
 
     complexity: float
@@ -29,7 +29,7 @@ class Prepared(Record):
 
 
 class CheckTask(Record):
-    """A draft with all that guardrails may look at, and which of them to run."""
+    """A draft with everything that guardrails may read, and the guardrails to run."""
 
     checked: Checked
     guardrails: tuple[str, ...]
@@ -43,7 +43,7 @@ async def prepare_reflection(request: ReflectOnResultRequest) -> Prepared:
     return Prepared(
         complexity=complexity(request.query) if given is None else given,
         criteria=request.judged_by,
-        unknown=tuple(each for each in request.guardrails if each not in known),
+        unknown=tuple(name for name in request.guardrails if name not in known),
     )
 
 
@@ -54,7 +54,7 @@ async def check_draft(task: CheckTask) -> Report:
 
 
 class ExamplesTask(Record):
-    """A prompt, the function that it asks for, where the request names one, and a user's tests."""
+    """A prompt, the function it asks for if the request names one, and the user's tests."""
 
     prompt: str
     entry: str | None
@@ -62,7 +62,7 @@ class ExamplesTask(Record):
 
 
 class Examples(Record):
-    """The calls that the prompt gives with their values, and the function that is asked for."""
+    """The calls in the prompt with their values, and the function it asks for."""
 
     cases: tuple[Case, ...]
     entry: str | None = None
@@ -70,10 +70,10 @@ class Examples(Record):
 
 @activity.defn
 async def read_examples(task: ExamplesTask) -> Examples:
-    """Read the examples that a prompt gives; none where the user has tests.
+    """Read the examples in a prompt; there are none if the user has tests.
 
-    The entry is the request's, or what the prompt leaves to be written, or what all its examples,
-    or the user's tests, call.
+    The entry is the request's, or else the function that the prompt leaves to be written, or else
+    the one that all its examples, or the user's tests, call.
     """
     return await asyncio.to_thread(_read, task)
 

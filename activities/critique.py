@@ -18,7 +18,7 @@ from reflection.text import well_formed
 
 
 class WritingTask(Record):
-    """What to write, and within which bounds; `index` is the draft's, from 0."""
+    """What to write, and within which bounds; `index` counts drafts from 0."""
 
     index: int
     query: str
@@ -33,14 +33,14 @@ class WritingTask(Record):
 
 
 class RevisionTask(WritingTask):
-    """What to improve: the previous draft, and what is to be changed in it."""
+    """What to revise: the previous draft, and the changes to make."""
 
     draft: str
     feedback: tuple[Feedback, ...]
 
 
 class Written(Record):
-    """A text, or None where no reply like it can be had, as `error` says; and what it cost."""
+    """A text, or None with the reason in `error`; and what it cost."""
 
     text: str | None
     cut: bool = False
@@ -54,9 +54,9 @@ class Written(Record):
 
 
 class JudgingTask(Record):
-    """What to judge by what; `error` is what was wrong with the last reply to the same.
+    """What to judge, and by which criteria; `error` is what was wrong with the last reply.
 
-    `model` judges, else the worker's judge, else the `writer`.
+    The judge is `model`, or else the worker's judge, or else the `writer`.
     """
 
     index: int
@@ -74,7 +74,7 @@ class JudgingTask(Record):
 
 
 class CritiqueActivities:
-    """What a run of reflection asks of language models; `judge` judges where none is named."""
+    """The model calls of reflection; `judge` is used if a task names no model."""
 
     def __init__(self, model: LanguageModel, judge: str | None = None) -> None:
         self._model = model
@@ -84,8 +84,8 @@ class CritiqueActivities:
     async def write_draft(self, task: WritingTask) -> Written:
         """Ask for the first draft.
 
-        A reply that can't be had (filtered, refused, empty) has no text. Raises ApplicationError,
-        non-retryable where no call like it can work.
+        A reply that can't be used (filtered, refused, empty) has no text. Raises ApplicationError,
+        non-retryable if no such call can work.
         """
         return await self._write(task, build_draft_prompt(task.query, task.sources, task.format))
 
@@ -99,7 +99,7 @@ class CritiqueActivities:
 
     @activity.defn
     async def judge_draft(self, task: JudgingTask) -> JudgeReply:
-        """Ask one judge once, and read its reply. Raises as `write_draft` does."""
+        """Ask one judge once, and parse its reply. Raises as `write_draft` does."""
         call = ModelCall(
             model=task.model or self._judge or task.writer,
             prompt=build_judge_prompt(

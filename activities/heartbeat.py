@@ -1,4 +1,4 @@
-"""Telling Temporal that an activity is under way; it answers with a cancellation, if any."""
+"""Heartbeats of activities, by which Temporal delivers cancellations."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -7,15 +7,15 @@ from contextlib import asynccontextmanager
 from temporalio import activity
 
 HEARTBEAT_SECONDS = 2.0
-# Code that nobody waits for any more is ended within a second of the cancellation.
+# A program that is no longer needed ends within a second of the cancellation.
 CODE_HEARTBEAT_SECONDS = 0.3
 
 
 @asynccontextmanager
 async def heartbeating(seconds: float = HEARTBEAT_SECONDS) -> AsyncIterator[Callable[..., None]]:
-    """Heartbeat every so many seconds for as long as the block takes.
+    """Heartbeat at this interval, in seconds, while the block runs.
 
-    The block gets what it may tell the newest details with, from any thread.
+    Yields a function that sets the heartbeat's details, from any thread.
     """
     newest: tuple[object, ...] = ()
 

@@ -1,6 +1,6 @@
-"""What the agent asks of language models: the path, reports, reflections on them, code and tests.
+"""The agent's model calls: the path, reports, reflections on them, code and tests.
 
-The types of the activities are the names of the nodes. Each asks once.
+The activity types are the names of the nodes. Each makes one call.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from reflection.quoting import AGAIN
 from reflection.run import Record, Spending, cut_encoded, encoded_size
 from reflection.text import well_formed
 
-NO_CODE = "NoCode: there is no Python code in the reply"
+NO_CODE = "NoCode: the reply contains no Python code"
 
 
 class Receipt(Record):
@@ -45,7 +45,7 @@ class Receipt(Record):
 
 
 class Replied(Record):
-    """A reply; `error` says why it can't be used, and `unreadable` that asking again may help."""
+    """A reply; `error` says why it can't be used; if `unreadable`, asking again may help."""
 
     error: str | None = None
     unreadable: bool = False
@@ -53,7 +53,7 @@ class Replied(Record):
 
 
 class AgentTask(Record):
-    """What every question has: the run's prompt, and the bounds of the call."""
+    """What every call has: the run's prompt, and its bounds."""
 
     prompt: str
     model: str | None
@@ -62,7 +62,7 @@ class AgentTask(Record):
 
 
 class WritingTask(AgentTask):
-    """What to write, from which sources; `index` is the draft's, from 0."""
+    """What to write, from which sources; `index` counts drafts from 0."""
 
     index: int
     sources: tuple[Source, ...]
@@ -81,7 +81,7 @@ class WritingTask(AgentTask):
 
 
 class RouteTask(AgentTask):
-    """A prompt to route; `error` is what was wrong with the last reply to the same."""
+    """A prompt to route; `error` is what was wrong with the last reply."""
 
     error: str | None = None
 
@@ -104,7 +104,7 @@ class ReportTask(WritingTask):
 class CodeTask(WritingTask):
     """Code to write; with `code` and its `failure`, code to repair.
 
-    `error` is what was wrong with the last reply to the same.
+    `error` is what was wrong with the last reply.
     """
 
     suite: Suite | None
@@ -117,7 +117,7 @@ class CodeTask(WritingTask):
 class Generated(Replied):
     """A draft's text, or None; `cut` is true where it is the beginning of a longer one.
 
-    `assembled` is a report as it is given out, with its sources and the suggestions so far.
+    `assembled` is the report in its final form, with its sources and the suggestions so far.
     """
 
     text: str | None
@@ -127,9 +127,9 @@ class Generated(Replied):
 
 
 class ReflectionTask(AgentTask):
-    """A report to reflect on; `error` is what was wrong with the last reply to the same.
+    """A report to reflect on; `error` is what was wrong with the last reply.
 
-    `model` reflects, else the worker's judge, else the `writer`.
+    The judge is `model`, or else the worker's judge, or else the `writer`.
     """
 
     index: int
@@ -141,9 +141,9 @@ class ReflectionTask(AgentTask):
 
 
 class Reflected(Replied):
-    """K: what is to be mended, by the rules and by the model, and what might be added.
+    """K: the critiques, from rules and from the model, and suggestions of what to add.
 
-    `assembled` is the report as it is given out, with these suggestions.
+    `assembled` is the report in its final form, with these suggestions.
     """
 
     critiques: tuple[Critique, ...] = ()
@@ -171,7 +171,7 @@ class Tests(Replied):
 
 
 class Heard(NamedTuple):
-    """The text of a reply, or None where it can't be had, as `error` says."""
+    """The text of a reply, or None with the reason in `error`."""
 
     text: str | None
     error: str | None
@@ -179,11 +179,11 @@ class Heard(NamedTuple):
 
 
 class MultiPathActivities:
-    """What a run of the agent asks of language models; `judge` reflects where none is named.
+    """The agent's model calls; `judge` is used if a reflection names no model.
 
-    A reply that can't be had (filtered, refused, empty) or read is a reply with an error; every
-    other fault is an ApplicationError, non-retryable where no call like it can work. Reports are
-    read in a thread: a long one takes its time, and a worker has other calls to answer.
+    A reply that can't be used (filtered, refused, empty) or read is a reply with an error; every
+    other failure is an ApplicationError, non-retryable if no such call can work. Reports are parsed
+    in a thread, because a long one would block the worker's other calls.
     """
 
     def __init__(self, model: LanguageModel, judge: str | None = None) -> None:
@@ -208,7 +208,7 @@ class MultiPathActivities:
 
     @activity.defn
     async def generate_report(self, task: ReportTask) -> Generated:
-        """Ask for a report, or for a better one."""
+        """Ask for a report, or for a revision of one."""
         known = (task.prompt, task.sources)
         if task.report is None:
             prompt = build_report_prompt(*known, task.creative)
@@ -219,7 +219,7 @@ class MultiPathActivities:
 
     @activity.defn
     async def reflect_on_report(self, task: ReflectionTask) -> Reflected:
-        """Ask what is wrong with a report, and check by rules what needs no model."""
+        """Ask for critiques of a report, and add those of rules that need no model."""
         task = task.model_copy(update={"model": task.model or self._judge or task.writer})
         prompt = build_reflection_prompt(
             task.prompt, task.sources, task.report, task.creative, task.error
@@ -230,7 +230,7 @@ class MultiPathActivities:
 
     @activity.defn
     async def generate_code(self, task: CodeTask) -> Generated:
-        """Ask for code, or for better code, and take it out of the reply; what is cut is none."""
+        """Ask for code, or for repaired code, and extract it; code that was cut off is not used."""
         known = (task.prompt, task.sources)
         if task.code is None or task.failure is None:
             prompt = build_code_prompt(*known, task.suite, task.entry)
@@ -256,7 +256,7 @@ class MultiPathActivities:
 
     @activity.defn
     async def write_tests(self, task: TestsTask) -> Tests:
-        """Ask for tests of code that is not written yet."""
+        """Ask for tests before the code is written."""
         prompt = build_tests_prompt(task.prompt, task.entry, task.error)
         more = {"reply_schema": tests_schema(), "seed": task.seed}
         heard = await self._ask("write_tests", task, prompt, **more)
@@ -270,7 +270,7 @@ class MultiPathActivities:
         )
 
     async def _ask(self, node: str, task: AgentTask, prompt: str, **more: Any) -> Heard:
-        """Ask once, with `more` fields of the call; what a model refuses is heard as an error."""
+        """Ask once, with `more` fields of the call; a reply that can't be used becomes an error."""
         attempt, index = activity.info().attempt, getattr(task, "index", None)
         labels: dict[str, str | int] = {"mull.node": node, "mull.attempt": attempt}
         call: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""The activities that ask a language model: for a sample, and whether two answers mean the same."""
+"""The activities of self-consistency: sample an answer, and compare two answers' meaning."""
 
 from datetime import UTC, datetime
 
@@ -37,7 +37,7 @@ class SampleTask(Record):
 
 
 class MeaningTask(Record):
-    """Two answers to a question, of which a model is asked whether they mean the same."""
+    """Two answers to a question, for a model to compare."""
 
     question: str
     earlier: str
@@ -47,7 +47,7 @@ class MeaningTask(Record):
 
 
 class Meaning(Record):
-    """Whether two answers mean the same; None: the reply could not be read. And what it cost."""
+    """Whether two answers mean the same (None if the reply could not be read), and the cost."""
 
     same: bool | None
     spending: Spending
@@ -55,17 +55,17 @@ class Meaning(Record):
 
 
 class SamplingActivities:
-    """What a run of self-consistency asks of a language model."""
+    """The model calls of self-consistency."""
 
     def __init__(self, model: LanguageModel) -> None:
         self._model = model
 
     @activity.defn
     async def sample_answer(self, task: SampleTask) -> Response:
-        """Ask once and read the reply.
+        """Ask once and parse the reply.
 
-        A reply that can't be had or read is a response without a vote. Raises ApplicationError,
-        non-retryable where no call like it can work.
+        A reply that can't be used or read is a response without a vote. Raises ApplicationError,
+        non-retryable if no such call can work.
         """
         call = ModelCall(
             model=task.model,
@@ -118,7 +118,7 @@ def _read(task: SampleTask, reply: ModelReply) -> Response:
     parsed = parse_reply(reply.text)
     answer, error, vote = parsed.answer if parsed else None, None, None
     if answer is None:
-        error = "the reply has no answer in it"
+        error = "the reply contains no answer"
     elif (size := encoded_size(answer)) > task.answer_bytes:
         error = f"an answer of {size:,} bytes is too long"
     elif (vote := read_answer(task.answers, answer)) is None:

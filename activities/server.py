@@ -1,4 +1,4 @@
-"""What the Temporal server itself is asked: which of Mull's search attributes it knows."""
+"""Queries to the Temporal server: which of Mull's search attributes are registered."""
 
 import time
 
@@ -18,7 +18,7 @@ REMEMBER_SECONDS = 60.0
 
 
 class ServerActivities:
-    """Questions to the server, as quick local activities."""
+    """Queries to the server, as quick local activities."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -29,8 +29,8 @@ class ServerActivities:
     async def registered_search_attributes(self) -> list[str]:
         """List Mull's search attributes that are registered with their right type.
 
-        A server that does not say counts as one that has none: a run works without them. What it
-        did say is remembered for a minute.
+        If the server refuses the list is empty: runs work without search attributes. An answer is
+        cached for a minute.
         """
         if time.monotonic() - self._asked_at > REMEMBER_SECONDS:
             request = ListSearchAttributesRequest(namespace=self._client.namespace)

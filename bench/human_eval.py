@@ -3,12 +3,11 @@
     .venv/bin/python -m bench.human_eval [--tests script] [--broken "another type"]
         [--backend bubblewrap] [--problems 164]
 
-A scripted model breaks each problem's own solution, and gives the solution itself as the repair;
+A scripted model first writes a broken version of each problem's solution, then the solution itself;
 server, workers and sandboxes are real. The tests are given in three ways: as a script that calls
-check(), as a file for pytest, and not at all: then the prompt's own examples count, or else tests
-that the model takes from check(). Prints how many problems end as passed after exactly two
-drafts, what the first ones failed with, and seconds. Fails unless these are all of them, where
-tests are given and `another type` is what is wrong.
+check(), as a pytest file, and not at all: then the prompt's own examples are used, or else tests
+that the model takes from check(). Prints how many problems pass after exactly two drafts, how the
+first drafts failed, and seconds. With tests and `another type`, fails unless all problems pass.
 """
 
 import argparse
@@ -37,7 +36,7 @@ RAISED = re.compile(r"\w+(?:Error|Exit)\b")
 
 
 def reason(failure: Failure | None) -> str:
-    """Say in a few words what a draft failed with."""
+    """Describe in a few words how a draft failed."""
     if failure is None:
         return "no error"
     known = failure.model_dump(exclude_none=True, exclude={"message", "traceback"})
@@ -48,22 +47,22 @@ def reason(failure: Failure | None) -> str:
 
 
 def show(name: str, runs: Sequence[Run], took: float) -> bool:
-    """Print what came of the runs, and return whether all went as they should."""
-    repaired = sum(each.repaired for each in runs)
-    reasons = Counter(reason(each.first) for each in runs).most_common()
-    median = statistics.median(each.seconds for each in runs)
+    """Print the runs' results, and return True if all are as expected."""
+    repaired = sum(run.repaired for run in runs)
+    reasons = Counter(reason(run.first) for run in runs).most_common()
+    median = statistics.median(run.seconds for run in runs)
     print(f"{name:<36} {repaired} of {len(runs)} passed after two drafts, in {took:.1f} s", end="")
     print(f" ({median:.2f} s a run). First drafts:", *(f"{count} {why};" for why, count in reasons))
-    others = [each for each in runs if not each.repaired]
+    others = [run for run in runs if not run.repaired]
     for (why, origin, drafts), count in Counter(map(ended, others)).most_common():
         print(f"{'':<36} {count} {why} after {drafts} drafts, tests: {origin}")
     if others:
-        print(f"{'':<36} {', '.join(each.problem.name for each in others)}")
+        print(f"{'':<36} {', '.join(run.problem.name for run in others)}")
     return not others
 
 
 def ended(run: Run) -> tuple[str, str, int]:
-    """Say how a run ended, by whose tests, and after how many drafts."""
+    """Return how a run ended, the origin of its tests, and its number of drafts."""
     suite = run.result.suite
     return run.result.stop_reason, suite.origin if suite else "none", run.result.revisions
 
@@ -71,7 +70,7 @@ def ended(run: Run) -> tuple[str, str, int]:
 async def benchmark(
     place: Place, server: "subprocess.Popen[bytes]", options: argparse.Namespace
 ) -> bool:
-    """Measure each sandbox that there is with each kind of tests."""
+    """Measure each available sandbox with each kind of tests."""
     telemetry.set_up(None)
     os.environ["TEMPORAL_ADDRESS"] = place.address
     client, right = await reach(server), True
@@ -109,8 +108,8 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--tests", choices=TESTS, help="all of them by default")
+    parser.add_argument("--tests", choices=TESTS, help="default: all")
     parser.add_argument("--broken", choices=BREAKINGS, default=USUAL, metavar="KIND")
-    parser.add_argument("--backend", help="bubblewrap or landlock; all there are by default")
+    parser.add_argument("--backend", help="bubblewrap or landlock; default: all available")
     parser.add_argument("--problems", type=int, default=len(PROBLEMS))
     main(parser.parse_args())

@@ -1,8 +1,8 @@
-"""What the measures cost: 1,000 answers over 50 distinct ones, with all of them after each.
+"""Measure the cost of the measures: all of them after each of 1,000 answers, 50 of them distinct.
 
     .venv/bin/python -m bench.measures
 
-Prints milliseconds: the least and the median of 50 tries.
+Prints milliseconds: the minimum and the median of 50 passes.
 """
 
 import random

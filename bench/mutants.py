@@ -1,9 +1,9 @@
-"""Whether the tests find planted faults: each is put in, one at a time, and a test must fail.
+"""Plant faults one at a time: for each of them a test must fail.
 
     python -m bench.mutants                all of mutants.txt
     python -m bench.mutants --only wave    those whose words have "wave" in them
 
-It works on a copy of the tracked files, and leaves with 1 unless every fault is caught.
+It works on a copy of the tracked files, and exits with 1 unless every fault is caught.
 """
 
 import argparse
@@ -19,14 +19,14 @@ ROOT = Path(__file__).parents[1]
 FAULTS = Path(__file__).with_suffix(".txt")
 ROOMS = ("activities", "commands", "reflection", "workflows")
 SECONDS = 300
-# pytest's exit code where a test failed, and not the collection or pytest itself.
+# pytest's exit code for failed tests, as opposed to errors of collection or of pytest itself.
 TESTS_FAILED = 1
 
 
 class Fault(NamedTuple):
     """What breaks, the edit that breaks it (`old` becomes `new`), and the tests that must see it.
 
-    `file` is where `old` stands; if it does not, any product file that has it will do.
+    `file` contains `old`; if it does not, any other product file that does is used.
     """
 
     breaks: str
@@ -36,7 +36,7 @@ class Fault(NamedTuple):
     tests: tuple[str, ...]
 
     def found(self, root: Path) -> Path | None:
-        """Find the one file that has the text exactly once; None where none or several do."""
+        """Find the one file that contains the text exactly once; None if there is no such file."""
         given = root / self.file
         if given.is_file() and given.read_text("utf-8").count(self.old) == 1:
             return given
@@ -46,7 +46,7 @@ class Fault(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of a fault; `said` is the test that failed, or why it is not caught."""
+    """The result for a fault; `said` is the test that failed, or why it is not caught."""
 
     caught: bool
     said: str
@@ -87,7 +87,7 @@ def copy(target: Path) -> None:
 
 
 def plant(fault: Fault, tree: Path) -> Outcome:
-    """Put a fault in, run its tests, and take it out again."""
+    """Plant a fault, run its tests, and restore the file."""
     place = fault.found(tree)
     if place is None:
         return Outcome(False, "the edit does not apply")
@@ -116,9 +116,11 @@ def plant(fault: Fault, tree: Path) -> Outcome:
 
 
 def main() -> int:
-    """Plant the faults that were asked for, and print what became of each."""
+    """Plant the selected faults, and print the result of each."""
     parser = argparse.ArgumentParser(description="Plant faults that the tests must find.")
-    parser.add_argument("--only", default="", metavar="WORD", help="only faults with this word")
+    parser.add_argument(
+        "--only", default="", metavar="WORD", help="only faults that contain this word"
+    )
     only = parser.parse_args().only.casefold()
     wanted = [fault for fault in faults() if only in fault.breaks.casefold()]
     missed = 0

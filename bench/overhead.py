@@ -1,13 +1,13 @@
-"""What Mull costs beside a bare workflow: latency and throughput, alternating in one run.
+"""Compare Mull with a bare workflow: latency and throughput, alternating in one run.
 
     .venv/bin/python -m bench.overhead [--rounds 30] [--batch 40]
 
 Both run instant activities in the same shape (waves) on the same server, a development server
 with its database in a file: 10 samples, or the four calls of a draft that is revised once.
-Mull's side is as it is shipped: tracing to a file, the pydantic
-converter, no sandbox. The bare side is as the SDK's defaults make it, or with `--unsandboxed`
-without the sandbox. Prints medians, ratios and the spread of the ratios (quartiles),
-and fails beyond 1.3 times the latency or under 0.75 of the throughput.
+Mull runs as it is shipped: tracing to a file, the pydantic converter, no sandbox. The bare workflow
+runs with the SDK's defaults, or without the sandbox if `--unsandboxed` is given. Prints medians,
+ratios and the quartiles of the ratios, and fails above 1.3 times the latency or below 0.75 of the
+throughput.
 """
 
 import argparse
@@ -39,7 +39,7 @@ from tests.scripted import ScriptedCritic, ScriptedModel
 
 
 class Shape(NamedTuple):
-    """A run of Mull's, and the waves of calls that it has."""
+    """One of Mull's runs, and its waves of calls."""
 
     waves: list[int]
     workflow: str
@@ -54,7 +54,7 @@ def sampling(waves: list[int], answers: list[str], **more: object) -> Shape:
 
 
 class Forgetful(ScriptedCritic):
-    """The scripted critic, for as many runs as there are."""
+    """The scripted critic, for any number of runs."""
 
     async def complete(self, call: ModelCall) -> ModelReply:
         """Reply as in the first run."""
@@ -80,14 +80,14 @@ MOST_LATENCY, LEAST_THROUGHPUT = 1.3, 0.75
 
 
 async def seconds(run: Run, times: int = 1) -> float:
-    """Time so many runs at once."""
+    """Time `times` concurrent runs."""
     started = time.perf_counter()
     await asyncio.gather(*(run() for _ in range(times)))
     return time.perf_counter() - started
 
 
 async def compare(bare: Run, mull: Run, rounds: int, times: int) -> tuple[list[float], list[float]]:
-    """Time both in turn, so that what else the machine does hits both alike."""
+    """Time both in turn, so that other load on the machine affects both alike."""
     found: tuple[list[float], list[float]] = ([], [])
     for number in range(rounds):
         order = (0, 1) if number % 2 else (1, 0)
@@ -110,7 +110,7 @@ def report(name: str, bare: list[float], mull: list[float]) -> dict[str, float]:
 
 
 async def measure(client: Client, plain: Client, options: argparse.Namespace) -> Found:
-    """Measure every shape: one run at a time, then a batch at once."""
+    """Measure every shape: one run at a time, then a concurrent batch."""
     rounds, batch = options.rounds, options.batch
     plainly = UnsandboxedWorkflowRunner() if options.unsandboxed else SandboxedWorkflowRunner()
     found: Found = {}
@@ -134,8 +134,8 @@ async def measure(client: Client, plain: Client, options: argparse.Namespace) ->
                 Worker(plain, task_queue="bare", workflows=[BareWorkflow], workflow_runner=plainly),
                 Worker(plain, task_queue="bare-calls", activities=[nothing]),
             ]
-            for each in workers:
-                await stack.enter_async_context(each)
+            for serving in workers:
+                await stack.enter_async_context(serving)
             await compare(bare, mull, 3, 1)
             one = report(f"{name}, one at a time", *await compare(bare, mull, rounds, 1))
             many = await compare(bare, mull, max(3, rounds // 6), batch)
@@ -186,7 +186,7 @@ def main(options: argparse.Namespace) -> None:
             server.wait(30)
     if options.json:
         print(json.dumps(found))
-    beyond = [shape for shape, each in found.items() if not each["within"]]
+    beyond = [shape for shape, measured in found.items() if not measured["within"]]
     if beyond:
         raise SystemExit(f"beyond the bounds ({MOST_LATENCY}, {LEAST_THROUGHPUT}): {beyond}")
 

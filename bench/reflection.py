@@ -1,11 +1,11 @@
-"""What one revision costs in tokens and seconds, beside a single call.
+"""Measure what one revision costs in tokens and seconds, compared with a single call.
 
     .venv/bin/python -m bench.reflection [--queries 5]
 
 Both ask the embedded toy model on a development server, for drafts of two sentences. Its judgements
-are noise, so that the threshold is 1: every draft is revised once. Prints the tokens by part, then
-what Mull's own prompts add up to for a draft of the chapter's size (4 characters a token, three
-points of feedback, 300 tokens of judgement), and the chapter's own numbers.
+are noise, so the threshold is 1: every draft is revised once. Prints the tokens by part, then the
+total of Mull's own prompts for a draft of the chapter's size (4 characters a token, three points of
+feedback, 300 tokens of judgement), and the chapter's own numbers.
 """
 
 import argparse
@@ -75,7 +75,7 @@ def tokens(spending: dict[str, Any]) -> int:
 
 
 async def measure(client: Client, queries: list[str]) -> None:
-    """Ask each query both ways, one after the other, and print what they took."""
+    """Run each query both ways, one after the other, and print the cost."""
     singles, revised, slower = [], [], []
     for query in queries:
         single, short = await run(client, query, reflect=False)
@@ -84,9 +84,9 @@ async def measure(client: Client, queries: list[str]) -> None:
             print(f"left out ({whole['stop_reason']}): {query}")
             continue
         singles.append(tokens(single["usage"]))
-        revised.append({name: tokens(each) for name, each in whole["usage"]["parts"].items()})
+        revised.append({name: tokens(part) for name, part in whole["usage"]["parts"].items()})
         slower.append(long / short)
-    spent = {name: sum(each[name] for each in revised) for name in revised[0]}
+    spent = {name: sum(parts[name] for parts in revised) for name in revised[0]}
     change = sum(spent.values()) / sum(singles) - 1
     print(f"{len(singles)} queries, single: {sum(singles):,} tokens")
     print(f"one revision: {sum(spent.values()):,} tokens, {change:+.0%}; by part {spent}")
@@ -94,8 +94,8 @@ async def measure(client: Client, queries: list[str]) -> None:
     sized = at_the_chapters_size()
     more = sum(sized.values()) / sized["generating"] - 1
     print(f"at the chapter's size: {sum(sized.values()):,} tokens, {more:+.0%}; by part {sized}")
-    for each in SOURCE_COSTS:
-        print(f"the chapter, {each.method}: {each.total:,} tokens, {each.change:+.1f} %")
+    for cost in SOURCE_COSTS:
+        print(f"the chapter, {cost.method}: {cost.total:,} tokens, {cost.change:+.1f} %")
 
 
 async def benchmark(place: Place, server: "subprocess.Popen[bytes]", queries: list[str]) -> None:
@@ -105,8 +105,8 @@ async def benchmark(place: Place, server: "subprocess.Popen[bytes]", queries: li
     client = await reach(server)
     with worker.adapters(EmbeddedModel.name) as (model, _):
         async with AsyncExitStack() as stack:
-            for each in worker.build(client, worker.QUEUES, model):
-                await stack.enter_async_context(each)
+            for serving in worker.build(client, worker.QUEUES, model):
+                await stack.enter_async_context(serving)
             await run(client, queries[0], reflect=False)
             await measure(client, queries)
 

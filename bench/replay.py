@@ -18,7 +18,7 @@ QUESTIONS, ANSWERS, ORDERINGS = 1_000, 40, 40
 
 
 def generate(chance: Random) -> Recorded:
-    """Make one question whose right answer is "0", of varying difficulty; some are unreadable."""
+    """Generate a question of random difficulty; "0" is right, and some answers are unreadable."""
     right, unreadable = chance.random(), 0.05 * chance.random()
     answers = [
         None

@@ -2,13 +2,13 @@
 
     .venv/bin/python -m bench.retrieval [recall]
 
-Prints seconds and files a second for the first index, the seconds of a check that finds nothing
-new, and milliseconds at the median and the 95th percentile for a query. The files are 6 kB each,
-of 20,000 made-up words as frequent as words are; a query has 20 words of one passage.
+Prints seconds and files a second for the first index, the time of a check that finds nothing new,
+and the median and 95th percentile of a query. The files are 6 kB each, of 20,000 made-up words
+with natural frequencies; a query has 20 words of one passage.
 
-Then how many questions find their passage first, and among the first five: 14 are over
-examples/documents and 26 over notes of one line, among 600 made-up notes of the same words.
-`recall` measures this alone.
+Then prints how many questions find their passage first, and among the first five: 14 are about
+examples/documents and 26 about notes of one line, among 600 made-up notes of the same words.
+`recall` measures only this.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ MADE_UP_NOTES = 600
 
 
 def write_files(folder: Path, chance: Random) -> list[str]:
-    """Write the files, and return the words of the last of each folder."""
+    """Write the files, and return the words of each folder's last file."""
     words = ["".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=6)) for _ in range(WORDS)]
     weights = [1 / rank for rank in range(1, WORDS + 1)]
     texts = []
@@ -47,7 +47,7 @@ def write_files(folder: Path, chance: Random) -> list[str]:
 
 
 async def measure(folder: Path, cache: Path, texts: list[str], chance: Random) -> None:
-    """Index the folder and search it, and print what each took."""
+    """Index the folder and search it, and print the times."""
     retriever = FolderRetriever(Roots([str(folder)]), cache)
     started = perf_counter()
     first = await retriever.retrieve(RetrievalTask(prompt="first", docs=".", passages=8))
@@ -63,7 +63,7 @@ async def measure(folder: Path, cache: Path, texts: list[str], chance: Random) -
 
 
 async def query(retriever: FolderRetriever, text: str, chance: Random) -> float:
-    """Time one retrieval as an activity makes it, with what checks it makes."""
+    """Time one retrieval as an activity does it, with its checks."""
     task = RetrievalTask(prompt=" ".join(chance.choices(text.split(), k=20)), docs=".", passages=8)
     started = perf_counter()
     found = await retriever.retrieve(task)
@@ -101,7 +101,7 @@ async def measure_recall(folder: Path, cache: Path, questions: list[tuple[str, s
 
 
 def main() -> None:
-    """Measure what is asked for."""
+    """Run the selected measurements."""
     with tempfile.TemporaryDirectory() as made:
         base, chance = Path(made), Random(0)
         for name in ("documents", "notes"):

@@ -1,14 +1,13 @@
-"""How long a sandboxed `print(1)` takes, beside plain Python, alternating in one run.
+"""Time a sandboxed `print(1)` and plain Python, alternating in one run.
 
     .venv/bin/python -m bench.sandbox [--rounds 30] [--numpy] [--busy]
 
-Each is timed from the worker's call to the result: its folders, namespaces or rules, the
-interpreter, the program, and clearing everything away. Plain Python is the same interpreter as a
-subprocess, with `-I -S`, as the sandbox starts it: what `site` imports may be anything. With
-`--numpy` the program imports numpy as well, and plain Python needs `site`; with `--busy` another
-process keeps each core busy meanwhile. Prints medians with quartiles, and each sandbox's ratio to
-the plain run of the same round; fails where a median is beyond 50 ms for bubblewrap or
-70 ms for Landlock, with busy cores too, unless `--numpy` is asked for.
+A run is timed from the worker's call to the result: its folders, namespaces or rules, the
+interpreter, the program, and the cleanup. Plain Python is the same interpreter as a subprocess,
+with `-I -S` as in the sandbox. With `--numpy` the program also imports numpy, and plain Python uses
+`site`; with `--busy` another process keeps each core busy. Prints medians with quartiles, and each
+sandbox's ratio to the plain run of the same round. Without `--numpy`, fails if a median is above
+50 ms for bubblewrap or 70 ms for Landlock, on busy cores too.
 """
 
 import argparse
@@ -35,7 +34,7 @@ Run = Callable[[str], Awaitable[str]]
 
 
 async def plain(code: str) -> str:
-    """Run it in plain Python, with the worker's packages where it needs them."""
+    """Run the code in plain Python, with the worker's packages if it needs them."""
     python = [sys.executable, "-I"] if code == NUMPY else [base_python(), "-I", "-S"]
     process = await asyncio.create_subprocess_exec(
         *python, "-c", code, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL
@@ -45,7 +44,7 @@ async def plain(code: str) -> str:
 
 
 def sandboxed(sandbox: ProcessSandbox) -> Run:
-    """Run it in a sandbox."""
+    """Return a function that runs code in the sandbox."""
 
     async def run(code: str) -> str:
         return (await sandbox.run(Program(code=code))).stdout.text
@@ -54,7 +53,7 @@ def sandboxed(sandbox: ProcessSandbox) -> Run:
 
 
 async def timed(run: Run, code: str) -> float:
-    """Return the milliseconds of one run, which must print what it should."""
+    """Return the milliseconds of one run, and check what it printed."""
     begin = time.perf_counter()
     printed = await run(code)
     took = 1000 * (time.perf_counter() - begin)
@@ -63,7 +62,7 @@ async def timed(run: Run, code: str) -> float:
 
 
 async def measure(runs: dict[str, Run], code: str, rounds: int) -> dict[str, list[float]]:
-    """Time each in turn, so that what else the machine does meets all alike."""
+    """Time the runs in turn, so that other load on the machine affects all alike."""
     took: dict[str, list[float]] = {name: [] for name in runs}
     for number in range(WARM_UP + rounds):
         for name, run in runs.items():
@@ -75,19 +74,19 @@ async def measure(runs: dict[str, Run], code: str, rounds: int) -> dict[str, lis
 
 @contextmanager
 def busy(cores: int) -> Iterator[None]:
-    """Keep so many cores busy with something else."""
+    """Keep this many cores busy."""
     command = [base_python(), "-I", "-S", "-c", "while True: pass"]
     processes = [subprocess.Popen(command) for _ in range(cores)]
     try:
         yield
     finally:
-        for each in processes:
-            each.kill()
-            each.wait()
+        for process in processes:
+            process.kill()
+            process.wait()
 
 
 def quartiles(values: list[float]) -> str:
-    """Write a median with its spread."""
+    """Format a median with its quartiles."""
     low, middle, high = statistics.quantiles(values, n=4)
     return f"{middle:7.2f} ({low:.2f} to {high:.2f})"
 
@@ -100,7 +99,7 @@ def show(took: dict[str, list[float]]) -> None:
 
 
 async def main(options: argparse.Namespace) -> int:
-    """Measure what there is on this machine; return the exit code."""
+    """Measure the sandboxes of this machine; return the exit code."""
     runs: dict[str, Run] = {"plain": plain}
     for name in names():
         found = await examine(name, Limits())

@@ -21,7 +21,7 @@ TOY_TOKENS = 200
 
 
 async def demo() -> Exit:
-    """Ask one real question of the model, and say what there is to see."""
+    """Ask the model one question, and print where to look at the run."""
     telemetry.set_up(None)
     FOLDER.mkdir(exist_ok=True)
     usual = is_free(PORT) and is_free(UI_PORT)
@@ -32,7 +32,7 @@ async def demo() -> Exit:
     async with temporal(place, log) as (_, client), working(client, spans, log):
         model = os.environ["MULL_MODEL"]
         toy = model == TOY_MODEL
-        warning = ": a toy, its answers show how Mull works and not how good models are"
+        warning = " (a toy: it shows how Mull works, not how good models are)"
         sys.stderr.write(f"Model     {model}{warning if toy else ''}\nQuestion  {QUESTION}\n\n")
         request = SelfConsistencyRequest(
             question=QUESTION,
@@ -43,14 +43,14 @@ async def demo() -> Exit:
         )
         ended = await start(client, request, None, False, False, None)
         sys.stderr.write(
-            "\nThe demo is over and leaves nothing running. To look at this run in the Web UI:\n"
+            "\nThe demo is over and nothing is left running. To see this run in the Web UI:\n"
             f"  .venv/bin/mull dev --port {port} --ui-port {ui_port} --db {place.db}\n"
         )
         return ended
 
 
 def main() -> int:
-    """Run the demo; interrupted, stop everything it started."""
+    """Run the demo; on an interrupt, stop everything it started."""
 
     async def guarded() -> Exit:
         running = asyncio.create_task(demo())

@@ -26,10 +26,10 @@ def register(app: typer.Typer) -> None:
 
 
 def dev(
-    port: Annotated[int, typer.Option(min=1, max=65_535, help="Of Temporal.")] = USUAL_PORT,
-    ui_port: Annotated[int, typer.Option(min=1, max=65_535, help="Of the Web UI.")] = 8233,
+    port: Annotated[int, typer.Option(min=1, max=65_535, help="Temporal's port.")] = USUAL_PORT,
+    ui_port: Annotated[int, typer.Option(min=1, max=65_535, help="The Web UI's port.")] = 8233,
     db: Annotated[
-        Path, typer.Option(metavar="FILE", help="Temporal's database, made if it is not there.")
+        Path, typer.Option(metavar="FILE", help="Temporal's database; created if missing.")
     ] = Path("mull-dev.db"),
     traces: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the worker's spans here, as JSON.")
@@ -37,7 +37,7 @@ def dev(
 ) -> None:
     """Run an embedded Temporal with its Web UI, and a worker, until Ctrl-C.
 
-    Answers come from MULL_MODEL (any LiteLLM name), else from an embedded toy model. `agent --docs`
+    MULL_MODEL (any LiteLLM name) answers; without it, an embedded toy model does. `agent --docs`
     may search the current folder, unless MULL_DOCUMENTS names others.
 
     Example: MULL_MODEL=openai/gpt-5-mini mull dev
@@ -52,7 +52,7 @@ def dev(
             fail(f"port {number} is taken; choose another with {option}.", Exit.USAGE)
     place = Place(port, ui_port, db.resolve())
     if not place.db.parent.is_dir():
-        fail(f"there is no folder {place.db.parent} for --db.", Exit.USAGE)
+        fail(f"--db: there is no folder {place.db.parent}.", Exit.USAGE)
     os.environ.setdefault(DOCUMENTS, str(Path.cwd()))
     try:
         asyncio.run(_stay(place, traces))
@@ -72,7 +72,7 @@ def _on_signals(action: Callable[[], object]) -> None:
 
 
 async def _stay(place: "Place", traces: Path | None) -> None:
-    """Run the server, and a worker anew whenever it ends, until a signal says stop."""
+    """Run the server and a worker until a signal; restart the worker whenever it ends."""
     import telemetry
     from commands.embedded import temporal, working
 
@@ -95,12 +95,12 @@ async def _stay(place: "Place", traces: Path | None) -> None:
                 for task in ends:
                     task.cancel()
                 if stop.is_set():
-                    sys.stderr.write("stopping; calls under way have up to 20 s\n")
+                    sys.stderr.write("stopping; calls in flight have up to 20 s\n")
                 elif server.returncode is not None:
-                    fail(f"the Temporal server ended by itself; {log} says why.", Exit.FAILED)
+                    fail(f"the Temporal server ended unexpectedly. See {log}.", Exit.FAILED)
                 else:
-                    ended = f"the worker ended ({worker.returncode}) and is started again"
-                    sys.stderr.write(f"{ended}; runs go on.\n")
+                    ended = f"the worker ended with exit code {worker.returncode} and is restarted"
+                    sys.stderr.write(f"{ended}; runs continue.\n")
 
 
 def _say(place: "Place", log: Path) -> None:
@@ -117,5 +117,5 @@ def _say(place: "Place", log: Path) -> None:
         f"Documents {os.environ[DOCUMENTS] or 'none'} ({DOCUMENTS})\n"
         f"Database  {place.db}\n"
         f"Log       {log}\n"
-        f'Try: {elsewhere}{mull} ask "Is 91 prime?"   Ctrl-C stops all of it.\n'
+        f'Try: {elsewhere}{mull} ask "Is 91 prime?"   Ctrl-C stops everything.\n'
     )

@@ -46,7 +46,7 @@ class Place(NamedTuple):
 
 
 def is_free(port: int) -> bool:
-    """Tell whether nobody listens on this port of 127.0.0.1."""
+    """Return True if nothing listens on this port of 127.0.0.1."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -57,7 +57,7 @@ def is_free(port: int) -> bool:
 
 
 def free_port() -> int:
-    """Find a port of 127.0.0.1 that nobody listens on."""
+    """Find a free port of 127.0.0.1."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -66,7 +66,7 @@ def free_port() -> int:
 
 @asynccontextmanager
 async def temporal(place: Place, log: Path) -> AsyncIterator[tuple[Process, Client]]:
-    """Run the server, and yield it with a client once it is ready; what it says goes to `log`."""
+    """Run the server, and yield it with a client once it is ready; its output goes to `log`."""
     os.environ.update(TEMPORAL_ADDRESS=place.address, MULL_WEB_UI=place.web_ui)
     os.environ.setdefault("MULL_MODEL", TOY_MODEL)
     async with _process(server_command(place), log, "the Temporal server") as server:
@@ -75,7 +75,7 @@ async def temporal(place: Place, log: Path) -> AsyncIterator[tuple[Process, Clie
 
 @asynccontextmanager
 async def working(client: Client, traces: Path | None, log: Path) -> AsyncIterator[Process]:
-    """Run a worker, and yield it once it polls; what it says goes to `log`."""
+    """Run a worker, and yield it once it polls; its output goes to `log`."""
 
     async def polls() -> None:
         if await unserved(client, (TASK_QUEUE, port.TASK_QUEUE)):
@@ -89,11 +89,11 @@ async def working(client: Client, traces: Path | None, log: Path) -> AsyncIterat
 
 
 def server_command(place: Place) -> list[str]:
-    """Put the development server's command line together, with Mull's search attributes."""
+    """Build the development server's command line, with Mull's search attributes."""
     beside = str(Path(sys.executable).parent)
     temporal = shutil.which("temporal", path=beside) or shutil.which("temporal")
     if temporal is None:
-        fail("There is no `temporal` command: install Temporal's CLI.", Exit.USAGE)
+        fail("There is no `temporal` command. Install Temporal's CLI.", Exit.USAGE)
     known = [f"--search-attribute={name}={kind}" for name, kind in SEARCH_ATTRIBUTES.items()]
     return [
         temporal,
@@ -126,7 +126,7 @@ async def _process(command: list[str], log: Path, name: str) -> AsyncIterator[Pr
                 async with asyncio.timeout(STOP_SECONDS):
                     await process.wait()
             except TimeoutError:
-                sys.stderr.write(f"{name} did not stop in {STOP_SECONDS} s and is killed\n")
+                sys.stderr.write(f"{name} did not stop within {STOP_SECONDS} s and was killed\n")
                 process.kill()
                 await process.wait()
 
@@ -134,7 +134,7 @@ async def _process(command: list[str], log: Path, name: str) -> AsyncIterator[Pr
 async def _until(
     attempt: Callable[[], Awaitable[Value]], process: Process, name: str, log: Path
 ) -> Value:
-    """Try until it works, the process ends, or a minute is over."""
+    """Retry until the attempt succeeds, the process ends, or a minute has passed."""
     for _ in range(START_SECONDS * 5):
         if process.returncode is not None:
             break

@@ -45,9 +45,9 @@ async def start(
     bar: float | None,
     out: Path | None = None,
 ) -> Exit:
-    """Start a run and follow it; detached, print its id at once.
+    """Start a run and follow it, or print its id at once with `detach`.
 
-    `bar` is what a result must reach; `out` is a file for the answer, else it is printed.
+    `bar` is the confidence or score required; `out` is a file for the answer, otherwise printed.
     """
     loop = loop_of(request)
     await _look_for_workers(client, loop, request, waits=detach)
@@ -65,7 +65,10 @@ async def start(
             .decode(errors="ignore"),
         )
     except WorkflowAlreadyStartedError:
-        fail(f"a run with the id {chosen} is under way. Watch it, or choose another.", Exit.USAGE)
+        fail(
+            f"a run with the id {chosen} is already running. Watch it, or choose another id.",
+            Exit.USAGE,
+        )
     if detach:
         sys.stdout.write(json.dumps({"id": chosen}) + "\n" if as_json else f"{chosen}\n")
         return Exit.DONE
@@ -81,7 +84,7 @@ async def follow(
     bar: float | None = None,
     out: Path | None = None,
 ) -> Exit:
-    """Show each step of a run as it is made, then the result; Ctrl-C detaches."""
+    """Show each step of a run as it happens, then the result; Ctrl-C detaches."""
     ending = asyncio.create_task(handle.result())
     try:
         await _show_live(handle, loop, request, ending)
@@ -89,10 +92,10 @@ async def follow(
     except WorkflowFailureError as error:
         return await ended_badly(error, handle, loop, as_json)
     except asyncio.CancelledError:
-        sys.stderr.write(f"\nDetached; the run goes on: mull watch {handle.id}\n")
+        sys.stderr.write(f"\nDetached; the run continues. Follow it with: mull watch {handle.id}\n")
         if out is not None:
             there = f"mull show {handle.id} > {shlex.quote(str(out))}"
-            sys.stderr.write(f"{out} is not written; once the run has ended: {there}\n")
+            sys.stderr.write(f"{out} was not written. Once the run has ended: {there}\n")
         raise
     run_id = handle.result_run_id or (await handle.describe()).run_id
     sheet = loop.sheet(result, (), request)
@@ -113,9 +116,10 @@ def show_result(
     *,
     decisions: bool = False,
 ) -> Exit:
-    """Print a result, and tell by the exit code whether it is one to build on.
+    """Print a result; the exit code says whether it can be relied on.
 
-    What a reply sums up is all on standard output; an answer stands there alone, or in its file.
+    The answer of a run with drafts goes alone to standard output or to its file, and the details
+    to standard error. Any other result goes to standard output as a whole.
     """
     if as_json:
         sys.stdout.write(result.model_dump_json() + "\n")
@@ -137,7 +141,7 @@ def show_result(
 
 
 def say_further(handle: Handle, loop: Loop) -> None:
-    """Say how to get what a result alone does not tell, where there is more."""
+    """Print how to get what the result alone does not show, if there is more."""
     if loop.further:
         sys.stderr.write(f"{loop.further.format(id=handle.id)}\n")
 
@@ -145,9 +149,9 @@ def say_further(handle: Handle, loop: Loop) -> None:
 async def ended_badly(
     error: WorkflowFailureError, handle: Handle, loop: Loop, as_json: bool, *, whole: bool = False
 ) -> Exit:
-    """Say how a run ended without a result, give what it has all the same, and its exit code.
+    """Print how a run ended without a result and what it has so far; return the exit code.
 
-    `whole` asks for all that is known of a run with drafts, and not for the best of them alone.
+    With `whole`, a run with drafts shows everything known, not only the best draft.
     """
     status, said = _how(error.cause)
     seen = await look(handle, loop) if loop.drafts else None
@@ -159,10 +163,10 @@ async def ended_badly(
         sys.stdout.write(json.dumps(document) + "\n")
     elif best is not None:
         terminal.print_answer(best)
-        where = "" if whole else f" `mull show {handle.id}` says what it rests on."
-        said = f"{said} What is printed is its best draft so far.{where}"
+        where = "" if whole else f" See `mull show {handle.id}` for the details."
+        said = f"{said} Its best draft so far is printed.{where}"
     elif loop.drafts and seen is None and status != "failed":
-        said = f"{said} No worker answers, so its drafts can't be read just now."
+        said = f"{said} No worker answers, so its drafts can't be read now."
     sys.stderr.write(f"{said}\n" if status == "cancelled" else f"Error: {said}\n")
     if sheet and whole and not as_json:
         console = Console(stderr=True)
@@ -172,27 +176,27 @@ async def ended_badly(
 
 
 def stood_at(loop: Loop, seen: Seen) -> Sheet:
-    """Tell where a run stood that ended without a result, when no call is in flight any more."""
+    """Build the sheet of a run that ended without a result, with no call in flight."""
     progress = seen.progress.model_copy(update={"in_flight": 0})
     return loop.sheet(progress, seen.decisions)
 
 
 def exit_code(error: WorkflowFailureError) -> Exit:
-    """Tell a cancelled run from one that failed."""
+    """Return the exit code of a run that was cancelled or that failed."""
     return Exit.CANCELLED if isinstance(error.cause, CancelledError) else Exit.FAILED
 
 
 def new_id(command: str, text: str) -> str:
-    """Make a workflow id that reads well in a list: the command, a few words, eight characters."""
+    """Build a readable workflow id: the command, a few words, eight random characters."""
     words = re.findall(r"[a-z0-9]+", text.lower())[:6]
     slug = "-".join(words)[:24].strip("-")
     return "-".join(part for part in (command, slug, uuid.uuid4().hex[:8]) if part)
 
 
 def indexing_words(details: list[Any]) -> str | None:
-    """Say how many files of how many are read, the two details of a heartbeat.
+    """Format a heartbeat's two details: files read, and files in all.
 
-    A worker of another version may say something else, which is not shown.
+    Other details, as a worker of another version may send, are not shown.
     """
     counts = [one for one in details if isinstance(one, int) and not isinstance(one, bool)]
     if len(counts) < 2 or counts[1] < 1:
@@ -202,7 +206,7 @@ def indexing_words(details: list[Any]) -> str | None:
 
 
 def place_for(option: str, path: Path) -> Path:
-    """Check a place for a file before work begins; where none can be written is one line."""
+    """Return the absolute path of a file to write, or exit with an error if it can't be written."""
     whole = path.resolve()
     if whole.is_dir():
         fail(f"{option}: {path} is a folder.", Exit.USAGE)
@@ -214,9 +218,9 @@ def place_for(option: str, path: Path) -> Path:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file so that it is there whole, or as it was before. Raises OSError.
+    """Write a file atomically: afterwards it is complete, or unchanged. Raises OSError.
 
-    A device or a pipe is written to as it is.
+    A device or a pipe is written to directly.
     """
     data = well_formed(text).encode()
     if path.exists() and not path.is_file():
@@ -234,9 +238,9 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def _keep(handle: Handle, sheet: Sheet, out: Path) -> None:
-    """Write an answer to its file, before it is shown."""
+    """Write an answer to its file."""
     if sheet.answer is None:
-        sys.stderr.write(f"{out} is not written: there is no output.\n")
+        sys.stderr.write(f"{out} was not written: there is no output.\n")
         return
     try:
         write_whole(out, terminal.with_newline(sheet.answer.content))
@@ -252,11 +256,11 @@ async def _look_for_workers(client: Client, loop: Loop, request: Request, *, wai
         say_unserved(missing, "run", waits=waits)
     for queue in await unserved(client, loop.optional_queues(request)):
         said = f'no worker is polling task queue "{queue}"'
-        sys.stderr.write(f"Note: {said}; a run that needs it waits for one.\n")
+        sys.stderr.write(f"Note: {said}; a run that needs it waits for a worker.\n")
 
 
 async def _show_live(handle: Handle, loop: Loop, request: Any, ending: "asyncio.Task[Any]") -> None:
-    """Print the steps that are new each time, and once who is waited for, until the run ends."""
+    """Print new steps, and once that a person's review is awaited, until the run ends."""
     console = Console(stderr=True)
     shown, silent, waited = 0, False, False
     with console.status(loop.doing) if console.is_terminal else nullcontext() as status:
@@ -273,14 +277,14 @@ async def _show_live(handle: Handle, loop: Loop, request: Any, ending: "asyncio.
                     terminal.print_waiting(console, handle.id, sheet.waiting.until)
                 waited, silent = sheet.waiting is not None, False
             elif not (ending.done() or silent):
-                sys.stderr.write("no worker answers just now; the run waits for one\n")
+                sys.stderr.write("no worker answers; the run waits for one\n")
                 silent = True
     if not ending.cancelled() and ending.exception() is None:
         terminal.print_steps(console, loop.sheet(ending.result(), (), request).steps, shown)
 
 
 async def _reading(handle: Handle, activity: str | None) -> str | None:
-    """Say how far a pending activity of this type is, as its newest heartbeat tells."""
+    """Return the progress of a pending activity of this type, from its latest heartbeat."""
     if activity is None:
         return None
     try:

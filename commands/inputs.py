@@ -1,4 +1,4 @@
-"""Texts and settings that a command is given: from a file, from standard input, or as words."""
+"""A command's input: from a file, from standard input, or from the command line."""
 
 import re
 from pathlib import Path
@@ -12,12 +12,12 @@ from commands.session import Exit, fail
 if TYPE_CHECKING:
     from reflection.run import Frozen
 
-# A field that an error names, the part of it that is wrong, and a place in a list.
+# The field that an error names, the wrong part of it, and an index in a list.
 FIELD = re.compile(r"(^|; )([a-z_]+)(?:\.([a-z_]+))?(?:\.\d+)?: ")
 
 
 def read_stdin(what: str) -> str:
-    """Read standard input whole, as UTF-8; `what` names it where it is none."""
+    """Read all of standard input as UTF-8; `what` names it in the error if it is not."""
     try:
         return typer.get_binary_stream("stdin").read().decode("utf-8")
     except UnicodeDecodeError:
@@ -25,28 +25,28 @@ def read_stdin(what: str) -> str:
 
 
 def read_text(option: str, given: str) -> str:
-    """Read the file that an option names, or standard input where that is -."""
+    """Read the file that an option names, or standard input for `-`."""
     if given == "-":
-        return read_stdin(f"what {option} reads")
+        return read_stdin(f"the text for {option}")
     return read_file(option, Path(given))
 
 
 def read_file(option: str, path: Path) -> str:
-    """Read a file as UTF-8; one that can't be read is one line."""
+    """Read a file as UTF-8, or exit with an error."""
     try:
-        # Line ends stay as they are: a draft comes back as it was given.
+        # Line endings are kept: a draft comes back exactly as it was given.
         return path.read_bytes().decode("utf-8")
     except UnicodeDecodeError:
         fail(f"{option}: {path} is not UTF-8 text.", Exit.USAGE)
     except (OSError, ValueError) as error:
-        said = error.strerror if isinstance(error, OSError) else "not a file's name"
+        said = error.strerror if isinstance(error, OSError) else "not a valid file name"
         fail(f"{option}: {path} can't be read: {said}.", Exit.USAGE)
 
 
 def checked(kind: "type[Frozen]", fields: dict[str, Any], option: str | None = None) -> Any:
-    """Make a value of the fields that have one; what is wrong with them is one line.
+    """Build a model from the fields that are set, or exit with an error.
 
-    An error names the option that a field comes from, or `option` where all come from that one.
+    The error names the option that the field comes from, or `option` if all come from that one.
     """
     from pydantic import ValidationError
 
@@ -62,5 +62,5 @@ def checked(kind: "type[Frozen]", fields: dict[str, Any], option: str | None = N
 
 
 def _named(field: str) -> str:
-    """Name the argument or the option that a field of a request comes from."""
+    """Return the argument or option that a request's field comes from."""
     return field if field in {"question", "query", "prompt"} else option_of(field)

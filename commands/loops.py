@@ -38,21 +38,23 @@ from reflection.sheet import Sheet
 LOOK = timedelta(seconds=10)
 
 Handle: TypeAlias = WorkflowHandle[object, Any]
-# The queues that a question can't do without.
+# The queues that every question needs.
 ANSWERED = (TASK_QUEUE, models.TASK_QUEUE)
 
 
 @dataclass(frozen=True)
 class Loop:
-    """A workflow type: what its messages carry, its sheet, and what can be done with its runs.
+    """A workflow type: the types of its messages, its sheet, and what a user can do with its runs.
 
-    `command` begins the ids of its runs, and `subject` is the field of the request that says what
-    was asked. `reply` is a sentence that stands before the details on standard output; where there
-    is none, the answer goes there alone, and the details to standard error. `below` says how a
-    result misses a bar. `actions` are what a person may say in a review, `reviewed` is what a
-    machine needs to see for that, and `unchecked` is said to who puts a text in a result's place.
-    `optional_queues` may turn out to be needed. `long_step` names an activity whose heartbeats say
-    how many files of how many are read. `further` says how to get what a result does not tell.
+    - `command` is the prefix of its run ids, and `subject` the request's field with the question.
+    - `reply` returns the sentence printed before the details on standard output. Without it the
+      answer alone goes to standard output, and the details go to standard error.
+    - `below` explains how a result misses a required confidence or score.
+    - `actions` are the choices in a review, `reviewed` the JSON that shows what is reviewed, and
+      `unchecked` a note for whoever replaces the result.
+    - `optional_queues` may be needed later in the run.
+    - `long_step` names the activity whose heartbeats count the files read.
+    - `further` explains how to get what the result does not contain.
     """
 
     workflow: str
@@ -77,20 +79,20 @@ class Loop:
 
     @property
     def answers(self) -> bool:
-        """Whether a run gives one answer, which can be reviewed, reported, held against a bar."""
+        """True if a run gives one answer, which can be reviewed and reported."""
         return self.decision is not None
 
     @property
     def drafts(self) -> bool:
-        """Whether a run writes drafts, of which one is worth having however it ends."""
+        """True if a run writes drafts, so that the best one is useful however the run ends."""
         return self.answers and self.reply is None
 
 
 def _open(result: multipath.MultiPathResult, bar: float) -> str | None:
-    """Say what is open in a result: whatever the bar, it asks for one with nothing open."""
+    """Describe what is still open in a result; any bar requires that nothing is."""
     del bar
     still = walked.still_open(result)
-    return f"the result is open ({still}) and not closed" if still else None
+    return f"the result is not closed ({still})" if still else None
 
 
 def _reviewed_answer(progress: sampling.Progress) -> Mapping[str, object]:
@@ -115,7 +117,7 @@ def _reviewed_output(progress: multipath.Progress) -> Mapping[str, object]:
 
 
 def _code(request: MultiPathRequest) -> tuple[str, ...]:
-    """List the queues of the agent; code is tested on one of its own."""
+    """List the agent's queues; code is tested on a separate one."""
     return (*ANSWERED, sandbox.TASK_QUEUE) if request.mode == "code" else ANSWERED
 
 
@@ -164,9 +166,9 @@ MULTIPATH = Loop(
     conclusive=lambda result: result.output is not None,
     actions=("accept", "revise", "replace"),
     reviewed=_reviewed_output,
-    unchecked="nobody tests or reflects on what a person wrote",
+    unchecked="a text that a person wrote is neither tested nor reflected on",
     queues=_code,
-    # Nobody knows yet whether there will be any code.
+    # The run may still turn out to write code.
     optional_queues=lambda request: (sandbox.TASK_QUEUE,) if request.mode is None else (),
     long_step=lambda progress: "retrieve" if progress.step == "retrieve" else None,
 )
@@ -176,9 +178,9 @@ BATCH = Loop(
     request=BatchRequest,
     progress=BatchProgress,
     result=BatchResult,
-    # A batch decides nothing, and its request tells nothing more of it.
+    # A batch has no decisions, and its sheet needs no request.
     sheet=lambda seen, *_: batch.sheet(seen),
-    further="For the findings, run the same calibrate or compare command again with --id {id}.",
+    further="To see the findings, repeat the calibrate or compare command with --id {id}.",
 )
 LOOPS = (SAMPLING, CRITIQUE, MULTIPATH, BATCH)
 
@@ -189,14 +191,14 @@ def loop_of(request: Request) -> Loop:
 
 
 class Seen(NamedTuple):
-    """Where a run stands: its progress and its decisions so far."""
+    """The state of a run: its progress and its decisions so far."""
 
     progress: Any
     decisions: list[Any]
 
 
 class Run(NamedTuple):
-    """A run: how it is reached, what its type is, and what the server says of it."""
+    """A run: its handle, its workflow type, and the server's description of it."""
 
     handle: Handle
     loop: Loop
@@ -204,12 +206,12 @@ class Run(NamedTuple):
 
     @property
     def goes_on(self) -> bool:
-        """Whether it has not ended yet."""
+        """True while the run has not ended."""
         return self.description.status is WorkflowExecutionStatus.RUNNING
 
 
 async def reach(client: Client, run: str) -> Run:
-    """Find a run by its id; one that is not of Mull's types is refused."""
+    """Find a run by its id, or exit if its workflow type is not one of Mull's."""
     description = await client.get_workflow_handle(run).describe()
     loop = next((loop for loop in LOOPS if loop.workflow == description.workflow_type), None)
     if loop is None:
@@ -219,25 +221,25 @@ async def reach(client: Client, run: str) -> Run:
 
 
 async def reach_open(client: Client, run: str) -> Run:
-    """Find a run by its id; one that has ended is refused."""
+    """Find a run by its id, or exit if it has ended."""
     found = await reach(client, run)
     if not found.goes_on:
         ended = status_words(found.description.status) or "closed"
-        fail(f"the run has ended already ({ended}).", Exit.USAGE)
+        fail(f"the run has already ended ({ended}).", Exit.USAGE)
     return found
 
 
 def status_words(status: WorkflowExecutionStatus | None) -> str | None:
-    """Name a status as everywhere else: `cancelled`, which Temporal spells in another way."""
+    """Return the name of a status; Temporal's CANCELED is `cancelled` here."""
     if status is WorkflowExecutionStatus.CANCELED:
         return "cancelled"
     return status.name.lower() if status else None
 
 
 async def look(handle: Handle, loop: Loop, patience: timedelta = LOOK) -> Seen | None:
-    """Ask a run where it stands, open or closed; None where no worker answers.
+    """Query the state of a run, open or closed; None if no worker answers.
 
-    The decisions are asked for first, so that the progress knows all that they are about.
+    The decisions are queried first, so that the progress covers everything they refer to.
     """
     decisions: list[Any] = []
     try:
@@ -251,15 +253,15 @@ async def look(handle: Handle, loop: Loop, patience: timedelta = LOOK) -> Seen |
 
 
 async def standing_of(run: Run) -> Seen:
-    """Ask a running run where it stands; a worker has to answer."""
+    """Query the state of an open run, or exit if no worker answers."""
     found = await look(run.handle, run.loop)
     if found is None:
-        fail("the run goes on, but no worker answers for it just now.", Exit.UNREACHABLE)
+        fail("the run is open, but no worker answers queries for it now.", Exit.UNREACHABLE)
     return found
 
 
 async def request_of(client: Client, run: Run) -> Any:
-    """Read from its history what a run was asked for; None where that was no request."""
+    """Read a run's request from its history; None if its input is not a valid request."""
     async for event in run.handle.fetch_history_events(page_size=1):
         payloads = event.workflow_execution_started_event_attributes.input.payloads
         with suppress(ApplicationError):

@@ -1,4 +1,4 @@
-"""Options: those of a request come from its fields, those of several commands stand here once."""
+"""Options: those built from a request's fields, and those that several commands share."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -13,11 +13,11 @@ Id = Annotated[str, typer.Argument(metavar="ID", help="The workflow's id.")]
 NewId = Annotated[str | None, typer.Option("--id", help="The workflow's id.")]
 Detach = Annotated[bool, typer.Option("--detach", help="Return the id at once.")]
 BatchId = Annotated[str | None, typer.Option("--id", help="The batch's id.")]
-Estimate = Annotated[bool, typer.Option("--estimate", help="Say what it would cost, and end.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask whether to start.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document.")]
+Estimate = Annotated[bool, typer.Option("--estimate", help="Print the estimated cost and exit.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Start without asking.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
-# Options whose names are not those of the fields, and what stands for their values.
+# Options whose names differ from their fields' names.
 FLAGS = {
     "rule": ("--rule", "--entropy-mode"),
     "score_threshold": ("--score-threshold", "--confidence-threshold"),
@@ -25,7 +25,7 @@ FLAGS = {
     "review_timeout_seconds": ("--review-timeout",),
 }
 VARIABLES = {"model": "MULL_MODEL"}
-# Choices of so many characters stand for the value, longer ones in the help.
+# Choices of at most this many characters are the metavar; longer ones go into the help.
 FEW = 24
 TYPES: dict[str, type] = {"integer": int, "number": float, "string": str, "boolean": bool}
 
@@ -33,9 +33,9 @@ TYPES: dict[str, type] = {"integer": int, "number": float, "string": str, "boole
 def takes_fields(
     request: "type[Frozen]", panels: Mapping[str, Sequence[str]]
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command, in the place of its `**fields`, an option for each field named in `panels`.
+    """Replace a command's `**fields` by one option for each field named in `panels`.
 
-    Help, bounds, choices and default come from the field. An option that is not given is None.
+    Help, range, choices and default come from the field. An option that is not given is None.
     """
     schema = request.model_json_schema(by_alias=False)["properties"]
     added = [
@@ -58,7 +58,7 @@ def takes_fields(
 
 
 def option_of(field: str) -> str:
-    """Name the option that a field of a request comes from."""
+    """Return the option for a request's field."""
     return FLAGS.get(field, (f"--{field.replace('_', '-')}",))[0]
 
 
@@ -83,7 +83,7 @@ def _parameter(name: str, field: Mapping[str, Any], panel: str) -> inspect.Param
 
 
 def _help(field: Mapping[str, Any], value: Mapping[str, Any], *, choices: bool) -> str:
-    """Write a field's description with its choices or its range, and its default."""
+    """Format a field's description with its choices or its range, and its default."""
     off, _, description = field["description"].rpartition("Off: ")
     said = [off + description[:1].upper() + description[1:].rstrip(".")]
     lowest, highest, default = (value.get(name) for name in ("minimum", "maximum", "default"))

@@ -1,4 +1,4 @@
-"""A sheet as one HTML file: to keep, send and print. It loads nothing and runs no script."""
+"""Render a sheet as one HTML file, to keep, send and print. It loads nothing and has no scripts."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -17,7 +17,7 @@ from reflection.text import neutral, terminal_safe
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 HERE = Path(__file__).parent
 
-# The drawing: its size, the room around the curves, and what fits into it.
+# The chart: its size, its margins, and how much fits into it.
 WIDTH, LEFT, RIGHT, TOP = 860, 44, 190, 30
 HEIGHT, LANE, BOTTOM = 286, 44, 44
 LEVELS_LEFT = 150
@@ -36,9 +36,9 @@ Place = Callable[[float], float]
 
 
 class RunFacts(NamedTuple):
-    """What a page says of a run beside its sheet.
+    """What a page shows of a run besides its sheet.
 
-    `started` and `closed` are aware times; `web_ui` is the run's address, linked where it is http
+    `started` and `closed` are aware times; `web_ui` is the run's address, linked if it is http
     or https; `settings` are the request's fields.
     """
 
@@ -51,7 +51,7 @@ class RunFacts(NamedTuple):
 
 
 def page_html(sheet: Sheet, run: RunFacts | None = None) -> str:
-    """Write a sheet, and what run it is of, as one HTML file."""
+    """Render a sheet, with the run's facts if given, as one HTML file."""
     decisions = [sheet.decisions] if sheet.decisions else []
     template = _templates().get_template("page.html.j2")
     return template.render(
@@ -69,7 +69,7 @@ def page_html(sheet: Sheet, run: RunFacts | None = None) -> str:
 
 
 def drawing(chart: Chart) -> dict[str, object]:
-    """Work out where everything in a chart stands: its scale, bands, bounds, curves and crosses."""
+    """Lay out a chart: its scale, bands, bounds, curves and crosses."""
     count = max((len(curve.points) for curve in chart.curves), default=0)
     left = LEVELS_LEFT if chart.levels else LEFT
     across = WIDTH - left - RIGHT
@@ -126,13 +126,13 @@ def _label(curve: Curve, at: int, name: str, value: float) -> str:
 
 
 def _ends(curve: Curve) -> str:
-    """Say where a curve ends, for who can't see it."""
+    """Describe where a curve ends, for screen readers."""
     known = [value for value in curve.points if value is not None]
     return f"{curve.name} ends at {known[-1]:.2f}" if known else ""
 
 
 def _lines(points: Sequence[float | None], x: Place, y: Place) -> list[str]:
-    """Write the points of a curve as lines, a new one after each gap."""
+    """Format a curve as polylines, with a new one after each gap."""
     lines: list[list[str]] = [[]]
     for at, value in enumerate(points):
         if value is None:
@@ -143,7 +143,7 @@ def _lines(points: Sequence[float | None], x: Place, y: Place) -> list[str]:
 
 
 def _bands(chart: Chart, x: Place) -> list[dict[str, object]]:
-    """Place the bands one after another; a name is shortened where it would not fit."""
+    """Lay out the bands one after another; a name that does not fit is shortened."""
     bands, start = [], 0
     for number, band in enumerate(chart.bands):
         left, right = x(start), x(start + band.points)
@@ -165,7 +165,7 @@ def _bands(chart: Chart, x: Place) -> list[dict[str, object]]:
 
 
 def _bounds(chart: Chart, y: Place) -> list[dict[str, object]]:
-    """Place bounds from top to bottom, their names kept apart, in the colour of their curve."""
+    """Lay out the bounds from top to bottom, with their labels kept apart."""
     order = [curve.name for curve in chart.curves]
     drawn = [bound for bound in chart.bounds if not bound.curve or bound.curve in order]
     placed, lowest = [], 0.0
@@ -186,7 +186,7 @@ def _short(answer: Text) -> bool:
 
 
 def _identity(run: RunFacts) -> list[tuple[str, str]]:
-    """Name a run: its ids and its times."""
+    """List a run's ids and times."""
     lasted = "unknown"
     if run.started and run.closed:
         lasted = f"{(run.closed - run.started).total_seconds():,.1f} s"
@@ -204,7 +204,7 @@ def _time(moment: datetime | None) -> str:
 
 
 def _settings(run: RunFacts, subject: str) -> list[tuple[str, str]]:
-    """List the fields of a request that have a value, but for the question itself."""
+    """List the fields of a request that have a value, without the question itself."""
     return [
         (name, terminal_safe(_setting(value), 400))
         for name, value in (run.settings or {}).items()
@@ -213,7 +213,7 @@ def _settings(run: RunFacts, subject: str) -> list[tuple[str, str]]:
 
 
 def _setting(value: object) -> str:
-    """Write a value in words, whatever its type."""
+    """Format a value of any type."""
     match value:
         case bool():
             return "yes" if value else "no"
@@ -229,7 +229,7 @@ def _setting(value: object) -> str:
 
 @cache
 def _templates() -> Environment:
-    """Load the template; all that it shows is escaped, with control characters made visible."""
+    """Load the template; its values are escaped, with control characters made visible."""
     found = Environment(
         loader=FileSystemLoader(HERE),
         autoescape=True,

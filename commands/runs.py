@@ -27,12 +27,12 @@ SHOWN = (
     "MullCostUsd",
     "MullNeedsReview",
 )
-# A list is wanted at once: what no worker answers in this time stands as running.
+# A list has to appear quickly: a batch that does not answer within this time is shown as running.
 PATIENCE_SECONDS = 2
 PARENT = "ParentWorkflowId"
 WHERE = (
     "Temporal's list filter: MullConfidence < 0.6. "
-    f"The runs of a batch are listed only where it names {PARENT}."
+    f"A batch's runs are listed only if the filter names {PARENT}."
 )
 
 Value: TypeAlias = str | float | int | None
@@ -56,11 +56,11 @@ def watch(run: Id, as_json: Json = False) -> None:
 
 
 def list_runs(
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="Runs to list, at most.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="The most runs to list.")] = 20,
     where: Annotated[str | None, typer.Option(metavar="FILTER", help=WHERE)] = None,
     as_json: Json = False,
 ) -> None:
-    """List runs, the newest first, with why each stopped and how sure or how good it is.
+    """List runs, newest first, with each one's stop reason and its confidence or score.
 
     Examples: mull list --where "MullNeedsReview = true"
 
@@ -71,7 +71,7 @@ def list_runs(
 
 def report(
     run: Annotated[str, typer.Argument(metavar="ID", help="The workflow's id.")],
-    html: Annotated[Path, typer.Option(metavar="FILE", help="Where the page goes.")],
+    html: Annotated[Path, typer.Option(metavar="FILE", help="The file to write.")],
 ) -> None:
     """Write a page about a finished run: curves, votes or drafts, decisions and what it cost.
 
@@ -123,13 +123,13 @@ async def _report(client: "Client", run: str, path: Path) -> Exit:
     found = await loops.reach(client, run)
     if not found.loop.answers:
         again = f"the same calibrate command with --id {run} and --html {path}"
-        fail(f"{run} is a batch of runs; {again} writes its findings.", Exit.USAGE)
+        fail(f"{run} is a batch of runs. To write its findings, run {again}.", Exit.USAGE)
     if found.goes_on:
-        fail(f"the run goes on; `mull watch {run}` follows it.", Exit.USAGE)
+        fail(f"the run has not ended. Follow it with `mull watch {run}`.", Exit.USAGE)
     try:
         result = await found.handle.result()
     except WorkflowFailureError as error:
-        said = f"the run has no result, and no page; `mull show {run}` says more."
+        said = f"the run has no result, so there is no page. See `mull show {run}`."
         fail(said, follow.exit_code(error))
     request = await loops.request_of(client, found)
     seen = found.description
@@ -176,7 +176,7 @@ def _query(where: str | None) -> str:
 
 
 async def _batches(client: "Client", rows: Sequence[Row]) -> dict[str, str]:
-    """Ask every batch that goes on how far it is, all at once, by the run's id."""
+    """Query the progress of all open batches concurrently; return it by run id."""
     from commands.loops import BATCH, look
 
     async def far(row: Row) -> tuple[str, str] | None:
@@ -204,10 +204,10 @@ def _row(run: "WorkflowExecution") -> Row:
 
 
 def runs_table(rows: Sequence[Row], batches: Mapping[str, str], width: int) -> "Table":
-    """Show runs on one line each: id, how each ended, how good its result is, start and cost.
+    """Build a table with one line for each run: id, status, quality of the result, start, cost.
 
-    Columns that do not fit are left out from the last on, and ids are never cut if the table is
-    printed without cropping. `batches` says how far each batch is, by the run's id. A row has the
+    Columns that do not fit are left out, the last ones first; ids are never cut if the table is
+    printed without cropping. `batches` has the progress of open batches by run id. A row has the
     fields of `list --json`.
     """
     from rich.box import SIMPLE_HEAD
@@ -257,7 +257,7 @@ def _number(value: Value) -> float | None:
 
 
 def _found(row: Row) -> Value:
-    """Say what a run of its type is measured by: confidence, score, or drafts."""
+    """Return the measure that fits the run's type: confidence, score, or drafts."""
     confidence, score = _number(row["MullConfidence"]), _number(row["MullScore"])
     if confidence is not None:
         return f"conf. {confidence:.2f}"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from temporalio.client import Client
     from temporalio.service import RPCError
 
-# A poll lasts a minute at the most, so that a live worker was seen since.
+# A poll lasts at most a minute, so a live worker has polled within this time.
 POLLED_WITHIN = timedelta(seconds=70)
 NEAR = {"localhost", "127.0.0.1", "::1"}
 
@@ -34,26 +34,26 @@ class Exit(IntEnum):
 
 
 def fail(message: str, code: int) -> NoReturn:
-    """Say what is wrong on standard error and end with this exit code."""
+    """Print an error to standard error and exit with this code."""
     typer.echo(f"Error: {message}", err=True)
     raise typer.Exit(code)
 
 
 def wrong_usage(error: typer.TyperException) -> int:
-    """Say on one line what is mistyped, and where help is; return the exit code."""
+    """Print a usage error on one line, with the command for help; return the exit code."""
     said = error.format_message().rstrip(".")
-    # Without arguments the help is shown, and there is nothing more to say.
+    # Without arguments Typer has already printed the help.
     if said:
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "mull"
-        typer.echo(f"Error: {said}. `{command} --help` says more.", err=True)
+        typer.echo(f"Error: {said}. See `{command} --help`.", err=True)
     return error.exit_code
 
 
 def end_process(code: int) -> NoReturn:
-    """Leave at once with this exit code, once everything is written.
+    """Flush the output, then exit at once with this code.
 
-    The interpreter's own shutdown crashes now and then while the SDK's threads end.
+    The interpreter's own shutdown sometimes crashes while the SDK's threads are ending.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -61,7 +61,7 @@ def end_process(code: int) -> NoReturn:
 
 
 def with_client(action: Callable[["Client"], Awaitable[Exit]]) -> NoReturn:
-    """Connect, act, and end with the action's exit code, or with one line on what went wrong."""
+    """Connect, run the action and exit with its code; an error is printed on one line."""
     from pydantic import ValidationError
     from temporalio.service import RPCError
 
@@ -93,23 +93,23 @@ def _refused(error: "RPCError") -> tuple[str, Exit]:
 
     said = error.message.rstrip(".")
     if error.status is RPCStatusCode.NOT_FOUND and "amespace" in said:
-        return f"{said}. TEMPORAL_NAMESPACE names another one.", Exit.USAGE
+        return f"{said}. Set TEMPORAL_NAMESPACE to another namespace.", Exit.USAGE
     if error.status is RPCStatusCode.NOT_FOUND:
-        return "no run with this id. `mull list` shows them.", Exit.USAGE
+        return "no run has this id. List the runs with `mull list`.", Exit.USAGE
     if error.status is RPCStatusCode.INVALID_ARGUMENT:
         return f"the Temporal server refused: {said}.", Exit.USAGE
     if error.status is RPCStatusCode.UNAVAILABLE:
-        return "the Temporal server went away; runs go on when it is back.", Exit.UNREACHABLE
+        return "lost the Temporal server. Runs continue once it is back.", Exit.UNREACHABLE
     return f"the Temporal server refused: {said}.", Exit.FAILED
 
 
 async def unserved(client: "Client", queues: tuple[str, ...]) -> list[str]:
-    """List those of these task queues that no worker has polled lately."""
+    """List the task queues that no worker has polled recently."""
     return [queue for queue in queues if not await _polled(client, queue)]
 
 
 def say_unserved(queues: list[str], what: str, *, waits: bool) -> None:
-    """Say which queues nobody polls, and how to get a worker; end there unless `what` waits."""
+    """Name the queues without a worker and how to start one; exit unless `what` can wait."""
     names = " and ".join(f'"{queue}"' for queue in queues)
     said = f"no worker is polling task queue{'s' if len(queues) > 1 else ''} {names}"
     if not waits:
@@ -117,7 +117,7 @@ def say_unserved(queues: list[str], what: str, *, waits: bool) -> None:
         start = "mull-worker" if "mull" in queues else f"mull-worker --queues {only}"
         hint = f"Start one with `{start}`, or an embedded one with `mull dev`."
         fail(f"{said}.\n{hint}", Exit.UNREACHABLE)
-    typer.echo(f"Note: {said}; the {what} waits until one does.", err=True)
+    typer.echo(f"Note: {said}; the {what} waits for a worker.", err=True)
 
 
 async def _polled(client: "Client", queue: str) -> bool:
@@ -139,9 +139,10 @@ async def _polled(client: "Client", queue: str) -> bool:
 
 
 def run_page(workflow_id: str, run_id: str | None) -> str | None:
-    """Return the Web UI's address of a run, or None where no Web UI is known.
+    """Return the address of a run in the Web UI, or None if no Web UI is known.
 
-    MULL_WEB_UI names it; else a development server's is looked for beside it, 1,000 ports up.
+    MULL_WEB_UI sets it. Otherwise a development server's Web UI is looked for 1,000 ports above
+    the server's own.
     """
     from connection import address, namespace
 

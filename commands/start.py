@@ -1,4 +1,4 @@
-"""`ask`, `reflect` and `agent`: start a run, show it live, and print what came of it."""
+"""`ask`, `reflect` and `agent`: start a run, show it live, and print its result."""
 
 import ast
 import os
@@ -26,7 +26,7 @@ Examples:
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no server or worker, 4 below the bar or
 no consensus, 5 cancelled, 130 detached (the run goes on).
 """
-REFLECT = """Write a draft, have it judged, revise it while its score is low, print the best one.
+REFLECT = """Write a draft, judge it, revise it while its score is low, and print the best one.
 
 Examples:
 
@@ -38,15 +38,15 @@ Examples:
 
     mull reflect "Reply to Ann: ..." --criterion "tone*2=It is courteous." --review-below 0.6
 
-The best draft goes to standard output, all else to standard error.
+The best draft goes to standard output, everything else to standard error.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no server or worker, 4 below --require-score or
 no draft, 5 cancelled, 130 detached (the run goes on).
 """
-AGENT = """Research documents or write code: draft, find what is wrong with it, mend it.
+AGENT = """Research documents or write code: draft, check, and revise until nothing is open.
 
-The agent chooses the path, unless --mode does. A report cites its sources as [1] and is reflected
-on against them; code is tested in a sandbox. It ends when nothing is left to mend, or at a bound.
+The agent chooses between research and code, unless --mode is given. A report cites its sources as
+[1] and is checked against them; code is tested in a sandbox. The run also ends at any bound.
 
 Examples:
 
@@ -56,7 +56,7 @@ Examples:
 
     mull agent - --docs /srv/docs --json --require-closed < prompt.txt
 
-The report or the code goes to standard output or to --out, all else to standard error.
+The report or the code goes to standard output or to --out, everything else to standard error.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no server or worker, 4 no report and no code, or
 open with --require-closed, 5 cancelled, 130 detached (the run goes on).
@@ -71,7 +71,7 @@ LIMITS = ("wall_seconds", "cpu_seconds", "memory_mb", "disk_mb")
 def register(app: typer.Typer, wanted: Collection[str]) -> None:
     """Add the commands to the command line.
 
-    Their options come from requests, which take long to import: only the `wanted` ones have them.
+    Options come from requests, which are slow to import, so only the `wanted` commands get them.
     """
     for name, said, made in (("ask", ASK, _ask), ("reflect", REFLECT, _reflect)):
         app.command(name, help=said)(made() if name in wanted else _without_options)
@@ -79,7 +79,7 @@ def register(app: typer.Typer, wanted: Collection[str]) -> None:
 
 
 def _without_options() -> None:
-    """Stand for a command whose options nobody asks for."""
+    """Stand in for a command whose options are not needed."""
 
 
 def _ask() -> Callable[..., None]:
@@ -107,12 +107,12 @@ def _ask() -> Callable[..., None]:
         prompt_template: Annotated[
             Path | None,
             typer.Option(
-                help="A file; {question} in it is the question's place, else its end.",
+                help="A file; the question replaces {question} in it, or is added at its end.",
                 rich_help_panel=answers,
             ),
         ] = None,
         require_confidence: Annotated[
-            float | None, typer.Option(min=0, max=1, help="Exit with 4 below this confidence.")
+            float | None, typer.Option(min=0, max=1, help="Exit with code 4 below this confidence.")
         ] = None,
         workflow_id: NewId = None,
         detach: Detach = False,
@@ -140,7 +140,7 @@ def _reflect() -> Callable[..., None]:
             drafts: ("model", "format", "temperature", "seed", "max_output_tokens"),
             judges: ("judge_max_output_tokens", "panel", "criteria"),
             "When to revise": ("score_threshold", "max_revisions", "min_gain"),
-            "Whether to reflect at all": (
+            "Whether to reflect": (
                 "reflect", "complexity", "min_complexity", "synthesis_follows",
             ),
             BOUNDS: (*BUDGETS, "call_timeout_seconds", "max_attempts"),
@@ -152,7 +152,7 @@ def _reflect() -> Callable[..., None]:
         draft: Annotated[
             str | None,
             typer.Option(
-                help="Judge this draft in place of a generated one; - is standard input.",
+                help="Judge this draft instead of generating one; - reads standard input.",
                 metavar="FILE",
                 rich_help_panel=drafts,
             ),
@@ -160,7 +160,7 @@ def _reflect() -> Callable[..., None]:
         source: Annotated[
             list[Path] | None,
             typer.Option(
-                help="A text to cite, as [1], [2] and so on; repeat it.",
+                help="A text to cite as [1], [2] and so on; can be repeated.",
                 metavar="FILE",
                 rich_help_panel=drafts,
             ),
@@ -168,7 +168,7 @@ def _reflect() -> Callable[..., None]:
         judge: Annotated[
             list[str] | None,
             typer.Option(
-                help="The model that judges; repeat it for a panel. The worker's own by default.",
+                help="The model that judges; repeat it for a panel. Default: the worker's judge.",
                 envvar="MULL_JUDGE_MODEL",
                 metavar="MODEL",
                 rich_help_panel=judges,
@@ -177,7 +177,7 @@ def _reflect() -> Callable[..., None]:
         criterion: Annotated[
             list[str] | None,
             typer.Option(
-                help="One of your own, in place of a preset; repeat it.",
+                help="Your own criterion, instead of a preset; can be repeated.",
                 metavar=CRITERION_FORM,
                 rich_help_panel=judges,
             ),
@@ -185,7 +185,7 @@ def _reflect() -> Callable[..., None]:
         guardrail: Annotated[
             list[str] | None,
             typer.Option(
-                help="One more of your own, by its name; repeat it.",
+                help="The name of an additional guardrail; can be repeated.",
                 metavar="NAME",
                 rich_help_panel=guards,
             ),
@@ -194,14 +194,14 @@ def _reflect() -> Callable[..., None]:
             bool,
             typer.Option(
                 "--no-guardrails",
-                help="None but those that --guardrail names.",
+                help="Run only the guardrails that --guardrail names.",
                 rich_help_panel=guards,
             ),
         ] = False,
         require_score: Annotated[
             float | None,
             typer.Option(
-                min=0, max=1, help="Exit with 4 below this score, or where there is none."
+                min=0, max=1, help="Exit with code 4 below this score, or without a score."
             ),
         ] = None,
         workflow_id: NewId = None,
@@ -210,7 +210,7 @@ def _reflect() -> Callable[..., None]:
         **fields: Any,
     ) -> None:
         if (query, draft) == ("-", "-"):
-            fail("QUERY and --draft can't both be standard input.", Exit.USAGE)
+            fail("QUERY and --draft can't both read standard input.", Exit.USAGE)
         fields["query"] = read_stdin("the query") if query == "-" else query
         fields["draft"] = None if draft is None else read_text("--draft", draft)
         fields["sources"] = [read_file("--source", path) for path in source or []]
@@ -235,7 +235,7 @@ def _agent() -> Callable[..., None]:
         {
             "Documents": ("docs", "passages", "embedding_model"),
             path: ("mode", "model", "creative", "temperature", "seed", "max_output_tokens"),
-            "How long to mend": ("max_revisions",),
+            "How long to revise": ("max_revisions",),
             code: ("entry", "language"),
             BOUNDS: (*BUDGETS, "call_timeout_seconds", "max_attempts"),
             REVIEW: ("review_open", "review_timeout_seconds"),
@@ -246,7 +246,7 @@ def _agent() -> Callable[..., None]:
         judge: Annotated[
             str | None,
             typer.Option(
-                help="The model that reflects on reports; the worker's own by default.",
+                help="The model that reflects on reports. Default: the worker's judge.",
                 envvar="MULL_JUDGE_MODEL",
                 metavar="MODEL",
                 rich_help_panel=path,
@@ -255,9 +255,9 @@ def _agent() -> Callable[..., None]:
         tests: Annotated[
             Path | None,
             typer.Option(
-                help="Tests of yours: test_*.py or *_test.py for pytest, else a script; they import"
-                " the code as `solution`, and mean --mode code. Else the prompt's examples, else"
-                " the model writes some first.",
+                help="Your tests: test_*.py or *_test.py for pytest, else a script. They import"
+                " the code as `solution` and imply --mode code. Without tests the prompt's"
+                " examples are used, or else the model writes tests first.",
                 metavar="FILE",
                 rich_help_panel=code,
             ),
@@ -265,21 +265,21 @@ def _agent() -> Callable[..., None]:
         packages: Annotated[
             str | None,
             typer.Option(
-                help="What it may import besides numpy and pytest: packages of the worker's own"
-                " environment.",
+                help="Packages that the code may import besides numpy and pytest, from the worker's"
+                " own environment.",
                 metavar="A,B",
                 rich_help_panel=code,
             ),
         ] = None,
         out: Annotated[
             Path | None,
-            typer.Option(
-                help="Write the report or the code here, not to standard output.", metavar="FILE"
-            ),
+            typer.Option(help="Write the report or the code to this file.", metavar="FILE"),
         ] = None,
         require_closed: Annotated[
             bool,
-            typer.Option("--require-closed", help="Exit with 4 if critiques or an error remain."),
+            typer.Option(
+                "--require-closed", help="Exit with code 4 if critiques or an error remain."
+            ),
         ] = False,
         workflow_id: NewId = None,
         detach: Detach = False,
@@ -287,7 +287,7 @@ def _agent() -> Callable[..., None]:
         **fields: Any,
     ) -> None:
         if out is not None and detach:
-            fail("--out needs the run to be followed: leave out --detach.", Exit.USAGE)
+            fail("--out and --detach can't be combined.", Exit.USAGE)
         given = {"--tests": tests, "--packages": packages, "--entry": fields["entry"]}
         refuse_for_research(fields["mode"], given)
         limits = {name: fields.pop(name) for name in LIMITS}
@@ -324,9 +324,9 @@ def _start(
 def chosen_criteria(
     preset: str | None, own: Sequence[str]
 ) -> str | list[dict[str, str | float]] | None:
-    """Return a preset's name or one's own criteria, as the request takes them."""
+    """Return a preset's name or the user's own criteria, as the request takes them."""
     if preset is not None and own:
-        fail("give --criteria or --criterion, not both.", Exit.USAGE)
+        fail("--criteria and --criterion can't be combined.", Exit.USAGE)
     return [_criterion(text) for text in own] if own else preset
 
 
@@ -337,47 +337,50 @@ def _criterion(text: str) -> dict[str, str | float]:
     name, star, weight = head.partition("*")
     if not meaning.strip():
         example = '"tone*2=It is courteous."'
-        fail(f"--criterion: write {CRITERION_FORM}, such as {example}", Exit.USAGE)
+        fail(f"--criterion: expected {CRITERION_FORM}, such as {example}", Exit.USAGE)
     known: dict[str, Any] = {"name": name.strip(), "meaning": meaning.strip()}
     if star:
         try:
             known["weight"] = float(weight)
         except ValueError:
-            fail("--criterion: the weight after * is a number, such as 2.", Exit.USAGE)
+            fail("--criterion: the weight after * must be a number, such as 2.", Exit.USAGE)
     made = checked(Criterion, known, "--criterion")
     return {"name": made.name, "meaning": made.meaning, "weight": made.weight}
 
 
 def _guardrails(named: list[str], *, only: bool) -> list[str]:
-    """Put the guardrails' names together; one that is not there is a mistake in typing."""
+    """Return the guardrails to run, or exit if a name is unknown."""
     from reflection.critique.guardrails import known_guardrails
 
     known = known_guardrails()
     unknown = [name for name in named if name not in known]
     if unknown:
-        said = f"there is no guardrail {', '.join(unknown)}; there are {', '.join(known)}"
+        said = f"unknown guardrail {', '.join(unknown)}; expected any of {', '.join(known)}"
         fail(f"--guardrail: {said}.", Exit.USAGE)
     return named if only else ["default", *named]
 
 
 def _folder(given: str | None) -> str | None:
-    """Make a folder's path absolute, from here; whether it is there, only the worker can say."""
+    """Make a folder's path absolute; only the worker can tell whether it exists."""
     if given is None:
         return None
     if not given.strip():
-        fail("--docs: name a folder.", Exit.USAGE)
+        fail("--docs: the folder's name is empty.", Exit.USAGE)
     return os.path.abspath(Path(given).expanduser())  # noqa: PTH100 - links are the worker's
 
 
 def refuse_for_research(mode: str | None, given: dict[str, object]) -> None:
-    """Refuse options that are for code alone where `mode` is research."""
+    """Exit if options for code are given while `mode` is research."""
     for option, value in given.items():
         if mode == "research" and value is not None:
-            fail(f"{option} is for code, and --mode is research: leave out one.", Exit.USAGE)
+            fail(
+                f"{option} is only for code, and can't be combined with --mode research.",
+                Exit.USAGE,
+            )
 
 
 def read_tests(option: str, path: Path) -> dict[str, str]:
-    """Read a file of tests; one that is not Python is one line, before a model is paid."""
+    """Read a file of tests, or exit if it is not Python, before any model is called."""
     from reflection.multipath.suite import TestFile
 
     known = {"name": path.name, "text": read_file(option, path)}

@@ -1,7 +1,7 @@
-"""A sheet in the terminal: one line for each step while a run goes on, then what it rests on.
+"""Render a sheet in the terminal: one line for each step of a run, then its facts and tables.
 
-Everything is built of rich's `Text`, never of its markup, so that `[red]` in an answer stays what
-it is. Colour only ever repeats what a word says.
+Everything is built from rich's `Text`, never from its markup, so that `[red]` in an answer is
+printed as it is. Colour only repeats what a word already says.
 """
 
 import sys
@@ -25,7 +25,7 @@ CELL_COLUMNS = 200
 STEP_CHARACTERS = 1_000
 NARROW_CELL_COLUMNS = 40
 BAR_COLUMNS = 12
-# Below this many columns a bar beside a number helps less than the words that it pushes out.
+# In a narrower terminal the words need the room that a bar beside a number would take.
 NARROW = 70
 SPARKS = 24
 MOST_ROWS = 12
@@ -50,11 +50,11 @@ def print_sheet(
     decisions: bool = False,
     label: str = "running",
 ) -> None:
-    """Print a verdict, what a reader has to know, facts, curves and tables, one below another.
+    """Print a sheet's verdict, warnings, facts, curves and tables.
 
-    `subject` says what was asked as well, `decisions` lists every decision, and `label` names the
-    verdict of a run that has no stop reason. Texts are not printed: the answer goes to standard
-    output by itself, and the page has the others.
+    `subject` adds the question, `decisions` adds every decision, and `label` names the verdict of a
+    run without a stop reason. Texts are not printed: the answer goes to standard output on its own,
+    and the page has the others.
     """
     rows: list[Row] = [_verdict(sheet, label)]
     if subject:
@@ -79,7 +79,7 @@ def print_sheet(
 
 
 def print_decisions(console: Console, sheet: Sheet) -> None:
-    """Print every decision on one line, with what it rests on."""
+    """Print each decision on one line, with the numbers it is based on."""
     if sheet.decisions and sheet.decisions.rows:
         _print_table(console, sheet.decisions, len(sheet.decisions.rows))
 
@@ -87,7 +87,7 @@ def print_decisions(console: Console, sheet: Sheet) -> None:
 def print_steps(console: Console, steps: Sequence[Step], shown: int = 0) -> int:
     """Print the steps after the first `shown` ones, and return how many there are.
 
-    In a terminal a step that is too long is said in short, and cut; in a pipe it stays whole.
+    In a terminal a step that is too long is shortened or cut; in a pipe it is printed in full.
     """
     for step in steps[shown:]:
         brief = console.is_terminal and step.short and cell_len(step.words) > console.width
@@ -102,14 +102,14 @@ def print_steps(console: Console, steps: Sequence[Step], shown: int = 0) -> int:
 
 
 def print_waiting(console: Console, run: str, until: datetime | None) -> None:
-    """Print on one line that a run waits for a person, and the command to type."""
+    """Print on one line that a run waits for a person, and the command for the review."""
     line = Line("waits for a person", "bold")
     line.append(f" {until_words(until)}".rstrip() + f": mull review {run}")
     console.print(line, soft_wrap=True, highlight=False)
 
 
 def print_review(console: Console, sheet: Sheet) -> None:
-    """Print what a person needs to see to review a run: all but the decisions, then the answer."""
+    """Print what a reviewer needs: the sheet without its decisions, then the answer."""
     print_sheet(console, sheet, subject=True)
     if sheet.answer is None:
         return
@@ -120,9 +120,9 @@ def print_review(console: Console, sheet: Sheet) -> None:
 
 
 def print_text(text: str) -> None:
-    """Write a text to standard output: to the letter for a file or a pipe.
+    """Write a text to standard output, unchanged for a file or a pipe.
 
-    In a terminal its control characters are made visible, and it ends with a line end.
+    In a terminal, control characters are made visible and a final newline is added.
     """
     if sys.stdout.isatty():
         sys.stdout.write(neutral(text).rstrip("\n") + "\n\n")
@@ -132,29 +132,29 @@ def print_text(text: str) -> None:
 
 
 def print_reply(console: Console, reply: str) -> None:
-    """Print the sentence that sums up a result, never broken where that is no terminal."""
+    """Print the sentence that sums up a result; it is wrapped only in a terminal."""
     line = Line(terminal_safe(reply, REPLY_COLUMNS), "bold")
     console.print(line, soft_wrap=not console.is_terminal)
     console.print()
 
 
 def with_newline(text: str) -> str:
-    """End a text with exactly one line end, as files of text and code do."""
+    """End a text with exactly one newline, as files of text and code do."""
     return text.rstrip("\n") + "\n"
 
 
 def print_answer(text: Text) -> None:
-    """Write an answer alone to standard output; code and reports end with one line end."""
+    """Write only an answer to standard output; code and reports end with one newline."""
     print_text(text.content if text.kind == "plain" else with_newline(text.content))
 
 
 def cut(words: str) -> Line:
-    """Keep words on one line of their cell."""
+    """Keep words on one line of their cell, cut with an ellipsis."""
     return Line(words, no_wrap=True, overflow="ellipsis")
 
 
 def _line(words: str) -> str:
-    """Keep words on one line, with the spaces by which they stand below one another."""
+    """Put words on one line, keeping the spaces that align them."""
     return neutral(words[:STEP_CHARACTERS]).replace("\n", " ").replace("\t", " ")
 
 
@@ -168,7 +168,7 @@ def _verdict(sheet: Sheet, label: str) -> Row:
 
 
 def _facts(sheet: Sheet) -> list[Row]:
-    """List the facts and the curves; a curve with a fact of its name stands beside that."""
+    """List the facts; a curve with the same name as a fact is drawn beside it."""
     curves = {
         curve.name: sparks(chart.model_copy(update={"curves": (curve,)}), SPARKS)
         for chart in sheet.charts
@@ -188,7 +188,7 @@ def _facts(sheet: Sheet) -> list[Row]:
 
 
 def _panel(rows: Sequence[Row]) -> Grid:
-    """Show each value beside its name; a name that follows itself is said once."""
+    """Show each value beside its name; a repeated name is shown once."""
     grid = Grid.grid(padding=(0, 2, 0, 0))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(ratio=1)
@@ -200,7 +200,7 @@ def _panel(rows: Sequence[Row]) -> Grid:
 
 
 def _print_table(console: Console, table: Table, most: int) -> None:
-    """Print the rows of a table that matter most, under its title."""
+    """Print a table's title and at most `most` of its rows."""
     table = trimmed(table)
     rows = table.rows[-most:] if table.newest else table.rows[:most]
     tones = table.tones or (PLAIN,) * len(table.rows)
@@ -233,9 +233,9 @@ def _add_column(grid: Grid, column: Column, *, last: bool) -> None:
 
 
 def _fitting(table: Table, rows: Sequence[Sequence[Cell]], width: int) -> list[int]:
-    """Choose the columns for which there is room: extra ones as far as they fit.
+    """Choose the columns that fit; extra columns are added while there is room.
 
-    Where not even the others fit, numbers give way, the last ones first, then words.
+    If even the others do not fit, numbers are left out first, from the last one on, then words.
     """
     shown = [place for place, column in enumerate(table.columns) if not column.extra]
     for place, column in enumerate(table.columns):
@@ -251,7 +251,7 @@ def _fitting(table: Table, rows: Sequence[Sequence[Cell]], width: int) -> list[i
 def _needed(
     table: Table, rows: Sequence[Sequence[Cell]], shown: Sequence[int], width: int, last: int
 ) -> int:
-    """Count the terminal's columns that these take; the last one wraps at `last` of them."""
+    """Return the width in characters of these columns; the last one wraps at `last`."""
     total = 0
     for place in shown:
         column = table.columns[place]

@@ -1,4 +1,4 @@
-"""`review`, `finish`, `cancel` and `add`: what a person says to a run while it goes on."""
+"""`review`, `finish`, `cancel` and `add`: a person's updates to an open run."""
 
 import asyncio
 import json
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     Sent = TypeVar("Sent", bound=Request)
 
-HELP = """Review a result that waits for a person: see it, or say what becomes of it.
+HELP = """Review a result that waits for a person: show it, or decide on it.
 
-Without an option it shows the draft, its evaluation, its feedback and how long the run waits.
+Without an option, show the draft, its evaluation, its feedback and how long the run waits.
 
 Examples:
 
@@ -36,38 +36,41 @@ Examples:
     mull review reflect-compare-kafka-7f3a91c2 --replace answer.md
 """
 PATIENCE_SECONDS = 20
-NO_REVIEW = "nobody is asked to review one"
+NO_REVIEW = "it can't be reviewed"
 DONE = {
     "accept": "accepted",
-    "revise": "one more revision is made",
+    "revise": "one more revision follows",
     "replace": "replaced",
     "score": "scored",
 }
 GIVEN = {"accept": "", "revise": ' "WHAT TO CHANGE"', "replace": " FILE", "score": " 0.8"}
 
-Author = Annotated[str | None, typer.Option(help="Who says so; stands in the decisions.")]
+Author = Annotated[str | None, typer.Option(help="Your name, recorded in the decisions.")]
 
 
 def review(
     run: Id,
-    accept: Annotated[bool, typer.Option("--accept", help="Take it as it is.")] = False,
+    accept: Annotated[bool, typer.Option("--accept", help="Accept the result as it is.")] = False,
     revise: Annotated[
-        str | None, typer.Option(metavar="WORDS", help="What to change: one more revision.")
+        str | None, typer.Option(metavar="WORDS", help="Ask for one more revision: what to change.")
     ] = None,
     replace: Annotated[
-        str | None, typer.Option(metavar="FILE", help="A text to take instead; - is stdin.")
+        str | None,
+        typer.Option(metavar="FILE", help="Replace the result by this text; - reads stdin."),
     ] = None,
     score: Annotated[
-        float | None, typer.Option(help="Your own score, 0 to 1; it ends the run, however low.")
+        float | None, typer.Option(help="Your own score, 0 to 1; it ends the run, whatever it is.")
     ] = None,
     draft: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="The draft you looked at; no other is taken."),
+        typer.Option(
+            min=1, metavar="N", help="The draft you reviewed; refuse if another is waiting."
+        ),
     ] = None,
     author: Author = None,
     as_json: Json = False,
 ) -> None:
-    """Show what waits, or send what a person says of it."""
+    """Show what waits for a review, or send a review."""
     given: dict[str, object] = {"accept": accept, "revise": revise, "score": score}
     if replace is not None:
         given["replace"] = read_text("--replace", replace)
@@ -79,12 +82,12 @@ def review(
         with_client(lambda client: _send(client, run, given, as_json))
     if author is not None or draft is not None:
         alone = "--draft" if author is None else "--author"
-        fail(f"{alone} goes with --accept, --revise, --replace or --score.", Exit.USAGE)
+        fail(f"{alone} needs --accept, --revise, --replace or --score.", Exit.USAGE)
     with_client(lambda client: _show(client, run, as_json))
 
 
 def finish(run: Id, author: Author = None, as_json: Json = False) -> None:
-    """End a run with the answers, drafts or runs that are in, and cancel the calls in flight.
+    """End a run with the answers, drafts or runs it has, and cancel the calls in flight.
 
     Example: mull finish ask-is-91-prime-7f3a91c2 --author ann
     """
@@ -92,7 +95,7 @@ def finish(run: Id, author: Author = None, as_json: Json = False) -> None:
 
 
 def cancel(run: Id, as_json: Json = False) -> None:
-    """Cancel a run and its calls in flight: it ends as cancelled, without a result.
+    """Cancel a run and its calls in flight; it ends as cancelled, without a result.
 
     Example: mull cancel ask-is-91-prime-7f3a91c2
     """
@@ -101,11 +104,11 @@ def cancel(run: Id, as_json: Json = False) -> None:
 
 def add(
     run: Id,
-    answer: Annotated[str, typer.Argument(help="The answer: a vote like any other.")],
+    answer: Annotated[str, typer.Argument(help="The answer; it votes like any other.")],
     author: Author = None,
     as_json: Json = False,
 ) -> None:
-    """Put an answer of your own into a run, as the next vote.
+    """Add an answer of your own to a run, as the next vote.
 
     Example: mull add ask-is-91-prime-7f3a91c2 "no" --author ann
     """
@@ -120,7 +123,7 @@ async def _send(client: "Client", run: str, given: dict[str, object], as_json: b
     _refuse_batch(found, NO_REVIEW)
     text = given.get("replace")
     if found.loop is SAMPLING and isinstance(text, str):
-        # An answer does not end with a file's line end.
+        # Leave out the newline at the end of a file.
         given["replace"] = text.strip()
     said = valid(Review, **given)
     await update(client, found, "review", said)
@@ -129,7 +132,7 @@ async def _send(client: "Client", run: str, given: dict[str, object], as_json: b
 
 
 def note(loop: "Loop", action: str) -> None:
-    """Say what nobody does with a text that takes a result's place."""
+    """Print that a text that replaces a result is not checked."""
     if action == "replace" and loop.unchecked:
         sys.stderr.write(f"Note: {loop.unchecked}.\n")
 
@@ -145,7 +148,7 @@ async def _show(client: "Client", run: str, as_json: bool) -> Exit:
     seen, loop = await standing_of(found), found.loop
     sheet = loop.sheet(seen.progress, seen.decisions)
     if sheet.waiting is None:
-        fail("the run does not wait for a review; `mull show` says more.", Exit.USAGE)
+        fail(f"the run does not wait for a review. See `mull show {run}`.", Exit.USAGE)
     until = sheet.waiting.until
     if as_json:
         document = {
@@ -168,11 +171,11 @@ def _print_choices(run: str, until: "datetime | None", actions: tuple[str, ...])
     from reflection.text import lasting_words, until_words
 
     if until is None:
-        sys.stderr.write("It waits until somebody decides.\n")
+        sys.stderr.write("It waits without a time limit.\n")
     else:
         left = max(0, round((until - datetime.now(UTC)).total_seconds()))
         sys.stderr.write(f"It waits {until_words(until)}, {lasting_words(left)} more.\n")
-    sys.stderr.write("Decide by one of:\n")
+    sys.stderr.write("To decide, run one of:\n")
     for action in actions:
         sys.stderr.write(f"    mull review {run} --{action}{GIVEN[action]}\n")
 
@@ -201,7 +204,7 @@ async def _add(client: "Client", run: str, answer: str, author: str | None, as_j
     found = await reach_open(client, run)
     _refuse_batch(found, "only runs of `ask` take answers")
     if found.loop is not SAMPLING:
-        fail("only runs of `ask` take answers; `mull review` is for this one.", Exit.USAGE)
+        fail("only runs of `ask` take answers. For this run, use `mull review`.", Exit.USAGE)
     given = valid(PersonsAnswer, answer=answer, author=author)
     index = await update(client, found, "add_answer", given)
     number = index + 1 if isinstance(index, int) else "?"
@@ -214,7 +217,7 @@ def _refuse_batch(run: "Run", instead: str) -> None:
 
 
 def valid(kind: "type[Sent]", **fields: object) -> "Sent":
-    """Make what is sent; what is wrong with it is one line."""
+    """Build the argument of an update, or exit with an error."""
     from pydantic import ValidationError
 
     from reflection.run import explain
@@ -226,7 +229,7 @@ def valid(kind: "type[Sent]", **fields: object) -> "Sent":
 
 
 async def update(client: "Client", run: "Run", name: str, argument: object) -> object:
-    """Send an update, and return what it gave back; a refusal is one line."""
+    """Send an update and return its result, or exit if it is refused."""
     from temporalio.client import (
         WorkflowUpdateFailedError,
         WorkflowUpdateRPCTimeoutOrCancelledError,
@@ -247,7 +250,7 @@ async def update(client: "Client", run: "Run", name: str, argument: object) -> o
 
 
 def done(run: str, what: str, as_json: bool) -> Exit:
-    """Say what was done: on standard error, or as a document."""
+    """Report what was done: on standard error, or as a JSON document."""
     if as_json:
         sys.stdout.write(json.dumps({"id": run, "done": what}) + "\n")
     else:

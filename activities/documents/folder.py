@@ -1,4 +1,4 @@
-"""Documents in folders of the worker, searched by their words, and by their meaning if asked."""
+"""Search documents in the worker's folders by words, and by meaning if asked."""
 
 import asyncio
 import hashlib
@@ -40,13 +40,13 @@ from activities.documents.roots import EXHAUSTED, Roots, UnreadableError, Walked
 from activities.documents.threads import CheckStopped, Threads
 from reflection.text import terminal_safe
 
-# Other code splits or stores differently: its indexes are other ones.
+# Increase when splitting or storing changes: older indexes are then not used.
 VERSION = "4"
 HITS = 100
 OPEN_FOLDERS = 16
 LOCK_SECONDS = 60.0
 LOCK_POLL_SECONDS = 0.1
-# A check of all files that costs more than the first is made at most once in ten times its cost.
+# A check of all files that takes longer than the first value runs in at most a tenth of the time.
 FREE_CHECK_SECONDS = 0.005
 CHECK_COSTS = 10
 # How many files are named for one reason why they were left out, and in how many columns.
@@ -105,7 +105,7 @@ class FolderRetriever:
             raise TransientRetrievalError(_explained(error)) from None
 
     def close(self) -> None:
-        """Let go of the threads; a search after that begins new ones."""
+        """Close the threads; a later search starts new ones."""
         self._threads.close()
 
     async def _search(self, folder: "Folder", task: RetrievalTask, progress: Progress) -> Retrieval:
@@ -144,7 +144,7 @@ class FolderRetriever:
         return await search.found(task, snapshot, self._threads)
 
     def _open(self, real: str) -> "Folder":
-        """A folder that was not used for long is opened again: it costs milliseconds."""
+        """Return the folder, opened again if it was not used for long, which takes milliseconds."""
         folder = self._folders.pop(real, None)
         if folder is None:
             name = hashlib.sha256(os.fsencode(real)).hexdigest()[:32]
@@ -193,7 +193,7 @@ class Folder:
             return self._indexed
 
     async def remove_index(self) -> None:
-        """Take a damaged index away, unless another process has written it meanwhile."""
+        """Delete a damaged index, unless another process has written it meanwhile."""
         async with self._turn:
             damaged = generation(self.place / "index")
             self._indexed = None
@@ -265,7 +265,7 @@ def choose(ranking: Sequence[Hit], most: int) -> list[Hit]:
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path:
-    """Say where indexes are kept: MULL_CACHE, else `mull` in XDG_CACHE_HOME or ~/.cache."""
+    """Return where indexes are kept: MULL_CACHE, else `mull` in XDG_CACHE_HOME or ~/.cache."""
     if chosen := environment.get("MULL_CACHE"):
         return Path(chosen)
     home = environment.get("XDG_CACHE_HOME")
@@ -273,7 +273,7 @@ def cache_folder(environment: Mapping[str, str]) -> Path:
 
 
 def left_out(walked: Walked, manifest: Manifest) -> tuple[str, ...]:
-    """Say for each reason how many files, or pages, were left out, with the names of three."""
+    """Summarize by reason how many files or pages were left out, with three names."""
     reasons = {reason: list(paths) for reason, paths in walked.left_out.items()}
     for path, entry in manifest.items():
         if entry.reason:

@@ -1,6 +1,6 @@
-"""The index of one folder, by tantivy: its passages, and what it knows of each file.
+"""The index of one folder, by tantivy: its passages, and a record of each file.
 
-The latter is a manifest, which is one more document, so that a commit always has both.
+The records are a manifest, stored as one more document, so that a commit always has both.
 
 DamagedError        the index can't be opened, read or written: it is built again
 """
@@ -62,7 +62,7 @@ ERROR_NUMBER = re.compile(r"\bcode: (\d+)|\(os error (\d+)\)")
 
 
 class DamagedError(Exception):
-    """The index can't be opened, read or written: it is built again."""
+    """The index can't be opened, read or written, and must be rebuilt."""
 
 
 class Entry(NamedTuple):
@@ -81,7 +81,7 @@ Manifest = Mapping[str, Entry]
 
 
 class Hit(NamedTuple):
-    """A passage that was found. Those with one `copy` have the same text."""
+    """A passage that was found. Passages with the same `copy` have the same text."""
 
     score: float
     file: int
@@ -145,7 +145,7 @@ class Snapshot:
                 queries.append(Query.boost_query(name, NAME_WEIGHT))
             if not queries:
                 return []
-            query = Query.boolean_query([(Occur.Should, each) for each in queries])
+            query = Query.boolean_query([(Occur.Should, term) for term in queries])
             for limit in SEARCH_WIDTHS:
                 hits = self._ranked(query, limit)
                 found = distinct(hits)
@@ -205,7 +205,7 @@ class Index:
         self._snapshot: Snapshot | None = None
 
     def newest(self) -> Snapshot:
-        """See what was committed last, by whatever process."""
+        """Return the latest commit, by any process."""
         seen = generation(self.place)
         if self._snapshot is None or self._snapshot.generation != seen:
             with damage(self.place):
@@ -217,9 +217,9 @@ class Index:
     def update(
         self, folder: str, walked: Walked, progress: Progress, check_stopped: CheckStopped
     ) -> Snapshot:
-        """Read what is new, and commit it; every few seconds too, so that a kill costs little.
+        """Index what is new, and commit every few seconds, so that a kill loses little.
 
-        One process does so at a time, which the caller sees to.
+        The caller makes sure that only one process does so at a time.
         """
         with damage(self.place):
             writer = self._index.writer(WRITER_BYTES, 1)
@@ -228,7 +228,7 @@ class Index:
                 manifest = dict(self.newest().manifest)
                 _Update(writer, folder, manifest, check_stopped).run(walked, progress)
             finally:
-                # Without this the writer keeps the index until it is garbage.
+                # Without this the writer holds the index's lock until it is garbage collected.
                 writer.wait_merging_threads()
         return self.newest()
 
@@ -321,7 +321,7 @@ class _Update:
 
 
 def generation(place: Path) -> object:
-    """Tell one commit of an index from another; None where there is none."""
+    """Return a value that identifies a commit of an index; None if there is none."""
     with suppress(OSError):
         status = (place / "meta.json").stat()
         return status.st_ino, status.st_mtime_ns, status.st_size
@@ -329,7 +329,7 @@ def generation(place: Path) -> object:
 
 
 def changed(walked: Walked, manifest: Manifest) -> list[Found]:
-    """List the files that must be looked at: new ones, and those whose signature is another."""
+    """List the files to read: new ones, and those whose signature has changed."""
     return [
         found
         for found in walked.files
@@ -338,7 +338,7 @@ def changed(walked: Walked, manifest: Manifest) -> list[Found]:
 
 
 def differs(walked: Walked, manifest: Manifest) -> bool:
-    """Say whether any file is new, gone, or may have changed."""
+    """Return True if any file is new, gone, or may have changed."""
     return len(walked.files) != len(manifest) or bool(changed(walked, manifest))
 
 

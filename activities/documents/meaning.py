@@ -1,4 +1,4 @@
-"""Searching by meaning: every passage's vector is kept, and compared with the query's."""
+"""Search by meaning: passages' vectors are stored, and compared with the query's."""
 
 import asyncio
 import sqlite3
@@ -89,7 +89,7 @@ class MeaningSearch:
         return Meant(hits, (warning,) if unseen else (), total(self._spent))
 
     def _load(self, passages: Sequence[Hit]) -> dict[int, Vector]:
-        """Read the vectors by the numbers of their texts; a damaged file is begun anew."""
+        """Read the vectors by the numbers of their texts; a damaged file is replaced."""
         try:
             with closing(sqlite3.connect(self._path)) as database, database:
                 database.execute(CREATE)

@@ -1,8 +1,8 @@
 """The ports to documents and to embedding models, and the activity that retrieves passages.
 
 RetrievalError                   the documents can't be searched, and a retry would not help
-└── TransientRetrievalError      it may work the next time: Temporal tries it again
-WordsAloneError                  the embedding model is busy; holds what words alone find
+└── TransientRetrievalError   a retry may work: Temporal retries it
+WordsAloneError      the embedding model is busy; holds the keyword search's result
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from activities.language_model.port import TransientModelError
 from reflection.multipath.state import Passage
 from reflection.run import Record, Spending
 
-# How many texts an embedding model gets in one call: every provider takes as many.
+# How many texts one embedding call has: every provider accepts this many.
 EMBEDDING_BATCH = 64
 
 # Called from any thread with how many files were read, and how many there are.
@@ -25,11 +25,11 @@ Progress = Callable[[int, int], None]
 
 
 def unwatched(done: int, total: int) -> None:
-    """Tell nobody."""
+    """Ignore progress."""
 
 
 class RetrievalTask(Record):
-    """What to look for in which folder of the worker, and how many passages to return.
+    """What to search for, in which folder of the worker, and how many passages to return.
 
     `timeout_seconds` bounds one call of the embedding model.
     """
@@ -42,11 +42,11 @@ class RetrievalTask(Record):
 
 
 class Retrieval(Record):
-    """The passages that fit best, the best first; and what was searched.
+    """The best passages, best first, and what was searched.
 
-    `files` counts what was found, and `searched` those of them that could be read. `left_out` says
-    which could not and why, at most a few of them by name. `spending` is what an embedding model
-    cost, None where none was asked, and `failed` counts its calls that brought no reply.
+    `files` counts the files found, and `searched` those that could be read. `left_out` lists why
+    others could not, with a few names. `spending` is the cost of the embedding model, None if it
+    was not called, and `failed` counts its calls without a reply.
     """
 
     passages: tuple[Passage, ...]
@@ -60,19 +60,19 @@ class Retrieval(Record):
 
 
 class RetrievalError(Exception):
-    """The documents can't be searched: no such folder, or none that the operator allows.
+    """The documents can't be searched: the folder does not exist or is not allowed.
 
-    A missing folder is permanent too, though another worker may have it: a mistyped name is by far
-    the likelier reason, and nothing leads the next attempt to that worker.
+    A missing folder is a permanent error, although another worker may have it: a mistyped name is
+    far more likely, and nothing routes the next attempt to that worker.
     """
 
 
 class TransientRetrievalError(RetrievalError):
-    """The machine can't search now: its disk, its memory or its files are used up."""
+    """The machine can't search now: it is out of disk space, memory or file descriptors."""
 
 
 class WordsAloneError(Exception):
-    """The embedding model may work the next time, as `cause` says. `found` is without it."""
+    """The embedding model failed with a transient `cause`; `found` is by words alone."""
 
     def __init__(self, cause: TransientModelError, found: "Retrieval") -> None:
         super().__init__(str(cause))
@@ -81,7 +81,7 @@ class WordsAloneError(Exception):
 
 
 class Retriever(Protocol):
-    """Whatever finds the passages of documents that fit a prompt."""
+    """Finds the passages of documents that fit a prompt."""
 
     async def retrieve(self, task: RetrievalTask, progress: Progress = unwatched) -> Retrieval:
         """Find passages. Raises RetrievalError, in one of its two kinds, and WordsAloneError."""
@@ -89,7 +89,7 @@ class Retriever(Protocol):
 
 
 class Embedded(NamedTuple):
-    """One vector for each text, all of one length, what they cost, and whose model made them."""
+    """One vector for each text, all of one length, with their cost and model."""
 
     vectors: list[list[float]]
     spending: Spending
@@ -97,7 +97,7 @@ class Embedded(NamedTuple):
 
 
 class Embedder(Protocol):
-    """Whatever turns texts into vectors, near each other where the texts mean alike."""
+    """Turns texts into vectors that are close if the texts have similar meanings."""
 
     async def embed(self, texts: Sequence[str], model: str, timeout_seconds: float) -> Embedded:
         """Embed texts; the seconds bound each call. Raises ModelError, and nothing else."""
@@ -105,7 +105,7 @@ class Embedder(Protocol):
 
 
 class DocumentActivities:
-    """What a run asks of documents."""
+    """The activity that searches documents."""
 
     def __init__(self, retriever: Retriever) -> None:
         self._retriever = retriever
@@ -114,16 +114,16 @@ class DocumentActivities:
     async def retrieve(self, task: RetrievalTask) -> Retrieval:
         """Find the passages that fit a prompt.
 
-        While an embedding model is busy the search is tried again; the last attempt returns what
-        words find. The heartbeat's details are two counts: the files that were read, and all
-        files. Raises ApplicationError, non-retryable where a retry would not help.
+        While an embedding model is busy the search is retried; the last attempt returns the keyword
+        search's result. The heartbeat's details are two counts: files read, and files in all.
+        Raises ApplicationError, non-retryable if a retry would not help.
         """
         info = activity.info()
         async with heartbeating() as progress:
             try:
                 found = await self._retriever.retrieve(task, progress)
             except WordsAloneError as error:
-                # Without a known maximum this attempt is taken for the last.
+                # Without a known maximum, treat this attempt as the last.
                 most = info.retry_policy.maximum_attempts if info.retry_policy else 0
                 if info.attempt < most:
                     wait = error.cause.retry_after

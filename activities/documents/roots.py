@@ -1,4 +1,4 @@
-"""Which folders the operator allows, which files of them are read, and opening them safely.
+"""The folders that the operator allows, which of their files are read, and opening them safely.
 
 UnreadableError     a file, or a part of it, can't be read
 """
@@ -21,7 +21,7 @@ FILE_BYTES = 20_000_000
 FOLDER_FILES = 50_000
 FOLDER_BYTES = 500_000_000
 SKIPPED = frozenset({"node_modules", "__pycache__", "site-packages"})
-# They are no text, and would use up what is read in all.
+# Binary formats: they have no text, and would use up the limit on what is read.
 BINARY = tuple(
     ".7z .a .avi .avif .bin .bmp .bz2 .class .db .dll .dylib .eot .exe .flac .gif .gz .heic .ico "  # noqa: SIM905 - a column of sixty strings says no more
     ".iso .jar .jpeg .jpg .m4a .mkv .mov .mp3 .mp4 .npy .npz .o .ogg .onnx .otf .parquet .pkl .png "
@@ -29,7 +29,7 @@ BINARY = tuple(
     ".webp .whl .woff .woff2 .xz .zip .zst".split()
 )
 TOO_LARGE = f"over {FILE_BYTES // 1_000_000} MB"
-# The process, or the machine, has no more of something: no file is to blame for it.
+# The process or the machine has run out of a resource: the file is not the cause.
 EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
@@ -38,20 +38,20 @@ class UnreadableError(Exception):
 
 
 class Roots:
-    """The folders that may be searched, with all that is under them and not hidden."""
+    """The folders that may be searched, with everything below them that is not hidden."""
 
     def __init__(self, folders: Sequence[str]) -> None:
         self._folders = [folder for folder in folders if folder]
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self:
-        """Read MULL_DOCUMENTS: paths with the system's separator of paths between them."""
+        """Read MULL_DOCUMENTS: paths joined by the system's path separator."""
         return cls(environment.get(VARIABLE, "").split(os.pathsep))
 
     def resolve(self, docs: str) -> str:
         """Return the real path of an allowed folder; a relative one is looked for under each root.
 
-        Raises RetrievalError, which names the folder as it was given, and no other path.
+        Raises RetrievalError, which shows no path other than the folder as it was given.
         """
         name = quoted(docs)
         if not self._folders:
@@ -78,9 +78,9 @@ class Roots:
         raise RetrievalError(f"the worker has no folder {name}")
 
     def _candidates(self, docs: str) -> dict[str, bool]:
-        """Real paths below the roots, and whether neither they nor their names are hidden.
+        """Return the real paths below the roots, and whether each is visible.
 
-        This does not look whether a path exists, so that a refusal tells nothing of it.
+        Existence is not checked, so that a refusal does not reveal it.
         """
         try:
             roots = [os.path.realpath(folder) for folder in self._folders]
@@ -90,7 +90,7 @@ class Roots:
             return {}
 
         def visible(path: str) -> bool:
-            # A root may be hidden itself: its operator has named it.
+            # A root itself may be hidden, since the operator has named it.
             return any(_within(path, root) and not _hidden(path, root) for root in roots)
 
         def below(path: str) -> bool:
@@ -109,7 +109,7 @@ def quoted(docs: str) -> str:
 
 
 class Signature(NamedTuple):
-    """What changes when a file does: its bytes, and two times in nanoseconds since 1970."""
+    """What changes when a file changes: its size, and two times in nanoseconds since 1970."""
 
     size: int
     modified: int
@@ -117,7 +117,7 @@ class Signature(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A file: its path in the folder, as the system gives it, and its real path."""
+    """A file: its path in the folder, as the system reports it, and its real path."""
 
     path: str
     real: str
@@ -126,18 +126,18 @@ class Found(NamedTuple):
 
 @dataclass
 class Walked:
-    """The files of a folder that may be read, in order; the others' paths by the reason why not."""
+    """The readable files of a folder, in order, and the paths of the others by reason."""
 
     files: list[Found] = field(default_factory=list)
     left_out: dict[str, list[str]] = field(default_factory=dict)
 
     def leave_out(self, reason: str, path: str) -> None:
-        """Note a file that is not read."""
+        """Record a file that is not read."""
         self.left_out.setdefault(reason, []).append(path)
 
 
 def walk(folder: str, check_stopped: CheckStopped) -> Walked:
-    """List the files under a real path, but hidden ones and installed packages.
+    """List the files under a real path, without hidden ones and installed packages.
 
     Links are followed where they lead to something in the folder that is neither. Raises
     UnreadableError where the folder itself can't be read, and OSError where the worker can open
@@ -185,11 +185,11 @@ def _entries(inner: str, real: str, walked: Walked) -> Iterator["os.DirEntry[str
             raise UnreadableError((error.strerror or "no reason is known").lower()) from None
         walked.leave_out("folders that can't be read", inner)
         return
-    yield from (each for each in entries if each.name[0] != "." and each.name not in SKIPPED)
+    yield from (entry for entry in entries if entry.name[0] != "." and entry.name not in SKIPPED)
 
 
 def _unread(path: str, status: os.stat_result) -> str | None:
-    """Say why a file is not read, if it is not."""
+    """Return why a file is not read, or None."""
     if not stat.S_ISREG(status.st_mode):
         return "no files"
     if status.st_size > FILE_BYTES:
@@ -198,7 +198,7 @@ def _unread(path: str, status: os.stat_result) -> str | None:
 
 
 def _bounded(walked: Walked) -> Walked:
-    # The first in the order of their paths are kept, up to the bounds of a folder.
+    # The first files by path are kept, up to the limits of a folder.
     found, walked.files, size = walked.files, [], 0
     for file in sorted(found, key=lambda file: os.fsencode(file.path)):
         size += file.signature.size
@@ -210,7 +210,7 @@ def _bounded(walked: Walked) -> Walked:
 
 
 def read(found: Found, folder: str) -> bytes:
-    """Read a file, if it still is one of the folder.
+    """Read a file, if it is still in the folder.
 
     Raises UnreadableError, and OSError where the worker can read no file at all.
     """
@@ -220,7 +220,7 @@ def read(found: Found, folder: str) -> bytes:
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise UnreadableError("no files")
-            # A folder on the way may have been changed into a link since it was looked at.
+            # A parent folder may have become a link since the walk.
             with suppress(FileNotFoundError):
                 real = os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115 - of strings
                 if reason := _misleading(real, folder):
@@ -243,7 +243,7 @@ def _raise_exhausted(error: OSError) -> None:
 
 
 def _misleading(real: str, folder: str) -> str | None:
-    """Say why a link to this real path is not followed, if it is not."""
+    """Return why a link to this real path is not followed, or None."""
     if not _within(real, folder):
         return "links that lead out"
     return "links to what is hidden or installed" if _hidden(real, folder) else None
@@ -254,6 +254,6 @@ def _within(path: str, folder: str) -> bool:
 
 
 def _hidden(path: str, folder: str) -> bool:
-    """Say whether a path in a folder is, or lies in, what begins with a dot or was installed."""
+    """Return True if any part of a path in a folder begins with a dot or is a package folder."""
     parts = PurePath(os.path.relpath(path, folder)).parts
     return any(part.startswith(".") or part in SKIPPED for part in parts)

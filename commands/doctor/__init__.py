@@ -1,1 +1,1 @@
-"""What is right or wrong with an installation, and what to do about it."""
+"""Checks of an installation, each with what to do about a problem."""

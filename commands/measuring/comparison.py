@@ -1,4 +1,4 @@
-"""What a comparison of methods found: the numbers, what is said with them, and the document."""
+"""The findings of a comparison of methods: numbers, remarks, JSON document and sheet."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ FEW = 50
 
 
 class MethodFindings(NamedTuple):
-    """A comparison with all that it rests on; `scoring` are the batches that scored the answers."""
+    """A comparison with its data; `scoring` are the batches that scored the answers."""
 
     identity: str
     plan: MethodPlan
@@ -29,11 +29,11 @@ class MethodFindings(NamedTuple):
 
     @property
     def all_failed(self) -> bool:
-        """True where no method gave any answer."""
+        """True if no method gave any answer."""
         return all(one.failed for one in self.answers)
 
     def document(self) -> dict[str, Any]:
-        """Put all of it together for a machine; the numbers can be computed again from it."""
+        """Build the JSON document, with the data to compute the numbers again."""
         return {
             "id": self.identity,
             "questions": len(self.plan.questions),
@@ -67,7 +67,7 @@ def findings(
 ) -> MethodFindings:
     """Compare the methods; the same answers give the same intervals.
 
-    A run without an answer is wrong, or worth 0, as it is for whoever asked.
+    A run without an answer counts as wrong, or as 0.
     """
     outcomes = []
     for one in answers:
@@ -91,7 +91,7 @@ def findings(
 
 
 def remarks(found: MethodFindings) -> Iterator[str]:
-    """Say what a reader of the numbers has to know."""
+    """Yield what a reader of the numbers needs to know."""
     plan, size = found.plan, len(found.plan.questions)
     results = [one.read.result for one in found.answers if one.read.result is not None]
     judges = {name for result in results for name in getattr(result, "judges", ())}
@@ -101,12 +101,12 @@ def remarks(found: MethodFindings) -> Iterator[str]:
         if name.startswith(EMBEDDED):
             yield f"{name} is the embedded toy model: what it writes and judges is noise."
     if size < FEW:
-        yield f"{tally_words(size, 'question')} are few: mind the intervals and p."
+        yield f"{tally_words(size, 'question')} are few: note the intervals and p."
     unknown = sum(one.gold is None for one in plan.questions)
     if plan.has_gold and unknown:
-        yield f"{tally_words(unknown, 'question')} without gold count for the cost alone."
+        yield f"{tally_words(unknown, 'question')} without gold count only for the cost."
     if judges & writers:
-        yield "The judge wrote what it judges: models tend to score their own texts high."
+        yield "The judge also wrote the texts: models tend to score their own texts high."
     unjudged = Counter(
         result.stop_explanation for result in results if result.stop_reason == "evaluation_failed"
     )
@@ -114,7 +114,7 @@ def remarks(found: MethodFindings) -> Iterator[str]:
         runs = tally_words(count, "run")
         yield f"{runs} by reflect stopped unjudged: {terminal_safe(said, 200)}."
     if not plan.has_gold and "reflect" in plan.methods:
-        yield "No gold: the judge that scores is the one that reflect's drafts were revised for."
+        yield "No gold: the judge that scores is also the one that guided reflect's revisions."
     yield from _unmade(found)
     yield from found.batch.warnings
 
@@ -127,7 +127,7 @@ def _unmade(found: MethodFindings) -> Iterator[str]:
     kept = sum(one.read.run.status == "completed" for one in found.answers)
     if found.batch.completed > kept:
         gone = tally_words(found.batch.completed - kept, "result")
-        yield f"{gone} not kept any more by the server, and left out."
+        yield f"{gone} no longer kept by the server, and left out."
     failed = [one.read.run for one in found.answers if one.failed]
     said = Counter((run.variant, run.error or "no answer") for run in failed)
     for (method, error), count in said.most_common(3):
@@ -136,7 +136,7 @@ def _unmade(found: MethodFindings) -> Iterator[str]:
 
 
 def sheet(found: MethodFindings) -> Sheet:
-    """Tell each method's worth, what changed against the first, and what reflection cost."""
+    """Show each method's result, its change against the first, and the cost of reflection."""
     plan = found.plan
     return Sheet(
         subject="Is reflection worth its cost?",
@@ -155,13 +155,13 @@ def sheet(found: MethodFindings) -> Sheet:
 
 
 def _costs(found: MethodFindings) -> Iterator[Fact]:
-    """Hold what reflection cost here beside the source's table."""
+    """Compare the cost of reflection here with the source's table."""
     if found.scoring:
         tokens = [batch.tokens for batch in found.scoring]
         cost = [batch.cost_usd for batch in found.scoring]
         said = "tokens unknown" if None in tokens else f"{sum(n or 0 for n in tokens):,} tokens"
         spent = None if None in cost else sum(value or 0.0 for value in cost)
-        value = f"took another {said}, cost {usd(spent)}, not in the table"
+        value = f"took {said} more, cost {usd(spent)}, not in the table"
         yield Fact(label="measuring", value=value)
     paired = next((one for one in found.comparison.paired if one.method == "reflect"), None)
     if paired is None or paired.tokens_change is None or paired.baseline != "single":
@@ -185,7 +185,7 @@ def _methods(found: Comparison, *, gold: bool) -> Table:
     names = ("accuracy" if gold else "score", "95 % interval", "tokens", "cost", "seconds")
     rows = []
     for one in found.methods:
-        # A star marks a mean that does not cover every question.
+        # A star marks a mean over fewer than all questions.
         tokens, cost = (
             "*" if mean.value is not None and mean.known < one.questions else ""
             for mean in (one.tokens, one.cost_usd)
@@ -226,7 +226,7 @@ def _changes(found: Comparison, *, gold: bool) -> Table:
 
 
 def _cells(found: Estimate, *, gold: bool, sign: str = "") -> tuple[str, str]:
-    """Write a share in percent, or a score, and the ends of its interval."""
+    """Format a share in percent, or a score, and its interval."""
     times, digits, unit = (100, 0, " %") if gold else (1, 2, "")
     if found.value is None:
         return "-", "-"

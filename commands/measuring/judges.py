@@ -1,4 +1,4 @@
-"""What a calibration found: the numbers, what is said with them, the document and the sheet."""
+"""The findings of a calibration: numbers, remarks, JSON document and sheet."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -13,14 +13,14 @@ from reflection.sheet import EMBEDDED, Chart, Curve, Fact, Sheet, Table, Verdict
 from reflection.text import tally_words, terminal_safe, usd
 
 FEW = 30
-# More judges than this would not stand side by side in a terminal.
+# More judges than this do not fit side by side in a terminal.
 JUDGES_A_TABLE = 2
 JUDGE_COLUMNS = 24
 NONE = "-"
 
 
 class JudgeFindings(NamedTuple):
-    """A calibration with all that it rests on."""
+    """A calibration with its data."""
 
     identity: str
     plan: JudgePlan
@@ -31,11 +31,11 @@ class JudgeFindings(NamedTuple):
 
     @property
     def all_failed(self) -> bool:
-        """True where there is no score at all."""
+        """True if there is no score at all."""
         return all(one.scored.score is None for one in self.evaluations)
 
     def document(self) -> dict[str, Any]:
-        """Put all of it together for a machine; the numbers can be computed again from it."""
+        """Build the JSON document, with the data to compute the numbers again."""
         return {
             "id": self.identity,
             "examples": len(self.plan.examples),
@@ -74,10 +74,10 @@ def findings(
 
 
 def remarks(found: JudgeFindings) -> Iterator[str]:
-    """Say what a reader of the numbers has to know."""
+    """Yield what a reader of the numbers needs to know."""
     for judge in found.plan.judges:
         if judge.startswith(EMBEDDED):
-            yield f"{judge} is the embedded toy model: as a judge it is noise, and so is all below."
+            yield f"{judge} is the embedded toy model: all numbers below are noise."
     yield from _on_examples(found)
     fired = [one.guardrails for one in found.evaluations if one.guardrails]
     if fired:
@@ -93,7 +93,7 @@ def remarks(found: JudgeFindings) -> Iterator[str]:
         listed = [one.scored for one in found.evaluations if one.scored.judge == judge]
         scores = {one.score for one in listed if one.score is not None and not one.reversed}
         if len(scores) == 1 and len({one.example for one in listed}) > 1:
-            yield f"{judge} gives every draft the same score, {scores.pop():.2f}: it tells nothing."
+            yield f"{judge} gives every draft a score of {scores.pop():.2f}: it tells nothing."
     failed = [one for one in found.evaluations if one.scored.score is None]
     said = Counter((one.scored.judge, one.error or "no reason is known") for one in failed)
     for (judge, error), count in said.most_common(3):
@@ -105,7 +105,7 @@ def _on_examples(found: JudgeFindings) -> Iterator[str]:
     examples, size = found.plan.examples, len(found.plan.examples)
     seen = min([judge.evaluated for judge in found.judges], default=0)
     if seen < FEW:
-        yield f"{tally_words(seen, 'scored example')}, of {size}, are few: mind the intervals."
+        yield f"{tally_words(seen, 'scored example')}, of {size}, are few: note the intervals."
     if sum(one.label >= found.pass_at for one in examples) in {0, size}:
         yield f"All labels are on one side of {found.pass_at:g}: no AUC and no threshold."
     if all(one.writer is None for one in examples):
@@ -115,7 +115,7 @@ def _on_examples(found: JudgeFindings) -> Iterator[str]:
 
 
 def sheet(found: JudgeFindings) -> Sheet:
-    """Tell what a calibration found; no draft is on the sheet."""
+    """Show what a calibration found; the sheet contains no draft."""
     plan, judges = found.plan, found.judges
     size = tally_words(len(plan.examples), "labelled draft")
     criteria = ", ".join(one.name for one in plan.judging.judged_by)
@@ -130,7 +130,7 @@ def sheet(found: JudgeFindings) -> Sheet:
         "pass": f"a label of {found.pass_at:g} or more",
         "guardrails": "as in the loop" if plan.judging.guardrails else "none",
         "spent": spent_words(found.batch),
-        "best": "what a perfect judge would have",
+        "best": "the value of a perfect judge",
     }
     return Sheet(
         subject="How good is the judge?",
@@ -163,10 +163,10 @@ def _table(
 
 
 def _diagram(judge: Calibration) -> Chart:
-    """Draw what labels say beside what scores promise: a generous judge has its labels below."""
+    """Draw mean labels beside mean scores; a generous judge has labels below its scores."""
     bins = judge.reliability
     said = [
-        f"{one.count} with scores of {one.low:g} to {one.high:g}: mean score {one.score:.2f},"
+        f"{one.count} with scores from {one.low:g} to {one.high:g}: mean score {one.score:.2f},"
         f" mean label {one.label:.2f}"
         if one.count
         else ""
@@ -175,7 +175,7 @@ def _diagram(judge: Calibration) -> Chart:
     labels = Curve(name="mean label", points=tuple(one.label for one in bins), labels=tuple(said))
     return Chart(
         title=f"Reliability of {judge.judge}",
-        axis="scores; where labels lie below scores the judge is too generous",
+        axis="scores; labels below scores: the judge is too generous",
         curves=(labels, Curve(name="mean score", points=tuple(one.score for one in bins))),
         places=tuple(f"{one.low:.1f}" for one in bins),
         gap="no draft",
@@ -213,10 +213,10 @@ def _verdicts(judges: Sequence[Calibration]) -> Table:
 
 
 def estimate_words(found: Estimate, *, signed: bool = False) -> str:
-    """Write a number to two places with its 95 % interval; one that is undefined is a dash."""
+    """Format a number to two places with its 95 % interval; undefined is a dash."""
     if found.value is None:
         return NONE
-    # -0.004 is no loss at two places, and must not look like one.
+    # At two places -0.004 would be shown as -0.00: add 0.0 to drop the sign.
     value, *ends = (
         f"{round(number, 2) + 0.0:{'+' if signed else ''}.2f}"
         for number in (found.value, found.low, found.high)
@@ -226,7 +226,7 @@ def estimate_words(found: Estimate, *, signed: bool = False) -> str:
 
 
 def share(value: float | None) -> str:
-    """Write a share in percent; None is a dash."""
+    """Format a share in percent; None is a dash."""
     return NONE if value is None else f"{value:.0%}"
 
 
@@ -235,7 +235,7 @@ def _deviation(judge: Calibration) -> str:
     return NONE if deviation is None else f"{deviation:.3f}"
 
 
-# The rows of both tables: a name, what a perfect judge has, and what this one has.
+# The rows of both tables: a name, the value of a perfect judge, and this judge's value.
 ESTIMATES = (
     ("examples scored", "", lambda judge: f"{judge.evaluated:,} of {judge.examples:,}"),
     ("Spearman's rank correlation", "1", lambda judge: estimate_words(judge.spearman)),

@@ -1,4 +1,4 @@
-"""What measuring commands go by before they start: the lines of a file, and what calls cost."""
+"""What measuring commands need before they start: a file's lines, and the estimated cost."""
 
 import json
 import sys
@@ -20,7 +20,7 @@ from reflection.text import tally_words, usd, well_formed
 
 BOUNDS = ("max_concurrency", "budget_usd", "budget_tokens")
 RESAMPLES = 1_000
-# Of one evaluation: scores, and three or four pieces of feedback.
+# Tokens of one evaluation: scores, and three or four pieces of feedback.
 EVALUATION_OUT = 350
 CHARACTERS_A_TOKEN = 4
 WORKERS = "the worker's own model"
@@ -31,16 +31,16 @@ Fields = dict[str, Any]
 
 
 class LineError(ValueError):
-    """A line is not what it should be; the message says how, and never quotes the line."""
+    """A line is not valid; the message says why, and never quotes the line."""
 
 
 def read_lines(
     file: Path, read: Callable[[Fields], Value], form: str, *, exact: bool = False
 ) -> list[Value]:
-    """Read every JSON line of a file, or end with exit code 2 and the line that is wrong.
+    """Read every JSON line of a file, or exit with code 2 and the number of the invalid line.
 
-    `form` is an example of a line, for who gives an empty file. Where it is `exact`, numbers are
-    texts with the digits that they are written with.
+    `form` is an example of a line, shown if the file is empty. If `exact`, numbers are read as text
+    with the digits as written.
     """
     digits: dict[str, Any] = {"parse_int": str, "parse_float": str} if exact else {}
     found = []
@@ -53,10 +53,10 @@ def read_lines(
                     except LineError as error:
                         fail(f"{file}, line {number}: {error}.", Exit.USAGE)
     except (OSError, ValueError) as error:
-        said = error.strerror if isinstance(error, OSError) else "not a file's name"
+        said = error.strerror if isinstance(error, OSError) else "not a valid file name"
         fail(f"{file} can't be read: {said}.", Exit.USAGE)
     if not found:
-        fail(f"{file} is empty: give it lines like {form}", Exit.USAGE)
+        fail(f"{file} is empty: expected lines like {form}", Exit.USAGE)
     return found
 
 
@@ -64,22 +64,22 @@ def _fields(line: bytes, digits: dict[str, Any]) -> Fields:
     try:
         data = json.loads(line, **digits)
     except (ValueError, RecursionError):
-        raise LineError("not JSON; each line is one JSON object") from None
+        raise LineError("not JSON; each line must be one JSON object") from None
     if not isinstance(data, dict):
         raise LineError("not a JSON object")
     return data
 
 
 def text_of(fields: Fields, name: str) -> str:
-    """Return a field that has to be a text with something in it. Raises LineError."""
+    """Return a field that must be non-empty text. Raises LineError."""
     value = fields.get(name)
     if not isinstance(value, str) or not value.strip():
-        raise LineError(f'"{name}" is missing, or is no text with something in it')
+        raise LineError(f'"{name}" is missing, empty or not text')
     return well_formed(value)
 
 
 def judge_tokens(judging: ReflectOnResultRequest, query: str, draft: str) -> int:
-    """Estimate the tokens of what a judge is sent."""
+    """Estimate the tokens of a judge's prompt."""
     return tokens_of([build_judge_prompt(query, draft, judging.judged_by, judging.score_threshold)])
 
 
@@ -89,13 +89,13 @@ def tokens_of(texts: Iterable[str]) -> int:
 
 
 def resamples(size: int) -> list[list[int]]:
-    """Draw as many places as there are, with replacement, the same ones each time."""
+    """Draw bootstrap samples of indices, with replacement and the same ones each time."""
     chance = Random(0)  # noqa: S311 - no secret
     return [chance.choices(range(size), k=size) for _ in range(RESAMPLES)]
 
 
 class Calls(NamedTuple):
-    """Calls of one model, None for the worker's own: how many, and tokens in and out of all."""
+    """Calls of one model (None: the worker's own), with their total tokens in and out."""
 
     what: str
     model: str | None
@@ -105,31 +105,31 @@ class Calls(NamedTuple):
 
     @property
     def cost_usd(self) -> float | None:
-        """US dollars, or None where the model's price is not known."""
+        """US dollars, or None if the model's price is not known."""
         price = price_of(self.model)
         return price and self.tokens_in * price[0] + self.tokens_out * price[1]
 
 
 class Forecast(NamedTuple):
-    """All calls that may be made; `assumed` says what the numbers of tokens rest on."""
+    """All calls that may be made; `assumed` says what the token counts are based on."""
 
     parts: list[Calls]
     assumed: str
 
     @property
     def cost_usd(self) -> float | None:
-        """US dollars of all; one unknown makes the sum unknown."""
+        """Total US dollars; None if the cost of any part is unknown."""
         costs = [part.cost_usd for part in self.parts]
         return None if None in costs else sum(cost or 0.0 for cost in costs)
 
     def document(self) -> dict[str, object]:
-        """Put it together for a machine."""
+        """Build the JSON document."""
         rows = [{**part._asdict(), "cost_usd": part.cost_usd} for part in self.parts]
         calls = sum(part.calls for part in self.parts)
         return {"calls": calls, "parts": rows, "cost_usd": self.cost_usd}
 
     def tell(self, *, as_json: bool) -> NoReturn:
-        """Say what it will cost, to a machine as a document, and end."""
+        """Print the estimate, as a JSON document if asked, and exit."""
         if as_json:
             sys.stdout.write(json.dumps(self.document()) + "\n")
         else:
@@ -137,17 +137,19 @@ class Forecast(NamedTuple):
         raise typer.Exit(Exit.DONE)
 
     def say(self) -> None:
-        """Write it to standard error, with what it rests on."""
+        """Print the estimate to standard error, with its assumptions."""
         for part in self.parts:
             said = f"{part.what}: {tally_words(part.calls, 'call')} of {part.model or WORKERS}"
             tokens = f"about {part.tokens_in:,} tokens in and {part.tokens_out:,} out"
             sys.stderr.write(f"estimate: {said}, {tokens}, cost {usd(part.cost_usd)}\n")
         if len(self.parts) > 1:
             sys.stderr.write(f"estimate: cost {usd(self.cost_usd)} in all\n")
-        sys.stderr.write(f"It takes {CHARACTERS_A_TOKEN} characters for a token, {self.assumed}.\n")
+        sys.stderr.write(
+            f"The estimate assumes {CHARACTERS_A_TOKEN} characters a token, {self.assumed}.\n"
+        )
 
     def agreed(self, *, yes: bool) -> bool:
-        """Say what it will cost, and ask a person in a terminal whether to start."""
+        """Print the estimate; in a terminal, ask whether to start."""
         self.say()
         if yes or not (sys.stdin.isatty() and sys.stderr.isatty()):
             return True
@@ -155,10 +157,10 @@ class Forecast(NamedTuple):
 
 
 def price_of(model: str | None) -> tuple[float, float] | None:
-    """Look up US dollars for a token in and out in LiteLLM's packaged list, without importing it.
+    """Look up US dollars per token, in and out, in LiteLLM's price list without importing LiteLLM.
 
-    A name that the list lacks is looked for without its provider's prefix. The embedded model is
-    free; None where nobody knows.
+    A name that is not in the list is looked up again without its provider's prefix. The embedded
+    model is free. None if the price is unknown.
     """
     if model is None:
         return None

@@ -22,16 +22,16 @@ from reflection.text import tally_words
 FORM = '{"id": 1, "gold": "4", "answers": ["4"]}'
 FLAGS: dict[Any, int] = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, False: 0, True: 1}
 
-HELP = """FILE has one JSON object a line: {"id": 1, "gold": "4", "answers": ["4", "5", null]}. In
-the place of gold, "ok" may say of each answer whether it is right: "ok": [1, 0, 0]; where both are
-there, ok counts. null is an answer that could not be read. Without gold and ok there are calls
-and rounds, and no accuracy.
+HELP = """FILE has one JSON object a line: {"id": 1, "gold": "4", "answers": ["4", "5", null]}.
+Instead of gold, "ok" may say for each answer whether it is right: "ok": [1, 0, 0]; if both are
+given, ok counts. null is an answer that could not be read. Without gold and ok, calls and rounds
+are shown, but no accuracy.
 
 Each question is run through each rule in several orderings of its answers, the first as
-recorded. Where a question has fewer answers than --max-responses, its run ends with them.
-Rounds are waves of at most 16 calls side by side. Saved is the share of calls against taking
-all. A rule is on the Pareto front (*) where no other is at least as accurate with at most as
-many calls, and better in one of the two.
+recorded. If a question has fewer answers than --max-responses, its run ends after the last one.
+Rounds are waves of at most 16 concurrent calls. Saved is the share of calls that the rule avoids.
+A rule is on the Pareto front (*) if no other is at least as accurate with at most as many calls,
+and better in one of the two.
 
 Examples:
 
@@ -51,21 +51,21 @@ def replay(
         str, typer.Option(metavar="KIND", help="exact, text, number or choice.")
     ] = "exact",
     max_responses: Annotated[
-        int, typer.Option(metavar="N", min=1, max=1000, help="Answers at most, in each run.")
+        int, typer.Option(metavar="N", min=1, max=1000, help="The most answers of each run.")
     ] = 10,
     reorderings: Annotated[
         int, typer.Option(metavar="K", min=1, help="Orderings of each question's answers.")
     ] = 40,
-    seed: Annotated[int, typer.Option(metavar="S", help="Of the orderings.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="S", help="The seed of the orderings.")] = 0,
     rule: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="May be repeated; all by default.")
+        list[str] | None, typer.Option(metavar="NAME", help="Can be repeated; all by default.")
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Replay a file, and print what each rule costs and how often it is right."""
     kind, names = readable_kind(answers), get_args(Rule)
     if not set(rule or []) <= set(names):
-        fail(f"no such rule: take {', '.join(names)}.", Exit.USAGE)
+        fail(f"unknown rule; expected one of {', '.join(names)}.", Exit.USAGE)
     rules = {name: Stopping(rule=name, max_responses=max_responses) for name in rule or names}
     questions = read_lines(file, partial(read_recording, kind), FORM, exact=True)
     replayed, shown = Replay(list(rules.values())), sys.stderr.isatty()
@@ -91,9 +91,9 @@ def replay(
 
 
 def orderings(answers: int, most: int, count: int, chance: Random) -> Iterator[Sequence[int]]:
-    """Yield the recorded order of so many answers, then random ones, `count` in all.
+    """Yield the recorded order of the answers, then random orders, `count` in all.
 
-    Each has the positions of at most `most` answers, drawn without replacement.
+    Each has the indices of at most `most` answers, drawn without replacement.
     """
     taken = min(answers, most)
     yield range(taken)
@@ -102,11 +102,11 @@ def orderings(answers: int, most: int, count: int, chance: Random) -> Iterator[S
 
 
 def readable_kind(name: str) -> AnswerKind:
-    """Find a kind of answers that needs no model; another word ends with exit code 2."""
+    """Return a kind of answers that needs no model, or exit with code 2."""
     readable: dict[str, AnswerKind] = {kind: kind for kind in get_args(AnswerKind)}
     del readable["llm"]
     if name not in readable:
-        fail(f"--answers takes {', '.join(readable)}; llm needs a model.", Exit.USAGE)
+        fail(f"--answers: expected one of {', '.join(readable)} (llm needs a model).", Exit.USAGE)
     return readable[name]
 
 
@@ -114,17 +114,17 @@ def read_recording(kind: AnswerKind, fields: Fields) -> Recorded:
     """Read a question's recorded answers. Raises LineError."""
     answers, gold, ok = (fields.get(name) for name in ("answers", "gold", "ok"))
     if not isinstance(answers, list) or not answers:
-        raise LineError('"answers" is missing, or is no list with an answer in it')
+        raise LineError('"answers" is missing, empty or not a list')
     if not all(answer is None or isinstance(answer, str) for answer in answers):
-        raise LineError('an answer in "answers" is neither text, nor a number, nor null')
+        raise LineError('an answer in "answers" is not text, a number or null')
     if not (gold is None or isinstance(gold, str)):
-        raise LineError('"gold" is neither text, nor a number, nor null')
+        raise LineError('"gold" is not text, a number or null')
     if not (ok is None or isinstance(ok, list)):
-        raise LineError('"ok" is no list')
+        raise LineError('"ok" is not a list')
     try:
         flags = None if ok is None else [FLAGS[flag] for flag in ok]
     except (KeyError, TypeError):
-        raise LineError('"ok" has something else than 0 and 1') from None
+        raise LineError('"ok" contains a value other than 0 and 1') from None
     try:
         return recorded(kind, answers, gold, flags)
     except ValueError as error:
@@ -134,7 +134,7 @@ def read_recording(kind: AnswerKind, fields: Fields) -> Recorded:
 def sheet(
     questions: Sequence[Recorded], outcomes: dict[str, RuleOutcome], max_responses: int
 ) -> Sheet:
-    """Tell what each rule costs and how often it is right, the cheapest first."""
+    """Show what each rule costs and how often it is right, the cheapest first."""
     ranked = sorted(outcomes.items(), key=lambda pair: pair[1].calls)
     named = ("calls", "rounds", "saved", "accuracy", "95 % interval")
     table = Table(
@@ -166,8 +166,8 @@ def _remarks(questions: Sequence[Recorded], max_responses: int) -> Iterator[str]
     short = sum(len(question.votes) < max_responses for question in questions)
     unjudged = sum(question.right is None for question in questions)
     if unread := sum(vote < 0 for vote in votes):
-        yield f"{unread / len(votes):.1%} of the answers can't be read, and never vote."
+        yield f"{unread / len(votes):.1%} of the answers can't be read, and do not vote."
     if short:
-        yield f"{short:,} have fewer than {max_responses} answers: runs end with these."
+        yield f"{short:,} have fewer than {max_responses} answers: their runs end early."
     if unjudged:
-        yield f"{unjudged:,} have neither gold nor ok, and count for no accuracy."
+        yield f"{unjudged:,} have neither gold nor ok, and do not count for the accuracy."

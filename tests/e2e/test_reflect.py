@@ -99,7 +99,7 @@ def test_a_cancelled_run_gives_its_best_draft_so_far(cli: Cli) -> None:
 
     assert cancelled.returncode == 0, cancelled.stderr
     assert (watched.returncode, watched.stdout) == (5, "Draft 1, worth 0.4.")
-    assert "The run was cancelled. What is printed is its best draft so far." in watched.stderr
+    assert "The run was cancelled. Its best draft so far is printed." in watched.stderr
     assert shown.returncode == 5
     assert json.loads(shown.stdout) == {
         "id": run,
@@ -120,7 +120,7 @@ def test_a_person_can_finish_a_run(cli: Cli) -> None:
 
     assert (added.returncode, added.stdout) == (2, "")
     assert added.stderr == (
-        "Error: only runs of `ask` take answers; `mull review` is for this one.\n"
+        "Error: only runs of `ask` take answers. For this run, use `mull review`.\n"
     )
     assert finished.returncode == 0, finished.stderr
     assert json.loads(watched.stdout)["stop_reason"] == "finished_by_person"

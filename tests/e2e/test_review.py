@@ -130,7 +130,7 @@ def test_a_run_that_does_not_wait_says_so(cli: Cli) -> None:
     assert shown.returncode == said.returncode == ended.returncode == 2
     assert "the run does not wait for a review" in shown.stderr
     assert "refused: the run does not wait for a review" in said.stderr
-    assert "the run has ended already (cancelled" in ended.stderr
+    assert "the run has already ended (cancelled" in ended.stderr
 
 
 def until_waiting(cli: Cli, run: str) -> str:

@@ -33,7 +33,7 @@ def test_a_run_can_be_shown_steered_and_finished(cli: Cli) -> None:
     assert json.loads(watched.stdout)["stop_reason"] == "finished_by_person"
     assert (too_late.returncode, too_late.stderr) == (
         2,
-        "Error: the run has ended already (completed).\n",
+        "Error: the run has already ended (completed).\n",
     )
 
 

@@ -15,12 +15,12 @@ SUM = "What is the sum of the first 10 prime numbers?"
     ("arguments", "said"),
     [
         (["ask", SUM, "--budget-usd", "nan"], "--budget-usd: "),
-        (["show", "no-such-run"], "no run with this id"),
-        (["watch", "no-such-run"], "no run with this id"),
-        (["finish", "no-such-run"], "no run with this id"),
-        (["cancel", "no-such-run"], "no run with this id"),
-        (["add", "no-such-run", "7"], "no run with this id"),
-        (["report", "no-such-run", "--html", "x.html"], "no run with this id"),
+        (["show", "no-such-run"], "no run has this id"),
+        (["watch", "no-such-run"], "no run has this id"),
+        (["finish", "no-such-run"], "no run has this id"),
+        (["cancel", "no-such-run"], "no run has this id"),
+        (["add", "no-such-run", "7"], "no run has this id"),
+        (["report", "no-such-run", "--html", "x.html"], "no run has this id"),
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_code_2(cli: Cli, arguments: list[str], said: str) -> None:
@@ -56,7 +56,7 @@ def test_no_worker_is_two_lines_and_exit_code_3(cli: Cli) -> None:
         "Start one with `mull-worker`, or an embedded one with `mull dev`.\n"
     )
     assert (waits.returncode, waits.stdout) == (0, "waiting\n")
-    assert "the run waits until one does" in waits.stderr
+    assert "the run waits for a worker" in waits.stderr
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ async def test_drafts_that_nobody_can_be_asked_for_are_said_to_be(
 
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        "Error: the run was terminated. No worker answers, so its drafts can't be read just now.\n"
+        "Error: the run was terminated. No worker answers, so its drafts can't be read now.\n"
     )
 
 
@@ -143,4 +143,6 @@ def test_a_worker_for_code_is_missed_where_code_is_wanted(cli: Cli) -> None:
     assert (wanted.returncode, wanted.stdout) == (3, "")
     assert 'no worker is polling task queues "mull" and "mull-llm" and "mull-code"' in wanted.stderr
     assert unknown.returncode == 0
-    assert 'polling task queue "mull-code"; a run that needs it waits for one' in unknown.stderr
+    assert (
+        'polling task queue "mull-code"; a run that needs it waits for a worker' in unknown.stderr
+    )

@@ -52,7 +52,7 @@ def test_the_exit_code_is_that_of_the_worst(states: list[tuple[str, State]], cod
         ({"OPENAI_API_KEY": f"{SECRET}\n"}, "warning", "OPENAI_API_KEY: white space"),
         ({"MULL_MODEL": "anthropic/claude-x"}, "warning", "No provider key for anthropic/claude-x"),
         ({"MULL_MODEL": "claude-x"}, "warning", "No provider key for claude-x"),
-        ({"MULL_MODEL": "embedded/smollm2-135m"}, "ok", "an embedded model needs none"),
+        ({"MULL_MODEL": "embedded/smollm2-135m"}, "ok", "an embedded model needs no key"),
     ],
 )
 def test_keys_are_named_and_never_shown(

@@ -108,13 +108,13 @@ def test_only_what_can_be_built_on_is_conclusive(loop: Loop, ended: Any, conclus
             MULTIPATH,
             walked(researched([[UNCLEAR]], max_revisions=1)),
             1.0,
-            "the result is open (1 critique remains) and not closed",
+            "the result is not closed (1 critique remains)",
         ),
         (
             MULTIPATH,
             walked(coded([verdict(True, False)], max_revisions=1)),
             1.0,
-            "the result is open (a test still fails: it returned 99, not 0) and not closed",
+            "the result is not closed (a test still fails: it returned 99, not 0)",
         ),
     ],
 )
@@ -194,7 +194,7 @@ def test_without_an_output_no_file_is_written(
     follow._keep(handle, MULTIPATH.sheet(walked(routed(None))), file)  # type: ignore[arg-type]
 
     assert file.read_text() == "before"
-    assert "is not written: there is no output" in capsys.readouterr().err
+    assert "was not written: there is no output" in capsys.readouterr().err
 
 
 def test_who_replaces_a_result_is_told_that_nobody_checks_it(
@@ -205,7 +205,7 @@ def test_who_replaces_a_result_is_told_that_nobody_checks_it(
     note(CRITIQUE, "replace")
     note(MULTIPATH, "replace")
 
-    said = "Note: nobody tests or reflects on what a person wrote.\n"
+    said = "Note: a text that a person wrote is neither tested nor reflected on.\n"
     assert capsys.readouterr().err == said
 
 

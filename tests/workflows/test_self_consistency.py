@@ -59,7 +59,7 @@ async def test_unreadable_answers_never_vote(client: Client) -> None:
     assert (result.stop_reason, result.total_responses) == ("no_consensus", 10)
     assert (result.valid_responses, result.quorum_met) == (1, False)
     assert result.consensus_confidence == 1.0
-    assert result.responses[0].error == "the reply has no answer in it"
+    assert result.responses[0].error == "the reply contains no answer"
 
 
 async def test_a_sample_that_fails_for_good_is_no_vote(client: Client) -> None:

@@ -85,9 +85,7 @@ def test_a_report_that_stays_open_says_so(cli: Cli, docs: tuple[str, str]) -> No
     assert done.stdout.startswith(REPORTS[0])
     assert "the result is open: 1 critique remains" in done.stderr
     assert "citation, [1], at" in done.stderr
-    assert "the result is open (1 critique remains) and not closed, which was required" in (
-        required.stderr
-    )
+    assert "the result is not closed (1 critique remains), which was required" in (required.stderr)
 
 
 def test_without_documents_the_report_says_so_first(cli: Cli) -> None:
@@ -166,7 +164,7 @@ def test_a_cancelled_run_gives_its_best_draft_so_far(cli: Cli) -> None:
 
     assert cancelled.returncode == 0, cancelled.stderr
     assert (watched.returncode, watched.stdout) == (5, f"{REPORTS[0]}\n")
-    assert "The run was cancelled. What is printed is its best draft so far." in watched.stderr
+    assert "The run was cancelled. Its best draft so far is printed." in watched.stderr
     assert shown.stdout == watched.stdout
     assert "reflect_on_report" in shown.stderr
 
@@ -182,7 +180,7 @@ def test_a_person_can_finish_a_run(cli: Cli) -> None:
 
     assert (added.returncode, added.stdout) == (2, "")
     assert added.stderr == (
-        "Error: only runs of `ask` take answers; `mull review` is for this one.\n"
+        "Error: only runs of `ask` take answers. For this run, use `mull review`.\n"
     )
     assert finished.returncode == 0, finished.stderr
     assert json.loads(watched.stdout)["stop_reason"] == "finished_by_person"

@@ -54,7 +54,7 @@ async def test_a_batch_is_shown_and_finished(cli: Cli, client: Client, tmp_path:
     watched = cli("watch", run, "--json")
     shown = cli("show", run)
 
-    findings = f"run the same calibrate or compare command again with --id {run}."
+    findings = f"repeat the calibrate or compare command with --id {run}."
     assert "2 of 3 runs ended" in standing.stdout
     assert "1 running, 0 failed, 0 cancelled, 0 not started" in standing.stdout
     assert (document["done"], document["total"]) == (2, 3)
@@ -76,7 +76,7 @@ async def test_a_cancelled_batch_is_exit_code_5(cli: Cli, client: Client, tmp_pa
     assert cancelled.returncode == 0
     assert (watched.returncode, watched.stdout) == (5, "")
     assert "The run was cancelled." in watched.stderr
-    assert f"again with --id {run}." in watched.stderr
+    assert f"command with --id {run}." in watched.stderr
 
 
 async def test_a_list_shows_batches_and_not_their_runs(
@@ -102,8 +102,8 @@ async def test_a_list_shows_batches_and_not_their_runs(
     ("command", "said"),
     [
         (("add", "{run}", "7"), "only runs of `ask` take answers."),
-        (("review", "{run}"), "nobody is asked to review one."),
-        (("review", "{run}", "--accept"), "nobody is asked to review one."),
+        (("review", "{run}"), "it can't be reviewed."),
+        (("review", "{run}", "--accept"), "it can't be reviewed."),
         (
             ("report", "{run}", "--html", "page.html"),
             "the same calibrate command with --id {run} and --html page.html writes its findings.",

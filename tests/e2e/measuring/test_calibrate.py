@@ -68,7 +68,7 @@ def test_the_table_and_the_page(cli: Cli, tmp_path: Path) -> None:
     assert "\x1b" not in done.stdout + done.stderr
     text = page.read_text()
     assert "<h2>Reliability of openai/judge</h2>" in text
-    assert "1 with scores of 0.9 to 1: mean score 0.90, mean label 1.00" in text
+    assert "1 with scores from 0.9 to 1: mean score 0.90, mean label 1.00" in text
     assert "Because" not in text
 
 
@@ -157,7 +157,7 @@ async def test_a_batch_that_is_cancelled_is_exit_code_5(
 
     document = {"id": "stopped", "status": "cancelled", "error": "the batch was cancelled"}
     assert (waiting.returncode, json.loads(said)) == (5, document)
-    assert "--id stopped goes on from the runs that have ended" in more
+    assert "--id stopped continues from the runs that have ended" in more
 
 
 def test_ctrl_c_detaches(
@@ -174,7 +174,7 @@ def test_ctrl_c_detaches(
     said, more = client.communicate(timeout=30)
 
     assert (client.returncode, said) == (130, "")
-    assert "Detached; the batch goes on: the same command with --id left-alone" in more
+    assert "To see its result, run the same command with --id left-alone" in more
     assert json.loads(cli(*command).stdout)["judges"][0]["evaluated"] == 30
 
 
@@ -245,4 +245,4 @@ def test_the_same_id_pays_nothing_twice(
     cli("ask", "easy?", "--id", "a-question", "--seed", "0", "--max-responses", "1", "--json")
     taken = cli("calibrate", file, "--judge", JUDGE, "--id", "a-question")
     assert (taken.returncode, taken.stdout) == (2, "")
-    assert "is of another run" in taken.stderr
+    assert "belongs to another run" in taken.stderr

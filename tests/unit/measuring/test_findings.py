@@ -53,12 +53,12 @@ def calibrated(
 @pytest.mark.parametrize(
     ("findings", "said"),
     [
-        (calibrated([0.9, 0.1], "embedded/toy"), "embedded/toy is the embedded toy model: as a"),
+        (calibrated([0.9, 0.1], "embedded/toy"), "embedded/toy is the embedded toy model: all"),
         (calibrated([0.9, 0.1]), "2 scored examples, of 2, are few"),
         (calibrated([0.9]), "All labels are on one side of 0.5"),
         (calibrated([0.9, 0.1]), 'No "writer" is given'),
         (calibrated([0.9, 0.1], writer="c/d"), "No judge is the writer of some drafts alone"),
-        (calibrated([0.5, 0.5, 0.5]), "a/b gives every draft the same score, 0.50"),
+        (calibrated([0.5, 0.5, 0.5]), "a/b gives every draft a score of 0.50"),
         (calibrated([0.5, 0.1]), "Guardrails (too_short) capped 1 score, as in the loop"),
         (calibrated([0.9, None]), "1 evaluation by a/b failed: no reply in time"),
     ],
@@ -91,7 +91,7 @@ def test_a_calibration_s_sheet() -> None:
     assert bars["0.3 to 0.4"] == (1, 0.3, 0.0)
     label, score = sheet.charts[0].curves
     assert (len(label.points), label.points[9], score.points[9]) == (10, 1.0, 0.9)
-    assert label.labels[9] == "1 with scores of 0.9 to 1: mean score 0.90, mean label 1.00"
+    assert label.labels[9] == "1 with scores from 0.9 to 1: mean score 0.90, mean label 1.00"
     assert "d0" not in str(sheet)
 
 
@@ -152,7 +152,7 @@ def test_a_comparison_s_sheet() -> None:
     facts = {fact.label: (fact.value, fact.note) for fact in sheet.facts}
     assert facts["reflect takes"] == ("+300 % of single's tokens", "with 1.00 revisions a question")
     assert "8,000 to 17,000 tokens, +112 %" in facts["the chapter"][0]
-    assert "The judge wrote what it judges" in " ".join(sheet.flags)
+    assert "The judge also wrote the texts" in " ".join(sheet.flags)
     assert found.document()["warnings"] == list(sheet.flags)
 
 
@@ -174,7 +174,7 @@ def test_a_result_that_is_not_kept_any_more_is_no_failure() -> None:
 
     assert answered(COMPARED, reads) == []
     said = list(comparison.remarks(compared(COMPARED, *reads)))
-    assert "1 result not kept any more by the server, and left out." in said
+    assert "1 result no longer kept by the server, and left out." in said
     assert "1 run not made: all have ended." in said
 
 

@@ -41,7 +41,7 @@ def test_the_examples_can_be_read() -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("{secret", "not JSON; each line is one JSON object"),
+        ("{secret", "not JSON; each line must be one JSON object"),
         ("[" * 100_000, "not JSON"),
         ('["secret"]', "not a JSON object"),
         ('{"draft": "secret", "label": 1}', '"query" is missing'),
@@ -63,8 +63,8 @@ def test_a_wrong_labelled_draft(tmp_path: Path, line: str, said: str) -> None:
     ("line", "said"),
     [
         ('{"gold": "secret"}', '"question" is missing'),
-        ('{"question": "secret", "gold": ["secret"]}', '"gold" is neither text'),
-        ('{"question": "secret", "gold": true}', '"gold" is neither text'),
+        ('{"question": "secret", "gold": ["secret"]}', '"gold" is not text, a number or null'),
+        ('{"question": "secret", "gold": true}', '"gold" is not text, a number or null'),
         ('{"question": "secret", "gold": "secret"}', '"gold" can\'t be read as number'),
         (f'{{"question": "{"secret" * 20_000}"}}', "at most 100,000"),
     ],
@@ -79,8 +79,8 @@ def test_a_wrong_question(tmp_path: Path, line: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("command", "options", "said"),
     [
-        ("calibrate", (), "name who judges: --judge MODEL"),
-        ("calibrate", (*JUDGE, *JUDGE), "two of them are the same model"),
+        ("calibrate", (), "name a judge with --judge MODEL"),
+        ("calibrate", (*JUDGE, *JUDGE), "the same model is given twice"),
         (
             "calibrate",
             (*JUDGE, "--criteria", "taste"),
@@ -89,8 +89,12 @@ def test_a_wrong_question(tmp_path: Path, line: str, said: str) -> None:
         ("calibrate", (*JUDGE, "--html", "/none/such/page.html"), "there is no folder /none/such"),
         ("calibrate", (*JUDGE, "--budget-usd", "0"), ": should be greater than 0"),
         ("calibrate", (*JUDGE, "--id", "i" * 86), "--id: at most 85 bytes"),
-        ("compare", ("--methods", "single,guess"), "--methods: one or more of single,reflect"),
-        ("compare", ("--methods", ","), "--methods: one or more of"),
+        (
+            "compare",
+            ("--methods", "single,guess"),
+            "--methods: expected one or more of single,reflect",
+        ),
+        ("compare", ("--methods", ","), "--methods: expected one or more of"),
         ("compare", ("--answers", "llm"), "llm needs a model"),
         ("compare", ("--criteria", "taste"), "--criteria: no such preset"),
         ("compare", (*JUDGE, *JUDGE), "two judges are the same model"),
@@ -106,7 +110,7 @@ def test_wrong_options(tmp_path: Path, command: str, options: tuple[str, ...], s
 
 def test_files_that_are_empty_or_too_long(tmp_path: Path) -> None:
     """The form of a line is shown; 501 drafts, each four times, are more than a batch takes."""
-    refused(("calibrate", written(tmp_path, ""), *JUDGE), "is empty: give it lines like")
+    refused(("calibrate", written(tmp_path, ""), *JUDGE), "is empty: expected lines like")
     file = written(tmp_path, *[LABELLED] * 501)
     refused(("calibrate", file, *JUDGE, "--repeats", "3"), "2,004 runs, and at most 2,000")
 

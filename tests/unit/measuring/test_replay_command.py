@@ -80,29 +80,29 @@ def test_the_table(tmp_path: Path) -> None:
     shares = ["100.00%", "20.7%", "to", "100.0%"]
     assert ranked[0] == ["predictive", "3.00", "1.00", "53.8%", *shares, "*"]
     assert ranked[1] == ["fixed", "6.50", "1.00", "0.0%", *shares]
-    assert "1 have fewer than 10 answers: runs end with these." in result.stdout
-    assert "1 have neither gold nor ok, and count for no accuracy." in result.stdout
+    assert "1 have fewer than 10 answers: their runs end early." in result.stdout
+    assert "1 have neither gold nor ok, and do not count for the accuracy." in result.stdout
     assert (result.stderr, "\x1b" in result.stdout) == ("", False)
 
 
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ([UNANIMOUS, "", "{'id': 1}"], "line 3: not JSON; each line is one JSON object"),
-        (['{"answers": [NaN]}'], 'line 1: an answer in "answers" is neither text'),
+        ([UNANIMOUS, "", "{'id': 1}"], "line 3: not JSON; each line must be one JSON object"),
+        (['{"answers": [NaN]}'], 'line 1: an answer in "answers" is not text, a number or null'),
         (["[1]"], "line 1: not a JSON object"),
         (["[" * 100_000], "line 1: not JSON"),
         (['{"id": 1, "gold": "4"}'], 'line 1: "answers" is missing'),
-        (['{"answers": []}'], 'line 1: "answers" is missing, or is no list with an answer in it'),
+        (['{"answers": []}'], 'line 1: "answers" is missing, empty or not a list'),
         (['{"answers": "4"}'], 'line 1: "answers" is missing'),
-        (['{"answers": [["4"]]}'], 'line 1: an answer in "answers" is neither text'),
-        (['{"gold": ["4"], "answers": ["4"]}'], 'line 1: "gold" is neither text'),
+        (['{"answers": [["4"]]}'], 'line 1: an answer in "answers" is not text, a number or null'),
+        (['{"gold": ["4"], "answers": ["4"]}'], 'line 1: "gold" is not text, a number or null'),
         (['{"answers": ["4", "5"], "ok": [1]}'], "line 1: 1 values in ok for 2 answers"),
-        (['{"answers": ["4"], "ok": [2]}'], 'line 1: "ok" has something else than 0 and 1'),
-        (['{"answers": ["4"], "ok": [[1]]}'], 'line 1: "ok" has something else than 0 and 1'),
-        (['{"answers": ["4"], "ok": 1}'], 'line 1: "ok" is no list'),
+        (['{"answers": ["4"], "ok": [2]}'], 'line 1: "ok" contains a value other than 0 and 1'),
+        (['{"answers": ["4"], "ok": [[1]]}'], 'line 1: "ok" contains a value other than 0 and 1'),
+        (['{"answers": ["4"], "ok": 1}'], 'line 1: "ok" is not a list'),
         (['{"gold": " ", "answers": ["4"]}'], "line 1: gold can't be read as an answer"),
-        ([""], "is empty: give it lines like"),
+        ([""], "is empty: expected lines like"),
     ],
 )
 def test_bad_files(tmp_path: Path, lines: list[str], message: str) -> None:
@@ -130,8 +130,16 @@ def test_rules(tmp_path: Path, options: list[str], rules: set[str]) -> None:
     ("name", "options", "message"),
     [
         ("lines.jsonl", ["--answers", "llm"], "llm needs a model"),
-        ("lines.jsonl", ["--answers", "words"], "--answers takes exact, text, number, choice"),
-        ("lines.jsonl", ["--rule", "majority"], "no such rule: take combined, confidence_only"),
+        (
+            "lines.jsonl",
+            ["--answers", "words"],
+            "--answers: expected one of exact, text, number, choice",
+        ),
+        (
+            "lines.jsonl",
+            ["--rule", "majority"],
+            "unknown rule; expected one of combined, confidence_only",
+        ),
         ("lines.jsonl", ["--max-responses", "0"], ""),
         ("lines.jsonl", ["--max-responses", "1001"], ""),
         ("lines.jsonl", ["--reorderings", "0"], ""),

@@ -119,12 +119,12 @@ async def test_a_reply_without_code_is_asked_for_once_more(client: Client) -> No
     result = await write_code(client, model, PASSED)
 
     assert (result.stop_reason, result.revisions) == ("passed", 1)
-    assert "there is no Python code in the reply" in model.asked("generate_code")[1].prompt
+    assert "the reply contains no Python code" in model.asked("generate_code")[1].prompt
 
 
 @pytest.mark.parametrize(
     ("said", "why"),
-    [(["no", "no again"], "there is no Python code in the reply"), (EMPTY, "the reply is empty")],
+    [(["no", "no again"], "the reply contains no Python code"), (EMPTY, "the reply is empty")],
 )
 async def test_no_first_code_is_an_outcome(
     client: Client, said: AgentTurn | list[AgentTurn], why: str
