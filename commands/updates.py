@@ -145,7 +145,7 @@ async def _show(client: "Client", run: str, as_json: bool) -> Exit:
     seen, loop = await standing_of(found), found.loop
     sheet = loop.sheet(seen.progress, seen.decisions)
     if sheet.waiting is None:
-        fail("the run does not wait for a review; `mull show` says more.", Exit.USAGE)
+        fail("the run is not waiting for a review; `mull show` says more.", Exit.USAGE)
     until = sheet.waiting.until
     if as_json:
         document = {

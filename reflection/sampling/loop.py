@@ -121,7 +121,7 @@ class Sampling:
             self.confidences.append(measured.confidence)
             self.entropies.append(measured.normalized_entropy)
         for name in response.left_out:
-            self.warn(f"the provider does not take {name}, which was left out")
+            self.warn(f"the provider does not take {name}; it was not sent")
         verdict = self._rule.decide(self.tally.counts, self.unreadable)
         if verdict.stop and more_follow:
             verdict = _put_off(verdict)
@@ -177,7 +177,7 @@ class Sampling:
 
 def _put_off(verdict: Verdict) -> Verdict:
     judgement = verdict.judgement
-    reason = f"{judgement.reason}; an answer that was put in follows"
+    reason = f"{judgement.reason}; an answer added by a person follows"
     return Verdict(None, judgement._replace(stop=False, reason=reason))
 
 
@@ -248,7 +248,7 @@ def result(sampling: Sampling) -> SelfConsistencyResult:
     """
     last, measured = sampling.last, sampling.tally.measurement
     if last is None or last.stop_reason is None:
-        raise ValueError("the run goes on")
+        raise ValueError("the run has not ended")
     replaced = sampling.replacement
     second = measured.runner_up_votes / measured.votes if measured.votes else 0.0
     return SelfConsistencyResult(

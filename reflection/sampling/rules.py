@@ -306,5 +306,5 @@ class StoppingRule:
 
 def _curtailed(state: Votes) -> Judgement:
     lead, left = state.first - state.second, state.calls_left
-    reason = f"a lead of {lead} can't be caught up in {left} more"
+    reason = f"the runner-up can't make up a lead of {lead} in {left} more answers"
     return Judgement(True, lead, left, reason)

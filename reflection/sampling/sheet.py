@@ -163,7 +163,7 @@ def _measures(
         Fact(
             label="entropy",
             value=f"{seen.normalized_entropy:.2f}",
-            note=f"{level}, {bits:.2f} bits; 0: all agree, 1: all answers alike often",
+            note=f"{level}, {bits:.2f} bits; 0: all agree, 1: all answers equally frequent",
         ),
         Fact(label="consensus", value=classify_consensus(first, second)),
     )
@@ -192,12 +192,12 @@ def _flags(result: SelfConsistencyResult) -> list[str]:
         flags.append("no consensus: the answers do not support a conclusion")
     if result.cut_short and result.final_answer is not None:
         few = f"only {result.valid_responses} of at least {result.min_responses} readable answers"
-        flags.append(f"cut short: {few}, so that the confidence means little")
+        flags.append(f"cut short: {few}, so the confidence means little")
     if result.voted_answer is not None:
         voted = answer_words(result.voted_answer)
         flags.append(f"a person gave the answer; the votes gave another one: {voted}")
     if result.tied:
-        flags.append("tied: the lead is shared, and the answer seen first was taken")
+        flags.append("tied: several answers share the lead, and the one seen first was taken")
     if not result.quorum_met:
         flags.append("the quorum of readable answers was not met")
     return flags

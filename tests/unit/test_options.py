@@ -197,7 +197,7 @@ MISTAKES = {
         (["q", "--confidence-threshold", "1.5"], "--confidence-threshold: "),
         (["q", "--budget-usd", "nan"], "--budget-usd: "),
         (["q", "--prompt-template", "/nowhere"], "can't be read"),
-        (["a" * 5_000_000], "question: 5,000,000 bytes, and at most 100,000 are taken."),
+        (["a" * 5_000_000], "question: 5,000,000 bytes exceed the limit of 100,000."),
     ],
     "reflect": [
         ([""], "query: "),
