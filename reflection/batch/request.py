@@ -80,7 +80,7 @@ class BatchRequest(Request):
 
     @property
     def concurrency(self) -> int:
-        """The most runs in flight: `max_concurrency`, or fewer if one message can't start so many."""
+        """The most runs in flight: `max_concurrency`, or fewer to fit one message."""
         items = max(map(_size, self.items))
         variants = max(_size(variant.model_dump(mode="json")) for variant in self.variants)
         return max(1, min(self.max_concurrency, STARTED_BYTES // (items + variants)))

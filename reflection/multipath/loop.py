@@ -257,7 +257,7 @@ class Run:
         return self._decide(None, reason, explanation, at, author)
 
     def _deciding(self) -> Draft | None:
-        """Return the draft that a decision is based on: the best without an error, else the newest."""
+        """Return the deciding draft: the best one if it passes its tests, else the newest."""
         best = self.kept
         if best is not None and best.report is not None and best.error is None:
             return best
