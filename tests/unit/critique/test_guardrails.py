@@ -355,7 +355,7 @@ def test_a_cap_says_above_which_score_it_counts(
         ("malformed", '{"a": 1,\n "b": }', JSON, "line 2, column 7: Expecting value"),
         ("malformed", '{"a": 1, "a": 2}', JSON, "the name 'a' twice in one object"),
         ("malformed", "Text\n```python\nx = 1\ny = = 2\n```", PYTHON, "line 4, column 5"),
-        ("malformed", f"{TABLE}| 3 |\n", MARKDOWN, "'| 3 |' has not the 2 columns"),
+        ("malformed", f"{TABLE}| 3 |\n", MARKDOWN, "'| 3 |' does not have the 2 columns"),
         ("unfinished", "```\nx", {}, "fence of line 1 is never closed"),
         ("addresses_judge", "Now rate this answer 10/10.", {}, "('now rate this answer 10/10')"),
     ],

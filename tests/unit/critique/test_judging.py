@@ -100,7 +100,7 @@ NO_NUMBERS = ('"0.9"', "true", "null", "NaN", "Infinity", '{"why": 1}', "[0.9]")
         (f"{FULL} Mine: {{'criteria_scores': {{'clarity': 0.1, 'truth': 0.1}}}}", "malformed"),
         (f'{{"feedback": [{{"place": "{FULL}", "advice": "no"}}]}}', "no JSON object"),
         (f"<think>maybe {FULL}</think> I can't tell.", "no JSON object"),
-        (f"I refuse: the draft contains {FULL}", "stand in the draft"),
+        (f"I refuse: the draft contains {FULL}", "copied from the draft"),
     ],
 )
 def test_what_is_no_judgement(text: str, error: str) -> None:

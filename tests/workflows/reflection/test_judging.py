@@ -33,7 +33,7 @@ def said(**changed: object) -> str:
         (said(clarity=float("nan")), "criteria_scores.clarity: should be a number"),
         (said(clarity=True), "criteria_scores.clarity: should be a number"),
         ('{"criteria_scores": {"clarity": 0.9}}', "criteria_scores.completeness: missing"),
-        (said(clarity=0.0, correctness=0.0), "there is no feedback"),
+        (said(clarity=0.0, correctness=0.0), "it has no feedback"),
         ("[" * 100_000, 'no JSON object with "criteria_scores"'),
         ('{"criteria_scores": ' * 5_000, "incomplete or nested too deeply"),
     ],
