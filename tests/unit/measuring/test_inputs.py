@@ -84,7 +84,7 @@ def test_a_wrong_question(tmp_path: Path, line: str, said: str) -> None:
         (
             "calibrate",
             (*JUDGE, "--criteria", "taste"),
-            "--criteria: no such preset",
+            "--criteria: unknown preset",
         ),
         ("calibrate", (*JUDGE, "--html", "/none/such/page.html"), "there is no folder /none/such"),
         ("calibrate", (*JUDGE, "--budget-usd", "0"), ": should be greater than 0"),
@@ -92,7 +92,7 @@ def test_a_wrong_question(tmp_path: Path, line: str, said: str) -> None:
         ("compare", ("--methods", "single,guess"), "--methods: one or more of single,reflect"),
         ("compare", ("--methods", ","), "--methods: one or more of"),
         ("compare", ("--answers", "llm"), "llm needs a model"),
-        ("compare", ("--criteria", "taste"), "--criteria: no such preset"),
+        ("compare", ("--criteria", "taste"), "--criteria: unknown preset"),
         ("compare", (*JUDGE, *JUDGE), "two judges are the same model"),
         ("compare", ("--max-responses", "2000"), "responses"),
     ],
