@@ -205,7 +205,7 @@ MISTAKES = {
         (["q", "--draft", os.devnull], "draft: there is nothing in it"),
         (["q", "--source", "/nowhere"], "--source: /nowhere can't be read: "),
         (["-", "--draft", "-"], "QUERY and --draft can't both be standard input"),
-        (["q", "--criteria", "luck"], "--criteria: no such preset; there are general, "),
+        (["q", "--criteria", "luck"], "--criteria: unknown preset; choose one of general, "),
         (["q", "--criteria", "code", "--criterion", "tone=x"], "not both"),
         (["q", "--criterion", "tone"], "--criterion: write NAME[*WEIGHT]=MEANING"),
         (["q", "--criterion", "tone="], "--criterion: write NAME[*WEIGHT]=MEANING"),
