@@ -148,7 +148,7 @@ async def _show(client: "Client", run: str, as_json: bool) -> Exit:
     seen, loop = await standing_of(found), found.loop
     sheet = loop.sheet(seen.progress, seen.decisions)
     if sheet.waiting is None:
-        fail(f"the run does not wait for a review. See `mull show {run}`.", Exit.USAGE)
+        fail(f"the run is not waiting for a review. See `mull show {run}`.", Exit.USAGE)
     until = sheet.waiting.until
     if as_json:
         document = {

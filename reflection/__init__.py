@@ -1,4 +1,4 @@
 """The core: what the words mean and how decisions are made.
 
-Pure: the standard library and pydantic alone. No clock, no chance, no network, no Temporal.
+Pure: only the standard library and pydantic. No clock, randomness, network or Temporal.
 """

@@ -1,8 +1,8 @@
-"""A sheet as the Markdown that Temporal's Web UI shows of a run, while it runs and after.
+"""A sheet as Markdown for Temporal's Web UI, while a run goes on and after.
 
-Tables of the Web UI have no cell padding, so numbers stand in aligned fenced blocks. It shows
-about 60 columns. Texts come from models and people: they stand in blocks, in code spans or
-escaped. In none of these does Markdown mean anything, and without a backtick none can be left.
+The Web UI's tables have no cell padding, so numbers are aligned in fenced blocks. It shows about
+60 columns. Texts come from models and people, so they are put in blocks or code spans, or escaped:
+Markdown has no effect there, and without backticks no text can end its block or span.
 """
 
 import re
@@ -30,10 +30,10 @@ MARKS = re.compile(r"[\\`*_\[\]<>&#!|~:@]|(?<!\d)\.|\.(?!\d)")
 
 
 def details(sheet: Sheet, trace_id: str | None = None, workflow_id: str | None = None) -> str:
-    """Write a sheet in Markdown, in at most 20,000 bytes whatever it holds.
+    """Write a sheet in Markdown, in at most 20,000 bytes.
 
-    What has no room is left out, and it is said how much. Texts are not shown: they may be long,
-    and the result has them. `workflow_id` is for the command by which a person reviews.
+    What does not fit is left out, with a note. Texts are not shown: they may be long, and the
+    result has them. `workflow_id` is for the review command that is shown.
     """
     blocks = [_verdict(sheet)]
     if sheet.waiting is not None:
@@ -56,17 +56,17 @@ def details(sheet: Sheet, trace_id: str | None = None, workflow_id: str | None =
 
 
 def code(text: str, most: int) -> str:
-    """Show text in a code span of at most `most` columns."""
+    """Write text in a code span of at most `most` columns."""
     return f"`{_unticked(terminal_safe(text, most) or terminal_safe('(empty)', most))}`"
 
 
 def escaped(text: str, most: int) -> str:
-    """Show text on one line of at most `most` columns, in which Markdown means nothing."""
+    """Write text on one line of at most `most` columns, with Markdown escaped."""
     return MARKS.sub(r"\\\g<0>", terminal_safe(text, most))
 
 
 def aligned(rows: Sequence[Sequence[str]], right: Iterable[int]) -> list[str]:
-    """Fill the cells so that columns stand below one another; those in `right` end alike."""
+    """Pad the cells of each column to one width; the columns in `right` are right-aligned."""
     widths = [max(width(cell) for cell in column) for column in zip(*rows, strict=True)]
     ends = set(right)
     return [
@@ -79,7 +79,7 @@ def aligned(rows: Sequence[Sequence[str]], right: Iterable[int]) -> list[str]:
 
 
 def bar(share: float, columns: int) -> str:
-    """Draw a share, 0 to 1, as a bar; what is above 0 gets one column at least."""
+    """Draw a share, 0 to 1, as a bar; a share above 0 gets at least one column."""
     full = max(round(share * columns), int(share > 0))
     return "▇" * full + "▁" * (columns - full)
 
@@ -90,7 +90,7 @@ def sparkline(shares: Iterable[float]) -> str:
 
 
 def sparks(chart: Chart, most: int = SPARKS) -> list[str]:
-    """Draw each curve of a chart on one line with its newest value; one of named levels has none.
+    """Draw each curve of a chart on one line with its newest value; none for named levels.
 
     Points without a value are left out.
     """
@@ -106,7 +106,7 @@ def sparks(chart: Chart, most: int = SPARKS) -> list[str]:
 
 
 def trimmed(table: Table) -> Table:
-    """Leave out the columns in which no row has a word."""
+    """Remove the columns that are empty in every row."""
     empty = (None, "")
     kept = [
         place
@@ -122,7 +122,7 @@ def trimmed(table: Table) -> Table:
 
 
 def cell_words(cell: Cell, column: Column) -> str:
-    """Write a cell as it stands in a line of text; nothing where it is empty."""
+    """Write a cell as text; empty if the cell is."""
     match cell:
         case None:
             return ""
@@ -174,7 +174,7 @@ def _table(table: Table, most: int) -> str:
 
 
 def _numbers(columns: Sequence[Column]) -> list[int]:
-    """List the places of numbers among the cells of a line, where a share takes two of them."""
+    """List the positions of numeric cells in a line; a share takes two cells."""
     places, place = [], 0
     for column in columns:
         if column.kind != "text":
@@ -200,12 +200,12 @@ def _fenced(lines: Sequence[str]) -> str:
 
 
 def _unticked(text: str) -> str:
-    """Replace what could end a block or a span."""
+    """Replace backticks, which could end a block or a span."""
     return text.replace("`", "'")
 
 
 def _joined(first: list[str], wanted: list[str], trace_id: str | None) -> str:
-    """Put blocks together as long as there is room, the last ones making way."""
+    """Join the blocks that fit, earlier ones first."""
     room = MOST_BYTES - TRACE_BYTES - len("\n\n".join(first).encode())
     kept, left_out = list(first), 0
     for block in wanted:

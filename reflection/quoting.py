@@ -18,7 +18,7 @@ def quoted(text: str) -> str:
     """Write a text as one JSON string on one line, which nothing in it can end."""
     # Some models take these for ends of lines, which JSON leaves as they are.
     written = json.dumps(well_formed(text), ensure_ascii=False)
-    return re.sub("[\x7f-\x9f\u2028\u2029]", lambda each: f"\\u{ord(each[0]):04x}", written)
+    return re.sub("[\x7f-\x9f\u2028\u2029]", lambda found: f"\\u{ord(found[0]):04x}", written)
 
 
 def mark(name: str, texts: Sequence[str]) -> str:
@@ -26,7 +26,7 @@ def mark(name: str, texts: Sequence[str]) -> str:
     taken = {
         found[1] for text in texts for found in re.finditer(rf"(?==== {name} ?(\d*) ===)", text)
     }
-    number = next(each for each in itertools.count(1) if str(each) not in taken)
+    number = next(count for count in itertools.count(1) if str(count) not in taken)
     return f"=== {name} {number} ==="
 
 

@@ -1,8 +1,8 @@
-"""One JSON object in a model's reply: found and validated, or what is wrong with it in words.
+"""Find and validate the one JSON object in a model's reply, or say what is wrong with it.
 
-Prose, fences and thinking around the object are passed over. Nothing is repaired or guessed: NaN,
-infinities, equal keys with two values, `true` for a number and objects that break off or nest too
-deep are never a value. Numbers keep the characters in which they were written.
+Prose, fences and thinking around the object are skipped. Nothing is repaired or guessed: NaN,
+infinities, duplicate keys with different values, `true` for a number, and incomplete or too deeply
+nested objects are never values. Numbers keep the characters in which they were written.
 """
 
 import re
@@ -27,8 +27,8 @@ MALFORMED_OBJECTS = 1_000
 COMPARED_OBJECTS = 50
 ERROR_CHARACTERS = 400
 
-DEEP = "the JSON in it breaks off or nests too deep"
-QUOTED = "what it has of JSON is quoted from what you were shown: reply with an object of your own"
+DEEP = "its JSON is incomplete or nested too deeply"
+QUOTED = "its only JSON is copied from what you were shown: reply with an object of your own"
 
 START = re.compile(r'\{\s*"')
 BACKSLASH = re.compile(r'\\(["\\/bfnrt]|u[0-9a-fA-F]{4})?')
@@ -57,9 +57,9 @@ class Members(list[tuple[str, object]]):
 
 
 class Reply(BaseModel):
-    """What a reply must have. Names count in any case, and other members are ignored.
+    """The expected members of a reply; names are case-insensitive, other members are ignored.
 
-    Of an optional member that stands there twice the last one counts.
+    Of a duplicate optional member the last one counts.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True, hide_input_in_errors=True)
@@ -120,9 +120,9 @@ Real = Annotated[float, BeforeValidator(_number)]
 def read_reply(text: str, key: str, model: type[ReplyT], shown: Sequence[str] = ()) -> ReplyT | str:
     """Read the one object with `key` in a reply, or say in one line what is wrong; never raises.
 
-    What a model thinks aloud is no part of its reply, and neither is an object that it quotes
-    from the texts that it was `shown`. Objects with different values under the key contradict
-    one another, and an object beside a malformed one may not be what is meant: both are errors.
+    Thinking is not part of the reply, and neither is an object quoted from the texts that the model
+    was `shown`. Several objects with different values under the key are an error, and so is an
+    object beside a malformed one.
     """
     try:
         said = _only_object(spoken(text), key, shown)
@@ -183,12 +183,11 @@ def _only_object(text: str, key: str, shown: Sequence[str]) -> Members | str:
 def own_objects(
     found: Sequence[Members], key: str, shown: Sequence[str], text: str
 ) -> list[Members]:
-    """Leave out the objects of a reply that stand in what was shown; empty where it only quotes.
+    """Leave out the objects that are quoted from what was shown; empty if the reply only quotes.
 
-    Where all stand there they are kept if the reply says nothing besides: an honest reply may be
-    the very object that a document has. White space, escapes and the kind of quotation marks make
-    no difference, and neither does what stands around an object there. Of more than
-    COMPARED_OBJECTS different ones none is looked for.
+    If all are quoted, they are kept when the reply says nothing else: an honest reply may equal an
+    object in a document. White space, escapes and the kind of quotation marks are ignored. With
+    more than COMPARED_OBJECTS different objects nothing is compared.
     """
     written = [_comparable(_json(each)) for each in found]
     if not any(shown) or len(set(written)) > COMPARED_OBJECTS:
@@ -308,7 +307,7 @@ def first_text(members: Members, keys: Sequence[str]) -> str | None:
 
 
 def spoken(text: str) -> str:
-    """Leave out what a model thinks aloud, also where it never ends; in linear time."""
+    """Remove a model's thinking, even if it never ends; in linear time."""
     ends = [end.end() for end in THOUGHT_ENDS.finditer(text)]
     after = text[ends[-1] :] if ends else text
     thinking = THOUGHT_BEGINS.search(after)
@@ -316,5 +315,5 @@ def spoken(text: str) -> str:
 
 
 def after_thought(text: str) -> str:
-    """Leave out what a model thinks aloud at the very beginning, and keep all else as it is."""
+    """Remove a model's thinking at the very beginning, and keep the rest."""
     return FIRST_THOUGHT.sub("", text, count=1)

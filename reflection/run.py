@@ -1,4 +1,4 @@
-"""What every run has: its request and records, what people say to it, its spending, its budget."""
+"""What every run has: its request and records, reviews by people, spending and budget."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -37,10 +37,10 @@ class Bounded(Request):
         None, description="Seconds from the start, without the time spent waiting for a person."
     )
     max_attempts: int = Field(
-        5, ge=1, le=100, description="Tries of one call that fails in passing."
+        5, ge=1, le=100, description="Attempts of one call, retries included."
     )
     review_timeout_seconds: Seconds | None = Field(
-        None, description="Seconds that it waits for a person, at most; for ever by default."
+        None, description="Longest wait for a person's review, in seconds; no limit by default."
     )
 
 
@@ -73,11 +73,11 @@ REPLACEMENT_CHARACTERS = 100_000
 
 
 class Review(Request):
-    """One of the four things that a person may do, and who it is.
+    """A person's review: one of four actions, and who did it.
 
     `accept` takes the result as it is, `revise` says what to change, `replace` is a text to take
     instead, and `score` (0 to 1) is the person's own. `draft` is the index, from 0, of the draft
-    that they looked at: where another one is under review meanwhile, nothing is done.
+    that they looked at: if another one is under review meanwhile, the review is refused.
     """
 
     accept: bool = False
@@ -89,7 +89,7 @@ class Review(Request):
 
     @property
     def action(self) -> str:
-        """Which of the four it is, by its name."""
+        """The name of the action."""
         given = {"revise": self.revise, "replace": self.replace, "score": self.score}
         return next((name for name, value in given.items() if value is not None), "accept")
 
@@ -99,12 +99,12 @@ class Review(Request):
         if sum(given) != 1:
             raise ValueError("give one of accept, revise, replace and score")
         if not (self.revise or self.replace or "x").strip():
-            raise ValueError("give words, not white space alone")
+            raise ValueError("give some text, not white space alone")
         return self
 
 
 class Finish(Request):
-    """A person's wish to end a run with what there is."""
+    """A person's request to end a run with what there is."""
 
     author: str | None = Field(None, min_length=1, max_length=200)
 
@@ -118,7 +118,7 @@ def within(text: str, most: int) -> str:
     """Return a text of at most `most` bytes as JSON writes them. Raises ValueError."""
     size = encoded_size(text)
     if size > most:
-        raise ValueError(f"{size:,} bytes, and at most {most:,} are taken")
+        raise ValueError(f"{size:,} bytes exceed the limit of {most:,}")
     return text
 
 
@@ -155,7 +155,7 @@ class Spending(Record):
 
 
 def total(spendings: Iterable[Spending]) -> Spending:
-    """Add up, where one unknown makes its sum unknown. Of nothing at all the sums are 0."""
+    """Add up; one unknown value makes its sum unknown. The sums of nothing are 0."""
     listed = list(spendings)
     return Spending(
         calls=sum(each.calls for each in listed),
@@ -237,11 +237,11 @@ class Room(NamedTuple):
 
 
 def room(budget: Budget, spent: Sequence[Spending], wanted: int) -> Room:
-    """Tell how many of `wanted` calls fit after those of `spent`.
+    """Return how many of `wanted` calls fit in the budget after those in `spent`.
 
-    Each is taken to be as large as the largest so far, and so is a call that reported nothing.
-    Before the first call nothing is known of its size, so that one call alone is let through.
-    A bound on what no reply reports can't be kept to: then nothing fits.
+    Each is assumed to be as large as the largest so far, and so is a call without reported usage.
+    Before the first call its size is unknown, so only one call is allowed. A limit on something
+    that no reply reports can't be enforced: then nothing fits.
     """
     tokens = _fits("tokens", budget.tokens, [each.tokens for each in spent], wanted)
     dollars = _fits("US dollars", budget.usd, [each.cost_usd for each in spent], wanted)
@@ -249,10 +249,10 @@ def room(budget: Budget, spent: Sequence[Spending], wanted: int) -> Room:
 
 
 def refusal(budget: Budget, spent: Sequence[Spending], alike: Sequence[Spending]) -> str | None:
-    """Say why the next call does not fit; None where it does.
+    """Explain why the next call does not fit; None if it does.
 
-    It is taken to be as large as the largest of the calls `alike`, or of all where there was none
-    like it. So a budget is overrun by one call at the most, by as much as that one is larger.
+    It is assumed to be as large as the largest of the calls `alike`, or of all calls if there are
+    none. So a budget is exceeded by at most one call, by as much as it is larger than assumed.
     """
     tokens = _refused("tokens", budget.tokens, [x.tokens for x in spent], [x.tokens for x in alike])
     costs, like = [each.cost_usd for each in spent], [each.cost_usd for each in alike]
@@ -285,7 +285,8 @@ def _fits(unit: str, bound: float | None, spent: Sequence[float | None], wanted:
     known = [each for each in spent if each is not None]
     if not known:
         return Room(
-            0, f"the provider does not report {unit}, so {bound:,g} {unit} can't be kept to"
+            0,
+            f"the provider does not report {unit}, so a limit of {bound:,g} can't be enforced",
         )
     largest = max(known)
     used = sum(known) + largest * (len(spent) - len(known))

@@ -1,4 +1,4 @@
-"""What any run shows, finished or not: one frozen `Sheet`, told by each loop, drawn by renderers.
+"""One frozen `Sheet` for any run, running or finished: built by each loop, drawn by renderers.
 
 A loop's `sheet.py` turns its progress or its result into a `Sheet`. The terminal, the page and the
 Web UI's details know nothing else of a run, so that a warning that stands on the sheet stands in

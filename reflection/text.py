@@ -1,4 +1,4 @@
-"""Text from outside: made safe to show, and brought to one spelling. Amounts and times in words.
+"""Make outside text safe to show, normalize it, and write amounts and times in words.
 
 Answers, reasons and errors come from models and people. Every place that shows them to a person
 takes them through `terminal_safe` or `neutral`; the exact text stays in the result.

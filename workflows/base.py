@@ -30,12 +30,12 @@ Number = TypeVar("Number", int, float)
 
 INVALID_REQUEST = "InvalidRequest"
 UNREGISTERED = (
-    "search attributes are not registered on this server, so the run is not found by them"
+    "search attributes are not registered on this server, so the run can't be filtered by them"
 )
 
 
 def require_request(inputs: Sequence[object], kind: type, field: str) -> None:
-    """Refuse a start without the one request, which would else fail each workflow task."""
+    """Reject a start without a valid request, which would fail every workflow task."""
     if len(inputs) != 1 or not isinstance(inputs[0], kind):
         raise ApplicationError(
             f'no request: start this workflow with one JSON object, such as {{"{field}": "..."}}',
@@ -101,7 +101,7 @@ class SearchAttributes:
         self._registered: frozenset[str] = frozenset()
 
     async def find(self, warn: Callable[[str], None]) -> None:
-        """Ask once which there are, and warn where there are none: a run works without."""
+        """Ask once which are registered, and warn if none are: a run works without them."""
         registered = await run_locally(ServerActivities.registered_search_attributes)
         self._registered = frozenset(registered or ())
         if not registered:
@@ -125,5 +125,5 @@ def spending(usage: Usage, model: str | None) -> list[Update]:
 
 
 def set_or_clear(key: SearchAttributeKey[Number], value: Number | None) -> Update:
-    """Write a number; unknown is none, and an earlier one that is not true any more must go."""
+    """Set a number, or clear an earlier one if the value is unknown now."""
     return key.value_unset() if value is None else key.value_set(value)

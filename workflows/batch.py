@@ -1,4 +1,4 @@
-"""Run every item by every variant, as child workflows of which a bounded number go on at once."""
+"""Run every item by every variant as child workflows, a bounded number at a time."""
 
 import asyncio
 from typing import Self
@@ -25,16 +25,16 @@ with workflow.unsafe.imports_passed_through():
     from workflows import base
     from workflows.people import SOMEBODY, People
 
-# The children's ids are made of it, and stand in every record.
+# The children's ids are built from it, and are in every record.
 ID_BYTES = 100
 
 
 @workflow.defn(failure_exception_types=[ValidationError])
 class BatchWorkflow:
-    """Make the runs of a plan; one that fails is recorded, and fails nothing else."""
+    """Make the runs of a plan; a run that fails is recorded and does not fail the batch."""
 
     def __new__(cls, *inputs: object) -> Self:
-        """Refuse any start without the one request, which would else fail each workflow task."""
+        """Reject a start without a valid request, which would fail every workflow task."""
         base.require_request(inputs, BatchRequest, "items")
         return super().__new__(cls)
 
@@ -52,7 +52,7 @@ class BatchWorkflow:
     async def run(self, request: BatchRequest) -> BatchResult:
         """Make every run that fits the budgets, and return what became of each."""
         if encoded_size(workflow.info().workflow_id) > ID_BYTES:
-            said = f"the batch's id is over {ID_BYTES} bytes, and its runs' ids are made of it"
+            said = f"workflow id over {ID_BYTES} bytes; the ids of the runs are built from it"
             raise ApplicationError(said, type=base.INVALID_REQUEST, non_retryable=True)
         with base.run_span({"mull.batch.runs": request.total}) as span:
             await self._attributes.find(self._batch.warnings.append)
@@ -83,7 +83,7 @@ class BatchWorkflow:
         self._people.refuse_end(by, stopped=self._batch.stop_reason is not None)
 
     async def _make_runs(self) -> None:
-        """Start runs as places become free, until none is left or this history is full."""
+        """Start runs as slots become free, until none is left or this history is full."""
         while self._people.finish is None:
             planned = None if self._full else self._batch.next()
             if planned is not None:
@@ -164,7 +164,7 @@ class BatchWorkflow:
 def _explain(error: BaseException) -> str:
     """Say in one line why a run has no result."""
     if isinstance(error, WorkflowAlreadyStartedError):
-        return "a run with this id has been made already"
+        return "a workflow with this id has already run"
     cause = error.cause if isinstance(error, ChildWorkflowError) else error
     if isinstance(cause, ApplicationError):
         return f"{cause.type}: {cause.message}"

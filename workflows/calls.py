@@ -1,4 +1,4 @@
-"""Calls of a run: their time-outs, waiting for them, and what a failed one means.
+"""The calls of a run: time-outs, waiting, and what a failure means.
 
 A person, the deadline or a cancellation may end a wait before its time. Every time-out is stated
 here, together: client < attempt < whole.
@@ -79,7 +79,7 @@ def test_times(wall_seconds: float, max_attempts: int) -> dict[str, Any]:
 
 
 def permanent(error: ActivityError) -> ApplicationError | None:
-    """Make the failure of the run, if the cause holds for every call like it; else None."""
+    """Return the run's failure if every such call would fail the same way; else None."""
     cause = error.cause
     if isinstance(cause, ApplicationError) and cause.non_retryable:
         return ApplicationError(cause.message, type=cause.type, non_retryable=True)
@@ -111,8 +111,8 @@ class Lost(NamedTuple):
 
 
 def lost(error: str | None) -> Lost:
-    """Take a line with its kind before the colon apart."""
-    kind, _, said = (error or "nothing came").partition(": ")
+    """Split an error line into its kind, before the colon, and its words."""
+    kind, _, said = (error or "no reply").partition(": ")
     return Lost(kind, said) if said and " " not in kind else Lost("NoReply", error or kind)
 
 
@@ -169,7 +169,7 @@ async def settle(
 class Calls:
     """Calls that are awaited one by one, or side by side; `in_flight` counts those under way.
 
-    `lost` is told how many were cancelled.
+    `lost` is called with the number of cancelled calls.
     """
 
     def __init__(self, people: People, lost: Callable[[int], None]) -> None:

@@ -1,4 +1,4 @@
-"""The calls of a run of reflection: for drafts, for revisions, and for what judges say of them."""
+"""The calls of a reflection run: for drafts, revisions and evaluations."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -39,7 +39,7 @@ class Drafts:
     async def write(self) -> bool:
         """Ask for the first draft; False where the call was cut short.
 
-        Raises ApplicationError where there is none to be had: then there is no result either.
+        Raises ApplicationError if there is no draft: then there can be no result.
         """
         asked = CritiqueActivities.write_draft, self._task(), "draft 1"
         written = await self._written("generating", *asked)
@@ -104,9 +104,9 @@ class Drafts:
         return True
 
     async def evaluate(self, draft: Draft) -> Evaluation | None:
-        """Evaluate a draft; None where the run is to end before any judge was heard.
+        """Evaluate a draft; None if the run has to end before any judge replied.
 
-        The judges are asked side by side; one by one where a budget says how far they are asked.
+        The judges are asked in parallel, or one by one if a budget limits the calls.
         """
         report = await self._check(draft)
         judges = self._request.panel_judges
@@ -122,7 +122,7 @@ class Drafts:
         return evaluate(judgements, feedback, found, self._request.panel)
 
     async def _check(self, draft: Draft) -> Report:
-        """Run the guardrails; where that fails nothing is capped, and the result says so."""
+        """Run the guardrails; if that fails, nothing is capped and the result says so."""
         if not self._request.guardrails:
             return Report()
         before = None if draft.revises is None else self._state.drafts[draft.revises]

@@ -1,4 +1,4 @@
-"""Retrieve, route, then research or code: each draft is reflected on or tested, and mended."""
+"""Retrieve, route, then research or code: each draft is checked and revised."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -33,10 +33,10 @@ NUMBERS = (
 
 @workflow.defn(failure_exception_types=[ValidationError])
 class MultiPathWorkflow:
-    """Write a report or code until nothing is left to mend, or a bound or a person says so."""
+    """Write a report or code until nothing is left to fix, or a bound or a person says stop."""
 
     def __new__(cls, *inputs: object) -> Self:
-        """Refuse any start without the one request, which would else fail each workflow task."""
+        """Reject a start without a valid request, which would fail every workflow task."""
         base.require_request(inputs, MultiPathRequest, "prompt")
         return super().__new__(cls)
 
@@ -91,7 +91,7 @@ class MultiPathWorkflow:
         self._people.refuse_review(given)
         left = self._people.seconds_left()
         if given.revise is not None and left is not None and left <= 0:
-            raise refusal("nothing can be revised any more: the time is up")
+            raise refusal("no further revision is possible: the time is up")
         reason = loop.refused(self._state, given)
         if reason is not None:
             raise refusal(reason)
@@ -129,7 +129,7 @@ class MultiPathWorkflow:
             self._end(ended)
 
     async def _find_tests(self) -> bool:
-        """Decide what the code is held to; False where the run ended meanwhile."""
+        """Find or write the tests for the code; False if the run ended meanwhile."""
         self._at("generate_code")
         await self._nodes.find_tests()
         if self._state.suite is not None:
@@ -200,7 +200,8 @@ class MultiPathWorkflow:
             who = self._people.finish.author or SOMEBODY
             self._stop("finished_by_person", f"finished by {who}", who)
         else:
-            self._stop("deadline", f"the {self._request.budget_seconds:g} seconds are over")
+            seconds = self._request.budget_seconds
+            self._stop("deadline", f"the time budget of {seconds:g} seconds is used up")
 
     def _stop(self, reason: StopReason, said: str, author: str | None = None) -> None:
         self._decided(self._state.stop(reason, said, workflow.now(), author))

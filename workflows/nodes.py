@@ -46,7 +46,7 @@ Value = TypeVar("Value", bound=Replied)
 
 
 class Ended(NamedTuple):
-    """Why a run ends at a node, and not by the transition function; None: it was cut short."""
+    """Why a run ends at a node and not by the transition function; None if it was cut short."""
 
     reason: StopReason | None
     said: str = ""
@@ -77,7 +77,7 @@ class Nodes:
     async def retrieve(self) -> Ended | None:
         """Search the documents for D; without any it stays empty.
 
-        Raises ApplicationError where they can't be searched: no answer is to stand on less.
+        Raises ApplicationError if they can't be searched: an answer must not rest on less.
         """
         request = self._request
         if request.docs is None:
@@ -156,7 +156,7 @@ class Nodes:
             return reply
         if isinstance(reply, Lost) or reply.error is not None:
             why = reply if isinstance(reply, Lost) else reply.error
-            return Ended("reflection_failed", f"nobody could reflect on the report: {why}")
+            return Ended("reflection_failed", f"reflection on the report failed: {why}")
         self._run.reflected(reply.critiques, reply.suggestions, reply.assembled)
         return None
 
@@ -184,7 +184,7 @@ class Nodes:
             return reply
         if isinstance(reply, Lost) or reply.error is not None:
             why = reply if isinstance(reply, Lost) else reply.error
-            self._run.untested = f"no tests could be had: {why}"
+            self._run.untested = f"no usable tests: {why}"
         else:
             cases, entry = reply.cases, reply.entry
             self._run.suite = Suite(origin="model", kind="cases", cases=cases, entry=entry)
@@ -290,8 +290,8 @@ class Nodes:
     def _keep(self, mode: Mode, reply: Generated | Lost | Ended) -> Ended | None:
         """Keep a new draft, with the person who asked for it where one did.
 
-        Where the first one can't be had the run ends without any. Raises ApplicationError where
-        no call for it could be made at all.
+        If there is no text, the run ends. Raises ApplicationError if the call for the first draft
+        failed.
         """
         run, author = self._run, self._run.last.author if self._run.last else None
         if isinstance(reply, Ended):
@@ -301,7 +301,7 @@ class Nodes:
         if isinstance(reply, Lost) or reply.text is None:
             why = reply if isinstance(reply, Lost) else lost(reply.error)
             better = "better " if run.drafts else ""
-            return Ended("generation_failed", f"no {better}draft could be had: {why}")
+            return Ended("generation_failed", f"no {better}draft could be generated: {why}")
         index, seed, receipt = len(run.drafts), self._request.seed, reply.receipt
         draft = Draft(
             index=index,

@@ -1,4 +1,4 @@
-"""What ends or delays a run: a person's review, a person's wish to end it, and the deadline."""
+"""What ends or delays a run: a person's review, a request to end it, and the deadline."""
 
 from datetime import datetime, timedelta
 
@@ -17,7 +17,7 @@ def refusal(reason: str) -> ApplicationError:
 
 
 class People:
-    """What people say to a run: a review that it waits for, and the wish that it ends.
+    """A person's input to a run: the review that it waits for, and a request to end it.
 
     `budget_seconds` is the time until the deadline, None without one; waiting for people is free.
     """
@@ -37,9 +37,9 @@ class People:
 
     @property
     def over(self) -> bool:
-        """True once nothing more is to be waited for."""
+        """True once the run must not wait for anything more."""
         left = self.seconds_left()
-        # Less than a timer can wait is nothing left: else a wave would be cut off for ever.
+        # Less than a timer's resolution counts as nothing left, or waves would be cut off for ever.
         return self.finish is not None or (left is not None and left < 0.001)
 
     def seconds_left(self) -> float | None:
@@ -56,7 +56,7 @@ class People:
     def refuse_end(self, by: object, *, stopped: bool) -> None:
         """Raise ApplicationError, which refuses the wish to end a run, unless it can be done."""
         if stopped or self.finish is not None:
-            raise refusal("the run is finished already")
+            raise refusal("the run has already finished")
         if not (by is None or isinstance(by, Finish)):
             raise refusal('give nothing, or one JSON object, such as {"author": "..."}')
 
@@ -67,7 +67,7 @@ class People:
     def refuse_review(self, given: object) -> None:
         """Raise ApplicationError, which refuses a review, unless one is waited for."""
         if not self.waiting or self.finish is not None:
-            raise refusal("the run does not wait for a review")
+            raise refusal("the run is not waiting for a review")
         if not isinstance(given, Review):
             raise refusal('give one JSON object, such as {"accept": true}')
 

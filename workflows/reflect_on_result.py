@@ -40,10 +40,10 @@ NUMBERS = (
 
 @workflow.defn(failure_exception_types=[ValidationError])
 class ReflectOnResultWorkflow:
-    """Revise a draft until its score, a bound or a person says so; nothing loses the best one."""
+    """Revise a draft until its score, a bound or a person says stop; keep the best one."""
 
     def __new__(cls, *inputs: object) -> Self:
-        """Refuse any start without the one request, which would else fail each workflow task."""
+        """Reject a start without a valid request, which would fail every workflow task."""
         base.require_request(inputs, ReflectOnResultRequest, "query")
         return super().__new__(cls)
 
@@ -96,7 +96,7 @@ class ReflectOnResultWorkflow:
         self._people.refuse_review(given)
         best = self._state.best
         if given.draft is not None and best is not None and given.draft != best.index:
-            raise refusal(f"draft {best.index + 1} is under review by now")
+            raise refusal(f"draft {best.index + 1} is under review now")
         if encoded_size(given.replace or "") > self._request.draft_bytes:
             raise refusal(f"the text is over {self._request.draft_bytes:,} bytes")
         if given.revise is not None:
@@ -104,7 +104,7 @@ class ReflectOnResultWorkflow:
             over = left is not None and left <= 0
             reason = "the time is up" if over else loop.no_grant(self._state)
             if reason is not None:
-                raise refusal(f"nothing can be revised any more: {reason}")
+                raise refusal(f"no further revision is possible: {reason}")
 
     @workflow.update(description="End the run with the best draft so far")
     def finish_now(self, by: Finish | None = None) -> None:
@@ -116,7 +116,7 @@ class ReflectOnResultWorkflow:
         self._people.refuse_end(by, stopped=self._state.stopped)
 
     async def _prepare(self) -> None:
-        """Record what the run is held to, whatever the rules and presets are later.
+        """Record the criteria and rules of this run, whatever the presets are later.
 
         Raises ApplicationError where the worker does not have a guardrail that the request names.
         """
@@ -125,7 +125,7 @@ class ReflectOnResultWorkflow:
             self._state.warn(warning)
         found = await run_locally(prepare_reflection, self._request)
         if found is None:
-            self._state.warn("the query's complexity could not be looked at")
+            self._state.warn("the query's complexity could not be estimated")
             return
         self._state.criteria = found.criteria
         if self._request.reflect and not self._request.synthesis_follows:
@@ -245,7 +245,8 @@ class ReflectOnResultWorkflow:
             who = self._people.finish.author or SOMEBODY
             self._stop("finished_by_person", f"finished by {who}", who)
         else:
-            self._stop("deadline", f"the {self._request.budget_seconds:g} seconds are over")
+            seconds = self._request.budget_seconds
+            self._stop("deadline", f"the time budget of {seconds:g} seconds is used up")
 
     def _stop(self, reason: StopReason, said: str, author: str | None = None) -> None:
         self._decided(self._state.stop(reason, said, workflow.now(), author))

@@ -1,4 +1,4 @@
-"""The calls of a run of self-consistency: for the samples of a wave, and for what answers mean."""
+"""The calls of a self-consistency run: samples of a wave, and comparisons of answers."""
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError

@@ -41,7 +41,7 @@ class SelfConsistencyWorkflow:
     """Ask in waves, count votes by index, and stop when the rule, a bound or a person says so."""
 
     def __new__(cls, *inputs: object) -> Self:
-        """Refuse any start without the one request, which would else fail each workflow task."""
+        """Reject a start without a valid request, which would fail every workflow task."""
         base.require_request(inputs, SelfConsistencyRequest, "question")
         return super().__new__(cls)
 
@@ -101,11 +101,11 @@ class SelfConsistencyWorkflow:
     @add_answer.validator
     def _takes_answer(self, given: PersonsAnswer) -> None:
         if self._state.stopped or self._people.finish is not None:
-            raise refusal("the run is finished already")
+            raise refusal("the run has already finished")
         if not isinstance(given, PersonsAnswer):
             raise refusal('give one JSON object, such as {"answer": "..."}')
         if self._next_index >= self._request.max_responses:
-            raise refusal("the run has asked for all the answers it may have")
+            raise refusal("the run has already asked for its maximum number of answers")
         self._refuse_answer(given.answer)
 
     @workflow.update(description="Accept or replace an answer that waits for you")
@@ -117,7 +117,7 @@ class SelfConsistencyWorkflow:
     def _takes_review(self, given: Review) -> None:
         self._people.refuse_review(given)
         if given.revise is not None or given.score is not None:
-            raise refusal("an answer of self-consistency can be accepted or replaced")
+            raise refusal("an answer can only be accepted or replaced")
         if given.replace is not None:
             self._refuse_answer(given.replace)
 
@@ -214,7 +214,8 @@ class SelfConsistencyWorkflow:
             who = self._people.finish.author
             self._stop("finished_by_person", f"finished by {who or SOMEBODY}", who)
         elif self._people.over:
-            self._stop("deadline", f"the {self._request.budget_seconds:g} seconds are over")
+            seconds = self._request.budget_seconds
+            self._stop("deadline", f"the time budget of {seconds:g} seconds is used up")
         return self._state.stopped
 
     def _stop(self, reason: StopReason, said: str, author: str | None = None) -> None:

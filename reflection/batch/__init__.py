@@ -1,1 +1,1 @@
-"""Many runs over the same items: what is asked for, in which order, and what came of each."""
+"""Many runs over the same items: the request, the order of the runs, and their results."""

@@ -1,4 +1,4 @@
-"""A batch while it goes on: what is to start next, what has ended, and what that makes."""
+"""The state of a batch: which run starts next, which have ended, and the result."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ class Batch:
 
     @property
     def over(self) -> bool:
-        """True once nothing more is to be started."""
+        """True once no more runs will be started."""
         return self.stop_reason is not None or not self.waiting
 
     def id_of(self, planned: Planned) -> str:
@@ -52,13 +52,13 @@ class Batch:
         return f"{self._identity}/{planned.item}-{name}-{planned.repeat}"
 
     def summary_of(self, planned: Planned) -> str:
-        """Say in a few words which run it is, counted from 1."""
+        """Describe a run in a few words, counted from 1."""
         variant = self.request.variants[planned.variant]
         again = f", {planned.repeat + 1} of {variant.repeats}" if variant.repeats > 1 else ""
         return f"item {planned.item + 1} by {variant.name}{again}"
 
     def next(self) -> Planned | None:
-        """Take the run that is to start now; None where one in flight must end before, or all."""
+        """Take the run to start now; None if a run in flight has to end first, or none is left."""
         if self.over or len(self.in_flight) >= self._most:
             return None
         held_back = self._no_room()
@@ -87,7 +87,7 @@ class Batch:
         usage: Usage | None = None,
         error: str | None = None,
     ) -> BatchRun:
-        """Write the record of a run; its error is cut to what a long result can hold."""
+        """Make the record of a run; its error is cut to keep the result small."""
         return BatchRun(
             item=planned.item,
             variant=self.request.variants[planned.variant].name,
@@ -116,15 +116,15 @@ class Batch:
         )
 
     def result(self) -> BatchResult:
-        """Put the result together once nothing is in flight; what was not started is named."""
+        """Build the result once nothing is in flight; runs not started are listed too."""
         if self.stop_reason is None:
             self.stop("completed", f"all {self.request.total:,} runs have ended")
-        every = self._ended | {
+        all_runs = self._ended | {
             planned: self.run(planned, "not_started") for planned in self.waiting
         }
-        found = Counter(run.status for run in every.values())
+        found = Counter(run.status for run in all_runs.values())
         return BatchResult(
-            runs=_sorted(every),
+            runs=_sorted(all_runs),
             stop_reason=self.stop_reason or "completed",
             stop_explanation=self._explanation,
             **{status: found[status] for status in get_args(RunStatus)},
@@ -132,9 +132,10 @@ class Batch:
         )
 
     def _no_room(self) -> str | None:
-        """Say why the next run does not fit; a run without a result may have cost as much as any.
+        """Explain why the next run does not fit the budget; None if it does.
 
-        Until one has a result nothing is known of a run's size, and they are made one by one.
+        A run without a result is assumed to cost as much as the largest. Until one has a result
+        the size of a run is unknown, so runs are made one at a time.
         """
         if self._budget == Budget():
             return None
@@ -151,7 +152,7 @@ class Batch:
         return None if fits.calls else fits.reason.replace("a call took", "a run took")
 
     def _so_far(self) -> dict[str, Any]:
-        """Tell what the runs that ended have spent, unknown where one is, with the warnings."""
+        """Return what the ended runs spent (unknown if any of them is), and the warnings."""
         tokens = [run.tokens for run in self._ended.values()]
         costs = [run.cost_usd for run in self._ended.values()]
         return {

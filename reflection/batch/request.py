@@ -1,4 +1,4 @@
-"""What a batch is asked for."""
+"""The request of a batch."""
 
 import json
 from collections.abc import Iterator
@@ -12,11 +12,11 @@ from reflection.critique.request import ReflectOnResultRequest
 from reflection.run import Frozen, Request, explain
 from reflection.sampling.request import SelfConsistencyRequest
 
-# A request with every run's record in it goes on as a new run, and must fit a payload of 2 MiB.
+# The request carries every run's record when it continues as new, and must fit a 2 MiB payload.
 ITEMS_BYTES = 1_000_000
 VARIANTS_BYTES = 100_000
 RUNS = 2_000
-# What starts several runs goes to the server in one message of at most 4 MB.
+# Several runs are started by one message to the server, of at most 4 MB.
 STARTED_BYTES = 2_500_000
 
 RunType = Literal["ReflectOnResultWorkflow", "SelfConsistencyWorkflow"]
@@ -33,7 +33,7 @@ class Variant(Frozen):
     """One way to run every item: the workflow's type, its request, and how often.
 
     `takes` names the fields of the request that come from the item: `{"query": "question"}` sets
-    `query` to the item's `question`. `name` is a part of the ids of its runs.
+    `query` to the item's `question`. `name` becomes part of the ids of its runs.
     """
 
     name: Name
@@ -48,7 +48,7 @@ class Variant(Frozen):
 
 
 class Planned(NamedTuple):
-    """One run that a batch is to make, by places counted from 0."""
+    """One planned run, by positions counted from 0."""
 
     item: int
     variant: int
@@ -56,12 +56,13 @@ class Planned(NamedTuple):
 
 
 class BatchRequest(Request):
-    """Every item by every variant, each as often as that says, and what bounds it all.
+    """Every item by every variant, with the variant's repeats, and the limits of the batch.
 
-    At most `max_concurrency` runs go on at once. Budgets bound tokens in and out together, and US
-    dollars, of all runs: none is started that would not fit if it took as much as the largest so
-    far. `carried` are runs that ended before, which are not made again. After `runs_per_execution`
-    runs, and where the server suggests it, the batch continues as new, to keep its history short.
+    At most `max_concurrency` runs are in flight. Budgets limit the tokens (in and out together)
+    and US dollars of all runs: a run is not started if it would exceed them at the cost of the
+    largest run so far. `carried` are runs that have already ended and are not repeated. After
+    `runs_per_execution` runs, or when the server suggests it, the batch continues as new, to keep
+    its history short.
     """
 
     items: tuple[Item, ...] = Field(min_length=1)
@@ -79,16 +80,16 @@ class BatchRequest(Request):
 
     @property
     def concurrency(self) -> int:
-        """The runs at once, at most: `max_concurrency`, and what can be started in one message."""
+        """The most runs in flight: `max_concurrency`, or fewer to fit one message."""
         items = max(map(_size, self.items))
         variants = max(_size(variant.model_dump(mode="json")) for variant in self.variants)
         return max(1, min(self.max_concurrency, STARTED_BYTES // (items + variants)))
 
     def plan(self) -> Iterator[Planned]:
-        """Yield every run, in the order in which they are to start.
+        """Yield every run in starting order.
 
-        Variants take turns, and another one is first for each item, so that a slow hour of a
-        provider hits all of them alike.
+        Variants take turns, and each item starts with a different one, so that a slow hour at a
+        provider affects all variants equally.
         """
         count = len(self.variants)
         most = max(variant.repeats for variant in self.variants)
@@ -109,9 +110,9 @@ class BatchRequest(Request):
             ("variants", variants, VARIANTS_BYTES),
         ):
             if _size(value) > most:
-                raise ValueError(f"{name}: {_size(value):,} bytes, and at most {most:,} are taken")
+                raise ValueError(f"{name}: {_size(value):,} bytes exceed the limit of {most:,}")
         if self.total > RUNS:
-            raise ValueError(f"there would be {self.total:,} runs, and at most {RUNS:,} are taken")
+            raise ValueError(f"{self.total:,} runs exceed the limit of {RUNS:,}")
         return self
 
     @model_validator(mode="after")
@@ -120,7 +121,7 @@ class BatchRequest(Request):
         if len(set(names)) < len(names):
             raise ValueError("two variants have the same name")
         if any(run.variant not in names or run.item >= len(self.items) for run in self.carried):
-            raise ValueError("carried: a run of no such item or variant")
+            raise ValueError("carried: a run names an unknown item or variant")
         for variant in self.variants:
             self._check(variant)
         return self

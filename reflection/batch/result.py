@@ -1,4 +1,4 @@
-"""What a batch gives back, and what it says while it goes on: numbers, and never a text."""
+"""The progress and the result of a batch: numbers only, never text."""
 
 from typing import Literal
 
@@ -11,7 +11,7 @@ BatchStopReason = Literal["completed", "budget", "finished_by_person"]
 
 
 class BatchRun(Record):
-    """What became of one run; its own result is read by its `workflow_id`.
+    """The outcome of one run; read its own result by its `workflow_id`.
 
     `item` and `repeat` count from 0, and `variant` is its name. Tokens in and out together and US
     dollars are None where the provider did not say, and for a run without a result.
@@ -28,7 +28,7 @@ class BatchRun(Record):
 
 
 class RunResult(Record):
-    """What a batch reads of the result of one of its runs."""
+    """The part of a run's result that a batch reads."""
 
     usage: Usage
 

@@ -1,4 +1,4 @@
-"""What a batch shows: how many of its runs have ended, how, what they cost, and why they failed."""
+"""The sheet of a batch: how its runs ended, what they cost, and why they failed."""
 
 from collections import Counter
 
@@ -7,12 +7,12 @@ from reflection.batch.result import BatchProgress, BatchResult
 from reflection.sheet import Fact, Sheet, Step, Table, Verdict, columns
 from reflection.text import tally_words, usd
 
-# The commonest reasons say what is wrong; many runs seldom fail for more.
+# The most common reasons are enough: many runs seldom fail for more.
 ERRORS = 3
 
 
 def sheet(seen: BatchProgress | BatchResult, variants: Table | None = None) -> Sheet:
-    """Tell where a batch stands, or what became of its runs; no text of an item is on the sheet."""
+    """Build the sheet of a batch, running or finished; it never shows an item's text."""
     runs = tally_words(seen.total, "run")
     spent = Fact(label="spent", value=spent_words(seen))
     others = f"{seen.failed:,} failed, {seen.cancelled:,} cancelled"
@@ -58,7 +58,7 @@ def sheet(seen: BatchProgress | BatchResult, variants: Table | None = None) -> S
 
 
 def standing(batch: Batch) -> Sheet:
-    """Tell where a batch stands, with how far each variant is."""
+    """Build the sheet of a running batch, with the progress of each variant."""
     ended = Counter(run.variant for run in batch.runs)
     failed = Counter(run.variant for run in batch.runs if run.status == "failed")
     items = len(batch.request.items)
@@ -71,6 +71,6 @@ def standing(batch: Batch) -> Sheet:
 
 
 def spent_words(seen: BatchProgress | BatchResult) -> str:
-    """Say what the runs of a batch have spent; what one of them does not tell is unknown."""
+    """Describe what a batch has spent; unknown if it is unknown for any run."""
     tokens = "tokens unknown" if seen.tokens is None else tally_words(seen.tokens, "token")
     return f"{tokens}, cost {usd(seen.cost_usd)}"

@@ -1,4 +1,4 @@
-"""All that a labelled set says of each judge."""
+"""How well each judge agrees with a labelled set."""
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,11 +11,11 @@ from pydantic import Field
 from reflection.run import Record
 
 BINS = 10
-# An average may fall a little short of the edge of a bin that it stands on.
+# Rounding may leave an average just below the bin edge that it should be on.
 EDGE = 1e-9
 PASS_AT = 0.5
 SOURCE_THRESHOLD = 0.7
-# A mean of thirds may fall short of the threshold that it meets.
+# Rounding may leave a mean of thirds just below the threshold that it meets.
 TOLERANCE = 1e-9
 
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
@@ -25,7 +25,7 @@ Scores = Mapping[str, float]
 class Example(Record):
     """One labelled draft: `label` is 0 to 1, where pass is 1 and fail is 0.
 
-    `writer` is the model that wrote the draft, None where nobody knows.
+    `writer` is the model that wrote the draft, None if unknown.
     """
 
     query: str
@@ -75,11 +75,11 @@ class Bin(Record):
 
 
 class Verdicts(Record):
-    """What passing from `threshold` on, a score of 0 to 1, makes of labelled examples.
+    """How a pass threshold, 0 to 1, classifies the labelled examples.
 
-    `accuracy` is the share of right verdicts. `youden` is J, -1 to 1: the share of passes that
-    pass, and the share of fails that fail, less 1; None where there is one class alone. Balanced
-    accuracy is (J + 1) / 2. `false_passes` and `false_fails` are counts.
+    `accuracy` is the share of right verdicts. `youden` is Youden's J, -1 to 1: the share of
+    passes that pass, plus the share of fails that fail, minus 1; None if there is only one
+    class. Balanced accuracy is (J + 1) / 2. `false_passes` and `false_fails` are counts.
     """
 
     threshold: float
@@ -90,7 +90,7 @@ class Verdicts(Record):
 
 
 class Repeatability(Record):
-    """How evaluations of one example, with the criteria in the same order, differ.
+    """How much repeated evaluations of one example differ, with the criteria in the same order.
 
     `examples` is the number of those with two scores or more. `deviation` is the mean of their
     standard deviations (n - 1). `same_verdict` is the share, 0 to 1, on which all repeats pass or
@@ -141,16 +141,18 @@ def calibrate(
     resamples: Sequence[Sequence[int]],
     pass_at: float = PASS_AT,
 ) -> tuple[Calibration, ...]:
-    """Calibrate each judge, in the order in which they are first met.
+    """Calibrate each judge, in order of first appearance.
 
-    Labels of at least `pass_at` are passes. Each resample has as many places, 0 to
-    len(examples) - 1, drawn with replacement, and is shared by all judges and numbers; without
-    any there are no intervals. Raises ValueError where an evaluation is of no example.
+    Labels of at least `pass_at` are passes. Each resample is as long as `examples` and holds
+    positions in it, drawn with replacement; all judges and statistics share the resamples, and
+    without any there are no intervals. Raises ValueError for an evaluation of an unknown example.
     """
     judges: dict[str, list[Scored]] = {}
     for one in scored:
         if one.example >= len(examples):
-            raise ValueError(f"an evaluation of example {one.example}, of {len(examples)} from 0")
+            raise ValueError(
+                f"evaluation of example {one.example}, but there are only {len(examples)}"
+            )
         judges.setdefault(one.judge, []).append(one)
     return tuple(
         _calibrate(judge, examples, listed, resamples, pass_at) for judge, listed in judges.items()
@@ -164,7 +166,7 @@ def _calibrate(
     resamples: Sequence[Sequence[int]],
     pass_at: float,
 ) -> Calibration:
-    # numpy and scipy take a second to import, which a command that is mistyped has not got.
+    # numpy and scipy take a second to import: a mistyped command should not wait for that.
     from reflection.critique import statistics as numbers
 
     orders: dict[int, tuple[list[Scored], list[Scored]]] = {}
@@ -233,7 +235,7 @@ def _total(values: Sequence[Any], add: Callable[[Sequence[Any]], Any]) -> Any:
 
 
 def same_model(one: str, other: str) -> bool:
-    """Say whether two names mean one model: equal, or equal without what a provider prefixes."""
+    """Tell whether two names mean the same model, with or without a provider's prefix."""
     return one.rsplit("/", 1)[-1] == other.rsplit("/", 1)[-1]
 
 
@@ -283,7 +285,7 @@ def reliability(scores: Sequence[float], labels: Sequence[float]) -> tuple[Bin, 
 def repeatability(
     repeats: Sequence[Sequence[float]], threshold: float = SOURCE_THRESHOLD
 ) -> Repeatability:
-    """Sum up the scores, 0 to 1, that each example got.
+    """Summarize the repeated scores, 0 to 1, of each example.
 
     Sources: Bland and Altman (1996), Measurement error, for the deviation within examples;
     Stureborg, Alikaniotis and Suhara (2024), Large language models are inconsistent and biased
@@ -302,14 +304,14 @@ def repeatability(
 
 
 def passing(score: float, threshold: float) -> bool:
-    """Say whether a score meets the threshold."""
+    """Tell whether a score meets the threshold."""
     return score >= threshold - TOLERANCE
 
 
 def verdicts(
     scores: Sequence[float], passes: Sequence[bool], threshold: float = SOURCE_THRESHOLD
 ) -> Verdicts | None:
-    """Count the wrong verdicts at a threshold; None without an example.
+    """Count the wrong verdicts at a threshold; None without examples.
 
     Source: Youden (1950), Index for rating diagnostic tests.
     """
@@ -331,19 +333,19 @@ def verdicts(
 def recommend(scores: Sequence[float], passes: Sequence[bool]) -> Verdicts | None:
     """Find the threshold with the greatest Youden's J, and so the greatest balanced accuracy.
 
-    The candidates are midpoints between neighbouring distinct scores; among equals it is the one
-    nearest to the source's 0.7, then the lower. None where there is one class alone, and where no
-    candidate has a J above 0, since then no threshold tells passes from fails.
+    The candidates are the midpoints between neighbouring distinct scores; ties go to the one
+    nearest to the source's 0.7, then to the lower. None if there is only one class, or if no
+    candidate has a J above 0: then no threshold separates passes from fails.
     Source: Youden (1950), Index for rating diagnostic tests.
     """
     good, bad = passes.count(True), passes.count(False)
     candidates = []
     for low, high in pairwise(sorted(set(scores))):
         below = [right for score, right in zip(scores, passes, strict=True) if score <= low]
-        # J x passes x fails is a whole number, so that ties are ties.
+        # J x passes x fails is a whole number, so ties compare as equal.
         gain = below.count(False) * good - below.count(True) * bad
         threshold = _between(low, high)
-        # Distances are rounded, or 0.65 and 0.75 would not be as far from 0.7.
+        # Rounded, so that 0.65 and 0.75 are equally far from 0.7.
         distance = round(abs(threshold - SOURCE_THRESHOLD), 9)
         candidates.append((gain, -distance, -threshold))
     best = max(candidates, default=(0, 0.0, 0.0))
@@ -351,7 +353,7 @@ def recommend(scores: Sequence[float], passes: Sequence[bool]) -> Verdicts | Non
 
 
 def _between(low: float, high: float) -> float:
-    """Take the midpoint, with two digits where these still tell the two scores apart."""
+    """Return the midpoint, rounded to two digits if that still separates the two scores."""
     middle = (low + high) / 2
     for short in (round(middle, 2), ceil(middle * 100) / 100):
         if low + TOLERANCE < short <= high:

@@ -1,6 +1,6 @@
-"""By what a draft is judged: criteria with weights, and named presets of them.
+"""The criteria by which a draft is judged, their weights and presets.
 
-How much a query asks for, estimated from its words alone.
+Also estimates the complexity of a query from its words alone.
 """
 
 import re
@@ -11,7 +11,7 @@ from pydantic import Field, StringConstraints
 
 from reflection.run import Frozen
 
-# Sums of weighted scores miss a threshold by a rounding error that nobody means.
+# Rounding may leave a weighted sum just below the threshold that it meets.
 TOLERANCE = 1e-9
 
 CriteriaPreset = Literal[
@@ -28,9 +28,8 @@ CriteriaPreset = Literal[
 class Criterion(Frozen):
     """One thing that a draft is judged by.
 
-    `name` is a word for the judge's reply, `weight` its share in the overall score in relation to
-    the others, above 0 and at most 100, and `meaning` the sentence that tells the judge what to
-    look at.
+    `name` is its key in the judge's reply, `weight` its relative weight in the overall score,
+    above 0 and at most 100, and `meaning` the sentence that tells the judge what to look at.
     """
 
     name: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
@@ -144,18 +143,19 @@ PRESETS: dict[CriteriaPreset, tuple[Criterion, ...]] = {
     ),
 }
 """`general`, `cost_sensitive`, `research` and `code` are the chapter's sets, with equal weights.
-The other three answer its exercise 1: a wrong API reference, a reply that promises what is not so
-and a claim without evidence do more harm than the rest, and have twice the weight."""
+The other three answer its exercise 1: a wrong API reference, a reply that makes false promises
+and a claim without evidence do more harm than the rest, so these criteria have twice the weight."""
 
 
 def overall(scores: dict[str, float], criteria: tuple[Criterion, ...]) -> float:
     """Average scores, 0 to 1 by criterion, by the criteria's weights."""
-    weights = fsum(each.weight for each in criteria)
-    return rounded(fsum(scores[each.name] * each.weight for each in criteria) / weights)
+    weights = fsum(criterion.weight for criterion in criteria)
+    weighted = fsum(scores[criterion.name] * criterion.weight for criterion in criteria)
+    return rounded(weighted / weights)
 
 
 def rounded(score: float) -> float:
-    """Take away what floats add to a score: 0.1 three times over is 0.1 on average."""
+    """Round away floating-point error: the mean of three scores of 0.1 is 0.1."""
     return round(score, 9)
 
 
@@ -213,7 +213,7 @@ ASKS_MORE = re.compile(
     re.IGNORECASE,
 )
 JOINED_CLAUSES = re.compile(r"\band\b", re.IGNORECASE)
-# A name or a sum of two is one thing: Pride and Prejudice, 3 and 4.
+# A name or a sum that contains "and" is one thing: Pride and Prejudice, 3 and 4.
 JOINED_NAME = re.compile(r"\b([A-Z]\w*|\d+) and (?=[A-Z]|\d)")
 
 BREAK = re.compile(
@@ -241,7 +241,7 @@ CONSTRAINT = re.compile(
 
 
 def complexity(query: str) -> float:
-    """Estimate how complex a query is, from 0 to 1, the same for the same words.
+    """Estimate how complex a query is, 0 to 1; deterministic.
 
     Only what is recognisably simple, and in English, is 0.5 or below:
 
@@ -253,8 +253,8 @@ def complexity(query: str) -> float:
     | one closed question (who, what, when, is, does, how many ...) of at most 12 words, \
 which names no reasons, comparisons, choices or conditions | 0.2 + 0.02 a word, at most 0.44 |
 
-    Everything else, also a bare "Explain recursion" and every language that it does not know,
-    starts at 0.55, and each of these adds to it, so that more text never makes it less:
+    Everything else, including a bare "Explain recursion" and all text in other languages, starts
+    at 0.55. Each of these adds to it, so more text never lowers the complexity:
 
     | what the query has | adds | at most |
     |---|---|---|
@@ -263,8 +263,8 @@ which names no reasons, comparisons, choices or conditions | 0.2 + 0.02 a word, 
     | each constraint: must, at least, without, cite, in detail ... | 0.04 | 0.08 |
     | its length in words | 0.07 for 200 | 0.07 |
 
-    Time is linear in the length; only the first 20,000 characters count. Source: the chapter asks
-    for a complexity and gives no rule; the table is Mull's own.
+    Time is linear in the length; only the first 20,000 characters count. Source: the chapter
+    requires a complexity but gives no rule; the table is Mull's own.
     """
     text = " ".join(query[:QUERY_CHARACTERS].split(" ")).strip()
     simple = _simple(text)
@@ -291,14 +291,14 @@ def _is_closed(asked: str) -> bool:
         CLOSED.match(asked) is not None
         and len(asked.split()) > 1
         and "\n" not in asked
-        and not any(each.search(one_name) for each in (ASKS_MORE, JOINED_CLAUSES, BREAK))
+        and not any(sign.search(one_name) for sign in (ASKS_MORE, JOINED_CLAUSES, BREAK))
         and not DELIVERABLE.match(asked)
         and not any(mark in asked.rstrip("?!. ") for mark in ",;:")
     )
 
 
 def _open(text: str) -> float:
-    parts = sum(len(each.findall(text)) for each in (BREAK, LIST_ITEM, JOINING))
+    parts = sum(len(sign.findall(text)) for sign in (BREAK, LIST_ITEM, JOINING))
     made, bound = len(DELIVERABLE.findall(text)), len(CONSTRAINT.findall(text))
     return (
         OPEN

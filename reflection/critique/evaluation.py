@@ -1,4 +1,4 @@
-"""What judges say of a draft (scores, feedback, how sure they are), and what guardrails leave."""
+"""The evaluation of a draft: the judges' scores, feedback and confidence, capped by guardrails."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,10 +29,10 @@ Confidence = Literal["low", "medium", "high"]
 
 
 class Feedback(Record):
-    """One thing to change: by which criterion, at which place of the draft, and what.
+    """One thing to change: the criterion, the place in the draft, and the advice.
 
-    `criterion` and `place` are None where the judge, or the person, did not say. `judge` names
-    the model, the person or the guardrail that says so.
+    `criterion` and `place` are None if not given. `judge` names the model, person or guardrail
+    that gave the feedback.
     """
 
     advice: str
@@ -42,7 +42,7 @@ class Feedback(Record):
 
 
 class Cap(Record):
-    """What a guardrail says: a score above `above` is no more than `cap`, and why."""
+    """A guardrail's finding: a score above `above` is capped at `cap`, for `reason`."""
 
     guardrail: str
     cap: Score
@@ -51,10 +51,11 @@ class Cap(Record):
 
 
 class JudgeReply(Record):
-    """One reply of one judge; `scores` is None where it could not be had or read, as `error` says.
+    """One reply of one judge; `scores` is None if the call failed or the reply is unreadable.
 
-    `score` is the average of `scores`, 0 to 1 by criterion, by the criteria's weights. `unreadable`
-    is True where asking again, with the error shown, may help. `attempts` are the calls for it.
+    `score` is the average of `scores`, 0 to 1 by criterion, by the criteria's weights. `error`
+    says what went wrong. `unreadable` is True if asking again, with the error shown, may help.
+    `attempts` is the number of calls made.
     """
 
     score: float | None = None
@@ -70,11 +71,11 @@ class JudgeReply(Record):
 
 
 class Judgement(Record):
-    """What one judge of the panel made of a draft; `score` is None where it failed.
+    """One judge's evaluation of a draft; `score` is None if it failed, and `error` says why.
 
-    `error` says why. `judge` is the model that was asked for, None for the worker's own, and
-    `model` the one that replied. `score` is the average of `scores` by the criteria's weights.
-    `replies` counts them.
+    `judge` is the model that was requested, None for the worker's own, and `model` the one that
+    replied. `score` is the average of `scores` by the criteria's weights. `replies` is the number
+    of replies.
     """
 
     judge: str | None
@@ -87,9 +88,9 @@ class Judgement(Record):
 
 
 class Evaluation(Record):
-    """A draft's evaluation: `score` is None where it failed, as `error` says.
+    """A draft's evaluation; `score` is None if it failed, and `error` says why.
 
-    `judged` is the panel's score and `score` what the guardrails leave of it, both 0 to 1.
+    `judged` is the panel's score, and `score` is that score after the guardrails, both 0 to 1.
     `criteria` are the panel's scores by criterion. `spread` is the largest difference between two
     judges' scores. `confidence` is the lowest that a judge gave, and `low` where a guardrail
     capped the score. `author` is the person who scored it.
@@ -116,11 +117,11 @@ def evaluate(
     caps: Sequence[Cap],
     panel: Panel,
 ) -> Evaluation:
-    """Put the evaluation of a draft together from its judges and the guardrails' findings.
+    """Combine the judgements and the guardrails' findings into one evaluation.
 
-    The score is the mean or the median of the judges that could be read; one is enough. Then each
-    guardrail caps it, or lowers the confidence where its cap is 1. Where no judge could be read
-    there is no score, and `error` says why.
+    The score is the mean or median of the readable judgements; one is enough. Each guardrail then
+    caps it, or lowers the confidence if its cap is 1. Without a readable judgement there is no
+    score, and `error` says why.
     """
     scores = [judgement.score for judgement in judgements if judgement.score is not None]
     if not scores:
@@ -160,12 +161,12 @@ PLACE_BYTES = 200
 ADVICE = ("advice", "suggestion", "change", "problem", "issue", "comment", "feedback", "text")
 SAYS_WHERE = ("place", "quote", "location", "where")
 NUMBER = re.compile(r"\d*\.?\d*(?<=\d)\.?")
-# A grammar can't hold a number between bounds, but it can hold it to these.
+# A grammar can't restrict a number to a range, but it can restrict it to these values.
 STEPS = [round(step * 0.05, 2) for step in range(21)]
 
 
 def _own_score(value: object) -> object:
-    """Take the score where it stands in an object of its own, beside a reason for it."""
+    """Unwrap a score that is given as an object, next to its reason."""
     scores = value.values_of("score") if isinstance(value, Members) else []
     return scores[0] if len(scores) == 1 else value
 
@@ -184,9 +185,9 @@ JudgedScore = Annotated[
 
 
 class Judged(Reply):
-    """What a judge says: feedback first, which makes the scores better.
+    """A judge's reply: feedback first, which improves the scores.
 
-    Feedback comes in many forms, and is read by hand; `scores` has a field for each criterion.
+    Feedback comes in many forms and is parsed by `_feedback`; `scores` has a field per criterion.
     """
 
     feedback: Any = None
@@ -205,7 +206,7 @@ def judged_by(criteria: tuple[Criterion, ...]) -> type[Judged]:
     name = {"type": "string", "enum": [criterion.name for criterion in criteria]}
     point = object_schema({"criterion": name, "place": text, "advice": text})
     points = WithJsonSchema({"type": "array", "items": point, "minItems": 1, "maxItems": 3})
-    # By number, since a criterion may have the name of a method.
+    # Numbered, because a criterion may have the name of a method.
     fields: dict[str, Any] = {
         f"score_{number}": (JudgedScore, Field(alias=criterion.name))
         for number, criterion in enumerate(criteria)
@@ -228,9 +229,9 @@ def parse_judgement(
 ) -> JudgeReply:
     """Read a judge's reply, or say in one line why it can't be used; never raises.
 
-    Every criterion needs one score, a number of JSON from 0 to 1. What the model says of an
-    overall score counts for nothing. Scores that a draft gives itself are not believed, and
-    scores under the threshold without any feedback are a defect.
+    Every criterion needs one score, a JSON number from 0 to 1. An overall score in the reply is
+    ignored. Scores copied from the draft are rejected, and so are scores below the threshold
+    without feedback.
     """
     said = read_reply(text, SCORES, judged_by(tuple(criteria)))
     if isinstance(said, str):
@@ -241,16 +242,16 @@ def parse_judgement(
     feedback = tuple(_feedback(said.feedback, names))[:MOST_POINTS]
     error = None
     if _stands_in(draft, scores):
-        error = "the scores in it are those that stand in the draft"
+        error = "its scores are copied from the draft"
     elif not feedback and not passes(score, threshold):
-        error = f"there is no feedback, though the scores are under {threshold:g}"
+        error = f"it has no feedback, although its score is below {threshold:g}"
     if error is not None:
         return JudgeReply(error=error, unreadable=True)
     return JudgeReply(score=score, scores=scores, feedback=feedback, confidence=said.confidence)
 
 
 def _stands_in(draft: str, scores: Mapping[str, float]) -> bool:
-    """Tell whether a draft that speaks of scores gives itself just these, in whatever form."""
+    """Tell whether the draft itself contains exactly these scores, in any form."""
     if SCORES not in draft.casefold():
         return False
     quotes = r"[\s\\\"'`]{0,8}"
@@ -262,7 +263,7 @@ def _stands_in(draft: str, scores: Mapping[str, float]) -> bool:
 
 
 def _feedback(value: object, names: Sequence[str]) -> Iterator[Feedback]:
-    """Read a text, a list of texts, points with their parts, or texts by criterion."""
+    """Read feedback given as a text, a list of texts, objects, or texts by criterion."""
     points = value if isinstance(value, list) and not isinstance(value, Members) else [value]
     for point in points:
         if not isinstance(point, Members):

@@ -1,11 +1,11 @@
-'''Guardrails: rules that cap a judge's score, each by what it can prove.
+'''Guardrails: rules that cap a judge's score, each with proof.
 
 The proof is in the request and the draft: a broken JSON where JSON was asked for, `[7]` where six
-sources were given, a reply that its provider cut off. A rule without proof lowers the judge's
-confidence at most.
+sources were given, a reply that its provider cut off. A rule without proof can only lower the
+judge's confidence.
 
-Write one of your own at the end of this file, and name it in a request beside Mull's own:
-`"guardrails": ["default", "no_prices"]`. It is pure: it calls no model, file, clock or network.
+Add your own at the end of this file, and name it in a request beside Mull's own:
+`"guardrails": ["default", "no_prices"]`. It must be pure: no model, file, clock or network.
 
     @guardrail("no_prices")
     def no_prices(checked: Checked) -> Finding | None:
@@ -46,10 +46,10 @@ REASON_BYTES = 300
 
 
 class Checked(Record):
-    """What a guardrail may look at; nothing of it is the judge's.
+    """The input of a guardrail; nothing in it comes from the judge.
 
-    `previous` is the draft that this one revises, and `previous_score` what that got. `asks_for`
-    are the names of the criteria.
+    `previous` is the draft that this one revises, and `previous_score` its score. `asks_for` are
+    the names of the criteria.
     """
 
     query: str
@@ -64,7 +64,7 @@ class Checked(Record):
 
 
 class Report(Record):
-    """What the guardrails found, and which of them broke down and how.
+    """What the guardrails found, and which of them failed and how.
 
     `doubts` cap nothing: they make the confidence in a score above `above` low.
     """
@@ -92,14 +92,14 @@ _BY_DEFAULT: list[str] = []
 
 
 def guardrail(name: str, *, default: bool = False) -> Callable[[Guardrail], Guardrail]:
-    """Register a function as the guardrail of this name. Raises ValueError where it is taken.
+    """Register a function as a guardrail. Raises ValueError if the name is taken.
 
-    One that is not `default` checks only the drafts of requests that name it.
+    A guardrail that is not `default` runs only for requests that name it.
     """
 
     def register(function: Guardrail) -> Guardrail:
         if name in _GUARDRAILS or name == DEFAULT:
-            raise ValueError(f"there is a guardrail {name} already")
+            raise ValueError(f"guardrail {name} is already registered")
         _GUARDRAILS[name] = function
         if default:
             _BY_DEFAULT.append(name)
@@ -114,15 +114,15 @@ def known_guardrails() -> list[str]:
 
 
 def check(checked: Checked, names: Sequence[str]) -> Report:
-    """Run the named guardrails over a draft; the name `default` stands for all that Mull has.
+    """Run the named guardrails on a draft; the name `default` stands for all default ones.
 
-    One that raises, or is not there, caps nothing, and is named among the failures.
+    A guardrail that raises or is not registered caps nothing and is listed among the failures.
     """
     found, failures = list[Cap](), list[str]()
     named = (one for name in names for one in (_BY_DEFAULT if name == DEFAULT else [name]))
     for name in dict.fromkeys(named):
         if name not in _GUARDRAILS:
-            failures.append(f"guardrail {name} is not there any more")
+            failures.append(f"guardrail {name} is no longer registered")
             continue
         try:
             if finding := _GUARDRAILS[name](checked):
@@ -152,13 +152,13 @@ ASKING = frozenset(words("write explain describe discuss least words essay artic
 
 @guardrail("too_short", default=True)
 def too_short(checked: Checked) -> Finding | None:
-    """Cap a draft without text, or one that is short where length was asked for.
+    """Cap a draft without text, or a short one when the query asks for length.
 
-    Where the query asks for 81 to 20,000 words, less than two thirds of them are too few at any
-    score. Where it asks for a hundred, or where criteria of research, documentation or competitive
-    analysis do, a draft under 500 bytes that scored over 0.8 is too little. Elsewhere such a draft
-    only makes a high score less sure: one line can be right. Blanks, markup and what is said again
-    do not count.
+    If the query asks for 81 to 20,000 words, less than two thirds of them are too few at any
+    score. If it asks for 100 or more, or the criteria are those of research, documentation or
+    competitive analysis, a draft under 500 bytes with a score above 0.8 is capped. Otherwise such
+    a draft only lowers the confidence in a high score: one line can be right. White space, markup
+    and repetitions do not count.
     Source: the reflection chapter, 11.9, method 2, and its exercise 3, rule 1.
     """
     if not fold(checked.draft).strip(" \t\n\r*_#>~`|=-"):
@@ -171,7 +171,7 @@ def too_short(checked: Checked) -> Finding | None:
     missing = [one for one in named if len(one) > 4 and one[:5] not in said][:5]
     add = f"add {', '.join(missing) or 'reasons, facts and examples'}"
     if written < asked * 2 / 3:
-        return Finding(0.5, f"the draft is far from {asked:,} words: {add}")
+        return Finding(0.5, f"the draft is well short of {asked:,} words: {add}")
     if size >= 500 or checked.format in {"json", "python"} or A_LITTLE.search(query):
         return None
     if asked >= 100 or LONG_FORMS & set(checked.asks_for):
@@ -185,9 +185,10 @@ def too_short(checked: Checked) -> Finding | None:
 def no_sources(checked: Checked) -> Finding | None:
     """Cap a research answer that cites nothing.
 
-    Research is what is judged by citation_coverage, source_quality or evidence, or was given
-    sources. A citation is [1], [^1], a link to a host, a DOI, (Smith, 2020), or a list of
-    references; not one in code, [citation needed], an empty heading, or example.com.
+    An answer counts as research if it is judged by citation_coverage, source_quality or evidence,
+    or if sources were given. A citation is [1], [^1], a link to a host, a DOI, (Smith, 2020), or a
+    list of references; citations in code, [citation needed], an empty heading and example.com do
+    not count.
     Source: the reflection chapter's exercise 3, rule 2.
     """
     research = {"citation_coverage", "source_quality", "evidence"} & set(checked.asks_for)
@@ -204,11 +205,11 @@ def no_sources(checked: Checked) -> Finding | None:
 
 @guardrail("unknown_citation", default=True)
 def unknown_citation(checked: Checked) -> Finding | None:
-    """Cap a draft that cites what is not among its given sources.
+    """Cap a draft that cites something other than the given sources.
 
-    That is a number above theirs, a footnote that is explained nowhere, or a link or DOI that none
-    of them names where they name any. Only prose can cite: an index, an interval, an array, a
-    regular expression and a year are no citations. Without given sources nothing can be proven.
+    That is a number above the last source, an undefined footnote, or a link or DOI that no source
+    contains (if any source contains one). Only prose can cite: an index, an interval, an array, a
+    regular expression or a year is not a citation. Without given sources nothing can be proven.
     """
     if not checked.sources or checked.format in {"json", "python"}:
         return None
@@ -239,9 +240,10 @@ def _is_among(page: str, known: set[str]) -> bool:
 def malformed(checked: Checked) -> Finding | None:
     """Cap a draft that does not parse as what was asked for.
 
-    By the request's format, strictly: JSON and nothing around it, no NaN and no name twice; each
-    fenced block of Python, or the whole (parsed, never run); Markdown that shows as it is meant.
-    By the query's own words (JSON, a table, Python): then it has none, or none that parses.
+    The request's format is checked strictly: JSON without anything around it, without NaN and
+    duplicate names; every fenced block of Python, or the whole draft (parsed, never run); Markdown
+    that renders as intended. A format that only the query's words ask for (JSON, a table, Python)
+    must be present at least once and parse.
     Source: the reflection chapter's exercise 3, rule 3.
     """
     if checked.format:
@@ -287,10 +289,10 @@ DANGLING = re.compile(
 def unfinished(checked: Checked) -> Finding | None:
     """Cap a draft that was cut off, breaks off, or leaves something to be filled in.
 
-    Cut off: by its provider, or too long to be kept. Breaking off: an open code fence or bracket,
-    a last sentence that stops on a word as `and`, on a hyphen, or on "are:". Left out:
-    `[insert ...]`, "details to follow", "omitted for brevity", NotImplementedError. A missing full
-    stop, a semicolon and an ellipsis prove nothing.
+    Cut off: by the provider, or because it is too long to be kept. Breaking off: an open code fence
+    or bracket, or a last sentence that ends with a word such as `and`, a hyphen, or "are:". Left to
+    fill in: `[insert ...]`, "details to follow", "omitted for brevity", NotImplementedError. A
+    missing full stop, a semicolon or an ellipsis proves nothing.
     """
     if checked.cut or (checked.finish_reason or "").casefold() in {"length", "max_tokens"}:
         return Finding(0.5, "the draft was cut off at its limit: write a shorter one, to its end")
@@ -299,7 +301,7 @@ def unfinished(checked: Checked) -> Finding | None:
         return Finding(0.5, f"the code fence of line {fence.line - 1} is never closed")
     if left := None if MAY_LEAVE_OUT.search(checked.query) else _left_out(reading):
         left = terminal_safe(left.strip(), 60)
-        return Finding(0.5, f"the draft leaves out what {left!r} stands for: write it")
+        return Finding(0.5, f"the draft has the placeholder {left!r}: write the missing part")
     last = re.split(r"[.!?\n] ?", reading.ending[-2_000:].rstrip("*_ \n"))[-1]
     prose = checked.format not in {"json", "python"} and "|" not in last and len(last.split()) > 2
     if prose and DANGLING.search(last[-200:]):
@@ -330,9 +332,9 @@ ASKS_TO_DECLINE = re.compile(
 def refusal(checked: Checked) -> Finding | None:
     """Cap a draft that as a whole declines to answer.
 
-    It says that it cannot help, answer or comply, and has at most 40 words beside that, apologies
-    and offers; or that it cannot write or provide something, and at most 8. A quoted refusal is
-    none, and neither is one that the query asks for.
+    It says that it cannot help, answer or comply, and has at most 40 other words besides apologies
+    and offers; or it says that it cannot write or provide something, and has at most 8. A quoted
+    refusal does not count, nor does one that the query asks for.
     """
     asked = ASKS_TO_DECLINE.search(fold(checked.query[:4_000]).casefold())
     if asked or len(checked.draft) > 3_000:
@@ -353,12 +355,12 @@ PROMPTED = re.compile(
 
 @guardrail("near_copy", default=True)
 def near_copy(checked: Checked) -> Finding | None:
-    """Cap a draft at the score of the one before it where it is nearly the same.
+    """Cap a draft at the score of the previous one if the two are nearly identical.
 
-    Case, punctuation, the order of sentences, filler and a repeated part make no new draft; beyond
-    that a copy shares 97 % of its words. A correction is no copy: a number, a name or the code
-    replaced, a negation or a citation put in or taken out, five words or more left out. A draft
-    that repeats the query, or the prompt and marks that its writer was shown, is capped at 0.5.
+    Case, punctuation, the order of sentences, filler and repetitions are ignored; apart from these
+    a copy shares 97 % of its words. A correction is not a copy: a number, a name or code replaced,
+    a negation or citation added or removed, or five or more words removed. A draft that repeats
+    the query, or the prompt and marks that its writer was shown, is capped at 0.5.
     """
     if PROMPTED.search(checked.draft) and not PROMPTED.search(checked.query):
         return Finding(0.5, "the draft repeats its instructions: reply with the response alone")
@@ -368,7 +370,9 @@ def near_copy(checked: Checked) -> Finding | None:
     if checked.previous is None or not _is_copy(checked.previous, checked.draft):
         return None
     score = 0.5 if checked.previous_score is None else checked.previous_score
-    return Finding(score, "the draft is nearly the one before it: make the changes asked for")
+    return Finding(
+        score, "the draft is nearly identical to the previous one: make the changes asked for"
+    )
 
 
 NEGATIONS = words(
@@ -388,7 +392,7 @@ NAME = re.compile(r"(?<=[a-z,;\d)] )[^\W\d_a-z][^\W\d_]+")
 
 
 def _is_copy(previous: str, draft: str) -> bool:
-    """Tell whether a draft says what the one before it said, in nearly the same words."""
+    """Tell whether a draft says the same as the previous one, in nearly the same words."""
     old, new = read(previous), read(draft)
     was, now = fold(previous), fold(draft)
     numbers, others = Counter(SIGNED.findall(was)), Counter(SIGNED.findall(now))
@@ -409,7 +413,7 @@ def _is_copy(previous: str, draft: str) -> bool:
 
 
 def _kept(reading: Reading) -> tuple[list[str], set[str]]:
-    """Return the code without its comments, and the citations: a change of them is no copy."""
+    """Return the code without comments, and the citations: changing them makes no copy."""
     code = "\n".join(block.text for block in reading.code)
     bare = re.sub(r"(?:^|(?<=\s))(?:#|//|--)[^\n]*", "", code)
     numbers = re.findall(r"\[\^?(\d[\d ,;-]{0,40})\]", reading.text)
@@ -417,7 +421,7 @@ def _kept(reading: Reading) -> tuple[list[str], set[str]]:
 
 
 def _sentences(text: str) -> set[str]:
-    """Collect the sentences, each as its words without filler."""
+    """Collect the sentences as words without filler."""
     said = re.split(r"(?<![.!?。])[.!?。]++(?:\s+|$)|\n+|(?<=。)", text)
     return {" ".join(word for word in words(one) if word not in FILLER) for one in said} - {""}
 
@@ -426,9 +430,9 @@ def _sentences(text: str) -> set[str]:
 def addresses_judge(checked: Checked) -> Finding | None:
     """Cap a draft that tells its judge what to do, or plays the judge.
 
-    It overrides instructions, demands or reports a full score for itself, speaks to a model that
-    judges, holds its reply or a chat template's tokens, or pretends to end. Code and quotations are
-    examples, and where the query is about judging or such texts everything is.
+    It overrides instructions, demands or claims a full score for itself, addresses a judge model,
+    contains a judge's reply or a chat template's tokens, or pretends to end. Code and quotations
+    count as examples; if the query is about judging or about such texts, so does everything.
     """
     reading = read(checked.draft)
     said = said_to_judge(f"{reading.text}\n\n{reading.html}", checked.query, checked.asks_for)

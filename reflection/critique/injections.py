@@ -1,7 +1,7 @@
-"""What a draft says to its judge, in a dozen plain ways; and whether it declines to answer.
+"""Text in a draft that addresses its judge, found by patterns; and refusals to answer.
 
-Finding what is said to a judge comes second. First the draft is quoted as data in the judge's
-prompt, and only the judge's one JSON object counts.
+This is the second line of defence. The first: the draft is quoted as data in the judge's prompt,
+and only the judge's one JSON object counts.
 """
 
 import re
@@ -20,7 +20,7 @@ QUOTATION = re.compile(
     r"(\"[^\"\n]{1,1000}\"\s?:)|\"[^\"\n]{1,1000}\"|(?<!\w)'[^'\n]{3,1000}'(?!\w)"
     r"|[「『][^「『」』\n]{1,1000}[」』]"
 )
-"""What is quoted; a name in JSON is not."""
+"""Quoted text; the first group keeps names in JSON."""
 
 ABOUT = re.compile(
     r"inject|jailbreak|rubric|judg|evaluat|assess|grad(?:e|ing)|marking|exam\b|\bscor|\btemplate|"
@@ -91,18 +91,18 @@ SAID = {
     "russian": r"(?<!\w)игнорируй\w*(?: \w+){0,3} (?:инструкци|указани)\w*"
     r"|(?<!\w)поставь\w* (?:этому|этот).{0,30}(?:максимальн|высший балл|1[.,]0)",
 }
-"""The ways, matched in lower case, on one line, without what hides them."""
+"""The patterns, matched on normalized text: lower case, on one line, without markup."""
 
 PATTERNS = [re.compile(said) for said in SAID.values()]
 NAMED_SCORE = r"\b({})\"?\s?[:=]\s?\"?(?:1\.0+|1/1|10/10|100%)(?![\d.])"
 
 
 def said_to_judge(text: str, query: str, criteria: Sequence[str]) -> str | None:
-    """Return the words of a text that speak to its judge, None where none do.
+    """Return the words of a text that address its judge, None if there are none.
 
-    Quotations in the text are left out, and nothing is found where the query is about judging,
-    grading or such texts itself. `criteria` are names: a text that gives itself full scores by two
-    of them plays the judge.
+    Quotations are left out, and nothing is found if the query itself is about judging, grading or
+    such texts. `criteria` are names: a text that gives itself full scores on two of them imitates
+    a judge.
     """
     asked = f"{_plain(query[:20_000])} {fold(query[:20_000]).casefold()}"
     if ABOUT.search(asked) or any(pattern.search(asked) for pattern in PATTERNS):
@@ -120,7 +120,7 @@ def said_to_judge(text: str, query: str, criteria: Sequence[str]) -> str | None:
 
 
 def _plain(text: str) -> str:
-    """Write a text on one line, in lower case and Latin letters, a paragraph as a sentence."""
+    """Bring a text to one line of lower-case Latin letters; paragraphs end like sentences."""
     latin = fold(text).translate(LOOK_ALIKE).casefold()
     return " ".join(PARAGRAPH.sub(" . ", MARKS.sub("", latin)).split())
 
@@ -157,11 +157,11 @@ COURTESY = re.compile(
 
 
 def is_refusal(text: str) -> bool:
-    """Tell whether a text in lower case as a whole declines to answer.
+    """Tell whether a whole text, in lower case, declines to answer.
 
-    Sentences that decline, apologies and offers do not count; of others it has at most 40 words,
-    or 8 where it only says that it cannot write or provide something. Quotations are left out,
-    unless all of it is one.
+    Besides sentences that decline, apologies and offers it has at most 40 words, or 8 if it only
+    says that it cannot write or provide something. Quotations are left out, unless the whole text
+    is one.
     """
     whole = text.strip('"')
     spoken = re.sub(r'"[^"\n]{0,500}"', "", text if '"' in whole else whole)

@@ -1,4 +1,4 @@
-"""One run of reflection, draft by draft: when to reflect, when to revise, and what people do."""
+"""The state and decisions of a reflection run: when to reflect, revise and stop."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,24 +23,24 @@ STRICT_THRESHOLD = 0.95
 
 
 class Ruling(NamedTuple):
-    """What a rule says: a stop reason, or None to go on; and why."""
+    """A rule's outcome: a stop reason, or None to go on; and why."""
 
     stop_reason: StopReason | None = None
     reason: str = ""
 
 
 def should_reflect(request: ReflectOnResultRequest, estimated: float | None) -> Ruling:
-    """Tell whether a run reflects at all, and which rule says no.
+    """Decide whether a run reflects at all.
 
-    It does not where it is switched off, where a synthesis step follows, and where the query's
-    complexity, 0 to 1, as given or else as `estimated`, is not above `min_complexity`. Where that
-    is not known it does.
+    It does not if reflection is switched off, if a synthesis step follows, or if the query's
+    complexity, 0 to 1, as given or else as `estimated`, is not above `min_complexity`. With an
+    unknown complexity it does.
     Source: Shannon's reflection chapter, section 11.5; 0.5 is from Shannon's code.
     """
     if not request.reflect:
         return Ruling("disabled", "reflection is switched off")
     if request.synthesis_follows:
-        return Ruling("skipped", "a synthesis step follows, which writes the result anew")
+        return Ruling("skipped", "a later synthesis step rewrites the result")
     given = request.complexity is not None
     found = request.complexity if given else estimated
     if found is None or found > request.min_complexity:
@@ -50,14 +50,14 @@ def should_reflect(request: ReflectOnResultRequest, estimated: float | None) -> 
 
 
 def warnings(request: ReflectOnResultRequest) -> list[str]:
-    """Warn of settings that cost much and bring little.
+    """Warn about settings that cost much and gain little.
 
     Source: Shannon's reflection chapter, section 11.6, pitfall 1.
     """
     if request.score_threshold < STRICT_THRESHOLD:
         return []
     said = f"a score_threshold of {request.score_threshold:g} is hardly ever reached"
-    return [f"{said}, so that almost every draft is revised to no end; 0.7 is the default"]
+    return [f"{said}, so nearly every draft is revised for nothing; the default is 0.7"]
 
 
 ROWS_WITHOUT_GAIN = 2
@@ -66,10 +66,10 @@ ROWS_WITHOUT_GAIN = 2
 def decide(
     scores: Sequence[float], threshold: float, revisions: int, allowed: int, min_gain: float
 ) -> Ruling:
-    """Decide after the newest of at least one score, in the order of the evaluations.
+    """Decide after the newest of the scores, of which there is at least one.
 
-    In this order: a score at the threshold passes; no more than `allowed` revisions are made; two
-    evaluations in a row that gain less than `min_gain` are a plateau.
+    The rules, in this order: a score at the threshold passes; at most `allowed` revisions are
+    made; two evaluations in a row that gain less than `min_gain` are a plateau.
     Source: Shannon's reflection chapter, sections 11.3 and 11.6; the plateau is Mull's.
     """
     score = scores[-1]
@@ -77,12 +77,12 @@ def decide(
         return Ruling("passed", f"score {score:.4g} reaches {threshold:g}")
     below = f"score {score:.4g} is below {threshold:g}"
     if revisions >= allowed:
-        made = f"all {allowed} revisions are made" if allowed else "no revision is allowed"
-        made = "the one revision is made" if allowed == 1 else made
+        made = f"all {allowed} revisions are used" if allowed else "no revision is allowed"
+        made = "the one revision is used" if allowed == 1 else made
         return Ruling("max_revisions", f"{below}, and {made}")
     gains = [after - before for before, after in pairwise(scores)][-ROWS_WITHOUT_GAIN:]
-    if len(gains) == ROWS_WITHOUT_GAIN and all(each < min_gain - TOLERANCE for each in gains):
-        shown = " and ".join(f"{each:+.3f}" for each in gains)
+    if len(gains) == ROWS_WITHOUT_GAIN and all(gain < min_gain - TOLERANCE for gain in gains):
+        shown = " and ".join(f"{gain:+.3f}" for gain in gains)
         return Ruling(
             "plateau",
             f"{below}, and the last two evaluations gained {shown}, less than {min_gain:g}",
@@ -98,9 +98,9 @@ UNREVIEWED: frozenset[StopReason] = frozenset({"disabled", "skipped", "finished_
 class Reflection:
     """The drafts, evaluations, decisions and spending of a run so far.
 
-    `criteria` are what the drafts are judged by. `allowed` is the number of revisions that may be
-    made, and `granted` how many of them people asked for. `chosen` is the draft that a person
-    scored, or put in the place of the best one.
+    `criteria` are those that drafts are judged by. `allowed` is the number of revisions that may
+    be made, and `granted` counts those that people requested. `chosen` is the index of the draft
+    that a person scored or replaced the best one with.
     """
 
     request: ReflectOnResultRequest
@@ -134,24 +134,24 @@ class Reflection:
 
     @property
     def revisions(self) -> int:
-        """The revisions that were made."""
-        return sum(each.origin == "revised" for each in self.drafts)
+        """The number of revisions made so far."""
+        return sum(draft.origin == "revised" for draft in self.drafts)
 
     @property
     def best(self) -> Draft | None:
-        """The best-scored draft, the latest among equals; the first where none was scored."""
+        """The best-scored draft, the latest of equals; the first if none was scored."""
         if self.chosen is not None:
             return self.drafts[self.chosen]
         best = self.drafts[0] if self.drafts else None
-        for each in self.drafts:
+        for draft in self.drafts:
             top = best.score if best else None
-            if each.score is not None and (top is None or each.score >= top - TOLERANCE):
-                best = each
+            if draft.score is not None and (top is None or draft.score >= top - TOLERANCE):
+                best = draft
         return best
 
     def no_room(self, part: Part) -> str | None:
-        """Say why the budget has no room for the next call of a part; None where it has."""
-        everything = [each for spendings in self.spent.values() for each in spendings]
+        """Explain why the budget has no room for the next call of a part; None if it has."""
+        everything = [one for spendings in self.spent.values() for one in spendings]
         budget = Budget(self.request.budget_tokens, self.request.budget_usd)
         return refusal(budget, everything, self.spent[part])
 
@@ -161,7 +161,7 @@ class Reflection:
             self.warnings.append(warning)
 
     def pay(self, part: Part, spending: Spending | None, attempts: int) -> None:
-        """Count a reply, and the attempts before it that brought none."""
+        """Count a reply, and the failed attempts before it."""
         self.retried += attempts - (spending is not None)
         if spending is not None:
             self.spent[part].append(spending)
@@ -171,30 +171,29 @@ class Reflection:
         self.cancelled += calls
 
     def left_out(self, names: Sequence[str]) -> None:
-        """Warn of parameters that a provider does not take."""
+        """Warn about parameters that the provider does not support."""
         for name in names:
-            self.warn(f"the provider does not take {name}, which was left out")
+            self.warn(f"the provider does not take {name}; it was not sent")
 
     def evaluated(self, index: int, evaluation: Evaluation) -> None:
-        """Keep a draft's evaluation, with its change in score from the one evaluated before it."""
-        before = [each.score for each in self.drafts[:index] if each.score is not None]
+        """Keep a draft's evaluation, with the change in score since the last evaluated one."""
+        before = [draft.score for draft in self.drafts[:index] if draft.score is not None]
         score = evaluation.score
         change = rounded(score - before[-1]) if before and score is not None else None
         kept = {"evaluation": evaluation, "change": change}
         self.drafts[index] = self.drafts[index].model_copy(update=kept)
-        for each in evaluation.judgements:
-            if each.error and score is not None:
-                self.warn(f"{each.judge or 'the judge'} was left out: {each.error}")
-            judged = each.score is not None and each.model is not None
-            if judged and each.model == self.drafts[index].model:
-                self.warn(
-                    f"{each.model} judges what it wrote: models tend to score their own texts high"
-                )
+        for judgement in evaluation.judgements:
+            judge, model = judgement.judge or "the judge", judgement.model
+            if judgement.error and score is not None:
+                self.warn(f"{judge} was left out: {judgement.error}")
+            judged = judgement.score is not None and model is not None
+            if judged and model == self.drafts[index].model:
+                self.warn(f"{model} judged its own draft: models tend to overrate their own texts")
 
     def decide(self, at: datetime) -> Decision:
-        """Decide by the rule after the newest evaluation: the run ends, or the draft is revised."""
+        """Apply the revision rule to the newest evaluation: end the run, or revise the draft."""
         newest = self.drafts[-1]
-        scores = [each.score for each in self.drafts if each.score is not None]
+        scores = [draft.score for draft in self.drafts if draft.score is not None]
         if newest.score is None:
             why = newest.evaluation.error if newest.evaluation else "nobody judged it"
             return self.stop("evaluation_failed", f"the draft could not be judged: {why}", at)
@@ -207,17 +206,17 @@ class Reflection:
     def stop(
         self, reason: StopReason, explanation: str, at: datetime, author: str | None = None
     ) -> Decision:
-        """End the run, unless a person is first to say what becomes of its result."""
+        """End the run, or wait if a person has to review the result first."""
         why = self._waits(reason)
         said = f"{explanation}; {why}" if why else explanation
         return self.settle(reason, said, at, author, waits=why is not None)
 
     def advice(self, draft: Draft) -> tuple[Feedback, ...]:
-        """What is to be changed in a draft, by its evaluation."""
+        """Return the feedback of a draft's evaluation."""
         return draft.evaluation.feedback if draft.evaluation else ()
 
     def _waits(self, reason: StopReason) -> str | None:
-        """Say why a person is to look at the result; None where nobody need."""
+        """Explain why a person has to review the result; None if no review is needed."""
         bar, best = self.request.review_below, self.best
         if bar is None or best is None or reason in UNREVIEWED:
             return None
@@ -260,16 +259,16 @@ class Reflection:
 
 
 def grant(state: Reflection, asked: str, author: str, at: datetime) -> Decision:
-    """Let a person have one more revision, and no more than that."""
+    """Grant a person exactly one more revision."""
     state.granted += 1
     state.allowed = state.revisions + 1
     return state.settle(None, "a person asked for a revision", at, author, asked)
 
 
 def no_grant(state: Reflection) -> str | None:
-    """Say why a person can't have one more revision; None where one can be had."""
+    """Explain why a person can't have one more revision; None if they can."""
     if state.granted >= PERSONS_REVISIONS:
-        return f"no more than {PERSONS_REVISIONS} revisions can be asked for"
+        return f"at most {PERSONS_REVISIONS} revisions can be requested"
     return state.no_room("revising")
 
 
@@ -282,7 +281,7 @@ def replace(state: Reflection, text: str, author: str, at: datetime) -> None:
 
 
 def score(state: Reflection, given: float, author: str) -> None:
-    """Take a person's score of the best draft, 0 to 1, for its own."""
+    """Set the best draft's score, 0 to 1, to a person's."""
     best = state.best
     if best is None:
         return
@@ -293,7 +292,7 @@ def score(state: Reflection, given: float, author: str) -> None:
 
 
 def used(state: Reflection) -> Usage:
-    """Sum up what the run spent so far, in parts."""
+    """Sum up what the run has spent so far, by part."""
     spent = state.spent
     return usage(
         spent["generating"],
@@ -329,13 +328,13 @@ def progress(
 
 
 def result(state: Reflection) -> ReflectOnResultResult:
-    """Put the result together, once the newest decision ended the run.
+    """Build the result, once the newest decision has ended the run.
 
-    Raises ValueError while the run goes on.
+    Raises ValueError before that.
     """
     last, best = state.last, state.best
     if last is None or not last.stop or last.stop_reason is None:
-        raise ValueError("the run goes on")
+        raise ValueError("the run has not ended")
     return ReflectOnResultResult(
         draft=best.text if best else None,
         score=best.score if best else None,
@@ -357,12 +356,13 @@ def result(state: Reflection) -> ReflectOnResultResult:
 
 
 def _model(state: Reflection) -> str | None:
-    written = [each.model for each in state.drafts if each.model is not None]
+    written = [draft.model for draft in state.drafts if draft.model is not None]
     return written[-1] if written else state.request.model
 
 
 def _judges(state: Reflection) -> tuple[str, ...]:
     """Name the models that judged, in the order of the panel."""
-    evaluations = [each.evaluation for each in state.drafts if each.evaluation]
-    heard = [each for one in evaluations for each in one.judgements if each.score is not None]
-    return tuple(dict.fromkeys(each.model for each in heard if each.model))
+    evaluations = [draft.evaluation for draft in state.drafts if draft.evaluation]
+    judgements = [judgement for evaluation in evaluations for judgement in evaluation.judgements]
+    models = (judgement.model for judgement in judgements if judgement.score is not None)
+    return tuple(dict.fromkeys(model for model in models if model))

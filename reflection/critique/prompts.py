@@ -1,7 +1,4 @@
-"""What a writer is asked: for a draft, and for a better one.
-
-What a judge is asked: the draft as data, the criteria, and the form of the reply.
-"""
+"""The prompts for drafts and revisions, and the prompt for a judge."""
 
 import json
 import re
@@ -39,9 +36,9 @@ what you changed.{shape}"""
 
 
 def build_draft_prompt(query: str, sources: Sequence[str], shape: Format | None) -> str:
-    """Build the prompt for the first draft: the query, and what it asks for besides."""
+    """Build the prompt for the first draft: the query, the sources and the format."""
     parts = [query, _cited(sources), FORMATS[shape] if shape else ""]
-    return "\n\n".join(each for each in parts if each)
+    return "\n\n".join(part for part in parts if part)
 
 
 def build_revision_prompt(
@@ -61,14 +58,14 @@ def build_revision_prompt(
         "{more}": f"{cited}\n\n" if cited else "",
         "{mark}": mark("draft", [query, draft, *sources]),
         "{draft}": draft,
-        "{feedback}": "\n".join(_point(number, each) for number, each in enumerate(feedback, 1)),
+        "{feedback}": "\n".join(_point(number, said) for number, said in enumerate(feedback, 1)),
         "{shape}": f" {FORMATS[shape]}" if shape else "",
     }
     return filled(REVISE, known)
 
 
 def _cited(sources: Sequence[str]) -> str:
-    """List the sources, each between marks that stand in none of them: they are data too."""
+    """List the sources as data, each between marks that occur in none of them."""
     if not sources:
         return ""
     line = mark("source", sources)
@@ -77,9 +74,9 @@ def _cited(sources: Sequence[str]) -> str:
 
 
 def _point(number: int, feedback: Feedback) -> str:
-    """Write a point on one line, whatever a judge wrote: it may quote the draft."""
+    """Write one point of feedback on one line, since it may quote the draft."""
     where = f'at "{" ".join(feedback.place.split())}"' if feedback.place else ""
-    about = ", ".join(each for each in (feedback.criterion or "", where) if each)
+    about = ", ".join(part for part in (feedback.criterion or "", where) if part)
     return f"{number}. {f'({about}) ' if about else ''}{' '.join(feedback.advice.split())}"
 
 
@@ -138,7 +135,7 @@ def build_judge_prompt(
         "query": quoted(query),
         "sources": "".join(listed),
         "draft": quoted(draft),
-        "criteria": "\n".join(f"- {each.name}: {each.meaning}" for each in criteria),
+        "criteria": "\n".join(f"- {criterion.name}: {criterion.meaning}" for criterion in criteria),
         "shape": f"{SHAPES[shape]}\n" if shape else "",
         "threshold": f"{threshold:g}",
         "form": _form(criteria),
@@ -149,7 +146,7 @@ def build_judge_prompt(
 
 def _form(criteria: Sequence[Criterion]) -> str:
     point = {"criterion": criteria[0].name, "place": "...", "advice": "..."}
-    scores = ", ".join(f'"{each.name}": <0.0 to 1.0>' for each in criteria)
+    scores = ", ".join(f'"{criterion.name}": <0.0 to 1.0>' for criterion in criteria)
     return (
         f'{{"feedback": [{json.dumps(point)}],\n "criteria_scores": {{{scores}}},\n'
         ' "confidence": "<low, medium or high>"}'

@@ -1,4 +1,4 @@
-"""A draft by its Markdown: prose, quotations, code; what it cites; what is wrong with its form."""
+"""A draft's Markdown taken apart: prose, quotations, code, citations and defects of form."""
 
 import ast
 import json
@@ -16,24 +16,24 @@ from markdown_it.token import Token
 
 from reflection.text import fold, terminal_safe, words
 
-# A text of so many lines is data: its beginning and its end are read.
+# A text with more lines than this is data: only its beginning and end are read.
 MOST_LINES = 10_000
-# Inline markup is read in pieces, and not where it is denser than in any prose: a reader of
-# Markdown takes the square of the brackets.
+# Inline markup is parsed in pieces, and not at all if it is denser than in any prose: the parser
+# takes time quadratic in the number of brackets.
 PIECE = re.compile(r".{1,2000}(?:\s|\Z)|.{1,2000}", re.DOTALL)
 DENSEST = 200
 INLINE = re.compile(r"[\[`<\\]")
 COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 TAG = re.compile(r"</?[a-zA-Z][^<>]{0,300}>")
 CODE = "\ufffc"
-"""Stands in prose where inline code stood, so that a sentence keeps its end."""
+"""Replaces inline code in prose, so that a sentence keeps its end."""
 
-# Tables stay text, and definitions of links stay where a reader would look for references.
+# Tables stay text, and link definitions stay in place, where references are looked for.
 _MARKDOWN = MarkdownIt("commonmark").disable(["inline", "reference", "emphasis", "entity"])
 
 
 class Block(NamedTuple):
-    """A block of code: its language as written, its text, its first line from 1, its end."""
+    """A block of code: its language as written, text, first line (from 1), and if it is closed."""
 
     language: str
     text: str
@@ -42,10 +42,10 @@ class Block(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """A text by its parts. `prose` are paragraphs, items and headings outside of quotations.
+    """The parts of a text. `prose` are the paragraphs, items and headings outside quotations.
 
-    `html` has the tags and comments that stood among them. `ending` is the last paragraph, ""
-    where the text ends with something else.
+    `html` has the tags and comments found among them. `ending` is the last paragraph, "" if the
+    text ends with something else.
     """
 
     prose: tuple[str, ...]
@@ -101,7 +101,7 @@ def _block(token: Token, lines: list[str]) -> Block:
 
 
 def _take(token: Token, parts: dict[str, list[str]], to: list[str]) -> str:
-    """Add what a reader sees of a block, and return it."""
+    """Add the visible text of a block to `to`, and return it."""
     if token.type == "html_block":
         parts["html"].append(token.content)
         shown = TAG.sub(" ", COMMENT.sub(" ", token.content)).strip()
@@ -142,7 +142,7 @@ LIMITED = re.compile(r"(?:max\w*|limit|more|less|fewer|at most|up to|within)(?: 
 
 
 def asked_words(query: str) -> int:
-    """Return how many words a query in lower case asks for, 81 to 20,000; else 0."""
+    """Return the number of words that a lower-case query asks for, 81 to 20,000; else 0."""
     for found in LENGTH.finditer(query):
         number, before = int(found[1].replace(",", "")), query[: found.start(1)][-30:]
         if 80 < number <= 20_000 and not LIMITED.search(before):
@@ -153,8 +153,8 @@ def asked_words(query: str) -> int:
 def length_of(reading: Reading) -> tuple[int, int]:
     """Count words, and bytes as the source does.
 
-    An ordinary text hardly ever has the same four words twice: where a fifth of them are, what is
-    said again does not count.
+    Ordinary text hardly ever repeats four words in a row. If more than a fifth of a text is such
+    repetition, repeated parts do not count.
     """
     parts = [*reading.prose, *reading.quoted, *(block.text for block in reading.code)]
     listed = words("\n".join(parts))
@@ -176,7 +176,7 @@ DATA = re.compile(
     r"match\w*|digits?|items?|nums?|arg[sv]|data|rows?|stack|queue|result|liste|intervall[eo]?|"
     r"bereich)|\w*[_\d]|\b\w|[a-z][A-Z]\w*|[=∈→(\[{:|])\s*$"
 )
-"""What stands before numbers in brackets that are an index, an interval or a list."""
+"""Text before bracketed numbers that shows them to be an index, an interval or a list."""
 
 FOOTNOTE = re.compile(r"(?<=[\w.,;!?\"')\]])\[\^(\d{1,3}|[a-z]\w{3,30})\](?!:)", re.IGNORECASE)
 LINK = re.compile(r"\b(?:https?://|www\.)[^\s<>\"')\]}|`*]{3,2000}", re.IGNORECASE)
@@ -196,7 +196,7 @@ AUTHOR_OR_LIST = re.compile(
 
 
 def cited_numbers(text: str) -> Iterator[tuple[int, bool]]:
-    """List the sources that are cited by number, and whether each stands alone in its brackets."""
+    """List the cited source numbers, and whether each is alone in its brackets."""
     for found in NUMBERED.finditer(text):
         listed = [int(number) for number in re.findall(r"\d+", found[1])]
         before = text[max(0, found.start() - 30) : found.start()]
@@ -206,7 +206,7 @@ def cited_numbers(text: str) -> Iterator[tuple[int, bool]]:
 
 
 def addresses(text: str, links: Iterable[str] = ()) -> Iterator[str]:
-    """List links with a real host, without scheme, fragment and query, and DOIs."""
+    """List links to real hosts, without scheme, query and fragment, and DOIs."""
     for link in [*LINK.findall(text), *links]:
         bare = re.sub(r"^(?:https?://)?(?:www\.)?", "", link.casefold())
         bare = re.split(r"[#?]", bare, maxsplit=1)[0].rstrip(".,;:!/")
@@ -236,7 +236,7 @@ NO_WISH = re.compile(
 
 
 def defect(draft: str, form: Literal["json", "python", "markdown"]) -> str | None:
-    """Say what is wrong, and where, with a draft that was asked for in this format alone."""
+    """Describe the first defect of a draft that must be in this format alone; None if none."""
     reading = read(draft)
     if form == "markdown":
         return _bad_markdown(reading)
@@ -250,7 +250,7 @@ def defect(draft: str, form: Literal["json", "python", "markdown"]) -> str | Non
 
 
 def lack(draft: str, query: str) -> str | None:
-    """Say that a draft has none of what its query asks for in words, or none that is sound."""
+    """Describe what a draft lacks of a format that its query asks for in words; None if nothing."""
     for sentence in re.split(r"(?<=[.?!:])\s|\n", f"{query[:2_000]}\n{query[-2_000:]}"):
         for name, wish in WISHES.items():
             wished = wish.search(sentence) and (name == "Python" or not NO_WISH.search(sentence))
@@ -279,14 +279,14 @@ def _bad_json(text: str) -> str | None:
         return refuse(f"the name {twice[0][:40]!r} twice in one object") if twice else dict(pairs)
 
     def refuse(what: str) -> Any:
-        raise ValueError(f"{what} is no JSON")
+        raise ValueError(f"{what} is not valid JSON")
 
     try:
         json.loads(text, object_pairs_hook=once, parse_constant=refuse, parse_int=str)
     except json.JSONDecodeError as error:
         return f"line {error.lineno}, column {error.colno}: {error.msg}"
     except (ValueError, RecursionError) as error:
-        return "nested too deep" if isinstance(error, RecursionError) else str(error)
+        return "nested too deeply" if isinstance(error, RecursionError) else str(error)
     return None
 
 
@@ -304,7 +304,7 @@ def _bad_python(block: Block) -> str | None:
         return f"it cannot be parsed ({type(error).__name__})"
     bare = ast.Name | ast.Constant | ast.Attribute
     said = any(not isinstance(one, ast.Expr) or not isinstance(one.value, bare) for one in body)
-    return None if said else "it holds no statement"
+    return None if said else "it contains no statement"
 
 
 def _bad_markdown(reading: Reading) -> str | None:
@@ -323,7 +323,7 @@ def _bad_markdown(reading: Reading) -> str | None:
 
 
 def _bad_rows(reading: Reading) -> str | None:
-    """Say which row of a table has another number of columns than its header."""
+    """Describe the first table row whose number of columns differs from its header's."""
     for part in reading.prose:
         columns, lines = 0, part.split("\n")
         for before, line in pairwise(lines):
@@ -338,5 +338,5 @@ def _bad_rows(reading: Reading) -> str | None:
                 columns = header.count("|") + 1
             if columns and bare.count("|") + 1 != columns:
                 row = terminal_safe(line, 40)
-                return f"the row {row!r} has not the {columns} columns of its header"
+                return f"the row {row!r} does not have the {columns} columns of its header"
     return None

@@ -1,4 +1,4 @@
-"""What a run of reflection is asked for."""
+"""The request of a reflection run."""
 
 from typing import Annotated, Any, Literal, Self
 
@@ -21,7 +21,7 @@ Format = Literal["json", "python", "markdown"]
 QUERY_BYTES = 100_000
 SOURCES_BYTES = 200_000
 DRAFT_BYTES = 100_000
-# A result repeats the best draft, holds every one, and must fit a payload of 2 MiB.
+# A result holds every draft and repeats the best, and must fit a 2 MiB payload.
 DRAFTS_BYTES = 650_000
 HISTORY_BYTES = 20_000_000
 PERSONS_REVISIONS = 5
@@ -32,7 +32,7 @@ MOST_CRITERIA = 10
 
 
 class ReflectOnResultRequest(Bounded):
-    """A query, who answers it, who judges it by what, and everything that bounds the run.
+    """A query, its writer, judges and criteria, and everything that bounds the run.
 
     Scores, thresholds and complexities are 0 to 1.
     Source: Shannon's reflection chapter; its defaults.
@@ -66,7 +66,7 @@ class ReflectOnResultRequest(Bounded):
     )
     reflect: bool = Field(True, description="Off: one draft, neither judged nor revised.")
     synthesis_follows: bool = Field(
-        False, description="A later step writes the result anew, so that it is not revised here."
+        False, description="A later step rewrites the result, so it is not revised here."
     )
     min_complexity: Score = Field(
         0.5,
@@ -92,7 +92,7 @@ class ReflectOnResultRequest(Bounded):
 
     @property
     def judged_by(self) -> tuple[Criterion, ...]:
-        """The criteria themselves."""
+        """The criteria, with a preset resolved."""
         return PRESETS[self.criteria] if isinstance(self.criteria, str) else self.criteria
 
     @property
@@ -102,24 +102,24 @@ class ReflectOnResultRequest(Bounded):
 
     @property
     def panel_judges(self) -> tuple[str | None, ...]:
-        """Who judges: None alone is the worker's own judge."""
+        """The judges; a single None is the worker's own judge."""
         return self.judges or (None,)
 
     @property
     def draft_bytes(self) -> int:
-        """The size to which a draft is cut, so that the longest run's result can be kept."""
+        """The size in bytes to which a draft is cut, so that the longest run's result fits."""
         return min(DRAFT_BYTES, DRAFTS_BYTES // (self.max_revisions + 2 + PERSONS_REVISIONS))
 
     @field_validator("criteria", mode="before")
     @classmethod
     def _criteria(cls, given: Any) -> Any:
-        """Read a preset's name, or a list: told apart first, an error names what is wrong."""
+        """Read a preset's name or a list; telling them apart first gives a clear error."""
         if isinstance(given, list | tuple):
             if not 1 <= len(given) <= MOST_CRITERIA:
-                raise ValueError(f"give 1 to {MOST_CRITERIA} of them, or a preset's name")
+                raise ValueError(f"give 1 to {MOST_CRITERIA} criteria, or the name of a preset")
             return OWN_CRITERIA.validate_python(given)
         if not isinstance(given, str) or given not in PRESETS:
-            raise ValueError(f"no such preset; there are {', '.join(PRESETS)}")
+            raise ValueError(f"unknown preset; choose one of {', '.join(PRESETS)}")
         return given
 
     @field_validator("query")
@@ -137,7 +137,7 @@ class ReflectOnResultRequest(Bounded):
     @classmethod
     def _some_draft(cls, draft: str | None) -> str | None:
         if draft is not None and not draft.strip():
-            raise ValueError("there is nothing in it")
+            raise ValueError("must not be empty")
         return draft
 
     @model_validator(mode="before")
@@ -151,8 +151,8 @@ class ReflectOnResultRequest(Bounded):
     def _fits_together(self) -> Self:
         size = encoded_size(self.draft or "")
         if size > self.draft_bytes:
-            raise ValueError(f"draft: {size:,} bytes, and at most {self.draft_bytes:,} are taken")
-        names = [each.name for each in self.judged_by]
+            raise ValueError(f"draft: {size:,} bytes exceed the limit of {self.draft_bytes:,}")
+        names = [criterion.name for criterion in self.judged_by]
         if len(set(names)) < len(names):
             raise ValueError("two criteria have the same name")
         if len(set(self.judges)) < len(self.judges):
@@ -160,15 +160,15 @@ class ReflectOnResultRequest(Bounded):
         size = self._history_bytes
         if size > HISTORY_BYTES:
             raise ValueError(
-                f"query, sources and drafts would take up to {size:,} bytes of history, and at most"
-                f" {HISTORY_BYTES:,} are taken: give shorter ones, fewer judges or revisions"
+                f"query, sources and drafts would take up to {size:,} bytes of history, more than"
+                f" the limit of {HISTORY_BYTES:,}: shorten them, or use fewer judges or revisions"
             )
         return self
 
     @property
     def _history_bytes(self) -> int:
-        """What all calls carry, if each judge is asked twice and each draft is a long one."""
-        asked = encoded_size(self.query) + sum(encoded_size(each) for each in self.sources)
+        """The size of all calls, if each judge is asked twice and each draft is of full length."""
+        asked = encoded_size(self.query) + sum(map(encoded_size, self.sources))
         draft = min(self.draft_bytes, 8 * self.max_output_tokens)
         calls = 2 * len(self.panel_judges) + 2
         return (asked + draft) * calls * (self.max_revisions + 1 + PERSONS_REVISIONS)

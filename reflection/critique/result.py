@@ -1,4 +1,4 @@
-"""What a run of reflection gives back, and what it says while it goes on."""
+"""The progress and the result of a reflection run."""
 
 from datetime import datetime
 from typing import Literal
@@ -28,11 +28,11 @@ Step = Literal["starting", "writing", "evaluating", "revising", "waiting_for_rev
 
 
 class Draft(Record):
-    """One draft, and what came of its evaluation.
+    """One draft and its evaluation.
 
     `index` counts from 0. `revises` is the index of the draft that it is a revision of. `change`
     is its score less that of the draft evaluated before it. `author` is the person who wrote it
-    or asked for it. `cut` is true where a longer text was cut to what a result can hold.
+    or asked for it. `cut` is true if the text was cut to the size limit of a result.
     """
 
     index: int
@@ -53,17 +53,17 @@ class Draft(Record):
 
     @property
     def score(self) -> float | None:
-        """What its evaluation gave, or None."""
+        """The score of its evaluation, or None."""
         return self.evaluation.score if self.evaluation else None
 
 
 class Decision(Record):
-    """What was decided after an evaluation, or by a bound, a failure or a person, and on what.
+    """A decision after an evaluation, or by a bound, a failure or a person, with its numbers.
 
     `draft` is the index of the draft decided on. `score` is compared with `threshold`. `best` is
     the index of the best draft so far. `author` is the person who decided, at `at`.
-    `waits_for_review` is true where a person is asked next, so that the run goes on. `asked` is
-    what a person wants changed, in their words.
+    `waits_for_review` is true if a person is asked next, so the run goes on. `asked` is the
+    change that a person requested, in their words.
     """
 
     draft: int | None
@@ -109,10 +109,10 @@ class Progress(Record):
 class ReflectOnResultResult(Record):
     """The best draft, why reflection stopped, and what it cost.
 
-    `draft` is the text of the best-scored draft (`best` is its index), the latest among equals;
-    the first one where none was scored; a person's where one was put in its place; and None where
-    the run ended before there was any. `score` is 0 to 1, and None where it has none.
-    `complexity` is the query's, 0 to 1, where it was looked at.
+    `draft` is the text of the best-scored draft (`best` is its index), the latest of equals; the
+    first one if none was scored; a person's text if they replaced it; None if the run ended before
+    the first draft. `score` is 0 to 1, None if there is none. `complexity` is the query's, 0 to 1,
+    if it was estimated or given.
     """
 
     draft: str | None
@@ -133,7 +133,7 @@ class ReflectOnResultResult(Record):
     warnings: tuple[str, ...] = ()
 
     def below(self, bar: float) -> str | None:
-        """Say how the score misses a bar that was asked for; a draft without one meets none."""
+        """Explain how the score misses a required bar, as no score does; None if it meets it."""
         if self.score is None:
             return f"no score shows that the draft reaches {bar:g}"
         if self.score < bar - 1e-9:

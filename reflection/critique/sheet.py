@@ -1,6 +1,6 @@
-"""What a run of reflection shows, finished or not: its drafts, what was said of them, why it ended.
+"""The sheet of a reflection run, running or finished: drafts, evaluations and decisions.
 
-Of each draft the panel, guardrails and feedback stand in one table for all: the best draft's first.
+Each table covers all drafts; in those for panel, guardrails and feedback the best draft is first.
 """
 
 from collections.abc import Mapping, Sequence
@@ -61,7 +61,7 @@ def sheet(
     decisions: Sequence[Decision] = (),
     request: ReflectOnResultRequest | None = None,
 ) -> Sheet:
-    """Tell a run; the decisions of one that goes on come from a query of their own."""
+    """Build the sheet of a run; while it runs, its decisions come from a separate query."""
     best, busy, waiting = best_of(seen), "", None
     if isinstance(seen, ReflectOnResultResult):
         decisions, why = seen.decisions, seen.stop_explanation
@@ -97,13 +97,13 @@ def sheet(
 
 
 def best_of(seen: Seen) -> Draft | None:
-    """Find the best draft so far; the first one where none was scored."""
+    """Return the best draft so far; the first one if none was scored."""
     first = next(iter(seen.drafts), None)
     return next((draft for draft in seen.drafts if draft.index == seen.best), first)
 
 
 def judged_words(evaluation: Evaluation | None) -> str:
-    """Say that the judges' score was another one, and who made it so; nothing where it was not."""
+    """Give the judges' score and who changed it; empty if nobody did."""
     if evaluation is None or evaluation.score is None:
         return ""
     judged = "" if evaluation.judged is None else f"judged {evaluation.judged:.2f}"
@@ -116,7 +116,7 @@ def judged_words(evaluation: Evaluation | None) -> str:
 
 
 def _score(draft: Draft) -> str:
-    """Write a draft's score with who made it so, or say why there is none."""
+    """Write a draft's score with who changed it, or why there is none."""
     if draft.evaluation is None:
         return "not evaluated"
     if draft.evaluation.score is None:
@@ -130,12 +130,12 @@ def _name(draft: Draft) -> str:
 
 
 def _note(draft: Draft) -> str:
-    """Say what a draft is worth, and how it came to be."""
+    """Describe a draft's score and origin."""
     known = (
         _score(draft),
         draft.revises is not None and f"revises {draft_words(draft.revises)}",
         draft.finish_reason and f"finish reason {draft.finish_reason}",
-        draft.cut and "cut to what a result can hold",
+        draft.cut and "cut to the size limit of a result",
         made_words(draft.model, draft.seed, draft.timestamp, draft.attempts, draft.spending),
     )
     return "; ".join(part for part in known if part)
@@ -174,21 +174,21 @@ def _facts(
 
 
 def _flags(seen: Seen, best: Draft | None, request: ReflectOnResultRequest | None) -> list[str]:
-    """Say what a reader has to know of the draft that is given, and how a run would reflect."""
+    """List what a reader must know before using the draft."""
     flags = []
     if best is None:
         flags.append("there is no draft")
     else:
         later = seen.drafts[-1]
         if best.cut:
-            flags.append("the draft is longer than a result can hold, and was cut")
+            flags.append("the draft was cut to the size limit of a result")
         if best.score is None:
             flags.append("the draft has no score")
         elif best is not later and later.score is None:
             name = draft_words(later.index)
-            flags.append(f"{name} was not judged, and the best one before it is given")
+            flags.append(f"{name} was not judged; the best earlier draft is given instead")
         elif best is not later:
-            flags.append(f"{draft_words(best.index)} is better than what came after it")
+            flags.append(f"{draft_words(best.index)} scored higher than the drafts after it")
     if seen.stop_reason == "disabled":
         flags.append("leave out --no-reflect to have it judged and revised")
     if seen.stop_reason == "skipped":
@@ -196,7 +196,7 @@ def _flags(seen: Seen, best: Draft | None, request: ReflectOnResultRequest | Non
         if complexity is None and (request is None or request.synthesis_follows):
             flags.append("leave out --synthesis-follows to have it judged and revised")
         else:
-            flags.append("--min-complexity 0 has it judged and revised all the same")
+            flags.append("use --min-complexity 0 to have it judged and revised anyway")
     return flags
 
 
@@ -215,7 +215,7 @@ def _charts(seen: Seen) -> tuple[Chart, ...]:
 
 
 def _tables(seen: Seen, best: Draft | None) -> list[Table]:
-    """Tell the drafts, and what judges and guardrails said of them: of the best one first."""
+    """Build the tables of drafts, criteria, judges, guardrails, feedback and usage."""
     drafts = Table(
         title="Drafts",
         columns=columns(
@@ -335,7 +335,7 @@ def _decisions(decisions: Sequence[Decision]) -> Table:
 
 
 def _steps(drafts: Sequence[Draft], decisions: Sequence[Decision]) -> tuple[Line, ...]:
-    """Write a line for each decision, with its draft where no line before it showed that."""
+    """Write a line for each decision, with its draft's scores the first time."""
     known, shown, steps = {draft.index: draft for draft in drafts}, set(), []
     for made in decisions:
         why = reason_words(made.reason, made.asked, made.author)

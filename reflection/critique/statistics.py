@@ -1,8 +1,8 @@
-"""Numbers that tell how well scores agree with labels, each with an interval by resampling.
+"""Statistics of how well scores agree with labels, with bootstrap intervals.
 
-A statistic takes rows of values, one for each labelled example, NaN where an example lacks it. It
-works along the last axis, so that all resamples are computed at once, and gives NaN where it is
-undefined. numpy and scipy take a second to import: only a command that measures imports this.
+A statistic takes rows of values, one per labelled example, NaN where missing. It works along the
+last axis, so that all resamples are computed at once, and returns NaN where it is undefined. numpy
+and scipy take a second to import: only a command that measures imports this.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,11 +28,11 @@ def estimate(
 ) -> Estimate:
     """Compute a statistic of some columns with its 95 % percentile bootstrap interval.
 
-    A column has one value for each example, None where there is none. A resample has the places of
-    the examples that were drawn, with replacement. There is no interval of fewer than two examples,
-    nor where the statistic is undefined in more than half of the resamples; else those are left
-    out. Where resampling moves a statistic to one side, as it does a calibration error, the
-    interval is extended to hold the value. Raises IndexError for a place that does not exist.
+    A column has one value per example, None where missing. A resample has the positions of the
+    examples drawn, with replacement. There is no interval for fewer than two examples, or if the
+    statistic is undefined in more than half of the resamples; otherwise those are left out. If
+    resampling shifts a statistic to one side, as it does a calibration error, the interval is
+    extended to include the value. Raises IndexError for a position that does not exist.
     Sources: Efron (1979), Bootstrap methods: another look at the jackknife; Hyndman and Fan (1996),
     Sample quantiles in statistical packages, for percentiles (their definition 7).
     """
@@ -53,7 +53,7 @@ def estimate(
 
 
 def mean(values: Array) -> Array:
-    """Compute the mean; undefined of nothing."""
+    """Compute the mean; undefined without values."""
     return np.asarray(np.nansum(values, axis=-1) / _count(values))
 
 
@@ -67,7 +67,7 @@ def spearman(first: Array, second: Array) -> Array:
     one, two = (_ranks(side) - (_count(side)[..., None] + 1) / 2 for side in (first, second))
     products = np.nansum(one * two, axis=-1)
     squares = np.nansum(one**2, axis=-1) * np.nansum(two**2, axis=-1)
-    # Rounding may leave a perfect correlation a little outside.
+    # Rounding may leave a perfect correlation slightly outside -1 to 1.
     return np.asarray(np.clip(products / np.sqrt(squares), -1.0, 1.0))
 
 
@@ -103,8 +103,8 @@ def auc(scores: Array, passes: Array) -> Array:
 def calibration_error(scores: Array, labels: Array) -> Array:
     """Compute the expected calibration error, 0 to 1, over ten bins of equal width.
 
-    That is the sum over bins of (examples in it / all) x |mean label - mean score|. Undefined of
-    nothing. It is never negative, so that noise alone makes it positive in a small set.
+    That is the sum over bins of (examples in it / all) x |mean label - mean score|. Undefined
+    without values. It is never negative, so in a small set noise alone makes it positive.
     Sources: Naeini, Cooper and Hauskrecht (2015), Obtaining well calibrated probabilities using
     Bayesian binning; Guo et al. (2017), On calibration of modern neural networks.
     """
@@ -115,12 +115,12 @@ def calibration_error(scores: Array, labels: Array) -> Array:
 
 
 def preference_gap(own: Array, others: Array) -> Array:
-    """Compute how much more than the label a judge gives its own drafts than those of others.
+    """Compute how much more a judge overrates its own drafts than those of others.
 
-    Both are score - label, of drafts that the judge wrote and of those by other known writers; the
-    gap is -2 to 2, undefined where either is empty. Sources: Panickssery, Bowman and Feng (2024),
-    LLM evaluators recognize and favor their own generations, for the bias; the label stands for the
-    quality that must not be taken for it, as in Chen et al. (2025), Do LLM evaluators prefer
+    Both are score - label, for drafts that the judge wrote and for drafts by other known writers.
+    The gap is -2 to 2, undefined if either is empty. Sources: Panickssery, Bowman and Feng (2024),
+    LLM evaluators recognize and favor their own generations, for the bias; the label accounts for
+    real differences in quality, as in Chen et al. (2025), Do LLM evaluators prefer
     themselves for a reason?
     """
     return mean(own) - mean(others)
@@ -129,10 +129,10 @@ def preference_gap(own: Array, others: Array) -> Array:
 def length_bias(lengths: Array, scores: Array, labels: Array) -> Array:
     """Compute the rank correlation, -1 to 1, of a draft's characters and score, label held fixed.
 
-    Above 0 the judge likes length more than the labels do. It is Spearman's partial correlation, so
-    that labels which go with length are no bias of the judge's; 0 where the label explains every
-    score, and Spearman's plain one where all labels are alike. Undefined where lengths or scores
-    are constant. Sources: Saito et al. (2023), Verbosity bias in preference labeling by large
+    Above 0 the judge prefers length more than the labels do. It is Spearman's partial correlation,
+    so labels that correlate with length do not count as bias; 0 if the label explains every score,
+    and Spearman's plain correlation if all labels are equal. Undefined if lengths or scores are
+    constant. Sources: Saito et al. (2023), Verbosity bias in preference labeling by large
     language models; Kendall (1942), Partial rank correlation, for holding the label fixed.
     """
     liked, expected = spearman(lengths, scores), spearman(lengths, labels)

@@ -1,4 +1,4 @@
-"""Whether reflection is worth it: several methods over the same questions, side by side.
+"""A comparison of methods over the same questions: whether reflection is worth its cost.
 
 numpy and scipy take a second to import: only a command that measures imports this.
 """
@@ -18,10 +18,10 @@ NORMAL_95 = 1.959964
 
 
 class Outcome(Record):
-    """One method's result for one question, of which `question` is the place, from 0.
+    """One method's result for one question; `question` is its position, from 0.
 
-    `right` is None where nobody knows what is right, `score` (0 to 1) where there is none. Tokens
-    in and out together, US dollars and seconds are None where they are not known.
+    `right` is None if the right answer is unknown, and `score` (0 to 1) if there is none. Tokens in
+    and out together, US dollars and seconds are None if unknown.
     """
 
     question: int = Field(ge=0)
@@ -34,14 +34,14 @@ class Outcome(Record):
 
 
 class Mean(Record):
-    """A mean over the `known` questions of which the value is known; None where there are none."""
+    """A mean over the questions whose value is known (`known` counts them); None without any."""
 
     value: float | None
     known: int
 
 
 class Method(Record):
-    """One method over all questions that it answered.
+    """One method's results over all questions that it answered.
 
     `accuracy` is the share, 0 to 1, of the `judged` questions that it got right, with Wilson's
     interval, and `score` the mean score with a bootstrap interval, both of 95 %. Tokens, US
@@ -62,11 +62,11 @@ class Method(Record):
 class Paired(Record):
     """One method against the baseline, question by question.
 
-    `questions` counts those on which both are known to be right or wrong, or both have a score,
-    and `unpaired` names all others. Differences are the method's less the baseline's, with 95 %
+    `questions` counts those for which both are known to be right or wrong, or both have a score;
+    `unpaired` lists all others. Differences are the method's less the baseline's, with 95 %
     intervals. `p_value` is the exact two-sided one of McNemar. `tokens_change` is in percent of
-    the baseline's tokens, over all questions of which both methods' tokens are known. Each is
-    None where there is nothing to compare.
+    the baseline's tokens, over all questions for which both methods' tokens are known. Each is
+    None if there is nothing to compare.
     """
 
     method: str
@@ -82,7 +82,7 @@ class Paired(Record):
 
 
 class Comparison(Record):
-    """All methods in the order in which they are first met, and all but one against that one."""
+    """All methods in order of first appearance, and each of them against the baseline."""
 
     questions: int
     baseline: str | None
@@ -118,24 +118,25 @@ SOURCE_COSTS = tuple(
     for method, revisions in (("single", 0), ("reflect", 1))
 )
 """Source: Shannon's reflection chapter, 11.5, which writes the 112.5 % as +112 %. It counts one
-evaluation for one revision; where the revision is scored as well, there is one more."""
+evaluation per revision; a revision that is scored as well needs one more."""
 
 Resamples = Sequence[Sequence[int]]
 Answers = Mapping[int, Outcome]
 
 
 def compare(questions: int, outcomes: Iterable[Outcome], resamples: Resamples) -> Comparison:
-    """Compare methods over so many questions.
+    """Compare methods over a number of questions.
 
-    The baseline is the method `single`, else the first. Each resample has as many places, 0 to
-    questions - 1, drawn with replacement; without any, scores have no intervals. Raises
-    ValueError for an outcome of no question, and for a second one of a question by one method.
+    The baseline is the method `single`, else the first. Each resample has one position per
+    question, 0 to questions - 1, drawn with replacement; without resamples, scores have no
+    intervals. Raises ValueError for an outcome of an unknown question, or a second outcome of the
+    same question and method.
     """
     methods: dict[str, dict[int, Outcome]] = {}
     for outcome in outcomes:
         place, answers = outcome.question, methods.setdefault(outcome.method, {})
         if place >= questions:
-            raise ValueError(f"an outcome of question {place}, of {questions} from 0")
+            raise ValueError(f"outcome of question {place}, but there are only {questions}")
         if place in answers:
             raise ValueError(f"two outcomes of question {place} by {outcome.method}")
         answers[place] = outcome
@@ -219,7 +220,7 @@ def _paired(
 
 
 def wilson(right: int, size: int) -> Estimate:
-    """Compute a share, 0 to 1, with Wilson's 95 % interval; undefined of nothing.
+    """Compute a share, 0 to 1, with Wilson's 95 % interval; undefined if `size` is 0.
 
     Source: Wilson (1927), Probable inference, the law of succession, and statistical inference.
     """
@@ -230,10 +231,10 @@ def wilson(right: int, size: int) -> Estimate:
 
 
 def paired_difference(gained: int, lost: int, size: int) -> Estimate:
-    """Compute (gained - lost) / size, -1 to 1, with a 95 % interval; undefined of nothing.
+    """Compute (gained - lost) / size, -1 to 1, with a 95 % interval; undefined if `size` is 0.
 
-    The interval is Wald's after half a pair is added to each of the four cells, so that it never
-    has the length 0, and holds in small sets too. Source: Agresti and Min (2005), Simple improved
+    The interval is Wald's with half a pair added to each of the four cells, so that it never has
+    length 0 and is valid for small sets too. Source: Agresti and Min (2005), Simple improved
     confidence intervals for comparing matched proportions.
     """
     if not size:
@@ -246,9 +247,9 @@ def paired_difference(gained: int, lost: int, size: int) -> Estimate:
 
 
 def mcnemar(gained: int, lost: int) -> float:
-    """Compute the exact two-sided p value, 0 to 1, of a change in so many pairs each way.
+    """Compute McNemar's exact two-sided p value, 0 to 1, from the pairs changed each way.
 
-    Under no difference each changed pair is a fair coin; where nothing changed it is 1. Sources:
+    Without a difference each changed pair is a fair coin toss; if nothing changed, p is 1. Sources:
     McNemar (1947), Note on the sampling error of the difference between correlated proportions or
     percentages; Liddell (1976), Practical tests of 2 x 2 tables, for the exact one.
     """

@@ -1,8 +1,8 @@
-"""Tests as calls with their values: literals, which calls count, and the model's own tests.
+"""Tests as calls with expected values: literals, valid calls, and tests written by a model.
 
-A call goes into the sandbox, where the code decides what a comparison gives, and the value of
-`f(1) or 4` needs no right code at all. So an expression is a test only where its value comes from
-the code under test alone. Nothing here runs any code.
+A call runs in the sandbox, where the code under test can decide the outcome of a comparison, and
+`f(1) or 4` has the value 4 even if the code is wrong. So an expression counts as a test only if its
+value comes from the code under test alone. Nothing in this module runs code.
 """
 
 import ast
@@ -40,7 +40,7 @@ CHECK = "check"
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 COLLECTIONS = {ast.Tuple: tuple, ast.List: list, ast.Set: set}
 SPECIAL = {"inf": float("inf"), "-inf": float("-inf"), "nan": float("nan")}
-# Each makes of one value another one, and takes nothing from elsewhere.
+# Builtins that convert one value into another, without any other input.
 MAKING = {
     *("abs", "bool", "bytes", "complex", "dict", "float", "frozenset", "int", "len", "list"),
     *("repr", "round", "set", "sorted", "str", "sum", "tuple"),
@@ -50,14 +50,14 @@ _FAILURES = (SyntaxError, ValueError, TypeError, ArithmeticError, MemoryError, R
 
 
 class NoLiteralError(Exception):
-    """The text is no literal, or too long a one."""
+    """The text is not a literal, or it is too long."""
 
 
 def read_literal(text: str) -> object:
     """Return the value of a literal of at most LITERAL_CHARACTERS. Raises NoLiteralError.
 
-    Literals are those of `ast.literal_eval`, without the ellipsis, and `float('inf')`,
-    `float('nan')` and `frozenset({...})`, which have no other form.
+    Literals are those of `ast.literal_eval` without the ellipsis, plus `float('inf')`,
+    `float('nan')` and `frozenset({...})`, which have no literal form.
     """
     tree = _expression(text)
     if tree is None:
@@ -78,9 +78,9 @@ def is_literal(text: str) -> bool:
 
 
 def parsed(text: str, mode: str) -> ast.AST | None:
-    """Parse Python, in the mode `exec` or `eval`; None for what is none. Never raises."""
+    """Parse Python in the mode `exec` or `eval`; None if it is invalid. Never raises."""
     with warnings.catch_warnings():
-        # An unknown escape in a string is worth a warning, and no reason to fail.
+        # An unknown escape in a string is only a warning, not an error.
         warnings.simplefilter("ignore")
         try:
             return ast.parse(text.strip() if mode == "eval" else text, mode=mode)
@@ -89,13 +89,13 @@ def parsed(text: str, mode: str) -> ast.AST | None:
 
 
 def statements(text: str) -> list[ast.stmt]:
-    """Parse the statements of a module; empty for what is none. Never raises."""
+    """Parse the statements of a module; empty if it is invalid. Never raises."""
     tree = parsed(text, "exec")
     return tree.body if isinstance(tree, ast.Module) else []
 
 
 def unparsed(tree: ast.AST) -> str | None:
-    """Write a tree as Python; None where it is too deep for that. Never raises."""
+    """Write a tree as Python; None if it is nested too deeply. Never raises."""
     try:
         return ast.unparse(tree)
     except _FAILURES:
@@ -141,10 +141,10 @@ def _made(name: str, parts: list[object]) -> object:
 def calls(text: str, entry: str, others: AnySet[str] = frozenset()) -> bool:
     """Tell whether an expression is a test of `entry`.
 
-    It calls `entry`, uses no name but it, `others` and Python's own, and its value is what one of
-    these functions gave, or what builtins make of that, as in `sorted(f(2))`; of a class, also
-    what its methods gave. An expression that uses a variable or another module would fail whatever
-    the code does.
+    It calls `entry`, uses no names except `entry`, `others` and Python's builtins, and its value is
+    what one of these functions returns, possibly converted by builtins, as in `sorted(f(2))`; for a
+    class, also what its methods return. An expression that uses a variable or another module would
+    always fail.
     """
     tree, known = _expression(text), {entry, *others}
     if tree is None or entry not in called(text) or not _free(tree) <= known:
@@ -156,9 +156,9 @@ def calls(text: str, entry: str, others: AnySet[str] = frozenset()) -> bool:
 
 
 def called(text: str) -> tuple[str, ...]:
-    """List the functions that an expression calls by their bare names, without Python's own.
+    """List the functions that an expression calls by name, without Python's builtins.
 
-    Nothing is listed where the text is no expression, or is longer than LITERAL_CHARACTERS.
+    Empty if the text is not an expression, or is longer than LITERAL_CHARACTERS.
     """
     tree = _expression(text)
     nodes = ast.walk(tree) if tree else ()
@@ -171,13 +171,13 @@ def called(text: str) -> tuple[str, ...]:
 
 
 def case_of(call: str, expected: str) -> Case:
-    """Make a test; of an equation that is to be true one side is the call, and one the value."""
+    """Make a test; an equation expected to be True is split into its call and its value."""
     tree = _expression(call) if expected == "True" else None
     return (equation(tree) if tree else None) or Case(call=call, expected=expected)
 
 
 def equation(node: ast.expr) -> Case | None:
-    """Read `f(2) == 4`, either way round; None where neither side is a literal."""
+    """Read `f(2) == 4`, either way round; None if neither side is a literal."""
     match node:
         case ast.Compare(left=left, ops=[ast.Eq() | ast.Is()], comparators=[right]):
             call, expected = unparsed(left), unparsed(right)
@@ -189,7 +189,7 @@ def equation(node: ast.expr) -> Case | None:
 
 
 def _is_given(node: ast.expr, known: AnySet[str]) -> bool:
-    """Tell whether a value is what a known function gave, or what is made of nothing else."""
+    """Tell whether a value is returned by a known function, or made from such a value alone."""
     match node:
         case ast.Call(func=ast.Name(id=name)) if name in known:
             return True
@@ -207,9 +207,9 @@ def _is_given(node: ast.expr, known: AnySet[str]) -> bool:
 
 
 def _is_of_class(node: ast.expr, known: AnySet[str]) -> bool:
-    """Tell whether an object is made by a class of the code, by its name, or by its methods.
+    """Tell whether an object is an instance of a class of the code, or comes from its methods.
 
-    What a function returns may be of a type of its own, whose methods answer as it likes.
+    The result of a function does not count: its type may have methods that return anything.
     """
     match node:
         case ast.Call(func=ast.Name(id=name)):
@@ -229,17 +229,17 @@ def _free(tree: ast.AST) -> set[str]:
 
 
 def entry_of(cases: Sequence[Case]) -> str | None:
-    """Return the function that all of these cases call; None where there is none, or no case."""
+    """Return the function that all of these cases call; None if there is none."""
     names = [called(case.call) for case in cases]
-    shared = (name for name in names[0] if all(name in each for each in names)) if names else ()
+    shared = (name for name in names[0] if all(name in others for others in names)) if names else ()
     return next(iter(shared), None)
 
 
 def entry_in(prompt: str) -> str | None:
-    """Return the one function that a prompt of Python begins and leaves to be written.
+    """Return the one function that a Python prompt declares without a body.
 
-    That is a function whose body is a docstring, `...`, `pass` or NotImplementedError; functions
-    that are whole are given to help.
+    Its body is only a docstring, `...`, `pass` or NotImplementedError; complete functions are
+    helpers.
     """
     found = statements(prompt)
     functions = [node for node in found if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
@@ -247,7 +247,7 @@ def entry_in(prompt: str) -> str | None:
 
 
 def entry_tested(tests: str) -> str | None:
-    """Return the one function that a file of tests takes from the solution, or gives to check()."""
+    """Return the one function that a test file imports from the solution, or passes to check()."""
     return _only(_taken(statements(tests)))
 
 
@@ -275,12 +275,12 @@ def _only(names: Iterable[str]) -> str | None:
 
 
 def _literal(value: object) -> str:
-    """Write a value of JSON as a Python literal; a number as it was written."""
+    """Write a JSON value as a Python literal; numbers keep their characters."""
     match value:
         case Number():
             return str(value)
         case Members():
-            return "{" + ", ".join(f"{key!r}: {_literal(each)}" for key, each in value) + "}"
+            return "{" + ", ".join(f"{key!r}: {_literal(member)}" for key, member in value) + "}"
         case list():
             return f"[{', '.join(map(_literal, value))}]"
     return repr(value)
@@ -290,7 +290,7 @@ SHORT = {"type": "string", "minLength": 1, "maxLength": LENGTH}
 
 
 class Test(Reply):
-    """One test of a reply: a call, and its value as a literal of Python or as a value of JSON."""
+    """One test in a reply: a call, and its value as a Python literal or a JSON value."""
 
     __test__ = False
 
@@ -301,7 +301,7 @@ class Test(Reply):
 
 
 class TestsReply(Reply):
-    """What a model says that is asked for tests: the reasoning first, for better values."""
+    """A reply with tests: the reasoning first, for better values."""
 
     __test__ = False
 
@@ -309,7 +309,7 @@ class TestsReply(Reply):
     entry: Annotated[
         OptionalText, WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 100})
     ] = None
-    # Tests that can't be used are left out one by one.
+    # Validated one by one, so that unusable tests can be left out.
     tests: Annotated[
         list[Any],
         WithJsonSchema(
@@ -324,7 +324,7 @@ class TestsReply(Reply):
 
 
 class Tests(Record):
-    """The tests of a reply and the function that they call; `error` says why it is unreadable."""
+    """The tests of a reply and the function they call; `error` says why it can't be used."""
 
     __test__ = False
 
@@ -341,9 +341,10 @@ def tests_schema() -> dict[str, Any]:
 def parse_tests(text: str, entry: str | None = None) -> Tests:
     """Read a reply, or say in one line why it can't be used; never raises.
 
-    Each call is a Python expression that `calls` the entry, and each value a Python literal; an
-    equation that is to be true is taken by its sides. Whatever else there is, is left out, and so
-    are calls that are given two values. Fewer than LEAST tests are unreadable; MOST are kept.
+    Each call is a Python expression that satisfies `calls`, and each value a Python literal; an
+    equation expected to be True is split into its sides. Other tests are left out, and so are calls
+    with two different values. A reply with fewer than LEAST tests is unreadable; at most MOST are
+    kept.
     """
     said = read_reply(text, "tests", TestsReply)
     if isinstance(said, str):
@@ -361,15 +362,15 @@ def parse_tests(text: str, entry: str | None = None) -> Tests:
     cases = tuple(case for case in held if given[case.call] == 1)
     if len(cases) < LEAST:
         error = (
-            f"only {len(cases)} of its tests can be used, and at least {LEAST} are needed: each "
-            f"calls {name} in one Python expression and gives its value as a Python literal"
+            f"only {len(cases)} of its tests can be used, but at least {LEAST} are needed: each "
+            f"must call {name} in one Python expression and give its value as a Python literal"
         )
         return Tests(entry=entry, error=error)
     return Tests(cases=cases[:MOST], entry=name)
 
 
 def _holds(case: Case, entry: str) -> bool:
-    # An outcome names its test by the whole call, so that a quarantine finds it again.
+    # An outcome names its test by the whole call, so that the quarantine can find it.
     short = encoded_size(case.call) <= OUTCOME_BYTES["test"]
     short = short and len(case.call) <= LENGTH and len(case.expected) <= LENGTH
     return short and is_literal(case.expected) and calls(case.call, entry)

@@ -1,4 +1,4 @@
-"""Which sources a text cites as [n], the text without them, and footnotes."""
+"""Citations such as [n] in a text, their removal, and footnotes."""
 
 import re
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ WIDEST_RANGE = 100
 YEARS = range(1000, 2200)
 IMAGE = re.compile(r"!\[[^\]\n]{0,200}\]\([^)\s]{0,500}\)")
 FOOTNOTE = re.compile(r"\[\^([^\]\s]{1,40})\](?!:)")
-# What an index, an interval or a list of numbers follows, as in x[1], in [0, 1], values [2, 3].
+# Text before an index, an interval or a list of numbers: x[1], in [0, 1], values [2, 3].
 INDEXED = re.compile(
     r"(?:\b[a-zA-Z]|\w*_\w*|\b[a-z]+[A-Z]\w*|\b(?:arr|array|list|lst|items?|nums?|numbers|data|"
     r"args|argv|rows?|values?|vals?|matrix|vector|dp|stack|queue|result|output|input|tuple|string|"
@@ -37,7 +37,7 @@ DATA_BEFORE = re.compile(
     re.IGNORECASE,
 )
 ZERO = re.compile(r"(?:^|\D)0(?:\D|$)")
-# Brackets may stand in a note one within another, and a note may go on in the next line.
+# A note may contain nested brackets, and may continue on the next line.
 ESCAPED = r"\\[^\n]"
 BREAK = r"\n(?![ \t]*(?:\n|\Z))"
 NOTE = re.compile(
@@ -48,10 +48,10 @@ DEEPEST = 4
 
 
 def cited(text: str) -> tuple[int, ...]:
-    """List the numbers of the sources that a text cites, in order, each once.
+    """List the distinct source numbers that a text cites, in ascending order.
 
     [1], [2, 3] and [4-6] cite; [^1] is a footnote, [text](address) and [1](https://...) are
-    links. Code, images, years, and what looks like data cite nothing.
+    links. Code, images, years and data such as indexes or intervals do not cite.
     """
     shown = FOOTNOTE.sub("", IMAGE.sub("", fold(masked(text)).translate(SQUARE)))
     groups = list(_groups(shown))
@@ -72,8 +72,8 @@ def cited(text: str) -> tuple[int, ...]:
 
 
 def uncited(text: str) -> str:
-    """Return a text without citations: `cited` finds none in it, whatever stood there."""
-    # What stood around a citation may be one itself: [[1]2].
+    """Return a text without citations: `cited` finds none in the result."""
+    # Removing a citation may leave another one: [[1]2].
     for _ in range(DEEPEST):
         kept, place = [], 0
         for found in BRACKETED.finditer(masked(text)):
@@ -87,9 +87,9 @@ def uncited(text: str) -> str:
 
 
 def with_footnotes(text: str) -> str:
-    """Make footnotes of inline ones: `^[so]` becomes `[^note-1]`, defined at the end.
+    """Turn inline footnotes into references: `^[so]` becomes `[^note-1]`, defined at the end.
 
-    `^[1]` is a raised citation and none of them.
+    `^[1]` is a superscript citation, not a footnote.
     """
     name, kept, notes, place = "note", list[str](), list[str](), 0
     while f"[^{name}-" in text:
@@ -107,7 +107,7 @@ def with_footnotes(text: str) -> str:
 
 
 def without_footnotes(text: str) -> str:
-    """Return a text in which nothing leads to a footnote, and none stands in the line."""
+    """Return a text without footnote references and inline footnotes."""
     kept, place = [], 0
     for found in re.finditer(rf"\^(?=\[)|{FOOTNOTE.pattern}", masked(text)):
         kept.append(text[place : found.start()])
@@ -120,7 +120,7 @@ def _cites(group: str) -> bool:
 
 
 def _groups(text: str) -> Iterator[str]:
-    """Yield the numbers in each pair of brackets that cites, as they are written."""
+    """Yield the numbers of each citing pair of brackets, as written."""
     data_end = -1
     for found in NUMBERED.finditer(text):
         before = text[max(0, found.start(2) - 60) : found.end(1)]

@@ -28,17 +28,17 @@ OUTPUT_LINES = 10
 PYTHON = ("py", "{.py")
 FENCE = re.compile(r"^([ \t]*)(`{3,}|~{3,})[ \t]*([^`\n]*)$")
 BULLET = re.compile(r"^(?:[-*+]|\d{1,3}[.)])\s+")
-# A single equals sign is none of them: it defines as often as it gives an example.
+# A single equals sign is not one: it is as often a definition as an example.
 ARROW = re.compile(r"->|==>|=>|→|➞|⇒|\s(?:should )?returns?\s")
 DEFINED = re.compile(r"^[ \t]*(?:async )?(?:def|class) +([A-Za-z_]\w*)", re.MULTILINE)
 SESSION = ">>>"
 ENDS_OUTPUT = (SESSION, "...", '"""', "'''", "```")
-# As many languages write what Python begins with a capital.
+# Spellings of other languages.
 TRUTHS = {"true": "True", "false": "False"}
 
 
 class Block(NamedTuple):
-    """The code between two fences; `python` says that the first one names the language."""
+    """The code between two fences; `python` is true if the fence names Python."""
 
     text: str
     python: bool
@@ -56,13 +56,13 @@ class _Fence(NamedTuple):
 
 
 def extract_code(text: str, entry: str | None = None) -> str | None:
-    """Return the code of a reply; None where there is none. Never raises.
+    """Return the code of a reply; None if there is none. Never raises.
 
-    That is the last complete block that defines `entry`, else the longest complete one that defines
-    a function or a class which is no test, else the longest, else what stands after a fence that is
-    never closed. Blocks of another language are left out, and blocks without a name count where
-    none is named Python. A fence within a docstring ends no block as long as what stands before it
-    is no Python. A text without fences is code where it parses and is more than words.
+    That is the last complete block that defines `entry`, else the longest complete block that
+    defines a function or class other than a test, else the longest block, else the text after a
+    fence that is never closed. Blocks in other languages are left out, and unnamed blocks count
+    only if no block is named Python. A fence inside a docstring does not end its block: the text
+    before it does not parse. A text without fences is code if it parses as a program.
     """
     said = after_thought(well_formed(text).replace("\r\n", "\n"))
     lines = said.split("\n")
@@ -94,7 +94,7 @@ def _blocks(lines: Sequence[str], fences: Sequence[_Fence]) -> list[Block]:
         may_be = not language or language.startswith(PYTHON)
         closing = [n for n in range(at + 1, len(fences)) if fences[n].closes(first)]
         end = closing[0] if closing else None
-        # The first fence that what stands before it is Python, as long as there is time to parse.
+        # End at the first fence before which the text parses, within the limit on parsing.
         for number in closing if may_be else ():
             text = _between(lines, first, fences[number].line)
             left -= len(text)
@@ -116,7 +116,7 @@ def _between(lines: Sequence[str], first: _Fence, last: int) -> str:
 
 
 def _is_program(text: str) -> bool:
-    """Tell whether a statement does something, which a sentence that happens to parse does not."""
+    """Tell whether any statement does something; a sentence that happens to parse does not."""
     return any(
         not isinstance(node, ast.Expr) or isinstance(node.value, ast.Call)
         for node in statements(text)
@@ -124,7 +124,7 @@ def _is_program(text: str) -> bool:
 
 
 def _makes(text: str) -> bool:
-    """Tell whether a block defines what others may call: a function or a class, and no test."""
+    """Tell whether a block defines a function or class that is not a test."""
     return any(
         isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
         and not node.name.lower().startswith("test")
@@ -146,11 +146,10 @@ def _defined(text: str) -> set[str]:
 def examples(prompt: str, entry: str | None) -> tuple[Case, ...]:
     """Read the examples of a prompt, at most MOST_CASES, in their order.
 
-    They are sessions (`>>> f(2)` and the output after it), lines `f(2) == 4` with or without an
-    `assert`, and `f(2) -> 4`, also with `returns`. The value is a literal, and the call is of
-    `entry`; where nobody says what that is, of the function that the first example calls, which
-    is one that the prompt defines if it defines any. Of two examples with the same call the first
-    one counts.
+    They are sessions (`>>> f(2)` followed by its output), lines `f(2) == 4` with or without
+    `assert`, and `f(2) -> 4`, also written `returns`. The value must be a literal, and the call one
+    of `entry`; if that is None, of the function that the first example calls (one that the prompt
+    defines, if it defines any). Of two examples with the same call the first one counts.
     """
     defined = set(DEFINED.findall(prompt))
     found: dict[str, Case] = {}
@@ -178,7 +177,7 @@ def _cases(lines: Sequence[str]) -> Iterator[Case]:
 
 
 def _session(said: str, after: Sequence[str]) -> Case | None:
-    """Read the output after an input of a session: all of its lines, or the first one."""
+    """Read the output after a session's input: all of its lines, or the first."""
     output: list[str] = []
     for line in after:
         if not line.strip() or line.strip().startswith(ENDS_OUTPUT):
@@ -202,7 +201,7 @@ def _line(text: str) -> Case | None:
 
 
 def _case(call: str, *values: str) -> Case | None:
-    """Make a test of a call and the first of these values that is a literal."""
+    """Make a test from a call and the first of the values that is a literal."""
     expected = next((value for value in values if is_literal(value)), None)
     if expected is None or parsed(call, "eval") is None:
         return None
@@ -210,6 +209,6 @@ def _case(call: str, *values: str) -> Case | None:
 
 
 def _bare(text: str) -> str:
-    """Write an expression on one line, without what stands after it as a comment."""
+    """Write an expression on one line, without a trailing comment."""
     tree = parsed(text, "eval")
     return (unparsed(tree) if tree else None) or text

@@ -1,6 +1,6 @@
-"""One run of the agent, folded node by node: its state, drafts, decisions and spending.
+"""One run of the agent: its state, drafts, decisions and spending, updated node by node.
 
-People revise and replace what a run gives; others read its progress and its result.
+Also what a person's review changes, and the run's progress and result.
 """
 
 from collections.abc import Sequence
@@ -48,10 +48,10 @@ PARTS: tuple[Part, ...] = ("retrieving", "generating", "evaluating", "revising")
 
 @dataclass
 class Ledger:
-    """The replies of a run by part, and the calls that brought none.
+    """The spending of a run by part, and the calls without a reply.
 
-    `retrieving` is the search by meaning, `generating` are first drafts and tests, `evaluating`
-    routes and reflections, `revising` every later draft.
+    `retrieving` is the search by meaning, `generating` first drafts and tests, `evaluating` routes
+    and reflections, `revising` every later draft.
     """
 
     budget: Budget
@@ -60,29 +60,29 @@ class Ledger:
     cancelled: int = 0
 
     def no_room(self, part: Part) -> str | None:
-        """Say why the budget has no room for the next call of a part; None where it has."""
+        """Explain why the budget has no room for the next call of a part; None if it has."""
         searched = self.spent["retrieving"]
         asked = [spending for name in PARTS[1:] for spending in self.spent[name]]
-        # What a search cost says nothing of the size of a call that writes or judges.
+        # The cost of a search says nothing about the size of a call that writes or judges.
         if searched and not asked:
             return self._used_up(total(searched))
         alike = self.spent[part] or (asked if searched else [])
         return refusal(self.budget, [*searched, *asked], alike)
 
     def _used_up(self, searched: Spending) -> str | None:
-        """Say why a search left nothing: it used the budget up, or nobody knows what it cost."""
+        """Explain why a search left no budget: it used it up, or its cost is unknown."""
         tokens = ("tokens", self.budget.tokens, searched.tokens)
         dollars = ("US dollars", self.budget.usd, searched.cost_usd)
         for unit, bound, used in (tokens, dollars):
             if bound is not None and used is None:
                 model = "the embedding model's provider does not report"
-                return f"{model} {unit}, so {bound:,g} {unit} can't be kept to"
+                return f"{model} {unit}, so a limit of {bound:,g} {unit} can't be enforced"
             if bound is not None and used is not None and used >= bound:
-                return f"{used:,.6g} of {bound:,g} {unit} are spent, on the search by meaning"
+                return f"{used:,.6g} of {bound:,g} {unit} are spent on the search by meaning"
         return None
 
     def pay(self, part: Part, spending: Spending | None, attempts: int) -> None:
-        """Count a reply, and the attempts before it that brought none."""
+        """Count a reply, and the failed attempts before it."""
         self.retried += attempts - (spending is not None)
         if spending is not None:
             self.spent[part].append(spending)
@@ -93,7 +93,7 @@ class Ledger:
 
     @property
     def used(self) -> Usage:
-        """All of it, summed up in parts; without a search by meaning there is none for it."""
+        """The total by part; `retrieving` only if there was a search by meaning."""
         searched, drafted, judged, revised = (self.spent[part] for part in PARTS)
         return usage(drafted, judged, self.retried, self.cancelled, revised, searched or None)
 
@@ -102,11 +102,11 @@ class Ledger:
 class Run:
     """The state S of a run, and its drafts, decisions and spending so far.
 
-    `after` is the last node that was left. `allowed` is R_max, once the path is chosen, and
-    `granted` counts the drafts that people asked for. `untested` says why there is no suite.
-    `reports` are those of the tests, whole; of drafts that are neither the newest nor the best
-    their numbers alone are kept. `chosen` is the index of the draft that a person put in the place
-    of the others. `assembled` is the newest report as it is given out, where an activity said it.
+    `after` is the last completed node. `allowed` is R_max, once the path is chosen, and `granted`
+    counts the drafts that people requested. `untested` says why there is no suite. `reports` are
+    the complete test reports; drafts other than the newest and the best keep only their numbers.
+    `chosen` is the index of the draft that a person replaced the others with. `assembled` is the
+    newest report in its final form, if an activity returned it.
     """
 
     request: MultiPathRequest
@@ -143,17 +143,17 @@ class Run:
 
     @property
     def next(self) -> Node | None:
-        """The node to go to; None where the run ends, or waits for a person."""
+        """The next node; None if the run ends or waits for a person."""
         return self.last.next if self.last is not None else "retrieve"
 
     @property
     def kept(self) -> Draft | None:
-        """The draft that the result is made of."""
+        """The draft that becomes the result."""
         return self.drafts[self.chosen] if self.chosen is not None else best_of(self.drafts)
 
     @property
     def open(self) -> bool:
-        """Whether something is left to mend, or could not be checked."""
+        """Whether something is left to fix, or could not be checked."""
         tests = len(self.suite.cases) if self.suite else 0
         return is_open(self.kept, len(self.quarantined), tests)
 
@@ -164,12 +164,12 @@ class Run:
             self.warnings.append(said)
 
     def left_out(self, names: Sequence[str]) -> None:
-        """Warn of parameters that a provider does not take."""
+        """Warn about parameters that the provider does not support."""
         for name in names:
-            self.warn(f"the provider does not take {name}, which was left out")
+            self.warn(f"the provider does not take {name}; it was not sent")
 
     def retrieved(self, passages: Sequence[Passage]) -> None:
-        """Take D, and number its passages as sources from 1; what a result can't hold is cut."""
+        """Set D, and number its passages as sources from 1; long passages are cut."""
         documents = tuple(
             passage.model_copy(update={"text": cut_encoded(passage.text, PASSAGE_BYTES)})
             for passage in passages
@@ -180,13 +180,13 @@ class Run:
         )
 
     def routed(self, routing: Routing) -> None:
-        """Take M, and R_max with it."""
+        """Set M, and R_max with it."""
         self.routing = routing
         self.state = states.routed(self.state, routing.mode)
         self.allowed = None if routing.mode is None else self.request.r_max(routing.mode)
 
     def generated(self, draft: Draft, assembled: str | None = None) -> None:
-        """Take a new T_m, and how it is given out."""
+        """Add a new T_m, and its final form."""
         self.drafts.append(draft)
         self.assembled = assembled
         self.state = states.generated(self.state, draft.text)
@@ -197,15 +197,15 @@ class Run:
         suggestions: tuple[str, ...],
         assembled: str | None = None,
     ) -> None:
-        """Take K of the newest draft, and how that is given out with K's suggestions."""
+        """Set K of the newest draft, and its final form with K's suggestions."""
         self._amend(critiques=critiques, suggestions=suggestions)
         self.assembled = assembled
         self.state = states.reflected(self.state, critiques, suggestions)
 
     def tested(self, report: TestReport) -> None:
-        """Take what the tests say of the newest draft, and E of all drafts by what is believed.
+        """Add the newest draft's test report, and set E of all drafts without quarantined tests.
 
-        S has E of the newest draft, but where the best one has none: then there is none.
+        S gets E of the newest draft, or none if the best draft has none.
         """
         for warning in report.warnings:
             self.warn(warning)
@@ -226,9 +226,9 @@ class Run:
                 self.drafts[draft.index] = draft.with_numbers_alone()
 
     def move(self, at: datetime, author: str | None = None, asked: str | None = None) -> Decision:
-        """Decide by the transition function what comes after the node that was left."""
+        """Decide by the transition function what comes after the last completed node."""
         if self.after is None:
-            raise ValueError("no node was left yet")
+            raise ValueError("no node is complete yet")
         step = transition(self.after, self.state, self.allowed or 0)
         if step.ending is None:
             why = "a person asked for another draft" if asked else step.reason
@@ -236,7 +236,7 @@ class Run:
         more = ""
         if step.ending == "passed" and self.quarantined:
             apart = tally_words(len(self.quarantined), "test")
-            more = f", but for {apart} of the model's own that no draft passed"
+            more = f", except {apart} written by the model that no draft passed"
         elif step.ending == "unrouted" and self.routing is not None:
             more = f": {self.routing.error or self.routing.reason}"
         return self.stop(step.ending, step.reason + more, at)
@@ -244,7 +244,7 @@ class Run:
     def stop(
         self, reason: StopReason, explanation: str, at: datetime, author: str | None = None
     ) -> Decision:
-        """End the run, or wait where a person wants to see an open draft first."""
+        """End the run, or wait if a person has to review an open draft first."""
         wanted = self.request.review_open and reason != "finished_by_person"
         waits = wanted and self.kept is not None and self.open
         said = f"{explanation}; an open result waits for a review" if waits else explanation
@@ -253,11 +253,11 @@ class Run:
     def settle(
         self, reason: StopReason, explanation: str, at: datetime, author: str | None = None
     ) -> Decision:
-        """End the run by what a person said, or by the end of the wait for one."""
+        """End the run by a person's decision, or because nobody reviewed it in time."""
         return self._decide(None, reason, explanation, at, author)
 
     def _deciding(self) -> Draft | None:
-        """Return the draft that a decision is based on: the best where nothing is wrong with it."""
+        """Return the deciding draft: the best one if it passes its tests, else the newest."""
         best = self.kept
         if best is not None and best.report is not None and best.error is None:
             return best
@@ -277,7 +277,7 @@ class Run:
         waits: bool = False,
         asked: str | None = None,
     ) -> Decision:
-        """Record a decision with the state that it was made in, and its draft's numbers."""
+        """Record a decision with its state and its draft's numbers."""
         draft = self.drafts[-1] if self.drafts else None
         if self.after == "test_code" and self.state.error is None:
             draft = self._deciding()
@@ -306,26 +306,26 @@ class Run:
 
 
 def refused(run: Run, given: Review) -> str | None:
-    """Say why a review can't be followed; None where it can be."""
+    """Explain why a review is refused; None if it is accepted."""
     under_review = run.kept
     if given.score is not None:
         return "a result of the agent has no score: accept, revise or replace it"
     if given.draft is not None and under_review is not None and given.draft != under_review.index:
-        return f"draft {under_review.index + 1} is under review by now"
+        return f"draft {under_review.index + 1} is under review now"
     if encoded_size(given.replace or "") > OUTPUT_BYTES:
         return f"the text is over {OUTPUT_BYTES:,} bytes"
     if given.revise is None:
         return None
     reason = run.ledger.no_room("revising")
     if run.granted >= PERSONS_REVISIONS:
-        reason = f"no more than {PERSONS_REVISIONS} drafts can be asked for"
-    return f"nothing can be revised any more: {reason}" if reason else None
+        reason = f"at most {PERSONS_REVISIONS} drafts can be requested"
+    return f"no further revision is possible: {reason}" if reason else None
 
 
 def grant(run: Run, asked: str, author: str, at: datetime) -> Decision:
-    """Let a person have one more draft of the one that they saw, and no more than that.
+    """Grant a person exactly one more revision of the draft that they saw.
 
-    Their words join K, or E, so that the transition function itself leads to the next draft.
+    Their words are added to K or E, so the transition function leads to the next draft.
     """
     seen = run.kept
     if seen is None:
@@ -337,7 +337,7 @@ def grant(run: Run, asked: str, author: str, at: datetime) -> Decision:
     elif seen.error is None:
         known["error"] = Failure(message=asked)
     else:
-        both = f"{asked}\nBesides, of the tests: {seen.error.message}"
+        both = f"{asked}\nThe tests also say: {seen.error.message}"
         known["error"] = seen.error.model_copy(update={"message": both})
     run.granted += 1
     run.allowed = run.state.revisions + 1
@@ -350,7 +350,7 @@ def replace(run: Run, text: str, author: str, at: datetime) -> None:
     """Take a person's text as the result, unchecked."""
     mode = run.state.mode
     if mode is None:
-        raise ValueError("there is no path yet, and so no draft to replace")
+        raise ValueError("no path is chosen yet, so there is no draft to replace")
     run.chosen = index = len(run.drafts)
     theirs = Draft(
         index=index, mode=mode, text=text, origin="replaced", author=author, timestamp=at
@@ -371,18 +371,18 @@ def progress(run: Run, step: Step, in_flight: int, review_until: datetime | None
 
 
 def result(run: Run) -> MultiPathResult:
-    """Put the result together, once the newest decision ended the run.
+    """Build the result, once the newest decision has ended the run.
 
-    Raises ValueError while the run goes on.
+    Raises ValueError before that.
     """
     last, kept = run.last, run.kept
     if last is None or not last.stop or last.stop_reason is None:
-        raise ValueError("the run goes on")
+        raise ValueError("the run has not ended")
     output = kept.text if kept else None
     if kept is not None and kept.mode == "research" and kept.origin != "replaced":
         output = run.assembled
         if output is None:
-            # Histories from before the activities said it.
+            # For histories from before the activities returned it.
             output = assemble(kept.text, run.state.suggestions, run.sources, run.request.creative)
     return MultiPathResult(
         **_standing(run),
@@ -400,7 +400,7 @@ def result(run: Run) -> MultiPathResult:
 
 
 def _standing(run: Run) -> dict[str, Any]:
-    """Return what progress and result both say."""
+    """Return the fields that progress and result share."""
     written = [draft.model for draft in run.drafts if draft.model is not None]
     return {
         "prompt": run.request.prompt,

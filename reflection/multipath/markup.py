@@ -1,7 +1,7 @@
-r"""Markdown as every reader sees it: what is code, nothing hidden, and links that only lead.
+r"""Markdown that looks the same to every reader: nothing hidden, and only harmless links.
 
-CommonMark by markdown-it-py, without HTML. Inline code counts within one line alone, and every
-other backtick is escaped, so that lines can be moved and nothing in them changes.
+CommonMark by markdown-it-py, without HTML. Inline code must end on its line, and every other
+backtick is escaped, so that lines can be moved without changing their meaning.
 """
 
 import re
@@ -15,7 +15,7 @@ from markdown_it.token import Token
 from reflection.replies import after_thought
 from reflection.text import fold, well_formed, words
 
-# Stands for each character of code in a text as long as the original.
+# Replaces each character of code, so that a masked text keeps its length.
 CODE = "\x01"
 ROUNDS = 3
 
@@ -41,14 +41,14 @@ UNSAFE = re.compile(
 )
 LABEL = r"(?:[^\[\]\\\n]++|\\.)*+"
 ANY_ADDRESS = rf"(?:<[^<>\n]*>|[^\s{CODE}]\S*)(?:[ \t]+[\"'(].*)?[ \t]*$"
-# A definition becomes text by its bracket; a footnote stays one, and leads nowhere.
+# A link definition is escaped at its bracket; a footnote stays one, without a link.
 DEFINITION = re.compile(
     rf"^{BEFORE}\[?(?!\^){LABEL}\]:(?=[ \t]*+(?:$|(?!{ADDRESS}$){ANY_ADDRESS})).*"
     rf"|^{BEFORE}\[\^{LABEL}\]:[ \t]*+(?P<note>(?=[^\s\\])(?!{ADDRESS}$)(?={ANY_ADDRESS}))",
     re.IGNORECASE | re.MULTILINE,
 )
 ENDED = re.compile(r"\\.|(\]:)")
-# A run of backquotes, and the next as long; not what is escaped, or in an address.
+# A run of backquotes up to the next of the same length; not if escaped or in an address.
 SPAN = re.compile(r"\\.|<(?:https?|mailto):[^<>\s]*>|(`++).{1,500}?(?<!`)\1(?!`)|`+")
 COMMENT = re.compile(r"\\.|(<!--)")
 WRAPPED = re.compile(r"(`{3,})[ \t]*(?:markdown|md)?[ \t]*\n(.*)\n\1", re.DOTALL | re.IGNORECASE)
@@ -56,7 +56,7 @@ WRAPPED = re.compile(r"(`{3,})[ \t]*(?:markdown|md)?[ \t]*\n(.*)\n\1", re.DOTALL
 LEADING = re.compile(r"[ \t>]*(?:(?:#{1,6}|[-*+]|\d{1,4}[.)])[ \t]+|\[\^[^\]\s]{1,60}\]:)?")
 SENTENCE = re.compile(r"\S.*?(?:[.!?](?:\s?\[[^\[\]\n]{1,40}\]){0,9}(?=\s|$)|$)")
 CITATION = re.compile(r"\[(?:[\s\d,;–—-]{1,80}|\^[^\]\s]{1,60})\]")
-# What no reader sees of a text without code and comments: tags, addresses and marks.
+# Invisible parts of a text without code and comments: tags, addresses and marks.
 MARKS = re.compile(
     r"</?[a-zA-Z][^<>]{0,300}>|(?<=\])\([^()\s]{0,2000}(?:\s+\"[^\"\n]{0,200}\")?\)"
     r"|^[ \t]*(?:#{1,6}(?=\s)|>+|[-*+•](?=\s)|[-*_=|: \t]{3,}$)|[*_~`|\\]+",
@@ -65,7 +65,7 @@ MARKS = re.compile(
 LEFT_OUT = re.compile(r"\.{3,}|…|\[\s?(?:\.{2,}|…)\s?\]")
 
 
-# What defines a link is text here, and every HTML tag will be.
+# Link definitions are text here, and so is HTML.
 _BLOCKS = MarkdownIt("commonmark", {"html": False}).disable("reference")
 
 
@@ -79,9 +79,9 @@ def blocks(text: str) -> list[Token]:
 
 
 def fenced_lines(text: str) -> set[int]:
-    """Return the numbers, from 0, of the lines that fenced code takes, with its fences.
+    """Return the numbers, from 0, of the lines of fenced code, fences included.
 
-    What begins with a cell may be a table for some readers, and is none.
+    A fence with `|` in its info may be a table for some readers, and does not count.
     """
     sure = (fence for fence in _fences(text) if "|" not in fence.info)
     return {line for fence in sure for line in range(*fence.map or (0, 0))}
@@ -89,7 +89,7 @@ def fenced_lines(text: str) -> set[int]:
 
 @lru_cache(maxsize=8)
 def masked(text: str) -> str:
-    """Return a text of the same length with `CODE` in the place of each character of code."""
+    """Return a text of the same length with `CODE` for each character of code."""
     if "`" not in text and "~~~" not in text:
         return text
     fenced, lines = fenced_lines(text), text.split("\n")
@@ -102,15 +102,15 @@ def masked(text: str) -> str:
 
 
 def visible(report: str) -> str:
-    r"""Return a report in which all stands as it is shown, in linear time.
+    r"""Return a report without anything hidden, in linear time.
 
-    Comments are left out, and one that is never closed is shown. Other HTML becomes text, but for
-    a few marks of letters such as `<sub>`; so do images, and links that are neither relative nor
-    begin with http, https or mailto. A code fence that is never closed is closed at the end.
-    Code stays as it is. Lines end with `\n`.
+    Comments are removed, and one that is never closed is shown. Other HTML becomes text, except a
+    few inline tags such as `<sub>`; so do images, and links that are not relative, http, https or
+    mailto. A code fence that is never closed is closed at the end. Code stays as it is. Lines end
+    with `\n`.
     """
     text = _without_comments("\n".join(well_formed(report).splitlines()))
-    # A bracket that is text may make a definition of what was none.
+    # Escaping a bracket may turn what follows into a definition.
     for _ in range(ROUNDS):
         places = sorted(set(_unsafe(masked(text))))
         if not places:
@@ -121,14 +121,14 @@ def visible(report: str) -> str:
 
 
 def unwrapped(reply: str) -> str:
-    """Return the report that a reply has, where it is thought about first or fenced as a whole."""
+    """Return the report in a reply, without leading thoughts or a fence around it."""
     text = after_thought(reply).strip()
     wrapped = WRAPPED.fullmatch(text)
     return wrapped[2] if wrapped and not _open_fence(wrapped[2]) else text
 
 
 def sentences(text: str) -> Iterator[str]:
-    """Yield the sentences of a text line by line, each with its citations; none of code."""
+    """Yield the sentences of a text line by line with their citations, without code."""
     fenced = fenced_lines(text)
     for place, line in enumerate(text.split("\n")):
         if place not in fenced:
@@ -136,15 +136,15 @@ def sentences(text: str) -> Iterator[str]:
 
 
 def plain_words(report: str) -> str:
-    """Return the words of a report as it is shown, for `stands_in` to look into."""
+    """Return the visible words of a report, for `stands_in`."""
     return _words(visible(report))
 
 
 def stands_in(quoted: str, text: str) -> bool:
-    """Tell whether words that are quoted stand in `plain_words` of a report, in their order.
+    """Tell whether quoted words occur in a report's `plain_words`, in their order.
 
-    Case, white space, punctuation, markup and citations make no difference; an ellipsis in the
-    quotation leaves something out.
+    Case, white space, punctuation, markup and citations are ignored; an ellipsis in the quotation
+    matches any words.
     """
     place = 0
     pieces = [piece for piece in map(_words, LEFT_OUT.split(quoted)) if piece.strip()]
@@ -167,7 +167,10 @@ def _fences(text: str) -> list[Token]:
 
 
 def _open_fence(text: str) -> str:
-    """Return the mark that closes the last block of code; one in a list or quotation ends by it."""
+    """Return the fence that closes the last block of code, empty if it is closed.
+
+    A block in a list or quotation ends with it.
+    """
     for fence in _fences(text)[-1:]:
         first, end = fence.map or (0, 0)
         last = text.split("\n")[end - 1].strip(" \t")
@@ -178,7 +181,7 @@ def _open_fence(text: str) -> str:
 
 def _without_spans(line: str) -> str:
     spans = [found.span() for found in SPAN.finditer(line) if found[1]]
-    # The cells of a table end before code does, so that the next code may be none.
+    # Table cells take precedence over code, so a pipe may end a span early.
     piped = any("|" in line[start:end] for start, end in spans)
     letters = list(line)
     for start, end in spans:
@@ -188,7 +191,7 @@ def _without_spans(line: str) -> str:
 
 
 def _unsafe(shown: str) -> Iterator[int]:
-    """Yield where a backslash makes text of what would hide, fetch or run something."""
+    """Yield where a backslash is needed to disarm what would hide, fetch or run something."""
     for found in UNSAFE.finditer(shown):
         if found.lastgroup is not None:
             yield found.start(found.lastgroup)

@@ -1,7 +1,7 @@
-"""What the agent asks for: reports and reflections on them, then tests, code and repairs.
+"""The agent's prompts: reports, refinements and reflections; tests, code and repairs.
 
-Sources and all other texts that are data stand as JSON strings, each on one line, or between
-marks that are not in them, so that nothing in them can end the data or look like an instruction.
+All texts that are data are JSON strings on one line, or stand between marks that do not occur in
+them, so that nothing in them can end the data or look like an instruction.
 """
 
 from collections.abc import Sequence
@@ -121,7 +121,7 @@ AGAINST_REQUEST = """\
 is, and of what?
 - demarcation: does an idea that goes beyond an answer stand among the findings?"""
 
-# The strategy, and its example, are those of section 2.4 of the report that the state names.
+# Strategy and example: section 2.4 of the report that `reflection.multipath.state` cites.
 CREATIVE = """
 Then go beyond checking. Are there any external concepts or frameworks that could enhance this \
 analysis? For example, could this formulation be viewed as a Markov Decision Process? If you have \
@@ -212,7 +212,7 @@ SHOWN = 30_000
 def build_report_prompt(prompt: str, sources: Sequence[Source], creative: bool = True) -> str:
     """Build the prompt for the first report: the request, and the sources as data.
 
-    Where `creative` is false no ideas beyond the sources are asked for.
+    If `creative` is false, no ideas beyond the sources are requested.
     """
     return well_formed(filled(REPORT, _task(prompt, sources, creative)))
 
@@ -226,8 +226,8 @@ def build_refinement_prompt(
 ) -> str:
     """Build the prompt for a refinement of the previous report by its critiques.
 
-    The report stands between marks that are not in it; the critiques' words and the sentences
-    that they are about are JSON strings.
+    The report stands between marks that do not occur in it; advice and sentences of the critiques
+    are JSON strings.
     """
     numbered = []
     for number, critique in enumerate(critiques, 1):
@@ -294,7 +294,7 @@ def build_repair_prompt(
     suite: Suite | None,
     entry: str | None,
 ) -> str:
-    """Build the prompt for a repair: as for a draft, with the code so far and with E."""
+    """Build the prompt for a repair: as for a draft, with the previous code and E."""
     named = (
         ("the test", failure.test),
         ("what is wrong", failure.message),
@@ -331,7 +331,7 @@ def _known(
     entry: str | None,
     more: Sequence[str] = (),
 ) -> dict[str, str]:
-    """Fill in what both prompts have; the mark stands in none of the texts, so none can end one."""
+    """Return the fields of both code prompts; the mark occurs in none of the texts."""
     tests = []
     if suite is not None and suite.file is not None:
         tests = [suite.file.text[:SHOWN]]

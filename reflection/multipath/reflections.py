@@ -1,4 +1,4 @@
-"""What a reflection's reply says: issues that are to be mended, and ideas beyond the sources."""
+"""The reply of a reflection: issues to fix, and ideas beyond the sources."""
 
 import re
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ TEXT_BYTES = 600
 ADVICE = ("advice", "suggestion", "change", "problem", "issue", "comment", "feedback", "text")
 NUMBER = re.compile(r"\[?(\d{1,4})\]?")
 NOTHING = {"none", "nothing", "no issue", "no issues", "no suggestions", "n a", "null"}
-# By the words that models use for an aspect; "person" is no model's to say.
+# Words that models use for an aspect; "person" is never given by a model.
 STEMS: tuple[tuple[str, Aspect], ...] = (
     ("demarc|creativ|consideration", "demarcation"),
     ("complet|missing|omi|coverage|gap", "completeness"),
@@ -30,7 +30,7 @@ STEMS: tuple[tuple[str, Aspect], ...] = (
 
 
 def _line(value: object) -> str | None:
-    """Bring a text to one line of a bounded length; None where it says nothing."""
+    """Bring a text to one line of bounded length; None if it is empty or means "none"."""
     line = cut_encoded(" ".join(well_formed(plain(value) or "").split()), TEXT_BYTES)
     says = any(letter.isalpha() for letter in line) and " ".join(words(line)) not in NOTHING
     return line if says else None
@@ -49,7 +49,7 @@ def _number(value: object) -> int | None:
 def _points(value: object) -> list[Members]:
     points = [value] if isinstance(value, Members) else value
     if not isinstance(points, list):
-        raise ValueError('"issues" is no list of issues')  # noqa: TRY004 - pydantic takes this one
+        raise ValueError('"issues" is not a list of issues')  # noqa: TRY004 - pydantic takes this one
     return [
         point if isinstance(point, Members) else Members([("advice", point)])
         for point in points[: 2 * MOST_CRITIQUES]
@@ -107,7 +107,7 @@ class CheckedReply(Reply):
         if self.issues and not any(issue.advice for issue in self.issues):
             raise ValueError("no issue in it says what to change")
         if not self.issues and not self.consistent:
-            raise ValueError("it finds the report inconsistent, and names no issue")
+            raise ValueError("it calls the report inconsistent but names no issue")
         return self
 
 
@@ -122,9 +122,9 @@ class CreativeReply(CheckedReply):
 
 
 class ReflectionReply(Record):
-    """One reflection: what is to be mended, and what goes beyond the sources.
+    """One reflection: critiques to fix, and suggestions beyond the sources.
 
-    `error` says why the reply can't be used, and asking again with it may help; the two are empty
+    `error` says why the reply can't be used, and asking again with it may help. Both are empty
     then, which does not mean that the report is consistent.
     """
 
@@ -143,9 +143,9 @@ def parse_reflection(
 ) -> ReflectionReply:
     """Read a reflection's reply, or say in one line why it can't be used; never raises.
 
-    Issues count whatever the reply says of consistency besides. A sentence that is not in the
-    report is left out, and its advice is kept. An object that the reply quotes from the prompt,
-    the report or the sources is none of its own.
+    Issues count even if the reply calls the report consistent. A sentence that is not in the report
+    is dropped, but its advice is kept. An object quoted from the prompt, the report or the sources
+    is not taken for the reply.
     """
     shown = [prompt, report]
     for source in sources:

@@ -1,7 +1,7 @@
-"""A report: its sections, what is wrong with it for certain, and how it is given out.
+"""A report: its parts, the checks that need no model, and its final form.
 
-What goes beyond the sources stands apart from what they say, in "Further considerations" and in
-footnotes. Source: section 2.4 of the report that `reflection.multipath.state` names.
+Ideas beyond the sources are kept apart from the findings, in "Further considerations" and in
+footnotes. Source: section 2.4 of the report that `reflection.multipath.state` cites.
 """
 
 import re
@@ -99,15 +99,15 @@ class Heading(NamedTuple):
 
 
 def split(report: str) -> Parts:
-    """Take a report apart, as it is shown: what is hidden in it belongs to no part."""
+    """Split a report into its parts, as it is shown; hidden text belongs to no part."""
     return _parts(_shown(report))
 
 
 def check_report(report: str, sources: Sequence[Source]) -> tuple[Critique, ...]:
-    """Find what needs no model to be found.
+    """Find the defects that can be found without a model, at most 20.
 
-    A cited number that no source has, a citation in "Further considerations" or in a footnote,
-    findings without any citation though there are sources, and no findings at all. At most 20.
+    These are a cited number without a source, a citation in "Further considerations" or in a
+    footnote, findings without citations although there are sources, and no findings at all.
     """
     parts = split(report)
     if not any(letter.isalnum() for letter in FOOTNOTE.sub("", parts.findings)):
@@ -121,9 +121,9 @@ def check_report(report: str, sources: Sequence[Source]) -> tuple[Critique, ...]
 def with_checks(
     report: str, sources: Sequence[Source], critiques: Sequence[Critique]
 ) -> tuple[Critique, ...]:
-    """Put what is certain before what a model says, and leave out what says the same again.
+    """Put the certain critiques before a model's, without those that repeat them.
 
-    At most 20 together. Doing it twice changes nothing.
+    At most 20 in all. Idempotent.
     """
     certain = check_report(report, sources)
     said = [critique for critique in critiques if not any(_repeats(critique, c) for c in certain)]
@@ -133,11 +133,11 @@ def with_checks(
 def assemble(
     report: str, suggestions: Sequence[str], sources: Sequence[Source], creative: bool
 ) -> str:
-    """Put the final Markdown together from a report and the last reflection's suggestions.
+    """Build the final Markdown from a report and the last reflection's suggestions.
 
-    Its first line says so where no source was found. The report's own "Further considerations"
-    and the suggestions make one section, without citations; that and all footnotes are left out
-    where `creative` is false. The list of sources is ours: those that are cited, then the others.
+    The first line says if no source was found. The report's own "Further considerations" and the
+    suggestions form one section, without citations; it and all footnotes are left out if
+    `creative` is false. The list of sources is generated: those that are cited, then the others.
     """
     shown = _shown(report)
     for _ in range(0 if creative else ROUNDS):
@@ -165,7 +165,7 @@ def assemble(
 
 
 def where(passage: Passage) -> str:
-    """Say which lines of its document a passage is, and of which page, if it has pages."""
+    """Name the lines of a passage in its document, and the page if there are pages."""
     lines = f"line {passage.first_line}"
     if passage.first_line != passage.last_line:
         lines = f"lines {passage.first_line} to {passage.last_line}"
@@ -173,14 +173,14 @@ def where(passage: Passage) -> str:
 
 
 def _shown(report: str) -> str:
-    """Return a report without its wrapping, with nothing hidden and no footnote in a line."""
+    """Return a report without wrapping, hidden text and inline footnotes."""
     shown = visible(unwrapped(report))
     noted = with_footnotes(shown)
     return shown if noted == shown else visible(noted)
 
 
 def _parts(text: str) -> Parts:
-    """Take a text that `_shown` returned apart, line by line."""
+    """Split a text that `_shown` returned, line by line."""
     lines, fenced, headings, paragraphs = text.split("\n"), fenced_lines(text), *_outline(text)
     kept: dict[Part, list[str]] = {part: [] for part in PARTS}
     last = dict.fromkeys(kept, -1)
@@ -199,7 +199,7 @@ def _parts(text: str) -> Parts:
         if defined and defined[2].isdecimal() and not in_note:
             part = "listed"
         if taken and kept[part] and last[part] < place - 1 and kept[part][-1].strip():
-            # What stood between two lines is gone, and they still make no paragraph together.
+            # Lines between these two are gone; a blank line keeps them separate paragraphs.
             kept[part].append("")
         kept[part] += taken
         place += heading.lines if heading else 1
@@ -214,7 +214,7 @@ def _enter(
     place: int,
     headings: dict[int, Heading],
 ) -> list[str]:
-    """Go into the section that a heading begins, and return what of its lines is kept."""
+    """Enter the section that a heading begins, and return the heading lines to keep."""
     while heading.level <= sections[-1][1]:
         sections.pop()
     name = NUMBERING.sub("", fold(heading.title).strip("`"))
@@ -232,7 +232,7 @@ def _enter(
 
 
 def _outline(text: str) -> tuple[dict[int, Heading], dict[int, int]]:
-    """Return the headings of a text by their first line, and of each paragraph's lines the first.
+    """Return the headings by first line, and the first line of the paragraph of each line.
 
     A line in bold alone, and "Further considerations:" in any form, are headings too.
     """
@@ -279,7 +279,7 @@ def _unknown(findings: str, sources: Sequence[Source]) -> Iterator[Critique]:
 
 
 def _demarcation(parts: Parts) -> Iterator[Critique]:
-    """Say where a creative contribution is cited as if a source had it."""
+    """Yield a critique for each idea that is cited as if a source had it."""
     for text in (parts.considerations, parts.footnotes):
         for sentence in sentences(text) if cited(text) else ():
             for number in cited(sentence):
@@ -303,7 +303,7 @@ def _repeats(said: Critique, certain: Critique) -> bool:
 
 
 def _section(own: str, suggestions: Sequence[str]) -> str:
-    """Put the report's own ideas and the reflection's into one section; empty without any.
+    """Join the report's own ideas and the reflection's in one section; empty without any.
 
     `own` keeps its Markdown, with headings below the section's. A suggestion is one item of a
     list, in which no heading, link, HTML or code stands. Nothing in the section cites.
@@ -318,7 +318,7 @@ def _section(own: str, suggestions: Sequence[str]) -> str:
 
 
 def _below(text: str) -> str:
-    """Bring the headings of a text to a level below the section's."""
+    """Move the headings of a text to the level below the section's."""
     lines = text.split("\n")
     for place, heading in _outline(text)[0].items():
         if heading.level < UNDER_ALL:
@@ -334,17 +334,15 @@ def _item(suggestion: str) -> str:
 
 
 def _list(numbers: Sequence[int], sources: Sequence[Source]) -> list[str]:
-    """List the sources; a number that is cited and is none of them is said to be none."""
+    """List the sources, and each cited number that is not one of them."""
     known = {source.number for source in sources}
     used, unused = list[str](), list[str]()
     for source in sources:
         name = code(source.passage.source, NAME_COLUMNS)
         entry = f"- [{source.number}] {name}, {where(source.passage)}"
         (used if source.number in numbers else unused).append(entry)
-    used += [
-        f"- [{number}] is no source that was found" for number in numbers if number not in known
-    ]
+    used += [f"- [{number}] is not one of the sources" for number in numbers if number not in known]
     if not unused:
         return ["## Sources\n", *used] if used else []
-    apart = "\nFound, and not cited:\n" if used else "Found, and not cited:\n"
+    apart = "\nFound but not cited:\n" if used else "Found but not cited:\n"
     return ["## Sources\n", *used, apart, *unused]

@@ -1,4 +1,4 @@
-"""What a run of the multi-path agent is asked for."""
+"""The request of a run of the multi-path agent."""
 
 from typing import Annotated, Literal
 
@@ -19,9 +19,9 @@ PackageName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9.
 
 
 class Limits(Frozen):
-    """What one run of a program may take.
+    """The limits of one run of a program.
 
-    A worker has a ceiling of its own, and the lower of the two holds.
+    A worker has its own ceiling, and the lower of the two applies.
     """
 
     wall_seconds: float = Field(
@@ -92,7 +92,7 @@ class MultiPathRequest(Bounded):
     )
 
     def r_max(self, mode: Mode) -> int:
-        """Return how many drafts there may be, the first one counted."""
+        """Return the most drafts that may be made, the first one included."""
         return self.max_revisions or R_MAX[mode]
 
     @field_validator("prompt")

@@ -1,4 +1,4 @@
-"""What a run of the multi-path agent gives back, and what it says while it goes on."""
+"""The progress and the result of a run of the multi-path agent."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -35,7 +35,7 @@ class Source(Record):
 
 
 class Routing(Record):
-    """Which path was chosen, and why; `chosen_by` says who did. None: nobody could say."""
+    """Which path was chosen, by whom and why; `mode` is None if none could be chosen."""
 
     mode: Mode | None
     reason: str
@@ -52,10 +52,10 @@ class Routing(Record):
 
 
 class Draft(Record):
-    """One T_m, and what its reflection or its tests said: K or E of that round.
+    """One T_m with its K or E, from its reflection or its tests.
 
-    `index` counts from 0. `critiques` is None where nobody reflected on it, and `report` where it
-    was not tested. `error` is E by the tests that are believed. `author` is the person who wrote it
+    `index` counts from 0. `critiques` is None if it was not reflected on, and `report` if it was
+    not tested. `error` is E without quarantined tests. `author` is the person who wrote it
     or asked for it.
     """
 
@@ -76,7 +76,7 @@ class Draft(Record):
     timestamp: datetime | None = None
 
     def with_numbers_alone(self) -> "Draft":
-        """Leave out what each test gave, so that the longest run's result can be kept; E stays."""
+        """Drop the outcomes of single tests, so that the longest run's result fits; E is kept."""
         if self.report is None:
             return self
         numbers = self.report.model_copy(update={"outcomes": (), "output": "", "error": None})
@@ -84,9 +84,9 @@ class Draft(Record):
 
 
 def best_of(drafts: Sequence[Draft]) -> Draft | None:
-    """Return the latest report, or the code that passes most tests, the latest among equals.
+    """Return the latest report, or the code that passes most tests, the latest of equals.
 
-    Untested code comes after all that was tested. None where there is no draft.
+    Tested code is preferred to untested code. None if there is no draft.
     """
 
     def rank(draft: Draft) -> tuple[bool, int, int]:
@@ -98,10 +98,10 @@ def best_of(drafts: Sequence[Draft]) -> Draft | None:
 
 
 def is_open(draft: Draft | None, quarantined: int = 0, tests: int = 0) -> bool:
-    """Tell whether a draft has critiques or an error, or could not be checked, or is none at all.
+    """Tell whether a draft has critiques or an error, could not be checked, or is missing.
 
-    Code is open, too, where half of its tests or more are quarantined: few are left to believe.
-    What a person wrote is theirs, and stays as it is.
+    Code is also open if half or more of its tests are quarantined. A text that a person wrote is
+    never open.
     """
     if draft is None:
         return True
@@ -114,10 +114,10 @@ def is_open(draft: Draft | None, quarantined: int = 0, tests: int = 0) -> bool:
 
 
 class Decision(Record):
-    """One transition: after which node, to which (None: the end), and on what it was based.
+    """One transition: the completed node, the next one (None: the end), and its numbers.
 
-    `critiques`, `passed` and `total` are counts of the newest draft, None where they say nothing.
-    `asked` is what a person wants changed, in their words; `author` is who, `at` when.
+    `critiques`, `passed` and `total` are counts of the newest draft, None where they do not apply.
+    `asked` is the change that a person requested, in their words, `author` the person.
     """
 
     after: Node | None
@@ -163,10 +163,10 @@ class MultiPathResult(Record):
     """The report or the code, why the run ended, what is still open, and what it cost.
 
     `output` is the report in Markdown, with its sources and further considerations, or the code
-    that passed most tests (`kept` is its draft's index); None where there is none. `open` is true
-    where `critiques` or `error` remain, nothing could be checked, or half of the tests or more are
-    `quarantined`: the model's own that no draft passed, which are not believed. `forgeable` is
-    true where the tests ran beside the code. `sources` are what a report may cite as [n].
+    that passed most tests (`kept` is its draft's index); None if there is none. `open` is true if
+    `critiques` or an `error` remain, nothing could be checked, or half or more of the tests are
+    `quarantined`: written by the model, passed by no draft, and not counted. `forgeable` is true
+    if the tests ran beside the code. `sources` are what a report may cite as [n].
     """
 
     output: str | None

@@ -1,4 +1,4 @@
-"""Which path a prompt takes: what the router is asked, and what its reply says."""
+"""Which path a prompt takes: the router's prompt and its reply."""
 
 from typing import Annotated, Any, Literal
 
@@ -45,7 +45,7 @@ def _named(value: object) -> str | None:
 
 
 class RouteReply(Reply):
-    """What a router says: the reason first, which makes for a better choice."""
+    """A router's reply: the reason first, for a better choice."""
 
     reason: Annotated[
         OptionalText, WithJsonSchema({"type": "string", "minLength": 8, "maxLength": 300})
@@ -71,7 +71,7 @@ def parse_route(text: str, prompt: str = "") -> Routing:
     """Read a router's reply, or say in `error` why it can't be used; never raises.
 
     A prompt that fits neither path has mode None and the model's reason, and no error. A mode is
-    never guessed, and never taken from an object that the reply quotes from the prompt.
+    never guessed, nor taken from an object that the reply quotes from the prompt.
     """
     said = read_reply(text, "mode", RouteReply, [prompt])
     if isinstance(said, str):

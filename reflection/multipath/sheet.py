@@ -1,6 +1,6 @@
-"""What a run of the agent shows, finished or not: its walk, drafts with their K or E, tests.
+"""The sheet of an agent run, running or finished: its path, drafts with K or E, and tests.
 
-K, E and tests of all drafts stand in one table each: those of the draft that is kept come first.
+K, E and tests of all drafts have one table each; those of the draft that is kept come first.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -59,14 +59,14 @@ GOOD = {"consistent", "passed", "accepted_by_person", "replaced_by_person"}
 FAILED = {"unrouted", "generation_failed", "reflection_failed", "test_failed"}
 CHECKS = {"reflect_on_report", "test_code"}
 END = "end"
-CUT = "at the model's limit (--max-output-tokens), or at what a result can hold"
+CUT = "at the model's limit (--max-output-tokens), or at the size limit of a result"
 CRITIQUES_BELOW = 3
 
 
 def sheet(
     seen: Seen, decisions: Sequence[Decision] = (), request: MultiPathRequest | None = None
 ) -> Sheet:
-    """Tell a run; the decisions of one that goes on come from a query of their own."""
+    """Build the sheet of a run; while it runs, its decisions come from a separate query."""
     del request  # for the signature that every loop's sheet has
     kept, busy, waiting = kept_of(seen), "", None
     if isinstance(seen, MultiPathResult):
@@ -105,19 +105,19 @@ def sheet(
 
 
 def kept_of(seen: Seen) -> Draft | None:
-    """Find the draft that is given, or would be given now."""
+    """Return the draft that is the result, or would be now."""
     if isinstance(seen, Progress):
         return best_of(seen.drafts)
     return next((draft for draft in seen.drafts if draft.index == seen.kept), None)
 
 
 def thing_words(mode: str | None) -> str:
-    """Name what a path gives."""
+    """Name the output of a path."""
     return {"research": "report", "code": "code"}.get(mode or "", "output")
 
 
 def still_open(seen: Seen) -> str:
-    """Say what is still open in a result; nothing where it is closed, or where there is none."""
+    """Say what is still open in a result; empty if nothing is, or if there is none."""
     kept = kept_of(seen)
     tests = len(seen.suite.cases) if seen.suite else 0
     said = isinstance(seen, MultiPathResult) and not seen.open
@@ -130,7 +130,9 @@ def still_open(seen: Seen) -> str:
         return f"a test still fails: {kept.error.message}"
     if seen.quarantined:
         return f"{len(seen.quarantined)} of its tests are quarantined: no draft passed them"
-    return f"nobody {'tested the code' if kept.mode == 'code' else 'reflected on the report'}"
+    return (
+        f"{'the code was not tested' if kept.mode == 'code' else 'the report was not reflected on'}"
+    )
 
 
 def _name(draft: Draft) -> str:
@@ -144,7 +146,7 @@ def _counts(passed: int | None, total: int | None) -> str | None:
 
 
 def _found(draft: Draft) -> str:
-    """Say in a few words what its reflection or its tests made of a draft: its K or E."""
+    """Describe a draft's K or E in a few words."""
     if draft.mode == "research":
         if draft.critiques is None:
             return "not reflected on"
@@ -156,7 +158,7 @@ def _found(draft: Draft) -> str:
         return counted
     if draft.report.status == "ok":
         return "a test fails" if draft.error else "passes"
-    return f"no test counted ({draft.report.status})"
+    return f"no test result ({draft.report.status})"
 
 
 def _facts(seen: Seen, kept: Draft | None) -> tuple[Fact, ...]:
@@ -179,16 +181,16 @@ def _facts(seen: Seen, kept: Draft | None) -> tuple[Fact, ...]:
 
 
 def _flags(seen: Seen, kept: Draft | None) -> list[str]:
-    """Say what a reader of the result must know: what is open, missing, cut or not believed."""
+    """List what a reader must know: what is open, missing, cut or not counted."""
     if kept is None and seen.stop_reason == "unrouted":
-        return ["no path could be chosen for sure: give --mode research or --mode code"]
+        return ["no path could be chosen: give --mode research or --mode code"]
     if kept is None:
         return [f"there is no {thing_words(seen.mode)}"] if seen.stop_reason else []
     code, still = kept.mode == "code", still_open(seen) if seen.stop_reason else ""
     better = f"{draft_words(kept.index)} is given: {_found(kept)}, and no later one is better"
-    unread = f"nobody {'tested' if code else 'reflected on'} what a person wrote"
+    unread = f"a person's text was not {'tested' if code else 'reflected on'}"
     tests = tally_words(len(seen.quarantined), "test")
-    aside = f"{tests} of the model's own that no draft passes: not believed, and worth a look"
+    aside = f"{tests} written by the model, passed by no draft: not counted, please check"
     forged = "the tests ran beside the code, which could have forged their verdict (forgeable)"
     known = (
         still and f"the result is open: {still}",
@@ -206,7 +208,7 @@ def _flags(seen: Seen, kept: Draft | None) -> list[str]:
 
 
 def _walk(decisions: Sequence[Decision]) -> tuple[Chart, ...]:
-    """Draw which nodes a run went through, and at which it found something to mend."""
+    """Draw the nodes that a run went through, and where it found something to fix."""
     walked: list[tuple[str, Decision]] = [(made.after, made) for made in decisions if made.after]
     if not walked:
         return ()
@@ -220,7 +222,7 @@ def _walk(decisions: Sequence[Decision]) -> tuple[Chart, ...]:
     labels = tuple(_label(lane, made) for lane, made in walked)
     curves = [Curve(name="the walk", points=points, labels=labels)]
     if any(height is not None for height in mend):
-        curves.append(Curve(name="found something to mend", points=mend, labels=labels))
+        curves.append(Curve(name="found something to fix", points=mend, labels=labels))
     chart = Chart(
         title="From node to node",
         axis="decisions",
@@ -303,9 +305,9 @@ def _tables(seen: Seen, kept: Draft | None) -> list[Table]:
 
 
 def _tests(seen: Seen, kept: Draft | None) -> Table:
-    """Tell what came of each test with each draft of which that is known: what fails comes first.
+    """List each test's outcome for each draft, failures first.
 
-    Without any outcome yet, what the tests expect.
+    Before the first outcome, list what the tests expect.
     """
     outcomes = {
         draft.index: {found.test: found for found in draft.report.outcomes}
@@ -340,7 +342,7 @@ def _tests(seen: Seen, kept: Draft | None) -> Table:
 
 
 def _texts(seen: Seen, kept: Draft | None) -> list[Text]:
-    """List what is read in full: where an error stands, drafts, outputs, the tests, passages."""
+    """List the full texts: tracebacks, drafts, outputs, the tests and passages."""
     texts = []
 
     def add(title: str, content: str | None, kind: Kind = "code", **more: Any) -> None:
@@ -414,7 +416,7 @@ def _steps(seen: Seen, decisions: Sequence[Decision]) -> list[Line]:
             why = f"{draft_words(made.draft)}: {f'{counted}; ' if counted else ''}{why}"
         below = []
         if made.after == "reflect_on_report" and made.draft is not None:
-            # Once: a person's decision is about a draft whose critiques stand above already.
+            # Once: a person's decision is about a draft whose critiques were shown before.
             found = unread.pop(made.draft, ())
             below = [critique.words for critique in found[:CRITIQUES_BELOW]]
             if len(found) > CRITIQUES_BELOW:

@@ -1,8 +1,7 @@
-"""S = (P, D, M, T_m, K, E, R_n): what the agent knows, as one value that each step transforms.
+"""The agent's state S = (P, D, M, T_m, K, E, R_n), and the transition function T(S).
 
-Source: the technical report "A Reflective Multi-Path Agentic System" (version 5.0), section 2.1.
-
-T(S): which node is next. Source: section 2.3 of the report that `state` names.
+Source: the technical report "A Reflective Multi-Path Agentic System" (version 5.0), section 2.1
+for the state, and 2.3 for the transitions.
 """
 
 from typing import Literal, NamedTuple
@@ -19,7 +18,7 @@ Aspect = Literal["citation", "consistency", "clarity", "completeness", "demarcat
 
 
 class Passage(Record):
-    """A member of D: a part of a document, from line `first_line` to `last_line`, both counted.
+    """A member of D: a part of a document, lines `first_line` to `last_line` inclusive.
 
     `score` is the engine's own, for ordering alone. `source` is the file's path in its folder.
     `page` counts from 1, for documents that have pages; lines are then those of the page.
@@ -42,10 +41,10 @@ class Passage(Record):
 
 
 class Critique(Record):
-    """A member of K that drives a refinement: what is wrong in which sentence of the report.
+    """A member of K, which drives a refinement: what to change, and in which sentence.
 
-    `sentence` is quoted from the report, or None where something is missing. `cited` is the
-    number of the source that it is about, from 1. `author` is the person who said so, if one did.
+    `sentence` is quoted from the report, None if something is missing there. `cited` is the number
+    of the source concerned, from 1. `author` is the person who wrote the critique, if any.
     """
 
     aspect: Aspect
@@ -110,7 +109,7 @@ Ending = Literal["consistent", "passed", "max_revisions", "unrouted"]
 
 
 class Transition(NamedTuple):
-    """The next node, or None with the reason to end; and why, in words."""
+    """The next node, or None and the ending; and the reason in words."""
 
     node: Node | None
     ending: Ending | None
@@ -118,7 +117,7 @@ class Transition(NamedTuple):
 
 
 def transition(after: Node, state: State, max_revisions: int) -> Transition:
-    """Return what comes after a node, by the state that it left and R_max."""
+    """Return what follows a node, given the state after it and R_max."""
     match after:
         case "retrieve":
             return Transition("route", None, _found(state))
@@ -136,7 +135,7 @@ def transition(after: Node, state: State, max_revisions: int) -> Transition:
 
 def _found(state: State) -> str:
     if not state.documents:
-        return "no passage retrieved: none was asked for, or none was found"
+        return "no passage retrieved: no documents were given, or none matched"
     return f"{tally_words(len(state.documents), 'passage')} retrieved"
 
 
@@ -147,16 +146,16 @@ def _after_route(state: State) -> Transition:
         case "code":
             return Transition("generate_code", None, "the path is code")
         case None:
-            return Transition(None, "unrouted", "nobody could say whether to research or to code")
+            return Transition(None, "unrouted", "could not choose between research and code")
 
 
 def _after_reflection(state: State, max_revisions: int) -> Transition:
     if not state.critiques:
-        return Transition(None, "consistent", "the reflection found nothing to mend")
+        return Transition(None, "consistent", "the reflection found nothing to fix")
     left = tally_words(len(state.critiques), "critique")
     if state.revisions >= max_revisions:
         return Transition(None, "max_revisions", f"{left} left after {_drafts(state)}")
-    return Transition("generate_report", None, f"{left} to mend")
+    return Transition("generate_report", None, f"{left} to fix")
 
 
 def _after_test(state: State, max_revisions: int) -> Transition:

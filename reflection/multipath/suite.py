@@ -1,4 +1,4 @@
-"""The tests that code is held to, and what came of them."""
+"""The tests for the code, and their outcomes."""
 
 import re
 import sys
@@ -10,7 +10,7 @@ from reflection.run import Frozen, Record
 from reflection.text import tally_words
 
 FILE_BYTES = 200_000
-# What an outcome takes at most in a history. Its test is a whole call, so that it is found again.
+# The most that an outcome takes in a history. Its test is the whole call, to be found again.
 OUTCOME_BYTES = {"test": 600, "expected": 300, "got": 300, "message": 300, "traceback": 500}
 MISSING = re.compile(r"No module named '(\w{1,100})")
 
@@ -41,9 +41,9 @@ class TestFile(Frozen):
 
 
 class Case(Record):
-    """One call, and the value that it must have: two Python expressions, the latter a literal.
+    """One call and its expected value: two Python expressions, the second a literal.
 
-    The call goes into the sandbox, and the expected value never does.
+    Only the call goes into the sandbox, never the expected value.
     """
 
     call: str
@@ -61,19 +61,19 @@ class Suite(Record):
 
     @property
     def forgeable(self) -> bool:
-        """Whether the code under test runs beside what judges it, and could forge the verdict."""
+        """Whether the code under test runs beside its tests and could forge the verdict."""
         return self.kind != "cases"
 
     @property
     def words(self) -> str:
-        """What the code is held to, and whether it could forge the verdict."""
+        """The tests in words, and whether the code could forge their verdict."""
         what = self.file.name if self.file else tally_words(len(self.cases), "test")
         forged = ", run beside the code, which could forge their verdict" if self.forgeable else ""
         return f"{what}, {WRITTEN_BY[self.origin]}{forged}"
 
 
 class TestOutcome(Record):
-    """What came of one test. `got` and `expected` are Python expressions, where there are any."""
+    """The outcome of one test; `got` and `expected` are Python expressions, if any."""
 
     __test__ = False
 
@@ -97,9 +97,9 @@ class TestOutcome(Record):
 class Failure(Record):
     """E: why the code is not right yet.
 
-    `test` is the first that fails, with `expected` and `got` where it compares values. `status`
-    is the sandbox's word for a program that did not end by itself. `traceback` has the frames of
-    the code and of the tests alone.
+    `test` is the first that fails, with `expected` and `got` if it compares values. `status` is the
+    sandbox's status of a program that did not end normally. `traceback` has only the frames of
+    the code and the tests.
     """
 
     message: str
@@ -145,12 +145,12 @@ class TestReport(Record):
 
 
 def module_hint(error: Failure | None, suite: Suite | None) -> str:
-    """Say how a module that was not found can be had; nothing where none is missing."""
+    """Say how to make a missing module available; empty if none is missing."""
     found = MISSING.search(f"{error.message}\n{error.traceback or ''}") if error else None
     if found is None or found[1] in sys.stdlib_module_names:
         return ""
     name = found[1]
-    further = f"--packages {name} lets the code import what the worker has of that name"
+    further = f"--packages {name} lets the code import the worker's package of that name"
     imports = rf"^[ \t]*(?:import|from)\s[^#\n]*\b{name}\b"
     if suite is None or suite.file is None or not re.search(imports, suite.file.text, re.MULTILINE):
         return f"there is no module {name} in the sandbox: {further}"

@@ -1,4 +1,4 @@
-"""Whether code is right: values compared, E from what the sandbox said, and doubted tests."""
+"""The verdict on code: comparing values, E from the sandbox's report, and quarantined tests."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -44,9 +44,10 @@ STOPPED = {
     "exited_early": "the code ended the process before its tests were over",
     "error": "the code ended the process with the exit code {exit_code}",
 }
-SILENT = "the code gave no result: it ended the process, or closed or garbled what is read of it"
+SILENT = "the code gave no result: it ended the process, or closed or corrupted its output"
 
-# Drafts that differ and all fail a test, before it is doubted, and drafts at the end of a run.
+# How many different drafts must fail a test before it is quarantined, and how many drafts at
+# the end of a run.
 DRAFTS = 3
 DRAFTS_AT_THE_END = 2
 
@@ -54,7 +55,7 @@ Numeric = int | float | complex
 
 
 class Answer(Record):
-    """What a call gave: its value as a Python expression, or why there is none."""
+    """The result of a call: its value as a Python expression, or why there is none."""
 
     value: str | None = None
     message: str | None = None
@@ -88,12 +89,12 @@ def _outcome(case: Case, answer: Answer) -> TestOutcome:
         try:
             said = difference(read_literal(case.expected), read_literal(answer.value))
         except NoLiteralError:
-            what = "returns what can't be compared"
+            what = "returns a value that can't be compared"
         else:
             if said is None:
                 return TestOutcome(test=case.call, passed=True, expected=case.expected)
             got, wanted = (terminal_safe(text, IN_WORDS) for text in (answer.value, case.expected))
-            what = f"gives {got}, and {wanted} is expected ({said})"
+            what = f"gives {got}, expected {wanted} ({said})"
     return TestOutcome(
         test=case.call,
         passed=False,
@@ -149,7 +150,7 @@ def _cut(record: Record, sizes: Mapping[str, int]) -> dict[str, object]:
     for name, size in sizes.items():
         text = well_formed(known[name] or "")
         if encoded_size(text) > size and name == "traceback":
-            # The beginning of a text says most, and of a traceback the end.
+            # The end of a traceback matters most; of other texts, the beginning.
             text = f"…{cut_encoded(text[::-1], size)[::-1]}"
         elif encoded_size(text) > size:
             text = f"{cut_encoded(text, size)}…"
@@ -158,16 +159,15 @@ def _cut(record: Record, sizes: Mapping[str, int]) -> dict[str, object]:
 
 
 def difference(expected: object, got: object, place: str = "") -> str | None:
-    """Say how two plain values differ, or None where they are the same.
+    """Describe how two plain values differ; None if they are the same.
 
-    Values are the same as `==` has it, but for this: numbers that are not both integers may
-    differ by a relative 1e-9 or an absolute 1e-12; nan is nan; a truth value is no number; and
-    what is compared by its hash, members of sets and keys of dicts, is compared without tolerance.
-    A list is no tuple, as in Python. `place` is where in a whole these two stand.
+    Values are compared as by `==`, except that numbers that are not both integers may differ by a
+    relative 1e-9 or an absolute 1e-12, nan equals nan, and a boolean is not a number. Members of
+    sets and keys of dicts are compared without tolerance. `place` is the position in the whole.
     """
     at = f" at {place}" if place else ""
     if _kind(expected) != _kind(got):
-        return f"{_kind(got)}{at}, where {_kind(expected)} is expected"
+        return f"{_kind(got)}{at}, expected {_kind(expected)}"
     parts: Iterable[tuple[object, object, object]]
     if isinstance(expected, dict) and isinstance(got, dict):
         wanted = {_hashed(key): (key, value) for key, value in expected.items()}
@@ -177,7 +177,7 @@ def difference(expected: object, got: object, place: str = "") -> str | None:
         parts = ((value, found[key], _shown(name)) for key, (name, value) in wanted.items())
     elif isinstance(expected, list | tuple) and isinstance(got, list | tuple):
         if len(expected) != len(got):
-            return f"{tally_words(len(got), 'item')}{at}, where {len(expected):,} are expected"
+            return f"{tally_words(len(got), 'item')}{at}, expected {len(expected):,}"
         parts = zip(expected, got, range(len(got)), strict=True)
     else:
         return None if _same(expected, got) else f"another value{at}"
@@ -189,7 +189,7 @@ def _shown(key: object) -> str:
     try:
         return repr(key)[:40]
     except ValueError:
-        # Python writes no integer of more than 4,300 digits.
+        # Python refuses to write an integer of more than 4,300 digits.
         return "a very large key"
 
 
@@ -205,7 +205,7 @@ def _same(expected: object, got: object) -> bool:
     try:
         wanted, found = complex(expected), complex(got)
     except OverflowError:
-        # An integer that no float can hold.
+        # An integer too large for a float.
         return False
     return all(
         math.isclose(one, other, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
@@ -230,7 +230,7 @@ def _kind(value: object) -> str:
     if value is None:
         return "None"
     if isinstance(value, bool):
-        return "a truth value"
+        return "a boolean"
     if isinstance(value, Numeric):
         return "a number"
     return "a set" if isinstance(value, AnySet) else f"a {type(value).__name__}"
@@ -239,11 +239,11 @@ def _kind(value: object) -> str:
 def quarantine(
     drafts: Sequence[Reported], suite: Suite, *, last: bool = False
 ) -> tuple[TestOutcome, ...]:
-    """Return what came last of each test that is wrong itself, by all that is known.
+    """Return the last outcome of each test that is probably wrong itself.
 
-    That is a case of the model's own that failed with every draft that ran it: three different
-    texts at least, or any two drafts at the `last` one. A draft that the program ended before
-    counts for no case. Where all cases would be, none is: the drafts are wrong then.
+    That is a case written by the model that failed with every draft that ran it: at least three
+    different texts, or any two drafts once the `last` is made. If all cases would be quarantined,
+    none is: then the drafts are wrong.
     """
     if suite.origin != "model" or suite.kind != "cases":
         return ()
@@ -255,7 +255,7 @@ def quarantine(
             for outcome in draft.report.outcomes
             if outcome.test == case.call
         ]
-        # A writer that repeats itself has tried nothing else, and may yet.
+        # Identical drafts count once: a repeated draft is no further evidence.
         different = len({text for text, _ in told})
         enough = len(told) >= DRAFTS_AT_THE_END if last else different >= DRAFTS
         if enough and not any(outcome.passed for _, outcome in told):
@@ -264,14 +264,14 @@ def quarantine(
 
 
 def believed(report: TestReport, quarantined: Sequence[TestOutcome]) -> Failure | None:
-    """Return E by the tests that are believed: none where only quarantined tests fail.
+    """Return E without the quarantined tests: None if only those fail.
 
-    A program that did not give all its results stays wrong.
+    A program that did not give all its results keeps its error.
     """
     doubted = {outcome.test for outcome in quarantined}
     if report.error is None or report.error.test not in doubted or report.error.status:
         return report.error
-    failure = first_failure([each for each in report.outcomes if each.test not in doubted])
+    failure = first_failure([found for found in report.outcomes if found.test not in doubted])
     whole = report.total is not None and len(report.outcomes) >= report.total
     if failure or whole:
         return failure

@@ -1,7 +1,7 @@
-"""Answers in the form in which they vote, and which of them count as one.
+"""The canonical forms of answers, and the clusters that they vote for.
 
-Two answers are one vote exactly when their forms are equal, so a form never joins answers that
-differ in meaning; where that is in doubt the answers stay apart, or unreadable.
+Two answers are the same vote exactly when their forms are equal. A form must never join answers
+that differ in meaning: in doubt they stay apart, or unreadable.
 """
 
 import re
@@ -64,7 +64,7 @@ def read_answer(kind: AnswerKind, raw: str | None) -> str | None:
 
 
 def read_text(stripped: str) -> str | None:
-    """Return the form of a text without case, punctuation and spacing; None where none shows.
+    """Return a text without case, punctuation and spacing; None if nothing is left.
 
     What is equal: letters by Unicode's NFKC and case folding; every run of white space; the
     several dashes, minus signs and quotation marks. What is dropped: `. , ; : ! ?` after a word
@@ -158,7 +158,7 @@ class Clusters:
         return self._names.get(canonical)
 
     def join(self, canonical: str, name: str) -> str:
-        """Let a canonical form belong to the cluster called `name`, for good."""
+        """Add a canonical form to the cluster called `name`, for good."""
         return self._names.setdefault(canonical, name)
 
     def open(self, canonical: str, written: str) -> str:

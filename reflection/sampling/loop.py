@@ -1,7 +1,4 @@
-"""One run of sampling, folded answer by answer: the state that queries return.
-
-From the state of a run to what others read of it: progress and result.
-"""
+"""The state of a sampling run, updated answer by answer, and its progress and result."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -68,7 +65,7 @@ class Sampling:
 
     @property
     def waits_for_review(self) -> bool:
-        """Whether a person shall look at what came out, which was not finished by one."""
+        """Whether a person has to review the result; never if a person ended the run."""
         if self.request.review_when is None or self.last is None or not self.stopped:
             return False
         confidence = self.tally.measurement.confidence
@@ -83,10 +80,10 @@ class Sampling:
     @property
     def generating(self) -> list[Spending]:
         """What each reply cost."""
-        return [each.spending for each in self.responses if each.spending is not None]
+        return [reply.spending for reply in self.responses if reply.spending is not None]
 
     def plan(self) -> Plan:
-        """Size the next wave: by the rule in force, the greatest concurrency and the budget."""
+        """Size the next wave by the rule, the concurrency limit and the budget."""
         most = self.request.concurrency
         wanted = self._waves.length(self.tally.counts, self.unreadable, most)
         fits = room(
@@ -111,7 +108,7 @@ class Sampling:
     ) -> Decision:
         """Count one response, the next by index, and decide.
 
-        Where answers that people put in follow at once, the decision is the last one's.
+        If answers added by people follow at once, only the last one may stop the run.
         """
         self.responses.append(response)
         self.retried += response.attempts - (response.spending is not None)
@@ -121,7 +118,7 @@ class Sampling:
             self.confidences.append(measured.confidence)
             self.entropies.append(measured.normalized_entropy)
         for name in response.left_out:
-            self.warn(f"the provider does not take {name}, which was left out")
+            self.warn(f"the provider does not take {name}; it was not sent")
         verdict = self._rule.decide(self.tally.counts, self.unreadable)
         if verdict.stop and more_follow:
             verdict = _put_off(verdict)
@@ -177,7 +174,7 @@ class Sampling:
 
 def _put_off(verdict: Verdict) -> Verdict:
     judgement = verdict.judgement
-    reason = f"{judgement.reason}; an answer that was put in follows"
+    reason = f"{judgement.reason}; an answer added by a person follows"
     return Verdict(None, judgement._replace(stop=False, reason=reason))
 
 
@@ -218,9 +215,9 @@ def progress(
 
 
 def standing(request: SelfConsistencyRequest, decisions: Sequence[Decision]) -> Progress:
-    """Say where a run stood at the last of these decisions, which holds all but the spending."""
+    """Return the progress at the last of these decisions, without the spending."""
     last = decisions[-1]
-    votes = Counter(each.vote for each in decisions if each.vote is not None)
+    votes = Counter(made.vote for made in decisions if made.vote is not None)
     return Progress(
         question=request.question,
         model=request.model,
@@ -235,20 +232,20 @@ def standing(request: SelfConsistencyRequest, decisions: Sequence[Decision]) -> 
         confidence=last.confidence,
         entropy=last.entropy,
         normalized_entropy=last.normalized_entropy,
-        answer_distribution={each: votes[each] / votes.total() for each in votes},
+        answer_distribution={vote: count / votes.total() for vote, count in votes.items()},
         usage=Usage(),
         stop_reason=last.stop_reason,
     )
 
 
 def result(sampling: Sampling) -> SelfConsistencyResult:
-    """Put the result together, once the newest decision ended the run.
+    """Build the result, once the newest decision has ended the run.
 
-    Raises ValueError while the run goes on.
+    Raises ValueError before that.
     """
     last, measured = sampling.last, sampling.tally.measurement
     if last is None or last.stop_reason is None:
-        raise ValueError("the run goes on")
+        raise ValueError("the run has not ended")
     replaced = sampling.replacement
     second = measured.runner_up_votes / measured.votes if measured.votes else 0.0
     return SelfConsistencyResult(

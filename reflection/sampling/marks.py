@@ -1,4 +1,4 @@
-r"""What every answer has in common: its mark in a text, and the spellings of its characters.
+r"""How an answer is marked in a text, and how its characters are normalized.
 
 An answer is marked by a line `Answer: …` or `#### …`, or by `\boxed{…}`. Each search looks at a
 character a bounded number of times, so a hostile text costs no more than an honest one of its
@@ -89,7 +89,7 @@ def _last_box(text: str) -> _Found | None:
 
 
 def unwrapped(text: str) -> str:
-    """Take off the Markdown, LaTeX or quotation marks around an answer as a whole."""
+    """Remove Markdown, LaTeX or quotation marks around a whole answer."""
     inside = text.strip()
     if inside.count("**") % 2:
         inside = inside.removesuffix("**").rstrip()

@@ -1,4 +1,4 @@
-"""Answers that are one number: its spellings, its exact value, and how Mull writes it."""
+"""Answers that are one number: spellings, exact value and canonical form."""
 
 import re
 from fractions import Fraction
@@ -73,7 +73,7 @@ DENIED = (
     "hundredths thousandths twice double triple pi sqrt root log ln exp sin cos tan mod "
     "modulo choose factorial squared cubed minus negative " + " ".join(SCALES)
 ).replace(" ", "|")
-# Each is a sign that the number found (NUL stands for it) is a part of something else.
+# Signs that the number found (NUL stands for it) is part of something larger.
 PART_OF_MORE = re.compile(
     r"[^\w\s\x00.,;:?!()\[\]\"'`~/&$€£¥₹₽₩°-]|[\d_]"
     r"|[-/&] ?\x00|\x00 ?[-/&]|[^\W\d]\x00|[\w)\x00]\(|\)\x00"
@@ -129,7 +129,7 @@ def _only_number(text: str) -> str | None:
 
 
 def amount_value(amount: re.Match[str]) -> Fraction | None:
-    """Work out the exact value of a match of AMOUNT; None where it has none, or is too large.
+    """Compute the exact value of a match of AMOUNT; None if it has none or is too large.
 
     Numerator and denominator stay below 10 to the power of DIGITS, before and after.
     """

@@ -1,4 +1,4 @@
-"""What a model is asked for a sample, or about two answers, and what its replies say."""
+"""Prompts and replies for samples, and for whether two answers mean the same."""
 
 from typing import Annotated, Any, NamedTuple
 

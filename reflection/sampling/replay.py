@@ -1,6 +1,6 @@
-"""Recorded answers replayed through stopping rules: what rules cost, and how often they are right.
+"""Replay recorded answers through stopping rules: what rules cost and how often they are right.
 
-All rules are in one walk over each ordering of a question's answers. A decision rests on the votes
+All rules share one pass over each ordering of a question's answers. A decision rests on the votes
 of each distinct answer and never on their names, so orderings of any question share their states;
 each state is judged once by each rule that still needs it.
 """
@@ -103,7 +103,7 @@ class _State:
 
 
 class Replay:
-    """Every rule over the same orderings; what was worked out is kept from call to call."""
+    """Every rule over the same orderings; computed states are kept between calls."""
 
     def __init__(self, rules: Sequence[Stopping], max_concurrency: int = MAX_CONCURRENCY) -> None:
         self._rules = [StoppingRule(settings) for settings in rules]

@@ -1,4 +1,4 @@
-"""What a run of self-consistency is asked for."""
+"""The request of a self-consistency run."""
 
 from typing import Literal, Self
 
@@ -58,7 +58,7 @@ class SelfConsistencyRequest(Bounded, Stopping):
 
     @property
     def concurrency(self) -> int:
-        """The calls of one wave, at most: `max_concurrency`, and what fits into one message."""
+        """The most calls in one wave: `max_concurrency`, or fewer to fit one message."""
         return max(1, min(self.max_concurrency, WAVE_BYTES // self.asked_bytes))
 
     @property

@@ -1,4 +1,4 @@
-"""What a run of self-consistency gives back, with the source's own field names."""
+"""The progress and the result of a self-consistency run, with the source's field names."""
 
 from datetime import datetime
 
@@ -15,7 +15,7 @@ from reflection.sampling.tally import (
 
 
 class Response(Record):
-    """One answer that was asked for, or put in by a person (`author`).
+    """One sampled answer, or one added by a person (`author`).
 
     `index` counts from 0 in the order of asking. `answer` is as it was given, `vote` what it
     counted for; None: it could not be read, and `error` says why. `attempts` are the calls made

@@ -1,11 +1,8 @@
-"""When to stop: the settings of every stopping rule, their defaults and presets.
+"""Stopping rules: their settings, defaults and presets, and the decision after each answer.
 
-What each rule makes of the votes: one pure function a rule.
-
-A rule sees the votes of each distinct answer, largest first, and how many calls are left. It
-says whether to stop, the number it looked at, the bound it held it against, and why in words.
-
-The decision after each answer: go on, or stop and why.
+Each rule is one pure function. It gets the votes of each distinct answer, largest first, and the
+number of calls left. It returns whether to stop, the value it compared, the bound, and the reason
+in words.
 """
 
 from collections.abc import Callable
@@ -306,5 +303,5 @@ class StoppingRule:
 
 def _curtailed(state: Votes) -> Judgement:
     lead, left = state.first - state.second, state.calls_left
-    reason = f"a lead of {lead} can't be caught up in {left} more"
+    reason = f"the runner-up can't make up a lead of {lead} in {left} more answers"
     return Judgement(True, lead, left, reason)

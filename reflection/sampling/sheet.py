@@ -1,4 +1,4 @@
-"""What a run of self-consistency shows, finished or not: its answer, its votes, its waves.
+"""The sheet of a self-consistency run, running or finished: answer, votes and waves.
 
 A wave is the answers that are asked for at once; the rule decides after each one of them.
 """
@@ -60,7 +60,7 @@ def sheet(
     request: SelfConsistencyRequest | None = None,
     newest: int | None = None,
 ) -> Sheet:
-    """Tell a run; the decisions of one that goes on come from their own query.
+    """Build the sheet of a run; while it runs, its decisions come from a separate query.
 
     `request` knows the thresholds that curves are held against. With `newest` only so many
     decisions are told, and no steps: what is shown of a long run costs no more than of a short one.
@@ -142,7 +142,7 @@ def _going_on(progress: Progress, decisions: Sequence[Decision]) -> Sheet:
 
 
 def answer_words(answer: str | None) -> str:
-    """Name an answer; none and nothing have words too."""
+    """Write an answer; a missing or empty one gets words too."""
     return "(unreadable)" if answer is None else answer.strip() or "(empty)"
 
 
@@ -163,7 +163,7 @@ def _measures(
         Fact(
             label="entropy",
             value=f"{seen.normalized_entropy:.2f}",
-            note=f"{level}, {bits:.2f} bits; 0: all agree, 1: all answers alike often",
+            note=f"{level}, {bits:.2f} bits; 0: all agree, 1: all answers equally frequent",
         ),
         Fact(label="consensus", value=classify_consensus(first, second)),
     )
@@ -192,12 +192,12 @@ def _flags(result: SelfConsistencyResult) -> list[str]:
         flags.append("no consensus: the answers do not support a conclusion")
     if result.cut_short and result.final_answer is not None:
         few = f"only {result.valid_responses} of at least {result.min_responses} readable answers"
-        flags.append(f"cut short: {few}, so that the confidence means little")
+        flags.append(f"cut short: {few}, so the confidence means little")
     if result.voted_answer is not None:
         voted = answer_words(result.voted_answer)
         flags.append(f"a person gave the answer; the votes gave another one: {voted}")
     if result.tied:
-        flags.append("tied: the lead is shared, and the answer seen first was taken")
+        flags.append("tied: several answers share the lead, and the one seen first was taken")
     if not result.quorum_met:
         flags.append("the quorum of readable answers was not met")
     return flags
@@ -259,7 +259,7 @@ def _comparison(decision: Decision) -> str:
 def _steps(
     decisions: Sequence[Decision], waves: Sequence[int], request: SelfConsistencyRequest | None
 ) -> tuple[Step, ...]:
-    """Tell a wave once all of it is counted, then each thing that a bound or a person did."""
+    """Write a line for each wave once it is counted, and for each stop or act of a person."""
     steps, counted, leader_columns = [], Counter[int](), 3
     most = f" of {request.max_responses}" if request else ""
     for made in decisions:

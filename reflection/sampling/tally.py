@@ -1,11 +1,7 @@
-"""The measures of a distribution of answers, and the words for their levels.
+"""Votes, the measures of their distribution, and how these moved from answer to answer.
 
 Source: the self-reflection agent's pseudo-code. Thresholds are compared with a tolerance of
 1e-9, since 0.55 - 0.40 is above 0.15 in binary floating point and 11/20 - 8/20 is not.
-
-Counting votes, one at a time, with every measure kept up to date.
-
-How confidence and entropy moved from answer to answer.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""How many answers to ask for at once, so that none is wasted.
+"""The lengths of waves: how many answers to ask for at once without wasting any.
 
 The next wave is as long as the shortest continuation that could end the run. No rule can stop
 inside such a wave, so the calls made and every decision are those of asking one by one.

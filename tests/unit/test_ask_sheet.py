@@ -77,7 +77,11 @@ def test_a_run_that_waits_for_a_person() -> None:
 @pytest.mark.parametrize(
     ("answers", "changes", "flag"),
     [
-        (["A", "B"] * 5, {}, "tied: the lead is shared, and the answer seen first was taken"),
+        (
+            ["A", "B"] * 5,
+            {},
+            "tied: several answers share the lead, and the one seen first was taken",
+        ),
         ([None] * 10, {}, "no answer could be read"),
         (["A", "B"] * 5, {"quorum_met": False}, "the quorum of readable answers was not met"),
         (
@@ -88,7 +92,7 @@ def test_a_run_that_waits_for_a_person() -> None:
         (
             ["A", "B"] * 5,
             {"valid_responses": 3},
-            "cut short: only 3 of at least 5 readable answers, so that the confidence means little",
+            "cut short: only 3 of at least 5 readable answers, so the confidence means little",
         ),
         (
             ["A"] * 5,

@@ -25,7 +25,7 @@ def test_a_finished_run_is_told_to_the_digit() -> None:
         "**Stopped (`rule`): confidence 0.8 reaches 0.8**\n\n"
         "```text\n"
         "confidence     0.80 (uncertainty low)\n"
-        "entropy        0.72 (uniform, 0.72 bits; 0: all agree, 1: all answers alike often)\n"
+        "entropy        0.72 (uniform, 0.72 bits; 0: all agree, 1: all answers equally frequent)\n"
         "consensus      strong\n"
         "answers        5, in 1 wave (5)\n"
         "stopping rule  combined\n"

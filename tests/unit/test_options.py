@@ -197,7 +197,7 @@ MISTAKES = {
         (["q", "--confidence-threshold", "1.5"], "--confidence-threshold: "),
         (["q", "--budget-usd", "nan"], "--budget-usd: "),
         (["q", "--prompt-template", "/nowhere"], "can't be read"),
-        (["a" * 5_000_000], "question: 5,000,000 bytes, and at most 100,000 are taken."),
+        (["a" * 5_000_000], "question: 5,000,000 bytes exceed the limit of 100,000."),
     ],
     "reflect": [
         ([""], "query: "),
@@ -205,7 +205,7 @@ MISTAKES = {
         (["q", "--draft", os.devnull], "draft: there is nothing in it"),
         (["q", "--source", "/nowhere"], "--source: /nowhere can't be read: "),
         (["-", "--draft", "-"], "QUERY and --draft can't both read standard input"),
-        (["q", "--criteria", "luck"], "--criteria: no such preset; there are general, "),
+        (["q", "--criteria", "luck"], "--criteria: unknown preset; choose one of general, "),
         (
             ["q", "--criteria", "code", "--criterion", "tone=x"],
             "--criteria and --criterion can't be combined",

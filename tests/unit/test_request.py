@@ -13,7 +13,7 @@ from reflection.sampling.request import SelfConsistencyRequest
     ("fields", "said"),
     [
         ({"question": " \n"}, "question: should have at least 1 character"),
-        ({"question": "x" * 100_001}, "question: 100,001 bytes, and at most 100,000 are taken"),
+        ({"question": "x" * 100_001}, "question: 100,001 bytes exceed the limit of 100,000"),
         (
             {"question": "x" * 50_000, "max_responses": 401},
             "are 20,050,000 bytes of history, and at most 20,000,000 are taken",

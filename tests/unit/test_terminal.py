@@ -30,7 +30,7 @@ def test_the_result_of_a_run() -> None:
         "stopped        the maximum of 10 (max_responses)",
         "confidence     0.78  ██▆▇▅▆▆▇▇  uncertainty medium",
         "entropy        0.76  ▁▁█▇██▇▇▇  uniform, 0.76 bits; 0: all agree, 1: all answers",
-        "               alike often",
+        "               equally frequent",
         "consensus      emerging",
         "answers        10, 1 unreadable, in 3 waves (5 + 1 + 4)",
         "stopping rule  combined",

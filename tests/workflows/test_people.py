@@ -125,7 +125,7 @@ async def test_a_run_stops_once_and_the_last_vote_decides(client: Client) -> Non
         result = SelfConsistencyResult.model_validate(await handle.result())
 
     assert [each.stop for each in result.decisions] == [False] * 5 + [True]
-    assert "an answer that was put in follows" in result.decisions[4].reason
+    assert "an answer added by a person follows" in result.decisions[4].reason
     assert (result.total_responses, result.consensus_confidence) == (6, 5 / 6)
 
 

@@ -90,7 +90,7 @@ def test_a_wrong_test_of_the_models_own_is_seen_wherever_the_result_is(
     cli: Cli, tmp_path: Path
 ) -> None:
     """The run passes without it, which the terminal, the document and the page all say."""
-    told, page = "1 test of the model's own that no draft passes", tmp_path / "page.html"
+    told, page = "1 test written by the model, passed by no draft", tmp_path / "page.html"
 
     done = cli("agent", f"{ADD} Be quirky.", "--id", "quirky")
     shown, document = cli("show", "quirky"), cli("show", "quirky", "--json")
@@ -109,5 +109,5 @@ def test_tests_that_no_draft_passes_are_told(cli: Cli) -> None:
     done = cli("agent", f"{ADD} Be stubborn.", "--max-revisions", "2")
 
     assert done.stdout == BROKEN
-    assert "2 tests of the model's own that no draft passes: not believed" in done.stderr
+    assert "2 tests written by the model, passed by no draft: not counted" in done.stderr
     assert "quarantined" in done.stderr

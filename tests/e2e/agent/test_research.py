@@ -23,7 +23,7 @@ def until_mending(cli: Cli, run: str) -> None:
         if shown.returncode == 0 and json.loads(shown.stdout)["revisions"] == 1:
             return
         time.sleep(0.2)
-    pytest.fail("nothing was found to mend")
+    pytest.fail("nothing was found to fix")
 
 
 def nodes(said: str) -> list[str]:
@@ -46,7 +46,7 @@ def test_the_report_alone_is_standard_output(cli: Cli, docs: tuple[str, str]) ->
         "generate_report",
         "reflect_on_report",
     ]
-    assert "draft 1: 1 critique to mend → generate_report" in done.stderr
+    assert "draft 1: 1 critique to fix → generate_report" in done.stderr
     assert "Say how long it keeps them, as source 1 does." in done.stderr
     assert "→ end (consistent)" in done.stderr
     assert "kafka.md:1" in done.stderr

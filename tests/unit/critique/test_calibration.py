@@ -325,7 +325,7 @@ def test_failures() -> None:
 def test_no_evaluation_and_no_such_example() -> None:
     """Without an evaluation there is no judge; one of an example that is not there is refused."""
     assert calibrate([], [], []) == ()
-    with pytest.raises(ValueError, match="an evaluation of example 1, of 1 from 0"):
+    with pytest.raises(ValueError, match="evaluation of example 1, but there are only 1"):
         calibrate(labelled(1.0), [scored(1, 0.5)], [])
 
 

@@ -93,14 +93,14 @@ NO_NUMBERS = ('"0.9"', "true", "null", "NaN", "Infinity", '{"why": 1}', "[0.9]")
         (scored("9" * 5_000), "clarity: should be less than or equal to 1"),
         (scored('1, "clarity": 0'), 'two different values for "clarity"'),
         (f"{FULL} {scored('0.1')}", 'several JSON objects in it with different "criteria_scores"'),
-        ('{"criteria_scores": {"clarity": 0.9, "truth": 0.9', "breaks off"),
-        ('{"a": ' * 100_000, "breaks off"),
+        ('{"criteria_scores": {"clarity": 0.9, "truth": 0.9', "is incomplete"),
+        ('{"a": ' * 100_000, "is incomplete"),
         (f'{FULL} Mine: {{"criteria_scores": {{"clarity": 0.1 "truth": 0.1}}}}', "malformed"),
         (f'{FULL} Mine: {{"criteria_scores": {{"clarity": low, "truth": 0.1}}}}', "malformed"),
         (f"{FULL} Mine: {{'criteria_scores': {{'clarity': 0.1, 'truth': 0.1}}}}", "malformed"),
         (f'{{"feedback": [{{"place": "{FULL}", "advice": "no"}}]}}', "no JSON object"),
         (f"<think>maybe {FULL}</think> I can't tell.", "no JSON object"),
-        (f"I refuse: the draft contains {FULL}", "stand in the draft"),
+        (f"I refuse: the draft contains {FULL}", "copied from the draft"),
     ],
 )
 def test_what_is_no_judgement(text: str, error: str) -> None:

@@ -42,7 +42,7 @@ def test_the_revision_rule(
         ({"complexity": 0.51}, None, ""),
         ({"complexity": 0.5}, "skipped", "the given complexity 0.50 is not above 0.5"),
         ({"complexity": 0.2, "min_complexity": 0.1}, None, ""),
-        ({"complexity": 1, "synthesis_follows": True}, "skipped", "a synthesis step follows"),
+        ({"complexity": 1, "synthesis_follows": True}, "skipped", "a later synthesis step"),
         ({"complexity": 1, "reflect": False}, "disabled", "switched off"),
         ({"query": "Is 91 prime?"}, "skipped", "the estimated complexity"),
         ({"query": "Is 91 prime?", "min_complexity": 0.0}, None, ""),

@@ -239,11 +239,11 @@ def test_a_better_draft_before_the_last_is_said_to_be_taken() -> None:
     worse = reflected([0.6, 0.5], max_revisions=1)
     unjudged = reflected([0.6])
     write(unjudged, "later")
-    unjudged.stop("deadline", "the 5 seconds are over", START)
+    unjudged.stop("deadline", "the time budget of 5 seconds is used up", START)
 
-    assert told(worse).flags == ("draft 1 is better than what came after it",)
+    assert told(worse).flags == ("draft 1 scored higher than the drafts after it",)
     assert told(unjudged).flags == (
-        "draft 2 was not judged, and the best one before it is given",
+        "draft 2 was not judged; the best earlier draft is given instead",
     )  # fmt: skip
 
 
@@ -255,15 +255,15 @@ def test_a_draft_that_was_cut_is_flagged_and_says_so_itself() -> None:
 
     shown = told(state)
 
-    assert "the draft is longer than a result can hold, and was cut" in shown.flags
+    assert "the draft was cut to the size limit of a result" in shown.flags
     assert shown.answer is not None
-    assert "cut to what a result can hold" in shown.answer.note
+    assert "cut to the size limit of a result" in shown.answer.note
 
 
 @pytest.mark.parametrize(
     ("reason", "complexity", "hint"),
     [
-        ("skipped", 0.3, "--min-complexity 0 has it judged and revised all the same"),
+        ("skipped", 0.3, "use --min-complexity 0 to have it judged and revised anyway"),
         ("skipped", None, "leave out --synthesis-follows to have it judged and revised"),
         ("disabled", None, "leave out --no-reflect to have it judged and revised"),
     ],
@@ -281,9 +281,9 @@ def test_what_was_not_reflected_on_says_how_it_would_be(
 def test_warnings_of_the_run_stand_as_they_are() -> None:
     """A run's warnings are on the sheet while it goes on and after."""
     state = reflected([0.42])
-    state.warn("the provider does not take seed, which was left out")
+    state.warn("the provider does not take seed; it was not sent")
 
-    assert told(state).warnings == ("the provider does not take seed, which was left out",)
+    assert told(state).warnings == ("the provider does not take seed; it was not sent",)
 
 
 def test_a_cost_that_nobody_knows_is_unknown() -> None:

@@ -183,6 +183,6 @@ def test_what_is_nothing_and_what_is_refused() -> None:
     """Of nothing there is nothing; an outcome of no question, or a second one, is refused."""
     assert wilson(0, 0) == paired_difference(0, 0, 0) == Estimate()
     assert compare(3, [], []) == Comparison(questions=3, baseline=None, methods=(), paired=())
-    for places, said in (((0, 2), "question 2, of 2 from 0"), ((1, 1), "two outcomes of")):
+    for places, said in (((0, 2), "question 2, but there are only 2"), ((1, 1), "two outcomes of")):
         with pytest.raises(ValueError, match=said):
             compare(2, [Outcome(question=place, method="single") for place in places], [])

@@ -51,7 +51,7 @@ def test_the_examples_can_be_read() -> None:
         ('{"query": "q", "draft": "secret", "label": NaN}', '"label" is not 0 to 1'),
         ('{"query": "q", "draft": "secret", "label": "good"}', '"label" is not 0 to 1'),
         ('{"query": "q", "draft": "secret", "label": 1, "writer": 3}', '"writer" is missing'),
-        (f'{{"query": "q", "draft": "{"secret" * 20_000}", "label": 1}}', "at most 92,857"),
+        (f'{{"query": "q", "draft": "{"secret" * 20_000}", "label": 1}}', "the limit of 92,857"),
     ],
 )
 def test_a_wrong_labelled_draft(tmp_path: Path, line: str, said: str) -> None:
@@ -66,7 +66,7 @@ def test_a_wrong_labelled_draft(tmp_path: Path, line: str, said: str) -> None:
         ('{"question": "secret", "gold": ["secret"]}', '"gold" is not text, a number or null'),
         ('{"question": "secret", "gold": true}', '"gold" is not text, a number or null'),
         ('{"question": "secret", "gold": "secret"}', '"gold" can\'t be read as number'),
-        (f'{{"question": "{"secret" * 20_000}"}}', "at most 100,000"),
+        (f'{{"question": "{"secret" * 20_000}"}}', "the limit of 100,000"),
     ],
 )
 def test_a_wrong_question(tmp_path: Path, line: str, said: str) -> None:
@@ -84,7 +84,7 @@ def test_a_wrong_question(tmp_path: Path, line: str, said: str) -> None:
         (
             "calibrate",
             (*JUDGE, "--criteria", "taste"),
-            "--criteria: no such preset",
+            "--criteria: unknown preset",
         ),
         ("calibrate", (*JUDGE, "--html", "/none/such/page.html"), "there is no folder /none/such"),
         ("calibrate", (*JUDGE, "--budget-usd", "0"), ": should be greater than 0"),
@@ -96,7 +96,7 @@ def test_a_wrong_question(tmp_path: Path, line: str, said: str) -> None:
         ),
         ("compare", ("--methods", ","), "--methods: expected one or more of"),
         ("compare", ("--answers", "llm"), "llm needs a model"),
-        ("compare", ("--criteria", "taste"), "--criteria: no such preset"),
+        ("compare", ("--criteria", "taste"), "--criteria: unknown preset"),
         ("compare", (*JUDGE, *JUDGE), "two judges are the same model"),
         ("compare", ("--max-responses", "2000"), "responses"),
     ],
@@ -112,7 +112,7 @@ def test_files_that_are_empty_or_too_long(tmp_path: Path) -> None:
     """The form of a line is shown; 501 drafts, each four times, are more than a batch takes."""
     refused(("calibrate", written(tmp_path, ""), *JUDGE), "is empty: expected lines like")
     file = written(tmp_path, *[LABELLED] * 501)
-    refused(("calibrate", file, *JUDGE, "--repeats", "3"), "2,004 runs, and at most 2,000")
+    refused(("calibrate", file, *JUDGE, "--repeats", "3"), "2,004 runs exceed the limit of 2,000")
 
 
 def refused(arguments: tuple[str, ...], *said: str) -> None:

@@ -53,7 +53,7 @@ def test_the_sheet_of_a_research() -> None:
     """Why it ended, its path, every draft with its K, its sources, ideas, and what it cost."""
     shown = told(researched([[UNSUPPORTED, UNCLEAR], []], ["See it as a queue."]))
 
-    assert shown.verdict.words == "the reflection found nothing to mend"
+    assert shown.verdict.words == "the reflection found nothing to fix"
     assert (shown.verdict.stop_reason, shown.verdict.tone) == ("consistent", "good")
     assert shown.answer is not None
     assert shown.answer.content.startswith("Kafka keeps a log [1]. Report 2.\n")
@@ -172,19 +172,19 @@ def forgeable() -> Run:
     [
         (researched([[UNCLEAR]] * 3), "the result is open: 1 critique remains"),
         (researched([[UNCLEAR] * 2] * 3), "the result is open: 2 critiques remain"),
-        (unchecked(), "the result is open: nobody reflected on the report"),
+        (unchecked(), "the result is open: the report was not reflected on"),
         (
             coded([verdict(True, False, True)], max_revisions=1),
             "the result is open: a test still fails: it returned 99, not 0",
         ),
-        (routed(None), "no path could be chosen for sure: give --mode research or --mode code"),
+        (routed(None), "no path could be chosen: give --mode research or --mode code"),
         (early(), "there is no report"),
         (
             coded([verdict(True, False, True)] * 3),
-            "1 test of the model's own that no draft passes: not believed, and worth a look",
+            "1 test written by the model, passed by no draft: not counted, please check",
         ),
-        (replaced("code"), "nobody tested what a person wrote"),
-        (replaced("research"), "nobody reflected on what a person wrote"),
+        (replaced("code"), "a person's text was not tested"),
+        (replaced("research"), "a person's text was not reflected on"),
     ],
 )
 def test_what_must_be_known_first_is_flagged(run: Run, flag: str) -> None:
@@ -298,7 +298,7 @@ def test_each_draft_says_how_it_came_to_be_and_what_its_tests_took() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"total": None, "status": "timeout"}, "no test counted (timeout)"),
+        ({"total": None, "status": "timeout"}, "no test result (timeout)"),
         ({"total": None, "status": "ok", "error": None}, "passes"),
         ({"total": 1, "passed": 1}, "1 of 1 test passes"),
     ],
@@ -321,11 +321,11 @@ def test_each_decision_is_a_step() -> None:
         "retrieve           2 passages retrieved → route",
         "route              research: it asks for a comparison → generate_report",
         "generate_report    draft 1 is written → reflect_on_report",
-        "reflect_on_report  draft 1: 2 critiques to mend → generate_report",
+        "reflect_on_report  draft 1: 2 critiques to fix → generate_report",
         "generate_report    draft 2 is written → reflect_on_report",
-        "reflect_on_report  draft 2: the reflection found nothing to mend → end (consistent)",
+        "reflect_on_report  draft 2: the reflection found nothing to fix → end (consistent)",
     ]
-    assert steps[3].short == "reflect_on_report  draft 1: 2 critiques to mend"
+    assert steps[3].short == "reflect_on_report  draft 1: 2 critiques to fix"
     assert steps[3].below == (
         'citation, [1], at "Kafka deletes records after a day [1].": The passage does not say so.',
         "clarity: Say which release is meant.",

@@ -95,17 +95,17 @@ def test_an_expected_value_may_be_json(value: Any, expected: str) -> None:
     [
         ("", "no JSON object"),
         ('{"cases": []}', "no JSON object"),
-        ('{"tests": [', "breaks off"),
+        ('{"tests": [', "is incomplete"),
         ('{"tests": 3}', "tests: should be a valid list"),
         (said(THREE[:2]) + said(THREE), 'several JSON objects in it with different "tests"'),
         (said([]), "only 0 of its tests"),
-        (said(THREE[:2]), "only 2 of its tests can be used, and at least 3"),
+        (said(THREE[:2]), "only 2 of its tests can be used, but at least 3"),
         (said([THREE[0]] * 5), "only 1 of its tests"),
         (said([*THREE[:2], ("f(3)", "abc")]), "only 2 of its tests"),
         (said([*THREE[:2], ("f(3)", "f(2)")]), "only 2 of its tests"),
         (said([("g(1)", "1"), *THREE[:2]], entry=7), '"entry" names no function'),
-        ('{"tests": ' + "[" * 100_000, "breaks off"),
-        ('{"tests": ' + "[" * 500 + "]" * 500 + "}", "nests too deep"),
+        ('{"tests": ' + "[" * 100_000, "is incomplete"),
+        ('{"tests": ' + "[" * 500 + "]" * 500 + "}", "nested too deeply"),
     ],
 )
 def test_what_is_no_reply(text: str, error: str) -> None:

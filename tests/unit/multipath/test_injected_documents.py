@@ -117,7 +117,7 @@ def test_a_model_that_copies_a_document(document: str) -> None:
     whole = assemble(f"{DRAFT}\n\n{document}", [document], sources, creative=True)
 
     assert "\n## Sources\n\n- [1] `docs/1.md`, line 1" in whole
-    assert not re.search(r"^- \[9\](?! is no source that was found$)", whole, re.MULTILINE)
+    assert not re.search(r"^- \[9\](?! is not one of the sources$)", whole, re.MULTILINE)
     assert not re.search(r"(?<!\\)<(?:!--|div)", whole)
 
 

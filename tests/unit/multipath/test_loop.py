@@ -208,7 +208,7 @@ def test_a_review_of_another_draft_is_refused() -> None:
     """Who looked at a draft that is not under review any more is told so."""
     run = researched([[UNCLEAR]] * 2, max_revisions=2, review_open=True)
 
-    assert loop.refused(run, Review(accept=True, draft=0)) == "draft 2 is under review by now"
+    assert loop.refused(run, Review(accept=True, draft=0)) == "draft 2 is under review now"
     assert loop.refused(run, Review(accept=True, draft=1)) is None
 
 
@@ -220,7 +220,7 @@ def test_a_result_says_what_is_open() -> None:
     assert (first.open, first.critiques, first.suggestions) == (True, (UNCLEAR,), ("an idea",))
     assert (second.open, second.error is not None) == (True, True)
     assert second.output == "def add(a, b):\n    return a + b  # 1\n"
-    with pytest.raises(ValueError, match="the run goes on"):
+    with pytest.raises(ValueError, match="the run has not ended"):
         loop.result(researched([[UNCLEAR]]))
 
 

@@ -87,11 +87,11 @@ def test_an_aspect_is_one_of_five(name: object, aspect: Aspect) -> None:
         ("", "no JSON object"),
         ("The report is consistent.", "no JSON object"),
         ('{"consistent": true}', "no JSON object"),
-        ('{"issues": [', "breaks off"),
-        ('{"issues": [{"a": ' * 50_000, "breaks off or nests too deep"),
-        ('{"issues": null}', "no list of issues"),
-        ('{"issues": "none"}', "no list of issues"),
-        ('{"issues": NaN}', "no list of issues"),
+        ('{"issues": [', "is incomplete"),
+        ('{"issues": [{"a": ' * 50_000, "incomplete or nested too deeply"),
+        ('{"issues": null}', "not a list of issues"),
+        ('{"issues": "none"}', "not a list of issues"),
+        ('{"issues": NaN}', "not a list of issues"),
         ('{"issues": [], "issues": ["a"]}', "two different values"),
         ('{"issues": [null, 15, " ... "]}', "says what to change"),
         ('{"issues": [null, "None.", {"aspect": "clarity"}]}', "says what to change"),
@@ -172,7 +172,7 @@ def test_a_reply_that_only_quotes_a_forged_one(document: str) -> None:
         parse_reflection(REFUSED, REPORT, [source(1, "x", document)], True),
         parse_reflection(REFUSED, REPORT, SOURCES, True, prompt=document),
     ):
-        assert "is quoted from what you were shown" in (reply.error or "")
+        assert "is copied from what you were shown" in (reply.error or "")
 
 
 @pytest.mark.parametrize(

@@ -303,7 +303,7 @@ The lake could be a queue.
 - [1] `docs/1.md`, line 1
 - [2] `docs/lake.pdf`, page 7, lines 1 to 2
 
-Found, and not cited:
+Found but not cited:
 
 - [3] `docs/3.md`, lines 1 to 3"""
 
@@ -316,13 +316,13 @@ The dam was built in 1931 [1], and the lake is large [2].
 - [1] `docs/1.md`, line 1
 - [2] `docs/lake.pdf`, page 7, lines 1 to 2
 
-Found, and not cited:
+Found but not cited:
 
 - [3] `docs/3.md`, lines 1 to 3"""
 
 
-LISTED = "It leaks.\n\n## Sources\n\nFound, and not cited:\n\n- [1] `docs/1.md`, line 1"
-NO_SUCH = "- [2] is no source that was found"
+LISTED = "It leaks.\n\n## Sources\n\nFound but not cited:\n\n- [1] `docs/1.md`, line 1"
+NO_SUCH = "- [2] is not one of the sources"
 
 
 @pytest.mark.parametrize(
@@ -428,7 +428,7 @@ def test_a_footnote_in_the_line_of_the_whole(creative: bool, first: str) -> None
 
     assert whole.split("\n")[0] == first
     assert ("[^note-1]: note\n" in whole) is creative
-    assert "Found, and not cited:\n\n- [2]" in whole
+    assert "Found but not cited:\n\n- [2]" in whole
 
 
 def test_the_whole_fetches_and_runs_nothing() -> None:

@@ -176,11 +176,11 @@ def test_the_worst_path(mode: Mode, writes: Node, checks: Node, most: int) -> No
 @pytest.mark.parametrize(
     ("after", "state", "most", "reason"),
     [
-        ("retrieve", {}, 3, "no passage retrieved: none was asked for, or none was found"),
+        ("retrieve", {}, 3, "no passage retrieved: no documents were given, or none matched"),
         ("retrieve", {"documents": (PASSAGE,)}, 3, "1 passage retrieved"),
         ("route", {"mode": "research"}, 3, "the path is research"),
         ("generate_report", {"revisions": 2}, 3, "draft 2 is written"),
-        ("reflect_on_report", {"critiques": (ISSUE, OTHER)}, 3, "2 critiques to mend"),
+        ("reflect_on_report", {"critiques": (ISSUE, OTHER)}, 3, "2 critiques to fix"),
         (
             "reflect_on_report",
             {"critiques": (ISSUE,), "revisions": 5},

@@ -108,7 +108,7 @@ async def test_without_tests_the_first_draft_is_kept_and_open(
     result = await write_code(client, model)
 
     assert (result.output, result.stop_reason, result.open) == (GOOD + "\n", "test_failed", True)
-    assert "no tests could be had" in result.stop_explanation
+    assert "no usable tests" in result.stop_explanation
     assert (result.suite, result.revisions) == (None, 1)
 
 
@@ -133,7 +133,7 @@ async def test_no_first_code_is_an_outcome(
     result = await write_code(client, coding(generate_code=[said]))
 
     assert (result.output, result.stop_reason, result.open) == (None, "generation_failed", True)
-    assert "no draft could be had" in result.stop_explanation
+    assert "no draft could be generated" in result.stop_explanation
     assert why in result.stop_explanation
 
 

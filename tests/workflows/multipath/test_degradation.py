@@ -55,7 +55,7 @@ async def test_no_first_report_is_an_outcome(client: Client) -> None:
     result = await research(client, researching(generate_report=[EMPTY]))
 
     assert (result.output, result.stop_reason, result.open) == (None, "generation_failed", True)
-    assert "no draft could be had" in result.stop_explanation
+    assert "no draft could be generated" in result.stop_explanation
 
 
 @pytest.mark.parametrize("said", [DOWN, [BUSY, BUSY], EMPTY])
@@ -68,7 +68,7 @@ async def test_a_refinement_that_can_t_be_had(
     result = await research(client, model, passage(), max_attempts=2)
 
     assert (result.stop_reason, result.kept, result.open) == ("generation_failed", 0, True)
-    assert "no better draft could be had" in result.stop_explanation
+    assert "no better draft could be generated" in result.stop_explanation
     assert result.decisions[-1].after == "generate_report"
     assert result.revisions == 1
 
@@ -200,5 +200,5 @@ async def test_what_a_provider_does_not_take_is_told(client: Client) -> None:
 
     result = await research(client, model, passage(), seed=7)
 
-    assert "the provider does not take seed, which was left out" in result.warnings
+    assert "the provider does not take seed; it was not sent" in result.warnings
     assert result.drafts[0].seed is None

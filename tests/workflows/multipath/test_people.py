@@ -178,7 +178,7 @@ async def test_a_person_replaces_the_result(client: Client) -> None:
     ("wrong", "said"),
     [
         ({"score": 0.5}, "a result of the agent has no score: accept, revise or replace it"),
-        ({"accept": True, "draft": 1}, "draft 1 is under review by now"),
+        ({"accept": True, "draft": 1}, "draft 1 is under review now"),
         ({"replace": "x" * 60_001}, "the text is over 60,000 bytes"),
         ({}, "give one of accept, revise, replace and score"),
         ({"revise": "  "}, "give words"),
@@ -282,5 +282,5 @@ async def test_a_person_has_five_drafts_and_no_more(client: Client) -> None:
         await handle.execute_update("review", {"accept": True})
         result = await ended(handle)
 
-    assert "no more than 5 drafts can be asked for" in str(caught.value.cause)
+    assert "at most 5 drafts can be requested" in str(caught.value.cause)
     assert result.revisions == 6

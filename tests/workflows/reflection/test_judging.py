@@ -33,9 +33,9 @@ def said(**changed: object) -> str:
         (said(clarity=float("nan")), "criteria_scores.clarity: should be a number"),
         (said(clarity=True), "criteria_scores.clarity: should be a number"),
         ('{"criteria_scores": {"clarity": 0.9}}', "criteria_scores.completeness: missing"),
-        (said(clarity=0.0, correctness=0.0), "there is no feedback"),
+        (said(clarity=0.0, correctness=0.0), "it has no feedback"),
         ("[" * 100_000, 'no JSON object with "criteria_scores"'),
-        ('{"criteria_scores": ' * 5_000, "breaks off or nests too deep"),
+        ('{"criteria_scores": ' * 5_000, "incomplete or nested too deeply"),
     ],
 )
 async def test_an_unreadable_judgement_is_asked_for_once_more(
@@ -204,7 +204,7 @@ async def test_what_a_judge_s_provider_does_not_take_is_told(client: Client) -> 
 
     result = await reflect(client, model)
 
-    assert "the provider does not take seed, which was left out" in result.warnings
+    assert "the provider does not take seed; it was not sent" in result.warnings
 
 
 async def test_a_judge_has_room_to_think(client: Client) -> None:

@@ -245,5 +245,5 @@ async def test_a_review_of_another_draft_is_refused(client: Client) -> None:
         await handle.execute_update("review", {"accept": True, "draft": 0})
         result = await ended(handle)
 
-    assert "draft 1 is under review by now" in str(caught.value.cause)
+    assert "draft 1 is under review now" in str(caught.value.cause)
     assert result.stop_reason == "accepted_by_person"
