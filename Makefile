@@ -10,7 +10,7 @@ demo: $(READY)
 	@$(PYTHON) -m commands.demo
 
 test: $(READY) lint
-	$(PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 lint: $(READY)
 	.venv/bin/ruff check .

@@ -68,7 +68,7 @@ def _parameter(name: str, field: Mapping[str, Any], panel: str) -> inspect.Param
     kind = TYPES[value["type"]]
     if kind is bool and field.get("default"):
         flags = (f" /--no-{name}",)
-    few = "|".join(value.get("enum", ()))
+    few = "|".join(value.get("enum", [value["const"]] if "const" in value else []))
     option = typer.Option(
         *flags,
         help=_help(field, value, choices=len(few) > FEW),

@@ -69,13 +69,17 @@ class Stopping(Request):
     min_responses: int = Field(
         SOURCE_MIN_RESPONSES,
         ge=1,
-        description="Readable answers at least. The other rules than the source's take 1.",
+        description="Readable answers at least; 1 for the rules that are not the source's.",
     )
     min_entropy_samples: int = Field(4, ge=1, description="Readable answers before entropy counts.")
     max_responses: int = Field(10, ge=1, le=MAX_RESPONSES_CEILING, description="Answers at most.")
-    epsilon: Share = Field(0.05, description="predictive stops at this chance of a flip.")
-    beta_threshold: Share = Field(0.95, description="beta stops at this certainty.")
-    ahead_by: int = Field(3, ge=1, description="ahead_by stops at this lead in votes.")
+    epsilon: Share = Field(
+        0.05, description="Stop at this chance of another leader: the rule predictive."
+    )
+    beta_threshold: Share = Field(
+        0.95, description="Stop at this certainty of the leader: the rule beta."
+    )
+    ahead_by: int = Field(3, ge=1, description="Stop at this lead in votes: the rule ahead_by.")
     futility: Share | None = Field(
         None, description="Stop when agreement is at most this likely, with every rule."
     )

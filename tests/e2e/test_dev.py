@@ -55,7 +55,7 @@ def test_dev_replaces_a_killed_worker_and_leaves_nothing_behind(tmp_path: Path) 
     try:
         hint = until("Try: ", said)
         os.kill(children(dev.pid)["worker"], signal.SIGKILL)
-        until(r"the worker ended \(-9\) and is started again", said)
+        until(r"the worker ended with exit code -9 and is restarted", said)
         asked = subprocess.run(
             [sys.executable, "starter.py", "ask", "What is 2 + 3?", "--max-responses", "1"],
             cwd=ROOT,

@@ -34,7 +34,7 @@ def test_an_installation_that_works_is_all_right(cli: Cli, environment: dict[str
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     assert f"answers at {environment['TEMPORAL_ADDRESS']}, Temporal 1." in done.stdout
     assert "all 12 are registered" in done.stdout
-    assert done.stdout.count("a worker polls it") == 3
+    assert done.stdout.count("a worker is polling it") == 3
     assert "set here: OPENAI_API_KEY" in done.stdout
     assert SECRET not in done.stdout
     assert "\x1b" not in done.stdout
@@ -94,7 +94,7 @@ def test_a_folder_that_is_not_there_is_exit_code_1(cli: Cli) -> None:
     done = cli("doctor", MULL_DOCUMENTS="/nowhere", **WIDE)
 
     assert done.returncode == 1
-    assert "/nowhere is no folder on this machine" in done.stdout
+    assert "/nowhere is not a folder on this machine" in done.stdout
 
 
 def test_a_broken_configuration_is_a_check_like_any_other(cli: Cli) -> None:

@@ -72,7 +72,7 @@ def test_below_the_required_score_is_exit_code_4(cli: Cli) -> None:
     ("option", "reason", "hint"),
     [
         ("--no-reflect", "disabled", "leave out --no-reflect"),
-        ("--min-complexity=1", "skipped", "--min-complexity 0 has it judged"),
+        ("--min-complexity=1", "skipped", "use --min-complexity 0 to have it judged"),
         ("--synthesis-follows", "skipped", "leave out --synthesis-follows"),
     ],
 )

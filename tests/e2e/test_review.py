@@ -32,7 +32,7 @@ def test_what_waits_is_shown(cli: Cli, run: str) -> None:
 
     assert "Draft 2, worth 0.45." in shown.stdout
     assert "Say which release is meant." in shown.stdout
-    assert "It waits until somebody decides." in shown.stderr
+    assert "It waits without a time limit." in shown.stderr
     assert f"mull review {run} --accept" in shown.stderr
     assert (document["id"], document["review_until"]) == (run, None)
     assert document["draft"]["text"] == "Draft 2, worth 0.45."
@@ -104,7 +104,7 @@ def test_what_a_person_may_not_say_is_one_line(cli: Cli, run: str, tmp_path: Pat
         (["--score", "1.5"], "score: "),
         (["--revise", "  "], "white space alone"),
         (["--replace", str(tmp_path / "nothing")], "--replace: "),
-        (["--author", "ann"], "--author goes with"),
+        (["--author", "ann"], "--author needs --accept"),
         (["--replace", "-"], "replace: "),
     ]
 

@@ -78,4 +78,4 @@ def test_an_id_in_use_is_refused(cli: Cli) -> None:
 
     assert (first.returncode, first.stdout) == (0, "chosen\n")
     assert second.returncode == 2
-    assert "a run with the id chosen is under way" in second.stderr
+    assert "a run with the id chosen is already running" in second.stderr

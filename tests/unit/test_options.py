@@ -202,7 +202,7 @@ MISTAKES = {
     "reflect": [
         ([""], "query: "),
         (["q", "--draft", "/nowhere"], "--draft: /nowhere can't be read: "),
-        (["q", "--draft", os.devnull], "draft: there is nothing in it"),
+        (["q", "--draft", os.devnull], "--draft: must not be empty"),
         (["q", "--source", "/nowhere"], "--source: /nowhere can't be read: "),
         (["-", "--draft", "-"], "QUERY and --draft can't both read standard input"),
         (["q", "--criteria", "luck"], "--criteria: unknown preset; choose one of general, "),

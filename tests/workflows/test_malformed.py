@@ -45,7 +45,7 @@ REFLECTED: list[tuple[dict[str, object], str]] = [
     ({"review_below": 2}, "review_below"),
     (
         {"sources": ["secret-13" * 20_000], "max_revisions": 10, "judges": list("abcde")},
-        "bytes of history, and at most",
+        "bytes of history, more than the limit",
     ),
 ]
 AGENTS: list[tuple[dict[str, object], str]] = [

@@ -140,7 +140,7 @@ async def test_no_more_answers_are_taken_than_the_run_may_have(client: Client) -
             await handle.execute_update("add_answer", {"answer": "1"})
         result = SelfConsistencyResult.model_validate(await handle.result())
 
-    assert "all the answers it may have" in str(caught.value.cause)
+    assert "already asked for its maximum" in str(caught.value.cause)
     assert result.total_responses == 3
 
 

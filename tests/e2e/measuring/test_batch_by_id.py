@@ -106,7 +106,10 @@ async def test_a_list_shows_batches_and_not_their_runs(
         (("review", "{run}", "--accept"), "it can't be reviewed."),
         (
             ("report", "{run}", "--html", "page.html"),
-            "the same calibrate command with --id {run} and --html page.html writes its findings.",
+            (
+                "To write its findings, run the same calibrate command with --id {run} and"
+                " --html page.html."
+            ),
         ),
     ],
 )
@@ -121,5 +124,6 @@ async def test_what_a_batch_does_not_take_is_refused(
     done = cli(*(each.format(run=run) for each in command))
     cli("cancel", run)
 
-    expected = f"Error: {run} is a batch of runs; {said.format(run=run)}\n"
+    joint = "." if said.startswith("To ") else ";"
+    expected = f"Error: {run} is a batch of runs{joint} {said.format(run=run)}\n"
     assert (done.returncode, done.stdout, done.stderr) == (2, "", expected)

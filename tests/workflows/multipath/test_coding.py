@@ -198,7 +198,7 @@ async def test_a_test_of_the_model_s_own_that_no_draft_passes_is_not_believed(
 
     assert (result.stop_reason, result.open, result.error) == ("passed", False, None)
     assert [each.test for each in result.quarantined] == ["double(2)"]
-    assert "but for 1 test of the model's own" in result.stop_explanation
+    assert "except 1 test written by the model" in result.stop_explanation
 
 
 async def test_the_same_code_thrice_says_no_more_than_once(client: Client) -> None:

@@ -143,7 +143,7 @@ async def test_without_documents_the_first_node_is_still_retrieve(
         result = await ended(await start(client))
 
     assert edge(result.decisions[0]) == ("retrieve", "route")
-    assert result.decisions[0].reason.startswith("no passage retrieved: none was asked for")
+    assert result.decisions[0].reason.startswith("no passage retrieved: no documents were given")
     assert nodes(spans)[0] == "retrieve"
     assert result.sources == ()
     assert (result.output or "").startswith("> No source was found")

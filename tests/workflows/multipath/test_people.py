@@ -181,7 +181,7 @@ async def test_a_person_replaces_the_result(client: Client) -> None:
         ({"accept": True, "draft": 1}, "draft 1 is under review now"),
         ({"replace": "x" * 60_001}, "the text is over 60,000 bytes"),
         ({}, "give one of accept, revise, replace and score"),
-        ({"revise": "  "}, "give words"),
+        ({"revise": "  "}, "give some text"),
         ("yes", ""),
         (b"rubbish", ""),
     ],
@@ -224,7 +224,7 @@ async def test_a_review_that_nobody_waits_for_is_refused(client: Client) -> None
             await handle.execute_update("review", {"accept": True})
         result = await ended(handle)
 
-    assert "does not wait for a review" in str(caught.value.cause)
+    assert "is not waiting for a review" in str(caught.value.cause)
     assert result.stop_reason == "max_revisions"
 
 

@@ -117,7 +117,7 @@ async def test_failed_attempts_of_a_search_by_meaning_are_counted(client: Client
     ("spending", "budget", "said"),
     [
         (PRICED, {"budget_tokens": 20}, "20 of 20 tokens are spent on the search by meaning"),
-        (PRICED, {"budget_usd": 0.001}, "0.002 of 0.001 US dollars are spent, on the search by"),
+        (PRICED, {"budget_usd": 0.001}, "0.002 of 0.001 US dollars are spent on the search by"),
         (
             UNPRICED,
             {"budget_usd": 1.0},

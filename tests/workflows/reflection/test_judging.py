@@ -117,8 +117,8 @@ async def test_a_judge_of_its_own_text_is_warned_of(client: Client) -> None:
     alone = await reflect(client, ScriptedCritic(["first"], [0.8]))
     other = await reflect(client, ScriptedCritic(["first"], [0.8]), judges=["other/judge"])
 
-    assert any("judges what it wrote" in each for each in alone.warnings)
-    assert not any("judges what it wrote" in each for each in other.warnings)
+    assert any("judged its own draft" in each for each in alone.warnings)
+    assert not any("judged its own draft" in each for each in other.warnings)
 
 
 async def test_without_a_judge_the_writer_judges(client: Client) -> None:
@@ -194,7 +194,7 @@ async def test_a_judge_that_failed_has_judged_nothing(client: Client) -> None:
     evaluation = result.drafts[0].evaluation
     assert evaluation is not None
     assert (result.judges, evaluation.judgements[0].model) == ((), None)
-    assert not any("judges what it wrote" in each for each in result.warnings)
+    assert not any("judged its own draft" in each for each in result.warnings)
 
 
 async def test_what_a_judge_s_provider_does_not_take_is_told(client: Client) -> None:

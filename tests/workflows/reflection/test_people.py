@@ -153,7 +153,7 @@ async def test_a_review_that_nobody_waits_for_is_refused(client: Client) -> None
             await handle.execute_update("review", {"accept": True})
         result = await ended(handle)
 
-    assert "does not wait for a review" in str(caught.value.cause)
+    assert "is not waiting for a review" in str(caught.value.cause)
     assert result.stop_reason == "passed"
 
 

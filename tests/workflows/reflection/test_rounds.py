@@ -111,7 +111,7 @@ async def test_usage_is_split_by_part(client: Client) -> None:
     ("fields", "reason", "said"),
     [
         ({"reflect": False}, "disabled", "switched off"),
-        ({"synthesis_follows": True}, "skipped", "synthesis step follows"),
+        ({"synthesis_follows": True}, "skipped", "later synthesis step"),
         ({"complexity": 0.5}, "skipped", "complexity 0.50 is not above 0.5"),
         ({"query": "What is the capital of France?"}, "skipped", "the estimated complexity"),
     ],
