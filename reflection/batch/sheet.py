@@ -4,7 +4,7 @@ from collections import Counter
 
 from reflection.batch.loop import Batch
 from reflection.batch.result import BatchProgress, BatchResult
-from reflection.sheet import Fact, Sheet, Step, Table, Verdict, columns
+from reflection.sheet import Fact, Sheet, Step, Table, Verdict, table
 from reflection.text import tally_words, usd
 
 # The most common reasons are enough: many runs seldom fail for more.
@@ -62,12 +62,12 @@ def standing(batch: Batch) -> Sheet:
     ended = Counter(run.variant for run in batch.runs)
     failed = Counter(run.variant for run in batch.runs if run.status == "failed")
     items = len(batch.request.items)
-    rows = [
+    rows = (
         (variant.name, ended[variant.name], failed[variant.name], items * variant.repeats)
         for variant in batch.request.variants
-    ]
-    named = columns("variant", "ended|number", "failed|number", "of|number")
-    return sheet(batch.progress(), Table(title="Variants", columns=named, rows=tuple(rows)))
+    )
+    named = "variant, ended|number, failed|number, of|number"
+    return sheet(batch.progress(), table("Variants", named, rows))
 
 
 def spent_words(seen: BatchProgress | BatchResult) -> str:

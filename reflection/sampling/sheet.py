@@ -50,6 +50,7 @@ def sheet(
     if isinstance(seen, Progress) and not waits:
         most = tally_words(seen.max_responses, "answer")
         doing = f"wave {seen.wave} is running, {seen.total_responses} of at most {most}"
+        doing += f", {tally_words(seen.added, 'added answer')} next" if seen.added else ""
     told = decisions if newest is None else decisions[-newest:]
     return parts.run_sheet(
         seen,
@@ -59,7 +60,7 @@ def sheet(
         waits=waits,
         answer=None if answer is None else parts.Text(title="answer", content=answer, note=note),
         facts=_facts(seen, shares),
-        flags=_flags(seen, decisions, request) if seen.stop_reason else (),
+        flags=_flags(seen, shares, decisions, request) if seen.stop_reason else (),
         charts=_charts(told, request),
         tables=[_votes(seen)],
         texts=tuple(map(_response, getattr(seen, "responses", ()))),
@@ -105,14 +106,14 @@ def _tied(shares: Sequence[float]) -> bool:
 
 
 def _flags(
-    seen: Seen, decisions: Sequence[Decision], request: SelfConsistencyRequest | None
+    seen: Seen,
+    shares: Sequence[float],
+    decisions: Sequence[Decision],
+    request: SelfConsistencyRequest | None,
 ) -> tuple[str, ...]:
     """List what a reader has to know before building on the answer."""
     votes, replaced = seen.valid_responses, seen.stop_reason == "replaced_by_person"
-    shares = sorted(seen.answer_distribution.values(), reverse=True)
-    voted = max(
-        seen.answer_distribution, key=lambda vote: seen.answer_distribution[vote], default=None
-    )
+    voted = next((row[0] for row in _votes(seen).rows), None)
     settings = seen if isinstance(seen, SelfConsistencyResult) else request
     least = settings.min_responses if settings else 1
     short = f"cut short: only {votes} of at least {least} readable answers"
@@ -126,7 +127,7 @@ def _flags(
         and "no consensus: the answers do not support a conclusion",
         votes and votes < max(least, FEW_VOTES) and f"{few}, so their agreement means little",
         people and f"votes given by people, not by the model: {given}",
-        votes and replaced and f"a person gave the answer; the votes gave {_answer_words(voted)}",
+        votes and replaced and f"a person gave the answer; the votes gave {voted}",
         _tied(shares) and "tied: several answers share the lead, and the one seen first was taken",
         isinstance(seen, SelfConsistencyResult)
         and not seen.quorum_met

@@ -41,6 +41,9 @@ def test_a_run_that_goes_on() -> None:
     """The wave, the calls in flight, the leader so far and what was spent."""
     shown = told(sampled(["129", "139"]))
 
+    added = sheet(progress(sampled(["129"]), 4, added=1), ())
+
+    assert added.busy.endswith("1 of at most 10 answers, 1 added answer next, 4 calls in flight")
     assert shown.verdict.tone == "running"
     assert shown.verdict.words == "wave 1 is running, 2 of at most 10 answers, 3 calls in flight"
     assert (fact(shown, "leader").value, fact(shown, "leader").note) == ("129", "tied")
