@@ -75,20 +75,6 @@ def test_the_sheet_of_a_research() -> None:
     assert texts["draft 2, refined, kept"].folded
 
 
-def test_the_sheet_of_code() -> None:
-    """Each test with what came of it, where the tests are from, and the code itself."""
-    shown = told(coded([verdict(True, False, False), verdict(True, True, True)]))
-
-    assert column(table(shown, "Drafts"), "found") == ["1 of 3 tests pass", "3 of 3 tests pass"]
-    assert fact(shown, "tests").value == "3 tests, the model's own"
-    assert shown.answer is not None
-    assert (shown.answer.kind, shown.answer.content) == (
-        "code", "def add(a, b):\n    return a + b  # 2\n",
-    )  # fmt: skip
-    assert column(table(shown, "Tests"), "test") == ["add(1, 2)", "add(0, 0)", "add(-1, 1)"]
-    assert column(table(shown, "Tests"), "draft 2") == ["passed"] * 3
-
-
 def test_each_test_has_what_came_of_it_with_each_draft() -> None:
     """A column for the kept draft and the last, how it failed last, and what fails comes first."""
     tests = table(told(coded(BETTER, max_revisions=2)), "Tests")
@@ -152,7 +138,7 @@ def replaced(mode: Mode) -> Run:
 
 def forgeable() -> Run:
     suite = Suite(origin="user", kind="pytest", file=FILE)
-    return coded([verdict(True).model_copy(update={"forgeable": True})], suite)
+    return coded([verdict(True).model_copy(update={"forgeable": True, "output": "hello"})], suite)
 
 
 @pytest.mark.parametrize(
@@ -173,20 +159,6 @@ def forgeable() -> Run:
         ),
         (replaced("code"), "a person's text was not tested"),
         (replaced("research"), "a person's text was not reflected on"),
-    ],
-)
-def test_what_must_be_known_first_is_flagged(run: Run, flag: str) -> None:
-    """What is open, missing, unchecked or not believed stands before all else."""
-    shown = told(run)
-
-    assert shown.flags[0] == flag
-    assert (shown.answer is None) is (not run.drafts)
-    assert still_open(result(run)) == ("" if "open: " not in flag else flag.split("open: ")[1])
-
-
-@pytest.mark.parametrize(
-    ("run", "flag"),
-    [
         (
             coded(BETTER, max_revisions=2),
             "draft 1 is given: 2 of 3 tests pass, and no later one is better",
@@ -195,19 +167,17 @@ def test_what_must_be_known_first_is_flagged(run: Run, flag: str) -> None:
             forgeable(),
             "the tests ran beside the code, which could have forged their verdict (forgeable)",
         ),
-        (
-            researched([[]], passages=()),
-            "no source was found: no document backs what the report says",
-        ),
-        (
-            cut(),
-            f"the text was cut: {CUT}",
-        ),
+        (researched([[]], passages=()), "no source was found: no document backs what the"),
+        (cut(), f"the text was cut: {CUT}"),
     ],
 )
-def test_what_else_must_be_known_is_flagged(run: Run, flag: str) -> None:
-    """A better draft, tests that the code could forge, a missing source, a text that was cut."""
-    assert flag in told(run).flags
+def test_what_must_be_known_is_flagged(run: Run, flag: str) -> None:
+    """What is open stands before all else; then what is missing, unchecked or not believed."""
+    shown, still = told(run), still_open(result(run))
+
+    assert any(said.startswith(flag) for said in shown.flags)
+    assert (shown.answer is None) is (not run.drafts)
+    assert not flag.startswith("the result is open") or shown.flags[0].endswith(still)
 
 
 def test_a_quarantined_test_is_marked() -> None:
@@ -224,7 +194,9 @@ def test_the_file_of_a_user_can_be_read() -> None:
     said = "test_add.py, the user's own, run beside the code, which could forge their verdict"
     assert fact(shown, "tests").value == said
     assert result(forgeable()).forgeable
-    assert ("test_add.py", FILE.text) in [(text.title, text.content) for text in shown.texts]
+    texts = {text.title: text.content for text in shown.texts}
+    assert texts["test_add.py"] == FILE.text
+    assert texts["the end of what draft 1 printed"] == "hello"
 
 
 @pytest.mark.parametrize(
@@ -260,20 +232,6 @@ def test_the_walk_has_a_level_for_each_node_and_a_point_for_each_decision() -> N
     assert walk.labels[3] == "2 critiques to fix"
     assert walk.labels[-2:] == ("the reflection found nothing to fix",) * 2
     assert chart.places[:3] == ("+0.0 s", "+1.0 s", "+5.0 s")
-
-
-def test_each_draft_says_how_it_came_to_be_and_what_its_tests_took() -> None:
-    """What wrote it, when and at what cost; the sandbox, its time and its memory; its output."""
-    report = verdict(True, True, True).model_copy(update={"output": "hello"})
-
-    texts = {text.title: text for text in told(coded([report])).texts}
-
-    assert texts["draft 1, generated, kept"].note == (
-        "3 of 3 tests pass; by openai/gpt-test; at 2026-03-01 12:00:00 UTC; 1 attempt; spent 1"
-        " call, 100 tokens in and 200 out, cost $0.0010; tests run in bubblewrap (ok): 0.25 s,"
-        " CPU 0.12 s, 20 MiB, 1 attempt"
-    )
-    assert texts["the end of what draft 1 printed"].content == "hello"
 
 
 @pytest.mark.parametrize(
