@@ -7,7 +7,7 @@ all three. Texts are as they came from models and people: each renderer makes th
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from reflection.run import Record, Spending, Usage
 from reflection.text import spent_words, tally_words, usd
@@ -57,7 +57,7 @@ class Text(Record):
     folded: bool = True
 
 
-class Fact(Record):
+class Fact(NamedTuple):
     """A label and its value on one line."""
 
     label: str
@@ -105,7 +105,7 @@ class Curve(Record):
     labels: tuple[str, ...] = ()
 
 
-class Bound(Record):
+class Bound(NamedTuple):
     """A value from 0 to 1 that the curve of this name is held against, such as a threshold."""
 
     label: str
@@ -113,7 +113,7 @@ class Bound(Record):
     curve: str = ""
 
 
-class Band(Record):
+class Band(NamedTuple):
     """A stretch of the axis, in points, such as one wave."""
 
     label: str
@@ -185,20 +185,20 @@ class Sheet(Record):
 Draft: TypeAlias = "critique.Draft | multipath.Draft"
 Made: TypeAlias = "critique.Draft | multipath.Draft | sampling.Response"
 Decision: TypeAlias = "critique.Decision | multipath.Decision | sampling.Decision"
-Progress: TypeAlias = "critique.Progress | multipath.Progress | sampling.Progress"
-Result: TypeAlias = (
-    "critique.ReflectOnResultResult | multipath.MultiPathResult | sampling.SelfConsistencyResult"
+Seen: TypeAlias = (
+    "critique.Progress | multipath.Progress | sampling.Progress"
+    " | critique.ReflectOnResultResult | multipath.MultiPathResult | sampling.SelfConsistencyResult"
 )
 
 
 def run_sheet(
-    seen: "Progress | Result",
+    seen: Seen,
     made: Sequence[Decision],
     *,
     doing: str,
     waits: bool,
     answer: Text | None,
-    facts: Iterable[Fact | None],
+    facts: Iterable[Fact],
     tables: Iterable[Table],
     **more: Any,
 ) -> Sheet:
@@ -206,8 +206,7 @@ def run_sheet(
 
     The verdict, the wait for a person, the spending, the model, the warnings and the usage are the
     same for all. `made` are the decisions, `doing` says what is under way, and `waits` whether a
-    person is asked. Tables without rows and facts that are None are left out. `more` are other
-    fields of the sheet.
+    person is asked. Tables without rows are left out. `more` are other fields of the sheet.
     """
     flight = getattr(seen, "in_flight", 0)
     busy = f"{doing}, {tally_words(flight, 'call')} in flight" if flight else doing
@@ -221,17 +220,15 @@ def run_sheet(
             tone="bad" if answer is None or seen.stop_reason in FAILED else tone,
             stop_reason=seen.stop_reason,
         )
-    model, toy = seen.model or "", TOY if (seen.model or "").startswith(EMBEDDED) else ""
-    shared = (
-        Fact(label="spent", value=spent_words(seen.usage)),
-        Fact(label="model", value=model, note=toy) if model else None,
-    )
+    shared = [Fact("spent", spent_words(seen.usage))]
+    if seen.model:
+        shared.append(Fact("model", seen.model, TOY if seen.model.startswith(EMBEDDED) else ""))
     return Sheet(
         verdict=verdict,
         busy=busy,
         waiting=Waiting(until=getattr(seen, "review_until", None)) if waits else None,
         answer=answer,
-        facts=tuple(fact for fact in (*facts, *shared) if fact),
+        facts=(*facts, *shared),
         warnings=getattr(seen, "warnings", ()),
         tables=tuple(found for found in (*tables, _usage_table(seen.usage)) if found.rows),
         **more,

@@ -14,7 +14,7 @@ ERRORS = 3
 def sheet(seen: BatchProgress | BatchResult, variants: Table | None = None) -> Sheet:
     """Build the sheet of a batch, running or finished; it never shows an item's text."""
     runs = tally_words(seen.total, "run")
-    spent = Fact(label="spent", value=spent_words(seen))
+    spent = Fact("spent", spent_words(seen))
     others = f"{seen.failed:,} failed, {seen.cancelled:,} cancelled"
     if isinstance(seen, BatchResult):
         errors = Counter(run.error for run in seen.runs if run.error).most_common(ERRORS)
@@ -27,9 +27,9 @@ def sheet(seen: BatchProgress | BatchResult, variants: Table | None = None) -> S
                 stop_reason=seen.stop_reason,
             ),
             facts=(
-                Fact(label="batch", value=f"{seen.total - seen.not_started:,} of {runs}"),
-                Fact(label="runs", value=became),
-                *(Fact(label="failures", value=error, note=f"{n:,}") for error, n in errors),
+                Fact("batch", f"{seen.total - seen.not_started:,} of {runs}"),
+                Fact("runs", became),
+                *(Fact("failures", error, f"{n:,}") for error, n in errors),
                 spent,
             ),
             warnings=seen.warnings,
@@ -37,7 +37,7 @@ def sheet(seen: BatchProgress | BatchResult, variants: Table | None = None) -> S
     waiting = seen.total - seen.done - seen.running
     failed = f", {seen.failed:,} failed" if seen.failed else ""
     stands = f"{seen.running:,} running, {others}, {waiting:,} not started"
-    ending = [Fact(label="ending", value=seen.stop_reason)] if seen.stop_reason else []
+    ending = [Fact("ending", seen.stop_reason)] if seen.stop_reason else []
     return Sheet(
         subject=runs,
         verdict=Verdict(
@@ -45,7 +45,7 @@ def sheet(seen: BatchProgress | BatchResult, variants: Table | None = None) -> S
             tone="running" if seen.running or not seen.stop_reason else "plain",
             stop_reason=None if seen.running else seen.stop_reason,
         ),
-        facts=(Fact(label="runs", value=stands), *ending, spent),
+        facts=(Fact("runs", stands), *ending, spent),
         warnings=seen.warnings,
         tables=(variants,) if variants else (),
         steps=tuple(

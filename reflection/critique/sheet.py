@@ -104,31 +104,25 @@ def _note(draft: Draft) -> str:
 def _facts(
     seen: Seen, best: Draft | None, request: ReflectOnResultRequest | None
 ) -> list[parts.Fact]:
-    facts = [parts.Fact(label="best", value="no draft" if seen.stop_reason else "no draft yet")]
+    facts = [parts.Fact("best", "no draft" if seen.stop_reason else "no draft yet")]
     evaluation = best.evaluation if best else None
     if best is not None:
         good = best.score is not None and passes(best.score, seen.score_threshold)
-        sure = evaluation and evaluation.confidence
         value = f"{parts.draft_words(best.index)} of {len(seen.drafts)}, {_score(best)}"
+        sure = evaluation and evaluation.confidence
         note = f"the judge's confidence is {sure}" if sure else ""
-        facts = [
-            parts.Fact(label="best", value=value, note=note, tone="good" if good else "warning")
-        ]
+        facts = [parts.Fact("best", value, note, "good" if good else "warning")]
     if evaluation and evaluation.spread is not None:
         note = "the largest difference between two judges"
-        facts.append(parts.Fact(label="spread", value=f"{evaluation.spread:.2f}", note=note))
+        facts.append(parts.Fact("spread", f"{evaluation.spread:.2f}", note))
     most = seen.max_revisions if isinstance(seen, Progress) else request and request.max_revisions
     revisions = str(seen.revisions) if most is None else f"{seen.revisions} of at most {most}"
-    facts += [
-        parts.Fact(label="threshold", value=f"{seen.score_threshold:g}"),
-        parts.Fact(label="revisions", value=revisions),
-    ]
+    facts.append(parts.Fact("threshold", f"{seen.score_threshold:g}"))
+    facts.append(parts.Fact("revisions", revisions))
     if isinstance(seen, ReflectOnResultResult):
-        facts += [parts.Fact(label="judge", value=judge) for judge in seen.judges]
+        facts += [parts.Fact("judge", judge) for judge in seen.judges]
         if seen.complexity is not None:
-            facts.append(
-                parts.Fact(label="complexity of the query", value=f"{seen.complexity:.2f}")
-            )
+            facts.append(parts.Fact("complexity of the query", f"{seen.complexity:.2f}"))
     return facts
 
 
@@ -166,7 +160,7 @@ def _charts(seen: Seen) -> tuple[parts.Chart, ...]:
     if judged != scores:
         curves.append(parts.Curve(name="judges' score", points=judged))
     at = seen.score_threshold
-    bound = parts.Bound(label=f"threshold {at:g}", value=at, curve="score")
+    bound = parts.Bound(f"threshold {at:g}", at, "score")
     chart = parts.Chart(
         title="Scores", axis="drafts", curves=tuple(curves), bounds=(bound,), gap="no score"
     )

@@ -127,20 +127,18 @@ def _found(draft: Draft) -> str:
     return f"no test result ({draft.report.status})"
 
 
-def _facts(seen: Seen, kept: Draft | None) -> list[parts.Fact | None]:
+def _facts(seen: Seen, kept: Draft | None) -> list[parts.Fact]:
     most = "" if seen.max_revisions is None else f" of at most {seen.max_revisions}"
-    still = still_open(seen)
-    facts: list[parts.Fact | None] = [
-        parts.Fact(label="path", value=seen.routing.words) if seen.routing else None,
-        parts.Fact(label="drafts", value=f"{seen.revisions}{most}"),
-    ]
+    facts = [parts.Fact("path", seen.routing.words)] if seen.routing else []
+    facts.append(parts.Fact("drafts", f"{seen.revisions}{most}"))
     if kept is not None:
+        still = still_open(seen)
         value = f"{parts.draft_words(kept.index)}: {_found(kept)}"
-        facts += [
-            parts.Fact(label="kept", value=value, tone="warning" if still else "good"),
-            parts.Fact(label="open", value=still or "no", tone="warning" if still else "plain"),
-        ]
-    return [*facts, parts.Fact(label="tests", value=seen.suite.words) if seen.suite else None]
+        facts.append(parts.Fact("kept", value, tone="warning" if still else "good"))
+        facts.append(parts.Fact("open", still or "no", tone="warning" if still else "plain"))
+    if seen.suite is not None:
+        facts.append(parts.Fact("tests", seen.suite.words))
+    return facts
 
 
 def _flags(seen: Seen, kept: Draft | None) -> tuple[str, ...]:

@@ -77,28 +77,28 @@ def _facts(seen: Seen, shares: Sequence[float]) -> list[parts.Fact]:
     facts = []
     if isinstance(seen, Progress):
         leader = _answer_words(seen.leader) if shares else "no readable answer yet"
-        facts.append(parts.Fact(label="leader", value=leader, note="tied" if _tied(shares) else ""))
+        facts.append(parts.Fact("leader", leader, "tied" if _tied(shares) else ""))
     if shares:
         first, second, *_ = *shares, 0.0
         uncertainty, level = classify_uncertainty(first), classify_entropy(seen.normalized_entropy)
         note, tone = f"uncertainty {uncertainty}", UNCERTAINTY_TONES[uncertainty]
         meaning = f"{level}; 0: all agree, 1: all answers equally frequent"
         facts += [
-            parts.Fact(label=AGREEMENT, value=f"{first:.2f}", note=note, tone=tone),
-            parts.Fact(label="entropy", value=f"{seen.normalized_entropy:.2f}", note=meaning),
-            parts.Fact(label="consensus", value=classify_consensus(first, second)),
+            parts.Fact(AGREEMENT, f"{first:.2f}", note, tone=tone),
+            parts.Fact("entropy", f"{seen.normalized_entropy:.2f}", meaning),
+            parts.Fact("consensus", classify_consensus(first, second)),
         ]
     unread = seen.total_responses - seen.valid_responses
     lost = f", {unread} unreadable" if unread else ""
     waves = f", in {tally_words(len(seen.waves), 'wave')}" if seen.waves else ""
-    facts.append(parts.Fact(label="answers", value=f"{seen.total_responses}{lost}{waves}"))
+    facts.append(parts.Fact("answers", f"{seen.total_responses}{lost}{waves}"))
     if isinstance(seen, SelfConsistencyResult):
         errors = Counter(response.error for response in seen.responses if response.error)
         facts += [
-            parts.Fact(label="error", value=error, note=f"{count} x", tone="warning")
+            parts.Fact("error", error, f"{count} x", tone="warning")
             for error, count in errors.most_common(MOST_ERRORS)
         ]
-    return [*facts, parts.Fact(label="stopping rule", value=seen.rule)]
+    return [*facts, parts.Fact("stopping rule", seen.rule)]
 
 
 def _tied(shares: Sequence[float]) -> bool:
@@ -235,9 +235,7 @@ def _charts(
             if any(value is not None for value in points)
         ),
         bounds=_bounds(request) if request else (),
-        bands=tuple(
-            parts.Band(label=f"wave {wave}", points=len([*group])) for wave, group in waves
-        ),
+        bands=tuple(parts.Band(f"wave {wave}", len([*group])) for wave, group in waves),
         places=tuple(str((made.index or 0) + 1) for made in shown),
         gap="unreadable answer",
     )
@@ -255,9 +253,9 @@ def _bounds(request: SelfConsistencyRequest) -> tuple[parts.Bound, ...]:
         (rule == "beta", "beta threshold", request.beta_threshold, COMPARED),
     )
     return tuple(
-        parts.Bound(label=f"{name} {value:.4g}", value=value, curve=curve)
-        for holds, name, value, curve in known
-        if holds
+        parts.Bound(f"{name} {value:.4g}", value, curve)
+        for held, name, value, curve in known
+        if held
     )
 
 
