@@ -113,7 +113,8 @@ def _flags(
 ) -> tuple[str, ...]:
     """List what a reader has to know before building on the answer."""
     votes, replaced = seen.valid_responses, seen.stop_reason == "replaced_by_person"
-    voted = next((row[0] for row in _votes(seen).rows), None)
+    answers = seen.answer_distribution
+    voted = _answer_words(max(answers, key=answers.__getitem__, default=None))
     settings = seen if isinstance(seen, SelfConsistencyResult) else request
     least = settings.min_responses if settings else 1
     short = f"cut short: only {votes} of at least {least} readable answers"
