@@ -11,26 +11,28 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from activities.documents.folder import choose
-from activities.documents.index import Hit
 from activities.documents.meaning import fuse
 from activities.documents.retrieval import Embedded, WordsAloneError
 from activities.language_model.port import ModelError, PermanentModelError, TransientModelError
+from reflection.multipath.state import Passage
 from reflection.run import Spending
 from tests.activities.documents.documents import MODEL, Documents, ScriptedEmbedder
 
 
-def hit(copy: int, score: float = 1.0, file: int | None = None) -> Hit:
-    return Hit(score, copy if file is None else file, 0, copy, None)  # type: ignore[arg-type]
+def hit(number: int, file: int = 1) -> Passage:
+    return Passage(
+        id="", source=str(file), first_line=1, last_line=1, score=1.0, text=str(number)
+    )
 
 
 def test_ranks_are_fused_by_their_reciprocals() -> None:
     """A passage's score is the sum of 1 / (60 + rank) over both lists, as in the paper."""
     fused = fuse([[hit(1), hit(2), hit(3)], [hit(3), hit(1)]])
 
-    assert [(each.copy, each.score) for each in fused] == [
-        (1, round(1 / 61 + 1 / 62, 9)),
-        (3, round(1 / 63 + 1 / 61, 9)),
-        (2, round(1 / 62, 9)),
+    assert [(each.text, each.score) for each in fused] == [
+        ("1", round(1 / 61 + 1 / 62, 9)),
+        ("3", round(1 / 63 + 1 / 61, 9)),
+        ("2", round(1 / 62, 9)),
     ]
 
 
@@ -47,11 +49,11 @@ def test_ranks_are_fused_by_their_reciprocals() -> None:
 )
 def test_the_share_of_a_file(files: list[int], most: int, chosen: list[int]) -> None:
     """At most half are of one file, rounded up, and the best of its rest fill what is left."""
-    ranking = [hit(copy, file=file) for copy, file in enumerate(files)]
+    ranking = [hit(number, file) for number, file in enumerate(files)]
 
     found = choose(ranking, most)
 
-    assert [each.copy for each in found] == chosen
+    assert [int(each.text) for each in found] == chosen
 
 
 async def test_meaning_finds_what_words_do_not(documents: Documents) -> None:
@@ -189,7 +191,7 @@ async def test_a_span_leaves_out_what_is_not_known(
     documents.retriever = documents.worker(ScriptedEmbedder(spending=Spending(calls=1)))
     documents.write("a.txt", "apple")
     await documents.find("fruit", embedding_model=MODEL)
-    [kept] = documents.cache.rglob("vectors.sqlite3")
+    [kept] = documents.cache.rglob("index.sqlite3")
     kept.write_bytes(b"no database at all" * 100)
     spans.clear()
 
