@@ -44,6 +44,8 @@ CHECK_COSTS = 10
 NAMED = 3
 NAME_COLUMNS = 80
 BUSY = "another worker is reading this folder: what it has read so far was searched"
+SEARCHED = "SELECT count(*) FROM files WHERE reason = ''"
+UNREAD = "SELECT path, reason, left_out FROM files WHERE reason != '' OR left_out != '[]'"
 
 logger = logging.getLogger("mull.retrieval")
 
@@ -177,13 +179,13 @@ class FolderRetriever:
                         else:
                             warnings.append(BUSY)
                 checked = Checked(walked, monotonic() + pause)
-            entries = database.execute("SELECT path, reason, left_out FROM files").fetchall()
+            [searched] = database.execute(SEARCHED).fetchone()
+            unread = database.execute(UNREAD).fetchall()
             passages = search(database, task.prompt, HITS)
-        searched = sum(not reason for _, reason, _ in entries)
         if not searched and not warnings:
             warnings.append(f"the folder {quoted(task.docs)} has no file that can be searched")
         reasons = {reason: list(paths) for reason, paths in checked.walked.left_out.items()}
-        for path, reason, left_out in entries:
+        for path, reason, left_out in unread:
             shown = os.fsdecode(path)
             if reason:
                 reasons.setdefault(reason, []).append(shown)

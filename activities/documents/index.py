@@ -56,8 +56,9 @@ SOURCE_BYTES = 1_000
 QUERY_CHARACTERS = 100_000
 QUERY_WORDS = 64
 CONSIDERED_WORDS = 2_000
-# A word in so many passages says little of where an answer is, and takes long to score.
-COMMON = 10_000
+# For one query. The words that are in most passages are left out beyond that: they say least of
+# where an answer is, and take longest.
+SCORED_PASSAGES = 10_000
 STOP_WORDS = frozenset(
     "a an and are as at be but by for if in into is it no not of on or such that the their then "  # noqa: SIM905 - a column of thirty strings says no more
     "there these they this to was will with".split()
@@ -106,26 +107,20 @@ class Entry(NamedTuple):
     digest: str
 
 
-class Changes(NamedTuple):
-    """Which files are to be read, since they are new or have changed, and which rows to drop."""
-
-    news: list[Found]
-    gone: list[int]
-    known: dict[str, Entry]
-
-
-def changes(database: sqlite3.Connection, walked: Walked) -> Changes:
-    """Compare a folder's files with those in its index."""
+def changes(
+    database: sqlite3.Connection, walked: Walked
+) -> tuple[list[Found], list[int], dict[str, Entry]]:
+    """Return the files to read, new or changed, the rows of those that are gone, and all rows."""
     rows = database.execute("SELECT path, id, signature, digest FROM files")
     known = {os.fsdecode(path): Entry(*entry) for path, *entry in rows}
-    paths = {found.path for found in walked.files}
-    unread = Entry(0, "", "")
+    unknown = Entry(0, "", "")
     news = [
         found
         for found in walked.files
-        if known.get(found.path, unread).signature != found.signature
+        if known.get(found.path, unknown).signature != found.signature
     ]
-    return Changes(news, [known[path].id for path in known.keys() - paths], known)
+    gone = known.keys() - {found.path for found in walked.files}
+    return news, [known[path].id for path in gone], known
 
 
 def update(
@@ -222,19 +217,28 @@ def search(database: sqlite3.Connection, prompt: str, most: int) -> list[Passage
 def _query_words(database: sqlite3.Connection, prompt: str) -> list[str]:
     """Choose at most 64 words: those that are rare in the documents and frequent in the prompt.
 
-    Words that are in very many passages are left out, unless there are no others.
+    Together they are in about 10,000 passages at most.
     """
     text = well_formed(prompt[:QUERY_CHARACTERS])
     words = Counter(word.lower() for word in WORD.findall(f"{text} {_word_parts(text)}"))
     for word in STOP_WORDS:
         del words[word]
     counted = "SELECT count(*) FROM (SELECT 1 FROM passages WHERE passages MATCH ? LIMIT ?)"
-    counts, rarity = dict[str, int](), dict[str, float]()
-    for word, times in words.most_common(CONSIDERED_WORDS):
-        [counts[word]] = database.execute(counted, [f'"{word}"', COMMON]).fetchone()
-        rarity[word] = counts[word] / times
-    found = sorted((word for word in counts if counts[word]), key=lambda word: (rarity[word], word))
-    return ([word for word in found if counts[word] < COMMON] or found)[:QUERY_WORDS]
+    counts = {
+        word: database.execute(counted, [f'"{word}"', SCORED_PASSAGES]).fetchone()[0]
+        for word, _ in words.most_common(CONSIDERED_WORDS)
+    }
+    found = sorted(
+        (word for word in counts if counts[word]), key=lambda w: (counts[w] / words[w], w)
+    )
+    chosen: list[str] = []
+    scored = 0
+    for word in found[:QUERY_WORDS]:
+        scored += counts[word]
+        if chosen and scored > SCORED_PASSAGES:
+            break
+        chosen.append(word)
+    return chosen
 
 
 def read_passages(database: sqlite3.Connection, scores: Mapping[int, float]) -> dict[int, Passage]:

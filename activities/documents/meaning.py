@@ -1,27 +1,26 @@
 """Search by meaning: passages' vectors are kept in the index, and compared with the prompt's."""
 
-import asyncio
 import sqlite3
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from time import monotonic, perf_counter
+from time import monotonic
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from opentelemetry import metrics, trace
-from opentelemetry.trace import SpanKind, Status, StatusCode
 
 from activities.documents.index import opened, read_passages
 from activities.documents.retrieval import EMBEDDING_BATCH, Embedder
 from activities.documents.threads import Threads
+from activities.language_model.observed import observed, record_spending
 from activities.language_model.port import ModelError, TransientModelError
 from reflection.multipath.state import Passage
 from reflection.run import Spending, total
 from reflection.text import tally_words
-from telemetry import KIND, SPAN_EMBEDDINGS, TRACER
+from telemetry import KIND, SPAN_EMBEDDINGS
 
 EMBEDDED_PASSAGES = 20_000
 EMBEDDED_CHARACTERS = 4_000
@@ -53,46 +52,46 @@ class Meant(NamedTuple):
     busy: TransientModelError | None = None
 
 
+@dataclass
 class MeaningSearch:
-    """One search of an index by a model. Vectors are kept, for the next search.
+    """One search of the index at `place` by a model, each call of which is bounded by `seconds`.
 
-    Up to 20,000 passages are embedded, for at most a minute; the next search goes on from there.
+    Up to 20,000 passages are embedded, for at most a minute. Vectors are kept, and the next search
+    goes on from there.
     """
 
-    def __init__(
-        self, embedder: Embedder, model: str, seconds: float, place: Path, threads: Threads
-    ) -> None:
-        self._embedder = embedder
-        self._model = model
-        self._seconds = seconds
-        self._place = place
-        self._threads = threads
-        self._spent: list[Spending] = []
+    embedder: Embedder
+    model: str
+    seconds: float
+    place: Path
+    threads: Threads
+    spent: list[Spending] = field(default_factory=list)
 
     async def search(self, prompt: str) -> Meant:
         """Rank passages by their cosine with the prompt; a failure is a warning."""
         try:
             [query] = await self._embed([prompt])
-            rows, vectors, missing = await self._threads.run(lambda _: self._load(query.nbytes))
+            rows, vectors, missing = await self.threads.run(lambda _: self._load(query.nbytes))
             end = monotonic() + EMBEDDING_SECONDS
-            while missing and monotonic() < end:
-                batch = [missing.popleft() for _ in range(min(EMBEDDING_BATCH, len(missing)))]
-                vectors |= await self._add(batch)
+            for start in range(0, len(missing), EMBEDDING_BATCH):
+                if monotonic() > end:
+                    break
+                vectors |= await self._add(missing[start : start + EMBEDDING_BATCH])
         except ModelError as error:
-            warning = f"searched by words alone: {self._model} failed: {error}"
+            warning = f"searched by words alone: {self.model} failed: {error}"
             busy = error if isinstance(error, TransientModelError) else None
-            return Meant((), (warning,), total(self._spent), failed=1, busy=busy)
-        passages = await self._threads.run(lambda _: self._nearest(rows, vectors, query))
+            return Meant((), (warning,), total(self.spent), failed=1, busy=busy)
+        passages = await self.threads.run(lambda _: self._nearest(rows, vectors, query))
         unseen = len(rows) - len(vectors)
         warning = f"{tally_words(unseen, 'passage')} not searched by meaning yet"
-        return Meant(passages, (warning,) if unseen else (), total(self._spent))
+        return Meant(passages, (warning,) if unseen else (), total(self.spent))
 
-    def _load(self, size: int) -> tuple[dict[int, int], dict[int, Vector], deque[tuple[int, str]]]:
+    def _load(self, size: int) -> tuple[dict[int, int], dict[int, Vector], list[tuple[int, str]]]:
         """Read the rows of different texts, their vectors, and the texts that have none yet."""
         rows, vectors = dict[int, int](), dict[int, Vector]()
-        missing = deque[tuple[int, str]]()
-        with opened(self._place) as database:
-            for copy, row, vector, text in database.execute(KNOWN, [self._model, size]):
+        missing = list[tuple[int, str]]()
+        with opened(self.place) as database:
+            for copy, row, vector, text in database.execute(KNOWN, [self.model, size]):
                 if copy in rows:
                     continue
                 rows[copy] = row
@@ -105,13 +104,13 @@ class MeaningSearch:
     async def _add(self, batch: Sequence[tuple[int, str]]) -> dict[int, Vector]:
         embedded = await self._embed([text for _, text in batch])
         new = {copy: vector for (copy, _), vector in zip(batch, embedded, strict=True)}
-        kept = [(self._model, copy, vector.tobytes()) for copy, vector in new.items()]
+        kept = [(self.model, copy, vector.tobytes()) for copy, vector in new.items()]
 
         def keep(_: object) -> None:
-            with suppress(sqlite3.Error), opened(self._place) as database, database:
+            with suppress(sqlite3.Error), opened(self.place) as database, database:
                 database.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", kept)
 
-        await self._threads.run(keep)
+        await self.threads.run(keep)
         return new
 
     def _nearest(
@@ -122,42 +121,23 @@ class MeaningSearch:
             return []
         cosines = np.round(np.stack([vectors[copy] for copy in copies]) @ query, 6)
         best = np.argsort(-cosines, kind="stable")[:NEAREST]
-        with opened(self._place) as database:
+        with opened(self.place) as database:
             scores = {rows[copies[at]]: float(cosines[at]) for at in best}
             return list(read_passages(database, scores).values())
 
     async def _embed(self, texts: Sequence[str]) -> list[Vector]:
         """Embed texts in a span and two metrics, in which neither texts nor vectors stand."""
-        meter, started = metrics.get_meter(TRACER), perf_counter()
-        labels = {"gen_ai.operation.name": "embeddings", "gen_ai.request.model": self._model}
-        kind = {}
-        with trace.get_tracer(TRACER).start_as_current_span(
-            SPAN_EMBEDDINGS.format(model=self._model), kind=SpanKind.CLIENT, record_exception=False
-        ) as span:
-            span.set_attributes({KIND: "EMBEDDING", **labels, "mull.texts": len(texts)})
-            try:
-                cut = [text[:EMBEDDED_CHARACTERS] for text in texts]
-                found = await self._embedder.embed(cut, self._model, self._seconds)
-            except (ModelError, asyncio.CancelledError) as error:
-                kind = {"error.type": error.kind if isinstance(error, ModelError) else "cancelled"}
-                span.set_attributes(kind)
-                span.set_status(Status(StatusCode.ERROR, str(error)))
-                raise
-            finally:
-                duration = meter.create_histogram("gen_ai.client.operation.duration", unit="s")
-                duration.record(perf_counter() - started, {**labels, **kind})
-            tokens = found.spending.input_tokens
-            known = {
-                "gen_ai.provider.name": found.provider,
-                "gen_ai.embeddings.dimension.count": len(found.vectors[0]),
-                "gen_ai.usage.input_tokens": tokens,
-                "mull.cost.usd": found.spending.cost_usd,
-            }
-            span.set_attributes({name: value for name, value in known.items() if value is not None})
-        if tokens is not None:
-            used = meter.create_histogram("gen_ai.client.token.usage", unit="{token}")
-            used.record(tokens, {**labels, "gen_ai.token.type": "input"})
-        self._spent.append(found.spending)
+        with observed("embeddings", SPAN_EMBEDDINGS, self.model) as span:
+            span.set_attributes({KIND: "EMBEDDING", "mull.texts": len(texts)})
+            cut = [text[:EMBEDDED_CHARACTERS] for text in texts]
+            found = await self.embedder.embed(cut, self.model, self.seconds)
+            span.set_attribute("gen_ai.embeddings.dimension.count", len(found.vectors[0]))
+            if found.provider is not None:
+                span.set_attribute("gen_ai.provider.name", found.provider)
+            # Nothing is written, so that a 0 says nothing.
+            sent = found.spending.model_copy(update={"output_tokens": None})
+            record_spending(span, "embeddings", self.model, sent)
+        self.spent.append(found.spending)
         vectors = np.asarray(found.vectors, np.float32)
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         # At length 1 a product is the cosine. A vector of zeros stays one.

@@ -164,6 +164,10 @@ def walk(folder: str, check_stopped: CheckStopped) -> Walked:
             except OSError as error:
                 _raise_exhausted(error)
                 walked.leave_out("can't be read", path)
+    return _bounded(walked)
+
+
+def _bounded(walked: Walked) -> Walked:
     # The first files by path are kept, up to the limits of a folder.
     found, walked.files, size = walked.files, [], 0
     for file in sorted(found, key=lambda file: os.fsencode(file.path)):
