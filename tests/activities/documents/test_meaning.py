@@ -20,9 +20,7 @@ from tests.activities.documents.documents import MODEL, Documents, ScriptedEmbed
 
 
 def hit(number: int, file: int = 1) -> Passage:
-    return Passage(
-        id="", source=str(file), first_line=1, last_line=1, score=1.0, text=str(number)
-    )
+    return Passage(id="", source=str(file), first_line=1, last_line=1, score=1.0, text=str(number))
 
 
 def test_ranks_are_fused_by_their_reciprocals() -> None:
