@@ -8,7 +8,7 @@ import os
 import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic
 from typing import NamedTuple, Self
@@ -96,7 +96,8 @@ class FolderRetriever:
         Raises RetrievalError, in one of its two kinds, and WordsAloneError.
         """
         folder = await self._threads.run(lambda _: self._roots.resolve(task.docs))
-        place = self._place(folder)
+        name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:32]
+        place = self._cache / "documents" / VERSION / name / "index.sqlite3"
         try:
             try:
                 return await self._retrieve(folder, place, task, progress)
@@ -104,8 +105,7 @@ class FolderRetriever:
                 if lacks_resources(error):
                     raise
                 logger.warning("an index of documents is damaged and built again: %s", error)
-                await self._threads.run(lambda check: self._remove(place, check))
-                self._checked.pop(folder, None)
+                await self._threads.run(lambda check: self._empty(place, check))
                 return await self._retrieve(folder, place, task, progress)
         except UnreadableError as error:
             said = f"the folder {quoted(task.docs)} can't be read: {error}"
@@ -160,10 +160,11 @@ class FolderRetriever:
         This changes nothing of the retriever, so that a thread that hangs is in nobody's way.
         """
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        checked, new = self._checked.get(folder), not place.exists()
-        warnings = []
+        checked, warnings = self._checked.get(folder), []
         with opened(place) as database:
-            if new or checked is None or monotonic() >= checked.until:
+            # Another process may have begun it anew.
+            empty = database.execute("SELECT 1 FROM files LIMIT 1").fetchone() is None
+            if empty or checked is None or monotonic() >= checked.until:
                 started = monotonic()
                 walked = walk(folder, check_stopped)
                 seconds = monotonic() - started
@@ -184,31 +185,24 @@ class FolderRetriever:
             passages = search(database, task.prompt, HITS)
         if not searched and not warnings:
             warnings.append(f"the folder {quoted(task.docs)} has no file that can be searched")
-        reasons = {reason: list(paths) for reason, paths in checked.walked.left_out.items()}
-        for path, reason, left_out in unread:
-            shown = os.fsdecode(path)
-            if reason:
-                reasons.setdefault(reason, []).append(shown)
-            for why, part in json.loads(left_out):
-                reasons.setdefault(why, []).append(f"{part} of {shown}")
         retrieval = Retrieval(
             passages=tuple(passages),
             files=len(checked.walked.files) + sum(map(len, checked.walked.left_out.values())),
             searched=searched,
-            left_out=left_out_lines(reasons),
+            left_out=left_out_lines(checked.walked, unread),
             warnings=tuple(warnings),
         )
         return retrieval, checked
 
-    def _place(self, folder: str) -> Path:
-        name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:32]
-        return self._cache / "documents" / VERSION / name / "index.sqlite3"
-
-    def _remove(self, place: Path, check_stopped: CheckStopped) -> None:
-        with locked(place.parent, self._lock_seconds, check_stopped) as held:
+    def _empty(self, place: Path, check_stopped: CheckStopped) -> None:
+        with (
+            locked(place.parent, self._lock_seconds, check_stopped) as held,
+            suppress(FileNotFoundError),
+        ):
             if held:
-                place.unlink(missing_ok=True)
                 place.with_name(f"{place.name}-journal").unlink(missing_ok=True)
+                # Not deleted: a journal of the old file, by its name, would be one of the new.
+                os.truncate(place, 0)
 
 
 @contextmanager
@@ -255,8 +249,18 @@ def cache_folder(environment: Mapping[str, str]) -> Path:
     return (Path(home) if home else Path.home() / ".cache") / "mull"
 
 
-def left_out_lines(reasons: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """Summarize by reason how many files or pages were left out, with three names."""
+def left_out_lines(walked: Walked, unread: Sequence[tuple[bytes, str, str]]) -> tuple[str, ...]:
+    """Summarize by reason how many files or pages were left out, with three names.
+
+    `unread` has the path of a file, why it can't be read, and in JSON what was left out of it.
+    """
+    reasons = {reason: list(paths) for reason, paths in walked.left_out.items()}
+    for path, reason, parts in unread:
+        shown = os.fsdecode(path)
+        if reason:
+            reasons.setdefault(reason, []).append(shown)
+        for why, part in json.loads(parts):
+            reasons.setdefault(why, []).append(f"{part} of {shown}")
     lines = []
     for reason, paths in sorted(reasons.items()):
         names = ", ".join(terminal_safe(path, NAME_COLUMNS) for path in sorted(paths)[:NAMED])

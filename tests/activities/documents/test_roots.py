@@ -15,26 +15,15 @@ from reflection.text import terminal_safe
 from tests.activities.documents.documents import Documents
 
 
-async def test_nothing_is_allowed_by_default() -> None:
-    """Without MULL_DOCUMENTS every folder is refused, by the name of what must be set."""
-    roots = Roots.from_environment({})
-
-    with pytest.raises(RetrievalError) as raised:
-        roots.resolve("/")
-
-    assert str(raised.value) == (
-        "no folder may be searched: set MULL_DOCUMENTS, where the worker runs, to the folders that "
-        "it may read"
-    )
-
-
 def test_roots_are_separated_as_paths_are(tmp_path: Path) -> None:
-    """MULL_DOCUMENTS names several folders, and a relative one is looked for under each."""
+    """MULL_DOCUMENTS names the folders, none by default; a relative one is looked for in each."""
     (tmp_path / "a").mkdir()
     (tmp_path / "b" / "notes").mkdir(parents=True)
     value = os.pathsep.join([str(tmp_path / "a"), "", str(tmp_path / "b")])
 
     found = Roots.from_environment({"MULL_DOCUMENTS": value}).resolve("notes")
+    with pytest.raises(RetrievalError, match="no folder may be searched: set MULL_DOCUMENTS"):
+        Roots.from_environment({}).resolve("/")
 
     assert found == str((tmp_path / "b" / "notes").resolve())
 
@@ -131,26 +120,18 @@ def test_a_folder_that_became_a_link_is_not_followed(
         read(found.path, folder)
 
 
-async def test_long_paths_are_shortened(documents: Documents) -> None:
-    """A passage's source takes at most 1,000 bytes: of a longer path its end, with the name."""
+async def test_long_paths_and_names_of_any_bytes(documents: Documents) -> None:
+    """A source takes at most 1,000 bytes, the end of a longer path, and any text may hold it."""
     path = "/".join(["é" * 100] * 8) + "/a.txt"
     documents.write(path, "an apple")
-
-    [found] = (await documents.find("apple")).passages
-
-    assert 990 < len(found.source.encode()) <= 1_000
-    assert found.source.startswith("…é")
-    assert path.endswith(found.source[1:])
-
-
-async def test_names_of_any_bytes_are_searched(documents: Documents) -> None:
-    """A file whose name is no UTF-8 is found, under a name that any text may hold."""
-    path = os.fsencode(documents.folder) + b"/caf\xe9.txt"
-    Path(os.fsdecode(path)).write_text("an apple")
+    Path(os.fsdecode(os.fsencode(documents.folder) + b"/caf\xe9.txt")).write_text("more apples")
 
     found = await documents.find("apple")
 
-    assert [each.source for each in found.passages] == ["caf\ufffd.txt"]
+    short, long = sorted(passage.source for passage in found.passages)
+    assert (short, found.searched) == ("caf\ufffd.txt", 2)
+    assert 990 < len(long.encode()) <= 1_000
+    assert (long[:2], path.endswith(long[1:])) == ("…é", True)
     assert found.model_dump_json()
 
 
