@@ -133,7 +133,6 @@ NEEDED = (
     "opentelemetry-sdk",
     "typer",
     "rich",
-    "tantivy",
     "pypdf",
     "numpy",
     "pytest",
