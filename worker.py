@@ -27,15 +27,13 @@ from activities.checks import check_draft, prepare_reflection, read_examples
 from activities.code_tests.activity import TestingActivities
 from activities.critique import CritiqueActivities
 from activities.documents.retrieval import DocumentActivities, Retriever
-from activities.heartbeat import CODE_HEARTBEAT_SECONDS
 from activities.language_model import port as models
 from activities.language_model.port import LanguageModel
 from activities.multipath import MultiPathActivities
 from activities.sampling import SamplingActivities
 from activities.sandbox import port as sandboxes
-from activities.sandbox.activity import SandboxActivities
-from activities.sandbox.port import Sandbox, SandboxError
-from activities.server import ServerActivities
+from activities.sandbox.port import Sandbox, SandboxActivities, SandboxError
+from activities.server import CODE_HEARTBEAT_SECONDS, ServerActivities
 from commands.session import end_process
 from connection import TASK_QUEUE, ConfigurationError, NoServerError, address, connect
 from reflection.multipath.request import Limits

@@ -15,9 +15,8 @@ from pydantic import ValidationError
 from temporalio import activity
 
 from activities.code_tests.reports import build_report, lowered, refused
-from activities.heartbeat import CODE_HEARTBEAT_SECONDS, heartbeating
-from activities.sandbox.activity import run
-from activities.sandbox.port import Program, Sandbox
+from activities.sandbox.port import Program, Sandbox, run
+from activities.server import CODE_HEARTBEAT_SECONDS, heartbeating
 from reflection.multipath.cases import parsed
 from reflection.multipath.request import Limits, PackageName
 from reflection.multipath.suite import Suite, SuiteKind, TestFile, TestReport

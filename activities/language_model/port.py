@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from pydantic import BaseModel, ConfigDict, Field
 from temporalio.exceptions import ApplicationError
 
-from activities.heartbeat import heartbeating
+from activities.server import heartbeating
 from reflection.run import Spending
 
 TASK_QUEUE = "mull-llm"

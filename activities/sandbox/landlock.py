@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from activities.sandbox.backend import Launch, Place, uninterrupted
-from activities.sandbox.inside.confinement import DEVICE, KEEP, LIST, READ, USE, version
-from activities.sandbox.inside.sweep import clear
+from activities.sandbox.inside.confinement import DEVICE, KEEP, LIST, READ, USE, clear, version
 from activities.sandbox.limits import (
     FILES_PER_MIB,
     all_can_enter,
@@ -26,7 +25,6 @@ from activities.sandbox.port import SandboxError
 from activities.sandbox.seccomp import build_filter
 from activities.sandbox.watcher import used
 
-MODULES = ("confinement", "sweep")
 # From here on the kernel keeps signals inside by itself.
 SCOPED_SIGNALS = 6
 PATIENCE_SECONDS = 5.0
@@ -216,7 +214,7 @@ class Landlock:
             path=f"{folder.commands}:/usr/bin:/bin",
             disk=partial(used, folder.box, most_files=place.limits.disk_mb * FILES_PER_MIB),
             nested=False,
-            modules=MODULES,
+            modules=("init", "confinement"),
             # It can be neither stopped nor reached, and its children outlive it if it is killed.
             patience=PATIENCE_SECONDS,
             settings={

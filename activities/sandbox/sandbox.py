@@ -7,7 +7,6 @@ from signal import SIGKILL
 from typing import Any
 
 from activities.sandbox.backend import (
-    MODULES,
     Backend,
     Launch,
     Place,
@@ -156,7 +155,7 @@ def build_settings(program: Program, limits: Limits, launch: Launch) -> dict[str
     if program.code is not None:
         files["main.py"] = _bytes(program.code)
     return {
-        "modules": {name: module(name) for name in (*MODULES, *launch.modules)},
+        "modules": {name: module(name) for name in launch.modules},
         "argv": program.command or ("python", "main.py"),
         "files": files,
         "input": _bytes(program.input),

@@ -8,9 +8,8 @@ from pydantic import ValidationError
 from temporalio.exceptions import ApplicationError, CancelledError
 from temporalio.testing import ActivityEnvironment
 
-from activities.sandbox.activity import SandboxActivities
 from activities.sandbox.packages import importable
-from activities.sandbox.port import PackageError, Program, SandboxError
+from activities.sandbox.port import PackageError, Program, SandboxActivities, SandboxError
 from activities.sandbox.sandbox import ProcessSandbox
 from tests.scripted import ScriptedSandbox
 

@@ -14,7 +14,7 @@ from activities.documents.retrieval import (
     TransientRetrievalError,
     WordsAloneError,
 )
-from activities.heartbeat import heartbeating
+from activities.server import heartbeating
 from activities.language_model.port import TransientModelError
 from tests.activities.documents.documents import Documents
 from tests.scripted import ScriptedRetriever, of_passages, passage
