@@ -180,6 +180,8 @@ def become(
         run_python(argv[2:], module, mark)
     else:
         _execute((sys.executable, *argv[1:]), mark)
+
+
 def _settle(settings: Settings, stdin: int, confine: Callable[[Settings], None]) -> None:
     """Take the place, the environment, the limits and the identity that the program gets."""
     os.dup2(stdin, 0)
