@@ -93,12 +93,13 @@ async def sandbox() -> Sandbox:
     try:
         given = os.environ.get(LIMITS)
         ceiling = Limits.model_validate_json(given) if given else CEILING
-        chosen = await choose(ceiling=ceiling)
+        *_, chosen = await choose(ceiling)
     except ValidationError as error:
         raise ConfigurationError(f"{LIMITS}: {explain(error)}") from None
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
     logger.info("sandbox: %s", chosen.described)
+    assert chosen.sandbox is not None  # noqa: S101 - it passed
     return chosen.sandbox
 
 

@@ -22,19 +22,25 @@ DEVICES = ("null", "zero", "full", "random", "urandom")
 
 
 class Bubblewrap:
-    """Runs programs in namespaces of their own; as root, also as a user of their own."""
+    """Runs every program in its own namespaces; as root, also as its own user."""
 
     name = "bubblewrap"
 
     def __init__(self, binary: Path) -> None:
-        self.version = _version(binary)
+        try:
+            said = subprocess.run(  # noqa: S603 - the binary that was found
+                [binary, "--version"], capture_output=True, text=True, timeout=10, check=True
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            raise SandboxError(f"{binary} does not run: {error}") from error
+        self.version = said.stdout.split()[-1]
         self._binary = binary
-        # As it is, without a user namespace.
+        # In the worker itself, without a user namespace.
         self._rights = bool(capabilities() >> CAP_SYS_ADMIN & 1)
 
     @classmethod
     def find(cls) -> "Bubblewrap":
-        """Take the system's bubblewrap, else the one of the package. Raises SandboxError."""
+        """Find the system's bubblewrap, or else the package's. Raises SandboxError."""
         if found := shutil.which("bwrap"):
             return cls(Path(found))
         try:
@@ -51,7 +57,7 @@ class Bubblewrap:
 
     @asynccontextmanager
     async def prepare(self, place: Place) -> AsyncIterator[Launch]:
-        """Make ready for one run; all that it makes is in namespaces, and is gone with them."""
+        """Prepare one run; all that it makes is in namespaces and gone with them."""
         own = self._rights and place.uid is not None and can_become(place.uid)
         user = place.uid if own else None
         calls = os.memfd_create("seccomp", os.MFD_CLOEXEC)
@@ -92,7 +98,7 @@ class Bubblewrap:
 
 
 def _readable(seen: Visible) -> Iterator[str]:
-    # What bubblewrap makes on the way to a place is closed to others, or as closed as /root is.
+    # The folders that bubblewrap makes on the way would be closed to others, or as /root is.
     ways = {up for folder in seen.folders for up in folder.parents}
     for way in sorted(ways):
         yield from ("--perms", "0711", "--dir", str(way))
@@ -113,13 +119,13 @@ def _writable(disk_mb: int) -> Iterator[str]:
         yield from ("--dev-bind", f"/dev/{name}", f"/dev/{name}")
     yield from ("--symlink", SHARED, "/dev/shm", "--symlink", SCRATCH, "/tmp")  # noqa: S108
     yield from _empty(Path("/proc"))
-    # The program makes its own folders here, so that they are its own.
+    # The program makes its own folders here, so that it owns them.
     yield from ("--perms", "1733", "--size", str(disk_mb * MIB), "--tmpfs", ROOM)
     yield from ("--remount-ro", "/")
 
 
 def _empty(folder: Path) -> Iterator[str]:
-    """Lay an empty folder over another, too small and read-only, so that nothing is put there."""
+    """Mount an empty folder over another, too small and read-only, so that it stays empty."""
     yield from ("--size", "4096", "--tmpfs", str(folder), "--remount-ro", str(folder))
 
 
@@ -127,13 +133,3 @@ def _disk(first: int) -> Disk:
     used = os.statvfs(f"/proc/{first}/root{ROOM}")
     size = (used.f_blocks - used.f_bfree) * used.f_frsize
     return Disk(size=size, files=used.f_files - used.f_ffree)
-
-
-def _version(binary: Path) -> str:
-    try:
-        said = subprocess.run(  # noqa: S603 - the binary that was found
-            [binary, "--version"], capture_output=True, text=True, timeout=10, check=True
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        raise SandboxError(f"{binary} does not run: {error}") from error
-    return said.stdout.split()[-1]

@@ -1,4 +1,4 @@
-"""The sandbox that runs programs in a backend, a tree of processes for each."""
+"""The sandbox: runs every program in a backend, as a tree of processes."""
 
 import asyncio
 import subprocess
@@ -24,7 +24,7 @@ KILL_SECONDS = 10.0
 
 
 class ProcessSandbox:
-    """Runs programs in a backend, so many at once, within the lower of their limits and its own."""
+    """Runs programs in a backend, `at_once` together, within their limits and its ceiling."""
 
     def __init__(self, backend: Backend, ceiling: Limits, at_once: int) -> None:
         self.name = backend.name
@@ -72,10 +72,10 @@ class ProcessSandbox:
             raise SandboxError(f"{self.name} did not start: {said or 'no answer in time'}")
 
     async def _seen_at_end(self, process: SandboxProcess, watch: Watch) -> Status | None:
-        """Name a limit that was passed in the last moment, after the last look."""
+        """Name a limit that was passed after the last measurement."""
         if process.flooded.done():
             return "output_limit"
-        assert process.first is not None  # noqa: S101 - it greeted before it started
+        assert process.first is not None  # noqa: S101 - it said hello before it started
         return "disk_limit" if await self._threads.call(watch.is_full, process.first) else None
 
     def _result(
@@ -86,12 +86,12 @@ class ProcessSandbox:
         limits: Limits,
         wall: float,
     ) -> Result:
-        # Without a report the first process was killed, and by the kernel or the program alone.
+        # Without a report the first process was killed, which only the kernel or the program does.
         ending = process.ending or Ending(signal=SIGKILL, mark="running")
         if not fired and ending.mark in ("", "broken"):
             raise SandboxError(f"{self.name} could not confine the program: {ending.detail}")
         cpu = max(watch.cpu_seconds, ending.cpu_seconds)
-        # What it asked for, which the kernel has cut, or how the interpreter failed after that.
+        # The code that it asked for, before the kernel cut it, or the interpreter's own failure.
         code = ending.code or ending.exit_code
         return Result(
             status=classify(fired, ending, cpu, limits),
@@ -108,7 +108,7 @@ class ProcessSandbox:
 
 
 async def _until_end(process: SandboxProcess, watch: Watch, wall_seconds: float) -> Status | None:
-    """Wait for the end of the program, or for the first limit that it passes."""
+    """Wait until the program ends or passes a limit, and name that limit."""
     assert process.first is not None  # noqa: S101 - as above
     watching = asyncio.ensure_future(watch.until_over(process.first))
     try:
@@ -127,7 +127,7 @@ async def _until_end(process: SandboxProcess, watch: Watch, wall_seconds: float)
 
 
 async def _ended(process: SandboxProcess) -> None:
-    """End what still runs, by its own first process, and read what was printed to the end."""
+    """Let the first process end what still runs, and read the rest of the output."""
     process.release()
     await asyncio.wait((process.exited,), timeout=process.patience)
     for _ in range(50):
@@ -137,7 +137,7 @@ async def _ended(process: SandboxProcess) -> None:
 
 
 async def _cleared(process: SandboxProcess) -> None:
-    """Leave nothing of the processes behind, whatever happened."""
+    """Make sure that no process is left, whatever happened."""
     try:
         process.release()
         await asyncio.wait((process.exited,), timeout=process.patience)
@@ -150,7 +150,7 @@ async def _cleared(process: SandboxProcess) -> None:
 
 
 def build_settings(program: Program, limits: Limits, launch: Launch) -> dict[str, Any]:
-    """Say, in values that marshal carries, all that `inside/` has to know."""
+    """Build the settings for `inside/`, from values that marshal can carry."""
     files = {path: _bytes(text) for path, text in program.files.items()}
     if program.code is not None:
         files["main.py"] = _bytes(program.code)
@@ -168,7 +168,7 @@ def build_settings(program: Program, limits: Limits, launch: Launch) -> dict[str
 
 
 def _bytes(text: str) -> bytes:
-    """Encode half characters, too, which JSON lets through: the program sees that they are none."""
+    """Encode lone surrogates too, which JSON lets through; the program will see them as invalid."""
     return text.encode("utf-8", "surrogatepass")
 
 

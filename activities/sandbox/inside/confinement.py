@@ -55,10 +55,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def confine(settings: dict[str, Any]) -> None:
-    """Give up all privileges but what `reads_all` names, and be bound by rules and a filter.
+    """Give up all privileges, and apply the rules and the filter.
 
-    Of the settings: `reads_all`, whether files are read whatever their permissions; `rules`, what
-    is allowed beneath each path; `filter`, an array of struct sock_filter.
+    Of the settings: `reads_all` keeps the right to read files whatever their permissions, `rules`
+    are what is allowed below paths, and `filter` is an array of struct sock_filter.
     """
     keep_reading() if settings["reads_all"] else drop_capabilities()
     no_new_privileges()
@@ -68,20 +68,20 @@ def confine(settings: dict[str, Any]) -> None:
 
 
 def version() -> int:
-    """Return the version of the kernel's Landlock: 0 where it has none, or where it is off."""
+    """Return the version of the kernel's Landlock, or 0 if it has none or it is off."""
     found: int = _libc.syscall(_CREATE, None, 0, 1)
     return max(0, found)
 
 
 def no_new_privileges() -> None:
-    """Let nothing that is executed gain privileges, which the rest here needs first."""
+    """Let nothing that is executed gain privileges; the rest here needs this first."""
     _check(_libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0), "no_new_privs")
 
 
 def keep_signals_in() -> bool:
-    """Enter a domain without rules, out of which no signal goes: a kill of -1 ends it alone.
+    """Enter a domain that no signal leaves: a kill of -1 then ends only what is in it.
 
-    False, and nothing done, where the kernel can't: before version 6.
+    Returns False and does nothing before version 6, which can't.
     """
     if version() < 6:
         return False
@@ -90,9 +90,9 @@ def keep_signals_in() -> bool:
 
 
 def restrict(rules: Mapping[str, int]) -> None:
-    """Allow what the rules allow beneath each path, and nothing else in any file system.
+    """Allow what the rules allow below their paths, and nothing else in any file system.
 
-    Paths that do not exist are left out. Raises OSError where the kernel refuses.
+    Paths that do not exist are left out. Raises OSError if the kernel refuses.
     """
     found = version()
     handled = _FILES | sum(bit for since, bit in _SINCE.items() if since <= found)
@@ -148,27 +148,27 @@ def adopt_orphans() -> None:
 
 
 def keep_capabilities() -> None:
-    """Let root's capabilities stay permitted in who becomes another user, until others are set."""
+    """Keep root's capabilities permitted after a change of user, until others are set."""
     _prctl(_KEEP_CAPABILITIES, 1)
 
 
 def keep_reading() -> None:
-    """Keep, of all capabilities, the one that passes permissions to read files and folders.
+    """Keep only the capability to read files and folders whatever their permissions.
 
-    It is for a Python that lies in a folder of root's own. What is read by it is for Landlock to
-    bound. Programs that are executed have it too.
+    It is for a Python in a folder that only root can enter. Landlock limits what is read by it.
+    Programs that are executed have it too.
     """
     _set_capabilities(1 << _READ_SEARCH)
     _prctl(_AMBIENT, _RAISE, _READ_SEARCH)
 
 
 def drop_capabilities() -> None:
-    """Have none, for good once nothing that is executed gains any."""
+    """Give up all capabilities; for good once nothing that is executed gains any."""
     _set_capabilities(0)
 
 
 def load_filter(program: bytes) -> None:
-    """Answer system calls as a seccomp filter says, an array of struct sock_filter, from now on."""
+    """Apply a seccomp filter, an array of struct sock_filter, from now on."""
     loaded = _Filter(len(program) // 8, program)
     _check(_libc.prctl(_SECCOMP, _FILTER_MODE, ctypes.byref(loaded)), "seccomp")
 
@@ -184,7 +184,7 @@ def _prctl(option: int, *arguments: int) -> None:
 
 
 def prepare(settings: Settings) -> None:
-    """Become the parent of every orphan, and let no signal out, ahead of the program."""
+    """Become the parent of every orphan, and let no signal out, before the program starts."""
     adopt_orphans()
     if settings["reads_all"]:
         keep_capabilities()
@@ -199,7 +199,7 @@ def prepare(settings: Settings) -> None:
 
 
 def sweep(settings: Settings) -> None:
-    """End every process below this one, reap it, and clear up where the worker is dead."""
+    """End and reap every process below this one; delete the folders if the worker is dead."""
     while True:
         _kill_all(settings)
         try:
@@ -233,7 +233,7 @@ def _kill_all(settings: Settings) -> None:
 
 
 def _kill_user(user: int) -> None:
-    """Kill all that a user has, as that user; the kernel spares who asks."""
+    """Kill all processes of a user, as that user; the kernel spares the caller."""
     pid = os.fork()
     if not pid:
         os.setresuid(user, user, user)
@@ -243,7 +243,7 @@ def _kill_user(user: int) -> None:
 
 
 def _kill_tree() -> None:
-    # Stopped first: what is stopped forks no more, and the rest is found the next time round.
+    # Stop them first: a stopped process can't fork, and the others are found in the next round.
     found: set[int] = set()
     while new := _below(os.getpid()) - found:
         for pid in new:
@@ -282,9 +282,9 @@ def _signal(pid: int, number: int = _KILL) -> None:
 
 
 def clear(top: str) -> None:
-    """Delete a folder and all in it, following no link. None may be at work in it any more.
+    """Delete a folder and all in it, following no link. No process may still change it.
 
-    A folder within it is first moved up to it, so that no path grows long and no recursion deep.
+    Inner folders are first moved up to it, so that no path grows long and no recursion deep.
     """
     handle = os.open(top, _FOLDER)
     try:
@@ -308,13 +308,13 @@ def _clear_folder(top: int, name: str, numbers: count[int]) -> None:
 
 
 def _flatten(top: int, handle: int, numbers: count[int]) -> None:
-    """Delete the files of a folder, and move its folders up under names that nothing has."""
+    """Delete the files of a folder, and move its folders up under unused names."""
     with os.scandir(handle) as entries:
         found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
     for name, is_folder in found:
         if not is_folder:
             os.unlink(name, dir_fd=handle)
             continue
-        # It may have been left without the permissions to list it.
+        # The program may have removed the permissions to list it.
         os.chmod(name, stat.S_IRWXU, dir_fd=handle)
         os.rename(name, f"\n{next(numbers)}", src_dir_fd=handle, dst_dir_fd=top)

@@ -101,7 +101,7 @@ class Program:
 
 
 def _wake_on_death() -> int:
-    """Have a byte in a pipe for every child that dies, and take no other signal."""
+    """Get a byte in a pipe for every child that dies, and ignore Ctrl-C."""
     waker, woken = os.pipe()
     os.set_blocking(waker, False)
     os.set_blocking(woken, False)
@@ -183,7 +183,7 @@ def become(
 
 
 def _settle(settings: Settings, stdin: int, confine: Callable[[Settings], None]) -> None:
-    """Take the place, the environment, the limits and the identity that the program gets."""
+    """Take on the program's folder, environment, limits and user."""
     os.dup2(stdin, 0)
     os.closerange(3, MOST_DESCRIPTORS)
     os.setsid()
@@ -198,7 +198,7 @@ def _settle(settings: Settings, stdin: int, confine: Callable[[Settings], None])
     _write(settings.pop("files"))
     os.environ.update(settings["env"])
     for kind, (soft, most) in settings["rlimits"]:
-        # The worker's own hard limit holds too: nobody without privileges may raise it.
+        # The worker's own hard limit applies too: it can't be raised without privileges.
         hard = resource.getrlimit(kind)[1]
         lower = (
             (soft, most) if hard == resource.RLIM_INFINITY else (min(soft, hard), min(most, hard))
@@ -216,7 +216,7 @@ def _write(files: dict[str, bytes]) -> None:
 
 
 def _execute(argv: tuple[str, ...], mark: Mark) -> None:
-    # Python ignores these, and what it executes would, too.
+    # Python ignores these signals, and a program that it executes would inherit that.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     mark.set("executed")
@@ -229,9 +229,9 @@ def _execute(argv: tuple[str, ...], mark: Mark) -> None:
 
 
 class Mark:
-    """What the program's process says of itself in memory that the first process shares.
+    """What the program's process reports in memory that it shares with the first process.
 
-    No descriptor leads there, so what writes to all of them, or closes them, changes nothing.
+    No descriptor leads there: a program that writes to all of them or closes them changes nothing.
     """
 
     def __init__(self, memory: mmap.mmap) -> None:
@@ -241,7 +241,7 @@ class Mark:
         self.cause = ""
 
     def set(self, stage: str, detail: str = "") -> None:
-        """Say how far it came; a child of the program says nothing."""
+        """Record how far it came; a child of the program records nothing."""
         if os.getpid() != self._pid:
             return
         said = f"{stage} {detail}".encode(errors="replace")[:1_000]
@@ -249,7 +249,7 @@ class Mark:
 
 
 def cause_of(error: BaseException) -> str:
-    """Name the limit that an error is about, if it is about one."""
+    """Name the limit that an error is about, if any."""
     if isinstance(error, MemoryError):
         return "memory"
     full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
@@ -259,7 +259,7 @@ def cause_of(error: BaseException) -> str:
 def run_python(argv: tuple[str, ...], run: Callable[[str], None], mark: Mark) -> None:
     """Run Python in this process as a new interpreter would, and mark that it came to its end."""
     _prepare(argv, os.path.dirname(argv[0]) if run is script else "")  # noqa: PTH120
-    # The first to be registered is the last to be called: after it the interpreter only tidies up.
+    # Registered first, it is called last: after it the interpreter only tidies up.
     atexit.register(lambda: mark.set("done", f"{mark.code} {mark.cause}"))
     mark.set("running")
     try:
@@ -267,7 +267,7 @@ def run_python(argv: tuple[str, ...], run: Callable[[str], None], mark: Mark) ->
     except SystemExit as end:
         mark.code = _exit_code(end.code)
         raise
-    except BaseException as error:  # whatever it likes
+    except BaseException as error:  # the program may raise anything
         mark.code, mark.cause = 1, cause_of(error)
         _cut(error)
         sys.excepthook(type(error), error, error.__traceback__)
@@ -275,14 +275,14 @@ def run_python(argv: tuple[str, ...], run: Callable[[str], None], mark: Mark) ->
 
 
 def _exit_code(given: object) -> int:
-    """Return what a program asked for, which the kernel cuts to eight bits: 256 is no 0."""
+    """Return the code that a program asked for; the kernel cuts it to 8 bits, so 256 to 0."""
     if isinstance(given, int):
         return int(given) if abs(given) < 2**31 else 1
     return int(given is not None)
 
 
 def _cut(error: BaseException) -> None:
-    """Cut our own frames from a traceback."""
+    """Remove our own frames from a traceback."""
     trace = error.__traceback__
     while trace and trace.tb_frame.f_code.co_filename == OURS:
         trace = trace.tb_next
