@@ -54,32 +54,10 @@ class ModelReply(Record):
 
 
 class ModelError(Exception):
-    """A call failed. `kind` is the provider's class name, `status` the HTTP status or None."""
+    """A call failed.
 
-    def __init__(self, message: str, kind: str | None = None, status: int | None = None) -> None:
-        super().__init__(message)
-        self.kind = kind or type(self).__name__
-        self.status = status
-
-
-class TransientModelError(ModelError):
-    """It may work the next time. `retry_after` is the seconds that the server asked to wait."""
-
-    def __init__(
-        self,
-        message: str,
-        kind: str | None = None,
-        status: int | None = None,
-        retry_after: float | None = None,
-    ) -> None:
-        super().__init__(message, kind, status)
-        self.retry_after = retry_after
-
-
-class SampleError(ModelError):
-    """This one reply is lost: to the content filter, or since it was cut off.
-
-    `spending` is what it cost nevertheless.
+    `kind` is the provider's class name, `status` the HTTP status or None, and `retry_after` the
+    seconds that the server asked to wait. `spending` is what the call cost nevertheless.
     """
 
     def __init__(
@@ -87,12 +65,25 @@ class SampleError(ModelError):
         message: str,
         kind: str | None = None,
         status: int | None = None,
+        retry_after: float | None = None,
+        *,
         spending: Spending | None = None,
         finish_reason: str | None = None,
     ) -> None:
-        super().__init__(message, kind, status)
+        super().__init__(message)
+        self.kind = kind or type(self).__name__
+        self.status = status
+        self.retry_after = retry_after
         self.spending = spending or Spending(calls=1)
         self.finish_reason = finish_reason
+
+
+class TransientModelError(ModelError):
+    """It may work the next time."""
+
+
+class SampleError(ModelError):
+    """This one reply is lost: to the content filter, or since it was cut off."""
 
 
 class PermanentModelError(ModelError):
@@ -119,7 +110,7 @@ async def ask(model: LanguageModel, call: ModelCall) -> ModelReply:
         except SampleError:
             raise
         except ModelError as error:
-            wait = error.retry_after if isinstance(error, TransientModelError) else None
+            wait = error.retry_after
             raise ApplicationError(
                 str(error),
                 type=error.kind,
