@@ -231,8 +231,8 @@ def main() -> None:
         return
     also_named(solution, task["entry"])
     assertions = Assertions(channel.say)
-    error = _outcome(script, solution, assertions, task["entry"])
-    more = {"end": True} if error is None else _failure(error, script)
+    raised = _outcome(script, solution, assertions, task["entry"])
+    more = {"end": True} if raised is None else _failure(raised, script)
     channel.say(passed=assertions.passed, **more)
 
 

@@ -60,10 +60,10 @@ def main(settings: Settings, status_fd: int, lifeline_fd: int, hooks: Hooks) -> 
     os.close(stdin)
     os.set_blocking(feeding, False)
     _say(status_fd, "started")
-    program = Program(pid, mark, feeding, settings.pop("input"))
-    _attend(program, waker, lifeline_fd)
+    child = Child(pid, mark, feeding, settings.pop("input"))
+    _attend(child, waker, lifeline_fd)
     hooks.get("sweep", _nothing)(settings)
-    _say(status_fd, _ending(program))
+    _say(status_fd, _ending(child))
     os._exit(0)
 
 
@@ -71,33 +71,28 @@ def _nothing(_: Settings) -> None:
     pass
 
 
-class Program:
-    """The forked program: its process, its standard input, and the mark that it leaves."""
+class Child:
+    """The forked program: its process, its standard input until that is closed, and its mark."""
 
     def __init__(self, pid: int, mark: mmap.mmap, stdin: int, text: bytes) -> None:
         self.pid = pid
         self.mark = mark
         self.status: int | None = None
-        self._stdin = stdin
+        self.stdin: int | None = stdin
         self._left = memoryview(text)
 
-    @property
-    def hungry(self) -> int | None:
-        """The descriptor that more of the input can be written to."""
-        return self._stdin if self._stdin >= 0 else None
-
-    def feed(self) -> None:
+    def feed(self, stdin: int) -> None:
         """Write as much of the input as fits now; close it at the end, or when nobody reads it."""
         try:
-            written = os.write(self._stdin, self._left[:FEED_BYTES]) if self._left else 0
+            written = os.write(stdin, self._left[:FEED_BYTES]) if self._left else 0
         except BlockingIOError:
             return
         except OSError:
             written = len(self._left)
         self._left = self._left[written:]
         if not self._left:
-            os.close(self._stdin)
-            self._stdin = -1
+            os.close(stdin)
+            self.stdin = None
 
 
 def _wake_on_death() -> int:
@@ -111,28 +106,28 @@ def _wake_on_death() -> int:
     return waker
 
 
-def _attend(program: Program, waker: int, lifeline: int) -> None:
+def _attend(child: Child, waker: int, lifeline: int) -> None:
     """Reap and feed until the program ends or the lifeline is closed."""
     poll = select.poll()
     poll.register(waker, select.POLLIN)
     poll.register(lifeline, select.POLLIN)
-    if program.hungry is not None:
-        poll.register(program.hungry, select.POLLOUT)
-    while program.status is None:
+    if child.stdin is not None:
+        poll.register(child.stdin, select.POLLOUT)
+    while child.status is None:
         ready = {descriptor for descriptor, _ in poll.poll(TICK_MS)}
         if lifeline in ready:
             return
-        stdin = program.hungry
+        stdin = child.stdin
         if stdin is not None and stdin in ready:
-            program.feed()
-            if program.hungry is None:
+            child.feed(stdin)
+            if child.stdin is None:
                 poll.unregister(stdin)
         if waker in ready:
             os.read(waker, FEED_BYTES)
-        _reap(program)
+        _reap(child)
 
 
-def _reap(program: Program) -> None:
+def _reap(child: Child) -> None:
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -140,19 +135,19 @@ def _reap(program: Program) -> None:
             return
         if not pid:
             return
-        if pid == program.pid:
-            program.status = status
+        if pid == child.pid:
+            child.status = status
 
 
-def _ending(program: Program) -> str:
+def _ending(child: Child) -> str:
     """Say how it ended, in words that the worker reads: numbers, and the mark in hexadecimal."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    status = program.status
+    status = child.status
     code = os.WEXITSTATUS(status) if status is not None and os.WIFEXITED(status) else -1
     number = os.WTERMSIG(status) if status is not None and os.WIFSIGNALED(status) else 0
     cpu = used.ru_utime + used.ru_stime
-    size = int.from_bytes(program.mark[:2], "big")
-    mark = program.mark[2 : 2 + size].hex() or "-"
+    size = int.from_bytes(child.mark[:2], "big")
+    mark = child.mark[2 : 2 + size].hex() or "-"
     return f"ended {code} {number} {cpu:.6f} {used.ru_maxrss} {mark}"
 
 
