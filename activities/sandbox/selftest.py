@@ -224,7 +224,7 @@ class Targets:
         return "a program signalled a process of the worker"
 
 
-class Finding(NamedTuple):
+class ProbeOutcome(NamedTuple):
     """The outcome of one check of the self-test."""
 
     name: str
@@ -239,7 +239,7 @@ class Examined:
     name: str
     version: str
     sandbox: ProcessSandbox | None
-    findings: tuple[Finding, ...]
+    findings: tuple[ProbeOutcome, ...]
 
     @property
     def trouble(self) -> str:
@@ -294,7 +294,7 @@ async def examine(name: str, ceiling: Limits) -> Examined:
     try:
         backend = BACKENDS[name]()
     except (SandboxError, OSError) as error:
-        return Examined(name, "", None, (Finding("present", False, str(error)),))
+        return Examined(name, "", None, (ProbeOutcome("present", False, str(error)),))
     sandbox = ProcessSandbox(backend, ceiling, most_at_once(ceiling))
     with ExitStack() as stack:
         targets = await asyncio.to_thread(Targets, stack)
@@ -302,16 +302,18 @@ async def examine(name: str, ceiling: Limits) -> Examined:
     return Examined(name, backend.version, sandbox, tuple(findings))
 
 
-async def _try(sandbox: ProcessSandbox, probe: Probe, targets: Targets) -> Finding:
+async def _try(sandbox: ProcessSandbox, probe: Probe, targets: Targets) -> ProbeOutcome:
     program = Program(code=targets.defined + probe.code, limits=probe.limits)
     try:
         result = await sandbox.run(program)
     except SandboxError as error:
-        return Finding(probe.name, False, str(error))
+        return ProbeOutcome(probe.name, False, str(error))
     if reached := targets.reached(result):
-        return Finding(probe.name, False, reached)
+        return ProbeOutcome(probe.name, False, reached)
     as_expected = probe.printed is None or result.stdout.text == probe.printed
     if not as_expected or result.status not in probe.statuses:
         said = (result.stderr.text or result.stdout.text).strip().splitlines()[-1:]
-        return Finding(probe.name, False, f"it ended with {result.status} {' '.join(said)}".strip())
-    return Finding(probe.name, True, probe.said)
+        return ProbeOutcome(
+            probe.name, False, f"it ended with {result.status} {' '.join(said)}".strip()
+        )
+    return ProbeOutcome(probe.name, True, probe.said)

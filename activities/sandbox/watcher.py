@@ -9,17 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ParamSpec, TypeVar
 
 from activities.sandbox.limits import FILES_PER_MIB, MIB
-from activities.sandbox.port import SandboxError, Status
+from activities.sandbox.port import Status
 from reflection.multipath.request import Limits
 
-# One to measure a run, another to clear up after it while the first still measures.
-PER_RUN = 2
-
-P = ParamSpec("P")
-T = TypeVar("T")
 SECONDS = 0.04
 # The kernel refuses forks above the limit. If it does not, the watcher ends the run at so many
 # times the limit.
@@ -34,21 +28,6 @@ TICKS = os.sysconf("SC_CLK_TCK")
 PROC = Path("/proc")
 # The kernel's PF_EXITING: a process gives up its memory and files before it is a zombie.
 _EXITING = 4
-
-
-class Threads:
-    """Enough threads for so many runs at once: only a free thread can enforce a limit."""
-
-    def __init__(self, runs: int) -> None:
-        self._pool = ThreadPoolExecutor(PER_RUN * runs, thread_name_prefix="mull-sandbox")
-
-    async def call(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call a function in a thread. Raises SandboxError if none can be started."""
-        try:
-            called = self._pool.submit(work, *args, **kwargs)
-        except RuntimeError as error:
-            raise SandboxError(f"no thread can be started: {error}") from error
-        return await asyncio.wrap_future(called)
 
 
 @dataclass(frozen=True)
@@ -231,16 +210,17 @@ class Watch:
 
     limits: Limits
     disk: Callable[[int], Disk]
-    threads: Threads
+    threads: ThreadPoolExecutor
     cpu_seconds: float = 0.0
     memory_bytes: int = 0
     shared_before: int = field(default_factory=shared_memory)
 
     async def until_over(self, first: int) -> Status:
         """Measure again and again until a limit is passed, and return which."""
+        loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(SECONDS)
-            if over := await self.threads.call(self.measure, first):
+            if over := await loop.run_in_executor(self.threads, self.measure, first):
                 return over
 
     def measure(self, first: int) -> Status | None:
