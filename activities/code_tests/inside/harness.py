@@ -162,7 +162,7 @@ def written(value: object) -> str:
     """Write a value as an expression of at most CHARACTERS. Raises UnplainError."""
     text = _Writer().write(value, DEPTH)
     if len(text) > CHARACTERS:
-        raise UnplainError(f"a value of {len(text):,} characters, and {CHARACTERS:,} are read")
+        raise UnplainError(f"a value of {len(text):,} characters; at most {CHARACTERS:,} are read")
     return text
 
 
@@ -215,13 +215,14 @@ def _simply(value: Any) -> str:
     kind = type(value)
     if kind in (str, bytes):
         if len(value) > CHARACTERS:
-            raise UnplainError(f"a text of {len(value):,} characters, and {CHARACTERS:,} are read")
+            size = f"{len(value):,} characters; at most {CHARACTERS:,} are read"
+            raise UnplainError(f"a text of {size}")
         return ascii(value)
     if kind is int and value.bit_length() > BITS:
-        raise UnplainError(f"an integer of {value.bit_length():,} bits, and {BITS:,} are read")
+        raise UnplainError(f"an integer of {value.bit_length():,} bits; at most {BITS:,} are read")
     if kind is complex and not (math.isfinite(value.real) and math.isfinite(value.imag)):
         raise UnplainError("a complex number that is not finite")
     if kind not in (type(None), bool, int, float, complex):
-        raise UnplainError(f"a value of the type {kind.__name__}, which is no plain data")
+        raise UnplainError(f"a value of the type {kind.__name__}, which is not plain data")
     finite = kind is not float or math.isfinite(value)
     return repr(value) if finite else f"float('{value!r}')"
