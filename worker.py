@@ -27,15 +27,13 @@ from activities.checks import check_draft, prepare_reflection, read_examples
 from activities.code_tests.activity import TestingActivities
 from activities.critique import CritiqueActivities
 from activities.documents.retrieval import DocumentActivities, Retriever
-from activities.heartbeat import CODE_HEARTBEAT_SECONDS
 from activities.language_model import port as models
 from activities.language_model.port import LanguageModel
 from activities.multipath import MultiPathActivities
 from activities.sampling import SamplingActivities
 from activities.sandbox import port as sandboxes
-from activities.sandbox.activity import SandboxActivities
-from activities.sandbox.port import Sandbox, SandboxError
-from activities.server import ServerActivities
+from activities.sandbox.port import Sandbox, SandboxActivities, SandboxError
+from activities.server import CODE_HEARTBEAT_SECONDS, ServerActivities
 from commands.session import end_process
 from connection import TASK_QUEUE, ConfigurationError, NoServerError, address, connect
 from reflection.multipath.request import Limits
@@ -95,12 +93,13 @@ async def sandbox() -> Sandbox:
     try:
         given = os.environ.get(LIMITS)
         ceiling = Limits.model_validate_json(given) if given else CEILING
-        chosen = await choose(ceiling=ceiling)
+        *_, chosen = await choose(ceiling)
     except ValidationError as error:
         raise ConfigurationError(f"{LIMITS}: {explain(error)}") from None
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
     logger.info("sandbox: %s", chosen.described)
+    assert chosen.sandbox is not None  # noqa: S101 - it passed
     return chosen.sandbox
 
 

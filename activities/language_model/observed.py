@@ -1,4 +1,4 @@
-"""A span and metrics for each call of a model, by OpenTelemetry's GenAI conventions."""
+"""A span and metrics for every call of a model, by OpenTelemetry's GenAI conventions."""
 
 import asyncio
 import json
@@ -55,9 +55,9 @@ def record_spending(span: Span, operation: str, model: str, spending: Spending) 
 
 
 class ObservedModel:
-    """A language model whose every call is a `chat {model}` span, and counts in two metrics.
+    """A language model whose every call makes a `chat {model}` span and counts in two metrics.
 
-    Prompts and replies stand in the span only where content is switched on.
+    Prompts and replies are in the span only if content is switched on.
     """
 
     def __init__(self, model: LanguageModel, default_model: str | None) -> None:

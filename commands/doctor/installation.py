@@ -249,7 +249,7 @@ async def sandbox_checks() -> list[Check]:
     failed: list[Check] = []
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            *before, chosen = (await choose()).examined
+            *before, chosen = await choose()
     except NoSandboxError as error:
         failed = sandbox_failures(error.examined, "wrong")
         said, do = "No code can run on this system.", ELSEWHERE

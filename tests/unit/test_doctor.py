@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from activities.sandbox.selftest import Examined, Finding
+from activities.sandbox.selftest import Examined, ProbeOutcome
 from commands.doctor.command import Check, State, exit_code, print_checks, print_document
 from commands.doctor.installation import (
     document_checks,
@@ -180,8 +180,8 @@ def test_what_telemetry_sends_is_told() -> None:
 
 def test_a_sandbox_is_shown_with_what_it_was_tried_with() -> None:
     """A row for each check of the chosen one; what another failed is no more than a warning."""
-    network = Finding("network", True, "neither TCP nor a local socket can be reached")
-    files = Finding("files", False, "it ended with ok reached")
+    network = ProbeOutcome("network", True, "neither TCP nor a local socket can be reached")
+    files = ProbeOutcome("files", False, "it ended with ok reached")
     found = Examined("landlock", "ABI 7", None, (network, files))
 
     assert sandbox_passes(Examined("landlock", "ABI 7", None, (network,))) == [

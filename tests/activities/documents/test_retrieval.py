@@ -14,8 +14,8 @@ from activities.documents.retrieval import (
     TransientRetrievalError,
     WordsAloneError,
 )
-from activities.heartbeat import heartbeating
 from activities.language_model.port import TransientModelError
+from activities.server import heartbeating
 from tests.activities.documents.documents import Documents
 from tests.scripted import ScriptedRetriever, of_passages, passage
 
