@@ -10,7 +10,7 @@ from itertools import groupby
 from reflection.details import bar
 from reflection.sampling.request import SelfConsistencyRequest
 from reflection.sampling.result import Decision, Progress, Response, SelfConsistencyResult
-from reflection.sampling.rules import Rule
+from reflection.sampling.rules import COMPARED, RULES, Rule
 from reflection.sampling.tally import classify_consensus, classify_entropy, classify_uncertainty
 from reflection.sheet import (
     Band,
@@ -35,22 +35,6 @@ from reflection.text import padded, spent_words, tally_words, terminal_safe, wid
 MOST_ERRORS = 3
 MOST_WAVES = 12
 LEADER_COLUMNS = 12
-COMPARED = "compared by the rule"
-CONFIDENCE_BOUND = ("confidence_threshold", 1.0, "confidence threshold", "confidence")
-ENTROPY_BOUND = ("entropy_threshold", 1.0, "entropy threshold", "entropy")
-# The request's field, how much of it counts, and what it is a bound of.
-BOUNDS: Mapping[Rule, Sequence[tuple[str, float, str, str]]] = {
-    "combined": (
-        CONFIDENCE_BOUND,
-        ("confidence_threshold", 0.9, "score, at least", COMPARED),
-        ENTROPY_BOUND,
-    ),
-    "confidence_only": (CONFIDENCE_BOUND,),
-    "off": (CONFIDENCE_BOUND,),
-    "entropy_only": (ENTROPY_BOUND,),
-    "predictive": (("epsilon", 1.0, "epsilon", COMPARED),),
-    "beta": (("beta_threshold", 1.0, "beta threshold", COMPARED),),
-}
 UNCERTAINTY_TONES: Mapping[str, Tone] = {"low": "good", "medium": "warning", "high": "bad"}
 
 
@@ -300,7 +284,8 @@ def _charts(
         "entropy": [made.normalized_entropy if made else None for made in read],
     }
     compared = [_compared(made) if made else None for made in read]
-    if rule in {"combined", "predictive", "beta"} and any(at is not None for at in compared):
+    drawn = any(bound.curve == COMPARED for bound in RULES[rule].bounds)
+    if drawn and any(at is not None for at in compared):
         series[COMPARED] = compared
     waves = groupby(shown, key=lambda made: made.wave)
     places = tuple(str((made.index or 0) + 1) for made in shown)
@@ -308,7 +293,7 @@ def _charts(
     named = [f"answer {place}, {vote}" for place, vote in zip(places, votes, strict=True)]
     bounds = [
         (label, getattr(request, field) * factor, curve)
-        for field, factor, label, curve in BOUNDS.get(rule, ())
+        for field, label, curve, factor in RULES[rule].bounds
         if request is not None
     ]
     return (

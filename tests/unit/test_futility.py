@@ -40,7 +40,7 @@ def test_futility_is_off_by_default(rule: Rule) -> None:
 
 def test_futility_says_its_numbers() -> None:
     """Giving up names the probability, its bound and the share that is out of reach."""
-    judgement = StoppingRule(Stopping(futility=0.2)).decide((3, 1, 1)).judgement
+    judgement = StoppingRule(Stopping(futility=0.2)).decide((3, 1, 1))
 
     assert judgement.value == pytest.approx(56 / 462)
     assert judgement.bound == 0.2

@@ -1,15 +1,13 @@
 """The stopping rules beyond the source: when each stops, and curtailing."""
 
 from itertools import product
-from typing import get_args
 
 import pytest
 
-from reflection.sampling.rules import SOURCE_MODES, Rule, Stopping, StoppingRule, Verdict
+from reflection.run import Ruling
+from reflection.sampling.rules import RULES, Rule, Stopping, StoppingRule, StopReason
 from reflection.sampling.tally import Tally
 from tests.unit.states import states
-
-RULES: tuple[Rule, ...] = get_args(Rule)
 
 
 def least_stopping(settings: Stopping, runner_up: int) -> int:
@@ -89,7 +87,9 @@ def test_curtailing(counts: tuple[int, ...], unreadable: int, reason: str | None
     assert rule.decide(counts, unreadable).stop_reason == reason
 
 
-@pytest.mark.parametrize("rule", sorted(SOURCE_MODES | {"fixed"}))
+@pytest.mark.parametrize(
+    "rule", [name for name, entry in RULES.items() if not entry.ends_when_decided]
+)
 def test_the_source_never_curtails(rule: Rule) -> None:
     """The source's modes and `fixed` go on where the lead can't be caught up any more."""
     settings = Stopping(rule=rule, confidence_threshold=1.0, entropy_threshold=0.0)
@@ -100,7 +100,9 @@ def test_the_source_never_curtails(rule: Rule) -> None:
     assert verdict.stop_reason is None
 
 
-def end_of(rule: StoppingRule, stream: tuple[int | None, ...]) -> tuple[Verdict, str | None, int]:
+def end_of(
+    rule: StoppingRule, stream: tuple[int | None, ...]
+) -> tuple[Ruling[StopReason], str | None, int]:
     tally, unreadable = Tally(), 0
     for calls, answer in enumerate(stream, start=1):
         if answer is None:

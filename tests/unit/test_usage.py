@@ -15,7 +15,7 @@ def test_one_unknown_makes_its_sum_unknown() -> None:
 
 def test_parts_are_apart_and_totals_cover_what_was_recorded() -> None:
     """Calls without a reply are counted in parts of their own, with unknown tokens."""
-    found = usage([KNOWN, KNOWN], [KNOWN], retried=2, cancelled=0)
+    found = usage({"generating": [KNOWN, KNOWN], "evaluating": [KNOWN]}, retried=2, cancelled=0)
 
     assert (found.calls, found.input_tokens, found.cost_usd) == (3, 240, 0.75)
     assert found.parts["generating"].calls == 2

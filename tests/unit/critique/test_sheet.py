@@ -288,7 +288,7 @@ def test_warnings_of_the_run_stand_as_they_are() -> None:
 
 def test_a_cost_that_nobody_knows_is_unknown() -> None:
     """An unknown cost is never a number, and calls without a reply are told."""
-    unknown = usage([spending(1, 1).model_copy(update={"cost_usd": None})], [], 2, 0, [])
+    unknown = usage({"generating": [spending(1, 1).model_copy(update={"cost_usd": None})]}, 2, 0)
     ended = result(reflected([0.75])).model_copy(update={"usage": unknown})
 
     shown = sheet(ended)
