@@ -34,8 +34,3 @@ def test_every_name_is_documented(file: str, heading: str, names: set[str]) -> N
     [chapter] = [chapter for chapter in chapters if chapter.startswith(f"{heading}\n")]
 
     assert names - set(re.findall(r"`(?:--preset )?(\w+)`", chapter)) == set()
-
-
-def test_every_rule_has_its_entry() -> None:
-    """What a request may name is in the table of rules, and nothing else is."""
-    assert set(rules.RULES) == set(get_args(rules.Rule))
