@@ -221,49 +221,41 @@ class Room(NamedTuple):
     reason: str
 
 
-def room(budget: Budget, spent: Sequence[Spending], wanted: int) -> Room:
+def room(
+    budget: Budget, spent: Sequence[Spending], wanted: int, alike: Sequence[Spending] = ()
+) -> Room:
     """Return how many of `wanted` calls fit in the budget after those in `spent`.
 
-    Each is assumed to be as large as the largest so far, and so is a call without reported usage.
-    Before the first call its size is unknown, so only one call is allowed. A limit on something
-    that no reply reports can't be enforced: then nothing fits.
+    Each is assumed to be as large as the largest of the calls `alike`, or of all so far if there
+    are none, and a call without reported usage as large as the largest so far. Before the first
+    call its size is unknown, so only one call is allowed. A limit on something that no reply
+    reports can't be enforced: then nothing fits.
     """
-    tokens = _fits("tokens", budget.tokens, [call.tokens for call in spent], wanted)
-    dollars = _fits("US dollars", budget.usd, [call.cost_usd for call in spent], wanted)
-    return min(tokens, dollars, key=lambda fits: fits.calls)
+    tokens, like = [call.tokens for call in spent], [call.tokens for call in alike]
+    costs, cost_like = [call.cost_usd for call in spent], [call.cost_usd for call in alike]
+    return min(
+        _fits("tokens", budget.tokens, tokens, wanted, like),
+        _fits("US dollars", budget.usd, costs, wanted, cost_like),
+        key=lambda fits: fits.calls,
+    )
 
 
 def refusal(budget: Budget, spent: Sequence[Spending], alike: Sequence[Spending]) -> str | None:
     """Explain why the next call does not fit; None if it does.
 
-    It is assumed to be as large as the largest of the calls `alike`, or of all calls if there are
-    none. So a budget is exceeded by at most one call, by as much as it is larger than assumed.
+    A budget is exceeded by at most one call, by as much as it is larger than assumed.
     """
-    tokens, like = [call.tokens for call in spent], [call.tokens for call in alike]
-    costs, cost_like = [call.cost_usd for call in spent], [call.cost_usd for call in alike]
-    refused = _refused("tokens", budget.tokens, tokens, like)
-    return refused or _refused("US dollars", budget.usd, costs, cost_like)
+    fits = room(budget, spent, 1, alike)
+    return None if fits.calls else fits.reason
 
 
-def _refused(
+def _fits(
     unit: str,
     bound: float | None,
     spent: Sequence[float | None],
+    wanted: int,
     alike: Sequence[float | None],
-) -> str | None:
-    known = [size for size in alike if size is not None]
-    if bound is None or not known:
-        fits = _fits(unit, bound, spent, 1)
-        return None if fits.calls else fits.reason
-    largest = max(size for size in spent if size is not None)
-    used = sum(largest if size is None else size for size in spent)
-    if used + max(known) <= bound + 1e-9:
-        return None
-    took = f"a call like the next took up to {max(known):,.6g}"
-    return f"{used:,.6g} of {bound:,g} {unit} are spent, and {took}"
-
-
-def _fits(unit: str, bound: float | None, spent: Sequence[float | None], wanted: int) -> Room:
+) -> Room:
     if bound is None:
         return Room(wanted, "")
     if not spent:
@@ -272,13 +264,16 @@ def _fits(unit: str, bound: float | None, spent: Sequence[float | None], wanted:
     if not known:
         unseen = f"the provider does not report {unit}"
         return Room(0, f"{unseen}, so a limit of {bound:,g} can't be enforced")
-    largest = max(known)
-    used = sum(known) + largest * (len(spent) - len(known))
+    likely = [size for size in alike if size is not None]
+    largest = max(likely or known)
+    used = sum(known) + max(known) * (len(spent) - len(known))
     calls = wanted if used < bound else 0
     if largest > 0:
         calls = int((bound - used) / largest + 1e-9)
-    reason = f"{used:,.6g} of {bound:,g} {unit} are spent, and a call took up to {largest:,.6g}"
-    return Room(max(0, min(wanted, calls)), reason)
+    took = f"a call{' like the next' if likely else ''} took up to {largest:,.6g}"
+    return Room(
+        max(0, min(wanted, calls)), f"{used:,.6g} of {bound:,g} {unit} are spent, and {took}"
+    )
 
 
 class Decided(Protocol):
