@@ -71,6 +71,7 @@ def test_presets(given: dict[str, Any], rule: Rule, epsilon: float, most: int) -
     assert Stopping.model_validate_json(found.model_dump_json()) == found
 
 
+BAD_MAXIMA: tuple[object, ...] = (0, 1001, nan, inf, "ten", [])
 SHARES = (
     *("confidence_threshold", "entropy_threshold", "entropy_weight"),
     *("epsilon", "beta_threshold", "futility"),
@@ -93,7 +94,7 @@ SHARES = (
         ({"min_responses": 6, "max_responses": 5}, "min_responses (6) is above max_responses (5)"),
         ({"quorum": 11}, "quorum (11) is above max_responses (10)"),
         ({"quorum": 0}, "quorum"),
-        *[({"max_responses": value}, "max_responses") for value in (0, 1001, nan, inf, "ten", [])],
+        *[({"max_responses": bad}, "max_responses") for bad in BAD_MAXIMA],
         ({"ahead_by": 0}, "ahead_by"),
         ({"min_entropy_samples": 0}, "min_entropy_samples"),
         *[({name: bad}, name) for name in SHARES for bad in (-0.01, 1.01, nan, inf, -inf, "high")],

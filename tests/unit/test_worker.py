@@ -6,7 +6,6 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,7 +14,7 @@ from worker import is_worth_reading, silence_ordinary
 ROOT = Path(__file__).parents[2]
 
 
-def printed(code: str, **options: Any) -> str:
+def printed(code: str, env: dict[str, str] | None = None) -> str:
     """Return what a process of its own prints."""
     ran = subprocess.run(
         [sys.executable, "-c", code],
