@@ -16,15 +16,8 @@ ROOT = Path(__file__).parents[2]
 
 def printed(code: str, env: dict[str, str] | None = None) -> str:
     """Return what a process of its own prints."""
-    ran = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-        **options,
-    )
-    return ran.stdout
+    command = [sys.executable, "-c", code]
+    return subprocess.check_output(command, cwd=ROOT, text=True, env=env)
 
 
 @pytest.mark.parametrize(
