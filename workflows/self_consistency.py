@@ -77,6 +77,7 @@ class SelfConsistencyWorkflow:
             self._samples.waiting,
             needs_review=self._people.waiting,
             review_until=self._people.until,
+            added=len(self._put_in),
         )
 
     @workflow.query(description="Each decision so far, with every number it was based on")

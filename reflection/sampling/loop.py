@@ -135,8 +135,9 @@ def progress(
     *,
     needs_review: bool = False,
     review_until: datetime | None = None,
+    added: int = 0,
 ) -> Progress:
-    """Say where a run stands; `in_flight` is the number of calls under way."""
+    """Say where a run stands, with `in_flight` calls under way and `added` answers of people."""
     measured = sampling.tally.measurement
     return Progress(
         question=sampling.request.question,
@@ -157,6 +158,7 @@ def progress(
         stop_reason=sampling.last.stop_reason if sampling.last else None,
         needs_review=needs_review,
         review_until=review_until,
+        added=added,
     )
 
 

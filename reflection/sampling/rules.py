@@ -198,7 +198,8 @@ def _never(_settings: Stopping, votes: Votes) -> Ruling[StopReason]:
     return Ruling(None, f"{votes.calls_left} more to come")
 
 
-COMPARED = "compared by the rule"
+# The curves of a chart that a bound is held against, besides "entropy".
+AGREEMENT, COMPARED = "agreement", "compared by the rule"
 
 
 class RuleBound(NamedTuple):
@@ -228,7 +229,7 @@ class RuleEntry(NamedTuple):
     bounds: tuple[RuleBound, ...] = ()
 
 
-CONFIDENCE_BOUND = RuleBound("confidence_threshold", "confidence threshold", "confidence")
+CONFIDENCE_BOUND = RuleBound("confidence_threshold", "confidence threshold", AGREEMENT)
 SCORE_BOUND = RuleBound("confidence_threshold", "score, at least", COMPARED, factor=0.9)
 ENTROPY_BOUND = RuleBound("entropy_threshold", "entropy threshold", "entropy")
 EPSILON_BOUND = RuleBound("epsilon", "epsilon", COMPARED)

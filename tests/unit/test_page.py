@@ -101,7 +101,7 @@ def test_times_are_in_utc_and_what_is_not_set_is_left_out() -> None:
 
 
 def test_curves_are_drawn_to_scale_with_gaps() -> None:
-    """Confidence 1, 1/2, 2/3 stand at these heights, from 30 down to 316; a gap breaks the line."""
+    """Agreement 1, 1/2, 2/3 stand at these heights, from 30 down to 316; a gap breaks the line."""
     drawing = chart(page_html(told(finished(["A", "B", "A", None, "A"]))))
 
     lines = drawing.findall(".//g[@class='curve-0']/polyline")
@@ -120,7 +120,7 @@ def test_each_wave_is_a_band_and_each_threshold_a_line() -> None:
     assert len(drawing.findall(".//rect[@height='286']")) == 3
     assert len(drawing.findall(".//line[@class='bound']")) == 3
     assert "confidence threshold 0.8" in "".join(drawing.itertext())
-    assert "confidence ends at 0.78" in (drawing.findtext("desc") or "")
+    assert "agreement ends at 0.78" in (drawing.findtext("desc") or "")
 
 
 def test_levels_take_the_place_of_the_scale() -> None:
@@ -147,12 +147,12 @@ def test_a_persons_answer_stands_beside_the_votes() -> None:
     page = page_html(replaced)
 
     assert '<p class="answer"><bdi>C</bdi> <span class="note">by Ann</span></p>' in page
-    assert "a person gave the answer; the votes gave another one: 129" in page
+    assert "a person gave the answer; the votes gave A" in page
 
 
 def test_a_person_is_named() -> None:
     """An answer that a person put in carries the name."""
     page = page_html(told(finished(["A", put_in(1, "A", "Ann")])))
 
-    assert "go on by Ann" in page
+    assert "<bdi>A by Ann</bdi>" in page
     assert "2. A by Ann" in page
