@@ -12,6 +12,7 @@ from reflection import sheet as parts
 from reflection.details import bar
 from reflection.sampling.request import SelfConsistencyRequest
 from reflection.sampling.result import Decision, Progress, Response, SelfConsistencyResult
+from reflection.sampling.rules import AGREEMENT, COMPARED, RULES
 from reflection.sampling.tally import classify_consensus, classify_entropy, classify_uncertainty
 from reflection.text import tally_words, terminal_safe
 
@@ -21,10 +22,6 @@ MOST_ERRORS = 3
 LEADER_COLUMNS = 12
 # Below this, even answers that all agree show little.
 FEW_VOTES = 3
-AGREEMENT = "agreement"
-COMPARED = "compared by the rule"
-# Rules that compare a share or a probability, from 0 to 1.
-COMPARING = {"combined", "predictive", "beta"}
 UNCERTAINTY_TONES: dict[str, parts.Tone] = {"low": "good", "medium": "warning", "high": "bad"}
 
 
@@ -224,7 +221,8 @@ def _charts(
         read = made.vote is not None
         series[AGREEMENT].append(made.confidence if read else None)
         series["entropy"].append(made.normalized_entropy if read else None)
-        ruled = read and made.rule in COMPARING and made.stop_reason in {None, "rule"}
+        drawn = any(bound.curve == COMPARED for bound in RULES[made.rule].bounds)
+        ruled = read and drawn and made.stop_reason in {None, "rule"}
         series[COMPARED].append(made.value if ruled else None)
     waves = groupby(shown, key=lambda made: made.wave)
     chart = parts.Chart(
@@ -245,18 +243,12 @@ def _charts(
 
 def _bounds(request: SelfConsistencyRequest) -> tuple[parts.Bound, ...]:
     """List the thresholds of the request's rule, and the curves that they are held against."""
-    rule, least, most = request.rule, request.confidence_threshold, request.entropy_threshold
-    known = (
-        (rule in {"combined", "confidence_only", "off"}, "confidence threshold", least, AGREEMENT),
-        (rule == "combined", "score, at least", 0.9 * least, COMPARED),
-        (rule in {"combined", "entropy_only"}, "entropy threshold", most, "entropy"),
-        (rule == "predictive", "epsilon", request.epsilon, COMPARED),
-        (rule == "beta", "beta threshold", request.beta_threshold, COMPARED),
-    )
+    held = [
+        (bound, bound.factor * getattr(request, bound.field))
+        for bound in RULES[request.rule].bounds
+    ]
     return tuple(
-        parts.Bound(f"{name} {value:.4g}", value, curve)
-        for held, name, value, curve in known
-        if held
+        parts.Bound(f"{bound.label} {value:.4g}", value, bound.curve) for bound, value in held
     )
 
 

@@ -245,7 +245,7 @@ def test_what_was_not_reflected_on_says_how_it_would_be(
 
 def test_a_cost_that_nobody_knows_is_unknown() -> None:
     """An unknown cost is never a number, and calls without a reply are told."""
-    unknown = usage([spending(1, 1).model_copy(update={"cost_usd": None})], [], 2, 0, [])
+    unknown = usage({"generating": [spending(1, 1).model_copy(update={"cost_usd": None})]}, 2, 0)
     ended = result(reflected([0.75])).model_copy(update={"usage": unknown})
 
     shown = sheet(ended)
