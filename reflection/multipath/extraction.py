@@ -26,8 +26,8 @@ EXAMPLE_CHARACTERS = 500
 OUTPUT_LINES = 10
 
 PYTHON = ("py", "{.py")
-OPENING = r"^([ \t]*)(`{3,}|~{3,})[ \t]*([^`\n]*)$\n?"
-CLOSING = r"^[ \t]*\2[`~]*[ \t]*$"
+OPENING = r"^([ \t]*+)(`{3,}+|~{3,}+)[ \t]*+([^`\n]*+)$\n?"
+CLOSING = r"^[ \t]*+\2[`~]*+[ \t]*+$"
 BLOCK = re.compile(rf"{OPENING}(.*?)({CLOSING}|\Z)", re.MULTILINE | re.DOTALL)
 WIDEST = re.compile(rf"{OPENING}(.*)({CLOSING})", re.MULTILINE | re.DOTALL)
 BULLET = re.compile(r"^(?:[-*+]|\d{1,3}[.)])\s+")

@@ -96,6 +96,7 @@ def test_any_text_is_read(text: str) -> None:
     "text",
     ["```\n" * 20_000, "```python\n" * 10_000, "```python\n" + "(" * 60_000, "`" * 60_000,
      "```python\nx\n" * 3_000 + "```\n" * 3_000, "<think>" * 10_000,
+     f"```{' ' * 60_000}`", f"```\n{' ' * 60_000}x",
      "```python\n" + ("x = [1, 2, 3, (4, 5)]\n" * 80 + "(\n```\n") * 70],
 )  # fmt: skip
 def test_a_reply_is_read_in_time(text: str) -> None:
