@@ -1,7 +1,5 @@
 """`calibrate`: compare a judge's scores with labels that people gave."""
 
-import json
-import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -23,7 +21,7 @@ from commands.measuring.plans import (
     read_lines,
     text_of,
 )
-from commands.session import Exit, fail, with_client
+from commands.session import Exit, fail
 from reflection.batch.request import BatchRequest
 from reflection.critique.calibration import PASS_AT, Example, Scored
 from reflection.critique.evaluation import Evaluation
@@ -31,9 +29,8 @@ from reflection.critique.request import ReflectOnResultRequest
 from reflection.run import explain
 
 if TYPE_CHECKING:
-    from temporalio.client import Client
-
-    from commands.measuring.batches import Order, Read
+    from commands.measuring.batches import Findings, Read
+    from reflection.batch.result import BatchResult
 
 HELP = """FILE has one JSON object a line: {"query": "...", "draft": "...", "label": 0.8}. The
 label is 0 to 1, true or false, "pass" or "fail". "writer" may name the model that wrote the draft.
@@ -102,6 +99,7 @@ def calibrate(
     **fields: Any,
 ) -> None:
     """Calibrate judges on a file, and print how good they are."""
+    examples = read_lines(file, read_example, FORM)
     judges = judge or []
     if not judges:
         fail("name a judge with --judge MODEL, such as --judge openai/gpt-5-mini.", Exit.USAGE)
@@ -111,25 +109,24 @@ def calibrate(
     judging = checked(ReflectOnResultRequest, known | ({"guardrails": []} if no_guardrails else {}))
     # A single criterion can't be reversed.
     turned = not no_position and len(judging.judged_by) > 1
-    plan = JudgePlan(read_lines(file, read_example, FORM), judges, judging, repeats, turned)
+    plan = JudgePlan(examples, judges, judging, repeats, turned, pass_at)
     request = checked(
         BatchRequest,
         {
-            "items": [{"query": one.query, "draft": one.draft} for one in plan.examples],
+            "items": [{"query": one.query, "draft": one.draft} for one in examples],
             "variants": list(plan.variants()),
             **{name: fields[name] for name in BOUNDS},
         },
     )
-    from commands.follow import place_for
-    from commands.measuring.batches import order
+    from commands.measuring.batches import Order, measure
 
-    page = None if html is None else place_for("--html", html)
-    forecast = plan.forecast()
-    if estimate:
-        forecast.tell(as_json=as_json)
-    agreed = partial(forecast.agreed, yes=yes)
-    wanted = order("calibrate", file, request, agreed, workflow_id, detach, as_json)
-    with_client(lambda client: _calibrate(client, wanted, plan, pass_at, page))
+    measure(
+        Order(
+            "calibrate", file, request, plan.forecast(), workflow_id, estimate, yes, detach, as_json
+        ),
+        partial(_find, plan),
+        html,
+    )
 
 
 def read_example(fields: Fields) -> Example:
@@ -151,7 +148,7 @@ class JudgePlan(NamedTuple):
     """Each judge evaluates every example `repeats` times, and once more if `turned`.
 
     `judging` is the common request, without query, draft and judge. `turned` adds an evaluation
-    with the criteria in reverse order.
+    with the criteria in reverse order. Labels of at least `pass_at` are passes.
     """
 
     examples: Sequence[Example]
@@ -159,6 +156,7 @@ class JudgePlan(NamedTuple):
     judging: ReflectOnResultRequest
     repeats: int
     turned: bool
+    pass_at: float = PASS_AT
 
     def variants(self) -> Iterator[dict[str, Any]]:
         """Yield each judge's settings as a variant of the batch."""
@@ -189,17 +187,7 @@ class JudgePlan(NamedTuple):
         return Forecast(parts, f"and {EVALUATION_OUT} out for an evaluation")
 
 
-class Evaluated(NamedTuple):
-    """One evaluation that was made, with its details besides the score."""
-
-    scored: Scored
-    workflow_id: str
-    judged: float | None
-    guardrails: tuple[str, ...]
-    error: str | None
-
-
-def evaluated(plan: JudgePlan, reads: "Sequence[Read]") -> list[Evaluated]:
+def evaluations(plan: JudgePlan, reads: "Sequence[Read]") -> list[Scored]:
     """List the evaluations that were made, without those not started or cancelled."""
     found = []
     for run, result, _ in reads:
@@ -213,37 +201,22 @@ def evaluated(plan: JudgePlan, reads: "Sequence[Read]") -> list[Evaluated]:
             repeat=run.repeat,
             reversed=run.variant.endswith(REVERSED),
             score=evaluation.score,
+            judged=evaluation.judged,
             scores=evaluation.criteria,
+            guardrails=tuple(one.guardrail for one in evaluation.guardrails),
             tokens=run.tokens,
             cost_usd=run.cost_usd,
+            workflow_id=run.workflow_id,
+            error=evaluation.error or run.error,
         )
-        fired = tuple(one.guardrail for one in evaluation.guardrails)
-        error = evaluation.error or run.error
-        found.append(Evaluated(scored, run.workflow_id, evaluation.judged, fired, error))
+        found.append(scored)
     return found
 
 
-async def _calibrate(
-    client: "Client", wanted: "Order", plan: JudgePlan, pass_at: float, page: Path | None
-) -> Exit:
-    from rich.console import Console
+def _find(
+    plan: JudgePlan, identity: str, batch: "BatchResult", reads: "Sequence[Read]"
+) -> "Findings":
+    # numpy and scipy take a second to import.
+    from commands.measuring.judges import findings
 
-    from commands.follow import write_whole
-    from commands.measuring.batches import made
-    from commands.measuring.judges import findings, sheet
-    from commands.page import page_html
-    from commands.terminal import print_sheet
-
-    batch, reads = await made(client, wanted)
-    found = findings(wanted.identity, plan, pass_at, evaluated(plan, reads), batch)
-    if wanted.as_json:
-        sys.stdout.write(json.dumps(found.document()) + "\n")
-    else:
-        print_sheet(Console(), sheet(found))
-    if page is not None:
-        try:
-            write_whole(page, page_html(sheet(found)))
-        except OSError as error:
-            fail(f"{page} can't be written: {error.strerror}.", Exit.USAGE)
-        sys.stderr.write(f"wrote {page}\n")
-    return Exit.FAILED if found.all_failed else Exit.DONE
+    return findings(identity, plan, evaluations(plan, reads), batch)

@@ -7,7 +7,6 @@ from functools import cache
 from importlib.util import find_spec
 from math import ceil
 from pathlib import Path
-from random import Random
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import typer
@@ -19,7 +18,6 @@ from reflection.sheet import EMBEDDED
 from reflection.text import tally_words, usd, well_formed
 
 BOUNDS = ("max_concurrency", "budget_usd", "budget_tokens")
-RESAMPLES = 1_000
 # Tokens of one evaluation: scores, and three or four pieces of feedback.
 EVALUATION_OUT = 350
 CHARACTERS_A_TOKEN = 4
@@ -42,19 +40,19 @@ def read_lines(
     `form` is an example of a line, shown if the file is empty. If `exact`, numbers are read as text
     with the digits as written.
     """
-    digits: dict[str, Any] = {"parse_int": str, "parse_float": str} if exact else {}
-    found = []
     try:
-        with file.open("rb") as opened:
-            for number, line in enumerate(opened, start=1):
-                if line.strip():
-                    try:
-                        found.append(read(_fields(line, digits)))
-                    except LineError as error:
-                        fail(f"{file}, line {number}: {error}.", Exit.USAGE)
+        lines = file.read_bytes().split(b"\n")
     except (OSError, ValueError) as error:
         said = error.strerror if isinstance(error, OSError) else "not a valid file name"
         fail(f"{file} can't be read: {said}.", Exit.USAGE)
+    digits: dict[str, Any] = {"parse_int": str, "parse_float": str} if exact else {}
+    found = []
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            try:
+                found.append(read(_fields(line, digits)))
+            except LineError as error:
+                fail(f"{file}, line {number}: {error}.", Exit.USAGE)
     if not found:
         fail(f"{file} is empty: expected lines like {form}", Exit.USAGE)
     return found
@@ -88,12 +86,6 @@ def tokens_of(texts: Iterable[str]) -> int:
     return sum(ceil(len(text) / CHARACTERS_A_TOKEN) for text in texts)
 
 
-def resamples(size: int) -> list[list[int]]:
-    """Draw bootstrap samples of indices, with replacement and the same ones each time."""
-    chance = Random(0)  # noqa: S311 - no secret
-    return [chance.choices(range(size), k=size) for _ in range(RESAMPLES)]
-
-
 class Calls(NamedTuple):
     """Calls of one model (None: the worker's own), with their total tokens in and out."""
 
@@ -122,16 +114,13 @@ class Forecast(NamedTuple):
         costs = [part.cost_usd for part in self.parts]
         return None if None in costs else sum(cost or 0.0 for cost in costs)
 
-    def document(self) -> dict[str, object]:
-        """Build the JSON document."""
-        rows = [{**part._asdict(), "cost_usd": part.cost_usd} for part in self.parts]
-        calls = sum(part.calls for part in self.parts)
-        return {"calls": calls, "parts": rows, "cost_usd": self.cost_usd}
-
     def tell(self, *, as_json: bool) -> NoReturn:
         """Print the estimate, as a JSON document if asked, and exit."""
         if as_json:
-            sys.stdout.write(json.dumps(self.document()) + "\n")
+            rows = [{**part._asdict(), "cost_usd": part.cost_usd} for part in self.parts]
+            calls = sum(part.calls for part in self.parts)
+            document = {"calls": calls, "parts": rows, "cost_usd": self.cost_usd}
+            sys.stdout.write(json.dumps(document) + "\n")
         else:
             self.say()
         raise typer.Exit(Exit.DONE)

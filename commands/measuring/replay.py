@@ -13,7 +13,14 @@ import typer
 from commands.measuring.plans import Fields, LineError, read_lines
 from commands.options import Json
 from commands.session import Exit, fail
-from reflection.sampling.replay import Recorded, Replay, RuleOutcome, compare_rules, recorded
+from reflection.sampling.replay import (
+    MAX_CONCURRENCY,
+    Recorded,
+    Replay,
+    RuleOutcome,
+    compare_rules,
+    recorded,
+)
 from reflection.sampling.request import AnswerKind
 from reflection.sampling.rules import Rule, Stopping
 from reflection.sheet import Sheet, Table, Verdict, columns
@@ -29,9 +36,6 @@ are shown, but no accuracy.
 
 Each question is run through each rule in several orderings of its answers, the first as
 recorded. If a question has fewer answers than --max-responses, its run ends after the last one.
-Rounds are waves of at most 16 concurrent calls. Saved is the share of calls that the rule avoids.
-A rule is on the Pareto front (*) if no other is at least as accurate with at most as many calls,
-and better in one of the two.
 
 Examples:
 
@@ -43,6 +47,13 @@ Examples:
 
 Exit codes: 0 done, 2 wrong usage or a file that can't be read.
 """
+
+
+LEGEND = (
+    f"Means of a run; a round is up to {MAX_CONCURRENCY} calls at once, and saved is the share of"
+    " calls avoided. * is on the Pareto front: no rule is better in calls or accuracy, and as good"
+    " in the other."
+)
 
 
 def replay(
@@ -87,7 +98,9 @@ def replay(
 
         from commands.terminal import print_sheet
 
-        print_sheet(Console(), sheet(questions, outcomes, max_responses))
+        console = Console()
+        print_sheet(console, sheet(questions, outcomes, max_responses), label="replayed")
+        console.print(LEGEND, style="dim", highlight=False, markup=False)
 
 
 def orderings(answers: int, most: int, count: int, chance: Random) -> Iterator[Sequence[int]]:
@@ -138,7 +151,7 @@ def sheet(
     ranked = sorted(outcomes.items(), key=lambda pair: pair[1].calls)
     named = ("calls", "rounds", "saved", "accuracy", "95 % interval")
     table = Table(
-        title="Rules; * is on the Pareto front",
+        title="Rules",
         columns=columns("rule", *(f"{name}|number" for name in named), "Pareto"),
         rows=tuple((name, *_cells(outcome)) for name, outcome in ranked),
         tones=tuple("good" if outcome.pareto else "plain" for _, outcome in ranked),
@@ -146,7 +159,7 @@ def sheet(
     said = f"{tally_words(len(questions), 'question')} by {tally_words(len(outcomes), 'rule')}"
     return Sheet(
         subject="Which stopping rule?",
-        verdict=Verdict(words=said, stop_reason="completed"),
+        verdict=Verdict(words=said),
         flags=tuple(_remarks(questions, max_responses)),
         tables=(table,),
     )

@@ -3,7 +3,7 @@
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reflection.critique.calibration import (
@@ -17,7 +17,6 @@ from reflection.critique.calibration import (
     recommend,
     reliability,
     repeatability,
-    same_model,
     verdicts,
 )
 
@@ -58,7 +57,7 @@ def test_agreement() -> None:
     given = [scored(0, 0.2), scored(0, 0.4), scored(1, 0.3), scored(2, 0.8), scored(3, 0.9)]
     given.append(scored(3, 0.0, in_reverse=True))
 
-    found = calibrate(labelled(0.0, 0.2, 0.6, 1.0), given, [])[0]
+    found = calibrate(labelled(0.0, 0.2, 0.6, 1.0), given)[0]
 
     assert found.spearman.value == pytest.approx(0.948683, abs=1e-6)
     assert found.kendall.value == pytest.approx(0.912871, abs=1e-6)
@@ -79,7 +78,7 @@ def test_repeats_are_compared_at_the_threshold(
     given: list[tuple[int, float]], labels: tuple[float, ...], threshold: float, same: float
 ) -> None:
     """Whether verdicts are the same is asked where a draft should pass."""
-    found = calibrate(labelled(*labels), [scored(*one) for one in given], [])[0]
+    found = calibrate(labelled(*labels), [scored(*one) for one in given])[0]
 
     assert (found.recommended.threshold if found.recommended else 0.7) == threshold
     assert (found.repeatability.threshold, found.repeatability.same_verdict) == (threshold, same)
@@ -99,7 +98,7 @@ def test_biases() -> None:
         scored(2, 0.8),
     ]
 
-    found = calibrate(examples, given, [])[0]
+    found = calibrate(examples, given)[0]
 
     assert found.self_preference.value == pytest.approx(0.3)
     assert found.length_bias.value == -1.0
@@ -123,7 +122,7 @@ def test_cost(
         for score, count, cost in zip((0.5, None), tokens, usd, strict=True)
     ]
 
-    found = calibrate(labelled(1.0), given, [])[0]
+    found = calibrate(labelled(1.0), given)[0]
 
     assert (found.tokens, found.cost_usd) == expected
 
@@ -139,7 +138,7 @@ def test_judges_share_resamples() -> None:
         for place, score in enumerate(scores)
     ]
 
-    one, two = calibrate(examples, given, [chance.choices(range(20), k=20) for _ in range(200)])
+    one, two = calibrate(examples, given)
 
     assert (one.judge, two.judge) == ("b", "a")
     assert one.spearman == two.spearman
@@ -147,6 +146,7 @@ def test_judges_share_resamples() -> None:
     assert -1 < (one.spearman.low or 0) < (one.spearman.value or 0) < (one.spearman.high or 0) < 1
 
 
+@settings(deadline=None, max_examples=30)
 @given(EXAMPLES, st.data())
 def test_degenerate_sets(examples: list[Example], data: st.DataObject) -> None:
     """Whatever was labelled and scored, each number is within its range or None."""
@@ -160,9 +160,8 @@ def test_degenerate_sets(examples: list[Example], data: st.DataObject) -> None:
         scores=st.dictionaries(st.sampled_from("pqr"), SHARES),
     )
     given = data.draw(st.lists(evaluation, min_size=1, max_size=8))
-    drawn = st.lists(places, min_size=len(examples), max_size=len(examples))
 
-    found = calibrate(examples, given, data.draw(st.lists(drawn, max_size=4)))[0]
+    found = calibrate(examples, given)[0]
 
     assert all(0 <= number <= 1 for number in numbers(found, RATES))
     assert all(-2 <= number <= 2 for number in numbers(found, CORRELATIONS))
@@ -172,21 +171,6 @@ def numbers(found: Calibration, names: tuple[str, ...]) -> list[float]:
     estimates: list[Estimate] = [getattr(found, name) for name in names]
     ends = [number for one in estimates for number in (one.low, one.value, one.high)]
     return [number for number in ends if number is not None]
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "same"),
-    [
-        ("gpt-5", "gpt-5", True),
-        ("openai/gpt-5", "azure/gpt-5", True),
-        ("openrouter/openai/gpt-5", "gpt-5", True),
-        ("openai/gpt-5", "openai/gpt-5-mini", False),
-        ("openai/gpt-5", "openai", False),
-    ],
-)
-def test_same_model(one: str, other: str, same: bool) -> None:
-    """Two names mean one model where they are equal without a provider's prefix."""
-    assert same_model(one, other) is same
 
 
 @pytest.mark.parametrize(
@@ -312,21 +296,14 @@ def test_failures() -> None:
     """An example fails without a score in order; of a judge without any nothing else is said."""
     given = [scored(0, None), scored(0, 0.4), scored(1, None), scored(1, 0.9, in_reverse=True)]
 
-    found = calibrate(labelled(0.0, 1.0, 1.0), given, [])[0]
-    silent = calibrate(labelled(0.0, 1.0), [scored(0, None), scored(1, None)], [(0, 1)])[0]
+    found = calibrate(labelled(0.0, 1.0, 1.0), given)[0]
+    silent = calibrate(labelled(0.0, 1.0), [scored(0, None), scored(1, None)])[0]
 
     assert (found.examples, found.evaluated, found.failed) == (2, 1, 1)
     assert (found.evaluations, found.failed_evaluations) == (4, 2)
     assert (silent.evaluated, silent.failed) == (0, 2)
     assert silent.spearman == silent.auc == silent.calibration_error == Estimate()
     assert (silent.recommended, silent.at_source) == (None, None)
-
-
-def test_no_evaluation_and_no_such_example() -> None:
-    """Without an evaluation there is no judge; one of an example that is not there is refused."""
-    assert calibrate([], [], []) == ()
-    with pytest.raises(ValueError, match="evaluation of example 1, but there are only 1"):
-        calibrate(labelled(1.0), [scored(1, 0.5)], [])
 
 
 def test_verdicts_at_the_source_s_threshold() -> None:
