@@ -236,15 +236,15 @@ class Room(NamedTuple):
     reason: str
 
 
-def room(budget: Budget, spent: Sequence[Spending], wanted: int) -> Room:
+def room(budget: Budget, spent: Sequence[Spending], wanted: int, what: str = "call") -> Room:
     """Return how many of `wanted` calls fit in the budget after those in `spent`.
 
     Each is assumed to be as large as the largest so far, and so is a call without reported usage.
     Before the first call its size is unknown, so only one call is allowed. A limit on something
-    that no reply reports can't be enforced: then nothing fits.
+    that no reply reports can't be enforced: then nothing fits. `what` names a call in the reason.
     """
-    tokens = _fits("tokens", budget.tokens, [each.tokens for each in spent], wanted)
-    dollars = _fits("US dollars", budget.usd, [each.cost_usd for each in spent], wanted)
+    tokens = _fits("tokens", budget.tokens, [each.tokens for each in spent], wanted, what)
+    dollars = _fits("US dollars", budget.usd, [each.cost_usd for each in spent], wanted, what)
     return min(tokens, dollars, key=lambda each: each.calls)
 
 
@@ -277,11 +277,13 @@ def _refused(
     return f"{used:,.6g} of {bound:,g} {unit} are spent, and {took}"
 
 
-def _fits(unit: str, bound: float | None, spent: Sequence[float | None], wanted: int) -> Room:
+def _fits(
+    unit: str, bound: float | None, spent: Sequence[float | None], wanted: int, what: str = "call"
+) -> Room:
     if bound is None:
         return Room(wanted, "")
     if not spent:
-        return Room(min(wanted, 1), "the first call shows how large a call is")
+        return Room(min(wanted, 1), f"the first {what} shows how large a {what} is")
     known = [each for each in spent if each is not None]
     if not known:
         return Room(
@@ -292,7 +294,7 @@ def _fits(unit: str, bound: float | None, spent: Sequence[float | None], wanted:
     used = sum(known) + largest * (len(spent) - len(known))
     left = bound - used
     calls = wanted if largest <= 0 < left else _times(left, largest)
-    reason = f"{used:,.6g} of {bound:,g} {unit} are spent, and a call took up to {largest:,.6g}"
+    reason = f"{used:,.6g} of {bound:,g} {unit} are spent, and a {what} took up to {largest:,.6g}"
     return Room(max(0, min(wanted, calls)), reason)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from pydantic import ValidationError
@@ -23,14 +23,9 @@ from commands.measuring.plans import (
 )
 from commands.session import Exit, fail
 from reflection.batch.request import BatchRequest
-from reflection.critique.calibration import PASS_AT, Example, Scored
-from reflection.critique.evaluation import Evaluation
+from reflection.critique.calibration import PASS_AT, Example
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.run import explain
-
-if TYPE_CHECKING:
-    from commands.measuring.batches import Findings, Read
-    from reflection.batch.result import BatchResult
 
 HELP = """FILE has one JSON object a line: {"query": "...", "draft": "...", "label": 0.8}. The
 label is 0 to 1, true or false, "pass" or "fail". "writer" may name the model that wrote the draft.
@@ -119,12 +114,13 @@ def calibrate(
         },
     )
     from commands.measuring.batches import Order, measure
+    from commands.measuring.judges import findings
 
     measure(
         Order(
             "calibrate", file, request, plan.forecast(), workflow_id, estimate, yes, detach, as_json
         ),
-        partial(_find, plan),
+        partial(findings, plan),
         html,
     )
 
@@ -185,38 +181,3 @@ class JudgePlan(NamedTuple):
             for judge in self.judges
         ]
         return Forecast(parts, f"and {EVALUATION_OUT} out for an evaluation")
-
-
-def evaluations(plan: JudgePlan, reads: "Sequence[Read]") -> list[Scored]:
-    """List the evaluations that were made, without those not started or cancelled."""
-    found = []
-    for run, result, _ in reads:
-        if run.status not in {"completed", "failed"}:
-            continue
-        drafts = result.drafts if result else ()
-        evaluation = (drafts[0].evaluation if drafts else None) or Evaluation()
-        scored = Scored(
-            example=run.item,
-            judge=plan.judges[int(run.variant.split("-")[1]) - 1],
-            repeat=run.repeat,
-            reversed=run.variant.endswith(REVERSED),
-            score=evaluation.score,
-            judged=evaluation.judged,
-            scores=evaluation.criteria,
-            guardrails=tuple(one.guardrail for one in evaluation.guardrails),
-            tokens=run.tokens,
-            cost_usd=run.cost_usd,
-            workflow_id=run.workflow_id,
-            error=evaluation.error or run.error,
-        )
-        found.append(scored)
-    return found
-
-
-def _find(
-    plan: JudgePlan, identity: str, batch: "BatchResult", reads: "Sequence[Read]"
-) -> "Findings":
-    # numpy and scipy take a second to import.
-    from commands.measuring.judges import findings
-
-    return findings(identity, plan, evaluations(plan, reads), batch)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from pydantic import ValidationError
@@ -31,10 +31,6 @@ from reflection.sampling.answers import read_answer
 from reflection.sampling.prompts import build_prompt
 from reflection.sampling.request import AnswerKind, SelfConsistencyRequest
 
-if TYPE_CHECKING:
-    from commands.measuring.batches import Findings, Read
-    from reflection.batch.result import BatchResult
-
 HELP = """FILE has one JSON object a line: {"question": "...", "gold": "42"}. An answer that reads
 as gold is right: drafts are asked to end with a line "Answer: ".
 
@@ -60,7 +56,6 @@ server or worker, 5 cancelled or not agreed to, 130 detached (the batch goes on)
 
 FORM = '{"question": "What is 6 times 7?", "gold": "42"}'
 METHODS = "single,reflect,self_consistency"
-MARKED = '\n\nEnd with one line "Answer: " that has the final answer alone.'
 # Of one call; other questions may take far less or more.
 DRAFT_OUT, SAMPLE_OUT = 500, 300
 ASSUMED = (
@@ -126,12 +121,13 @@ def compare(
     )
     request = plan.request({name: fields[name] for name in BOUNDS})
     from commands.measuring.batches import Order, measure
+    from commands.measuring.comparison import findings
 
     measure(
         Order(
             "compare", file, request, plan.forecast(), workflow_id, estimate, yes, detach, as_json
         ),
-        partial(_find, plan),
+        partial(findings, plan),
     )
 
 
@@ -140,6 +136,11 @@ class Question(NamedTuple):
 
     question: str
     gold: str
+
+    @property
+    def query(self) -> str:
+        """The query for a draft, which asks for a marked answer."""
+        return f'{self.question}\n\nEnd with one line "Answer: " that has the final answer alone.'
 
 
 def read_question(kind: AnswerKind, fields: Fields) -> Question:
@@ -165,15 +166,9 @@ class MethodPlan(NamedTuple):
     sampling: SelfConsistencyRequest
     questions: Sequence[Question]
 
-    @property
-    def queries(self) -> list[str]:
-        """The queries for drafts, which ask for a marked answer."""
-        return [one.question + MARKED for one in self.questions]
-
     def request(self, bounds: Mapping[str, Any]) -> BatchRequest:
         """Build the batch's request, or exit with code 2."""
-        pairs = zip(self.questions, self.queries, strict=True)
-        items = [{"question": one.question, "query": query} for one, query in pairs]
+        items = [{"question": one.question, "query": one.query} for one in self.questions]
         variants = [self._variant(method) for method in self.methods]
         request: BatchRequest = checked(
             BatchRequest, {"items": items, "variants": variants, **bounds}
@@ -197,7 +192,8 @@ class MethodPlan(NamedTuple):
         return Forecast(parts, ASSUMED)
 
     def _calls(self, method: str) -> list[Calls]:
-        count, asked, model = len(self.questions), tokens_of(self.queries), self.reflecting.model
+        count, model = len(self.questions), self.reflecting.model
+        asked = tokens_of(one.query for one in self.questions)
         if method == "single":
             return [Calls(method, model, count, asked, count * DRAFT_OUT)]
         if method == "self_consistency":
@@ -209,8 +205,8 @@ class MethodPlan(NamedTuple):
         drafts = count * (1 + revisions)
         # A revision is shown the draft and the feedback on it.
         asked = asked * (1 + revisions) + count * revisions * (DRAFT_OUT + EVALUATION_OUT)
-        prompts = sum(judge_tokens(self.reflecting, one.question, "") for one in self.questions)
-        judged = drafts * (prompts // count + DRAFT_OUT)
+        judging = sum(judge_tokens(self.reflecting, one.question, "") for one in self.questions)
+        judged = drafts * (judging // count + DRAFT_OUT)
         return [
             Calls("reflect, writing", model, drafts, asked, drafts * DRAFT_OUT),
             *(
@@ -223,12 +219,3 @@ class MethodPlan(NamedTuple):
 def _given(request: ReflectOnResultRequest | SelfConsistencyRequest, *less: str) -> dict[str, Any]:
     """Dump the fields of a request that were set, without those in `less`."""
     return request.model_dump(mode="json", exclude_unset=True, exclude=set(less))
-
-
-def _find(
-    plan: MethodPlan, identity: str, batch: "BatchResult", reads: "Sequence[Read]"
-) -> "Findings":
-    # scipy takes a second to import.
-    from commands.measuring.comparison import findings
-
-    return findings(identity, plan, reads, batch)

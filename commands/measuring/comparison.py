@@ -20,10 +20,12 @@ FEW = 50
 
 
 def findings(
-    identity: str, plan: MethodPlan, reads: Sequence[Read], batch: BatchResult
+    plan: MethodPlan, identity: str, batch: BatchResult, reads: Sequence[Read]
 ) -> Findings:
     """Compare the methods; the document has the data to compute the numbers again."""
-    outcomes = outcomes_of(plan, reads)
+    # Runs that were not started, were cancelled, or whose result is not kept are left out.
+    made = [read for read in reads if read.result is not None or read.run.status == "failed"]
+    outcomes = [_outcome(plan, read) for read in made]
     ordered = sorted(outcomes, key=lambda one: (plan.methods.index(one.method), one.question))
     comparison = compare(ordered)
     results = [read.result for read in reads if read.result is not None]
@@ -49,18 +51,6 @@ def findings(
         tables=(_methods(comparison), _changes(comparison)),
     )
     return Findings(document, sheet, failed)
-
-
-def outcomes_of(plan: MethodPlan, reads: Sequence[Read]) -> list[Outcome]:
-    """List the outcomes of all runs that were made.
-
-    Runs that were not started, were cancelled, or whose result is no longer kept are left out.
-    """
-    return [
-        _outcome(plan, read)
-        for read in reads
-        if read.result is not None or read.run.status == "failed"
-    ]
 
 
 def _outcome(plan: MethodPlan, read: Read) -> Outcome:

@@ -4,11 +4,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from commands.measuring.batches import Findings
-from commands.measuring.calibrate import JudgePlan
+from commands.measuring.batches import Findings, Read
+from commands.measuring.calibrate import REVERSED, JudgePlan
 from reflection.batch.result import BatchResult
-from reflection.batch.sheet import spent_words
+from reflection.batch.sheet import cost_words
 from reflection.critique.calibration import RESAMPLES, Calibration, Estimate, Scored, calibrate
+from reflection.critique.evaluation import Evaluation
 from reflection.sheet import EMBEDDED, Chart, Curve, Fact, Sheet, Table, Verdict, columns
 from reflection.text import tally_words, terminal_safe, usd
 
@@ -19,10 +20,9 @@ JUDGE_COLUMNS = 24
 NONE = "-"
 
 
-def findings(
-    identity: str, plan: JudgePlan, scored: Sequence[Scored], batch: BatchResult
-) -> Findings:
+def findings(plan: JudgePlan, identity: str, batch: BatchResult, reads: Sequence[Read]) -> Findings:
     """Calibrate each judge; the document has the data to compute the numbers again."""
+    scored = evaluations(plan, reads)
     found = calibrate(plan.examples, scored, plan.pass_at)
     judges = sorted(found, key=lambda judge: plan.judges.index(judge.judge))
     said = (*_on_judges(plan, judges), *_on_runs(plan, scored, batch))
@@ -53,7 +53,7 @@ def findings(
         "evaluations": f"{plan.repeats} of each draft{turned}",
         "pass": f"a label of {plan.pass_at:g} or more",
         "guardrails": "as in the loop" if plan.judging.guardrails else "none",
-        "spent": spent_words(batch),
+        "spent": cost_words(batch),
         "best": "the value of a perfect judge",
     }
     sheet = Sheet(
@@ -73,6 +73,32 @@ def findings(
         ),
     )
     return Findings(document, sheet, failed)
+
+
+def evaluations(plan: JudgePlan, reads: Sequence[Read]) -> list[Scored]:
+    """List the evaluations that were made, without those not started or cancelled."""
+    found = []
+    for run, result, _ in reads:
+        if run.status not in {"completed", "failed"}:
+            continue
+        drafts = result.drafts if result else ()
+        evaluation = (drafts[0].evaluation if drafts else None) or Evaluation()
+        scored = Scored(
+            example=run.item,
+            judge=plan.judges[int(run.variant.split("-")[1]) - 1],
+            repeat=run.repeat,
+            reversed=run.variant.endswith(REVERSED),
+            score=evaluation.score,
+            judged=evaluation.judged,
+            scores=evaluation.criteria,
+            guardrails=tuple(one.guardrail for one in evaluation.guardrails),
+            tokens=run.tokens,
+            cost_usd=run.cost_usd,
+            workflow_id=run.workflow_id,
+            error=evaluation.error or run.error,
+        )
+        found.append(scored)
+    return found
 
 
 def _on_judges(plan: JudgePlan, judges: Sequence[Calibration]) -> Iterator[str]:

@@ -14,7 +14,7 @@ ERRORS = 3
 def sheet(seen: BatchProgress | BatchResult, variants: Table | None = None) -> Sheet:
     """Build the sheet of a batch, running or finished; it never shows an item's text."""
     runs = tally_words(seen.total, "run")
-    spent = Fact(label="spent", value=spent_words(seen))
+    spent = Fact(label="spent", value=cost_words(seen))
     others = f"{seen.failed:,} failed, {seen.cancelled:,} cancelled"
     if isinstance(seen, BatchResult):
         errors = Counter(run.error for run in seen.runs if run.error).most_common(ERRORS)
@@ -53,7 +53,7 @@ def sheet(seen: BatchProgress | BatchResult, variants: Table | None = None) -> S
             for tenth in range(1, 10 * seen.done // seen.total + 1)
         ),
         busy=f"{seen.done:,} of {seen.total:,} runs{failed}, {seen.running:,} running,"
-        f" {spent_words(seen)}",
+        f" {cost_words(seen)}",
     )
 
 
@@ -70,7 +70,7 @@ def standing(batch: Batch) -> Sheet:
     return sheet(batch.progress(), Table(title="Variants", columns=named, rows=tuple(rows)))
 
 
-def spent_words(seen: BatchProgress | BatchResult) -> str:
+def cost_words(seen: BatchProgress | BatchResult) -> str:
     """Describe what a batch has spent; unknown if it is unknown for any run."""
     tokens = "tokens unknown" if seen.tokens is None else tally_words(seen.tokens, "token")
     return f"{tokens}, cost {usd(seen.cost_usd)}"

@@ -256,12 +256,16 @@ def reliability(scores: Sequence[float], labels: Sequence[float]) -> tuple[Bin, 
     inside: list[list[tuple[float, float]]] = [[] for _ in range(BINS)]
     for score, label in zip(scores, labels, strict=True):
         inside[min(floor(score * BINS + EDGE), BINS - 1)].append((score, label))
-    bins = []
-    for place, pairs in enumerate(inside):
-        score, label = map(statistics.fmean, zip(*pairs, strict=True)) if pairs else (None, None)
-        low, high = place / BINS, (place + 1) / BINS
-        bins.append(Bin(low=low, high=high, count=len(pairs), score=score, label=label))
-    return tuple(bins)
+    return tuple(
+        Bin(
+            low=place / BINS,
+            high=(place + 1) / BINS,
+            count=len(pairs),
+            score=statistics.fmean(score for score, _ in pairs) if pairs else None,
+            label=statistics.fmean(label for _, label in pairs) if pairs else None,
+        )
+        for place, pairs in enumerate(inside)
+    )
 
 
 def repeatability(

@@ -4,8 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.e2e.conftest import Cli
 from tests.e2e.measuring.model import NO_KEY, written
 from tests.scripted_endpoint import ScriptedEndpoint
@@ -16,7 +14,6 @@ QUESTIONS: list[dict[str, str | int]] = [
     {"question": "Once more, second: what is 6 times 7?", "gold": "42.0"},
     {"question": "Soon spoiled: what is 6 times 7?", "gold": "42"},
 ]
-OPEN = [{"question": each["question"]} for each in QUESTIONS]
 
 
 def compared(cli: Cli, file: str, *arguments: str) -> dict[str, Any]:
@@ -43,25 +40,6 @@ def test_every_run_of_a_question_has_the_same_seed(
     assert 'End with one line "Answer: "' in drafts[0]["messages"][-1]["content"]
 
 
-def test_without_gold_a_judge_scores_the_answers(
-    cli: Cli, endpoint: ScriptedEndpoint, tmp_path: Path
-) -> None:
-    """A draft is worth 0.5 and its revision 0.8; the scoring's cost is not the methods'."""
-    file = written(tmp_path / "questions.jsonl", *OPEN)
-    methods = ("--methods", "single,reflect", "--no-guardrails")
-
-    found = compared(cli, file, *methods, "--judge", "openai/judge", "--id", "open")
-    before = len(endpoint.requests)
-    again = compared(cli, file, *methods, "--judge", "openai/judge", "--id", "open")
-
-    scores = {each["method"]: each["score"]["value"] for each in found["comparison"]["methods"]}
-    assert scores == {"single": 0.5, "reflect": pytest.approx(0.8)}
-    assert (found["batch"]["tokens"], found["scoring"][0]["tokens"]) == (360, 144)
-    assert all(each["right"] is None for each in found["outcomes"])
-    assert again == found
-    assert len(endpoint.requests) == before
-
-
 def test_a_run_that_fails_counts_as_wrong(cli: Cli, tmp_path: Path) -> None:
     """Where every run fails the accuracy is 0, the reason is named, and the exit code is 1."""
     file = written(tmp_path / "questions.jsonl", *QUESTIONS)
@@ -71,7 +49,7 @@ def test_a_run_that_fails_counts_as_wrong(cli: Cli, tmp_path: Path) -> None:
     found = json.loads(done.stdout)
     assert done.returncode == 1
     assert found["comparison"]["methods"][0]["accuracy"]["value"] == 0.0
-    assert {each["status"] for each in found["outcomes"]} == {"failed"}
+    assert all(each["error"] for each in found["outcomes"])
     assert any("4 runs by single failed, and count as wrong" in each for each in found["warnings"])
 
 
@@ -109,7 +87,6 @@ def test_each_method_is_held_against_the_right_answers(cli: Cli, tmp_path: Path)
     assert (reflect["wrong_to_right"], reflect["right_to_wrong"]) == (2, 1)
     assert (tokens, reflect["tokens_change"]) == ({"single": 18.0, "reflect": 72.0}, 300.0)
     assert all(one["seconds"] > 0 for one in document["outcomes"])
-    assert [one["total"] for one in document["chapter"]] == [8_000, 17_000]
 
 
 def test_a_judge_that_fails_costs_no_answer(cli: Cli, tmp_path: Path) -> None:

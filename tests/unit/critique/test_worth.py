@@ -19,9 +19,7 @@ NO, YES = False, True
 
 
 def outcomes(method: str, rights: dict[int, bool]) -> list[Outcome]:
-    return [
-        Outcome(question=place, method=method, right=right) for place, right in rights.items()
-    ]
+    return [Outcome(question=place, method=method, right=right) for place, right in rights.items()]
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,10 @@ from commands.measuring.calibrate import JudgePlan
 from commands.measuring.compare import MethodPlan, Question
 from commands.measuring.judges import estimate_words
 from commands.page import page_html
-from reflection.critique.calibration import Estimate, Example, Scored
+from reflection.critique.calibration import Estimate, Example
+from reflection.critique.evaluation import Cap, Evaluation
 from reflection.critique.request import ReflectOnResultRequest
-from reflection.critique.result import ReflectOnResultResult
+from reflection.critique.result import Draft, ReflectOnResultResult
 from reflection.sampling.request import SelfConsistencyRequest
 from reflection.sheet import Sheet
 from tests.unit.measuring.commands import batch_of, run_of
@@ -33,21 +34,24 @@ def calibrated(
         Example(query="q", draft=f"d{place}", label=1 - place % 2, writer=writer)
         for place in range(len(scores))
     ]
-    evaluations = [
-        Scored(
-            example=place,
-            judge=judge,
-            score=score,
-            guardrails=("too_short",) if score == 0.5 else (),
-            tokens=10,
-            cost_usd=0.1,
-            error=None if score is not None else "no reply in time",
-        )
+    plan = JudgePlan(examples, [judge], ReflectOnResultRequest(query="-"), 1, turned=False)
+    reads = [
+        Read(run_of(place, "judge-1", tokens=10), judged(score))
         for place, score in enumerate(scores)
     ]
-    runs = [run_of(place, "judge-1", tokens=10) for place in range(len(scores))]
-    plan = JudgePlan(examples, [judge], ReflectOnResultRequest(query="-"), 1, turned=False)
-    return judges.findings("b", plan, evaluations, batch_of(*runs))
+    return judges.findings(plan, "b", batch_of(*(read.run for read in reads)), reads)
+
+
+def judged(score: float | None) -> ReflectOnResultResult:
+    capped = (Cap.model_construct(guardrail="too_short"),) if score == 0.5 else ()
+    evaluation = Evaluation.model_construct(
+        score=score,
+        guardrails=capped,
+        error=None if score is not None else "no reply in time",
+    )
+    return ReflectOnResultResult.model_construct(
+        drafts=(Draft.model_construct(evaluation=evaluation),)
+    )
 
 
 @pytest.mark.parametrize(
@@ -125,7 +129,7 @@ def drafted(item: int, method: str, answer: str, tokens: int) -> Read:
 
 
 def compared(*reads: Read) -> Findings:
-    return comparison.findings("b", COMPARED, reads, batch_of(*(read.run for read in reads)))
+    return comparison.findings(COMPARED, "b", batch_of(*(read.run for read in reads)), reads)
 
 
 def test_a_comparison_s_sheet() -> None:
