@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
-from pydantic import ValidationError
 
 from commands import options
 from commands.inputs import checked
@@ -16,16 +15,13 @@ from commands.measuring.plans import (
     Calls,
     Fields,
     Forecast,
-    LineError,
     judge_tokens,
     read_lines,
-    text_of,
 )
 from commands.session import Exit, fail
 from reflection.batch.request import BatchRequest
 from reflection.critique.calibration import PASS_AT, Example
 from reflection.critique.request import ReflectOnResultRequest
-from reflection.run import explain
 
 HELP = """FILE has one JSON object a line: {"query": "...", "draft": "...", "label": 0.8}. The
 label is 0 to 1, true or false, "pass" or "fail". "writer" may name the model that wrote the draft.
@@ -54,7 +50,6 @@ Exit codes: 0 done, 1 failed or no evaluation worked, 2 wrong usage or a file th
 """
 
 FORM = '{"query": "...", "draft": "...", "label": 0.8}'
-WORDS = {"pass": 1.0, "fail": 0.0}
 REVERSED = "reversed"
 JUDGES = "Judges and criteria"
 
@@ -126,18 +121,10 @@ def calibrate(
 
 
 def read_example(fields: Fields) -> Example:
-    """Read a labelled draft. Raises LineError."""
-    query, draft = text_of(fields, "query"), text_of(fields, "draft")
-    try:
-        ReflectOnResultRequest(query=query, draft=draft, max_revisions=0)
-    except ValidationError as error:
-        raise LineError(explain(error)) from None
-    label = fields.get("label")
-    value = WORDS.get(label.strip().lower()) if isinstance(label, str) else label
-    if not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise LineError('"label" is not 0 to 1, true, false, "pass" or "fail"')
-    writer = None if fields.get("writer") is None else text_of(fields, "writer")
-    return Example(query=query, draft=draft, label=float(value), writer=writer)
+    """Read a labelled draft. Raises ValueError."""
+    example = Example.model_validate(fields)
+    ReflectOnResultRequest(query=example.query, draft=example.draft, max_revisions=0)
+    return example
 
 
 class JudgePlan(NamedTuple):

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
-from pydantic import ValidationError
 
 from commands import options
 from commands.inputs import checked
@@ -16,17 +15,15 @@ from commands.measuring.plans import (
     Calls,
     Fields,
     Forecast,
-    LineError,
     judge_tokens,
     read_lines,
-    text_of,
     tokens_of,
 )
 from commands.measuring.replay import readable_kind
 from commands.session import Exit, fail
 from reflection.batch.request import BatchRequest
 from reflection.critique.request import ReflectOnResultRequest
-from reflection.run import explain
+from reflection.run import Record
 from reflection.sampling.answers import read_answer
 from reflection.sampling.prompts import build_prompt
 from reflection.sampling.request import AnswerKind, SelfConsistencyRequest
@@ -117,7 +114,7 @@ def compare(
         methods=names,
         reflecting=checked(ReflectOnResultRequest, known),
         sampling=checked(SelfConsistencyRequest, asked),
-        questions=read_lines(file, partial(read_question, kind), FORM),
+        questions=read_lines(file, partial(read_question, kind), FORM, exact=True),
     )
     request = plan.request({name: fields[name] for name in BOUNDS})
     from commands.measuring.batches import Order, measure
@@ -131,7 +128,7 @@ def compare(
     )
 
 
-class Question(NamedTuple):
+class Question(Record):
     """A question, and its right answer in the form that votes."""
 
     question: str
@@ -144,18 +141,13 @@ class Question(NamedTuple):
 
 
 def read_question(kind: AnswerKind, fields: Fields) -> Question:
-    """Read a question and its gold. Raises LineError."""
-    question, gold = text_of(fields, "question"), fields.get("gold")
-    try:
-        SelfConsistencyRequest(question=question)
-    except ValidationError as error:
-        raise LineError(explain(error)) from None
-    if isinstance(gold, bool) or not isinstance(gold, str | int | float):
-        raise LineError('"gold" is missing, or not text or a number')
-    form = read_answer(kind, str(gold))
+    """Read a question and its gold. Raises ValueError."""
+    found = Question.model_validate(fields)
+    SelfConsistencyRequest(question=found.question)
+    form = read_answer(kind, found.gold)
     if form is None:
-        raise LineError(f'"gold" can\'t be read as {kind}')
-    return Question(question, form)
+        raise ValueError(f"gold can't be read as {kind}")
+    return Question(question=found.question, gold=form)
 
 
 class MethodPlan(NamedTuple):

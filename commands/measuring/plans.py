@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import typer
+from pydantic import ValidationError
 
 from commands.session import Exit, fail
 from reflection.critique.prompts import build_judge_prompt
 from reflection.critique.request import ReflectOnResultRequest
+from reflection.run import explain
 from reflection.sheet import EMBEDDED
-from reflection.text import tally_words, usd, well_formed
+from reflection.text import tally_words, usd
 
 BOUNDS = ("max_concurrency", "budget_usd", "budget_tokens")
 # Tokens of one evaluation: scores, and three or four pieces of feedback.
@@ -28,17 +30,13 @@ Value = TypeVar("Value")
 Fields = dict[str, Any]
 
 
-class LineError(ValueError):
-    """A line is not valid; the message says why, and never quotes the line."""
-
-
 def read_lines(
     file: Path, read: Callable[[Fields], Value], form: str, *, exact: bool = False
 ) -> list[Value]:
     """Read every JSON line of a file, or exit with code 2 and the number of the invalid line.
 
-    `form` is an example of a line, shown if the file is empty. If `exact`, numbers are read as text
-    with the digits as written.
+    `read` raises ValueError for an invalid line. `form` is an example of a line, shown if the file
+    is empty. If `exact`, numbers are read as text with the digits as written.
     """
     try:
         lines = file.read_bytes().split(b"\n")
@@ -51,8 +49,9 @@ def read_lines(
         if line.strip():
             try:
                 found.append(read(_fields(line, digits)))
-            except LineError as error:
-                fail(f"{file}, line {number}: {error}.", Exit.USAGE)
+            except ValueError as error:
+                said = explain(error) if isinstance(error, ValidationError) else str(error)
+                fail(f"{file}, line {number}: {said}.", Exit.USAGE)
     if not found:
         fail(f"{file} is empty: expected lines like {form}", Exit.USAGE)
     return found
@@ -62,18 +61,10 @@ def _fields(line: bytes, digits: dict[str, Any]) -> Fields:
     try:
         data = json.loads(line, **digits)
     except (ValueError, RecursionError):
-        raise LineError("not JSON; each line must be one JSON object") from None
-    if not isinstance(data, dict):
-        raise LineError("not a JSON object")
-    return data
-
-
-def text_of(fields: Fields, name: str) -> str:
-    """Return a field that must be non-empty text. Raises LineError."""
-    value = fields.get(name)
-    if not isinstance(value, str) or not value.strip():
-        raise LineError(f'"{name}" is missing, empty or not text')
-    return well_formed(value)
+        data = None
+    if isinstance(data, dict):
+        return data
+    raise ValueError("not JSON; each line must be one JSON object")
 
 
 def judge_tokens(judging: ReflectOnResultRequest, query: str, draft: str) -> int:

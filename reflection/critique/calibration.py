@@ -6,7 +6,7 @@ from itertools import pairwise
 from math import ceil, floor, fsum
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from reflection.run import Record
 
@@ -20,18 +20,23 @@ SOURCE_THRESHOLD = 0.7
 TOLERANCE = 1e-9
 
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+WORDS = {"pass": 1.0, "fail": 0.0}
+Label = Annotated[
+    Share,
+    BeforeValidator(lambda label: WORDS.get(label.lower()) if isinstance(label, str) else label),
+]
 Scores = Mapping[str, float]
 
 
 class Example(Record):
-    """One labelled draft: `label` is 0 to 1, where pass is 1 and fail is 0.
+    """One labelled draft: `label` is 0 to 1, or "pass", which is 1, or "fail", which is 0.
 
     `writer` is the model that wrote the draft, None if unknown.
     """
 
     query: str
     draft: str
-    label: Share
+    label: Label
     writer: str | None = None
 
 

@@ -55,7 +55,7 @@ def recorded(
     kind: AnswerKind,
     answers: Sequence[str | None],
     gold: str | None = None,
-    ok: Sequence[int] | None = None,
+    ok: Sequence[float] | None = None,
 ) -> Recorded:
     """Read answers under their kind; `ok`, a 0 or 1 for each, has precedence over `gold`.
 

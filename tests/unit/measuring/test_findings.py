@@ -19,7 +19,7 @@ from reflection.sheet import Sheet
 from tests.unit.measuring.commands import batch_of, run_of
 
 COMPARED = MethodPlan(
-    questions=[Question("6 times 7?", "42"), Question("7 times 7?", "49")],
+    questions=[Question(question=f"{n} times 7?", gold=str(n * 7)) for n in (6, 7)],
     methods=["single", "reflect"],
     reflecting=ReflectOnResultRequest(query="-", judges=("a/b",), seed=0),
     sampling=SelfConsistencyRequest(question="-", answers="number", seed=0),
