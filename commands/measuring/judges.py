@@ -8,7 +8,14 @@ from commands.measuring.batches import Findings, Read
 from commands.measuring.calibrate import REVERSED, JudgePlan
 from reflection.batch.result import BatchResult
 from reflection.batch.sheet import cost_words
-from reflection.critique.calibration import RESAMPLES, Calibration, Estimate, Scored, calibrate
+from reflection.critique.calibration import (
+    RESAMPLES,
+    Calibration,
+    Estimate,
+    Scored,
+    Verdicts,
+    calibrate,
+)
 from reflection.critique.evaluation import Evaluation
 from reflection.sheet import EMBEDDED, Chart, Curve, Fact, Sheet, Table, Verdict, columns
 from reflection.text import tally_words, terminal_safe, usd
@@ -69,7 +76,6 @@ def findings(plan: JudgePlan, identity: str, batch: BatchResult, reads: Sequence
             *(_table("Scores beside labels, 95 % intervals", ESTIMATES, some) for some in groups),
             *(_table("Verdicts, repeats and cost", COUNTS, some) for some in groups),
             *(_bins(judge) for judge in judges),
-            _verdicts(judges),
         ),
     )
     return Findings(document, sheet, failed)
@@ -177,23 +183,6 @@ def _bins(judge: Calibration) -> Table:
     )
 
 
-def _verdicts(judges: Sequence[Calibration]) -> Table:
-    names = ("threshold", "accuracy", "Youden's J", "false passes", "false fails")
-    rows = [
-        (judge.judge, name, verdicts.threshold, _share(verdicts.accuracy), verdicts.youden,
-         verdicts.false_passes, verdicts.false_fails)
-        for judge in judges
-        for name, verdicts in (("recommended", judge.recommended), ("default", judge.at_source))
-        if verdicts is not None
-    ]  # fmt: skip
-    return Table(
-        title="Verdicts by threshold",
-        columns=columns("judge", "", *(f"{name}|number" for name in names)),
-        rows=tuple(rows),
-        folded=True,
-    )
-
-
 def estimate_words(found: Estimate, *, signed: bool = False) -> str:
     """Format a number to two places with its 95 % interval; undefined is a dash."""
     if found.value is None:
@@ -209,6 +198,10 @@ def estimate_words(found: Estimate, *, signed: bool = False) -> str:
 
 def _share(value: float | None) -> str:
     return NONE if value is None else f"{value:.0%}"
+
+
+def _false(verdicts: Verdicts | None) -> str:
+    return f"{verdicts.false_passes}, {verdicts.false_fails}" if verdicts else NONE
 
 
 def _number(value: float | None, digits: int) -> str:
@@ -235,6 +228,7 @@ COUNTS = (
         lambda one: _number(one.recommended and one.recommended.threshold, 2),
     ),
     ("accuracy at it", "100%", lambda one: _share(one.recommended and one.recommended.accuracy)),
+    ("false passes, fails at it", "0, 0", lambda one: _false(one.recommended)),
     ("accuracy at 0.70", "100%", lambda one: _share(one.at_source and one.at_source.accuracy)),
     ("evaluations", "", lambda judge: f"{judge.evaluations:,}"),
     ("of them failed", "0", lambda judge: f"{judge.failed_evaluations:,}"),

@@ -4,7 +4,7 @@ from collections import Counter
 
 from reflection.batch.loop import Batch
 from reflection.batch.result import BatchProgress, BatchResult
-from reflection.sheet import Fact, Sheet, Step, Table, Verdict, columns
+from reflection.sheet import Fact, Sheet, Step, Table, Tone, Verdict, columns
 from reflection.text import tally_words, usd
 
 # The most common reasons are enough: many runs seldom fail for more.
@@ -19,13 +19,10 @@ def sheet(seen: BatchProgress | BatchResult, variants: Table | None = None) -> S
     if isinstance(seen, BatchResult):
         errors = Counter(run.error for run in seen.runs if run.error).most_common(ERRORS)
         became = f"{seen.completed:,} completed, {others}, {seen.not_started:,} not started"
+        tone: Tone = "good" if seen.completed == seen.total else "warning"
         return Sheet(
             subject=runs,
-            verdict=Verdict(
-                words=seen.stop_explanation,
-                tone="good" if seen.completed == seen.total else "warning",
-                stop_reason=seen.stop_reason,
-            ),
+            verdict=Verdict(words=seen.stop_explanation, tone=tone, stop_reason=seen.stop_reason),
             facts=(
                 Fact(label="batch", value=f"{seen.total - seen.not_started:,} of {runs}"),
                 Fact(label="runs", value=became),
@@ -35,9 +32,11 @@ def sheet(seen: BatchProgress | BatchResult, variants: Table | None = None) -> S
             warnings=seen.warnings,
         )
     waiting = seen.total - seen.done - seen.running
-    failed = f", {seen.failed:,} failed" if seen.failed else ""
     stands = f"{seen.running:,} running, {others}, {waiting:,} not started"
     ending = [Fact(label="ending", value=seen.stop_reason)] if seen.stop_reason else []
+    failed = f", {seen.failed:,} failed" if seen.failed else ""
+    under_way = f"{seen.done:,} of {seen.total:,} runs{failed}, {seen.running:,} running"
+    tenths = range(10, 100 * seen.done // seen.total + 1, 10)
     return Sheet(
         subject=runs,
         verdict=Verdict(
@@ -48,12 +47,8 @@ def sheet(seen: BatchProgress | BatchResult, variants: Table | None = None) -> S
         facts=(Fact(label="runs", value=stands), *ending, spent),
         warnings=seen.warnings,
         tables=(variants,) if variants else (),
-        steps=tuple(
-            Step(words=f"{10 * tenth} % of {runs} have ended")
-            for tenth in range(1, 10 * seen.done // seen.total + 1)
-        ),
-        busy=f"{seen.done:,} of {seen.total:,} runs{failed}, {seen.running:,} running,"
-        f" {cost_words(seen)}",
+        steps=tuple(Step(words=f"{tenth} % of {runs} have ended") for tenth in tenths),
+        busy=f"{under_way}, {cost_words(seen)}",
     )
 
 
