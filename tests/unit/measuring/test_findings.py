@@ -14,6 +14,7 @@ from reflection.critique.calibration import Estimate, Example
 from reflection.critique.evaluation import Cap, Evaluation
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.critique.result import Draft, ReflectOnResultResult
+from reflection.run import Record
 from reflection.sampling.request import SelfConsistencyRequest
 from reflection.sheet import Sheet
 from tests.unit.measuring.commands import batch_of, run_of
@@ -42,16 +43,19 @@ def calibrated(
     return judges.findings(plan, "b", batch_of(*(read.run for read in reads)), reads)
 
 
-def judged(score: float | None) -> ReflectOnResultResult:
-    capped = (Cap.model_construct(guardrail="too_short"),) if score == 0.5 else ()
-    evaluation = Evaluation.model_construct(
+def judged(score: float | None) -> Any:
+    evaluation = made(
+        Evaluation,
         score=score,
-        guardrails=capped,
+        guardrails=(made(Cap, guardrail="too_short"),) if score == 0.5 else (),
         error=None if score is not None else "no reply in time",
     )
-    return ReflectOnResultResult.model_construct(
-        drafts=(Draft.model_construct(evaluation=evaluation),)
-    )
+    return made(ReflectOnResultResult, drafts=(made(Draft, evaluation=evaluation),))
+
+
+def made(kind: type[Record], **fields: Any) -> Any:
+    """A record with these fields alone."""
+    return kind.model_construct(**fields)
 
 
 @pytest.mark.parametrize(
@@ -117,14 +121,14 @@ def test_numbers(found: Estimate, signed: bool, words: str) -> None:
 
 def drafted(item: int, method: str, answer: str, tokens: int) -> Read:
     """A run that wrote a draft with its answer marked."""
-    fields: dict[str, Any] = {
-        "draft": f"Thought over.\nAnswer: {answer}",
-        "revisions": int(method == "reflect"),
-        "model": "a/b",
-        "judges": ("a/b",),
-        "stop_reason": "max_revisions",
-    }
-    result = ReflectOnResultResult.model_construct(**fields)
+    result = made(
+        ReflectOnResultResult,
+        draft=f"Thought over.\nAnswer: {answer}",
+        revisions=int(method == "reflect"),
+        model="a/b",
+        judges=("a/b",),
+        stop_reason="max_revisions",
+    )
     return Read(run_of(item, method, tokens=tokens), result, 2.0)
 
 
