@@ -82,6 +82,7 @@ def test_the_table(tmp_path: Path) -> None:
     assert ranked[1] == ["fixed", "6.50", "1.00", "0.0%", *shares]
     assert "1 have fewer than 10 answers: their runs end early." in result.stdout
     assert "1 have neither gold nor ok, and do not count for the accuracy." in result.stdout
+    assert "a round is up to 16 calls at once" in result.stdout
     assert (result.stderr, "\x1b" in result.stdout) == ("", False)
 
 
