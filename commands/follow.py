@@ -87,7 +87,7 @@ async def follow(
     """Show each step of a run as it happens, then the result; Ctrl-C detaches."""
     ending = asyncio.create_task(handle.result())
     try:
-        await _show_live(handle, loop, request, ending)
+        await show_live(handle, loop, request, ending)
         result = await ending
     except WorkflowFailureError as error:
         return await ended_badly(error, handle, loop, as_json)
@@ -259,7 +259,7 @@ async def _look_for_workers(client: Client, loop: Loop, request: Request, *, wai
         sys.stderr.write(f"Note: {said}; a run that needs it waits for a worker.\n")
 
 
-async def _show_live(handle: Handle, loop: Loop, request: Any, ending: "asyncio.Task[Any]") -> None:
+async def show_live(handle: Handle, loop: Loop, request: Any, ending: "asyncio.Task[Any]") -> None:
     """Print new steps, and once that a person's review is awaited, until the run ends."""
     console = Console(stderr=True)
     shown, silent, waited = 0, False, False
