@@ -26,6 +26,9 @@ def defect(draft: str, form: Literal["json", "python", "markdown"]) -> str | Non
     return next(filter(None, map(_bad_python, blocks)), None) if blocks else "no block is Python"
 
 
+# The parser of YAML takes time quadratic in open brackets; what has more is not parsed.
+MOST_BRACKETS = 2_000
+
 FORM = re.compile(
     r"\b(?:as|in|return|output|only|with|give|produce|generate|provide|write|create|als|en) "
     r"(?:(?!(?:the|this|that|my|your|our|its|these)\b)\w+ ){0,3}(json|yaml|table)\b(?! of)"
@@ -95,6 +98,8 @@ def _bad_json(text: str) -> str | None:
 
 
 def _bad_yaml(text: str) -> str | None:
+    if text.count("[") + text.count("{") > MOST_BRACKETS:
+        return None
     try:
         kinds = {type(event) for event in yaml.parse(text, Loader=yaml.CSafeLoader)}
     except yaml.YAMLError as error:

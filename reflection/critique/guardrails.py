@@ -154,7 +154,7 @@ def too_short(checked: Checked) -> Finding | None:
     not_long = NOT_LONG.search(query)
     length = None if not_long else LENGTH.search(query)
     asked = int(length[1].replace(",", "")) if length else 0
-    written, size = _length(read(checked.draft))
+    written, size = _length(draft)
     named = [word for word in dict.fromkeys(words(query)) if len(word) > 5]
     missing = ", ".join([word for word in named if word[:5] not in draft][:5])
     reason = f"the draft leaves out what was asked for: add {missing or 'reasons and examples'}"
@@ -169,13 +169,12 @@ def too_short(checked: Checked) -> Finding | None:
     return Finding(1, "the draft is short for an open question", above=0.8)
 
 
-def _length(reading: Reading) -> tuple[int, int]:
-    """Count words and bytes; what repeats four words in a row counts once."""
-    text = "\n".join([*reading.prose, *reading.quoted, *(block.text for block in reading.code)])
-    text = re.sub(r"\]\([^()\s]*\)|[ \t]+|(.)\1{3,}", " ", text)
+def _length(text: str) -> tuple[int, int]:
+    """Count words and bytes; what repeats four words in a row counts once, and comments never."""
+    text = re.sub(r"<!--.*?(?:-->|\Z)|\]\([^()\s]*\)|\s+|(.)\1{3,}", " ", text, flags=re.DOTALL)
     listed = words(text)
     fresh = len(set(zip(listed, listed[1:], listed[2:], listed[3:], strict=False))) + 3
-    return fresh, len(text.encode()) * min(fresh, len(listed)) // max(1, len(listed))
+    return fresh, len(text.strip().encode()) * min(fresh, len(listed)) // max(1, len(listed))
 
 
 REFERENCE = re.compile(
@@ -220,7 +219,7 @@ def unknown_citation(checked: Checked) -> Finding | None:
     numbers = list(cited_numbers(text))
     cites = any(alone and number <= most for number, alone in numbers)
     unknown = [f"[{number}]" for number, alone in numbers if number > most and (alone or cites)]
-    undefined = (note for note in FOOTNOTE.findall(text) if f"[^{note}]:" not in text)
+    undefined = set(FOOTNOTE.findall(text)) - set(re.findall(r"\[\^(\w{1,31})\]:", text))
     unknown += [f"[^{note}]" for note in undefined if not note.isdecimal() or int(note) > most]
     known = set(addresses(fold("\n".join([*checked.sources, checked.query]))))
     for page in addresses(text) if known else ():
@@ -255,8 +254,8 @@ def malformed(checked: Checked) -> Finding | None:
 PLACEHOLDER = re.compile(
     r"[\[<](?:\.{3}|…)? ?(?:insert|todo|tbd|to be (?:added|written)|rest of|fill in|"
     r"(?:your|add) [^\]>\n]{1,30} here)\b[^\]>\n]{0,100}[\]>]|\bdetails to follow\b|\blorem ipsum\b"
-    r"|\bomitted for (?:brevity|space)|\byour (?:code|implementation|logic) (?:goes )?here\b|^TODO: "
-    r"|(?:#|//|--) ?(?:\.{3}|…)? ?(?:the )?rest of (?:the|your)\b|\braise NotImplementedError"
+    r"|\bomitted for (?:brevity|space)|\byour (?:code|implementation) (?:goes )?here\b|^TODO: "
+    r"|(?:#|//|--) ?(?:\.{3}|…)? ?(?:the )?rest of (?:the|your)\b|\braise NotImplementedError\b"
     r"|\bto be continued\W*\Z",
     re.IGNORECASE | re.MULTILINE,
 )

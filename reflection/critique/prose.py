@@ -87,7 +87,7 @@ NUMBERED = re.compile(
 DATA = re.compile(
     r"(?:\b(?i:lists?|arrays?|vectors?|tuples?|matri\w+|sets?|(?:in|out)puts?|returns?|gives|range|"
     r"values?|intervall?e?s?|between|scale|sorted|index|regex|pattern|match\w*|digits?|items?|"
-    r"elements?|rows?|liste|bereich)|\w*[_\d]|\b\w|[a-z][A-Z]\w*|[=∈→(\[{:|^])\s?$"
+    r"elements?|is|are|as|equals?|prints?|liste|bereich)|\w*[_\d]|\b\w|[a-z][A-Z]\w*|[=∈→(\[{:|^])\s?$"
 )
 """Text before bracketed numbers that shows them to be an index, an interval or a list."""
 
