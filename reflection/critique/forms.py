@@ -28,6 +28,7 @@ def defect(draft: str, form: Literal["json", "python", "markdown"]) -> str | Non
 
 # The parser of YAML takes time quadratic in open brackets; what has more is not parsed.
 MOST_BRACKETS = 2_000
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 FORM = re.compile(
     r"\b(?:as|in|return|output|only|with|give|produce|generate|provide|write|create|als|en) "
@@ -101,7 +102,7 @@ def _bad_yaml(text: str) -> str | None:
     if text.count("[") + text.count("{") > MOST_BRACKETS:
         return None
     try:
-        kinds = {type(event) for event in yaml.parse(text, Loader=yaml.CSafeLoader)}
+        kinds = {type(event) for event in yaml.parse(text, Loader=LOADER)}
     except yaml.YAMLError as error:
         return terminal_safe(str(error), 120)
     nodes = {yaml.MappingStartEvent, yaml.SequenceStartEvent}
