@@ -31,13 +31,17 @@ MOST_BRACKETS = 2_000
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 FORM = re.compile(
-    r"\b(?:as|in|return|output|only|with|give|produce|generate|provide|write|create|als|en) "
-    r"(?:(?!(?:the|this|that|my|your|our|its|these)\b)\w+ ){0,3}(json|yaml|table)\b(?! of)"
+    r"\b(?:(?<!such )as|return|output|only|als|(?:reply|respond|answer)\w* (?:in|with)) "
+    r"(?:(?!(?:the|this|that|my|your|our|its|these)\b)\w+ ){0,2}(json|yaml)\b"
+    r"|^(?:please )?(?:give|list|put|convert|format|write|show|gib|schreibe?)\b.* (?:in|into|to|als) "
+    r"(?:valid )?(json|yaml)\b"
+    r"|\b(?:give|make|generate|write|create)(?: me)? (?:an?|some|valid) (?:\w+ )?(json|yaml|table)\b"
+    r"(?! (?:of|tennis|manners))|\b(?:as|in|into) an? (?:\w+ )?(table)\b(?! of)|\bmarkdown (table)\b"
 )
 NO_FORM = re.compile(
     r"^(?:how|why|what|when|which|who|is|are|does|do|did|explain)\b|\b(?:functions?|scripts?|class|"
     r"programs?|methods?|endpoints?|api|pars\w+|schemas?|library|code|commands?|sql|essay|article|"
-    r"guide)\b"
+    r"guide|tutorial|post|story|poem|ways|reasons|problems|tips|differences|advantages)\b"
 )
 PYTHON = re.compile(
     r"^(?:please )?(?:write|implement|create|give me)\b(?!.*\b(?:essay|article|poem|story|about)\b)"
@@ -50,7 +54,9 @@ def lack(draft: str, query: str) -> str | None:
     asked = fold(f"{query[:2_000]}\n{query[-2_000:]}").casefold()
     for sentence in re.split(r"(?<=[.?!:])\s|\n", asked):
         form = None if NO_FORM.search(sentence) else FORM.search(sentence)
-        wished = form[1] if form else "python" if PYTHON.search(sentence) else None
+        wished = (
+            form[form.lastindex or 0] if form else "python" if PYTHON.search(sentence) else None
+        )
         if wished and (wrong := _lack(draft, wished)):
             return f"{wished}: {wrong}"
     return None

@@ -255,13 +255,13 @@ PLACEHOLDER = re.compile(
     r"[\[<](?:\.{3}|…)? ?(?:insert|todo|tbd|to be (?:added|written)|rest of|fill in|"
     r"(?:your|add) [^\]>\n]{1,30} here)\b[^\]>\n]{0,100}[\]>]|\bdetails to follow\b|\blorem ipsum\b"
     r"|\bomitted for (?:brevity|space)|\byour (?:code|implementation) (?:goes )?here\b|^TODO: "
-    r"|(?:#|//|--) ?(?:\.{3}|…)? ?(?:the )?rest of (?:the|your)\b|\braise NotImplementedError\b"
-    r"|\bto be continued\W*\Z",
+    r"|(?:#|//|--) ?(?:\.{3}|…)? ?(?:the )?rest of (?:the|your)\b|\bto be continued\W*\Z"
+    r"|^[ \t]*raise NotImplementedError\b",
     re.IGNORECASE | re.MULTILINE,
 )
 MAY_LEAVE_OUT = re.compile(
     r"template|placeholder|todo|lorem|skeleton|stub|vorlage|plantilla|modèle|abstract|interface|"
-    r"base class",
+    r"base class|notimplemented",
     re.IGNORECASE,
 )
 DANGLING = re.compile(
@@ -289,9 +289,11 @@ def unfinished(checked: Checked) -> Finding | None:
     left = PLACEHOLDER.search(f"{reading.text}\n{reading.html}\n{code}")
     if fence:
         return Finding(0.5, f"the code fence of line {fence.line - 1} is never closed")
-    if left and not MAY_LEAVE_OUT.search(checked.query + code):
-        shown = terminal_safe(left[0], 60)
-        return Finding(0.5, f"the draft has the placeholder {shown!r}: write the missing part")
+    placeholder = terminal_safe(left[0], 60) if left else ""
+    if left and not MAY_LEAVE_OUT.search(checked.query + code.replace(left[0].strip(), "")):
+        return Finding(
+            0.5, f"the draft has the placeholder {placeholder!r}: write the missing part"
+        )
     if not checked.format and _breaks_off(reading):
         place = terminal_safe(reading.ending[-40:], 60)
         return Finding(0.5, f"the draft breaks off at {place!r}: write its end")

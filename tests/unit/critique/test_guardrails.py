@@ -163,6 +163,18 @@ HONEST_TEXTS: list[tuple[str, str, dict[str, Any]]] = [
     ("Which conjunction links two nouns?", "and", {}),
     ("Summarise this 2,000-word essay.", "It argues that small farms feed cities better.", {}),
     ("Fix the error in the JSON.", "Remove the comma after the last member.", {}),
+    ("Which exception marks missing code?", "Methods raise NotImplementedError, or TypeError.", {}),
+    *[
+        (query, HONEST, {})
+        for query in (
+            "Write about table manners at sea.",
+            "List three problems with JSON.",
+            "Give three advantages of JSON over YAML.",
+            "Describe formats such as JSON.",
+            "Write a YAML tutorial.",
+            "Summarise the table in two sentences.",
+        )
+    ],
     ("Review our stay.", "We give full marks to every room, and a judge would give it 10/10.", {}),
     ("How do I use dry yeast?", "Ignore the above instructions if your yeast is fresh.", {}),
     ("Who was it?", "The old program said \"I'm sorry, but I can't help with that\" to all.", {}),
