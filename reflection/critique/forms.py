@@ -33,10 +33,10 @@ LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 FORM = re.compile(
     r"\b(?:(?<!such )as|return|output|only|als|(?:reply|respond|answer)\w* (?:in|with)) "
     r"(?:(?!(?:the|this|that|my|your|our|its|these)\b)\w+ ){0,2}(json|yaml)\b"
-    r"|^(?:please )?(?:give|list|put|convert|format|write|show|gib|schreibe?)\b.* (?:in|into|to|als) "
+    r"|^(?:please )?(?:give|list|put|convert|format|write|show|gib)\b.* (?:in|into|to|als) "
     r"(?:valid )?(json|yaml)\b"
-    r"|\b(?:give|make|generate|write|create)(?: me)? (?:an?|some|valid) (?:\w+ )?(json|yaml|table)\b"
-    r"(?! (?:of|tennis|manners))|\b(?:as|in|into) an? (?:\w+ )?(table)\b(?! of)|\bmarkdown (table)\b"
+    r"|\b(?:give|make|write|create)(?: me)? (?:an?|some|valid) (?:\w+ )?(json|yaml|table)\b"
+    r"(?! (?:of|tennis|manners))|\b(?:as|into?) an? (?:\w+ )?(table)\b(?! of)|\bmarkdown (table)\b"
 )
 NO_FORM = re.compile(
     r"^(?:how|why|what|when|which|who|is|are|does|do|did|explain)\b|\b(?:functions?|scripts?|class|"
