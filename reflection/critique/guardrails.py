@@ -252,8 +252,8 @@ def malformed(checked: Checked) -> Finding | None:
 
 
 PLACEHOLDER = re.compile(
-    r"[\[<](?:\.{3}|…)? ?(?:insert|todo|tbd|to be (?:added|written)|rest of|fill in|"
-    r"(?:your|add) [^\]>\n]{1,30} here)\b[^\]>=\n]{0,100}[\]>]|\bdetails to follow\b|\blorem ipsum\b"
+    r"\[(?:\.{3}|…)? ?(?:insert|todo|tbd|to be (?:added|written)|rest of|fill in|"
+    r"(?:your|add) [^\]\n]{1,30} here)\b[^\]\n]{0,100}\]|\bdetails to follow\b|\blorem ipsum\b"
     r"|\bomitted for (?:brevity|space)|\byour (?:code|implementation) (?:goes )?here\b|^TODO: "
     r"|(?:#|//|--) ?(?:\.{3}|…)? ?(?:the )?rest of (?:the|your)\b|\bto be continued\W*\Z"
     r"|^[ \t]*raise NotImplementedError\b",

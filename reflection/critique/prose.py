@@ -52,7 +52,7 @@ class Reading(NamedTuple):
 @lru_cache(maxsize=4)
 def read(text: str) -> Reading:
     """Take a text apart by its Markdown, in time linear in its length."""
-    lines = fold(text).replace("\r\n", "\n").split("\n")
+    lines = re.sub(r"\r\n?", "\n", fold(text)).split("\n")
     if len(lines) > MOST_LINES:
         lines = [*lines[: MOST_LINES // 2], *lines[-MOST_LINES // 2 :]]
     prose, quoted, html = list[str](), list[str](), list[str]()

@@ -5,7 +5,7 @@ from functools import partial
 from time import process_time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from reflection.critique.complexity import complexity
@@ -92,6 +92,7 @@ def test_no_repeated_piece_is_slow(piece: str) -> None:
     st.lists(st.sampled_from(PIECES) | st.text(max_size=20), max_size=20).map("".join),
     st.sampled_from([None, "json", "python", "markdown"]),
 )
+@example("```\n\r0", "", None)
 def test_no_text_makes_a_guardrail_fail(draft: str, other: str, form: str | None) -> None:
     """Whatever the texts are, every guardrail returns a finding or none, with a plain reason."""
     checked = Checked(
