@@ -174,7 +174,9 @@ def _length(text: str) -> tuple[int, int]:
     text = re.sub(r"<!--.*?(?:-->|\Z)|\]\([^()\s]*\)|\s+|(.)\1{3,}", " ", text, flags=re.DOTALL)
     listed = words(text)
     fresh = len(set(zip(listed, listed[1:], listed[2:], listed[3:], strict=False))) + 3
-    return fresh, len(text.strip().encode()) * min(fresh, len(listed)) // max(1, len(listed))
+    return fresh, len(text.strip().encode(errors="replace")) * min(fresh, len(listed)) // max(
+        1, len(listed)
+    )
 
 
 REFERENCE = re.compile(
