@@ -7,7 +7,8 @@ import asyncio
 
 from temporalio import activity
 
-from reflection.critique.criteria import Criterion, complexity
+from reflection.critique.complexity import complexity
+from reflection.critique.criteria import Criterion
 from reflection.critique.guardrails import Checked, Report, check, known_guardrails
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.multipath.cases import entry_in, entry_of

@@ -106,9 +106,12 @@ class Drafts:
     async def evaluate(self, draft: Draft) -> Evaluation | None:
         """Evaluate a draft; None if the run has to end before any judge replied.
 
-        The judges are asked in parallel, or one by one if a budget limits the calls.
+        Where a guardrail could not run, no judge is asked and the evaluation has failed. The judges
+        are asked in parallel, or one by one if a budget limits the calls.
         """
         report = await self._check(draft)
+        if report.failures and workflow.patched("failed-guardrails"):
+            return Evaluation(error="; ".join(report.failures))
         judges = self._request.panel_judges
         if self._request.budget_tokens is None and self._request.budget_usd is None:
             heard = await asyncio.gather(*(self._judge(draft, judge) for judge in judges))
@@ -122,7 +125,7 @@ class Drafts:
         return evaluate(judgements, feedback, found, self._request.panel)
 
     async def _check(self, draft: Draft) -> Report:
-        """Run the guardrails; if that fails, nothing is capped and the result says so."""
+        """Run the guardrails; the result says which of them could not run."""
         if not self._request.guardrails:
             return Report()
         before = None if draft.revises is None else self._state.drafts[draft.revises]

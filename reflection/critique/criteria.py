@@ -1,9 +1,5 @@
-"""The criteria by which a draft is judged, their weights and presets.
+"""The criteria by which a draft is judged, their weights and presets."""
 
-Also estimates the complexity of a query from its words alone.
-"""
-
-import re
 from math import fsum
 from typing import Annotated, Literal
 
@@ -105,6 +101,12 @@ PRESETS: dict[CriteriaPreset, tuple[Criterion, ...]] = {
     for preset, meanings in MEANINGS.items()
 }
 
+# Guardrails know a preset, and a request's own criteria, by these names.
+LONG = frozenset({"citation_coverage", "source_quality", "navigability", "comparability"})
+"""Criteria that ask for length: of `research`, `documentation` and `competitive_analysis` alone."""
+CITED = frozenset({"citation_coverage", "source_quality", "evidence"})
+"""Criteria that ask for citations: of `research` and `competitive_analysis`."""
+
 
 def overall(scores: dict[str, float], criteria: tuple[Criterion, ...]) -> float:
     """Average scores, 0 to 1 by criterion, by the criteria's weights."""
@@ -121,148 +123,3 @@ def rounded(score: float) -> float:
 def passes(score: float, threshold: float) -> bool:
     """Tell whether a score reaches a threshold."""
     return score >= threshold - TOLERANCE
-
-
-SIMPLE = 0.5
-OPEN = 0.55
-QUERY_CHARACTERS = 20_000
-QUESTION_WORDS = 12
-
-POLITE = re.compile(
-    r"^(?:(?:hi|hello|hey|dear \w+|please|kindly|ok|okay|so|now|quick question|"
-    r"(?:can|could|would) you(?: please)? tell me|tell me|do you know)\b[,:!. ]*){0,4}",
-    re.IGNORECASE,
-)
-GREETING = re.compile(
-    r"(?:(?:hi|hello|hey|thanks|thank you|thx|good (?:morning|afternoon|evening|night)|bye|goodbye|"
-    r"ok|okay|great|cool|how are you|what's up)(?: there| all| everyone| again| very much)?"
-    r"[\s,.!?]*){1,3}",
-    re.IGNORECASE,
-)
-ARITHMETIC = re.compile(
-    r"(?:(?:what is|what's|whats|how much is|calculate|compute|solve|evaluate)\s+)?"
-    r"(?=[^a-z]*\d)(?:[\d.,\s()+\-*/×÷−^%=√$€]|x(?=\s*\d)|plus|minus|times|divided by|mod|of)+\?*",
-    re.IGNORECASE,
-)
-LOOKED_UP = (
-    r"['\"“”\u2018\u2019«»]?(?!(?:this|that|it|them|these|those|everything|"
-    r"all)\b)[\w-]+['\"“”\u2018\u2019«»]?"
-)
-LOOK_UP = re.compile(
-    rf"(?:define|spell|translate|pronounce|(?:a |the )?(?:synonym|antonym|plural|definition|"
-    rf"meaning|translation|capital|past tense)s? (?:of|for)|how do (?:you|i) (?:say|spell)) "
-    rf"(?:the word )?{LOOKED_UP}(?: (?:in|to|into|from) \w+(?: (?:in|to|into) \w+)?)?[?.!]*",
-    re.IGNORECASE,
-)
-YES_OR_NO = re.compile(r"\b(?:yes or no|yes/no|true or false|true/false)\b", re.IGNORECASE)
-CLOSED = re.compile(
-    r"(?:(?:in|on|at|by|from|for|to|of) )?(?:who(?:se|m|'s)?|what(?:'s)?|when(?:'s)?|where(?:'s)?|"
-    r"which|is|are|was|were|does|do|did|has|have|had|can(?! (?:you|we|i)\b)|"
-    r"how (?:many|much|old|long|far|tall|big|high|deep|fast|heavy|large|often|wide))\b",
-    re.IGNORECASE,
-)
-ASKS_MORE = re.compile(
-    r"\b(?:why|how (?!many|much|old|long|far|tall|big|high|deep|fast|heavy|large|often|"
-    r"wide)|explain|"
-    r"describe|discuss|should|would|could|if|because|whether|versus|vs|better|worse|best|worst|"
-    r"differences?|differ|similarit\w+|trade-?offs?|pros|cons|advantages?|disadvantages?|benefits?|"
-    r"drawbacks?|implications?|impacts?|effects?|affects?|causes?|reasons?|consequences|role|"
-    r"relationships?|strateg\w+|steps?|ways?|approach\w*|methods?|challenges?|risks?|happens?|"
-    r"think|opinion|ethical|also|then|but|while|examples?|ist|sind|waren|bedeutet|het|een|dit)\b",
-    re.IGNORECASE,
-)
-JOINED_CLAUSES = re.compile(r"\band\b", re.IGNORECASE)
-# A name or a sum that contains "and" is one thing: Pride and Prejudice, 3 and 4.
-JOINED_NAME = re.compile(r"\b([A-Z]\w*|\d+) and (?=[A-Z]|\d)")
-
-BREAK = re.compile(
-    r"[?!](?=\s+\S)|(?<!\b[A-Z])(?<!\bMr)(?<!\bDr)(?<!\bMrs)\.(?=\s+[A-Z\d])|[。\uff1f\uff01]"
-)
-LIST_ITEM = re.compile(r"^[ \t]{0,8}(?:[-*•]|\d{1,3}[.)]|[a-z]\))[ \t]+\S", re.MULTILINE)
-JOINING = re.compile(
-    r"\b(?:and|also|then|as well as|in addition|furthermore|plus|followed by|finally)\b|;",
-    re.IGNORECASE,
-)
-DELIVERABLE = re.compile(
-    r"\b(?:report|analy[sz]\w+|design\w*|compar\w+|plan\w*|writ(?:e|ing)|code|program|implement\w*|"
-    r"function|script|research\w*|essay|article|review\w*|summar\w+|evaluat\w+|"
-    r"assess\w*|strateg\w+|"
-    r"architect\w*|proposal|document\w*|guide|tutorial|specification|prov(?:e|ing)|proof|"
-    r"refactor\w*|debug\w*|survey|investigat\w+|recommend\w*|optimi[sz]\w+|deriv\w+)\b",
-    re.IGNORECASE,
-)
-CONSTRAINT = re.compile(
-    r"\b(?:must|at (?:least|most)|no (?:more|fewer|less) than|without|exactly|only|within|using|"
-    r"ensure|require\w*|including|cit(?:e|ing|ation)\w*|constraints?|under|format\w*|"
-    r"step[- ]by[- ]step|in detail|detailed|thorough\w*|comprehensive\w*)\b",
-    re.IGNORECASE,
-)
-
-
-def complexity(query: str) -> float:
-    """Estimate how complex a query is, 0 to 1; deterministic.
-
-    Only what is recognisably simple, and in English, is 0.5 or below:
-
-    | the whole query is | complexity |
-    |---|---|
-    | a greeting, or a sum | 0.1 |
-    | a word to look up, spell or translate | 0.2 |
-    | a question to be answered by yes or no, in these words, of at most 24 words | 0.3 |
-    | one closed question (who, what, when, is, does, how many ...) of at most 12 words, \
-which names no reasons, comparisons, choices or conditions | 0.2 + 0.02 a word, at most 0.44 |
-
-    Everything else, including a bare "Explain recursion" and all text in other languages, starts
-    at 0.55. Each of these adds to it, so more text never lowers the complexity:
-
-    | what the query has | adds | at most |
-    |---|---|---|
-    | each further sentence or list item, each `and`, `also`, `then`, `;` | 0.03 | 0.15 |
-    | each thing to make: report, analysis, design, code, plan ... | 0.06 | 0.15 |
-    | each constraint: must, at least, without, cite, in detail ... | 0.04 | 0.08 |
-    | its length in words | 0.07 for 200 | 0.07 |
-
-    Time is linear in the length; only the first 20,000 characters count. Source: the chapter
-    requires a complexity but gives no rule; the table is Mull's own.
-    """
-    text = " ".join(query[:QUERY_CHARACTERS].split(" ")).strip()
-    simple = _simple(text)
-    return simple if simple is not None else round(min(1.0, _open(text)), 4)
-
-
-def _simple(text: str) -> float | None:
-    asked = POLITE.sub("", text.replace("\u2019", "'"), count=1) or text
-    words = len(asked.split())
-    if not asked or words > 2 * QUESTION_WORDS or len(asked) > 300:
-        return None
-    if GREETING.fullmatch(asked) or GREETING.fullmatch(text) or ARITHMETIC.fullmatch(asked):
-        return 0.1
-    if LOOK_UP.fullmatch(asked):
-        return 0.2
-    if YES_OR_NO.search(asked) and not ASKS_MORE.search(asked):
-        return 0.3
-    return round(0.2 + 0.02 * words, 2) if words <= QUESTION_WORDS and _is_closed(asked) else None
-
-
-def _is_closed(asked: str) -> bool:
-    one_name = JOINED_NAME.sub(r"\1 ", asked)
-    return (
-        CLOSED.match(asked) is not None
-        and len(asked.split()) > 1
-        and "\n" not in asked
-        and not any(sign.search(one_name) for sign in (ASKS_MORE, JOINED_CLAUSES, BREAK))
-        and not DELIVERABLE.match(asked)
-        and not any(mark in asked.rstrip("?!. ") for mark in ",;:")
-    )
-
-
-def _open(text: str) -> float:
-    parts = sum(len(sign.findall(text)) for sign in (BREAK, LIST_ITEM, JOINING))
-    made, bound = len(DELIVERABLE.findall(text)), len(CONSTRAINT.findall(text))
-    return (
-        OPEN
-        + min(0.15, 0.03 * parts)
-        + min(0.15, 0.06 * made)
-        + min(0.08, 0.04 * bound)
-        + 0.07 * min(1.0, len(text.split()) / 200)
-    )

@@ -16,28 +16,15 @@ Add your own at the end of this file, and name it in a request beside Mull's own
 '''
 
 import re
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
-from rapidfuzz.distance import Indel
-
-from reflection.critique.criteria import SIMPLE, complexity
+from reflection.critique.complexity import SIMPLE, complexity
+from reflection.critique.criteria import CITED, LONG
 from reflection.critique.evaluation import Cap
-from reflection.critique.injections import is_refusal, said_to_judge
-from reflection.critique.prose import (
-    AUTHOR_OR_LIST,
-    BRACKETS,
-    FOOTNOTE,
-    Reading,
-    addresses,
-    asked_words,
-    cited_numbers,
-    defect,
-    lack,
-    length_of,
-    read,
-)
+from reflection.critique.forms import defect, lack
+from reflection.critique.injections import said_to_judge
+from reflection.critique.prose import FOOTNOTE, Reading, addresses, cited_numbers, read
 from reflection.run import Record, cut_encoded
 from reflection.text import fold, terminal_safe, words
 
@@ -48,8 +35,7 @@ REASON_BYTES = 300
 class Checked(Record):
     """The input of a guardrail; nothing in it comes from the judge.
 
-    `previous` is the draft that this one revises, and `previous_score` its score. `asks_for` are
-    the names of the criteria.
+    `previous` is the draft that this one revises. `asks_for` are the names of the criteria.
     """
 
     query: str
@@ -64,9 +50,9 @@ class Checked(Record):
 
 
 class Report(Record):
-    """What the guardrails found, and which of them failed and how.
+    """What the guardrails found; `doubts` only lower the confidence in a score above `above`.
 
-    `doubts` cap nothing: they make the confidence in a score above `above` low.
+    `failures` say which guardrails could not run, and why.
     """
 
     caps: tuple[Cap, ...] = ()
@@ -116,7 +102,7 @@ def known_guardrails() -> list[str]:
 def check(checked: Checked, names: Sequence[str]) -> Report:
     """Run the named guardrails on a draft; the name `default` stands for all default ones.
 
-    A guardrail that raises or is not registered caps nothing and is listed among the failures.
+    A guardrail that raises or is not registered is listed among the failures.
     """
     found, failures = list[Cap](), list[str]()
     named = (one for name in names for one in (_BY_DEFAULT if name == DEFAULT else [name]))
@@ -125,13 +111,14 @@ def check(checked: Checked, names: Sequence[str]) -> Report:
             failures.append(f"guardrail {name} is no longer registered")
             continue
         try:
-            if finding := _GUARDRAILS[name](checked):
-                cap, reason, above = finding
-                above = cap if above is None else above
-                reason = cut_encoded(reason, REASON_BYTES)
-                found.append(Cap(guardrail=name, cap=cap, above=above, reason=reason))
+            finding = _GUARDRAILS[name](checked)
         except Exception as error:
             failures.append(f"guardrail {name} failed: {type(error).__name__}")
+            continue
+        if finding:
+            above = finding.cap if finding.above is None else finding.above
+            reason = cut_encoded(finding.reason, REASON_BYTES)
+            found.append(Cap(guardrail=name, cap=finding.cap, above=above, reason=reason))
     return Report(
         caps=tuple(cap for cap in found if cap.cap < 1),
         doubts=tuple(cap for cap in found if cap.cap == 1),
@@ -139,65 +126,82 @@ def check(checked: Checked, names: Sequence[str]) -> Report:
     )
 
 
-LONG_FORMS = frozenset({"citation_coverage", "source_quality", "navigability", "comparability"})
-"""Criteria that only the presets research, documentation and competitive_analysis have."""
-
-A_LITTLE = re.compile(
-    r"\b(?:one|an?|single|two|three|[1-3]|einem?|une?|una?)[ -](?:short |single |sola |seule )?"
-    r"(?:sentence|line|word|phrase|satz|wort|mot|frase|palabra)s?\b"
-    r"|\b(?:brief(?:ly)?|concise(?:ly)?|short(?:ly)?|tl;?dr|yes or no|kurz|brièvement|brevemente)\b"
+LENGTH = re.compile(
+    r"\b(?:at least|about|around|exactly|in|with|write|an?|(?<!maximum )(?<!limit )of|mindestens|"
+    r"etwa|environ|unos) (\d{1,3},\d{3}|\d{3,5})(?: ?(?:to|–|-) ?\d+)?"
+    r"[ -](?:words?|wörtern?|mots|palabras)\b(?! (?:max|limit|at most|or (?:less|fewer)))"
 )
-ASKING = frozenset(words("write explain describe discuss least words essay article about"))
+NOT_LONG = re.compile(
+    r"\b(?:(?:one|two|three|einem?|une?|una)[ -](?:sentence|line|word|phrase|satz|wort|mot|frase)|"
+    r"brief|concise|short|tl;?dr|yes or no|kurz|summar|translat|zusammenfass|übersetz|résum|tradui)"
+)
 
 
 @guardrail("too_short", default=True)
 def too_short(checked: Checked) -> Finding | None:
     """Cap a draft without text, or a short one when the query asks for length.
 
-    If the query asks for 81 to 20,000 words, less than two thirds of them are too few at any
-    score. If it asks for 100 or more, or the criteria are those of research, documentation or
-    competitive analysis, a draft under 500 bytes with a score above 0.8 is capped. Otherwise such
-    a draft only lowers the confidence in a high score: one line can be right. White space, markup
-    and repetitions do not count.
+    If the query asks for 100 words or more, less than two thirds of them are too few at any score.
+    If it does, or the criteria are those of research, documentation or competitive analysis, a
+    draft under 500 bytes with a score above 0.8 is capped. Otherwise such a draft only lowers the
+    confidence in a high score: one line can be right. Repetitions do not count.
     Source: the reflection chapter, 11.9, method 2, and its exercise 3, rule 1.
     """
-    if not fold(checked.draft).strip(" \t\n\r*_#>~`|=-"):
+    draft = fold(checked.draft).casefold()
+    if not draft.strip(" \t\n\r*_#>~`|=-"):
         return Finding(0.5, "the draft has no text: write the answer")
-    query = " ".join(fold(f"{checked.query[:2_000]} {checked.query[-2_000:]}").casefold().split())
-    asked = asked_words(query)
-    written, size = length_of(read(checked.draft))
-    said = fold(checked.draft).casefold()
-    named = [one for one in dict.fromkeys(words(checked.query[:2_000])) if one not in ASKING]
-    missing = [one for one in named if len(one) > 4 and one[:5] not in said][:5]
-    add = f"add {', '.join(missing) or 'reasons, facts and examples'}"
+    query = " ".join(fold(checked.query[:4_000]).casefold().split())
+    not_long = NOT_LONG.search(query)
+    length = None if not_long else LENGTH.search(query)
+    asked = int(length[1].replace(",", "")) if length else 0
+    written, size = _length(draft)
+    named = [word for word in dict.fromkeys(words(query)) if len(word) > 5]
+    missing = ", ".join([word for word in named if word[:5] not in draft][:5])
+    reason = f"the draft leaves out what was asked for: add {missing or 'reasons and examples'}"
     if written < asked * 2 / 3:
-        return Finding(0.5, f"the draft is well short of {asked:,} words: {add}")
-    if size >= 500 or checked.format in {"json", "python"} or A_LITTLE.search(query):
+        return Finding(0.5, reason)
+    if size >= 500 or checked.format in {"json", "python"}:
         return None
-    if asked >= 100 or LONG_FORMS & set(checked.asks_for):
-        return Finding(0.5, f"the draft says too little: {add}", above=0.8)
-    if asked or complexity(checked.query) <= SIMPLE:
+    if asked or LONG & set(checked.asks_for):
+        return Finding(0.5, reason, above=0.8)
+    if not_long or complexity(checked.query) <= SIMPLE:
         return None
     return Finding(1, "the draft is short for an open question", above=0.8)
+
+
+def _length(text: str) -> tuple[int, int]:
+    """Count words and bytes; what repeats four words in a row counts once, and comments never."""
+    text = re.sub(r"<!--.*?(?:-->|\Z)|\]\([^()\s]*\)|\s+|(.)\1{3,}", " ", text, flags=re.DOTALL)
+    listed = words(text)
+    fresh = len(set(zip(listed, listed[1:], listed[2:], listed[3:], strict=False))) + 3
+    return fresh, len(text.strip().encode(errors="replace")) * min(fresh, len(listed)) // max(
+        1, len(listed)
+    )
+
+
+REFERENCE = re.compile(
+    r"\b[A-Z][\w-]{1,40}(?: et al\.?| (?:and|&|und|et|y) [A-Z][\w-]{1,40})?,? \(?(?:1[5-9]|20)\d\d"
+    r"[a-z]?\)|\b(?:arXiv|PMID|ISBN|RFC)[: ]{1,2}\d{3}|^[#*_ ]*(?i:references|sources|quellen|"
+    r"literatur|références|fuentes)[*_ :]*\n+[ \t]*(?:[-*+]|\[?\d+[\].)])?[ \t]*[^\W\d]",
+    re.MULTILINE,
+)
 
 
 @guardrail("no_sources", default=True)
 def no_sources(checked: Checked) -> Finding | None:
     """Cap a research answer that cites nothing.
 
-    An answer counts as research if it is judged by citation_coverage, source_quality or evidence,
-    or if sources were given. A citation is [1], [^1], a link to a host, a DOI, (Smith, 2020), or a
-    list of references; citations in code, [citation needed], an empty heading and example.com do
-    not count.
+    Research is what is judged by citations or evidence, or has sources given. A citation is [1],
+    [^1], a link to a host, a DOI, (Smith, 2020), or a list of references, but not in code.
     Source: the reflection chapter's exercise 3, rule 2.
     """
-    research = {"citation_coverage", "source_quality", "evidence"} & set(checked.asks_for)
-    if not (checked.sources or research) or checked.format in {"json", "python"}:
+    research = checked.sources or CITED & set(checked.asks_for)
+    if not research or checked.format in {"json", "python"}:
         return None
     reading = read(checked.draft)
-    text = "\n\n".join([*reading.prose, *reading.quoted]).translate(BRACKETS)
-    cites = [FOOTNOTE.search(text), *cited_numbers(text), *addresses(text, reading.links)]
-    if any(cites) or AUTHOR_OR_LIST.search(text):
+    text = "\n\n".join([*reading.prose, *reading.quoted])
+    cites = (FOOTNOTE.search(text), REFERENCE.search(text), *cited_numbers(text), *addresses(text))
+    if any(cites):
         return None
     how = f"[1] to [{len(checked.sources)}]" if checked.sources else "citations or links"
     return Finding(0.5, f"the draft cites no source: support its claims with {how}")
@@ -208,79 +212,64 @@ def unknown_citation(checked: Checked) -> Finding | None:
     """Cap a draft that cites something other than the given sources.
 
     That is a number above the last source, an undefined footnote, or a link or DOI that no source
-    contains (if any source contains one). Only prose can cite: an index, an interval, an array, a
-    regular expression or a year is not a citation. Without given sources nothing can be proven.
+    contains (if any source contains one). Only prose can cite: an index, an interval, an array or a
+    regular expression is not a citation.
     """
     if not checked.sources or checked.format in {"json", "python"}:
         return None
-    reading = read(checked.draft)
-    text, most = reading.text.translate(BRACKETS), len(checked.sources)
+    text, most = read(checked.draft).text, len(checked.sources)
     numbers = list(cited_numbers(text))
-    cites = any(single and number <= most for number, single in numbers)
-    unknown = [f"[{n}]" for n, single in numbers if n > most and (single or cites)]
-    notes = (note for note in dict.fromkeys(FOOTNOTE.findall(text)) if f"[^{note}]:" not in text)
-    unknown += [f"[^{note}]" for note in notes if not note.isdecimal() or int(note) > most]
-    if known := set(addresses(fold("\n".join([*checked.sources, checked.query])))):
-        pages = (one for one in addresses(text, reading.links) if "/" in one)
-        unknown += [page for page in pages if not _is_among(page, known)]
+    cites = any(alone and number <= most for number, alone in numbers)
+    unknown = [f"[{number}]" for number, alone in numbers if number > most and (alone or cites)]
+    undefined = set(FOOTNOTE.findall(text)) - set(re.findall(r"\[\^(\w{1,31})\]:", text))
+    unknown += [f"[^{note}]" for note in undefined if not note.isdecimal() or int(note) > most]
+    known = set(addresses(fold("\n".join([*checked.sources, checked.query]))))
+    for page in addresses(text) if known else ():
+        parts = page.split("/", 20)
+        starts = {"/".join(parts[:cut]) for cut in range(1, len(parts) + 1)}
+        ends = {"/".join(parts[cut:]) for cut in range(len(parts))}
+        if len(parts) > 1 and not known & (starts | ends):
+            unknown.append(page)
     if not unknown:
         return None
     shown = ", ".join(terminal_safe(one, 60) for one in list(dict.fromkeys(unknown))[:3])
     return Finding(0.5, f"the draft cites {shown}, not among the given sources (1 to {most})")
 
 
-def _is_among(page: str, known: set[str]) -> bool:
-    """Tell whether an address, its beginning or the DOI that it ends with is known."""
-    parts = page.split("/", 20)
-    cuts = range(len(parts) + 1)
-    return any({"/".join(parts[:cut]), "/".join(parts[cut:])} & known for cut in cuts)
-
-
 @guardrail("malformed", default=True)
 def malformed(checked: Checked) -> Finding | None:
     """Cap a draft that does not parse as what was asked for.
 
-    The request's format is checked strictly: JSON without anything around it, without NaN and
-    duplicate names; every fenced block of Python, or the whole draft (parsed, never run); Markdown
-    that renders as intended. A format that only the query's words ask for (JSON, a table, Python)
-    must be present at least once and parse.
+    The request's format is checked strictly: JSON alone, without NaN and duplicate names; every
+    block of Python (parsed, never run); Markdown without open fences or comments and uneven tables.
+    A form that only the query's words ask for (JSON, YAML, a table, Python) must be there once.
     Source: the reflection chapter's exercise 3, rule 3.
     """
     if checked.format:
         wrong = defect(checked.draft, checked.format)
-        named = f"the draft is not well-formed {checked.format}"
     else:
         wrong = lack(checked.draft, checked.query)
-        named = "the query asks for another form"
-    return Finding(0.3, f"{named}: {wrong}") if wrong else None
+    asked = f"well-formed {checked.format}" if checked.format else "in the form asked for"
+    return Finding(0.3, f"the draft is not {asked}: {wrong}") if wrong else None
 
 
 PLACEHOLDER = re.compile(
-    r"[\[<{(](?:\.{3}|…)?\s?(?:insert\b|todo\b|tbd\b|to be (?:continued|added|completed|written)|"
-    r"rest (?:omitted|of )|remainder\b|(?:text |section )?(?:omitted|truncated)|placeholder\b|"
-    r"add .{0,30}here|your .{1,30} here|continued\b|fill in|content goes here)[^\]>})\n]{0,100}"
-    r"[\]>})]|\b(?:details|more|numbers|rest) (?:to follow|to come|follows? later)\b"
-    r"|\bomitted for (?:brevity|space)|\blorem ipsum dolor|^(?:TODO|FIXME|TBD): ?\S"
-    r"|(?:^|[.!?] )[*_(]*(?:to be continued|fortsetzung folgt|à suivre|continuará)\W*\Z",
-    re.IGNORECASE | re.MULTILINE,
-)
-LEFT_OUT = re.compile(
-    r"(?:#|//|/\*|--|<!--)[ \t]{0,8}(?:\.{3}|…)?[ \t]{0,8}(?:(?:the )?(?:rest|remainder) of "
-    r"(?:the|your)\b|(?:add |implement |write |put )?your (?:code|implementation|logic)\b"
-    r"|todo:? implement|(?:implementation|code) (?:goes )?here\b|omitted for brevity)"
+    r"\[(?:\.{3}|…)? ?(?:insert|todo|tbd|to be (?:added|written)|rest of|fill in|"
+    r"(?:your|add) [^\]\n]{1,30} here)\b[^\]\n]{0,100}\]|\bdetails to follow\b|\blorem ipsum\b"
+    r"|\bomitted for (?:brevity|space)|\byour (?:code|implementation) (?:goes )?here\b|^TODO: "
+    r"|(?:#|//|--) ?(?:\.{3}|…)? ?(?:the )?rest of (?:the|your)\b|\bto be continued\W*\Z"
     r"|^[ \t]*raise NotImplementedError\b",
     re.IGNORECASE | re.MULTILINE,
 )
 MAY_LEAVE_OUT = re.compile(
-    r"template|placeholder|to-?do|lorem|fixme|skeleton|stub|scaffold|boilerplate|vorlage|plantilla"
-    r"|modèle|abstract|interface|base class|subclass|override|omitted|notimplemented",
+    r"template|placeholder|todo|lorem|skeleton|stub|vorlage|plantilla|modèle|abstract|interface|"
+    r"base class|notimplemented",
     re.IGNORECASE,
 )
 DANGLING = re.compile(
-    r"(?:\b(?:the|an|and|or|but|because|whose|such as|including|although|whereas|und|oder|weil|dass"
-    r"|et|ou|parce que|mais|y|pero|porque|aunque|или|потому что)"
-    r"|[^\W\d_]{2}-|\b(?:are|is|following|follows|sind|folgende|sont|son):"
-    r"|(?:^|\s)\([^\W\d_][^()]*\w)$",
+    r"\w \w+,? (?:(?:the|and|because|such as|including|although|und|oder|weil|dass|parce que)|"
+    r"(?<=, )(?:or|but|which|who|aber|mais|pero)|[^\W\d_]{2,40}-|\([^\W\d_][^()]*\w|"
+    r"(?:are|is|following|sind|son|sont):)$",
     re.IGNORECASE,
 )
 
@@ -289,85 +278,104 @@ DANGLING = re.compile(
 def unfinished(checked: Checked) -> Finding | None:
     """Cap a draft that was cut off, breaks off, or leaves something to be filled in.
 
-    Cut off: by the provider, or because it is too long to be kept. Breaking off: an open code fence
-    or bracket, or a last sentence that ends with a word such as `and`, a hyphen, or "are:". Left to
-    fill in: `[insert ...]`, "details to follow", "omitted for brevity", NotImplementedError. A
-    missing full stop, a semicolon or an ellipsis proves nothing.
+    Cut off: by the provider, or since it is too long to be kept. Breaking off: an open code fence
+    or bracket, or a last sentence that ends with a word such as `and`, a hyphen, "are:", or the
+    beginning of an earlier word. Left to fill in: `[insert ...]`, "omitted for brevity",
+    NotImplementedError. A missing full stop or a semicolon proves nothing.
     """
     if checked.cut or (checked.finish_reason or "").casefold() in {"length", "max_tokens"}:
         return Finding(0.5, "the draft was cut off at its limit: write a shorter one, to its end")
     reading = read(checked.draft)
-    if fence := next((block for block in reading.code if not block.closed), None):
+    fence = next((block for block in reading.code if not block.closed), None)
+    code = "\n".join(block.text for block in reading.code)
+    left = PLACEHOLDER.search(f"{reading.text}\n{reading.html}\n{code}")
+    if fence:
         return Finding(0.5, f"the code fence of line {fence.line - 1} is never closed")
-    if left := None if MAY_LEAVE_OUT.search(checked.query) else _left_out(reading):
-        left = terminal_safe(left.strip(), 60)
-        return Finding(0.5, f"the draft has the placeholder {left!r}: write the missing part")
-    last = re.split(r"[.!?\n] ?", reading.ending[-2_000:].rstrip("*_ \n"))[-1]
-    prose = checked.format not in {"json", "python"} and "|" not in last and len(last.split()) > 2
-    if prose and DANGLING.search(last[-200:]):
+    placeholder = terminal_safe(left[0], 60) if left else ""
+    if left and not MAY_LEAVE_OUT.search(checked.query + code.replace(left[0].strip(), "")):
         return Finding(
-            0.5, f"the draft breaks off at {terminal_safe(last[-40:], 60)!r}: write its end"
+            0.5, f"the draft has the placeholder {placeholder!r}: write the missing part"
         )
+    if not checked.format and _breaks_off(reading):
+        place = terminal_safe(reading.ending[-40:], 60)
+        return Finding(0.5, f"the draft breaks off at {place!r}: write its end")
     return None
 
 
-def _left_out(reading: Reading) -> str | None:
-    text = re.sub(r'"[^"\n]{1,300}"', "", f"{reading.text}\n\n{reading.html}")
-    if found := PLACEHOLDER.search(text):
-        return found[0]
-    for block in reading.code:
-        found = LEFT_OUT.search(block.text)
-        if found and not MAY_LEAVE_OUT.search(block.text.replace(found[0], "") + reading.text):
-            return found[0]
-    return None
+def _breaks_off(reading: Reading) -> bool:
+    """Tell whether the last sentence dangles, or its last word is the beginning of another."""
+    last = re.split(r"[.!?\n|] ?", reading.ending[-2_000:])[-1]
+    if DANGLING.search(last[-200:]):
+        return True
+    *earlier, cut = words(reading.text) or [""]
+    unclear = not last[-1:].isalpha() or len(cut) < 2 or cut in earlier
+    if unclear or len(re.findall(r"[.!?] ", reading.ending)) < 2:
+        return False
+    return any(word.startswith(cut) and len(word) > len(cut) + 1 for word in earlier)
 
 
-ASKS_TO_DECLINE = re.compile(
-    r"\b(?:refus|declin|reject|turn(?:ing)? down|say(?:ing)? no|can(?:no|')t help|apolog"
-    r"|jailbreak|absag)"
+CANNOT = r"\bi ?(?:can ?not|can't|won't|will not|(?:am|'m) (?:unable|not able) to|must decline to)"
+DECLINES = re.compile(
+    rf"{CANNOT}(?: \w+){{0,2}} (?:help|assist)(?: you)?(?: with (?:this|that|it|your|the)\b|\W*$)"
+    rf"|{CANNOT}(?: \w+){{0,2}} (?:comply|answer|respond|fulfil|do|write|provide|create|discuss|"
+    r"generate|share|engage)(?: (?:to|with|in))? (?:this|that|your|such|it)\b(?!.*\bbut\b)"
+    rf"|\bas an? (?:ai|(?:large )?language model)\b.{{0,60}}{CANNOT}"
+    r"|\bkann ich (?:\w+ ){0,3}nicht (?:\w+ )?(?:helfen|beantworten)|抱歉.{0,8}(?:无法|不能)"
+    r"|\bje ne peux pas (?:vous |t')?(?:aider|répondre)|\bno puedo (?:\w+ )?(?:ayudar|responder)"
 )
+ASKS_TO_DECLINE = re.compile(r"\b(?:refus|declin|reject|say(?:ing)? no|apolog|jailbreak|absag)")
 
 
 @guardrail("refusal", default=True)
 def refusal(checked: Checked) -> Finding | None:
     """Cap a draft that as a whole declines to answer.
 
-    It says that it cannot help, answer or comply, and has at most 40 other words besides apologies
-    and offers; or it says that it cannot write or provide something, and has at most 8. A quoted
-    refusal does not count, nor does one that the query asks for.
+    It says that it cannot help, answer or comply, and has at most 30 words in other sentences. A
+    quoted refusal does not count, nor does one that the query asks for.
     """
-    asked = ASKS_TO_DECLINE.search(fold(checked.query[:4_000]).casefold())
-    if asked or len(checked.draft) > 3_000:
-        return None
     reading = read(checked.draft)
-    text = re.sub(r"[*_~]+", "", "\n".join([*reading.prose, *reading.quoted])).casefold().strip()
-    if reading.code or not is_refusal(text):
+    asked = ASKS_TO_DECLINE.search(fold(checked.query[:4_000]).casefold())
+    if asked or reading.code or len(checked.draft) > 2_000:
+        return None
+    text = "\n".join([*reading.prose, *reading.quoted]).casefold().strip('" \n')
+    spoken = re.sub(r'"[^"\n]{0,500}"|[*_~]+', "", text)
+    sentences = re.split(r"[.!?\n。]+", spoken)
+    others = [one for one in sentences if not DECLINES.search(" ".join(one.split()))]
+    if len(others) == len(sentences) or len(" ".join(others).split()) > 30:
         return None
     return Finding(0.2, "the draft declines: answer what can be answered, and say what cannot")
 
 
 PROMPTED = re.compile(
     r"^=== (?:draft|source) \d+ ===$|^Important: the previous response to the request below needs "
-    r"improvement|^What to change, point by point:$",
+    r"improvement|^What to change, point by point:$|^Cite these sources as \[1\], \[2\] and so on",
     re.MULTILINE,
+)
+"""What only the prompts of `prompts.py` say to a writer."""
+
+FILLER = frozenset(
+    words(
+        "very really quite rather truly indeed actually simply just also please sure certainly of a"
+        " course here is the an this revised improved updated new final version draft answer text"
+        " response below now overall clearly basically i hope helps it so"
+    )
 )
 
 
 @guardrail("near_copy", default=True)
 def near_copy(checked: Checked) -> Finding | None:
-    """Cap a draft at the score of the previous one if the two are nearly identical.
+    """Cap a draft at the score of the previous one if the two say the same in the same words.
 
-    Case, punctuation, the order of sentences, filler and repetitions are ignored; apart from these
-    a copy shares 97 % of its words. A correction is not a copy: a number, a name or code replaced,
-    a negation or citation added or removed, or five or more words removed. A draft that repeats
-    the query, or the prompt and marks that its writer was shown, is capped at 0.5.
+    Case, punctuation, the order of sentences, filler and repetitions are ignored; anything else
+    that differs, even one word or sign, may be the correction. A draft that repeats the query, or
+    the prompt and marks that its writer was shown, is capped at 0.5.
     """
     if PROMPTED.search(checked.draft) and not PROMPTED.search(checked.query):
         return Finding(0.5, "the draft repeats its instructions: reply with the response alone")
     written = words(checked.draft)
     if len(written) > 7 and written == words(checked.query):
         return Finding(0.5, "the draft repeats the query: answer it")
-    if checked.previous is None or not _is_copy(checked.previous, checked.draft):
+    if checked.previous is None or _essence(checked.previous) != _essence(checked.draft):
         return None
     score = 0.5 if checked.previous_score is None else checked.previous_score
     return Finding(
@@ -375,55 +383,14 @@ def near_copy(checked: Checked) -> Finding | None:
     )
 
 
-NEGATIONS = words(
-    "not no never none without cannot nor isn't aren't wasn't weren't don't doesn't didn't can't"
-    " won't couldn't shouldn't wouldn't hasn't haven't nicht kein keine nie ne pas jamais nunca"
-)
-FILLER = frozenset(
-    words(
-        "very really quite rather truly indeed actually simply just also please sure certainly of a"
-        " absolutely course here is the an this that revised improved updated new final version"
-        " draft answer response below now overall clearly basically conclusion hope helps i it so"
-        " in"
-    )
-)
-SIGNED = re.compile(r"(?<![\w.])[-−+]?\d+(?:[.,:/]\d+)*%?")
-NAME = re.compile(r"(?<=[a-z,;\d)] )[^\W\d_a-z][^\W\d_]+")
-
-
-def _is_copy(previous: str, draft: str) -> bool:
-    """Tell whether a draft says the same as the previous one, in nearly the same words."""
-    old, new = read(previous), read(draft)
-    was, now = fold(previous), fold(draft)
-    numbers, others = Counter(SIGNED.findall(was)), Counter(SIGNED.findall(now))
-    if _kept(old) != _kept(new) or (numbers - others and others - numbers):
-        return False
-    if _sentences(old.text) == _sentences(new.text):
-        return True
-    before, after = words(old.text), words(new.text)
-    out, put = Counter(before) - Counter(after), Counter(after) - Counter(before)
-    names = [name for name in NAME.findall(was) if name.casefold() in out]
-    negated = any(out[word] != put[word] for word in NEGATIONS)
-    if negated or (out.total() >= 5 and not put):
-        return False
-    if names and any(name.casefold() in put for name in NAME.findall(now)):
-        return False
-    before, after = ([word for word in one if word not in FILLER] for one in (before, after))
-    return Indel.normalized_similarity(before, after, score_cutoff=0.97) >= 0.97
-
-
-def _kept(reading: Reading) -> tuple[list[str], set[str]]:
-    """Return the code without comments, and the citations: changing them makes no copy."""
+def _essence(text: str) -> tuple[set[str], set[str], list[str]]:
+    """Return what a copy has in common: the sentences without filler, figures and links, code."""
+    reading = read(text)
+    said = re.split(r"[.!?。]\s+|\n+|(?<=。)", "\n".join([*reading.prose, *reading.quoted]))
+    sentences = {" ".join(word for word in words(one) if word not in FILLER) for one in said}
+    figures = re.findall(r"(?<![\w.])[-−+]?\d+(?:[.,:/]\d+)*%?|https?://\S+", reading.text)
     code = "\n".join(block.text for block in reading.code)
-    bare = re.sub(r"(?:^|(?<=\s))(?:#|//|--)[^\n]*", "", code)
-    numbers = re.findall(r"\[\^?(\d[\d ,;-]{0,40})\]", reading.text)
-    return re.findall(r"\w+|[^\w\s]", bare), {*numbers, *addresses(reading.text, reading.links)}
-
-
-def _sentences(text: str) -> set[str]:
-    """Collect the sentences as words without filler."""
-    said = re.split(r"(?<![.!?。])[.!?。]++(?:\s+|$)|\n+|(?<=。)", text)
-    return {" ".join(word for word in words(one) if word not in FILLER) for one in said} - {""}
+    return sentences - {""}, set(figures), re.findall(r"\w+|[^\w\s]", code)
 
 
 @guardrail("addresses_judge", default=True)
@@ -438,9 +405,8 @@ def addresses_judge(checked: Checked) -> Finding | None:
     said = said_to_judge(f"{reading.text}\n\n{reading.html}", checked.query, checked.asks_for)
     if said is None:
         return None
-    return Finding(
-        0.3, f"the draft speaks to its judge ({terminal_safe(said, 50)!r}): take that out"
-    )
+    shown = terminal_safe(said, 50)
+    return Finding(0.3, f"the draft speaks to its judge ({shown!r}): take that out")
 
 
 # Your own guardrails go here.

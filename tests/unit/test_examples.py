@@ -5,7 +5,7 @@ from pathlib import Path
 
 from commands.measuring.plans import read_lines
 from commands.measuring.replay import read_recording
-from reflection.critique.criteria import complexity
+from reflection.critique.complexity import complexity
 from reflection.critique.loop import should_reflect
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.sampling.prompts import build_prompt

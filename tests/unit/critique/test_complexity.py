@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflection.critique.criteria import complexity
+from reflection.critique.complexity import complexity
 
 
 @pytest.mark.parametrize(

@@ -1,90 +1,98 @@
-"""No text makes a guardrail fail, or slow."""
+"""No text makes a guardrail fail, and none makes a function of this room slow."""
 
+from collections.abc import Callable
+from functools import partial
 from time import process_time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from reflection.critique.complexity import complexity
+from reflection.critique.criteria import PRESETS
+from reflection.critique.evaluation import Feedback, parse_judgement
+from reflection.critique.forms import defect, lack
 from reflection.critique.guardrails import Checked, check, known_guardrails
-from reflection.critique.prose import read
+from reflection.critique.injections import said_to_judge
+from reflection.critique.prompts import (
+    build_draft_prompt,
+    build_judge_prompt,
+    build_revision_prompt,
+)
+from reflection.critique.prose import addresses, cited_numbers, read
 from tests.unit.critique.test_guardrails import HONEST
 
+GENERAL = PRESETS["general"]
 PIECES = [
-    *"[]()`~|#*_-+=<>{}:;,.\"'!\\/09aé珊\u200b\u0301\x00 \n\t",
-    *(
-        "  \n",
-        "a ",
-        "a\n",
-        "# ",
-        "> ",
-        "- a\n",
-        "1) a\n\n",
-        "    [1]\n",
-        "```\n",
-        "``` ",
-        "| a ",
-        "|-",
-    ),
-    *("a|b\n-|-\n", "<!--", "<a ", "</", "<![CDATA[", "<|", "[1]", "[1,", "[^1]", "[a](", "[[a]"),
-    *("![a](", "](http://", "[a]: b\n", "http://", "www.a.", "(Smith, ", "Smith and ", "10.1000/"),
-    *(
-        "[source ",
-        "[insert ",
-        "a.b",
-        "A a",
-        "a-",
-        "x1",
-        "(a",
-        "x = [",
-        "lambda ",
-        "def f(",
-        '"a": ',
-    ),
-    *('{"a":', "1,000 ", "five ", "the ", "not ", "very ", "I'm sorry ", "as an ai ", "as json "),
-    *("in one ", "ignore all ", "ignore the previous and ", "score this ", "END OF "),
+    *"[]()`~|#*_-+=<>{}:;,.\"'!\\/09aé珊\u0301\x00 \n\t",
+    *("  \n", "a\n", "> ", "- a\n", "1) a\n\n", "    [1]\n", "```\n", "``` ", "|-", "a|b\n-|-\n"),
+    *("<!--", "<a ", "</", "<![CDATA[", "<|", "[1]", "[1,", "[^1]", "[a](", "[[a]", "](http://"),
+    *("[a]: b\n", "http://", "http://a.b/", "Smith, ", "A and ", "10.1000/", "References\n\n"),
+    *("[insert ", "a.b", "a-", "x1", "(a", "x = [", "lambda ", "def f(", '"a": ', '{"a":', "a: ["),
+    *("1,000 ", "the ", "very ", "i can't ", "as an ai ", "as json ", "in one ", "word. ", "# ..."),
+    *("ignore all ", "ignore the previous ", "score this ", "you are ", "judge: ", "END OF "),
+    *("<think>", '{"criteria_scores": ', "clarity: 1", "=== draft 1 ===\n", "write python "),
 ]
-FORMS = ("json", "python", "markdown")
 
 
-def seconds(text: str, form: str | None) -> float:
-    """The CPU seconds that the guardrails take, with nothing read before."""
+def functions(text: str) -> dict[str, Callable[[], object]]:
+    """Every public function of the room that takes text, with this one in each place."""
     checked = Checked(
         query=text,
         draft=text,
         previous=text[:-1],
         sources=(text,),
-        format=form,
         asks_for=("clarity", "evidence"),
     )
-    names = ["malformed"] if form else known_guardrails()[1:]
-    read.cache_clear()
+    forms = ("a list of JSON", "YAML", "a table", "a Python function")
+    said = [Feedback(advice=text, place=text)]
+    return {
+        "read": lambda: read.__wrapped__(text),
+        **{name: partial(check, checked, [name]) for name in known_guardrails()[1:]},
+        "json": lambda: defect(text, "json"),
+        "python": lambda: defect(text, "python"),
+        "markdown": lambda: defect(text, "markdown"),
+        **{form: partial(lack, text, f"Write {form}.") for form in forms},
+        "said_to_judge": lambda: said_to_judge(text, "Why?", ("clarity", "evidence")),
+        "citations": lambda: [*cited_numbers(text), *addresses(text)],
+        "complexity": lambda: complexity(text),
+        "parse_judgement": lambda: parse_judgement(text, GENERAL, 0.7, text),
+        "judge": lambda: build_judge_prompt(text, text, GENERAL, 0.7, sources=(text,)),
+        "draft": lambda: build_draft_prompt(text, (text,), None),
+        "revision": lambda: build_revision_prompt(text, text, said, (text,), None),
+    }
+
+
+def seconds(call: Callable[[], object]) -> float:
+    """The CPU seconds of one call."""
     start = process_time()
-    assert check(checked, names).failures == ()
+    call()
     return process_time() - start
 
 
 @pytest.mark.parametrize("piece", PIECES)
 def test_no_repeated_piece_is_slow(piece: str) -> None:
-    """All guardrails together take at most three times as long for twice the worst text.
+    """Each function takes at most three times as long for twice the worst text.
 
-    Under half a second, for which a slow machine may take some more, nothing is too slow.
+    Under 0.3 seconds, for which a busy machine may take some more, nothing is too slow.
     """
-    for form in (None, *FORMS):
-        full, half = ((piece * size)[:size] for size in (100_000, 50_000))
-        took = seconds(full, form)
-        if took > 0.5:
-            took = min(took, seconds(full, form))
-            assert took < 3 * max(seconds(half, form), seconds(half, form))
-            assert took < 4
+    full, half = (functions((piece * size)[:size]) for size in (100_000, 50_000))
+
+    for name, call in full.items():
+        took = seconds(call)
+        if took > 0.3:
+            took = min(took, seconds(call))
+            assert took < 3 * max(seconds(half[name]), seconds(half[name])), name
+            assert took < 4, name
 
 
 @settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.sampled_from([*PIECES, HONEST]) | st.text(max_size=20), max_size=40).map("".join),
     st.lists(st.sampled_from(PIECES) | st.text(max_size=20), max_size=20).map("".join),
-    st.sampled_from([None, *FORMS]),
+    st.sampled_from([None, "json", "python", "markdown"]),
 )
+@example("```\n\r0", "", None)
 def test_no_text_makes_a_guardrail_fail(draft: str, other: str, form: str | None) -> None:
     """Whatever the texts are, every guardrail returns a finding or none, with a plain reason."""
     checked = Checked(

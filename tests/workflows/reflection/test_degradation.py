@@ -104,10 +104,10 @@ async def test_a_judge_that_never_answers(client: Client) -> None:
     assert (result.stop_reason, result.usage.parts["retried"].calls) == ("evaluation_failed", 3)
 
 
-async def test_a_broken_guardrail_holds_up_nothing(
+async def test_a_draft_does_not_pass_where_a_guardrail_could_not_run(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A guardrail that raises caps nothing, and the result names it."""
+    """A guardrail that raises fails the evaluation; no judge is asked, and the result names it."""
     from reflection.critique import guardrails
 
     def broken(_: guardrails.Checked) -> None:
@@ -115,10 +115,10 @@ async def test_a_broken_guardrail_holds_up_nothing(
 
     monkeypatch.setitem(guardrails._GUARDRAILS, "mine", broken)
 
-    result = await reflect(client, ScriptedCritic(["first"], [0.9]), guardrails=["mine"])
+    result = await reflect(client, ScriptedCritic(["first"], []), guardrails=["mine"])
 
-    assert result.stop_reason == "passed"
-    assert "guardrail mine failed: ZeroDivisionError" in result.warnings
+    assert (result.draft, result.score, result.stop_reason) == ("first", None, "evaluation_failed")
+    assert "guardrail mine failed: ZeroDivisionError" in result.stop_explanation
 
 
 async def test_finished_by_a_person_during_a_revision(client: Client) -> None:
