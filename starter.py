@@ -2,12 +2,13 @@
 
 import os
 import sys
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
 
 import typer
 
-from commands import dev, measuring, runs, start, updates
+from commands import dev, measuring, runs, updates
 from commands.doctor import command as doctor
 from commands.session import end_process, wrong_usage
 
@@ -40,10 +41,25 @@ def mull(
     """Define the options of `mull` itself."""
 
 
+def _not_imported() -> None:
+    """Stand in for a command that is not needed."""
+
+
+STARTS = {
+    "ask": "Ask a question and sample until the answers converge.",
+    "reflect": "Write a draft, judge it, revise it while its score is low, and print the best one.",
+    "agent": "Research documents or write code: draft, check, and revise until nothing is open.",
+}
 # Shell completion needs the options of every command.
 completes = any(name.endswith("_COMPLETE") for name in os.environ)
-wanted = {"ask", "reflect", "agent", *measuring.COMMANDS} if completes else sys.argv
-start.register(app, wanted)
+wanted = {*STARTS, *measuring.COMMANDS} if completes else set(sys.argv)
+for name, said in STARTS.items():
+    # Options come from requests, which are slow to import.
+    if name in wanted:
+        start = import_module("commands.start")
+        app.command(name, help=f"{said}\n\n{start.HELP[name]}")(getattr(start, name))
+    else:
+        app.command(name, help=said)(_not_imported)
 app.command()(runs.show)
 app.command()(runs.watch)
 app.command("list")(runs.list_runs)

@@ -1,5 +1,6 @@
-"""A command's input: from a file, from standard input, or from the command line."""
+"""A command's input, from files, standard input and options, and the files that it writes."""
 
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,6 +42,29 @@ def read_file(option: str, path: Path) -> str:
     except (OSError, ValueError) as error:
         said = error.strerror if isinstance(error, OSError) else "not a valid file name"
         fail(f"{option}: {path} can't be read: {said}.", Exit.USAGE)
+
+
+def place_for(option: str, path: Path) -> Path:
+    """Return the absolute path of a file to write, or exit with an error if it can't be written."""
+    whole = path.resolve()
+    if whole.is_dir():
+        fail(f"{option}: {path} is a folder.", Exit.USAGE)
+    if not whole.parent.is_dir():
+        fail(f"{option}: there is no folder {whole.parent}.", Exit.USAGE)
+    if not os.access(whole if whole.exists() else whole.parent, os.W_OK):
+        fail(f"{option}: {path} can't be written.", Exit.USAGE)
+    return whole
+
+
+def write_file(path: Path, text: str, what: str = "page", instead: str = "") -> None:
+    """Write a file as UTF-8 and say so, or exit with an error and what to do `instead`."""
+    from reflection.text import well_formed
+
+    try:
+        path.write_bytes(well_formed(text).encode())
+    except OSError as error:
+        fail(f"{path} can't be written: {error.strerror}.{instead}", Exit.FAILED)
+    typer.echo(f"wrote the {what} to {path}", err=True)
 
 
 def checked(kind: "type[Frozen]", fields: dict[str, Any], option: str | None = None) -> Any:

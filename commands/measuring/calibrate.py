@@ -11,7 +11,7 @@ import typer
 from pydantic import ValidationError
 
 from commands import options
-from commands.inputs import checked
+from commands.inputs import checked, place_for, write_file
 from commands.measuring.plans import (
     BOUNDS,
     EVALUATION_OUT,
@@ -120,7 +120,6 @@ def calibrate(
             **{name: fields[name] for name in BOUNDS},
         },
     )
-    from commands.follow import place_for
     from commands.measuring.batches import order
 
     page = None if html is None else place_for("--html", html)
@@ -228,7 +227,6 @@ async def _calibrate(
 ) -> Exit:
     from rich.console import Console
 
-    from commands.follow import write_whole
     from commands.measuring.batches import made
     from commands.measuring.judges import findings, sheet
     from commands.page import page_html
@@ -241,9 +239,5 @@ async def _calibrate(
     else:
         print_sheet(Console(), sheet(found))
     if page is not None:
-        try:
-            write_whole(page, page_html(sheet(found)))
-        except OSError as error:
-            fail(f"{page} can't be written: {error.strerror}.", Exit.USAGE)
-        sys.stderr.write(f"wrote {page}\n")
+        write_file(page, page_html(sheet(found)))
     return Exit.FAILED if found.all_failed else Exit.DONE
