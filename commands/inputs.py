@@ -87,4 +87,4 @@ def checked(kind: "type[Frozen]", fields: dict[str, Any], option: str | None = N
 
 def _named(field: str) -> str:
     """Return the argument or option that a request's field comes from."""
-    return field if field in {"question", "query", "prompt"} else option_of(field)
+    return field if field in {"question", "query", "prompt", "answer"} else option_of(field)

@@ -3,15 +3,16 @@
 import asyncio
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
+from commands.inputs import place_for, write_file
 from commands.options import Id, Json
-from commands.session import Exit, fail, with_client
+from commands.session import Exit, fail, run_page, with_client
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -31,12 +32,11 @@ SHOWN = (
 PATIENCE_SECONDS = 2
 PARENT = "ParentWorkflowId"
 WHERE = (
-    "Temporal's list filter: MullConfidence < 0.6. "
-    f"A batch's runs are listed only if the filter names {PARENT}."
+    "Temporal's list filter, such as MullConfidence < 0.6. A batch's runs are listed only if it"
+    f" names {PARENT}."
 )
 
-Value: TypeAlias = str | float | int | None
-Row: TypeAlias = Mapping[str, Value]
+Row: TypeAlias = Mapping[str, Any]
 
 
 def show(run: Id, as_json: Json = False) -> None:
@@ -62,9 +62,7 @@ def list_runs(
 ) -> None:
     """List runs, newest first, with each one's stop reason and its confidence or score.
 
-    Examples: mull list --where "MullNeedsReview = true"
-
-    mull list --where "ParentWorkflowId = 'calibrate-labelled-7f3a91c2'"
+    Example: mull list --where "MullNeedsReview = true"
     """
     with_client(lambda client: _list(client, limit, where, as_json))
 
@@ -118,7 +116,6 @@ async def _report(client: "Client", run: str, path: Path) -> Exit:
 
     from commands import follow, loops
     from commands.page import RunFacts, page_html
-    from commands.session import run_page
 
     found = await loops.reach(client, run)
     if not found.loop.answers:
@@ -126,6 +123,7 @@ async def _report(client: "Client", run: str, path: Path) -> Exit:
         fail(f"{run} is a batch of runs. To write its findings, run {again}.", Exit.USAGE)
     if found.goes_on:
         fail(f"the run has not ended. Follow it with `mull watch {run}`.", Exit.USAGE)
+    place = place_for("--html", path)
     try:
         result = await found.handle.result()
     except WorkflowFailureError as error:
@@ -141,19 +139,20 @@ async def _report(client: "Client", run: str, path: Path) -> Exit:
         run_page(run, seen.run_id),
         request.model_dump() if request else {},
     )
-    try:
-        page = page_html(found.loop.sheet(result, (), request), facts)
-        path.write_text(page, encoding="utf-8")
-    except OSError as error:
-        fail(f"{path} can't be written: {error.strerror}.", Exit.USAGE)
-    sys.stderr.write(f"wrote {path}\n")
+    write_file(place, page_html(found.loop.sheet(result, (), request), facts))
     return Exit.DONE
 
 
 async def _list(client: "Client", limit: int, where: str | None, as_json: bool) -> Exit:
     from rich.console import Console
 
-    rows = [_row(run) async for run in client.list_workflows(_query(where), limit=limit)]
+    from commands.loops import LOOPS
+
+    types = ", ".join(f"'{loop.workflow}'" for loop in LOOPS)
+    parts = [f"WorkflowType IN ({types})", *([f"({where})"] if where else [])]
+    if where is None or PARENT not in where:
+        parts.append(f"{PARENT} IS NULL")
+    rows = [_row(run) async for run in client.list_workflows(" AND ".join(parts), limit=limit)]
     if as_json:
         sys.stdout.write(json.dumps({"runs": rows}) + "\n")
     elif rows:
@@ -165,28 +164,21 @@ async def _list(client: "Client", limit: int, where: str | None, as_json: bool) 
     return Exit.DONE
 
 
-def _query(where: str | None) -> str:
-    from commands.loops import LOOPS
-
-    types = ", ".join(f"'{loop.workflow}'" for loop in LOOPS)
-    parts = [f"WorkflowType IN ({types})", *([f"({where})"] if where else [])]
-    if where is None or PARENT not in where:
-        parts.append(f"{PARENT} IS NULL")
-    return " AND ".join(parts)
-
-
 async def _batches(client: "Client", rows: Sequence[Row]) -> dict[str, str]:
     """Query the progress of all open batches concurrently; return it by run id."""
     from commands.loops import BATCH, look
 
     async def far(row: Row) -> tuple[str, str] | None:
-        handle = client.get_workflow_handle(str(row["id"]), run_id=str(row["run_id"]))
+        handle = client.get_workflow_handle(row["id"], run_id=row["run_id"])
         seen = await look(handle, BATCH, timedelta(seconds=PATIENCE_SECONDS))
-        done = seen and f"{seen.progress.done:,}/{seen.progress.total:,} done"
-        return (str(row["run_id"]), done) if done else None
+        return (
+            (row["run_id"], f"{seen.progress.done:,}/{seen.progress.total:,} done")
+            if seen
+            else None
+        )
 
-    going = [row for row in rows if row["workflow"] == BATCH.workflow and _goes_on(row)]
-    return dict(found for found in await asyncio.gather(*map(far, going)) if found)
+    open_ones = [row for row in rows if row["workflow"] == BATCH.workflow and _goes_on(row)]
+    return dict(found for found in await asyncio.gather(*map(far, open_ones)) if found)
 
 
 def _row(run: "WorkflowExecution") -> Row:
@@ -215,68 +207,57 @@ def runs_table(rows: Sequence[Row], batches: Mapping[str, str], width: int) -> "
     from rich.table import Table
     from rich.text import Text
 
-    def column(name: str, value: Callable[[Row], Value]) -> tuple[str, list[str], int]:
-        words = ["-" if (said := value(row)) is None else str(said) for row in rows]
-        return name, words, max(map(cell_len, (name, *words))) + 1
-
-    columns = [
-        column("id", lambda row: row["id"]),
-        column("ended by", lambda row: batches.get(str(row["run_id"])) or _ended(row)),
-        column("result", _found),
-        column("start (UTC)", _started),
-        column("cost", _cost),
-    ]
-    while len(columns) > 2 and sum(wide for _, _, wide in columns) > width:
-        columns.pop()
-    whole = sum(wide for _, _, wide in columns) - 1
-    table = Table(box=SIMPLE_HEAD, show_edge=False, padding=0, width=whole)
-    for name, _, _ in columns:
+    columns = {
+        "id": [row["id"] for row in rows],
+        "ended by": [batches.get(row["run_id"]) or _ended(row) or "-" for row in rows],
+        "result": [_result_words(row) for row in rows],
+        "start (UTC)": [_started(row) for row in rows],
+        "cost": [_cost(row) for row in rows],
+    }
+    widths = {name: max(map(cell_len, (name, *cells))) + 1 for name, cells in columns.items()}
+    while len(widths) > 2 and sum(widths.values()) > width:
+        widths.popitem()
+    table = Table(box=SIMPLE_HEAD, show_edge=False, padding=0, width=sum(widths.values()) - 1)
+    for name in widths:
         table.add_column(name, no_wrap=True)
     for place, row in enumerate(rows):
-        cells = (Text(words[place]) for _, words, _ in columns)
+        cells = (Text(columns[name][place]) for name in widths)
         table.add_row(*cells, style="bold" if _waits(row) else None)
     return table
 
 
 def _goes_on(row: Row) -> bool:
-    return row["status"] == "running"
+    return bool(row["status"] == "running")
 
 
 def _waits(row: Row) -> bool:
     return _goes_on(row) and row["MullNeedsReview"] is True
 
 
-def _ended(row: Row) -> Value:
+def _ended(row: Row) -> str | None:
     if _waits(row):
         return "needs review"
     return row["MullStopReason"] if row["status"] == "completed" else row["status"]
 
 
-def _number(value: Value) -> float | None:
-    return value if isinstance(value, float | int) else None
-
-
-def _found(row: Row) -> Value:
+def _result_words(row: Row) -> str:
     """Return the measure that fits the run's type: confidence, score, or drafts."""
-    confidence, score = _number(row["MullConfidence"]), _number(row["MullScore"])
-    if confidence is not None:
-        return f"conf. {confidence:.2f}"
-    if score is not None:
-        return f"score {score:.2f}"
     from reflection.text import tally_words
 
-    drafts = row["MullRevisions"]
-    agent = row["workflow"] == "MultiPathWorkflow" and isinstance(drafts, int)
-    return tally_words(drafts, "draft") if agent and isinstance(drafts, int) else None
+    if row["MullConfidence"] is not None:
+        return f"conf. {row['MullConfidence']:.2f}"
+    if row["MullScore"] is not None:
+        return f"score {row['MullScore']:.2f}"
+    if row["MullRevisions"] is not None and row["workflow"] == "MultiPathWorkflow":
+        return tally_words(row["MullRevisions"], "draft")
+    return "-"
 
 
-def _started(row: Row) -> Value:
-    moment = datetime.fromisoformat(str(row["started"])).astimezone(UTC)
-    return f"{moment:%m-%d %H:%M}"
+def _started(row: Row) -> str:
+    return f"{datetime.fromisoformat(row['started']).astimezone(UTC):%m-%d %H:%M}"
 
 
-def _cost(row: Row) -> Value:
+def _cost(row: Row) -> str:
     from reflection.text import usd
 
-    cost = _number(row["MullCostUsd"])
-    return None if cost is None else usd(cost)
+    return "-" if row["MullCostUsd"] is None else usd(row["MullCostUsd"])
