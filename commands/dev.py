@@ -20,11 +20,6 @@ USUAL_PORT = 7233
 DOCUMENTS = "MULL_DOCUMENTS"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the command line."""
-    app.command()(dev)
-
-
 def dev(
     port: Annotated[int, typer.Option(min=1, max=65_535, help="Temporal's port.")] = USUAL_PORT,
     ui_port: Annotated[int, typer.Option(min=1, max=65_535, help="The Web UI's port.")] = 8233,

@@ -114,39 +114,28 @@ async def _queue(client: Client, name: str) -> Check:
 
 def attributes_check(known: Mapping[str, str], address: str, namespace: str) -> Check:
     """Compare the server's search attributes, by name and type, with Mull's."""
-    missing = [name for name in SEARCH_ATTRIBUTES if name not in known]
-    said = []
-    if missing:
-        count = f"{len(missing)} of {len(SEARCH_ATTRIBUTES)} search attributes"
-        said.append(
-            f"{count} are not registered ({', '.join(missing)}). Runs still work, but can't be "
-            "filtered by them."
-        )
-    said += [
+    missing = {name: kind for name, kind in SEARCH_ATTRIBUTES.items() if name not in known}
+    said = [
         f"{name} is registered as {known[name]}; expected {kind}."
         for name, kind in SEARCH_ATTRIBUTES.items()
         if known.get(name, kind) != kind
     ]
+    do = "Remove it, then register it again."
+    if missing:
+        count = f"{len(missing)} of {len(SEARCH_ATTRIBUTES)} search attributes"
+        runs = "Runs still work, but can't be filtered by them."
+        said.insert(0, f"{count} are not registered ({', '.join(missing)}). {runs}")
+        do = "Register them with the commands below."
     if not said:
         return Check("server", ATTRIBUTES, "ok", f"all {len(SEARCH_ATTRIBUTES)} are registered")
-    do = (
-        "Register them with the commands below."
-        if missing
-        else "Remove it, then register it again."
-    )
-    commands = _commands(missing, address, namespace)
-    return Check("server", ATTRIBUTES, "warning", " ".join(said), (do,), commands)
-
-
-def _commands(missing: list[str], address: str, namespace: str) -> tuple[str, ...]:
-    """Write the commands that register attributes, one for each type."""
     create = f"{temporal_command()} operator search-attribute create"
     create += "" if address == DEFAULT_ADDRESS else f" --address {shlex.quote(address)}"
     create += "" if namespace == "default" else f" --namespace {shlex.quote(namespace)}"
-    by_type: dict[str, list[str]] = {}
-    for name in missing:
-        by_type.setdefault(SEARCH_ATTRIBUTES[name], []).append(f"--name {name}")
-    return tuple(f"{create} --type {kind} {' '.join(names)}" for kind, names in by_type.items())
+    commands = []
+    for kind in dict.fromkeys(missing.values()):
+        names = " ".join(f"--name {name}" for name, other in missing.items() if other == kind)
+        commands.append(f"{create} --type {kind} {names}")
+    return Check("server", ATTRIBUTES, "warning", " ".join(said), (do,), tuple(commands))
 
 
 def temporal_command() -> str:

@@ -84,7 +84,7 @@ def test_a_wrong_question(tmp_path: Path, line: str, said: str) -> None:
         (
             "calibrate",
             (*JUDGE, "--criteria", "taste"),
-            "--criteria: unknown preset",
+            "'taste' is not one of 'general'",
         ),
         ("calibrate", (*JUDGE, "--html", "/none/such/page.html"), "there is no folder /none/such"),
         ("calibrate", (*JUDGE, "--budget-usd", "0"), ": should be greater than 0"),
@@ -96,7 +96,7 @@ def test_a_wrong_question(tmp_path: Path, line: str, said: str) -> None:
         ),
         ("compare", ("--methods", ","), "--methods: expected one or more of"),
         ("compare", ("--answers", "llm"), "llm needs a model"),
-        ("compare", ("--criteria", "taste"), "--criteria: unknown preset"),
+        ("compare", ("--criteria", "taste"), "'taste' is not one of 'general'"),
         ("compare", (*JUDGE, *JUDGE), "two judges are the same model"),
         ("compare", ("--max-responses", "2000"), "responses"),
     ],
