@@ -238,10 +238,16 @@ def _templates() -> Environment:
         lstrip_blocks=True,
         finalize=_visible,
     )
-    found.filters["words"] = lambda cell, column: terminal_safe(
-        cell_words(cell, column), CELL_COLUMNS
+    found.filters["unbroken"] = _unbroken
+    found.filters["words"] = lambda cell, column: _unbroken(
+        terminal_safe(cell_words(cell, column), CELL_COLUMNS)
     )
     return found
+
+
+def _unbroken(words: str) -> str:
+    """Keep a per cent sign on the line of its number."""
+    return words.replace(" %", "\u00a0%")
 
 
 def _visible(value: object) -> object:
