@@ -3,15 +3,15 @@
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
+from pydantic import ValidationError
 
 from commands.options import option_of
 from commands.session import Exit, fail
-
-if TYPE_CHECKING:
-    from reflection.run import Frozen
+from reflection.run import Frozen, explain
+from reflection.text import well_formed
 
 # The field that an error names, the wrong part of it, and an index in a list.
 FIELD = re.compile(r"(^|; )([a-z_]+)(?:\.([a-z_]+))?(?:\.\d+)?: ")
@@ -58,8 +58,6 @@ def place_for(option: str, path: Path) -> Path:
 
 def write_file(path: Path, text: str, what: str = "page", instead: str = "") -> None:
     """Write a file as UTF-8 and say so, or exit with an error and what to do `instead`."""
-    from reflection.text import well_formed
-
     try:
         path.write_bytes(well_formed(text).encode())
     except OSError as error:
@@ -67,15 +65,11 @@ def write_file(path: Path, text: str, what: str = "page", instead: str = "") -> 
     typer.echo(f"wrote the {what} to {path}", err=True)
 
 
-def checked(kind: "type[Frozen]", fields: dict[str, Any], option: str | None = None) -> Any:
+def checked(kind: type[Frozen], fields: dict[str, Any], option: str | None = None) -> Any:
     """Build a model from the fields that are set, or exit with an error.
 
     The error names the option that the field comes from, or `option` if all come from that one.
     """
-    from pydantic import ValidationError
-
-    from reflection.run import explain
-
     try:
         return kind(**{name: value for name, value in fields.items() if value is not None})
     except ValidationError as error:

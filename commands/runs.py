@@ -6,18 +6,31 @@ import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
+from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from temporalio.client import Client, WorkflowExecution, WorkflowFailureError
 
+from commands.follow import ended_badly, exit_code, follow, say_further, show_result
 from commands.inputs import place_for, write_file
+from commands.loops import BATCH, LOOPS, look, reach, request_of, standing_of, status_words
 from commands.options import Id, Json
+from commands.page import RunFacts, page_html
 from commands.session import Exit, fail, run_page, with_client
+from commands.terminal import print_sheet
+from reflection.text import tally_words, usd
 
-if TYPE_CHECKING:
-    from rich.table import Table
-    from temporalio.client import Client, WorkflowExecution
-
+HELP = {
+    "show": "Example: mull show ask-is-91-prime-7f3a91c2",
+    "watch": "Example: mull watch ask-is-91-prime-7f3a91c2",
+    "list": 'Example: mull list --where "MullNeedsReview = true"',
+    "report": "Example: mull report ask-is-91-prime-7f3a91c2 --html report.html",
+}
 SHOWN = (
     "MullStopReason",
     "MullConfidence",
@@ -40,30 +53,21 @@ Row: TypeAlias = Mapping[str, Any]
 
 
 def show(run: Id, as_json: Json = False) -> None:
-    """Show a run: its result, or where it stands.
-
-    Example: mull show ask-is-91-prime-7f3a91c2
-    """
+    """Show a run."""
     with_client(lambda client: _show(client, run, as_json))
 
 
 def watch(run: Id, as_json: Json = False) -> None:
-    """Follow a run live until it ends; Ctrl-C detaches and never cancels.
-
-    Example: mull watch ask-is-91-prime-7f3a91c2
-    """
+    """Follow a run."""
     with_client(lambda client: _watch(client, run, as_json))
 
 
-def list_runs(
+def list_(
     limit: Annotated[int, typer.Option(min=1, max=1000, help="The most runs to list.")] = 20,
     where: Annotated[str | None, typer.Option(metavar="FILTER", help=WHERE)] = None,
     as_json: Json = False,
 ) -> None:
-    """List runs, newest first, with each one's stop reason and its confidence or score.
-
-    Example: mull list --where "MullNeedsReview = true"
-    """
+    """List runs."""
     with_client(lambda client: _list(client, limit, where, as_json))
 
 
@@ -71,53 +75,41 @@ def report(
     run: Annotated[str, typer.Argument(metavar="ID", help="The workflow's id.")],
     html: Annotated[Path, typer.Option(metavar="FILE", help="The file to write.")],
 ) -> None:
-    """Write a page about a finished run: curves, votes or drafts, decisions and what it cost.
-
-    Example: mull report ask-is-91-prime-7f3a91c2 --html report.html
-    """
+    """Write a page."""
     with_client(lambda client: _report(client, run, html))
 
 
-async def _show(client: "Client", run: str, as_json: bool) -> Exit:
-    from rich.console import Console
-    from temporalio.client import WorkflowFailureError
+async def _show(client: Client, run: str, as_json: bool) -> Exit:
 
-    from commands import follow, loops, terminal
-
-    found = await loops.reach(client, run)
+    found = await reach(client, run)
     handle, loop = found.handle, found.loop
     if not found.goes_on:
         try:
             result = await handle.result()
         except WorkflowFailureError as error:
-            return await follow.ended_badly(error, handle, loop, as_json, whole=True)
+            return await ended_badly(error, handle, loop, as_json, whole=True)
         run_id, sheet = found.description.run_id, loop.sheet(result)
-        return follow.show_result(handle, loop, sheet, result, run_id, as_json, decisions=True)
-    seen = await loops.standing_of(found)
+        return show_result(handle, loop, sheet, result, run_id, as_json, decisions=True)
+    seen = await standing_of(found)
     if as_json:
         sys.stdout.write(seen.progress.model_dump_json() + "\n")
     else:
         sheet = loop.sheet(seen.progress, seen.decisions)
-        terminal.print_sheet(Console(), sheet, subject=True, decisions=True)
-        follow.say_further(handle, loop)
+        print_sheet(Console(), sheet, subject=True, decisions=True)
+        say_further(handle, loop)
     return Exit.DONE
 
 
-async def _watch(client: "Client", run: str, as_json: bool) -> Exit:
-    from commands import follow, loops
+async def _watch(client: Client, run: str, as_json: bool) -> Exit:
 
-    found = await loops.reach(client, run)
-    request = await loops.request_of(client, found)
-    return await follow.follow(found.handle, found.loop, request, as_json)
+    found = await reach(client, run)
+    request = await request_of(client, found)
+    return await follow(found.handle, found.loop, request, as_json)
 
 
-async def _report(client: "Client", run: str, path: Path) -> Exit:
-    from temporalio.client import WorkflowFailureError
+async def _report(client: Client, run: str, path: Path) -> Exit:
 
-    from commands import follow, loops
-    from commands.page import RunFacts, page_html
-
-    found = await loops.reach(client, run)
+    found = await reach(client, run)
     if not found.loop.answers:
         again = f"the same calibrate command with --id {run} and --html {path}"
         fail(f"{run} is a batch of runs. To write its findings, run {again}.", Exit.USAGE)
@@ -128,8 +120,8 @@ async def _report(client: "Client", run: str, path: Path) -> Exit:
         result = await found.handle.result()
     except WorkflowFailureError as error:
         said = f"the run has no result, so there is no page. See `mull show {run}`."
-        fail(said, follow.exit_code(error))
-    request = await loops.request_of(client, found)
+        fail(said, exit_code(error))
+    request = await request_of(client, found)
     seen = found.description
     facts = RunFacts(
         run,
@@ -137,16 +129,13 @@ async def _report(client: "Client", run: str, path: Path) -> Exit:
         seen.start_time,
         seen.close_time,
         run_page(run, seen.run_id),
-        request.model_dump() if request else {},
+        request.model_dump(mode="json") if request else {},
     )
     write_file(place, page_html(found.loop.sheet(result, (), request), facts))
     return Exit.DONE
 
 
-async def _list(client: "Client", limit: int, where: str | None, as_json: bool) -> Exit:
-    from rich.console import Console
-
-    from commands.loops import LOOPS
+async def _list(client: Client, limit: int, where: str | None, as_json: bool) -> Exit:
 
     types = ", ".join(f"'{loop.workflow}'" for loop in LOOPS)
     parts = [f"WorkflowType IN ({types})", *([f"({where})"] if where else [])]
@@ -164,9 +153,8 @@ async def _list(client: "Client", limit: int, where: str | None, as_json: bool) 
     return Exit.DONE
 
 
-async def _batches(client: "Client", rows: Sequence[Row]) -> dict[str, str]:
+async def _batches(client: Client, rows: Sequence[Row]) -> dict[str, str]:
     """Query the progress of all open batches concurrently; return it by run id."""
-    from commands.loops import BATCH, look
 
     async def far(row: Row) -> tuple[str, str] | None:
         handle = client.get_workflow_handle(row["id"], run_id=row["run_id"])
@@ -181,8 +169,7 @@ async def _batches(client: "Client", rows: Sequence[Row]) -> dict[str, str]:
     return dict(found for found in await asyncio.gather(*map(far, open_ones)) if found)
 
 
-def _row(run: "WorkflowExecution") -> Row:
-    from commands.loops import status_words
+def _row(run: WorkflowExecution) -> Row:
 
     found = {pair.key.name: pair.value for pair in run.typed_search_attributes}
     return {
@@ -195,18 +182,13 @@ def _row(run: "WorkflowExecution") -> Row:
     }
 
 
-def runs_table(rows: Sequence[Row], batches: Mapping[str, str], width: int) -> "Table":
+def runs_table(rows: Sequence[Row], batches: Mapping[str, str], width: int) -> Table:
     """Build a table with one line for each run: id, status, quality of the result, start, cost.
 
     Columns that do not fit are left out, the last ones first; ids are never cut if the table is
     printed without cropping. `batches` has the progress of open batches by run id. A row has the
     fields of `list --json`.
     """
-    from rich.box import SIMPLE_HEAD
-    from rich.cells import cell_len
-    from rich.table import Table
-    from rich.text import Text
-
     columns = {
         "id": [row["id"] for row in rows],
         "ended by": [batches.get(row["run_id"]) or _ended(row) or "-" for row in rows],
@@ -237,13 +219,12 @@ def _waits(row: Row) -> bool:
 def _ended(row: Row) -> str | None:
     if _waits(row):
         return "needs review"
-    return row["MullStopReason"] if row["status"] == "completed" else row["status"]
+    found: str | None = row["MullStopReason"] if row["status"] == "completed" else row["status"]
+    return found
 
 
 def _result_words(row: Row) -> str:
     """Return the measure that fits the run's type: confidence, score, or drafts."""
-    from reflection.text import tally_words
-
     if row["MullConfidence"] is not None:
         return f"conf. {row['MullConfidence']:.2f}"
     if row["MullScore"] is not None:
@@ -258,6 +239,5 @@ def _started(row: Row) -> str:
 
 
 def _cost(row: Row) -> str:
-    from reflection.text import usd
 
     return "-" if row["MullCostUsd"] is None else usd(row["MullCostUsd"])

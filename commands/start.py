@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from commands import follow
 from commands.inputs import checked, place_for, read_file, read_stdin, read_text
 from commands.options import Detach, Json, NewId, takes_fields, unused
 from commands.session import Exit, fail, with_client
@@ -287,7 +288,6 @@ def _start(
     request = checked(kind, fields)
     for note in unused(request, {name for name, value in fields.items() if value is not None}):
         typer.echo(f"Note: {note}.", err=True)
-    from commands import follow
 
     with_client(
         lambda client: follow.start(client, request, workflow_id, detach, as_json, bar, out)

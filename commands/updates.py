@@ -3,23 +3,29 @@
 import asyncio
 import json
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from datetime import UTC, datetime
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from temporalio.client import (
+    Client,
+    WorkflowUpdateFailedError,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
+)
 
 from commands.inputs import checked, read_text
+from commands.loops import SAMPLING, Run, reach_open, standing_of
 from commands.options import Id, Json
 from commands.session import Exit, fail, say_unserved, unserved, with_client
+from commands.terminal import print_review
+from reflection.run import Finish, Review
+from reflection.sampling.result import PersonsAnswer
+from reflection.sheet import Waiting
+from reflection.text import lasting_words, until_words
 
-if TYPE_CHECKING:
-    from temporalio.client import Client
-
-    from commands.loops import Run
-    from reflection.run import Review
-    from reflection.sheet import Waiting
-
-HELP = """Review a result that waits for a person: show it, or decide on it.
-
+HELP = {
+    "review": """
 Without an option, show the draft, its evaluation, its feedback and how long the run waits.
 
 Examples:
@@ -28,7 +34,11 @@ Examples:
     mull review reflect-compare-kafka-7f3a91c2 --accept --author ann
     mull review reflect-compare-kafka-7f3a91c2 --revise "name each license"
     mull review reflect-compare-kafka-7f3a91c2 --replace answer.md
-"""
+""",
+    "finish": "Example: mull finish ask-is-91-prime-7f3a91c2 --author ann",
+    "cancel": "Example: mull cancel ask-is-91-prime-7f3a91c2",
+    "add": 'Example: mull add ask-is-91-prime-7f3a91c2 "no" --author ann',
+}
 PATIENCE_SECONDS = 20
 DONE = {
     "accept": "accepted",
@@ -68,8 +78,6 @@ def review(
     if replace is not None:
         given["replace"] = read_text("--replace", replace)
     if any(value is not None for value in given.values()):
-        from reflection.run import Review
-
         given |= {"author": author, "draft": None if draft is None else draft - 1}
         said = checked(Review, given)
         with_client(lambda client: _review(client, run, said, as_json))
@@ -80,21 +88,13 @@ def review(
 
 
 def finish(run: Id, author: Author = None, as_json: Json = False) -> None:
-    """End a run with the answers, drafts or runs it has, and cancel the calls in flight.
-
-    Example: mull finish ask-is-91-prime-7f3a91c2 --author ann
-    """
-    from reflection.run import Finish
-
+    """End a run."""
     said = checked(Finish, {"author": author})
     with_client(lambda client: _finish(client, run, said, as_json))
 
 
 def cancel(run: Id, as_json: Json = False) -> None:
-    """Cancel a run and its calls in flight; it ends as cancelled, without a result.
-
-    Example: mull cancel ask-is-91-prime-7f3a91c2
-    """
+    """Cancel a run."""
     with_client(lambda client: _cancel(client, run, as_json))
 
 
@@ -104,18 +104,12 @@ def add(
     author: Author = None,
     as_json: Json = False,
 ) -> None:
-    """Add an answer of your own to a run, as the next vote.
-
-    Example: mull add ask-is-91-prime-7f3a91c2 "no" --author ann
-    """
-    from reflection.sampling.result import PersonsAnswer
-
+    """Add an answer."""
     said = checked(PersonsAnswer, {"answer": answer, "author": author})
     with_client(lambda client: _add(client, run, said, as_json))
 
 
-async def _review(client: "Client", run: str, said: "Review", as_json: bool) -> Exit:
-    from commands.loops import SAMPLING
+async def _review(client: Client, run: str, said: Review, as_json: bool) -> Exit:
 
     found = await _reviewable(client, run)
     if found.loop is SAMPLING and said.replace is not None:
@@ -127,11 +121,7 @@ async def _review(client: "Client", run: str, said: "Review", as_json: bool) -> 
     return _done(run, DONE[said.action], as_json)
 
 
-async def _show(client: "Client", run: str, as_json: bool) -> Exit:
-    from rich.console import Console
-
-    from commands.loops import standing_of
-    from commands.terminal import print_review
+async def _show(client: Client, run: str, as_json: bool) -> Exit:
 
     found = await _reviewable(client, run)
     seen, loop = await standing_of(found), found.loop
@@ -154,10 +144,7 @@ async def _show(client: "Client", run: str, as_json: bool) -> Exit:
     return Exit.DONE
 
 
-def _print_choices(run: str, waiting: "Waiting", actions: tuple[str, ...]) -> None:
-    from datetime import UTC, datetime
-
-    from reflection.text import lasting_words, until_words
+def _print_choices(run: str, waiting: Waiting, actions: tuple[str, ...]) -> None:
 
     if waiting.until is None:
         sys.stderr.write("It waits without a time limit.\n")
@@ -169,22 +156,19 @@ def _print_choices(run: str, waiting: "Waiting", actions: tuple[str, ...]) -> No
         sys.stderr.write(f"    mull review {run} --{action}{GIVEN[action]}\n")
 
 
-async def _finish(client: "Client", run: str, said: object, as_json: bool) -> Exit:
-    from commands.loops import reach_open
+async def _finish(client: Client, run: str, said: object, as_json: bool) -> Exit:
 
     await _update(client, await reach_open(client, run), "finish_now", said)
     return _done(run, "finishing", as_json)
 
 
-async def _cancel(client: "Client", run: str, as_json: bool) -> Exit:
-    from commands.loops import reach_open
+async def _cancel(client: Client, run: str, as_json: bool) -> Exit:
 
     await (await reach_open(client, run)).handle.cancel()
     return _done(run, "cancelling", as_json)
 
 
-async def _add(client: "Client", run: str, said: object, as_json: bool) -> Exit:
-    from commands.loops import SAMPLING, reach_open
+async def _add(client: Client, run: str, said: object, as_json: bool) -> Exit:
 
     found = await reach_open(client, run)
     if found.loop is not SAMPLING:
@@ -194,8 +178,7 @@ async def _add(client: "Client", run: str, said: object, as_json: bool) -> Exit:
     return _done(run, f"added as answer {number}, counted after the wave in flight", as_json)
 
 
-async def _reviewable(client: "Client", run: str) -> "Run":
-    from commands.loops import reach_open
+async def _reviewable(client: Client, run: str) -> Run:
 
     found = await reach_open(client, run)
     if not found.loop.answers:
@@ -203,13 +186,8 @@ async def _reviewable(client: "Client", run: str) -> "Run":
     return found
 
 
-async def _update(client: "Client", run: "Run", name: str, argument: object) -> Any:
+async def _update(client: Client, run: Run, name: str, argument: object) -> Any:
     """Send an update and return its result, or exit if it is refused."""
-    from temporalio.client import (
-        WorkflowUpdateFailedError,
-        WorkflowUpdateRPCTimeoutOrCancelledError,
-    )
-
     missing = await unserved(client, ("mull",))
     if missing:
         say_unserved(missing, "update", waits=False)

@@ -86,11 +86,11 @@ def _model(role: str, environment: Mapping[str, str]) -> Check:
     return Check("models", role, state, said, (do,))
 
 
-def _provider(model: str) -> str | None:
+def _provider(model: str) -> str:
     before, slash, _ = model.partition("/")
     if slash:
         return before
-    return next((name for start, name in BARE.items() if model.startswith(start)), None)
+    return next((name for start, name in BARE.items() if model.startswith(start)), "")
 
 
 NEEDED = ("temporalio", "pydantic", "litellm", "opentelemetry-sdk", "typer", "rich", "tantivy")

@@ -96,7 +96,7 @@ def test_times_are_in_utc_and_what_is_not_set_is_left_out() -> None:
 
     assert "2026-03-01 12:00:00 UTC" in page
     assert "12.3 s" in page
-    assert "<dd>a 1</dd>" in page
+    assert "<dd>{&#34;a&#34;: 1}</dd>" in page
     assert "<dt>seed</dt>" not in page
 
 
