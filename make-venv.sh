@@ -26,7 +26,8 @@ if ! "$python" -m venv .venv >/dev/null 2>&1; then
 fi
 
 echo "Installing what requirements.lock pins into .venv ..." >&2
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input \
+# Python compiles what is imported as it goes: compiling everything here takes as long as unpacking.
+.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input --no-compile \
     --require-hashes --no-deps --only-binary :all: --requirement requirements.lock
 # The commands mull and mull-worker, from this folder.
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input \

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import subprocess
 import time
 import uuid
@@ -40,6 +41,11 @@ STRICT: dict[str, Any] = {
     "max_cached_workflows": 0,
     "workflow_failure_exception_types": [temporalio.workflow.NondeterminismError],
 }
+
+
+# A shell that runs pytest in the background has it ignore SIGINT, and so would every program that
+# a test starts and interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
