@@ -207,7 +207,12 @@ def _time(moment: datetime | None) -> str:
 def _settings(run: RunFacts, subject: str) -> list[tuple[str, str]]:
     """List the fields of a request that have a value, without the question itself."""
     return [
-        (name, terminal_safe(value if isinstance(value, str) else json.dumps(value), 400))
+        (
+            name,
+            terminal_safe(
+                value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 400
+            ),
+        )
         for name, value in (run.settings or {}).items()
         if value not in (None, (), [], {}) and value != subject
     ]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import REVISES_SLOWLY, SPLIT, STAYS_LOW, Cli
+from tests.e2e.conftest import REVISES_SLOWLY, SPLIT, STAYS_LOW, Cli, until_waiting
 
 QUERY = "Compare Kafka and Pulsar for an audit log."
 LOW = ("--complexity", "1", "--no-guardrails", "--seed", str(STAYS_LOW), "--review-below", "0.6")
@@ -18,11 +18,8 @@ def run(cli: Cli) -> str:
     started = cli("reflect", QUERY, *LOW, "--detach")
     assert started.returncode == 0, started.stderr
     chosen = started.stdout.strip()
-    for _ in range(30):
-        if cli("review", chosen).returncode == 0:
-            return chosen
-        time.sleep(0.2)
-    pytest.fail("the run is not waiting for a review")
+    until_waiting(cli, chosen)
+    return chosen
 
 
 def test_what_waits_is_shown(cli: Cli, run: str) -> None:
@@ -133,15 +130,6 @@ def test_a_run_that_does_not_wait_says_so(cli: Cli) -> None:
     assert "the run has already ended (cancelled" in ended.stderr
 
 
-def until_waiting(cli: Cli, run: str) -> str:
-    for _ in range(30):
-        shown = cli("review", run)
-        if shown.returncode == 0:
-            return shown.stdout + shown.stderr
-        time.sleep(0.2)
-    pytest.fail("the run is not waiting for a review")
-
-
 @pytest.mark.parametrize(
     ("options", "reason", "answer"),
     [
@@ -155,7 +143,8 @@ def test_an_uncertain_answer_is_accepted_or_replaced(
     """`ask --review-when high` waits for a person too, who can't score or revise an answer."""
     asked = ("How much?", "--seed", str(SPLIT), "--review-when", "high")
     run = cli("ask", *asked, "--detach").stdout.strip()
-    shown = until_waiting(cli, run)
+    waits = until_waiting(cli, run)
+    shown = waits.stdout + waits.stderr
 
     refused = cli("review", run, "--score", "0.5")
     said = cli("review", run, *options, "--author", "ann", stdin="129\n")
@@ -169,15 +158,3 @@ def test_an_uncertain_answer_is_accepted_or_replaced(
     assert said.returncode == watched.returncode == 0, said.stderr
     result = json.loads(watched.stdout)
     assert (result["stop_reason"], result["final_answer"]) == (reason, answer)
-
-
-def test_whoever_follows_an_uncertain_answer_is_told_the_command(cli: Cli) -> None:
-    """The wait ends with the votes' answer."""
-    done = cli(
-        "ask", "How much?", "--seed", str(SPLIT),
-        "--review-when", "high", "--review-timeout", "2", "--id", "uncertain",
-    )  # fmt: skip
-
-    assert done.stdout.startswith("Final Answer: 1000 (Confidence: 0.10")
-    assert "mull review uncertain\n" in done.stderr
-    assert "(review_timeout)" in done.stdout
