@@ -21,7 +21,7 @@ from commands.inputs import place_for, write_file
 from commands.loops import BATCH, LOOPS, look, reach, request_of, standing_of, status_words
 from commands.options import Id, Json
 from commands.page import RunFacts, page_html
-from commands.session import Exit, fail, run_page, with_client
+from commands.session import Exit, connected, fail, run_page
 from commands.terminal import print_sheet
 from reflection.text import tally_words, usd
 
@@ -52,35 +52,9 @@ WHERE = (
 Row: TypeAlias = Mapping[str, Any]
 
 
-def show(run: Id, as_json: Json = False) -> None:
+@connected
+async def show(client: Client, run: Id, as_json: Json = False) -> Exit:
     """Show a run."""
-    with_client(lambda client: _show(client, run, as_json))
-
-
-def watch(run: Id, as_json: Json = False) -> None:
-    """Follow a run."""
-    with_client(lambda client: _watch(client, run, as_json))
-
-
-def list_(
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="The most runs to list.")] = 20,
-    where: Annotated[str | None, typer.Option(metavar="FILTER", help=WHERE)] = None,
-    as_json: Json = False,
-) -> None:
-    """List runs."""
-    with_client(lambda client: _list(client, limit, where, as_json))
-
-
-def report(
-    run: Annotated[str, typer.Argument(metavar="ID", help="The workflow's id.")],
-    html: Annotated[Path, typer.Option(metavar="FILE", help="The file to write.")],
-) -> None:
-    """Write a page."""
-    with_client(lambda client: _report(client, run, html))
-
-
-async def _show(client: Client, run: str, as_json: bool) -> Exit:
-
     found = await reach(client, run)
     handle, loop = found.handle, found.loop
     if not found.goes_on:
@@ -100,22 +74,28 @@ async def _show(client: Client, run: str, as_json: bool) -> Exit:
     return Exit.DONE
 
 
-async def _watch(client: Client, run: str, as_json: bool) -> Exit:
-
+@connected
+async def watch(client: Client, run: Id, as_json: Json = False) -> Exit:
+    """Follow a run."""
     found = await reach(client, run)
     request = await request_of(client, found)
     return await follow(found.handle, found.loop, request, as_json)
 
 
-async def _report(client: Client, run: str, path: Path) -> Exit:
-
+@connected
+async def report(
+    client: Client,
+    run: Id,
+    html: Annotated[Path, typer.Option(metavar="FILE", help="The file to write.")],
+) -> Exit:
+    """Write a page."""
     found = await reach(client, run)
     if not found.loop.answers:
-        again = f"the same calibrate command with --id {run} and --html {path}"
+        again = f"the same calibrate command with --id {run} and --html {html}"
         fail(f"{run} is a batch of runs. To write its findings, run {again}.", Exit.USAGE)
     if found.goes_on:
         fail(f"the run has not ended. Follow it with `mull watch {run}`.", Exit.USAGE)
-    place = place_for("--html", path)
+    place = place_for("--html", html)
     try:
         result = await found.handle.result()
     except WorkflowFailureError as error:
@@ -135,8 +115,14 @@ async def _report(client: Client, run: str, path: Path) -> Exit:
     return Exit.DONE
 
 
-async def _list(client: Client, limit: int, where: str | None, as_json: bool) -> Exit:
-
+@connected
+async def list_(
+    client: Client,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="The most runs to list.")] = 20,
+    where: Annotated[str | None, typer.Option(metavar="FILTER", help=WHERE)] = None,
+    as_json: Json = False,
+) -> Exit:
+    """List runs."""
     types = ", ".join(f"'{loop.workflow}'" for loop in LOOPS)
     parts = [f"WorkflowType IN ({types})", *([f"({where})"] if where else [])]
     if where is None or PARENT not in where:

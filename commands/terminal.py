@@ -76,13 +76,7 @@ def print_sheet(
     for table in sheet.tables:
         if table.rows and not table.folded:
             _print_table(console, table, MOST_ROWS)
-    if decisions:
-        print_decisions(console, sheet)
-
-
-def print_decisions(console: Console, sheet: Sheet) -> None:
-    """Print each decision on one line, with the numbers it is based on."""
-    if sheet.decisions and sheet.decisions.rows:
+    if decisions and sheet.decisions and sheet.decisions.rows:
         _print_table(console, sheet.decisions, len(sheet.decisions.rows))
 
 
@@ -121,18 +115,6 @@ def print_review(console: Console, sheet: Sheet) -> None:
     console.rule(style="dim")
 
 
-def print_text(text: str) -> None:
-    """Write a text to standard output, unchanged for a file or a pipe.
-
-    In a terminal, control characters are made visible and a final newline is added.
-    """
-    if sys.stdout.isatty():
-        sys.stdout.write(neutral(text).rstrip("\n") + "\n\n")
-    else:
-        sys.stdout.write(well_formed(text))
-    sys.stdout.flush()
-
-
 def print_reply(console: Console, reply: str) -> None:
     """Print the sentence that sums up a result; it is wrapped only in a terminal."""
     line = Line(terminal_safe(reply, REPLY_COLUMNS), "bold")
@@ -146,8 +128,16 @@ def with_newline(text: str) -> str:
 
 
 def print_answer(text: Text) -> None:
-    """Write only an answer to standard output; code and reports end with one newline."""
-    print_text(text.content if text.kind == "plain" else with_newline(text.content))
+    """Write only an answer to standard output; code and reports end with one newline.
+
+    In a terminal, control characters are made visible and a final newline is added.
+    """
+    if sys.stdout.isatty():
+        sys.stdout.write(neutral(text.content).rstrip("\n") + "\n\n")
+    else:
+        plain = text.kind == "plain"
+        sys.stdout.write(well_formed(text.content if plain else with_newline(text.content)))
+    sys.stdout.flush()
 
 
 def cut(words: str) -> Line:

@@ -17,7 +17,7 @@ from temporalio.client import (
 from commands.inputs import checked, read_text
 from commands.loops import SAMPLING, Run, reach_open, standing_of
 from commands.options import Id, Json
-from commands.session import Exit, fail, say_unserved, unserved, with_client
+from commands.session import Exit, connected, fail, say_unserved, unserved, with_client
 from commands.terminal import print_review
 from reflection.run import Finish, Review
 from reflection.sampling.result import PersonsAnswer
@@ -87,26 +87,37 @@ def review(
     with_client(lambda client: _show(client, run, as_json))
 
 
-def finish(run: Id, author: Author = None, as_json: Json = False) -> None:
+@connected
+async def finish(client: Client, run: Id, author: Author = None, as_json: Json = False) -> Exit:
     """End a run."""
     said = checked(Finish, {"author": author})
-    with_client(lambda client: _finish(client, run, said, as_json))
+    await _update(client, await reach_open(client, run), "finish_now", said)
+    return _done(run, "finishing", as_json)
 
 
-def cancel(run: Id, as_json: Json = False) -> None:
+@connected
+async def cancel(client: Client, run: Id, as_json: Json = False) -> Exit:
     """Cancel a run."""
-    with_client(lambda client: _cancel(client, run, as_json))
+    await (await reach_open(client, run)).handle.cancel()
+    return _done(run, "cancelling", as_json)
 
 
-def add(
+@connected
+async def add(
+    client: Client,
     run: Id,
     answer: Annotated[str, typer.Argument(help="The answer; it votes like any other.")],
     author: Author = None,
     as_json: Json = False,
-) -> None:
+) -> Exit:
     """Add an answer."""
+    found = await reach_open(client, run)
+    if found.loop is not SAMPLING:
+        instead = " For this run, use `mull review`." if found.loop.answers else ""
+        fail(f"only runs of `ask` take answers.{instead}", Exit.USAGE)
     said = checked(PersonsAnswer, {"answer": answer, "author": author})
-    with_client(lambda client: _add(client, run, said, as_json))
+    number = await _update(client, found, "add_answer", said) + 1
+    return _done(run, f"added as answer {number}, counted after the wave in flight", as_json)
 
 
 async def _review(client: Client, run: str, said: Review, as_json: bool) -> Exit:
@@ -154,28 +165,6 @@ def _print_choices(run: str, waiting: Waiting, actions: tuple[str, ...]) -> None
     sys.stderr.write("To decide, run one of:\n")
     for action in actions:
         sys.stderr.write(f"    mull review {run} --{action}{GIVEN[action]}\n")
-
-
-async def _finish(client: Client, run: str, said: object, as_json: bool) -> Exit:
-
-    await _update(client, await reach_open(client, run), "finish_now", said)
-    return _done(run, "finishing", as_json)
-
-
-async def _cancel(client: Client, run: str, as_json: bool) -> Exit:
-
-    await (await reach_open(client, run)).handle.cancel()
-    return _done(run, "cancelling", as_json)
-
-
-async def _add(client: Client, run: str, said: object, as_json: bool) -> Exit:
-
-    found = await reach_open(client, run)
-    if found.loop is not SAMPLING:
-        instead = " For this run, use `mull review`." if found.loop.answers else ""
-        fail(f"only runs of `ask` take answers.{instead}", Exit.USAGE)
-    number = await _update(client, found, "add_answer", said) + 1
-    return _done(run, f"added as answer {number}, counted after the wave in flight", as_json)
 
 
 async def _reviewable(client: Client, run: str) -> Run:
