@@ -11,9 +11,11 @@ from temporalio.exceptions import ApplicationError
 from commands import follow
 from commands.loops import BATCH, CRITIQUE, LOOPS, MULTIPATH, SAMPLING, Loop, Seen, loop_of
 from commands.terminal import print_sheet
+from reflection.critique.loop import progress as reflecting
 from reflection.critique.loop import result as judged
 from reflection.multipath.loop import result as walked
 from reflection.multipath.request import MultiPathRequest
+from reflection.sampling.loop import progress as asking
 from reflection.sampling.loop import result as voted
 from tests.unit.critique.reflected import reflected
 from tests.unit.critique.shown import console, written
@@ -213,35 +215,20 @@ def test_a_run_without_a_result_has_no_call_in_flight() -> None:
         assert part in written(on)
 
 
-@pytest.mark.parametrize("loop", [SAMPLING, CRITIQUE, MULTIPATH])
-def test_a_machine_is_told_what_to_review(loop: Loop) -> None:
+@pytest.mark.parametrize(
+    ("loop", "progress", "fields"),
+    [
+        (SAMPLING, asking(sampled(["A"]), 0),
+         "question leader confidence normalized_entropy answer_distribution"),
+        (CRITIQUE, reflecting(reflected([0.5]), "waiting_for_review", 0, None),
+         "query score_threshold draft"),
+        (MULTIPATH, standing(researched([[UNCLEAR]])),
+         "prompt mode sources suite quarantined draft"),
+    ],
+)  # fmt: skip
+def test_a_machine_is_told_what_to_review(loop: Loop, progress: Any, fields: str) -> None:
     """The document has what a person would see."""
-    states: dict[str, tuple[Any, set[str]]] = {
-        "ask": (
-            _asked(),
-            {"question", "leader", "confidence", "normalized_entropy", "answer_distribution"},
-        ),
-        "reflect": (_reflecting(), {"query", "score_threshold", "draft"}),
-        "agent": (
-            standing(researched([[UNCLEAR]])),
-            {"prompt", "mode", "sources", "suite", "quarantined", "draft"},
-        ),
-    }
-    progress, fields = states[loop.command]
-
-    assert set(loop.under_review(progress)) == fields
-
-
-def _asked() -> Any:
-    from reflection.sampling.loop import progress
-
-    return progress(sampled(["A"]), 0)
-
-
-def _reflecting() -> Any:
-    from reflection.critique.loop import progress
-
-    return progress(reflected([0.5]), "waiting_for_review", 0, None)
+    assert set(loop.under_review(progress)) == set(fields.split())
 
 
 @pytest.mark.parametrize(
