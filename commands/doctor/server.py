@@ -24,7 +24,6 @@ from connection import (
     connect,
     namespace,
 )
-from reflection.text import terminal_safe
 from telemetry import SEARCH_ATTRIBUTES
 
 ATTRIBUTES = "search attributes"
@@ -69,13 +68,13 @@ async def _guarded(area: str, name: str, looking: Awaitable[Check]) -> Check:
     except TimeoutError:
         return Check(area, name, "wrong", f"The server did not answer within {PATIENCE_SECONDS} s.")
     except RPCError as error:
-        said = f"The server refused: {terminal_safe(error.message, 200)}"
+        said = f"The server refused: {error.message}"
         return Check(area, name, "warning" if name == ATTRIBUTES else "wrong", said)
 
 
 async def _server(client: Client) -> Check:
     info = await client.workflow_service.get_system_info(GetSystemInfoRequest())
-    version = f", Temporal {terminal_safe(info.server_version, 40)}" if info.server_version else ""
+    version = f", Temporal {info.server_version}" if info.server_version else ""
     return Check("server", "server", "ok", f"answers at {address()}{version}")
 
 
@@ -90,7 +89,7 @@ async def _namespace(client: Client) -> Check:
             return Check("server", "namespace", "warning", said)
         if error.status is not RPCStatusCode.NOT_FOUND:
             raise
-        said = f"There is no namespace {terminal_safe(name, 100)}."
+        said = f"There is no namespace {name}."
         do = "Set TEMPORAL_NAMESPACE to another namespace, or create it with the command below."
         create = f"{temporal_command()} operator namespace create --namespace {shlex.quote(name)}"
         return Check("server", "namespace", "wrong", said, (do,), (create,))

@@ -123,7 +123,7 @@ def test_search_attributes_come_with_their_commands() -> None:
 
 def test_what_is_installed_here_is_found() -> None:
     """What runs these tests is what doctor finds."""
-    assert [check.state for check in package_checks()] == ["ok"] * 3
+    assert [check.state for check in package_checks()] == ["ok", "ok"]
 
 
 def test_what_telemetry_sends_is_told() -> None:
