@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -57,36 +58,35 @@ def _replied(seed: int) -> Scripted:
     return Scripted(text=text, delay=60 if behaviour == SLOW else 0)
 
 
+@contextmanager
+def worker(environment: dict[str, str], log: Path) -> Iterator[None]:
+    """Run a worker process of its own."""
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "worker.py"], cwd=ROOT, env=environment, stdout=output, stderr=output
+        )
+        try:
+            yield
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+def commands_beside(place: Place) -> dict[str, str]:
+    """Return the environment of commands that use this server, in a terminal of 80 columns."""
+    address = {"TEMPORAL_ADDRESS": place.address, "MULL_WEB_UI": place.web_ui}
+    return {**os.environ, **address, "NO_COLOR": "1", "COLUMNS": "80"}
+
+
 @pytest.fixture(scope="module")
 def environment(place: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """The environment of commands beside a running server and worker."""
-    log = tmp_path_factory.mktemp("worker") / "log"
-    with ScriptedEndpoint(by_seed=reply) as endpoint, log.open("wb") as output:
-        known = {
-            **os.environ,
-            "TEMPORAL_ADDRESS": place.address,
-            "MULL_WEB_UI": place.web_ui,
-            "HOSTED_VLLM_API_BASE": "http://127.0.0.1:9/v1",
-            "NO_COLOR": "1",
-            "COLUMNS": "80",
-        }
-        model = {
-            "MULL_MODEL": "openai/scripted",
-            "OPENAI_API_BASE": endpoint.url,
-            "OPENAI_API_KEY": "sk-secret",
-        }
-        worker = subprocess.Popen(
-            [sys.executable, "worker.py"],
-            cwd=ROOT,
-            env={**known, **model},
-            stdout=output,
-            stderr=output,
-        )
-        try:
+    known = {**commands_beside(place), "HOSTED_VLLM_API_BASE": "http://127.0.0.1:9/v1"}
+    with ScriptedEndpoint(by_seed=reply) as endpoint:
+        model = {"MULL_MODEL": "openai/scripted", "OPENAI_API_BASE": endpoint.url}
+        key = {"OPENAI_API_KEY": "sk-secret"}
+        with worker({**known, **model, **key}, tmp_path_factory.mktemp("worker") / "log"):
             yield known
-        finally:
-            worker.terminate()
-            worker.wait(60)
 
 
 @pytest.fixture(scope="module")

@@ -14,11 +14,11 @@ import typer
 from typer import rich_utils
 
 import starter
-from commands import follow, start
+from commands import follow, start, updates
 from reflection.critique.criteria import PRESETS
 from reflection.critique.guardrails import known_guardrails
 from reflection.critique.request import ReflectOnResultRequest
-from reflection.multipath.request import MultiPathRequest
+from reflection.multipath.request import Limits, MultiPathRequest
 from reflection.run import Request
 from reflection.sampling.request import SelfConsistencyRequest
 
@@ -37,28 +37,15 @@ OTHERWISE = {
 TESTS = "from solution import add\n"
 # Beside what the fixture writes: the options as typed, and what each makes of the request.
 TYPED: dict[str, dict[str, Any]] = {
-    "--temperature 0.1": {"temperature": 0.1},
-    "--seed 7": {"seed": 7},
+    "--seed 7 --budget-usd 0.5": {"seed": 7, "budget_usd": 0.5},
     "--model openai/scripted": {"model": "openai/scripted"},
-    "--max-output-tokens 300": {"max_output_tokens": 300},
-    "--budget-tokens 9000": {"budget_tokens": 9_000},
-    "--budget-usd 0.5": {"budget_usd": 0.5},
-    "--budget-seconds 60": {"budget_seconds": 60.0},
-    "--max-attempts 2": {"max_attempts": 2},
     "--review-timeout 90": {"review_timeout_seconds": 90.0},
 }
 REFLECT: dict[str, dict[str, Any]] = {
     "--judge openai/a --judge openai/b": {"judges": ("openai/a", "openai/b")},
-    "--judge-max-output-tokens 5000": {"judge_max_output_tokens": 5_000},
-    "--panel median": {"panel": "median"},
     "--confidence-threshold 0.8": {"score_threshold": 0.8},
-    "--max-revisions 2": {"max_revisions": 2},
-    "--min-gain 0.05": {"min_gain": 0.05},
-    "--format markdown": {"format": "markdown"},
-    "--complexity 0.9": {"complexity": 0.9},
-    "--min-complexity 0.4": {"min_complexity": 0.4},
     "--call-timeout-seconds 20": {"call_timeout_seconds": 20.0},
-    "--review-below 0.3": {"review_below": 0.3},
+    "--format markdown --review-below 0.3": {"format": "markdown", "review_below": 0.3},
     "--guardrail refusal --no-guardrails": {"guardrails": ("refusal",)},
     "--no-reflect --synthesis-follows": {"reflect": False, "synthesis_follows": True},
     "--draft FILE": {"draft": TESTS},
@@ -69,23 +56,16 @@ REFLECT: dict[str, dict[str, Any]] = {
 }
 AGENT: dict[str, dict[str, Any]] = {
     "--docs docs/adr": {"docs": os.path.abspath("docs/adr")},  # noqa: PTH100 - as it is typed
-    "--mode code": {"mode": "code"},
     "--judge openai/judge": {"judge": "openai/judge"},
-    "--embedding-model openai/embedding": {"embedding_model": "openai/embedding"},
-    "--passages 5": {"passages": 5},
-    "--max-revisions 4": {"max_revisions": 4},
-    "--no-creative --review-open": {"creative": False, "review_open": True},
-    "--language python --entry add": {"language": "python", "entry": "add"},
-    "--packages pandas,scipy": {"packages": ("pandas", "scipy")},
     "--call-timeout 20": {"call_timeout_seconds": 20.0},
+    "--no-creative --review-open": {"creative": False, "review_open": True},
+    "--language python --entry add": {"language": "python", "entry": "add", "mode": "code"},
+    "--packages pandas,scipy": {"packages": ("pandas", "scipy")},
     "--tests FILE": {"tests": {"name": "test_add.py", "text": TESTS}},
-    "--wall-seconds 3 --cpu-seconds 2.5 --memory-mb 128 --disk-mb 16": {
-        "limits": {
-            "wall_seconds": 3.0, "cpu_seconds": 2.5, "memory_mb": 128, "disk_mb": 16,
-            "processes": 64, "output_bytes": 1_000_000,
-        }
+    "--wall-seconds 3 --memory-mb 128": {
+        "limits": {**Limits().model_dump(), "wall_seconds": 3.0, "memory_mb": 128}
     },
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +74,7 @@ def app() -> typer.Typer:
     app = typer.Typer()
     for name in REQUESTS:
         app.command(name)(getattr(start, name))
+    app.command()(updates.review)
     return app
 
 
@@ -234,6 +215,15 @@ def test_choices_are_completed() -> None:
 
 
 MISTAKES = {
+    "review": [
+        (["r", "--accept", "--score", "0.8"], "give one of accept, revise, replace and score"),
+        (["r", "--score", "1.5"], "--score: should be less than"),
+        (["r", "--revise", "  "], "white space alone"),
+        (["r", "--replace", "/nowhere"], "--replace: /nowhere can't be read: "),
+        (["r", "--replace", os.devnull], "--replace: should have at least 1 character"),
+        (["r", "--author", "ann"], "--author needs --accept"),
+        (["r", "--draft", "2"], "--draft needs --accept"),
+    ],
     "ask": [
         ([""], "question: "),
         (["-", "--rule", "luck"], "Invalid value for '--rule': 'luck' is not one of 'combined', "),

@@ -65,15 +65,6 @@ def test_code_that_stays_wrong_says_so(cli: Cli) -> None:
     assert "got -1" in done.stderr
 
 
-def test_a_budget_that_ends_a_run_is_the_reason_given(cli: Cli) -> None:
-    """The last line says what ended it, and not once more how the path was chosen."""
-    done = cli("agent", ADD, "--mode", "code", "--budget-tokens", "20")
-
-    ended = next(line for line in done.stderr.splitlines() if "→ end (budget)" in line)
-    assert (done.returncode, done.stdout) == (4, "")
-    assert "18 of 20 tokens are spent" in ended
-
-
 def test_a_wrong_test_of_the_models_own_is_seen_wherever_the_result_is(
     cli: Cli, tmp_path: Path
 ) -> None:

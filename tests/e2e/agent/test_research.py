@@ -84,14 +84,6 @@ def test_a_report_that_stays_open_says_so(cli: Cli, docs: tuple[str, str]) -> No
     assert "the result is not closed (1 critique remains), which was required" in (required.stderr)
 
 
-def test_without_documents_the_report_says_so_first(cli: Cli) -> None:
-    """Nobody takes a report that rests on nothing for one that rests on documents."""
-    done = cli("agent", COMPARE, "--mode", "research")
-
-    assert done.stdout.splitlines()[0].startswith("> No source was found")
-    assert "no source was found: no document backs what the report says" in done.stderr
-
-
 def test_a_prompt_that_fits_neither_path_names_the_option(cli: Cli) -> None:
     """There is no result, which is exit code 4, and --mode decides it."""
     done = cli("agent", "Paint a tree.")
