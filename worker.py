@@ -27,15 +27,13 @@ from activities.checks import check_draft, prepare_reflection, read_examples
 from activities.code_tests.activity import TestingActivities
 from activities.critique import CritiqueActivities
 from activities.documents.retrieval import DocumentActivities, Retriever
-from activities.heartbeat import CODE_HEARTBEAT_SECONDS
 from activities.language_model import port as models
 from activities.language_model.port import LanguageModel
 from activities.multipath import MultiPathActivities
 from activities.sampling import SamplingActivities
 from activities.sandbox import port as sandboxes
-from activities.sandbox.activity import SandboxActivities
-from activities.sandbox.port import Sandbox, SandboxError
-from activities.server import ServerActivities
+from activities.sandbox.port import Sandbox, SandboxActivities, SandboxError
+from activities.server import CODE_HEARTBEAT_SECONDS, ServerActivities
 from commands.session import end_process
 from connection import TASK_QUEUE, ConfigurationError, NoServerError, address, connect
 from reflection.multipath.request import Limits
@@ -85,22 +83,31 @@ def adapters(default: str | None) -> Iterator[Adapters]:
         yield Adapters(ObservedModel(model, default), retriever)
 
 
-async def sandbox() -> Sandbox:
-    """Choose the sandbox for untrusted code, and log its name.
+async def confined(queues: Sequence[str]) -> Sandbox | None:
+    """Choose the sandbox for untrusted code, if these queues need one; None if there is none.
 
-    Raises SandboxError if none passes its self-test, and ConfigurationError.
+    Raises SandboxError if no sandbox passes its self-test and there is no other queue to serve,
+    and ConfigurationError.
     """
+    if "code" not in queues:
+        return None
     from activities.sandbox.selftest import choose
 
     try:
         given = os.environ.get(LIMITS)
         ceiling = Limits.model_validate_json(given) if given else CEILING
-        chosen = await choose(ceiling=ceiling)
+        *_, chosen = await choose(ceiling)
     except ValidationError as error:
         raise ConfigurationError(f"{LIMITS}: {explain(error)}") from None
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
+    except SandboxError as error:
+        if set(queues) == {"code"}:
+            raise
+        logger.warning("%s is not served: %s", NAMES["code"], error)
+        return None
     logger.info("sandbox: %s", chosen.described)
+    assert chosen.sandbox is not None  # noqa: S101 - it passed
     return chosen.sandbox
 
 
@@ -130,6 +137,7 @@ def build(
 
 
 def _workflow_worker(client: Client, options: dict[str, Any]) -> Worker:
+    known = ServerActivities(client).registered_search_attributes
     chosen: dict[str, Any] = {
         # The SDK's sandbox takes a third of a run's time. Import contracts, and strict replay tests
         # that do run in it, enforce the same rules: docs/adr/0009.
@@ -141,12 +149,7 @@ def _workflow_worker(client: Client, options: dict[str, Any]) -> Worker:
         client,
         task_queue=TASK_QUEUE,
         workflows=WORKFLOWS,
-        activities=[
-            ServerActivities(client).registered_search_attributes,
-            prepare_reflection,
-            check_draft,
-            read_examples,
-        ],
+        activities=[known, prepare_reflection, check_draft, read_examples],
         graceful_shutdown_timeout=GRACE,
         **chosen,
     )
@@ -205,35 +208,18 @@ async def serve(options: argparse.Namespace) -> None:
     if default is None and "llm" in options.queues:
         logger.warning("MULL_MODEL is not set: runs that do not name a model will fail")
     client = await connect()
-    queues, runs = await _confined(options.queues)
+    runs = await confined(options.queues)
+    queues = [name for name in options.queues if name != "code" or runs is not None]
     # The adapters are large, so a worker without model calls does not load them.
     outside = adapters(default) if "llm" in queues else contextlib.nullcontext(Adapters())
     with outside as (model, retriever):
         rate = options.calls_per_second
-        workers = build(client, queues, model, rate, retriever, runs)
         async with contextlib.AsyncExitStack() as stack:
-            for worker in workers:
+            for worker in build(client, queues, model, rate, retriever, runs):
                 await stack.enter_async_context(worker)
             logger.info("serving %s at %s", ", ".join(NAMES[queue] for queue in queues), address())
             await stop.wait()
             logger.info("stopping: calls in flight have up to %d s", GRACE.total_seconds())
-
-
-async def _confined(queues: Sequence[str]) -> tuple[Sequence[str], Sandbox | None]:
-    """Return the queues that can be served, and the sandbox if code is one of them.
-
-    Raises SandboxError if no sandbox works and there is no other queue to serve.
-    """
-    if "code" not in queues:
-        return queues, None
-    try:
-        return queues, await sandbox()
-    except SandboxError as error:
-        others = [queue for queue in queues if queue != "code"]
-        if not others:
-            raise
-        logger.warning("%s is not served: %s", NAMES["code"], error)
-        return others, None
 
 
 def silence_ordinary() -> None:

@@ -1,6 +1,9 @@
-"""Queries to the Temporal server: which of Mull's search attributes are registered."""
+"""The Temporal server as activities see it: heartbeats, and the registered search attributes."""
 
+import asyncio
 import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 from temporalio import activity
 from temporalio.api.enums.v1 import IndexedValueType
@@ -15,6 +18,33 @@ TYPES = {
     for name, number in IndexedValueType.items()
 }
 REMEMBER_SECONDS = 60.0
+HEARTBEAT_SECONDS = 2.0
+# A program that is no longer needed ends within a second of the cancellation.
+CODE_HEARTBEAT_SECONDS = 0.3
+
+
+@asynccontextmanager
+async def heartbeating(seconds: float = HEARTBEAT_SECONDS) -> AsyncIterator[Callable[..., None]]:
+    """Heartbeat at this interval, in seconds, while the block runs: so cancellations arrive.
+
+    Yields a function that sets the heartbeat's details, from any thread.
+    """
+    newest: tuple[object, ...] = ()
+
+    def tell(*details: object) -> None:
+        nonlocal newest
+        newest = details
+
+    async def beat() -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            activity.heartbeat(*newest)
+
+    beating = asyncio.create_task(beat())
+    try:
+        yield tell
+    finally:
+        beating.cancel()
 
 
 class ServerActivities:
@@ -27,9 +57,9 @@ class ServerActivities:
 
     @activity.defn
     async def registered_search_attributes(self) -> list[str]:
-        """List Mull's search attributes that are registered with their right type.
+        """List Mull's search attributes that are registered with the right type.
 
-        If the server refuses the list is empty: runs work without search attributes. An answer is
+        The list is empty if the server refuses: runs work without search attributes. An answer is
         cached for a minute.
         """
         if time.monotonic() - self._asked_at > REMEMBER_SECONDS:

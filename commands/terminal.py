@@ -83,11 +83,10 @@ def print_sheet(
 def print_steps(console: Console, steps: Sequence[Step], shown: int = 0) -> int:
     """Print the steps after the first `shown` ones, and return how many there are.
 
-    In a terminal a step that is too long is shortened or cut; in a pipe it is printed in full.
+    In a terminal a step that is too long is cut; in a pipe it is printed in full.
     """
     for step in steps[shown:]:
-        brief = console.is_terminal and step.short and cell_len(step.words) > console.width
-        lines = [Line(_line(step.short if brief else step.words), STYLES[step.tone])]
+        lines = [Line(_line(step.words), STYLES[step.tone])]
         lines += [Line(f"  {_line(line)}", "dim") for line in step.below]
         for line in lines:
             if console.is_terminal:

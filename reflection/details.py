@@ -7,10 +7,9 @@ Markdown has no effect there, and without backticks no text can end its block or
 
 import re
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 
 from reflection.sheet import Cell, Chart, Column, Sheet, Table
-from reflection.text import padded, tally_words, terminal_safe, until_words, width
+from reflection.text import tally_words, terminal_safe, until_words, width
 
 MOST_BYTES = 20_000
 TRACE_BYTES = 200
@@ -35,20 +34,23 @@ def details(sheet: Sheet, trace_id: str | None = None, workflow_id: str | None =
     What does not fit is left out, with a note. Texts are not shown: they may be long, and the
     result has them. `workflow_id` is for the review command that is shown.
     """
-    blocks = [_verdict(sheet)]
+    verdict, reason = escaped(sheet.verdict.words, VERDICT_COLUMNS), sheet.verdict.stop_reason
+    blocks = [f"**Stopped ({code(reason, 40)}): {verdict}**" if reason else f"**{verdict}**"]
     if sheet.waiting is not None:
-        blocks.append(_review_note(sheet.waiting.until, workflow_id))
-    blocks += _bullets(sheet.flags, "flag", strong=True)
-    blocks += _bullets(sheet.warnings, "warning")
-    facts = [(fact.label, _noted(fact.value, fact.note)) for fact in sheet.facts]
-    lines = aligned(
-        [(terminal_safe(name, CELL_COLUMNS), terminal_safe(said, 100)) for name, said in facts], ()
-    )
-    curves = [line for chart in sheet.charts for line in sparks(chart)]
+        until = f"Needs review {until_words(sheet.waiting.until)}".rstrip()
+        command = code(f"mull review {workflow_id or 'ID'}", 300)
+        blocks.append(f"**{until}**: {command}")
+    flags = [f"- **{escaped(flag, NOTE_COLUMNS)}**" for flag in sheet.flags]
+    warnings = [f"- {escaped(warning, NOTE_COLUMNS)}" for warning in sheet.warnings]
+    blocks += ["\n".join(_first(flags, MOST_NOTES, "more flag"))] if flags else []
+    blocks += ["\n".join(_first(warnings, MOST_NOTES, "more warning"))] if warnings else []
+    names = [terminal_safe(fact.label, CELL_COLUMNS) for fact in sheet.facts]
+    values = [f"{fact.value} ({fact.note})" if fact.note else fact.value for fact in sheet.facts]
+    lines = aligned([names, [terminal_safe(value, 100) for value in values]])
     tables = [table for table in sheet.tables if not table.folded and table.rows]
     wanted = [
         _fenced(_first(lines, MOST_FACTS, "more fact")),
-        _fenced(curves),
+        _fenced([line for chart in sheet.charts for line in sparks(chart)]),
         *(_table(table, MOST_ROWS) for table in tables),
         _table(sheet.decisions, NEWEST_ROWS) if sheet.decisions else "",
     ]
@@ -65,17 +67,18 @@ def escaped(text: str, most: int) -> str:
     return MARKS.sub(r"\\\g<0>", terminal_safe(text, most))
 
 
-def aligned(rows: Sequence[Sequence[str]], right: Iterable[int]) -> list[str]:
-    """Pad the cells of each column to one width; the columns in `right` are right-aligned."""
-    widths = [max(width(cell) for cell in column) for column in zip(*rows, strict=True)]
-    ends = set(right)
-    return [
-        "  ".join(
-            " " * (columns - width(cell)) + cell if place in ends else padded(cell, columns)
-            for place, (cell, columns) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
+def aligned(columns: Iterable[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
+    """Pad the cells of each column to one width, and write them in lines.
+
+    The columns whose places are in `right` are right-aligned.
+    """
+    written = []
+    for place, cells in enumerate(columns):
+        most = max(map(width, cells), default=0)
+        fills = [" " * (most - width(cell)) for cell in cells]
+        pairs = zip(fills, cells, strict=True) if place in right else zip(cells, fills, strict=True)
+        written.append(map("".join, pairs))
+    return ["  ".join(line).rstrip() for line in zip(*written, strict=True)]
 
 
 def bar(share: float, columns: int) -> str:
@@ -96,13 +99,13 @@ def sparks(chart: Chart, most: int = SPARKS) -> list[str]:
     """
     if chart.levels:
         return []
-    found = [(curve.name, [at for at in curve.points if at is not None]) for curve in chart.curves]
-    rows = [
-        (terminal_safe(name, CELL_COLUMNS), sparkline(points[-most:]), f"{points[-1]:.2f}")
-        for name, points in found
-        if points
-    ]
-    return aligned(rows, ())
+    known = {
+        terminal_safe(curve.name, CELL_COLUMNS): [at for at in curve.points if at is not None]
+        for curve in chart.curves
+    }
+    drawn = {name: points for name, points in known.items() if points}
+    lines = [sparkline(points[-most:]) for points in drawn.values()]
+    return aligned([[*drawn], lines, [f"{points[-1]:.2f}" for points in drawn.values()]])
 
 
 def trimmed(table: Table) -> Table:
@@ -133,24 +136,6 @@ def cell_words(cell: Cell, column: Column) -> str:
     return cell if column.kind == "text" else cell.strip()
 
 
-def _verdict(sheet: Sheet) -> str:
-    said = escaped(sheet.verdict.words, VERDICT_COLUMNS)
-    reason = sheet.verdict.stop_reason
-    return f"**Stopped ({code(reason, 40)}): {said}**" if reason else f"**{said}**"
-
-
-def _review_note(until: datetime | None, workflow_id: str | None) -> str:
-    command = code(f"mull review {workflow_id or 'ID'}", 300)
-    return f"**{f'Needs review {until_words(until)}'.rstrip()}**: {command}"
-
-
-def _bullets(notes: Sequence[str], what: str, *, strong: bool = False) -> list[str]:
-    shown = [escaped(note, NOTE_COLUMNS) for note in notes]
-    lines = [f"**{note}**" if strong else note for note in shown]
-    listed = "\n".join(f"- {line}" for line in _first(lines, MOST_NOTES, f"more {what}"))
-    return [listed] if listed else []
-
-
 def _first(lines: Sequence[str], most: int, noun: str) -> list[str]:
     more = len(lines) - most
     return [*lines[:most], *([f"({tally_words(more, noun)} left out)"] if more > 0 else [])]
@@ -158,41 +143,28 @@ def _first(lines: Sequence[str], most: int, noun: str) -> list[str]:
 
 def _table(table: Table, most: int) -> str:
     table = trimmed(table)
-    columns = [place for place, column in enumerate(table.columns) if not column.extra]
-    if not columns:
-        return ""
     rows = table.rows[-most:] if table.newest else table.rows[:most]
-    left_out = len(table.rows) - len(rows) + table.earlier
-    kept = [table.columns[place] for place in columns]
-    names = tuple(column.name for column in table.columns)
-    lines = [list(_cells([row[place] for place in columns], kept)) for row in (names, *rows)]
-    body = aligned(lines, _numbers(kept))
-    said = f"({left_out:,} {'earlier' if table.newest else 'more'} left out)"
-    note = [said] if left_out else []
-    placed = [body[0], *note, *body[1:]] if table.newest else [*body, *note]
-    return _fenced([f"{terminal_safe(table.title, 60)}:", *placed])
-
-
-def _numbers(columns: Sequence[Column]) -> list[int]:
-    """List the positions of numeric cells in a line; a share takes two cells."""
-    places, place = [], 0
-    for column in columns:
+    kept = [place for place, column in enumerate(table.columns) if not column.extra]
+    grid: list[list[str]] = []
+    numbers = []
+    for place in kept:
+        column, cells = table.columns[place], [row[place] for row in rows]
+        columns = LAST_CELL_COLUMNS if place == kept[-1] else CELL_COLUMNS
         if column.kind != "text":
-            places.append(place)
-        place += 2 if column.kind == "share" else 1
-    return places
-
-
-def _cells(row: Sequence[Cell], columns: Sequence[Column]) -> Iterable[str]:
-    for place, (cell, column) in enumerate(zip(row, columns, strict=True)):
-        most = LAST_CELL_COLUMNS if place == len(columns) - 1 else CELL_COLUMNS
-        yield terminal_safe(cell_words(cell, column), most)
+            numbers.append(len(grid))
+        said = (column.name, *(cell_words(cell, column) for cell in cells))
+        grid.append([terminal_safe(words, columns) for words in said])
         if column.kind == "share":
-            yield bar(cell, BAR_COLUMNS) if isinstance(cell, float | int) else ""
-
-
-def _noted(value: str, note: str) -> str:
-    return f"{value} ({note})" if note else value
+            bars = (
+                bar(cell, BAR_COLUMNS) if isinstance(cell, float | int) else "" for cell in cells
+            )
+            grid.append(["", *bars])
+    head, *body = aligned(grid, numbers) or [""]
+    left_out = len(table.rows) - len(rows) + table.earlier
+    note = f"({left_out:,} {'earlier' if table.newest else 'more'} left out)"
+    if left_out:
+        body = [note, *body] if table.newest else [*body, note]
+    return _fenced([f"{terminal_safe(table.title, 60)}:", head, *body]) if kept else ""
 
 
 def _fenced(lines: Sequence[str]) -> str:

@@ -32,12 +32,12 @@ def mark(name: str, texts: Sequence[str]) -> str:
 
 def unmistakable_mark(name: str, texts: Sequence[str]) -> str:
     """Make a mark that stands in none of the texts, not even with letters that look alike."""
-    return mark(name, [*texts, *(fold(each).casefold() for each in texts)])
+    return mark(name, [*texts, *(fold(text).casefold() for text in texts)])
 
 
 def filled(template: str, known: dict[str, str]) -> str:
     """Fill in each place once, so that a place's name in a text stays text."""
-    name = next((each for each in sorted(known, key=template.find) if each in template), None)
+    name = next((place for place in sorted(known, key=template.find) if place in template), None)
     if name is None:
         return template
     before, _, after = template.partition(name)

@@ -6,7 +6,7 @@ nested objects are never values. Numbers keep the characters in which they were 
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from json import JSONDecodeError, JSONDecoder
 from typing import Annotated, Any, NamedTuple, TypeVar
 
@@ -157,10 +157,13 @@ def _sent(part: object, definitions: dict[str, Any]) -> Any:
         case {"$ref": str(place)}:
             return _sent(definitions[place.removeprefix("#/$defs/")], definitions)
         case {"properties": dict(members)}:
-            return object_schema({name: _sent(each, definitions) for name, each in members.items()})
+            return object_schema({name: _sent(one, definitions) for name, one in members.items()})
         case dict():
-            kept = {name: each for name, each in part.items() if name not in {"title", "default"}}
-            return {name: _sent(each, definitions) for name, each in kept.items()}
+            return {
+                name: _sent(one, definitions)
+                for name, one in part.items()
+                if name not in {"title", "default"}
+            }
     return part
 
 
@@ -170,35 +173,34 @@ def _only_object(text: str, key: str, shown: Sequence[str]) -> Members | str:
         return DEEP
     if not found:
         return f'there is no JSON object with "{key}" in it'
-    own = own_objects(found, key, shown, text)
+    rest = _parts(text).rest
+    own = _own(found, rest, key, shown)
     if not own:
         return QUOTED
-    if any(each.values_of(key) != own[-1].values_of(key) for each in own):
+    if any(said.values_of(key) != own[-1].values_of(key) for said in own):
         return f'there are several JSON objects in it with different "{key}"'
-    if re.search(rf"[\"'{{]\s{{0,8}}{key}\W{{0,4}}:", without_objects(text), re.IGNORECASE):
+    if re.search(rf"[\"'{{]\s{{0,8}}{key}\W{{0,4}}:", rest, re.IGNORECASE):
         return f'there is a malformed JSON object with "{key}" in it'
     return own[-1]
 
 
-def own_objects(
-    found: Sequence[Members], key: str, shown: Sequence[str], text: str
-) -> list[Members]:
+def _own(found: Sequence[Members], rest: str, key: str, shown: Sequence[str]) -> Sequence[Members]:
     """Leave out the objects that are quoted from what was shown; empty if the reply only quotes.
 
     If all are quoted, they are kept when the reply says nothing else: an honest reply may equal an
     object in a document. White space, escapes and the kind of quotation marks are ignored. With
     more than COMPARED_OBJECTS different objects nothing is compared.
     """
-    written = [_comparable(_json(each)) for each in found]
+    written = [_comparable(_json(said)) for said in found]
     if not any(shown) or len(set(written)) > COMPARED_OBJECTS:
-        return list(found)
-    theirs = [each for one in shown for each in every_object(one, key) or []]
-    texts = [_comparable(each) for each in shown]
-    there = {one for one in set(written) if any(one in each for each in texts)}
+        return found
+    theirs = [quoted for text in shown for quoted in every_object(text, key) or []]
+    texts = [_comparable(text) for text in shown]
+    there = {one for one in set(written) if any(one in text for text in texts)}
     pairs = zip(found, written, strict=True)
-    own = [each for each, one in pairs if one not in there and each not in theirs]
-    besides = FENCES.sub("", without_objects(text))
-    return own or ([] if any(map(str.isalpha, besides)) else list(found))
+    own = [said for said, one in pairs if one not in there and said not in theirs]
+    says_more = any(map(str.isalpha, FENCES.sub("", rest)))
+    return own if own or says_more else found
 
 
 def _comparable(text: str) -> str:
@@ -208,9 +210,9 @@ def _comparable(text: str) -> str:
 def _json(value: object) -> str:
     match value:
         case Members():
-            return "{" + ",".join([f'"{name}":{_json(each)}' for name, each in value]) + "}"
+            return "{" + ",".join([f'"{name}":{_json(one)}' for name, one in value]) + "}"
         case list():
-            return "[" + ",".join([_json(each) for each in value]) + "]"
+            return "[" + ",".join([_json(one) for one in value]) + "]"
         case None:
             return "null"
         case Number() | bool():
@@ -242,40 +244,29 @@ def every_object(text: str, key: str) -> list[Members] | None:
     malformed objects, which no honest reply has, the text counts as broken off.
     """
     parts = _parts(text)
-    return None if parts.broken else [each for each in parts.objects if each.values_of(key)]
-
-
-def without_objects(text: str) -> str:
-    """Leave out the well-formed objects of a text, so that what remains is no part of one."""
-    return _parts(text).rest
+    return None if parts.broken else [said for said in parts.objects if said.values_of(key)]
 
 
 def _parts(text: str) -> _Parts:
     objects: list[Members] = []
     kept: list[str] = []
-    position, broken = 0, False
+    done, position, malformed, end = 0, 0, 0, len(text.rstrip())
+    broken = False
     try:
-        for members, start, end in _objects(text):
-            objects.append(members)
-            kept.append(text[position:start])
-            position = end
+        while (start := START.search(text, position)) and malformed <= MALFORMED_OBJECTS:
+            found, position = _object_at(text, start.start(), end)
+            if found is None:
+                malformed += 1
+                continue
+            objects.append(found)
+            kept.append(text[done : start.start()])
+            done = position
+        broken = malformed > MALFORMED_OBJECTS
     except _BrokenError:
         broken = True
     except _BadEscapeError:
         return _parts(BACKSLASH.sub(lambda slash: slash[0] if slash[1] else "\\\\", text))
-    return _Parts(objects, "".join([*kept, text[position:]]), broken)
-
-
-def _objects(text: str) -> Iterator[tuple[Members, int, int]]:
-    """Yield each well-formed object with where it begins and ends."""
-    end, position, malformed = len(text.rstrip()), 0, 0
-    while start := START.search(text, position):
-        found, position = _object_at(text, start.start(), end)
-        malformed += found is None
-        if malformed > MALFORMED_OBJECTS:
-            raise _BrokenError
-        if found is not None:
-            yield found, start.start(), position
+    return _Parts(objects, "".join([*kept, text[done:]]), broken)
 
 
 def _object_at(text: str, start: int, end: int) -> tuple[Members | None, int]:

@@ -1,8 +1,9 @@
 """What every run has: its request and records, reviews by people, spending and budget."""
 
 import json
-from collections.abc import Iterable, Sequence
-from typing import Annotated, Literal, NamedTuple, Self
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Generic, Literal, NamedTuple, Protocol, Self, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -55,9 +56,26 @@ class Record(Frozen):
     model_config = ConfigDict(extra="ignore")
 
 
+StopReasonT = TypeVar("StopReasonT", bound=str)
+
+
+class Ruling(NamedTuple, Generic[StopReasonT]):
+    """The outcome of a rule: a stop reason, or None to go on; why; and what it compared."""
+
+    stop_reason: StopReasonT | None = None
+    reason: str = ""
+    value: float | None = None
+    bound: float | None = None
+
+    @property
+    def stop(self) -> bool:
+        """Whether the run ends."""
+        return self.stop_reason is not None
+
+
 def explain(error: ValidationError) -> str:
     """Say in one line which fields are wrong and why, without quoting what was given."""
-    return "; ".join(_explain(each["loc"], each["type"], each["msg"]) for each in error.errors())
+    return "; ".join(_explain(one["loc"], one["type"], one["msg"]) for one in error.errors())
 
 
 def _explain(place: tuple[int | str, ...], kind: str, message: str) -> str:
@@ -159,26 +177,15 @@ class Spending(Record):
 def total(spendings: Iterable[Spending]) -> Spending:
     """Add up; one unknown value makes its sum unknown. The sums of nothing are 0."""
     listed = list(spendings)
-    return Spending(
-        calls=sum(each.calls for each in listed),
-        input_tokens=_add([each.input_tokens for each in listed]),
-        output_tokens=_add([each.output_tokens for each in listed]),
-        cached_tokens=_add([each.cached_tokens for each in listed]),
-        cost_usd=_add_usd([each.cost_usd for each in listed]),
-    )
+    sums = {
+        name: None if None in values else sum(values)
+        for name in Spending.model_fields
+        for values in [[getattr(spending, name) for spending in listed]]
+    }
+    return Spending(**sums)
 
 
-def _add(values: list[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None
-
-
-def _add_usd(values: list[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None
-
-
-class Usage(Record):
+class Usage(Spending):
     """The spending of a whole run.
 
     The totals cover every reply that was recorded (generating, evaluating and, where a run revises,
@@ -186,42 +193,20 @@ class Usage(Record):
     that ended without a reply: what the provider charged for those is not known to anyone here.
     """
 
-    calls: int = 0
     input_tokens: int | None = 0
     output_tokens: int | None = 0
     cached_tokens: int | None = 0
     cost_usd: float | None = 0.0
     parts: dict[Part, Spending] = Field(default_factory=dict)
 
-    @property
-    def tokens(self) -> int | None:
-        """Tokens in and out together, or None where either is unknown."""
-        if self.input_tokens is None or self.output_tokens is None:
-            return None
-        return self.input_tokens + self.output_tokens
 
-
-def usage(
-    generating: Iterable[Spending],
-    evaluating: Iterable[Spending],
-    retried: int,
-    cancelled: int,
-    revising: Iterable[Spending] | None = None,
-    retrieving: Iterable[Spending] | None = None,
-) -> Usage:
+def usage(spent: Mapping[Part, Iterable[Spending]], retried: int, cancelled: int) -> Usage:
     """Sum up a run by parts; `retried` and `cancelled` are numbers of calls without a reply."""
-    replied: dict[Part, Spending] = {} if retrieving is None else {"retrieving": total(retrieving)}
-    replied |= {"generating": total(generating), "evaluating": total(evaluating)}
-    if revising is not None:
-        replied["revising"] = total(revising)
-    return Usage(
-        **total(replied.values()).model_dump(),
-        parts={**replied, "retried": _unanswered(retried), "cancelled": _unanswered(cancelled)},
-    )
-
-
-def _unanswered(calls: int) -> Spending:
-    return Spending(calls=calls) if calls else total([])
+    parts = {part: total(spendings) for part, spendings in spent.items()}
+    whole = total(parts.values())
+    parts["retried"] = Spending(calls=retried) if retried else total([])
+    parts["cancelled"] = Spending(calls=cancelled) if cancelled else total([])
+    return Usage(**whole.model_dump(), parts=parts)
 
 
 class Budget(NamedTuple):
@@ -238,65 +223,133 @@ class Room(NamedTuple):
     reason: str
 
 
-def room(budget: Budget, spent: Sequence[Spending], wanted: int) -> Room:
+def room(
+    budget: Budget, spent: Sequence[Spending], wanted: int, alike: Sequence[Spending] = ()
+) -> Room:
     """Return how many of `wanted` calls fit in the budget after those in `spent`.
 
-    Each is assumed to be as large as the largest so far, and so is a call without reported usage.
-    Before the first call its size is unknown, so only one call is allowed. A limit on something
-    that no reply reports can't be enforced: then nothing fits.
+    Each is assumed to be as large as the largest of the calls `alike`, or of all so far if there
+    are none, and a call without reported usage as large as the largest so far. Before the first
+    call its size is unknown, so only one call is allowed. A limit on something that no reply
+    reports can't be enforced: then nothing fits.
     """
-    tokens = _fits("tokens", budget.tokens, [each.tokens for each in spent], wanted)
-    dollars = _fits("US dollars", budget.usd, [each.cost_usd for each in spent], wanted)
-    return min(tokens, dollars, key=lambda each: each.calls)
+    tokens, like = [call.tokens for call in spent], [call.tokens for call in alike]
+    costs, cost_like = [call.cost_usd for call in spent], [call.cost_usd for call in alike]
+    return min(
+        _fits("tokens", budget.tokens, tokens, wanted, like),
+        _fits("US dollars", budget.usd, costs, wanted, cost_like),
+        key=lambda fits: fits.calls,
+    )
 
 
 def refusal(budget: Budget, spent: Sequence[Spending], alike: Sequence[Spending]) -> str | None:
     """Explain why the next call does not fit; None if it does.
 
-    It is assumed to be as large as the largest of the calls `alike`, or of all calls if there are
-    none. So a budget is exceeded by at most one call, by as much as it is larger than assumed.
+    A budget is exceeded by at most one call, by as much as it is larger than assumed.
     """
-    tokens = _refused("tokens", budget.tokens, [x.tokens for x in spent], [x.tokens for x in alike])
-    costs, like = [each.cost_usd for each in spent], [each.cost_usd for each in alike]
-    return tokens or _refused("US dollars", budget.usd, costs, like)
+    fits = room(budget, spent, 1, alike)
+    return None if fits.calls else fits.reason
 
 
-def _refused(
+def _fits(
     unit: str,
     bound: float | None,
     spent: Sequence[float | None],
+    wanted: int,
     alike: Sequence[float | None],
-) -> str | None:
-    fits = _fits(unit, bound, spent, 1)
-    known = [each for each in alike if each is not None]
-    if bound is None or not known:
-        return None if fits.calls else fits.reason
-    largest = max(each for each in spent if each is not None)
-    used = sum(largest if each is None else each for each in spent)
-    if used + max(known) <= bound + 1e-9:
-        return None
-    took = f"a call like the next took up to {max(known):,.6g}"
-    return f"{used:,.6g} of {bound:,g} {unit} are spent, and {took}"
-
-
-def _fits(unit: str, bound: float | None, spent: Sequence[float | None], wanted: int) -> Room:
+) -> Room:
     if bound is None:
         return Room(wanted, "")
     if not spent:
         return Room(min(wanted, 1), "the first call shows how large a call is")
-    known = [each for each in spent if each is not None]
+    known = [size for size in spent if size is not None]
     if not known:
-        return Room(
-            0,
-            f"the provider does not report {unit}, so a limit of {bound:,g} can't be enforced",
-        )
-    largest = max(known)
-    used = sum(known) + largest * (len(spent) - len(known))
-    left = bound - used
-    calls = wanted if largest <= 0 < left else _times(left, largest)
-    reason = f"{used:,.6g} of {bound:,g} {unit} are spent, and a call took up to {largest:,.6g}"
-    return Room(max(0, min(wanted, calls)), reason)
+        unseen = f"the provider does not report {unit}"
+        return Room(0, f"{unseen}, so a limit of {bound:,g} can't be enforced")
+    likely = [size for size in alike if size is not None]
+    largest = max(likely or known)
+    used = sum(known) + max(known) * (len(spent) - len(known))
+    calls = wanted if used < bound else 0
+    if largest > 0:
+        calls = int((bound - used) / largest + 1e-9)
+    took = f"a call{' like the next' if likely else ''} took up to {largest:,.6g}"
+    return Room(
+        max(0, min(wanted, calls)), f"{used:,.6g} of {bound:,g} {unit} are spent, and {took}"
+    )
 
 
-def _times(left: float, size: float) -> int:
-    return int(left / size + 1e-9) if size > 0 else 0
+class Decided(Protocol):
+    """A decision of any loop."""
+
+    @property
+    def stop(self) -> bool:
+        """Whether it ends the run."""
+
+
+DecisionT = TypeVar("DecisionT", bound=Decided)
+
+
+@dataclass
+class RunState(Generic[DecisionT]):
+    """What the state of every loop has: decisions, warnings, and the spending by part.
+
+    `retried` and `cancelled` count the calls that ended without a reply.
+    """
+
+    request: Bounded
+    decisions: list[DecisionT] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    spent: dict[Part, list[Spending]] = field(
+        default_factory=lambda: {"generating": [], "evaluating": []}
+    )
+    retried: int = 0
+    cancelled: int = 0
+
+    @property
+    def last(self) -> DecisionT | None:
+        """The newest decision."""
+        return self.decisions[-1] if self.decisions else None
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the newest decision ends the run."""
+        return self.last is not None and self.last.stop
+
+    @property
+    def budget(self) -> Budget:
+        """What the request allows."""
+        return Budget(self.request.budget_tokens, self.request.budget_usd)
+
+    @property
+    def every_spending(self) -> list[Spending]:
+        """The spending of each reply, part by part."""
+        return [spending for spendings in self.spent.values() for spending in spendings]
+
+    @property
+    def used(self) -> Usage:
+        """What was spent so far, in all and by part."""
+        return usage(self.spent, self.retried, self.cancelled)
+
+    def no_room(self, part: Part) -> str | None:
+        """Explain why the budget has no room for the next call of a part; None if it has."""
+        return refusal(self.budget, self.every_spending, self.spent[part])
+
+    def pay(self, part: Part, spending: Spending | None, attempts: int) -> None:
+        """Count a reply, and the failed attempts before it."""
+        self.retried += attempts - (spending is not None)
+        if spending is not None:
+            self.spent[part].append(spending)
+
+    def lose(self, calls: int) -> None:
+        """Count calls that were cancelled before their reply came."""
+        self.cancelled += calls
+
+    def warn(self, warning: str) -> None:
+        """Keep a warning for the result, once."""
+        if warning not in self.warnings:
+            self.warnings.append(warning)
+
+    def left_out(self, names: Iterable[str]) -> None:
+        """Warn about parameters that the provider does not support."""
+        for name in names:
+            self.warn(f"the provider does not take {name}; it was not sent")

@@ -5,13 +5,32 @@ Web UI's details know nothing else of a run, so that a warning that stands on th
 all three. Texts are as they came from models and people: each renderer makes them safe to show.
 """
 
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from reflection.run import Record, Spending, Usage
 from reflection.text import spent_words, tally_words, usd
 
+if TYPE_CHECKING:
+    from reflection.critique import result as critique
+    from reflection.multipath import result as multipath
+    from reflection.sampling import result as sampling
+
 Tone = Literal["good", "warning", "bad", "running", "plain"]
+
+# Stop reasons of every loop. A run without an answer is bad, and any other stop a warning.
+GOOD = {
+    "rule", "decided", "max_responses", "passed", "consistent",
+    "accepted_by_person", "replaced_by_person", "scored_by_person",
+}  # fmt: skip
+FAILED = {
+    "evaluation_failed", "revision_failed",
+    "unrouted", "generation_failed", "reflection_failed", "test_failed",
+}  # fmt: skip
+UNDONE = {"disabled", "skipped"}
+EMBEDDED = "embedded/"
+TOY = "a toy: what it writes shows how Mull works, not how good models are"
 
 
 class Verdict(Record):
@@ -38,7 +57,7 @@ class Text(Record):
     folded: bool = True
 
 
-class Fact(Record):
+class Fact(NamedTuple):
     """A label and its value on one line."""
 
     label: str
@@ -86,7 +105,7 @@ class Curve(Record):
     labels: tuple[str, ...] = ()
 
 
-class Bound(Record):
+class Bound(NamedTuple):
     """A value from 0 to 1 that the curve of this name is held against, such as a threshold."""
 
     label: str
@@ -94,7 +113,7 @@ class Bound(Record):
     curve: str = ""
 
 
-class Band(Record):
+class Band(NamedTuple):
     """A stretch of the axis, in points, such as one wave."""
 
     label: str
@@ -120,14 +139,13 @@ class Chart(Record):
 
 
 class Step(Record):
-    """One line of what a person sees while a run goes on; `short` is for a narrow terminal.
+    """One line of what a person sees while a run goes on, what matters most first.
 
     The steps of a run are never changed, and new ones are added at the end. `below` are lines that
     belong to it and stand under it, such as the critiques of a draft.
     """
 
     words: str
-    short: str = ""
     below: tuple[str, ...] = ()
     tone: Tone = "plain"
 
@@ -163,7 +181,58 @@ class Sheet(Record):
     waiting: Waiting | None = None
 
 
-EMBEDDED = "embedded/"
+# What all loops have, from which the shared parts of a sheet are made.
+Draft: TypeAlias = "critique.Draft | multipath.Draft"
+Made: TypeAlias = "critique.Draft | multipath.Draft | sampling.Response"
+Decision: TypeAlias = "critique.Decision | multipath.Decision | sampling.Decision"
+Seen: TypeAlias = (
+    "critique.Progress | multipath.Progress | sampling.Progress"
+    " | critique.ReflectOnResultResult | multipath.MultiPathResult | sampling.SelfConsistencyResult"
+)
+
+
+def run_sheet(
+    seen: Seen,
+    made: Sequence[Decision],
+    *,
+    doing: str,
+    waits: bool,
+    answer: Text | None,
+    facts: Iterable[Fact],
+    tables: Iterable[Table],
+    **more: Any,
+) -> Sheet:
+    """Build the sheet of a run: what its loop says of it, and what is the same for all runs.
+
+    The verdict, the wait for a person, the spending, the model, the warnings and the usage are the
+    same for all. `made` are the decisions, `doing` says what is under way, and `waits` whether a
+    person is asked. Tables without rows are left out. `more` are other fields of the sheet.
+    """
+    flight = getattr(seen, "in_flight", 0)
+    busy = f"{doing}, {tally_words(flight, 'call')} in flight" if flight else doing
+    verdict = Verdict(words=busy, tone="running")
+    if seen.stop_reason is not None:
+        busy = busy if waits else ""
+        tone: Tone = "plain" if seen.stop_reason in UNDONE else "warning"
+        tone = "good" if seen.stop_reason in GOOD else tone
+        verdict = Verdict(
+            words=made[-1].reason if made else seen.stop_reason,
+            tone="bad" if answer is None or seen.stop_reason in FAILED else tone,
+            stop_reason=seen.stop_reason,
+        )
+    shared = [Fact("spent", spent_words(seen.usage))]
+    if seen.model:
+        shared.append(Fact("model", seen.model, TOY if seen.model.startswith(EMBEDDED) else ""))
+    return Sheet(
+        verdict=verdict,
+        busy=busy,
+        waiting=Waiting(until=getattr(seen, "review_until", None)) if waits else None,
+        answer=answer,
+        facts=(*facts, *shared),
+        warnings=getattr(seen, "warnings", ()),
+        tables=tuple(found for found in (*tables, _usage_table(seen.usage)) if found.rows),
+        **more,
+    )
 
 
 def columns(*names: str) -> tuple[Column, ...]:
@@ -179,10 +248,54 @@ def columns(*names: str) -> tuple[Column, ...]:
     )
 
 
-def model_fact(name: str, thing: str) -> Fact:
-    """Name the model that wrote, and say where it is a toy; `thing` is what it wrote."""
-    toy = f"a toy: its {thing} show how Mull works, not how good models are"
-    return Fact(label="model", value=name, note=toy if name.startswith(EMBEDDED) else "")
+def table(
+    title: str, names: str | Sequence[str], rows: Iterable[Sequence[Cell]], **more: Any
+) -> Table:
+    """Make a table; the names are those of `columns`, and `more` are other fields."""
+    listed = names.split(", ") if isinstance(names, str) else names
+    return Table(title=title, columns=columns(*listed), rows=tuple(map(tuple, rows)), **more)
+
+
+def draft_table(
+    drafts: Sequence[Draft],
+    best: "Draft | None",
+    mark: str,
+    names: str,
+    measures: Iterable[Sequence[Cell]],
+) -> Table:
+    """Make the table of drafts: `mark` is set on the best one, `measures` are the loop's."""
+    rows = (
+        (
+            f"{draft.index + 1} {mark}" if draft is best else str(draft.index + 1),
+            _origin_words(draft),
+            *measured,
+            len(draft.text),
+            draft.model,
+        )
+        for draft, measured in zip(drafts, measures, strict=True)
+    )
+    tones: tuple[Tone, ...] = tuple("good" if draft is best else "plain" for draft in drafts)
+    names = f"#, origin, {names}, chars|number|extra, model|extra"
+    return table("Drafts", names, rows, tones=tones, newest=True)
+
+
+def decision_table(
+    decisions: Sequence[Decision], names: str, numbers: Iterable[Sequence[Cell]], **more: Any
+) -> Table:
+    """Make the table of decisions: the loop's numbers, why and by whom, and when.
+
+    The last of the names is that of the reasons. `more` are other fields of the table.
+    """
+    rows = (
+        (*row, reason_words(made), moment_words(made.at))
+        for made, row in zip(decisions, numbers, strict=True)
+    )
+    return table("Decisions", f"{names}, at|extra", rows, newest=True, **more)
+
+
+def said(*parts: object) -> tuple[str, ...]:
+    """Keep the parts that are texts, without empty ones: `condition and "text"` is a part."""
+    return tuple(part for part in parts if part and isinstance(part, str))
 
 
 def moment_words(moment: datetime | None) -> str | None:
@@ -195,36 +308,36 @@ def draft_words(index: int | None) -> str:
     return "no draft" if index is None else f"draft {index + 1}"
 
 
-def origin_words(origin: str, author: str | None) -> str:
-    """Say where a draft is from, and which person is behind it."""
-    return f"{origin} by {author}" if author else origin
+def draft_name(draft: Draft) -> str:
+    """Name a draft with where it is from, and which person is behind it."""
+    return f"{draft_words(draft.index)}, {_origin_words(draft)}"
 
 
-def made_words(
-    model: str | None,
-    seed: int | None,
-    at: datetime | None,
-    attempts: int,
-    spending: Spending | None,
-) -> str:
-    """Say what wrote a draft, when, in how many attempts and at what cost, as far as is known."""
-    known = (
-        model and f"by {model}",
-        seed is not None and f"seed {seed}",
-        at and f"at {moment_words(at)}",
-        attempts and tally_words(attempts, "attempt"),
-        spending and f"spent {spent_words(spending)}",
+def made_words(made: Made) -> str:
+    """Say what wrote a text, when, in how many attempts and at what cost, as far as is known."""
+    known = said(
+        made.model and f"by {made.model}",
+        made.seed is not None and f"seed {made.seed}",
+        made.timestamp and f"at {moment_words(made.timestamp)}",
+        made.attempts and tally_words(made.attempts, "attempt"),
+        made.spending and f"spent {spent_words(made.spending)}",
     )
-    return "; ".join(part for part in known if part)
+    return "; ".join(known)
 
 
-def reason_words(reason: str, asked: str | None, author: str | None) -> str:
+def reason_words(made: Decision) -> str:
     """Say why something was decided, what a person wants changed, and who, unless named already."""
-    said = f"{reason}: {asked}" if asked else reason
-    return f"{said} (by {author})" if author and author not in reason else said
+    asked = getattr(made, "asked", None)
+    reason = f"{made.reason}: {asked}" if asked else made.reason
+    named = made.author is None or made.author in made.reason
+    return reason if named else f"{reason} (by {made.author})"
 
 
-def usage_table(usage: Usage) -> Table:
+def _origin_words(draft: Draft) -> str:
+    return f"{draft.origin} by {draft.author}" if draft.author else draft.origin
+
+
+def _usage_table(usage: Usage) -> Table:
     """Tell what each part of a run spent, and all of it; what nobody knows is called unknown."""
 
     def row(name: str, spent: Usage | Spending) -> tuple[Cell, ...]:
@@ -232,11 +345,7 @@ def usage_table(usage: Usage) -> Table:
         counts = ("unknown" if count is None else count for count in tokens)
         return (name, spent.calls, *counts, usd(spent.cost_usd))
 
-    counted = ("calls", "tokens in", "of them cached", "tokens out", "cost")
+    names = "part, calls|number, tokens in|number, of them cached|number, tokens out|number"
     parts = [row(name, part) for name, part in usage.parts.items() if part.calls]
-    return Table(
-        title="Usage",
-        columns=columns("part", *(f"{name}|number" for name in counted)),
-        rows=(*parts, row("total", usage)),
-        folded=True,
-    )
+    rows = (*parts, row("total", usage))
+    return table("Usage", f"{names}, cost|number", rows, folded=True)

@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 from math import floor, log10
 from unicodedata import category, east_asian_width, normalize
 
-from reflection.run import Spending, Usage
+from reflection.run import Part, Spending, Usage
 
+LOST: tuple[Part, ...] = ("retried", "cancelled")
 SURROGATES = re.compile("[\ud800-\udfff]")
 
 ESCAPE_PICTURES = {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\n\t"}
@@ -57,11 +58,6 @@ def terminal_safe(text: str, most: int) -> str:
 def width(text: str) -> int:
     """Count the columns that `text` takes in a terminal."""
     return len(text) if text.isascii() else sum(map(_columns, text))
-
-
-def padded(text: str, columns: int) -> str:
-    """Fill `text` with spaces up to `columns` terminal columns."""
-    return text + " " * (columns - width(text))
 
 
 def _neutral(character: str) -> str:
@@ -118,24 +114,17 @@ def tally_words(count: int, one: str, many: str | None = None) -> str:
 
 def spent_words(spent: Usage | Spending) -> str:
     """Say in one line what was spent: calls, tokens and cost."""
-    parts = [tally_words(spent.calls, "call"), _tokens(spent), f"cost {usd(spent.cost_usd)}"]
-    lost = _unanswered(spent) if isinstance(spent, Usage) else 0
-    if lost:
-        parts.append(f"and {tally_words(lost, 'call')} without a reply, whose charge is not known")
-    return ", ".join(parts)
-
-
-def _unanswered(spent: Usage) -> int:
-    lost = [spent.parts.get("retried"), spent.parts.get("cancelled")]
-    return sum(each.calls for each in lost if each is not None)
-
-
-def _tokens(spent: Usage | Spending) -> str:
-    if spent.input_tokens is None and spent.output_tokens is None:
-        return "tokens unknown"
-    read, written = _known(spent.input_tokens), _known(spent.output_tokens)
+    read, written = spent.input_tokens, spent.output_tokens
     cached = f" ({spent.cached_tokens:,} of them cached)" if spent.cached_tokens else ""
-    return f"{read} tokens in{cached} and {written} out"
+    tokens = f"{_known(read)} tokens in{cached} and {_known(written)} out"
+    if read is None and written is None:
+        tokens = "tokens unknown"
+    said = f"{tally_words(spent.calls, 'call')}, {tokens}, cost {usd(spent.cost_usd)}"
+    if isinstance(spent, Usage):
+        lost = sum(spent.parts[part].calls for part in LOST if part in spent.parts)
+        unknown = "without a reply, whose charge is not known"
+        return f"{said}, and {tally_words(lost, 'call')} {unknown}" if lost else said
+    return said
 
 
 def _known(count: int | None) -> str:

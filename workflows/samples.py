@@ -103,7 +103,7 @@ class Meanings:
         self._request = sampling.request
         self._sampling = sampling
         self._people = people
-        self._calls = Calls(people, self._lose)
+        self._calls = Calls(people, sampling.lose)
         self._clusters = Clusters(self._request.answers)
         self._times = call_times(self._request.sample_timeout_seconds, self._request.max_attempts)
 
@@ -151,12 +151,8 @@ class Meanings:
             failure = permanent(meaning)
             if failure is not None:
                 raise failure
-            self._sampling.retried += self._request.max_attempts
+            self._sampling.pay("evaluating", None, self._request.max_attempts)
             self._sampling.warn(f"two answers could not be compared: {explain(meaning)}")
             return False
-        self._sampling.evaluating.append(meaning.spending)
-        self._sampling.retried += meaning.attempts - 1
+        self._sampling.pay("evaluating", meaning.spending, meaning.attempts)
         return meaning.same is True
-
-    def _lose(self, calls: int) -> None:
-        self._sampling.cancelled += calls

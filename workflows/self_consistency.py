@@ -77,6 +77,7 @@ class SelfConsistencyWorkflow:
             self._samples.waiting,
             needs_review=self._people.waiting,
             review_until=self._people.until,
+            added=len(self._put_in),
         )
 
     @workflow.query(description="Each decision so far, with every number it was based on")
@@ -147,15 +148,15 @@ class SelfConsistencyWorkflow:
         if self._state.stopped or self._cut_short():
             return
         plan = self._state.plan()
-        if plan.stop_reason is not None:
-            self._stop(plan.stop_reason, plan.reason)
+        if not plan.calls:
+            self._stop("budget", plan.reason)
             return
-        number = self._state.begin_wave(plan.length)
-        told = {"mull.wave": number, "mull.wave.length": plan.length}
+        number = self._state.begin_wave(plan.calls)
+        told = {"mull.wave": number, "mull.wave.length": plan.calls}
         with base.span(telemetry.SPAN_WAVE, "CHAIN", told, f"wave {number}"):
-            for _ in range(plan.length):
+            for _ in range(plan.calls):
                 self._samples.start(self._take_index())
-            self._show(loop.progress(self._state, plan.length))
+            self._show(loop.progress(self._state, plan.calls))
             self._state.cancelled += await self._samples.settle(self._people)
             await self._count(self._samples.collect())
         if not self._state.stopped:

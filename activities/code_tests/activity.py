@@ -1,34 +1,52 @@
-"""The activity that runs code against its tests in a sandbox, and the program it makes of them.
+"""The activity that runs code against its tests in a sandbox.
 
-No expected value is in the program.
+It makes a program of them, without any expected value, and reads a report of the tests from the
+untrusted output.
 """
 
 import ast
 import asyncio
 import json
 import secrets
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import ValidationError
 from temporalio import activity
 
-from activities.code_tests.reports import build_report, lowered, refused
-from activities.heartbeat import CODE_HEARTBEAT_SECONDS, heartbeating
-from activities.sandbox.activity import run
-from activities.sandbox.port import Program, Sandbox
+from activities.sandbox.port import Program, Result, Sandbox, run
 from reflection.multipath.cases import parsed
 from reflection.multipath.request import Limits, PackageName
-from reflection.multipath.suite import Suite, SuiteKind, TestFile, TestReport
-from reflection.run import Record, explain
+from reflection.multipath.suite import (
+    Failure,
+    Suite,
+    SuiteKind,
+    TestFile,
+    TestOutcome,
+    TestReport,
+)
+from reflection.multipath.verdict import (
+    Answer,
+    ProgramEnd,
+    bounded,
+    brief,
+    first_failure,
+    judge,
+    stopped,
+)
+from reflection.run import Record, cut_encoded, explain
 from reflection.text import well_formed
 
 KEPT_BYTES = 500_000
 RESULT_BYTES = 100_000
+OUTPUT_BYTES = 2_000
+MOST = 1_000_000_000
 SOLUTION = "solution.py"
 
-# Behind everything else, so that no file of a user's hides a module of Python's own.
+# The work folder comes last, so that no file of a user's hides a module of Python's own.
 START = """\
 import os
 import sys
@@ -40,7 +58,7 @@ from {package}.{program} import main
 main()
 """
 PACKAGE = "mull_inside"
-PROGRAMS: dict[SuiteKind, str] = {"cases": "cases", "script": "script", "pytest": "pytest_file"}
+PROGRAMS: dict[SuiteKind, str] = {"cases": "harness", "script": "script", "pytest": "pytest_file"}
 INSIDE = {
     f"{PACKAGE}/{file.name}": file.read_text(encoding="utf-8")
     for file in sorted((Path(__file__).parent / "inside").glob("*.py"))
@@ -48,12 +66,20 @@ INSIDE = {
 UNITTEST = "unittest"
 CASES = {"TestCase", "IsolatedAsyncioTestCase"}
 STEM = 90
+NO_TEST = (
+    "pytest found no test to run, or skipped all of them (a file that is not named test_*.py or "
+    "*_test.py runs as a script)"
+)
+# A program that gave all its results may end in any of these ways.
+HARMLESS = {"ok", "error", "exited_early"}
+
+Line = dict[str, object]
 
 
 class TestTask(Record):
     """A draft of the code, and the tests to run it against.
 
-    `index` counts drafts from 0, for whoever reads a history: no verdict depends on it.
+    `index` counts drafts from 0, for readers of a history: no verdict depends on it.
     """
 
     __test__ = False
@@ -67,7 +93,7 @@ class TestTask(Record):
 
 
 class TestingActivities:
-    """What a run asks of a sandbox about its code; the sandbox's own ceiling bounds every run."""
+    """The activity that tests code; the sandbox's own ceiling limits every run."""
 
     __test__ = False
 
@@ -76,9 +102,9 @@ class TestingActivities:
 
     @activity.defn
     async def test_code(self, task: TestTask) -> TestReport:
-        """Run code against its tests, and return what came of them, whatever the code does.
+        """Run code against its tests and report their outcomes, whatever the code does.
 
-        Raises an ApplicationError where the sandbox itself fails: of type `sandbox_error`, or,
+        Raises an ApplicationError if the sandbox itself fails: of type `sandbox_error`, or,
         non-retryable, `PackageError`.
         """
         nonce = secrets.token_hex(16)
@@ -86,20 +112,40 @@ class TestingActivities:
         try:
             program = build_program(task.code, suite, task.packages, task.limits, nonce)
         except ValidationError as error:
-            return refused(suite, f"the code can't be run: {explain(error)}", self._sandbox.name)
-        async with heartbeating(CODE_HEARTBEAT_SECONDS):
-            result = await run(self._sandbox, program)
-        warnings = lowered(task.limits, result.limits)
-        known = {"attempts": activity.info().attempt, "warnings": warnings}
-        return build_report(suite, result, nonce).model_copy(update=known)
+            return TestReport(
+                outcomes=(),
+                passed=0,
+                total=len(suite.cases) or None,
+                error=bounded(Failure(message=f"the code can't be run: {explain(error)}")),
+                forgeable=suite.forgeable,
+                status="error",
+                backend=self._sandbox.name,
+            )
+        result = await run(self._sandbox, program)
+        verdict = _verdict(suite, result, result_lines(result, nonce))
+        return TestReport(
+            outcomes=brief(verdict.outcomes),
+            passed=verdict.passed,
+            total=verdict.total,
+            error=verdict.error,
+            forgeable=suite.forgeable,
+            status=result.status,
+            backend=result.backend,
+            output=cut_encoded(well_formed(result.stderr.text)[::-1], OUTPUT_BYTES)[::-1],
+            wall_seconds=result.wall_seconds,
+            cpu_seconds=result.cpu_seconds,
+            peak_memory_bytes=result.peak_memory_bytes,
+            attempts=activity.info().attempt,
+            warnings=lowered(task.limits, result.limits),
+        )
 
 
 def build_program(
     code: str, suite: Suite, packages: tuple[str, ...], limits: Limits, nonce: str
 ) -> Program:
-    """Put code, tests and the program that runs them together. Raises ValidationError.
+    """Build the program that runs code and tests together. Raises ValidationError.
 
-    The nonce marks the lines of the program that are results, and comes by the standard input.
+    The nonce marks those lines of its output that are results, and comes by standard input.
     """
     files = {**INSIDE, SOLUTION: well_formed(code)}
     name = _name(suite)
@@ -119,7 +165,7 @@ def build_program(
 
 
 def _name(suite: Suite) -> str | None:
-    """Name the user's file so that it takes nothing's place, and that pytest can import it."""
+    """Name the user's file so that it replaces no other file, and pytest can import it."""
     if suite.file is None:
         return None
     if suite.kind == "pytest":
@@ -129,7 +175,7 @@ def _name(suite: Suite) -> str | None:
 
 
 def by_pytest(suite: Suite) -> Suite:
-    """Return the same tests for pytest, where they are a script that has classes of unittest."""
+    """Turn a script with classes of unittest into the same tests for pytest."""
     given = suite.file
     if suite.kind != "script" or given is None or UNITTEST not in given.text:
         return suite
@@ -145,7 +191,7 @@ def by_pytest(suite: Suite) -> Suite:
 
 
 def _unittest_names(tree: ast.AST) -> Iterator[str]:
-    """Name unittest's classes as this file does."""
+    """Yield the names that this file has for unittest's classes."""
     for node in ast.walk(tree):
         match node:
             case ast.Import(names=names):
@@ -153,3 +199,136 @@ def _unittest_names(tree: ast.AST) -> Iterator[str]:
                 yield from (f"{module}.{case}" for module in modules for case in CASES)
             case ast.ImportFrom(module="unittest", names=names):
                 yield from (name.asname or name.name for name in names if name.name in CASES)
+
+
+def lowered(asked: Limits, held: Limits) -> tuple[str, ...]:
+    """Warn of each limit that the worker's own is below."""
+    names = [name for name in Limits.model_fields if getattr(held, name) < getattr(asked, name)]
+    return tuple(
+        f"the worker allows {name} {getattr(held, name):g}, not the {getattr(asked, name):g} that "
+        "were asked for"
+        for name in names
+    )
+
+
+def result_lines(result: Result, nonce: str) -> list[Line]:
+    """List the objects on the lines that begin with the nonce; other output is ignored."""
+    found: list[Line] = []
+    for text in f"{result.stdout.head}\n{result.stdout.tail}".split("\n"):
+        if text.startswith(nonce):
+            with suppress(ValueError, RecursionError):
+                value = json.loads(text.removeprefix(nonce))
+                found += [value] if isinstance(value, dict) else []
+    return found
+
+
+class _Verdict(NamedTuple):
+    outcomes: tuple[TestOutcome, ...]
+    passed: int
+    total: int | None
+    error: Failure | None
+
+
+def _verdict(suite: Suite, result: Result, lines: list[Line]) -> _Verdict:
+    """Read what came of the tests. Output that is missing, doubled or malformed is a failure."""
+    ending = ProgramEnd.model_validate(result.model_dump(include=set(ProgramEnd.model_fields)))
+    for line in lines:
+        broken = None
+        if "broken" in line:
+            message = text_in(line, "broken") or "the code can't be imported"
+            broken = Failure(message=message, traceback=text_in(line, "traceback"))
+        elif "unreadable" in line:
+            broken = Failure(message=f"the tests can't be read: {line['unreadable']}")
+        if broken:
+            return _Verdict((), 0, len(suite.cases) or None, bounded(broken))
+    last = only(lines, "end")
+    ended = last is not None and last["end"] is True and ending.status in HARMLESS
+    match suite.kind:
+        case "cases":
+            return _of_cases(suite, ending, lines, ended)
+        case "script":
+            return _of_script(ending, lines, ended)
+        case "pytest":
+            return _of_pytest(ending, lines, ended)
+
+
+def _of_cases(suite: Suite, ending: ProgramEnd, lines: list[Line], ended: bool) -> _Verdict:
+    numbered = [(count_in(line, "case"), line) for line in lines if "case" in line]
+    often = Counter(number for number, _ in numbered)
+    answers = {
+        number: Answer(
+            value=text_in(line, "value"),
+            message=text_in(line, "message"),
+            traceback=text_in(line, "traceback"),
+        )
+        for number, line in numbered
+        if number is not None and often[number] == 1
+    }
+    outcomes = judge(suite.cases, answers)
+    missing = next((case for n, case in enumerate(suite.cases) if n not in answers), None)
+    error = first_failure(outcomes)
+    if error is None and (missing or not ended):
+        error = stopped(ending, missing.call if missing else None)
+    return _Verdict(outcomes, _passed(outcomes), len(suite.cases), error)
+
+
+def _of_script(ending: ProgramEnd, lines: list[Line], ended: bool) -> _Verdict:
+    last = only(lines, "passed")
+    passed = count_in(last, "passed") if last else None
+    if last is None or passed is None:
+        started = _started(lines)
+        error = stopped(ending, text_in(started, "started"))
+        return _Verdict((), count_in(started, "held") or 0, None, error)
+    if last.get("end") is True:
+        return _Verdict((), passed, passed, None if ended else stopped(ending))
+    outcome = _outcome(last, text_in(last, "test") or "the script")
+    return _Verdict((outcome,), passed, None, first_failure([outcome]))
+
+
+def _of_pytest(ending: ProgramEnd, lines: list[Line], ended: bool) -> _Verdict:
+    named = [(text_in(line, "test"), line) for line in lines if "test" in line]
+    outcomes = tuple(_outcome(line, name) for name, line in named if name)
+    error = first_failure(outcomes)
+    last = only(lines, "end") or {}
+    passed, failed = count_in(last, "passed"), count_in(last, "failed")
+    if passed is None or failed is None or not ended:
+        collected = count_in(only(lines, "collected") or {}, "collected")
+        test = text_in(_started(lines), "started")
+        return _Verdict(outcomes, _passed(outcomes), collected, error or stopped(ending, test))
+    if error is None and failed:
+        error = Failure(message=f"{failed:,} tests fail")
+    if error is None and not passed:
+        error = Failure(message=NO_TEST)
+    return _Verdict(outcomes, passed, passed + failed, error)
+
+
+def _started(lines: list[Line]) -> Line:
+    """Return the last line that says what was begun, or an empty one."""
+    return next((line for line in reversed(lines) if "started" in line), {})
+
+
+def _passed(outcomes: tuple[TestOutcome, ...]) -> int:
+    return sum(outcome.passed for outcome in outcomes)
+
+
+def _outcome(line: Line, name: str) -> TestOutcome:
+    parts = {part: text_in(line, part) for part in ("expected", "got", "message", "traceback")}
+    return TestOutcome(test=name, passed=line.get("passed") is True, **parts)
+
+
+def only(lines: list[Line], name: str) -> Line | None:
+    """Return the one line that has this member; None if there are none or several."""
+    found = [line for line in lines if name in line]
+    return found[0] if len(found) == 1 else None
+
+
+def text_in(line: Line, name: str) -> str | None:
+    """Return the text under a name, or None if there is nothing or something else."""
+    value = line.get(name)
+    return value if isinstance(value, str) and value else None
+
+
+def count_in(line: Line, name: str) -> int | None:
+    """Return the count under a name, or None if there is none."""
+    value = line.get(name)
+    return value if type(value) is int and 0 <= value <= MOST else None

@@ -2,29 +2,20 @@
 
 import asyncio
 import hashlib
+import json
 import logging
 import os
-import shutil
-from collections import Counter
+import sqlite3
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import partial
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic
 from typing import NamedTuple, Self
 
 from filelock import FileLock, Timeout
 
-from activities.documents.index import (
-    DamagedError,
-    Hit,
-    Index,
-    Manifest,
-    Snapshot,
-    differs,
-    distinct,
-    generation,
-)
+from activities.documents.index import changes, lacks_resources, opened, search, update
 from activities.documents.meaning import MeaningSearch, Meant, fuse
 from activities.documents.retrieval import (
     Embedder,
@@ -36,14 +27,14 @@ from activities.documents.retrieval import (
     WordsAloneError,
     unwatched,
 )
-from activities.documents.roots import EXHAUSTED, Roots, UnreadableError, Walked, quoted, walk
+from activities.documents.roots import Roots, UnreadableError, Walked, quoted, walk
 from activities.documents.threads import CheckStopped, Threads
+from reflection.multipath.state import Passage
 from reflection.text import terminal_safe
 
 # Increase when splitting or storing changes: older indexes are then not used.
-VERSION = "4"
+VERSION = "5"
 HITS = 100
-OPEN_FOLDERS = 16
 LOCK_SECONDS = 60.0
 LOCK_POLL_SECONDS = 0.1
 # A check of all files that takes longer than the first value runs in at most a tenth of the time.
@@ -53,8 +44,17 @@ CHECK_COSTS = 10
 NAMED = 3
 NAME_COLUMNS = 80
 BUSY = "another worker is reading this folder: what it has read so far was searched"
+SEARCHED = "SELECT count(*) FROM files WHERE reason = ''"
+UNREAD = "SELECT path, reason, left_out FROM files WHERE reason != '' OR left_out != '[]'"
 
 logger = logging.getLogger("mull.retrieval")
+
+
+class Checked(NamedTuple):
+    """A folder's files as they were seen, and until when they count as unchanged."""
+
+    walked: Walked
+    until: float
 
 
 class FolderRetriever:
@@ -71,11 +71,13 @@ class FolderRetriever:
         lock_seconds: float = LOCK_SECONDS,
     ) -> None:
         self._roots = roots
-        self._lock_seconds = lock_seconds
         self._cache = cache
         self._embedder = embedder
+        self._lock_seconds = lock_seconds
         self._threads = Threads()
-        self._folders: dict[str, Folder] = {}
+        # By real path. Searches that wait for their turn hold no thread.
+        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._checked: dict[str, Checked] = {}
 
     @classmethod
     def from_environment(
@@ -84,147 +86,123 @@ class FolderRetriever:
         """Read MULL_DOCUMENTS, and where the cache is."""
         return cls(Roots.from_environment(environment), cache_folder(environment), embedder)
 
+    def close(self) -> None:
+        """Close the threads."""
+        self._threads.close()
+
     async def retrieve(self, task: RetrievalTask, progress: Progress = unwatched) -> Retrieval:
         """Find passages; `progress` is called from a thread.
 
         Raises RetrievalError, in one of its two kinds, and WordsAloneError.
         """
-        real = await self._threads.short(partial(self._roots.resolve, task.docs))
-        folder = self._open(real)
+        folder = await self._threads.run(lambda _: self._roots.resolve(task.docs))
+        name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:32]
+        place = self._cache / "documents" / VERSION / name / "index.sqlite3"
         try:
             try:
-                return await self._search(folder, task, progress)
-            except DamagedError as error:
+                return await self._retrieve(folder, place, task, progress)
+            except sqlite3.Error as error:
+                if lacks_resources(error):
+                    raise
                 logger.warning("an index of documents is damaged and built again: %s", error)
-                await folder.remove_index()
-                return await self._search(folder, task, progress)
+                await self._threads.run(lambda check: self._empty(place, check))
+                return await self._retrieve(folder, place, task, progress)
         except UnreadableError as error:
             said = f"the folder {quoted(task.docs)} can't be read: {error}"
             raise RetrievalError(said) from None
-        except (OSError, DamagedError) as error:
-            raise TransientRetrievalError(_explained(error)) from None
+        except (OSError, sqlite3.Error) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise TransientRetrievalError(
+                f"the worker can't keep an index of the documents ({reason}): set MULL_CACHE, "
+                "where it runs, to a folder that it may write and that has room, or allow its "
+                "process more open files"
+            ) from None
 
-    def close(self) -> None:
-        """Close the threads; a later search starts new ones."""
-        self._threads.close()
-
-    async def _search(self, folder: "Folder", task: RetrievalTask, progress: Progress) -> Retrieval:
-        found = await folder.refresh(progress)
-        snapshot = found.snapshot
-        hits = await self._threads.short(partial(snapshot.search, task.prompt, HITS))
-        meant = await self._search_meaning(folder, snapshot, task)
-        chosen = choose(fuse([hits, meant.hits]) if meant.hits else hits, task.passages)
-        searched = sum(not entry.reason for entry in snapshot.manifest.values())
-        warnings = [] if found.fresh else [BUSY]
-        if found.fresh and not searched:
-            warnings.append(f"the folder {quoted(task.docs)} has no file that can be searched")
-        retrieval = Retrieval(
-            passages=tuple(map(snapshot.passage, chosen)),
-            files=len(found.walked.files) + sum(map(len, found.walked.left_out.values())),
-            searched=searched,
-            left_out=left_out(found.walked, snapshot.manifest),
-            warnings=(*warnings, *meant.warnings),
-            spending=meant.spending,
-            failed=meant.failed,
+    async def _retrieve(
+        self, folder: str, place: Path, task: RetrievalTask, progress: Progress
+    ) -> Retrieval:
+        async with self._turns[folder]:
+            found, checked = await self._threads.run(
+                lambda check: self._find(folder, place, task, progress, check)
+            )
+            self._checked[folder] = checked
+        if task.embedding_model is None or not found.searched:
+            meant = Meant()
+        elif self._embedder is None:
+            meant = Meant(warnings=("searched by words alone: no embedding models are served",))
+        else:
+            model, seconds = task.embedding_model, task.timeout_seconds
+            meaning = MeaningSearch(self._embedder, model, seconds, place, self._threads)
+            meant = await meaning.search(task.prompt)
+        ranking = fuse([found.passages, meant.passages]) if meant.passages else found.passages
+        retrieval = found.model_copy(
+            update={
+                "passages": tuple(choose(ranking, task.passages)),
+                "warnings": (*found.warnings, *meant.warnings),
+                "spending": meant.spending,
+                "failed": meant.failed,
+            }
         )
         if meant.busy is not None:
             raise WordsAloneError(meant.busy, retrieval)
         return retrieval
 
-    async def _search_meaning(
-        self, folder: "Folder", snapshot: Snapshot, task: RetrievalTask
-    ) -> Meant:
-        if task.embedding_model is None:
-            return Meant()
-        if self._embedder is None:
-            return Meant(warnings=("searched by words alone: no embedding models are served",))
-        vectors = folder.place / "vectors.sqlite3"
-        model, seconds = task.embedding_model, task.timeout_seconds
-        search = MeaningSearch(self._embedder, model, seconds, vectors)
-        return await search.found(task, snapshot, self._threads)
+    def _find(
+        self,
+        folder: str,
+        place: Path,
+        task: RetrievalTask,
+        progress: Progress,
+        check_stopped: CheckStopped,
+    ) -> tuple[Retrieval, Checked]:
+        """Bring the index to the state of the files, and rank its passages by words.
 
-    def _open(self, real: str) -> "Folder":
-        """Return the folder, opened again if it was not used for long, which takes milliseconds."""
-        folder = self._folders.pop(real, None)
-        if folder is None:
-            name = hashlib.sha256(os.fsencode(real)).hexdigest()[:32]
-            place = self._cache / "documents" / VERSION / name
-            folder = Folder(real, place, self._lock_seconds, self._threads)
-        self._folders[real] = folder
-        if len(self._folders) > OPEN_FOLDERS:
-            del self._folders[next(iter(self._folders))]
-        return folder
-
-
-class Indexed(NamedTuple):
-    """What may be searched. It is not `fresh` where another process holds the index."""
-
-    store: Index
-    snapshot: Snapshot
-    walked: Walked
-    fresh: bool = True
-    next_check: float = 0.0
-
-
-class Folder:
-    """A folder by its real path, and its index, kept as fresh as its files.
-
-    Work in a thread changes nothing here, so that a thread that hangs is in nobody's way; the
-    index itself is safe, as such a thread still holds its lock.
-    """
-
-    def __init__(self, real: str, place: Path, lock_seconds: float, threads: Threads) -> None:
-        self.place = place
-        self._real = real
-        self._lock_seconds = lock_seconds
-        self._threads = threads
-        self._turn = asyncio.Lock()
-        self._indexed: Indexed | None = None
-
-    async def refresh(self, progress: Progress) -> Indexed:
-        """Bring the index to the state of the files.
-
-        A check of many files is not made again at once: it may take a tenth of the time. Raises
-        UnreadableError, DamagedError, and OSError where the index can't be kept.
+        This changes nothing of the retriever, so that a thread that hangs is in nobody's way.
         """
-        async with self._turn:
-            work = partial(self._refreshed, self._indexed, progress)
-            self._indexed = await self._threads.long(work)
-            return self._indexed
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        checked, warnings = self._checked.get(folder), []
+        with opened(place) as database:
+            # Another process may have begun it anew.
+            empty = database.execute("SELECT 1 FROM files LIMIT 1").fetchone() is None
+            if empty or checked is None or monotonic() >= checked.until:
+                started = monotonic()
+                walked = walk(folder, check_stopped)
+                seconds = monotonic() - started
+                pause = CHECK_COSTS * seconds if seconds > FREE_CHECK_SECONDS else 0
+                news, gone, _ = changes(database, walked)
+                if news or gone:
+                    pause = 0
+                    with locked(place.parent, self._lock_seconds, check_stopped) as held:
+                        if held:
+                            # Another process may have indexed newer files since.
+                            walked = walk(folder, check_stopped)
+                            update(database, folder, walked, progress, check_stopped)
+                        else:
+                            warnings.append(BUSY)
+                checked = Checked(walked, monotonic() + pause)
+            [searched] = database.execute(SEARCHED).fetchone()
+            unread = database.execute(UNREAD).fetchall()
+            passages = search(database, task.prompt, HITS)
+        if not searched and not warnings:
+            warnings.append(f"the folder {quoted(task.docs)} has no file that can be searched")
+        retrieval = Retrieval(
+            passages=tuple(passages),
+            files=len(checked.walked.files) + sum(map(len, checked.walked.left_out.values())),
+            searched=searched,
+            left_out=left_out_lines(checked.walked, unread),
+            warnings=tuple(warnings),
+        )
+        return retrieval, checked
 
-    async def remove_index(self) -> None:
-        """Delete a damaged index, unless another process has written it meanwhile."""
-        async with self._turn:
-            damaged = generation(self.place / "index")
-            self._indexed = None
-            await self._threads.long(partial(self._remove, damaged))
-
-    def _refreshed(
-        self, old: Indexed | None, progress: Progress, check_stopped: CheckStopped
-    ) -> Indexed:
-        if old is not None and monotonic() < old.next_check:
-            return old._replace(snapshot=old.store.newest())
-        if old is None:
-            self.place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        index = Index(self.place / "index") if old is None else old.store
-        started = monotonic()
-        walked = walk(self._real, check_stopped)
-        cost = monotonic() - started
-        snapshot = index.newest()
-        if not differs(walked, snapshot.manifest):
-            pause = CHECK_COSTS * cost if cost > FREE_CHECK_SECONDS else 0
-            return Indexed(index, snapshot, walked, next_check=monotonic() + pause)
-        with locked(self.place, self._lock_seconds, check_stopped) as held:
-            if not held:
-                return Indexed(index, index.newest(), walked, fresh=False)
-            # Another process may have written since, of newer files than those seen here.
-            walked = walk(self._real, check_stopped)
-            return Indexed(index, index.update(self._real, walked, progress, check_stopped), walked)
-
-    def _remove(self, damaged: object, check_stopped: CheckStopped) -> None:
-        with locked(self.place, self._lock_seconds, check_stopped) as held:
-            if held and generation(self.place / "index") == damaged:
-                shutil.rmtree(self.place / "index", ignore_errors=True)
+    def _empty(self, place: Path, check_stopped: CheckStopped) -> None:
+        with (
+            locked(place.parent, self._lock_seconds, check_stopped) as held,
+            suppress(FileNotFoundError),
+        ):
+            if held:
+                place.with_name(f"{place.name}-journal").unlink(missing_ok=True)
+                # Not deleted: a journal of the old file, by its name, would be one of the new.
+                os.truncate(place, 0)
 
 
 @contextmanager
@@ -250,18 +228,17 @@ def locked(place: Path, seconds: float, check_stopped: CheckStopped) -> Iterator
         lock.release()
 
 
-def choose(ranking: Sequence[Hit], most: int) -> list[Hit]:
+def choose(ranking: Sequence[Passage], most: int) -> list[Passage]:
     """Choose the best, at most half of them of one file while others have any left."""
     share = (most + 1) // 2
-    ranking = distinct(ranking)
-    taken: Counter[int] = Counter()
-    chosen: list[Hit] = []
-    spare: list[Hit] = []
-    for hit in ranking:
-        taken[hit.file] += 1
-        (chosen if taken[hit.file] <= share else spare).append(hit)
-    picked = {hit.copy for hit in (chosen + spare)[:most]}
-    return [hit for hit in ranking if hit.copy in picked]
+    taken: Counter[str] = Counter()
+    chosen: list[Passage] = []
+    spare: list[Passage] = []
+    for passage in ranking:
+        taken[passage.source] += 1
+        (chosen if taken[passage.source] <= share else spare).append(passage)
+    picked = {passage.text for passage in (chosen + spare)[:most]}
+    return [passage for passage in ranking if passage.text in picked]
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path:
@@ -272,30 +249,21 @@ def cache_folder(environment: Mapping[str, str]) -> Path:
     return (Path(home) if home else Path.home() / ".cache") / "mull"
 
 
-def left_out(walked: Walked, manifest: Manifest) -> tuple[str, ...]:
-    """Summarize by reason how many files or pages were left out, with three names."""
+def left_out_lines(walked: Walked, unread: Sequence[tuple[bytes, str, str]]) -> tuple[str, ...]:
+    """Summarize by reason how many files or pages were left out, with three names.
+
+    `unread` has the path of a file, why it can't be read, and in JSON what was left out of it.
+    """
     reasons = {reason: list(paths) for reason, paths in walked.left_out.items()}
-    for path, entry in manifest.items():
-        if entry.reason:
-            reasons.setdefault(entry.reason, []).append(path)
-        for reason, part in entry.parts:
-            reasons.setdefault(reason, []).append(f"{part} of {path}")
+    for path, reason, parts in unread:
+        shown = os.fsdecode(path)
+        if reason:
+            reasons.setdefault(reason, []).append(shown)
+        for why, part in json.loads(parts):
+            reasons.setdefault(why, []).append(f"{part} of {shown}")
     lines = []
     for reason, paths in sorted(reasons.items()):
         names = ", ".join(terminal_safe(path, NAME_COLUMNS) for path in sorted(paths)[:NAMED])
         more = f" and {len(paths) - NAMED:,} more" if len(paths) > NAMED else ""
         lines.append(f"{reason} ({len(paths):,}): {names}{more}")
     return tuple(lines)
-
-
-def _explained(error: OSError | DamagedError) -> str:
-    if isinstance(error, OSError) and error.errno in EXHAUSTED:
-        return (
-            f"the worker can't search the documents now ({error.strerror}): give its process more "
-            "of that, or fewer activities at once"
-        )
-    reason = error.strerror if isinstance(error, OSError) else "it is damaged, though built again"
-    return (
-        f"the worker can't keep an index of the documents ({reason}): set MULL_CACHE, where it "
-        "runs, to a folder that it may write and that has room"
-    )

@@ -12,8 +12,8 @@ from typing import NamedTuple, Protocol
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.heartbeat import heartbeating
 from activities.language_model.port import TransientModelError
+from activities.server import heartbeating
 from reflection.multipath.state import Passage
 from reflection.run import Record, Spending
 

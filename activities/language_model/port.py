@@ -1,8 +1,8 @@
-"""The port to language models, the errors it may raise, and a call of one from an activity.
+"""The port to language models, its errors, and a call of one from an activity.
 
 ModelError                     a call failed
 ├── TransientModelError        it may work the next time: Temporal retries it
-├── SampleError                this one reply can't be had (content filter, cut off)
+├── SampleError                this one reply is lost (content filter, cut off)
 └── PermanentModelError        no call like it can work (no key, no such model)
 """
 
@@ -10,25 +10,22 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from temporalio.exceptions import ApplicationError
 
-from activities.heartbeat import heartbeating
-from reflection.run import Spending
+from activities.server import heartbeating
+from reflection.run import Record, Spending
 
 TASK_QUEUE = "mull-llm"
 
 
-class ModelCall(BaseModel):
-    """One call of a model: what to ask, and within which bounds.
+class ModelCall(Record):
+    """One call of a model: the prompt, and its bounds.
 
-    `model` is a LiteLLM name, or None for the worker's own. `reply_schema` is a JSON schema that
-    the reply should follow where the model can be held to one. `labels` mark the call's span and
-    are never sent. `keep_cut` asks for the beginning of a reply that was cut off, with the finish
-    reason `length`, where else that is a SampleError.
+    `model` is a LiteLLM name, or None for the worker's own. `reply_schema` is a JSON schema for
+    the reply, if the model can be held to one. `labels` mark the call's span and are never sent.
+    `keep_cut` accepts a reply that was cut off (finish reason `length`), else a SampleError.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     model: str | None
     prompt: str
@@ -41,13 +38,11 @@ class ModelCall(BaseModel):
     keep_cut: bool = False
 
 
-class ModelReply(BaseModel):
-    """What came back: a text, by which model, what it cost, and what was left out.
+class ModelReply(Record):
+    """The reply: its text, the model that wrote it, and what it cost.
 
-    `left_out` names the parameters that the provider does not know and that were not sent.
+    `left_out` names the parameters that were not sent since the provider does not know them.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     text: str
     model: str
@@ -59,16 +54,11 @@ class ModelReply(BaseModel):
 
 
 class ModelError(Exception):
-    """A call failed. `kind` is the provider's class name, `status` the HTTP status or None."""
+    """A call failed.
 
-    def __init__(self, message: str, kind: str | None = None, status: int | None = None) -> None:
-        super().__init__(message)
-        self.kind = kind or type(self).__name__
-        self.status = status
-
-
-class TransientModelError(ModelError):
-    """It may work the next time. `retry_after` is the seconds that the server asked to wait."""
+    `kind` is the provider's class name, `status` the HTTP status or None, and `retry_after` the
+    seconds that the server asked to wait. `spending` is what the call cost nevertheless.
+    """
 
     def __init__(
         self,
@@ -76,28 +66,24 @@ class TransientModelError(ModelError):
         kind: str | None = None,
         status: int | None = None,
         retry_after: float | None = None,
-    ) -> None:
-        super().__init__(message, kind, status)
-        self.retry_after = retry_after
-
-
-class SampleError(ModelError):
-    """This one reply can't be had: the content filter, or a reply that was cut off.
-
-    `spending` is what it cost all the same.
-    """
-
-    def __init__(
-        self,
-        message: str,
-        kind: str | None = None,
-        status: int | None = None,
+        *,
         spending: Spending | None = None,
         finish_reason: str | None = None,
     ) -> None:
-        super().__init__(message, kind, status)
+        super().__init__(message)
+        self.kind = kind or type(self).__name__
+        self.status = status
+        self.retry_after = retry_after
         self.spending = spending or Spending(calls=1)
         self.finish_reason = finish_reason
+
+
+class TransientModelError(ModelError):
+    """It may work the next time."""
+
+
+class SampleError(ModelError):
+    """This one reply is lost: to the content filter, or since it was cut off."""
 
 
 class PermanentModelError(ModelError):
@@ -105,18 +91,18 @@ class PermanentModelError(ModelError):
 
 
 class LanguageModel(Protocol):
-    """Whatever answers a prompt."""
+    """Answers prompts."""
 
     async def complete(self, call: ModelCall) -> ModelReply:
-        """Make one call, once. Raises ModelError, in one of its three kinds, and nothing else."""
+        """Make one call, once. Raises one of the three kinds of ModelError, and nothing else."""
         ...
 
 
 async def ask(model: LanguageModel, call: ModelCall) -> ModelReply:
     """Make one call from within an activity.
 
-    Raises SampleError as it is, and ApplicationError for every other ModelError, non-retryable
-    where no call like it can work.
+    Raises SampleError as it is, and ApplicationError for every other ModelError: non-retryable if
+    no call like it can work.
     """
     async with heartbeating():
         try:
@@ -124,7 +110,7 @@ async def ask(model: LanguageModel, call: ModelCall) -> ModelReply:
         except SampleError:
             raise
         except ModelError as error:
-            wait = error.retry_after if isinstance(error, TransientModelError) else None
+            wait = error.retry_after
             raise ApplicationError(
                 str(error),
                 type=error.kind,
@@ -137,8 +123,8 @@ async def ask(model: LanguageModel, call: ModelCall) -> ModelReply:
 class Endpoint:
     """An OpenAI-compatible server that answers for one model name.
 
-    `model` is what the server calls it, `api_base` ends in /v1. `free`: its calls cost 0 dollars;
-    otherwise their cost is unknown. Such a server is trusted to hold a reply to a JSON schema.
+    `model` is the server's own name for it, and `api_base` ends in /v1. `free`: its calls cost 0
+    dollars, otherwise their cost is unknown. It is trusted to hold a reply to a JSON schema.
     """
 
     model: str

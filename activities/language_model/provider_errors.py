@@ -1,7 +1,7 @@
-"""What an exception of a provider's client means, in one short line without a key or the prompt.
+"""From an exception of a provider's client to an error of the port, without a key or the prompt.
 
-LiteLLM changes statuses (Anthropic's 529 becomes 500, a 401 that says "rate limited" 429), so
-the HTTP answer at the bottom of the chain of causes is read first, then the exception itself.
+LiteLLM changes statuses (Anthropic's 529 becomes 500, a 401 that says "rate limited" 429), so the
+HTTP response at the end of the chain of causes is read first, then the exception itself.
 """
 
 import math
@@ -63,9 +63,9 @@ _NOT_INSTALLED = re.compile(r"No module named '[\w.]+'")
 
 
 def one_line(text: str, prompt: str = "", secrets: Iterable[str] = ()) -> str:
-    """Shorten a provider's message to at most 300 characters that anyone may read.
+    """Shorten a provider's message to one line of at most 300 characters that anyone may read.
 
-    Keys become `[key]`, and 12 or more letters in a row that stand in the prompt too `[prompt]`.
+    Keys become `[key]`, and 12 or more letters in a row from the prompt become `[prompt]`.
     """
     message = text.partition("Traceback (most recent call last)")[0]
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
@@ -89,7 +89,7 @@ def _unescape(escape: re.Match[str]) -> str:
 
 
 def _without_echo(message: str, prompt: str) -> str:
-    """Letters alone are compared: providers echo prompts quoted, escaped and cut."""
+    """Mask the prompt. Only letters are compared: providers echo it quoted, escaped and cut."""
     asked = "".join(letter.lower()[:1] for letter in prompt if letter.isalnum())
     places = [at for at, letter in enumerate(message) if letter.isalnum()]
     said = "".join(message[at].lower()[:1] for at in places)
@@ -108,13 +108,16 @@ def _without_echo(message: str, prompt: str) -> str:
 
 
 def read_error(error: BaseException, prompt: str, secrets: Collection[str]) -> ModelError:
-    """Tell which kind of ModelError it is.
+    """Return the ModelError for an exception.
 
     The message is one line of at most 300 characters without the secrets or the prompt. A missing
     key, whatever its status, is of the kind `AuthenticationError`.
     """
     chain = list(_causes(error))
-    name, status = _class_and_status(error, chain)
+    answered, own, name = _answered_status(chain), status_of(error), type(error).__name__
+    status = own if name == "RateLimitError" and answered == 400 else answered or own
+    if status is not None and (status != own or name in _SAYS_LITTLE):
+        name = _CLASS_OF_STATUS.get(status, name)
     codes = {code for link in chain if isinstance(code := _code(link), str)}
     said = str(error)
     line = one_line(said, prompt, secrets)
@@ -133,16 +136,8 @@ def read_error(error: BaseException, prompt: str, secrets: Collection[str]) -> M
     return TransientModelError(line, name, status, _wait(chain))
 
 
-def _class_and_status(error: BaseException, chain: list[BaseException]) -> tuple[str, int | None]:
-    answered, own, name = _answered_status(chain), status_of(error), type(error).__name__
-    status = own if name == "RateLimitError" and answered == 400 else answered or own
-    if status is not None and (status != own or name in _SAYS_LITTLE):
-        name = _CLASS_OF_STATUS.get(status, name)
-    return name, status
-
-
 def status_of(error: BaseException) -> int | None:
-    """Read `status_code` as an HTTP status, or None: some providers put a word there."""
+    """Return `status_code` as an HTTP status, or None: some providers put a word there."""
     try:
         status = int(str(getattr(error, "status_code", "")))
     except ValueError:
@@ -151,7 +146,7 @@ def status_of(error: BaseException) -> int | None:
 
 
 def retry_after_seconds(value: str, now: datetime) -> float | None:
-    """Read a Retry-After header, seconds or an HTTP date, as 0 to 60 seconds."""
+    """Convert a Retry-After header, seconds or an HTTP date, to 0 to 60 seconds, or None."""
     try:
         seconds = float(value)
     except ValueError:
@@ -171,7 +166,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _answered_status(chain: list[BaseException]) -> int | None:
-    """LiteLLM makes responses up; those that httpx or OpenAI's client raised with are real."""
+    """Read the status of a real response: httpx's or OpenAI's. LiteLLM makes others up."""
     for link in reversed(chain):
         if type(link).__module__.partition(".")[0] in {"httpx", "openai"}:
             response = getattr(link, "response", None)

@@ -1,1 +1,1 @@
-"""Running untrusted code: a port, the backends behind it, and the activity that uses it."""
+"""Running untrusted code: the port with its activity, and the backends behind it."""

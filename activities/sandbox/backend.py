@@ -4,9 +4,12 @@ import asyncio
 import contextlib
 import marshal
 import os
+import re
 import signal
 import subprocess
+from codecs import getincrementaldecoder
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import cache
@@ -17,43 +20,55 @@ from typing import Any, Protocol
 
 from activities.sandbox.limits import Ending, parse_ending
 from activities.sandbox.port import Output
-from activities.sandbox.watcher import Disk, Threads, children
+from activities.sandbox.watcher import Disk, children
 from reflection.multipath.request import Limits
 from reflection.run import cut_encoded, encoded_size
 
-MODULES = ("program", "init")
 CHUNK = 65_536
 STATUS_BYTES = 16_384
 # What the launcher and the first process see; the program gets an environment of its own.
 ENVIRONMENT = {"LANG": "C.UTF-8", "PYTHONHASHSEED": "0"}
+# The first lines that the sandbox's Python runs: the modules come with the settings, since nothing
+# of Mull can be read there.
+BOOT = """\
+import marshal, os, sys
+settings_fd, status_fd, lifeline_fd = map(int, sys.argv[1:])
+with os.fdopen(settings_fd, "rb") as file:
+    settings = marshal.load(file)
+spaces = {}
+for name, code in settings.pop("modules").items():
+    spaces[name] = {"__name__": name}
+    exec(code, spaces[name])
+spaces["init"]["main"](settings, status_fd, lifeline_fd, spaces.get("confinement", {}))
+"""
+# Without `site`, which would look for packages. The environment is clean, so it may be read.
+INTERPRETER_ARGUMENTS = ("-S", "-s", "-B", "-c", BOOT)
 
 
 @dataclass(frozen=True)
-class Place:
-    """What one run is given: a user id that nobody else has (None: the worker's), and limits.
+class Slot:
+    """What one run gets: a user id that nobody else has (None: the worker's own), and limits.
 
     `packages` are the names of the distributions that the program may import. `threads` are the
-    sandbox's own, for what takes a while.
+    sandbox's own, for work that would block the event loop.
     """
 
     uid: int | None
     limits: Limits
     packages: tuple[str, ...]
-    threads: Threads
+    threads: ThreadPoolExecutor
 
 
 @dataclass(frozen=True)
 class Launch:
     """How to start one run.
 
-    `argv` ends where the interpreter's own arguments begin, and inherits `descriptors` as they
-    are numbered. `work` and `scratch` are folders as the program sees them. `uid` is who it
-    becomes, None where it stays who it is. `modules` are files of `inside/` beside `init` and
-    `program`: `confinement` (its `confine(settings)` runs last in the program's process) and
-    `sweep` (its `prepare(settings)` runs first, and its `sweep(settings)` ends what the program
-    left behind, both in the first process). `settings` are further ones for them, and `folders`,
-    which the program makes before it starts work. `nested`: the first process is the only child
-    of the one that is started. `disk` measures, in a thread, by the first process's id.
+    `argv` ends where the interpreter's own arguments begin. `descriptors` are inherited under
+    their numbers. `work` and `scratch` are folders as the program sees them. `uid` is the user
+    that the program becomes, or None to stay the same. `modules` are the files of `inside/` to
+    send: `init`, and `confinement` with its hooks. `settings` are further ones for them, and
+    `folders` are made by the program before it starts work. `nested`: the first process is the
+    only child of the one that is started. `disk` measures, in a thread, by the first process's id.
     `patience` is how many seconds the first process has to end everything before it is killed.
     """
 
@@ -66,7 +81,7 @@ class Launch:
     disk: Callable[[int], Disk]
     nested: bool
     descriptors: tuple[int, ...] = ()
-    modules: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ("init",)
     settings: dict[str, Any] = field(default_factory=dict)
     patience: float = 0.5
 
@@ -77,30 +92,20 @@ class Backend(Protocol):
     name: str
     version: str
 
-    def prepare(self, place: Place) -> AbstractAsyncContextManager[Launch]:
-        """Make ready for one run, and clear away what is left of it. Raises SandboxError."""
+    def prepare(self, slot: Slot) -> AbstractAsyncContextManager[Launch]:
+        """Prepare one run, and clear away what it leaves. Raises SandboxError."""
         ...
 
 
 @cache
 def module(name: str) -> CodeType:
-    """Compile a file of `inside/`, for the interpreter inside, which is of the same version."""
+    """Compile a file of `inside/` for the interpreter in the sandbox, which has our version."""
     text = files("activities.sandbox.inside").joinpath(f"{name}.py").read_text("utf-8")
     return compile(text, "<sandbox>", "exec", dont_inherit=True, optimize=0)
 
 
-@cache
-def interpreter_arguments() -> tuple[str, ...]:
-    """Return what follows the interpreter's path; the numbers of three descriptors follow.
-
-    Without `site`, which would look for packages; the environment is clean, so it may be read.
-    """
-    text = files("activities.sandbox.inside").joinpath("boot.py").read_text("utf-8")
-    return ("-S", "-s", "-B", "-c", text)
-
-
 async def uninterrupted(work: Awaitable[None]) -> None:
-    """Wait for something to end though this task be cancelled, which then holds."""
+    """Wait until something has ended, even if this task is cancelled; then pass that on."""
     task = asyncio.ensure_future(work)
     cancelled = False
     while not task.done():
@@ -150,7 +155,7 @@ class SandboxProcess:
             status = self._pipe(self._read_status, stack)
             inherited = (given, status, alive)
             self._process = subprocess.Popen(  # noqa: S603 - the backend's own command
-                [*self._launch.argv, *interpreter_arguments(), *map(str, inherited)],
+                [*self._launch.argv, *INTERPRETER_ARGUMENTS, *map(str, inherited)],
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,
@@ -199,7 +204,7 @@ class SandboxProcess:
                     self.ending = parse_ending(more)
 
     def _learn_first(self) -> None:
-        """Learn the first process's id, let the OOM killer pick it first, and let it go on."""
+        """Learn the first process's id, make it the OOM killer's first choice, and let it go on."""
         pid = self._process.pid
         self.first = next(children(pid), None) if self._launch.nested else pid
         if self.first is None:
@@ -217,19 +222,19 @@ class SandboxProcess:
         self.exited.set_result(None)
 
     def release(self) -> None:
-        """Close the lifeline, on which the first process ends everything, itself last."""
+        """Close the lifeline; the first process then ends everything, itself last."""
         self._close(self._lifeline)
 
     def kill(self) -> None:
-        """Kill the first process, with which its namespace dies, and the one that was started."""
+        """Kill the first process, and its namespace with it, and the one that was started."""
         self.reap_first()
         if not self.exited.done():
             self._process.kill()
 
     def reap_first(self) -> None:
-        """Kill and reap the first process, even where it outlived what started it.
+        """Kill and reap the first process, even if it outlived the process that started it.
 
-        As process 1 of a container the worker is then its parent.
+        A worker that is process 1 of a container is then its parent.
         """
         if self._first_handle is None:
             return
@@ -257,7 +262,7 @@ class SandboxProcess:
 
 
 class Kept:
-    """Bytes of which the first and the last are kept, never more than `most` of them."""
+    """The first and the last bytes of what was added, together at most `most`."""
 
     def __init__(self, most: int) -> None:
         self.size = 0
@@ -275,38 +280,20 @@ class Kept:
             del self._tail[: len(self._tail) - self._half]
 
     def output(self) -> Output:
-        """Return it as text that takes at most as many bytes as JSON, too."""
+        """Return it as text, which takes no more bytes in JSON either."""
         whole = self.size == len(self._head) + len(self._tail)
         if whole:
-            text = _text(self._head + self._tail)
+            text = (self._head + self._tail).decode("utf-8", "backslashreplace")
             if encoded_size(text) <= 2 * self._half:
                 return Output(head=text, tail="", size=self.size)
         head, tail = self._head, self._tail
         if whole and not tail:
             head, tail = head[: len(head) // 2], head[len(head) // 2 :]
+        # A character that the cut goes through is left out at both ends.
+        begun = getincrementaldecoder("utf-8")("backslashreplace").decode(head)
+        ended = re.sub(rb"^[\x80-\xbf]{1,3}", b"", tail).decode("utf-8", "backslashreplace")
         return Output(
-            head=cut_encoded(_text(_without_broken_end(head)), self._half),
-            tail=cut_encoded(_text(_without_broken_start(tail))[::-1], self._half)[::-1],
+            head=cut_encoded(begun, self._half),
+            tail=cut_encoded(ended[::-1], self._half)[::-1],
             size=self.size,
         )
-
-
-def _text(data: bytes | bytearray) -> str:
-    return data.decode("utf-8", "backslashreplace")
-
-
-def _without_broken_end(data: bytearray) -> bytearray:
-    """Leave out a character that the cut went through."""
-    for back in range(1, min(4, len(data)) + 1):
-        byte = data[-back]
-        if byte & 0xC0 != 0x80:
-            needed = 1 if byte < 0xC0 else 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
-            return data[:-back] if needed > back else data
-    return data
-
-
-def _without_broken_start(data: bytearray) -> bytearray:
-    start = 0
-    while start < min(3, len(data)) and data[start] & 0xC0 == 0x80:
-        start += 1
-    return data[start:]

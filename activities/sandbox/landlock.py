@@ -1,5 +1,6 @@
 """The backend without namespaces: Landlock, seccomp, resource limits, and a user for each run."""
 
+import asyncio
 import fcntl
 import os
 import stat
@@ -10,9 +11,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
-from activities.sandbox.backend import Launch, Place, uninterrupted
-from activities.sandbox.inside.confinement import DEVICE, KEEP, LIST, READ, USE, version
-from activities.sandbox.inside.sweep import clear
+from activities.sandbox.backend import Launch, Slot, uninterrupted
+from activities.sandbox.inside.confinement import DEVICE, KEEP, LIST, READ, USE, clear, version
 from activities.sandbox.limits import (
     FILES_PER_MIB,
     all_can_enter,
@@ -26,8 +26,7 @@ from activities.sandbox.port import SandboxError
 from activities.sandbox.seccomp import build_filter
 from activities.sandbox.watcher import used
 
-MODULES = ("confinement", "sweep")
-# From here on the kernel keeps signals inside by itself.
+# From this version of its ABI on, Landlock itself keeps signals inside.
 SCOPED_SIGNALS = 6
 PATIENCE_SECONDS = 5.0
 DEVICES = {"null": DEVICE, "zero": DEVICE, "full": DEVICE, "random": READ, "urandom": READ}
@@ -37,29 +36,31 @@ _MEMORY = Path("/dev/shm")  # noqa: S108 - by mkdtemp
 
 
 class Held(NamedTuple):
-    """A folder, and the descriptor that holds it for as long as the worker lives."""
+    """A folder, and the descriptor with its lock, which goes when the worker dies."""
 
     top: Path
     lock: int
 
 
 class RunFolder:
-    """The folders of one run: beneath `written` is what it may write, and it reads `shown`."""
+    """The folders of one run: the program writes below `written`, and only reads `shown`."""
 
     def __init__(self, written: Held, shown: Held) -> None:
         self.written, self.shown = written, shown
-        # What the program may write: where it begins, and where its temporary files go.
+        # `box` is all that the program may write to.
         self.box = written.top / "box"
         self.work, self.scratch = self.box / "work", self.box / "tmp"
-        # What it imports from, and what it finds by the name `python`.
         self.packages, self.commands = shown.top / "packages", shown.top / "bin"
 
 
 def make_folders(user: int | None) -> RunFolder:
-    """Make the folders of one run, those to write in for a user. Raises SandboxError."""
+    """Make the folders of one run; the user, if any, owns those to write in.
+
+    Raises SandboxError.
+    """
     with ExitStack() as undone:
         written = _held(_bases(), undone)
-        # A dozen links take a disk several milliseconds, twice: in memory they are free.
+        # A dozen links cost several milliseconds on a disk, twice, and nothing in memory.
         shown = _held([_MEMORY, *_bases()], undone)
         made = RunFolder(written, shown)
         _fill(made, user)
@@ -78,7 +79,7 @@ def _fill(made: RunFolder, user: int | None) -> None:
 
 
 def delete_folders(folder: RunFolder) -> None:
-    """Delete the folders of one run, and whatever it left in them."""
+    """Delete the folders of one run with all that it left in them."""
     try:
         _delete(folder.shown)
     finally:
@@ -93,7 +94,7 @@ def _delete(folder: Held) -> None:
 
 
 def delete_stale() -> None:
-    """Delete what a worker that was killed has left: the folders that no process holds."""
+    """Delete the folders that a killed worker left: those that no process holds."""
     for top in (top for base in _bases() for top in base.glob(f"{_PREFIX}*")):
         with suppress(OSError):
             found = top.lstat()
@@ -104,8 +105,8 @@ def delete_stale() -> None:
 
 
 def _held(bases: list[Path], undone: ExitStack) -> Held:
-    """Make a folder and hold it; another, where a worker that begins took it for a dead one's."""
-    # One that another user than the worker's can reach.
+    """Make a folder and hold it. A worker that starts may delete it before: then make another."""
+    # The program's user must be able to reach it.
     reached = (
         base
         for base in bases
@@ -114,7 +115,7 @@ def _held(bases: list[Path], undone: ExitStack) -> Held:
     base = next(reached, None)
     if base is None:
         tried = ", ".join(map(str, bases))
-        raise SandboxError(f"no folder for temporary files can be written: tried {tried}")
+        raise SandboxError(f"no folder for temporary files that any user can enter: tried {tried}")
     for _ in range(_TRIES):
         top = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
         try:
@@ -129,7 +130,7 @@ def _held(bases: list[Path], undone: ExitStack) -> Held:
             return made
         if lock is not None:
             os.close(lock)
-    raise SandboxError(f"no folder of the sandbox's own can be kept in {base}")
+    raise SandboxError(f"no temporary folder in {base} could be locked in {_TRIES} tries")
 
 
 def _bases() -> list[Path]:
@@ -137,7 +138,7 @@ def _bases() -> list[Path]:
 
 
 def _locked(folder: Path) -> int | None:
-    """Hold a folder; None where another process does, or has deleted it."""
+    """Lock a folder; None if another process has locked or deleted it."""
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY)
     except FileNotFoundError:
@@ -152,7 +153,7 @@ def _locked(folder: Path) -> int | None:
 
 @cache
 def _system() -> dict[str, int]:
-    """Return what every program may do beneath each path of the machine."""
+    """Return what every program may do below the paths of this machine."""
     seen = visible()
     found = {f"/dev/{name}": allowed for name, allowed in DEVICES.items()}
     for folder in seen.folders:
@@ -161,7 +162,7 @@ def _system() -> dict[str, int]:
 
 
 def _without(folder: Path, hidden: tuple[Path, ...]) -> dict[str, int]:
-    """Allow a folder but for what is hidden in it. Rules only add up, so each part has its own.
+    """Allow a folder except for what is hidden in it: rules can't take away, so allow its parts.
 
     The names of what is hidden can be listed, since Python lists the folders it imports from.
     """
@@ -172,13 +173,13 @@ def _without(folder: Path, hidden: tuple[Path, ...]) -> dict[str, int]:
         return {str(folder): USE}
     found = {str(folder): LIST}
     for child in folder.iterdir():
-        # A rule would be for what a link leads to, wherever that is.
+        # A rule for a link would allow its target, wherever that is.
         found |= {} if child.is_symlink() else _without(child, hidden)
     return found
 
 
 class Landlock:
-    """Runs programs beneath Landlock's rules, without a network or another process in reach."""
+    """Runs programs under Landlock's rules: no network and no other process can be reached."""
 
     name = "landlock"
 
@@ -190,17 +191,18 @@ class Landlock:
         delete_stale()
 
     @asynccontextmanager
-    async def prepare(self, place: Place) -> AsyncIterator[Launch]:
-        """Make the folders of one run, and delete them with whatever it leaves in them."""
-        user = place.uid if place.uid is not None and can_become(place.uid) else None
+    async def prepare(self, slot: Slot) -> AsyncIterator[Launch]:
+        """Make the folders of one run, and delete them with all that it leaves in them."""
+        user = slot.uid if slot.uid is not None and can_become(slot.uid) else None
         folder = make_folders(user)
         try:
-            yield self._launch(place, user, folder)
+            yield self._launch(slot, user, folder)
         finally:
-            await uninterrupted(place.threads.call(_clear, user, folder))
+            loop = asyncio.get_running_loop()
+            await uninterrupted(loop.run_in_executor(slot.threads, _clear, user, folder))
 
-    def _launch(self, place: Place, user: int | None, folder: RunFolder) -> Launch:
-        packages = importable(place.packages)
+    def _launch(self, slot: Slot, user: int | None, folder: RunFolder) -> Launch:
+        packages = importable(slot.packages)
         for name, path in packages.items():
             (folder.packages / name).symlink_to(path)
         for name in ("python", "python3"):
@@ -214,10 +216,10 @@ class Landlock:
             uid=user,
             packages=str(folder.packages),
             path=f"{folder.commands}:/usr/bin:/bin",
-            disk=partial(used, folder.box, most_files=place.limits.disk_mb * FILES_PER_MIB),
+            disk=partial(used, folder.box, most_files=slot.limits.disk_mb * FILES_PER_MIB),
             nested=False,
-            modules=MODULES,
-            # It can be neither stopped nor reached, and its children outlive it if it is killed.
+            modules=("init", "confinement"),
+            # The program can't stop it, and its children would outlive it if it were killed.
             patience=PATIENCE_SECONDS,
             settings={
                 "tops": (str(folder.shown.top), str(folder.written.top)),

@@ -1,4 +1,4 @@
-"""What a program may take and whom it runs as: limits, how it ended, and users of its own."""
+"""A program's limits, its status at the end, and the user that it runs as."""
 
 import os
 import pwd
@@ -17,36 +17,36 @@ from activities.sandbox.port import SandboxError, Status
 from reflection.multipath.request import Limits
 
 MIB = 2**20
-# A file system may run out of names long before it runs out of bytes, at the kernel's expense.
+# Many empty files cost the kernel memory long before they fill the disk.
 FILES_PER_MIB = 256
 OPEN_FILES = 256
-# The word of a mark, as inside/program.py sets it: why it failed, or never ran.
+# The words of a mark, as inside/init.py sets it, for why a program failed or never ran.
 _CAUSES: dict[str, Status] = {"memory": "memory_limit", "full": "disk_limit"}
 
 
 def lower(asked: Limits, ceiling: Limits) -> Limits:
-    """Return the lower of each two limits."""
+    """Return the lower limits of both."""
     return Limits(
         **{name: min(getattr(asked, name), getattr(ceiling, name)) for name in Limits.model_fields}
     )
 
 
 def most_at_once(ceiling: Limits) -> int:
-    """Return how many runs fit at the ceiling: two a core, and half of the memory there is."""
+    """Return how many runs fit at the ceiling: two per core, in half of the memory."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // MIB
     fitting = memory // 2 // (ceiling.memory_mb + ceiling.disk_mb)
     return max(1, min(2 * (os.cpu_count() or 1), fitting))
 
 
 def rlimits(limits: Limits) -> tuple[tuple[int, tuple[int, int]], ...]:
-    """Return the limits that the kernel keeps for each process of a program."""
+    """Return the limits that the kernel enforces on every process of a program."""
     cpu = int(limits.cpu_seconds) + 1
     memory, disk = limits.memory_mb * MIB, limits.disk_mb * MIB
     return (
         (resource.RLIMIT_CORE, (0, 0)),
         (resource.RLIMIT_CPU, (cpu, cpu + 1)),
         (resource.RLIMIT_DATA, (memory, memory)),
-        # Page tables of memory that is only reserved are not data; this bounds them.
+        # Page tables of memory that is only reserved do not count as data; this limits them.
         (resource.RLIMIT_AS, (memory + 4_096 * MIB, memory + 4_096 * MIB)),
         (resource.RLIMIT_FSIZE, (disk, disk)),
         (resource.RLIMIT_NOFILE, (OPEN_FILES, OPEN_FILES)),
@@ -60,8 +60,8 @@ def rlimits(limits: Limits) -> tuple[tuple[int, tuple[int, int]], ...]:
 class Ending:
     """How the program's first process ended, as the sandbox's first process reports it.
 
-    `mark` is how far it came: running, done, executed (it is another program now), full or memory
-    (there was no room to begin); empty where it never began. `code` and `cause` come with `done`.
+    `mark` is how far it came: running, done, executed (it became another program), full or memory
+    (there was no room to start), or empty if it never started. `code` and `cause` come with `done`.
     """
 
     exit_code: int | None = None
@@ -75,7 +75,7 @@ class Ending:
 
 
 def parse_ending(words: list[str]) -> Ending:
-    """Read a report: exit code, signal, seconds of CPU, KiB of memory, the mark in hexadecimal.
+    """Parse a report: exit code, signal, CPU seconds, KiB of memory, the mark in hexadecimal.
 
     Raises ValueError.
     """
@@ -95,11 +95,11 @@ def parse_ending(words: list[str]) -> Ending:
 
 
 def classify(fired: Status | None, ending: Ending, cpu_seconds: float, limits: Limits) -> Status:
-    """Name what came of a program; a limit that the sandbox ended it for goes before all else."""
+    """Return a program's status; a limit that the sandbox ended it for goes first."""
     if fired:
         return fired
     if ending.signal:
-        # The kernel's own limits end it by a signal: of the disk, and of seconds of CPU.
+        # The kernel ends it by a signal at its own limits of file size and CPU seconds.
         if ending.signal == SIGXFSZ:
             return "disk_limit"
         spent = ending.signal == SIGKILL and cpu_seconds >= limits.cpu_seconds
@@ -111,10 +111,10 @@ def classify(fired: Status | None, ending: Ending, cpu_seconds: float, limits: L
     return "ok" if ending.mark in ("done", "executed") else "exited_early"
 
 
-# Below 65,536, which is all that many containers map, and above what distributions give away.
+# Below 65,536, since many containers map no more, and above what distributions assign.
 FIRST_UID = 62_000
 UIDS = 500
-# The kernel takes them all at once, so that none forks in between, and spares who asks.
+# The kernel kills them all at once, so that none forks in between, and spares the caller.
 _KILL_ALL = "import os, sys; os.setresuid(*[int(sys.argv[1])] * 3); os.kill(-1, 9)"
 _KILL_SECONDS = 10
 _CAP_CHOWN, _CAP_SETGID, _CAP_SETUID, CAP_SYS_ADMIN = 0, 6, 7, 21
@@ -122,17 +122,18 @@ _CAP_CHOWN, _CAP_SETGID, _CAP_SETUID, CAP_SYS_ADMIN = 0, 6, 7, 21
 
 @contextmanager
 def claimed_uid() -> Iterator[int | None]:
-    """Claim a user id that nobody on this machine has, or give None without the right to use one.
+    """Claim a user id that nobody on this machine has; None if this process is not root.
 
-    The claim is a name that the kernel frees with the process, and that all workers here see.
+    The claim is the name of an abstract socket, which all workers here see, and which the kernel
+    frees with the process.
     """
     if os.geteuid() != 0:
         yield None
         return
-    # Workers in other containers see no name of ours, and the kernel counts a user's processes
-    # over all of them: every worker begins elsewhere.
-    begin = Path("/proc/self/ns/net").stat().st_ino
-    for uid in (FIRST_UID + (begin + step) % UIDS for step in range(UIDS)):
+    # Workers in other containers do not see our names, but the kernel counts a user's processes in
+    # all containers together: so workers start their search at different ids.
+    start = Path("/proc/self/ns/net").stat().st_ino
+    for uid in (FIRST_UID + (start + step) % UIDS for step in range(UIDS)):
         claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         with claim:
             try:
@@ -148,7 +149,7 @@ def claimed_uid() -> Iterator[int | None]:
 
 
 def can_become(user: int) -> bool:
-    """Whether this process may hand files to a user, and become that user."""
+    """Tell whether this process may give files to a user, and become that user."""
     needed = 1 << _CAP_CHOWN | 1 << _CAP_SETGID | 1 << _CAP_SETUID
     return capabilities() & needed == needed and all(
         _is_mapped(user, Path(f"/proc/self/{kind}_map")) for kind in ("uid", "gid")
@@ -156,14 +157,14 @@ def can_become(user: int) -> bool:
 
 
 def all_can_read(paths: Iterable[Path]) -> bool:
-    """Whether any user can read the files, and go to and list the folders."""
+    """Tell whether any user can read these files, and reach and list these folders."""
     return all(
         _allows(path, stat.S_IROTH) and all(map(all_can_enter, path.parents)) for path in paths
     )
 
 
 def all_can_enter(folder: Path) -> bool:
-    """Whether any user can go through a folder, as far as its own permissions say."""
+    """Tell whether the permissions of a folder let any user go through it."""
     return _allows(folder, stat.S_IXOTH)
 
 
@@ -177,10 +178,7 @@ def tasks_of(user: int) -> int:
 
 
 def end_all_of(user: int) -> None:
-    """End the processes of a user whom this process may become, should any be left.
-
-    Raises SandboxError.
-    """
+    """End all processes of a user whom this process may become. Raises SandboxError."""
     if not any(_processes_of(user)):
         return
     command = [base_python(), "-I", "-S", "-c", _KILL_ALL, str(user)]
@@ -188,7 +186,7 @@ def end_all_of(user: int) -> None:
         subprocess.run(command, stdin=subprocess.DEVNULL, check=False, timeout=_KILL_SECONDS)  # noqa: S603
     except subprocess.TimeoutExpired:
         raise SandboxError(
-            f"what a program left running as user {user} did not end in {_KILL_SECONDS} s"
+            f"processes that a program left as user {user} did not end in {_KILL_SECONDS} s"
         ) from None
 
 
@@ -199,7 +197,7 @@ def _allows(path: Path, bit: int) -> bool:
 
 
 def capabilities() -> int:
-    """Return this process's effective capabilities, a bit for each."""
+    """Return this process's effective capabilities as bits."""
     lines = Path("/proc/self/status").read_text("ascii").splitlines()
     return int(next(line.split()[1] for line in lines if line.startswith("CapEff:")), 16)
 
@@ -210,7 +208,7 @@ def _is_mapped(user: int, table: Path) -> bool:
 
 
 def _processes_of(user: int) -> Iterator[str]:
-    # Not by pathlib, which takes several times as long: this is part of every run.
+    # Part of every run, and pathlib would take several times as long.
     with os.scandir("/proc") as entries:
         for entry in entries:
             with suppress(OSError):

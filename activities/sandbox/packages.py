@@ -3,6 +3,7 @@
 import site
 import sys
 import sysconfig
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -36,7 +37,7 @@ ALWAYS = ("numpy", "pytest")
 
 
 def base_python() -> str:
-    """Return the interpreter that runs programs: the one that the worker's environment is from."""
+    """Return the interpreter that runs programs: the one behind the worker's environment."""
     return str(getattr(sys, "_base_executable", sys.executable))
 
 
@@ -44,8 +45,8 @@ def base_python() -> str:
 class Visible:
     """What may be read, as absolute paths.
 
-    `folders` are files and folders, none within another. `links` are symbolic links at the root,
-    with where they lead. `hidden` are folders within `folders` that may not be read.
+    `folders` are files and folders, none inside another. `links` are symbolic links at the root
+    with their targets. `hidden` are folders inside `folders` that may not be read.
     """
 
     python: Path
@@ -67,7 +68,7 @@ def visible() -> Visible:
 
 
 def _libraries() -> list[Path]:
-    """Return the folders with Python's own library, and with what it is linked to."""
+    """Return the folders of Python's own library, and of the libraries it is linked to."""
     base = Path(sys.base_prefix).resolve()
     paths = sysconfig.get_paths(vars={"base": str(base), "platbase": str(base)})
     standard = [Path(paths[name]).resolve() for name in ("stdlib", "platstdlib")]
@@ -75,7 +76,7 @@ def _libraries() -> list[Path]:
 
 
 def _private() -> list[Path]:
-    """Return what is installed for this interpreter, the worker's environment, and Mull itself."""
+    """Return the packages of this interpreter, the worker's environment, and Mull itself."""
     base = str(Path(sys.base_prefix).resolve())
     folders = [Path(path) for path in site.getsitepackages([base, "/usr", "/usr/local"])]
     folders += [path / "dist-packages" for path in (Path("/usr/lib/python3"), *_libraries())]
@@ -83,24 +84,20 @@ def _private() -> list[Path]:
     return [path.resolve() for path in (*folders, PROJECT) if path.is_dir()]
 
 
-def importable(names: tuple[str, ...]) -> dict[str, Path]:
-    """Return, by its name in the folder to import from, each file or folder that is needed.
-
-    That is what numpy, pytest, the named distributions and all that they depend on have at the
-    top of site-packages, and nothing else that is installed. Raises PackageError.
-    """
-    return dict(_importable(tuple(sorted({canonicalize_name(name) for name in names}))))
-
-
 @cache
-def _importable(names: tuple[str, ...]) -> dict[str, Path]:
+def importable(names: tuple[str, ...]) -> Mapping[str, Path]:
+    """Map names in the folder to import from to files and folders.
+
+    They are the top level of numpy, pytest, the named distributions and all that these depend on,
+    and nothing else that is installed. Raises PackageError.
+    """
     found: dict[str, Path] = {}
-    for package in _with_dependencies(names):
+    for package in _with_dependencies([canonicalize_name(name) for name in names]):
         found |= _top_level(package)
     return found
 
 
-def _with_dependencies(names: tuple[str, ...]) -> list[Distribution]:
+def _with_dependencies(names: Sequence[str]) -> list[Distribution]:
     found: dict[str, Distribution] = {}
     left = [*ALWAYS, *names]
     while left:
@@ -116,7 +113,7 @@ def _with_dependencies(names: tuple[str, ...]) -> list[Distribution]:
         for text in found[name].requires or ():
             with suppress(InvalidRequirement):
                 requirement = Requirement(text)
-                # What is required here, without extras.
+                # Only what is required on this machine, without extras.
                 if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
                     left.append(canonicalize_name(requirement.name))
     return list(found.values())

@@ -1,4 +1,4 @@
-"""The port to whatever runs untrusted code.
+"""The port to whatever runs untrusted code, its errors, and a run of one from an activity.
 
 SandboxError          the sandbox itself failed: Temporal retries it
 └── PackageError      a package that the program asks for is not on this worker: no retry helps
@@ -8,7 +8,10 @@ from pathlib import PurePosixPath
 from typing import Annotated, Literal, Protocol, Self
 
 from pydantic import Field, StringConstraints, model_validator
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
 
+from activities.server import CODE_HEARTBEAT_SECONDS, heartbeating
 from reflection.multipath.request import Limits, PackageName
 from reflection.run import Record, Request, encoded_size
 
@@ -27,7 +30,7 @@ Status = Literal[
     "disk_limit",
     "killed_by_signal",
 ]
-# A path inside the work folder: no part of it is empty, begins with a dot, or leads out.
+# A path in the work folder. No part of it is empty or begins with a dot, so none leads out.
 Path = Annotated[
     str,
     StringConstraints(
@@ -39,10 +42,10 @@ Path = Annotated[
 class Program(Request):
     """A program to run: one file of Python, or several files and a command.
 
-    `code` is run as the file `main.py`. `files` are texts by their path in the work folder, and
-    `command` is what runs there; its word `python` is the sandbox's Python, with numpy, pytest
-    and `packages`. `input` is the standard input. `keep_bytes` of the standard output, and of the
-    standard error, are returned: half from the beginning, half from the end.
+    `code` runs as the file `main.py`. `files` are texts by their path in the work folder, and
+    `command` runs there; its word `python` is the sandbox's Python, with numpy, pytest and
+    `packages`. `input` is the standard input. `keep_bytes` of the standard output, and as many of
+    the standard error, are returned: half from the beginning, half from the end.
     """
 
     code: str | None = None
@@ -74,7 +77,7 @@ class Program(Request):
 class Output(Record):
     """What a program printed: `size` bytes in all, of which the beginning and the end are kept.
 
-    Bytes that are no UTF-8 are written as backslash escapes. `tail` is empty where all fits.
+    Bytes that are not UTF-8 are written as backslash escapes. `tail` is empty if all of it fits.
     """
 
     head: str
@@ -83,17 +86,17 @@ class Output(Record):
 
     @property
     def text(self) -> str:
-        """Both ends, with a note of what is left out between them."""
+        """Both ends, with a note of the whole size between them."""
         if not self.tail:
             return self.head
         return f"{self.head}\n[... of {self.size:,} bytes ...]\n{self.tail}"
 
 
 class Result(Record):
-    """What came of a program, whatever it did.
+    """How a program ended, and what it printed and used.
 
-    `exit_code` and `signal` are those of its first process, None where there is none. Seconds and
-    bytes are those of all its processes together. `limits` are those that held.
+    `exit_code` and `signal` are those of its first process, or None. Seconds and bytes are those
+    of all its processes together. `limits` are those that applied.
     """
 
     status: Status
@@ -109,15 +112,15 @@ class Result(Record):
 
 
 class SandboxError(Exception):
-    """The sandbox itself failed, and nothing is known of the program."""
+    """The sandbox itself failed; this says nothing about the program."""
 
 
 class PackageError(SandboxError):
-    """A package that the program asks for is not on this worker, as the message says."""
+    """A package that the program asks for is not on this worker; the message names it."""
 
 
 class Sandbox(Protocol):
-    """Whatever runs untrusted code, so many programs at once, and lets none of it out."""
+    """Runs untrusted code, `at_once` programs at the same time, and lets none of it out."""
 
     name: str
     at_once: int
@@ -125,6 +128,33 @@ class Sandbox(Protocol):
     async def run(self, program: Program) -> Result:
         """Run a program to its end or to a limit. Raises SandboxError, and nothing else.
 
-        A cancellation ends the whole tree of its processes before it goes on.
+        On cancellation, its whole tree of processes is ended first.
         """
         ...
+
+
+async def run(sandbox: Sandbox, program: Program) -> Result:
+    """Run a program from within an activity.
+
+    Raises an ApplicationError if the sandbox itself fails: of type `sandbox_error`, or,
+    non-retryable, `PackageError`.
+    """
+    async with heartbeating(CODE_HEARTBEAT_SECONDS):
+        try:
+            return await sandbox.run(program)
+        except PackageError as error:
+            raise ApplicationError(str(error), type="PackageError", non_retryable=True) from None
+        except SandboxError as error:
+            raise ApplicationError(str(error), type="sandbox_error") from None
+
+
+class SandboxActivities:
+    """The activity that runs any program; the sandbox's own ceiling limits what it may use."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
+
+    @activity.defn
+    async def run_code(self, program: Program) -> Result:
+        """Run a program and return its result, whatever it did. Raises as `run` does."""
+        return await run(self._sandbox, program)

@@ -1,31 +1,33 @@
-"""The sandbox that runs programs in a backend, a tree of processes for each."""
+"""The sandbox: runs every program in a backend, as a tree of processes."""
 
 import asyncio
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from signal import SIGKILL
 from typing import Any
 
 from activities.sandbox.backend import (
-    MODULES,
     Backend,
     Launch,
-    Place,
     SandboxProcess,
+    Slot,
     module,
     uninterrupted,
 )
 from activities.sandbox.limits import Ending, claimed_uid, classify, lower, rlimits
 from activities.sandbox.port import Program, Result, SandboxError, Status
-from activities.sandbox.watcher import Threads, Watch
+from activities.sandbox.watcher import Watch
 from reflection.multipath.request import Limits
 
 START_SECONDS = 20.0
 KILL_SECONDS = 10.0
+# One to measure a run, another to clear up after it while the first still measures.
+THREADS_PER_RUN = 2
 
 
 class ProcessSandbox:
-    """Runs programs in a backend, so many at once, within the lower of their limits and its own."""
+    """Runs programs in a backend, `at_once` together, within their limits and its ceiling."""
 
     def __init__(self, backend: Backend, ceiling: Limits, at_once: int) -> None:
         self.name = backend.name
@@ -33,18 +35,20 @@ class ProcessSandbox:
         self._backend = backend
         self._ceiling = ceiling
         self._room = asyncio.Semaphore(at_once)
-        self._threads = Threads(at_once)
+        # Only a free thread can enforce a limit.
+        self._threads = ThreadPoolExecutor(THREADS_PER_RUN * at_once, "mull-sandbox")
 
     async def run(self, program: Program) -> Result:
         """Run a program to its end or to a limit. Raises SandboxError."""
         limits = lower(program.limits, self._ceiling)
         async with self._room:
             with claimed_uid() as uid:
-                place = Place(uid, limits, program.packages, self._threads)
+                slot = Slot(uid, limits, program.packages, self._threads)
                 try:
-                    async with self._backend.prepare(place) as launch:
+                    async with self._backend.prepare(slot) as launch:
                         return await self._run(program, limits, launch)
-                except (OSError, subprocess.SubprocessError) as error:
+                # A RuntimeError: no thread could be started.
+                except (OSError, RuntimeError, subprocess.SubprocessError) as error:
                     raise SandboxError(f"{self.name}: {error}") from error
 
     async def _run(self, program: Program, limits: Limits, launch: Launch) -> Result:
@@ -73,11 +77,13 @@ class ProcessSandbox:
             raise SandboxError(f"{self.name} did not start: {said or 'no answer in time'}")
 
     async def _seen_at_end(self, process: SandboxProcess, watch: Watch) -> Status | None:
-        """Name a limit that was passed in the last moment, after the last look."""
+        """Name a limit that was passed after the last measurement."""
         if process.flooded.done():
             return "output_limit"
-        assert process.first is not None  # noqa: S101 - it greeted before it started
-        return "disk_limit" if await self._threads.call(watch.is_full, process.first) else None
+        assert process.first is not None  # noqa: S101 - it said hello before it started
+        loop = asyncio.get_running_loop()
+        full = await loop.run_in_executor(self._threads, watch.is_full, process.first)
+        return "disk_limit" if full else None
 
     def _result(
         self,
@@ -87,12 +93,12 @@ class ProcessSandbox:
         limits: Limits,
         wall: float,
     ) -> Result:
-        # Without a report the first process was killed, and by the kernel or the program alone.
+        # Without a report the first process was killed, which only the kernel or the program does.
         ending = process.ending or Ending(signal=SIGKILL, mark="running")
         if not fired and ending.mark in ("", "broken"):
             raise SandboxError(f"{self.name} could not confine the program: {ending.detail}")
         cpu = max(watch.cpu_seconds, ending.cpu_seconds)
-        # What it asked for, which the kernel has cut, or how the interpreter failed after that.
+        # The code that it asked for, before the kernel cut it, or the interpreter's own failure.
         code = ending.code or ending.exit_code
         return Result(
             status=classify(fired, ending, cpu, limits),
@@ -109,7 +115,7 @@ class ProcessSandbox:
 
 
 async def _until_end(process: SandboxProcess, watch: Watch, wall_seconds: float) -> Status | None:
-    """Wait for the end of the program, or for the first limit that it passes."""
+    """Wait until the program ends or passes a limit, and name that limit."""
     assert process.first is not None  # noqa: S101 - as above
     watching = asyncio.ensure_future(watch.until_over(process.first))
     try:
@@ -128,7 +134,7 @@ async def _until_end(process: SandboxProcess, watch: Watch, wall_seconds: float)
 
 
 async def _ended(process: SandboxProcess) -> None:
-    """End what still runs, by its own first process, and read what was printed to the end."""
+    """Let the first process end what still runs, and read the rest of the output."""
     process.release()
     await asyncio.wait((process.exited,), timeout=process.patience)
     for _ in range(50):
@@ -138,7 +144,7 @@ async def _ended(process: SandboxProcess) -> None:
 
 
 async def _cleared(process: SandboxProcess) -> None:
-    """Leave nothing of the processes behind, whatever happened."""
+    """Make sure that no process is left, whatever happened."""
     try:
         process.release()
         await asyncio.wait((process.exited,), timeout=process.patience)
@@ -151,12 +157,12 @@ async def _cleared(process: SandboxProcess) -> None:
 
 
 def build_settings(program: Program, limits: Limits, launch: Launch) -> dict[str, Any]:
-    """Say, in values that marshal carries, all that `inside/` has to know."""
+    """Build the settings for `inside/`, from values that marshal can carry."""
     files = {path: _bytes(text) for path, text in program.files.items()}
     if program.code is not None:
         files["main.py"] = _bytes(program.code)
     return {
-        "modules": {name: module(name) for name in (*MODULES, *launch.modules)},
+        "modules": {name: module(name) for name in launch.modules},
         "argv": program.command or ("python", "main.py"),
         "files": files,
         "input": _bytes(program.input),
@@ -169,7 +175,7 @@ def build_settings(program: Program, limits: Limits, launch: Launch) -> dict[str
 
 
 def _bytes(text: str) -> bytes:
-    """Encode half characters, too, which JSON lets through: the program sees that they are none."""
+    """Encode lone surrogates too, which JSON lets through; the program will see them as invalid."""
     return text.encode("utf-8", "surrogatepass")
 
 

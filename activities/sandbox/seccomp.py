@@ -1,10 +1,10 @@
-"""The seccomp filter: which system calls a sandboxed program may make, and which are refused.
+"""The seccomp filter: which system calls a sandboxed program may make.
 
-An allowlist. What is not on it fails with EPERM, and what is newer than it with ENOSYS, so that
-libraries fall back to what they used before; a foreign architecture ends the process.
+It is an allowlist. Other calls fail with EPERM, and calls newer than the list with ENOSYS, so that
+libraries fall back to older ones; a foreign architecture ends the process.
 
 It is written in classic BPF. A guard refuses the call or falls through; what follows the last
-guard is the answer. So no jump leaves its block, and nothing has to be linked.
+guard is the answer. So no jump leaves its block, and no labels have to be resolved.
 """
 
 import errno
@@ -34,7 +34,7 @@ NUMBER = 0
 ARCHITECTURE = 4
 ARGUMENTS = 16
 
-# Stands in a filter for the pid of the program, which is known only once it is started.
+# A placeholder in a filter for the program's pid, which is known only when it has started.
 OWN_PID = 0x7FFF_FFF1
 
 _ARCHITECTURES = {"x86_64": 0xC000_003E, "aarch64": 0xC000_00B7}
@@ -83,12 +83,12 @@ def _answer(action: int) -> Instruction:
 
 
 def _fail(number: int = errno.EPERM) -> Instruction:
-    """Let the call return an error, or success where the number is 0, without its being made."""
+    """Return an error, or success if the number is 0, without making the call."""
     return _answer(ERRNO | number)
 
 
 def _when(system_call: int, guards: Block) -> Block:
-    """Allow one system call where all its guards let it through."""
+    """Allow one system call if all its guards let it through."""
     return [Instruction(JUMP_EQUAL, 0, len(guards) + 1, system_call), *guards, _answer(ALLOW)]
 
 
@@ -102,25 +102,25 @@ def _argument(index: int, mask: int | None = None) -> Block:
 
 
 def _one_of(index: int, values: Sequence[int], mask: int | None = None) -> Block:
-    """Refuse where an argument, or what a mask leaves of it, is none of some values."""
+    """Refuse if an argument, or what a mask leaves of it, is not one of these values."""
     count = len(values)
     found = [Instruction(JUMP_EQUAL, count - i, 0, value) for i, value in enumerate(values)]
     return [*_argument(index, mask), *found, _fail()]
 
 
 def _none_of(index: int, values: Sequence[int], mask: int | None = None) -> Block:
-    """Refuse where an argument, or what a mask leaves of it, is one of some values."""
+    """Refuse if an argument, or what a mask leaves of it, is one of these values."""
     found = [step for value in values for step in (Instruction(JUMP_EQUAL, 0, 1, value), _fail())]
     return [*_argument(index, mask), *found]
 
 
 def _without_bits(index: int, bits: int) -> Block:
-    """Refuse where one of the bits is set in an argument."""
+    """Refuse if one of these bits is set in an argument."""
     return [*_argument(index), Instruction(JUMP_ANY_BIT, 0, 1, bits), _fail()]
 
 
 def _ranges(numbers: Iterable[int], then: Instruction) -> Block:
-    """Answer alike for many system calls, neighbours compared together."""
+    """Give one answer for many system calls, comparing neighbours together."""
     spans: list[tuple[int, int]] = []
     for number in sorted(set(numbers)):
         if spans and spans[-1][1] == number - 1:
@@ -140,11 +140,11 @@ def build_filter(
 ) -> bytes:
     """Build the filter for prctl, or for `bwrap --seccomp`: an array of struct sock_filter.
 
-    `sockets`: the program has a network of its own, so that AF_UNIX and AF_INET(6) may be used;
-    without it only a connected AF_UNIX pair can be had. `signals`: something else keeps signals
-    inside; without it the program signals its first process alone, whose pid stands as
-    `OWN_PID`. `own_user`: the program's user owns nothing else. `machine` as `platform.machine`
-    gives it; ValueError for one without a list of system calls.
+    `sockets`: the program has its own network, so it may use AF_UNIX and AF_INET(6); otherwise
+    only a connected AF_UNIX pair. `signals`: something else keeps signals inside; otherwise the
+    program may signal only its first process, whose pid is written as `OWN_PID`. `own_user`: the
+    program's user owns nothing else. `machine` is as from `platform.machine`; ValueError for one
+    without a list of system calls.
     """
     machine = machine or platform.machine()
     known = groups(machine)
@@ -152,7 +152,7 @@ def build_filter(
     newest = max(number for group in known.values() for number in group.values())
     own = Instruction(JUMP_EQUAL, 1, 0, _ARCHITECTURES[machine])
     kill = _answer(KILL_PROCESS)
-    # Under x86_64's number with this bit the kernel makes the calls of the x32 ABI.
+    # With this bit in the number, x86_64 kernels make the calls of the x32 ABI.
     x32 = Instruction(JUMP_AT_LEAST, 0, 1, _X32)
     program = [
         *(_load(ARCHITECTURE), own, kill, _load(NUMBER), x32, kill),
@@ -176,9 +176,9 @@ def _checked(numbers: dict[str, int], sockets: bool) -> Block:
         *_one_of(2, [0, _TCP, _UDP]),
     ]
     guards = {
-        # A datagram socket, even one of a pair, sends to whom it names.
+        # A datagram socket, even one of a pair, can send to any address.
         "socketpair": _one_of(0, [_UNIX]) if sockets else pair,
-        # A thread with descriptors of its own would keep files that nobody looks for.
+        # A thread with its own descriptors could hold files that the watcher does not see.
         "clone": [
             *_without_bits(0, _NEW_NAMESPACES | _CLONE_PARENT),
             *_none_of(0, [_CLONE_THREAD], _CLONE_THREAD | _CLONE_FILES),
@@ -215,7 +215,7 @@ def _owning(known: dict[str, dict[str, int]], own_user: bool) -> Block:
     attributes, owner = known["attributes"].values(), known["owner"].values()
     if own_user:
         return _ranges([*attributes, *owner], _answer(ALLOW))
-    # Opened to be read alone, a file of the worker's is still emptied, if by an older Landlock.
+    # O_TRUNC empties a file that is opened only to be read, which older Landlock does not stop.
     emptied = {"open": 1, "openat": 2}
     opening = [
         step
@@ -229,7 +229,7 @@ def _owning(known: dict[str, dict[str, int]], own_user: bool) -> Block:
 
 @cache
 def groups(machine: str) -> dict[str, dict[str, int]]:
-    """Return the numbers by name, by group, of the calls that a machine has.
+    """Return the numbers of a machine's calls, by name in their group.
 
     Raises ValueError for a machine other than x86_64 and aarch64.
     """

@@ -1,7 +1,7 @@
-"""Choosing the sandbox by trying each: one that fails is not used, and no code runs without one.
+"""The self-test of the sandboxes: one that fails is not used, and no code runs without one.
 
 SandboxError
-    NoSandboxError     none passes, or the one that was asked for does not
+└── NoSandboxError     none passes, or the one that was asked for does not
 """
 
 import asyncio
@@ -33,7 +33,7 @@ BACKENDS: Mapping[str, Callable[[], Backend]] = {
 CHOICE = "MULL_SANDBOX"
 REMEDY = (
     "Code is never run without one. Allow user namespaces, for bubblewrap, or use Linux 5.13 or "
-    "later with Landlock among its LSMs; or serve the other queues alone: --queues mull,llm"
+    "later with Landlock among its LSMs; or serve only the other queues: --queues mull,llm"
 )
 _SLEEP = "import time; time.sleep(600)"
 _USUAL = Limits(wall_seconds=20, cpu_seconds=10)
@@ -41,10 +41,10 @@ _USUAL = Limits(wall_seconds=20, cpu_seconds=10)
 
 @dataclass(frozen=True)
 class Probe:
-    """A program, what doctor says where the sandbox holds, and in which statuses it then ends.
+    """A program, what `mull doctor` says if the sandbox holds, and how the program then ends.
 
-    The program finds the names of its targets defined. `printed` is all that it may print, None
-    where that tells nothing.
+    The names of its targets are defined for it. `printed` is all that it may print, or None for
+    anything.
     """
 
     name: str
@@ -53,11 +53,6 @@ class Probe:
     statuses: tuple[str, ...] = ("ok",)
     printed: str | None = None
     limits: Limits = _USUAL
-
-    def passed(self, result: Result) -> bool:
-        """True where the program ended as it must, and printed what it must."""
-        said = self.printed is None or result.stdout.text == self.printed
-        return said and result.status in self.statuses
 
 
 PROBES = (
@@ -184,16 +179,16 @@ for number in range(64):
 
 
 class Targets:
-    """What the worker puts in a program's way, and whether a program has reached one of them.
+    """What no program may reach: two listeners, and a secret in a file and in a process.
 
-    Two listeners, a file with a secret, and a process with it in its environment.
+    `defined` is a line of Python that names them.
     """
 
     def __init__(self, stack: ExitStack) -> None:
         self._secret = secrets.token_hex(16)
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mull-self-test-")))
         (folder / "secret").write_text(self._secret)
-        # Anybody could read it, so that it is the sandbox that hides it.
+        # Anybody may read it, so that only the sandbox hides it.
         folder.chmod(0o755)
         self._process = subprocess.Popen(  # noqa: S603 - the worker's own Python
             [base_python(), "-I", "-S", "-c", _SLEEP], env={"MULL_SELF_TEST": self._secret}
@@ -210,16 +205,12 @@ class Targets:
             listener.setblocking(False)
             listener.listen()
         values = (tcp.getsockname()[1], name, str(folder / "secret"), self._process.pid)
-        self._defined = f"port, name, file, pid = {values!r}\n"
-
-    def program(self, probe: Probe) -> Program:
-        """Put a probe's program together, with the names of these targets."""
-        return Program(code=self._defined + probe.code, limits=probe.limits)
+        self.defined = f"port, name, file, pid = {values!r}\n"
 
     def reached(self, result: Result) -> str | None:
-        """Say which target was reached, if one was."""
+        """Say which target was reached, if any."""
         if self._secret in result.stdout.text + result.stderr.text:
-            return "a program read a secret of the worker's"
+            return "a program read a secret of the worker"
         for listener in self._listeners:
             try:
                 listener.accept()[0].close()
@@ -230,11 +221,11 @@ class Targets:
             state = Path(f"/proc/{self._process.pid}/stat").read_text("ascii", "replace")
             if state.rpartition(")")[2].split()[0] not in "Tt":
                 return None
-        return "a program signalled a process of the worker's"
+        return "a program signalled a process of the worker"
 
 
-class Finding(NamedTuple):
-    """What one check of the self-test came to."""
+class ProbeOutcome(NamedTuple):
+    """The outcome of one check of the self-test."""
 
     name: str
     passed: bool
@@ -243,30 +234,27 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True)
 class Examined:
-    """A backend with what its self-test found; `sandbox` is None where it can't be used at all."""
+    """A backend and the findings of its self-test; `sandbox` is None if it can't be used at all."""
 
     name: str
     version: str
     sandbox: ProcessSandbox | None
-    findings: tuple[Finding, ...]
+    findings: tuple[ProbeOutcome, ...]
 
     @property
     def trouble(self) -> str:
-        """What failed, in one line; empty where every check passed."""
+        """What failed, in one line; empty if every check passed."""
         return "; ".join(f"{name}: {said}" for name, passed, said in self.findings if not passed)
 
-
-@dataclass(frozen=True)
-class Chosen:
-    """The sandbox that passed, in one line for the log, and all that was looked at before it."""
-
-    sandbox: ProcessSandbox
-    described: str
-    examined: tuple[Examined, ...]
+    @property
+    def described(self) -> str:
+        """Its version and the checks that it passed, in one line for the log."""
+        checks = ", ".join(finding.name for finding in self.findings if finding.passed)
+        return f"{self.name} {self.version} ({platform.machine()}; passed: {checks})"
 
 
 class NoSandboxError(SandboxError):
-    """No sandbox passes its self-test; says why, and what to do."""
+    """No sandbox passes its self-test; the message says why, and what to do."""
 
     def __init__(self, examined: tuple[Examined, ...]) -> None:
         self.examined = examined
@@ -276,22 +264,18 @@ class NoSandboxError(SandboxError):
         )
 
 
-async def choose(
-    wanted: str | None = None, ceiling: Limits | None = None, at_once: int | None = None
-) -> Chosen:
-    """Return the first sandbox that passes its self-test, or the wanted one if it does.
+async def choose(ceiling: Limits | None = None) -> tuple[Examined, ...]:
+    """Examine backends until one passes its self-test: the last of what is returned.
 
-    Without `wanted` the environment's MULL_SANDBOX counts: bubblewrap or landlock. Raises
-    NoSandboxError, and ValueError for another name.
+    The environment's MULL_SANDBOX allows only one: bubblewrap or landlock. Raises NoSandboxError
+    if none passes, and ValueError for another name.
     """
     examined: list[Examined] = []
-    for name in names(wanted):
-        found = await examine(name, ceiling or Limits(), at_once)
+    for name in names():
+        found = await examine(name, ceiling or Limits())
         examined.append(found)
         if found.sandbox and not found.trouble:
-            checks = ", ".join(finding.name for finding in found.findings)
-            described = f"{name} {found.version} ({platform.machine()}; passed: {checks})"
-            return Chosen(found.sandbox, described, tuple(examined))
+            return tuple(examined)
     raise NoSandboxError(tuple(examined))
 
 
@@ -305,27 +289,31 @@ def names(wanted: str | None = None) -> tuple[str, ...]:
     return (wanted,)
 
 
-async def examine(name: str, ceiling: Limits, at_once: int | None = None) -> Examined:
-    """Try one backend with real programs, some at once."""
+async def examine(name: str, ceiling: Limits) -> Examined:
+    """Test one backend with real programs, several at once."""
     try:
         backend = BACKENDS[name]()
     except (SandboxError, OSError) as error:
-        return Examined(name, "", None, (Finding("present", False, str(error)),))
-    sandbox = ProcessSandbox(backend, ceiling, at_once or most_at_once(ceiling))
+        return Examined(name, "", None, (ProbeOutcome("present", False, str(error)),))
+    sandbox = ProcessSandbox(backend, ceiling, most_at_once(ceiling))
     with ExitStack() as stack:
         targets = await asyncio.to_thread(Targets, stack)
         findings = await asyncio.gather(*(_try(sandbox, probe, targets) for probe in PROBES))
     return Examined(name, backend.version, sandbox, tuple(findings))
 
 
-async def _try(sandbox: ProcessSandbox, probe: Probe, targets: Targets) -> Finding:
+async def _try(sandbox: ProcessSandbox, probe: Probe, targets: Targets) -> ProbeOutcome:
+    program = Program(code=targets.defined + probe.code, limits=probe.limits)
     try:
-        result = await sandbox.run(targets.program(probe))
+        result = await sandbox.run(program)
     except SandboxError as error:
-        return Finding(probe.name, False, str(error))
+        return ProbeOutcome(probe.name, False, str(error))
     if reached := targets.reached(result):
-        return Finding(probe.name, False, reached)
-    if not probe.passed(result):
+        return ProbeOutcome(probe.name, False, reached)
+    as_expected = probe.printed is None or result.stdout.text == probe.printed
+    if not as_expected or result.status not in probe.statuses:
         said = (result.stderr.text or result.stdout.text).strip().splitlines()[-1:]
-        return Finding(probe.name, False, f"it ended with {result.status} {' '.join(said)}".strip())
-    return Finding(probe.name, True, probe.said)
+        return ProbeOutcome(
+            probe.name, False, f"it ended with {result.status} {' '.join(said)}".strip()
+        )
+    return ProbeOutcome(probe.name, True, probe.said)

@@ -1,4 +1,4 @@
-"""Watching from outside, through /proc, what a run takes: its processes, CPU, memory and files."""
+"""Measuring a run from outside, through /proc: its processes, CPU, memory and files."""
 
 import asyncio
 import os
@@ -9,50 +9,30 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ParamSpec, TypeVar
 
 from activities.sandbox.limits import FILES_PER_MIB, MIB
-from activities.sandbox.port import SandboxError, Status
+from activities.sandbox.port import Status
 from reflection.multipath.request import Limits
 
-# One to measure what a run takes, another to clear up after it while the first still looks.
-PER_RUN = 2
-
-P = ParamSpec("P")
-T = TypeVar("T")
 SECONDS = 0.04
-# A fork is seen by its limit in the kernel; where that does not bind, at so many times the limit.
+# The kernel refuses forks above the limit. If it does not, the watcher ends the run at so many
+# times the limit.
 TASKS_SLACK = 2
-# A pipe or socket may hold some hundred KiB of what was sent and not yet received.
+# A pipe or socket may hold some hundred KiB that were sent and not yet received.
 QUEUES = 512
-# What other runs may meanwhile write to folders of theirs that are kept in memory.
+# What other runs may write meanwhile to their own folders in memory.
 SLACK_BYTES = 256 * MIB
 _SHARED = "/dev/zero (deleted)\n"
 _LOOKS, _PAUSE_SECONDS = 4, 0.002
 TICKS = os.sysconf("SC_CLK_TCK")
 PROC = Path("/proc")
-# PF_EXITING of the kernel: it gives up its memory and its files before it is a zombie.
+# The kernel's PF_EXITING: a process gives up its memory and files before it is a zombie.
 _EXITING = 4
-
-
-class Threads:
-    """Enough threads for so many runs at once: a limit is only enforced by one that is free."""
-
-    def __init__(self, runs: int) -> None:
-        self._pool = ThreadPoolExecutor(PER_RUN * runs, thread_name_prefix="mull-sandbox")
-
-    async def call(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call a function in a thread. Raises SandboxError where none can be started."""
-        try:
-            called = self._pool.submit(work, *args, **kwargs)
-        except RuntimeError as error:
-            raise SandboxError(f"no thread of the sandbox's own: {error}") from error
-        return await asyncio.wrap_future(called)
 
 
 @dataclass(frozen=True)
 class Disk:
-    """What a run's files take: bytes, and how many files and folders there are."""
+    """The bytes of a run's files, and the number of its files and folders."""
 
     size: int
     files: int
@@ -60,7 +40,7 @@ class Disk:
 
 @dataclass(frozen=True)
 class Taken:
-    """Seconds of CPU, bytes of memory, and how many processes and threads there are now."""
+    """Seconds of CPU, bytes of memory, and the number of processes and threads now."""
 
     cpu_seconds: float
     memory_bytes: int
@@ -79,14 +59,14 @@ def descendants(pid: int) -> tuple[int, ...]:
 
 
 def children(pid: int) -> Iterator[int]:
-    """Give the ids of the processes that one started, or that were left to it."""
+    """Yield the ids of a process's children, those that it adopted too."""
     try:
         for task in (PROC / str(pid) / "task").iterdir():
             yield from map(int, _read(task / "children").split())
     except FileNotFoundError as error:
         if not error.filename.endswith("children") or not (PROC / str(pid)).exists():
             return
-        # Where the kernel keeps no list of children, look through all processes.
+        # This kernel keeps no list of children: look through all processes.
         for place in PROC.iterdir():
             with suppress(OSError, ValueError, IndexError):
                 if place.name.isdigit() and _stat(int(place.name))[1] == pid:
@@ -96,7 +76,7 @@ def children(pid: int) -> Iterator[int]:
 
 
 def taken(first: int) -> Taken:
-    """Sum what the descendants of a first process take, and the CPU of those that it reaped."""
+    """Sum what the descendants of a first process take, and the CPU of those it reaped."""
     cpu = memory = tasks = 0
     with suppress(OSError, ValueError, IndexError):
         cpu = sum(_stat(first)[13:15])
@@ -112,7 +92,7 @@ def taken(first: int) -> Taken:
 
 
 def seen(pid: int) -> Path:
-    """Return where /proc tells of a process, though the thread that began it has ended."""
+    """Return the folder of a process in /proc, or of a live thread if its first one ended."""
     place = PROC / str(pid)
     try:
         if not has_ended(place):
@@ -123,13 +103,13 @@ def seen(pid: int) -> Path:
 
 
 def has_ended(place: Path) -> bool:
-    """Whether a process, or a thread, by its folder in /proc, is over or about to be."""
+    """Tell whether a process or thread, by its folder in /proc, has ended or is about to."""
     state, *_, flags = _fields(place)[:7]
     return state in "ZX" or bool(int(flags) & _EXITING)
 
 
 def shared_out(first: int) -> int:
-    """Sum the memory of the descendants, a page that several share being counted once."""
+    """Sum the memory of the descendants, counting a shared page once."""
     total = 0
     for pid in descendants(first):
         with suppress(OSError):
@@ -142,7 +122,7 @@ def shared_out(first: int) -> int:
 
 
 def _stat(pid: int) -> list[int]:
-    """Return the fields of a process from its state on (as 0), which is the third in proc(5)."""
+    """Return the fields of a process from its state (as 0) on: the third in proc(5)."""
     return [0, *map(int, _fields(PROC / str(pid))[1:])]
 
 
@@ -164,22 +144,22 @@ def _read(path: Path) -> str:
 
 
 def shared_memory() -> int:
-    """Return how many bytes of memory the machine's processes and file systems share."""
+    """Return the bytes of shared memory on this machine, file systems in memory included."""
     with (PROC / "meminfo").open(encoding="ascii") as lines:
         return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Shmem:")), 0)
 
 
 def is_sharing(first: int, below: Iterable[int]) -> bool:
-    """Whether a process below a first one has shared memory of which the first has nothing.
+    """Tell whether a process below a first one has shared memory that the first does not have.
 
-    It stays though nobody maps most of it any more, so that no process seems to take it.
+    That stays even if nobody maps most of it any more, and then counts for no process.
     """
     own = _shared_by(first)
     return any(_shared_by(pid) - own for pid in below)
 
 
 def has_too_many_queues(below: Collection[int]) -> bool:
-    """Whether processes have more pipes and sockets than `QUEUES`, each counted once."""
+    """Tell whether processes have more than `QUEUES` different pipes and sockets."""
     if sum(map(_count_open, below)) <= QUEUES:
         return False
     return len({queue for pid in below for queue in _queues(pid)}) > QUEUES
@@ -194,7 +174,7 @@ def _shared_by(pid: int) -> set[str]:
 def _count_open(pid: int) -> int:
     folder = seen(pid) / "fd"
     with suppress(OSError):
-        # Before Linux 6.2 the size of the folder says nothing.
+        # Before Linux 6.2 the folder's size is 0.
         return folder.stat().st_size or len(os.listdir(folder))  # noqa: PTH208 - in a hurry
     return 0
 
@@ -209,9 +189,9 @@ def _queues(pid: int) -> Iterator[str]:
 
 
 def _is_hidden(pid: int) -> bool:
-    """Whether a process can't be looked into, as another user's can't.
+    """Tell whether a process can't be inspected, like another user's.
 
-    Look more than once: what ends is out of sight for a moment, before it says so.
+    Look more than once: a process that ends is hidden for a moment before that can be seen.
     """
     for _ in range(_LOOKS):
         place = seen(pid)
@@ -226,35 +206,36 @@ def _is_hidden(pid: int) -> bool:
 
 @dataclass
 class Watch:
-    """The most that was seen so far of one run's processes."""
+    """The highest measurements of one run's processes so far."""
 
     limits: Limits
     disk: Callable[[int], Disk]
-    threads: Threads
+    threads: ThreadPoolExecutor
     cpu_seconds: float = 0.0
     memory_bytes: int = 0
     shared_before: int = field(default_factory=shared_memory)
 
     async def until_over(self, first: int) -> Status:
-        """Measure again and again, until a limit is passed, and say which."""
+        """Measure again and again until a limit is passed, and return which."""
+        loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(SECONDS)
-            if over := await self.threads.call(self.measure, first):
+            if over := await loop.run_in_executor(self.threads, self.measure, first):
                 return over
 
     def measure(self, first: int) -> Status | None:
-        """Measure once what the descendants of the first process take."""
+        """Measure the descendants of the first process once."""
         now = taken(first)
         self.cpu_seconds = max(self.cpu_seconds, now.cpu_seconds)
         memory = now.memory_bytes
         if memory > self.memory_bytes:
-            # Count shared pages once, only where it matters: that takes the kernel longer.
+            # Counting shared pages once takes the kernel longer, so only if it matters.
             memory = min(memory, shared_out(first))
             self.memory_bytes = max(self.memory_bytes, memory)
         most, below = self.limits.memory_mb * MIB, descendants(first)
         if memory > most or now.tasks > TASKS_SLACK * self.limits.processes:
             return "memory_limit"
-        # What it takes may also be out of sight, or belong to no process.
+        # Memory may also be hidden, or belong to no process.
         if any(map(_is_hidden, below)) or has_too_many_queues(below):
             return "memory_limit"
         grown = shared_memory() - self.shared_before
@@ -265,7 +246,7 @@ class Watch:
         return "disk_limit" if self.is_full(first) else None
 
     def is_full(self, first: int) -> bool:
-        """Whether its files take more than they may; also after its end, where they outlast it."""
+        """Tell whether its files take too much; also after its end, if they are still there."""
         try:
             used = self.disk(first)
         except OSError:
@@ -274,12 +255,12 @@ class Watch:
         return used.size > limit * MIB or used.files > limit * FILES_PER_MIB
 
 
-# What the kernel takes in one piece, less some room for the names in the folder.
+# What the kernel takes as one path, less some room for the names in the folder.
 _PATH_BYTES = 3_500
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
-# So many files may be of a size that nothing tells.
+# So many files may be of unknown size.
 _MOST_UNKNOWN = 4
-# To go deeper, again and again, would take longer than a look may take.
+# To go deeper again and again would take too long for one measurement.
 _MOST_PIECES = 16
 BLOCK = 512
 
@@ -287,11 +268,10 @@ Inode = tuple[int, int]
 
 
 def used(box: Path, first: int, most_files: int) -> Disk:
-    """Measure what is in a folder, and what processes below a first one keep that was deleted.
+    """Measure a folder, and the deleted files that processes below a first one still hold.
 
-    Counting stops above `most_files`: it is more than there may be. So are folders beneath a path
-    of 50 KB, and a few files of which nothing tells the size, being sent through a socket, or
-    mapped alone.
+    Counting stops above `most_files`, which is over the limit. So are folders below a path of
+    50 KB, and more than a few files of unknown size: sent through a socket, or only mapped.
     """
     listed: dict[Inode, int] = {}
     entries = 0
@@ -309,7 +289,7 @@ def used(box: Path, first: int, most_files: int) -> Disk:
 
 
 def _entries(box: str) -> Iterator[os.stat_result | None]:
-    """Give every entry, though folders be changed meanwhile; None for what is too deep."""
+    """Yield every entry, even if folders change meanwhile; None for what is too deep."""
     left: list[tuple[str, ...]] = [()]
     while left:
         parts = left.pop()
@@ -333,7 +313,7 @@ def _entries(box: str) -> Iterator[os.stat_result | None]:
 
 
 def _listed(folder: int | Path, *, follow: bool) -> Iterator[tuple[str, os.stat_result]]:
-    # One by one, so that whoever has seen enough need not have all of them.
+    # One by one, so that the caller can stop early.
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             with suppress(OSError):
@@ -352,10 +332,10 @@ def _opened(box: str, parts: tuple[str, ...]) -> int:
 
 
 def _unlisted(box: str, processes: Iterable[int]) -> tuple[dict[Inode, int], dict[Inode, int], int]:
-    """Return the bytes of deleted files that processes keep, and how many wait in their sockets.
+    """Return the bytes of deleted files that processes hold, and how many are in sockets.
 
-    First of those that are open, then of those that are mapped from beneath a folder, by the
-    largest mapping of each.
+    First of those that are open, then of those that are mapped from below a folder, by the largest
+    mapping.
     """
     opened: dict[Inode, int] = {}
     mapped: dict[Inode, int] = {}

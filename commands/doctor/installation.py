@@ -92,7 +92,7 @@ def _provider(model: str) -> str:
     return next((name for start, name in BARE.items() if model.startswith(start)), "")
 
 
-NEEDED = ("temporalio", "pydantic", "litellm", "opentelemetry-sdk", "typer", "rich", "tantivy")
+NEEDED = ("temporalio", "pydantic", "litellm", "opentelemetry-sdk", "typer", "rich", "pypdf")
 MISSING = "is not installed"
 
 
@@ -171,7 +171,7 @@ async def sandbox_checks() -> list[Check]:
         return [Check("sandbox", "sandbox", "wrong", said, (ELSEWHERE,))]
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            *before, chosen = (await choose()).examined
+            *before, chosen = await choose()
     except NoSandboxError as error:
         none = Check("sandbox", "sandbox", "wrong", "No code can run here.", (ELSEWHERE,))
         return [*(sandbox_failure(found, "wrong") for found in error.examined), none]

@@ -4,7 +4,7 @@ from collections import Counter
 
 from reflection.batch.loop import Batch
 from reflection.batch.result import BatchProgress, BatchResult
-from reflection.sheet import Fact, Sheet, Step, Table, Verdict, columns
+from reflection.sheet import Fact, Sheet, Step, Table, Verdict, table
 from reflection.text import tally_words, usd
 
 # The most common reasons are enough: many runs seldom fail for more.
@@ -14,7 +14,7 @@ ERRORS = 3
 def sheet(seen: BatchProgress | BatchResult, variants: Table | None = None) -> Sheet:
     """Build the sheet of a batch, running or finished; it never shows an item's text."""
     runs = tally_words(seen.total, "run")
-    spent = Fact(label="spent", value=spent_words(seen))
+    spent = Fact("spent", spent_words(seen))
     others = f"{seen.failed:,} failed, {seen.cancelled:,} cancelled"
     if isinstance(seen, BatchResult):
         errors = Counter(run.error for run in seen.runs if run.error).most_common(ERRORS)
@@ -27,9 +27,9 @@ def sheet(seen: BatchProgress | BatchResult, variants: Table | None = None) -> S
                 stop_reason=seen.stop_reason,
             ),
             facts=(
-                Fact(label="batch", value=f"{seen.total - seen.not_started:,} of {runs}"),
-                Fact(label="runs", value=became),
-                *(Fact(label="failures", value=error, note=f"{n:,}") for error, n in errors),
+                Fact("batch", f"{seen.total - seen.not_started:,} of {runs}"),
+                Fact("runs", became),
+                *(Fact("failures", error, f"{n:,}") for error, n in errors),
                 spent,
             ),
             warnings=seen.warnings,
@@ -37,7 +37,7 @@ def sheet(seen: BatchProgress | BatchResult, variants: Table | None = None) -> S
     waiting = seen.total - seen.done - seen.running
     failed = f", {seen.failed:,} failed" if seen.failed else ""
     stands = f"{seen.running:,} running, {others}, {waiting:,} not started"
-    ending = [Fact(label="ending", value=seen.stop_reason)] if seen.stop_reason else []
+    ending = [Fact("ending", seen.stop_reason)] if seen.stop_reason else []
     return Sheet(
         subject=runs,
         verdict=Verdict(
@@ -45,7 +45,7 @@ def sheet(seen: BatchProgress | BatchResult, variants: Table | None = None) -> S
             tone="running" if seen.running or not seen.stop_reason else "plain",
             stop_reason=None if seen.running else seen.stop_reason,
         ),
-        facts=(Fact(label="runs", value=stands), *ending, spent),
+        facts=(Fact("runs", stands), *ending, spent),
         warnings=seen.warnings,
         tables=(variants,) if variants else (),
         steps=tuple(
@@ -62,12 +62,12 @@ def standing(batch: Batch) -> Sheet:
     ended = Counter(run.variant for run in batch.runs)
     failed = Counter(run.variant for run in batch.runs if run.status == "failed")
     items = len(batch.request.items)
-    rows = [
+    rows = (
         (variant.name, ended[variant.name], failed[variant.name], items * variant.repeats)
         for variant in batch.request.variants
-    ]
-    named = columns("variant", "ended|number", "failed|number", "of|number")
-    return sheet(batch.progress(), Table(title="Variants", columns=named, rows=tuple(rows)))
+    )
+    named = "variant, ended|number, failed|number, of|number"
+    return sheet(batch.progress(), table("Variants", named, rows))
 
 
 def spent_words(seen: BatchProgress | BatchResult) -> str:

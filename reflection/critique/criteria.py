@@ -37,114 +37,73 @@ class Criterion(Frozen):
     weight: float = Field(1.0, gt=0, le=100, allow_inf_nan=False)
 
 
-COMPLETENESS = Criterion(
-    name="completeness",
-    meaning="It covers every part of what was asked, and leaves out nothing that matters.",
-)
-CORRECTNESS = Criterion(
-    name="correctness", meaning="Its statements are true, and nothing in it contradicts itself."
-)
-CLARITY = Criterion(
-    name="clarity",
-    meaning="It is easy to follow: ordered, precise, without filler or vague wording.",
-)
-CITATION_COVERAGE = Criterion(
-    name="citation_coverage",
-    meaning="Every claim that needs support has a citation right at its place.",
-)
-SOURCE_QUALITY = Criterion(
-    name="source_quality",
-    meaning="What it relies on is primary, current and independent, not hearsay or advertising.",
-)
-
-PRESETS: dict[CriteriaPreset, tuple[Criterion, ...]] = {
-    "general": (COMPLETENESS, CORRECTNESS, CLARITY),
-    "cost_sensitive": (COMPLETENESS, CORRECTNESS),
-    "research": (COMPLETENESS, CORRECTNESS, CLARITY, CITATION_COVERAGE, SOURCE_QUALITY),
-    "code": (
-        Criterion(
-            name="correctness",
-            meaning="The code does what was asked, and would run as it stands.",
-        ),
-        Criterion(
-            name="efficiency",
-            meaning="Its use of time and memory is reasonable for the sizes to be expected.",
-        ),
-        Criterion(
-            name="readability",
-            meaning="Names, structure and comments let another engineer follow it at once.",
-        ),
-        Criterion(
-            name="edge_cases",
-            meaning="Empty, huge, malformed and boundary inputs are handled, and errors are clear.",
-        ),
+GENERAL = {
+    "completeness": (
+        "It covers every part of what was asked, and leaves out nothing that matters."
     ),
-    "documentation": (
-        Criterion(
-            name="accuracy",
-            meaning="Names, types, defaults, units and errors are those of the thing described.",
-            weight=2,
+    "correctness": "Its statements are true, and nothing in it contradicts itself.",
+    "clarity": "It is easy to follow: ordered, precise, without filler or vague wording.",
+}
+MEANINGS: dict[CriteriaPreset, dict[str, str]] = {
+    "general": GENERAL,
+    "cost_sensitive": {name: GENERAL[name] for name in ("completeness", "correctness")},
+    "research": {
+        **GENERAL,
+        "citation_coverage": "Every claim that needs support has a citation right at its place.",
+        "source_quality": (
+            "What it relies on is primary, current and independent, not hearsay or advertising."
         ),
-        Criterion(
-            name="completeness",
-            meaning="Every parameter, return value, error and limit that a caller meets is there.",
+    },
+    "code": {
+        "correctness": "The code does what was asked, and would run as it stands.",
+        "efficiency": "Its use of time and memory is reasonable for the sizes to be expected.",
+        "readability": "Names, structure and comments let another engineer follow it at once.",
+        "edge_cases": (
+            "Empty, huge, malformed and boundary inputs are handled, and errors are clear."
         ),
-        Criterion(
-            name="examples",
-            meaning="Examples are complete, would work when copied, and show the common case.",
+    },
+    "documentation": {
+        "accuracy": "Names, types, defaults, units and errors are those of the thing described.",
+        "completeness": (
+            "Every parameter, return value, error and limit that a caller meets is there."
         ),
-        Criterion(
-            name="navigability",
-            meaning="A reader who looks for one fact finds it by headings, order and terms.",
+        "examples": "Examples are complete, would work when copied, and show the common case.",
+        "navigability": "A reader who looks for one fact finds it by headings, order and terms.",
+    },
+    "support_reply": {
+        "resolution": "It answers what the customer asked, or says plainly what happens next.",
+        "correctness": "What it promises or states of product, price and policy is true.",
+        "tone": "It is courteous and takes the customer seriously, without empty phrases.",
+        "actionability": "The steps that the customer must take are concrete, ordered and few.",
+    },
+    "competitive_analysis": {
+        "coverage": "The competitors and dimensions that matter for the decision are all there.",
+        "evidence": "Claims about competitors are dated and cited, and estimates are marked.",
+        "comparability": "Competitors are compared by the same measures, side by side.",
+        "balance": "Strengths of competitors and weaknesses of one's own are told as well.",
+        "actionability": (
+            "What follows for product, price or position is said, and from which finding."
         ),
-    ),
-    "support_reply": (
-        Criterion(
-            name="resolution",
-            meaning="It answers what the customer asked, or says plainly what happens next.",
-            weight=2,
-        ),
-        Criterion(
-            name="correctness",
-            meaning="What it promises or states of product, price and policy is true.",
-            weight=2,
-        ),
-        Criterion(
-            name="tone",
-            meaning="It is courteous and takes the customer seriously, without empty phrases.",
-        ),
-        Criterion(
-            name="actionability",
-            meaning="The steps that the customer must take are concrete, ordered and few.",
-        ),
-    ),
-    "competitive_analysis": (
-        Criterion(
-            name="coverage",
-            meaning="The competitors and dimensions that matter for the decision are all there.",
-        ),
-        Criterion(
-            name="evidence",
-            meaning="Claims about competitors are dated and cited, and estimates are marked.",
-            weight=2,
-        ),
-        Criterion(
-            name="comparability",
-            meaning="Competitors are compared by the same measures, side by side.",
-        ),
-        Criterion(
-            name="balance",
-            meaning="Strengths of competitors and weaknesses of one's own are told as well.",
-        ),
-        Criterion(
-            name="actionability",
-            meaning="What follows for product, price or position is said, and from which finding.",
-        ),
-    ),
+    },
 }
 """`general`, `cost_sensitive`, `research` and `code` are the chapter's sets, with equal weights.
-The other three answer its exercise 1: a wrong API reference, a reply that makes false promises
-and a claim without evidence do more harm than the rest, so these criteria have twice the weight."""
+The other three answer its exercise 1."""
+
+# A wrong API reference, a false promise and a claim without evidence do more harm than the rest.
+WEIGHT_OF_TWO: dict[CriteriaPreset, tuple[str, ...]] = {
+    "documentation": ("accuracy",),
+    "support_reply": ("resolution", "correctness"),
+    "competitive_analysis": ("evidence",),
+}
+PRESETS: dict[CriteriaPreset, tuple[Criterion, ...]] = {
+    preset: tuple(
+        Criterion(
+            name=name, meaning=meaning, weight=2 if name in WEIGHT_OF_TWO.get(preset, ()) else 1
+        )
+        for name, meaning in meanings.items()
+    )
+    for preset, meanings in MEANINGS.items()
+}
 
 
 def overall(scores: dict[str, float], criteria: tuple[Criterion, ...]) -> float:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
-from typing import NamedTuple
 
 from reflection.critique.criteria import TOLERANCE, Criterion, passes, rounded
 from reflection.critique.evaluation import Evaluation, Feedback
@@ -17,19 +16,12 @@ from reflection.critique.result import (
     Step,
     StopReason,
 )
-from reflection.run import Budget, Part, Spending, Usage, refusal, usage
+from reflection.run import Part, Ruling, RunState, Spending
 
 STRICT_THRESHOLD = 0.95
 
 
-class Ruling(NamedTuple):
-    """A rule's outcome: a stop reason, or None to go on; and why."""
-
-    stop_reason: StopReason | None = None
-    reason: str = ""
-
-
-def should_reflect(request: ReflectOnResultRequest, estimated: float | None) -> Ruling:
+def should_reflect(request: ReflectOnResultRequest, estimated: float | None) -> Ruling[StopReason]:
     """Decide whether a run reflects at all.
 
     It does not if reflection is switched off, if a synthesis step follows, or if the query's
@@ -65,7 +57,7 @@ ROWS_WITHOUT_GAIN = 2
 
 def decide(
     scores: Sequence[float], threshold: float, revisions: int, allowed: int, min_gain: float
-) -> Ruling:
+) -> Ruling[StopReason]:
     """Decide after the newest of the scores, of which there is at least one.
 
     The rules, in this order: a score at the threshold passes; at most `allowed` revisions are
@@ -95,7 +87,7 @@ UNREVIEWED: frozenset[StopReason] = frozenset({"disabled", "skipped", "finished_
 
 
 @dataclass
-class Reflection:
+class Reflection(RunState[Decision]):
     """The drafts, evaluations, decisions and spending of a run so far.
 
     `criteria` are those that drafts are judged by. `allowed` is the number of revisions that may
@@ -105,32 +97,18 @@ class Reflection:
 
     request: ReflectOnResultRequest
     drafts: list[Draft] = field(default_factory=list)
-    decisions: list[Decision] = field(default_factory=list)
     spent: dict[Part, list[Spending]] = field(
         default_factory=lambda: {"generating": [], "evaluating": [], "revising": []}
     )
-    retried: int = 0
-    cancelled: int = 0
     granted: int = 0
     criteria: tuple[Criterion, ...] = ()
     allowed: int = 0
-    warnings: list[str] = field(default_factory=list)
     complexity: float | None = None
     chosen: int | None = None
 
     def __post_init__(self) -> None:
         self.criteria = self.request.judged_by
         self.allowed = self.request.max_revisions
-
-    @property
-    def last(self) -> Decision | None:
-        """The newest decision."""
-        return self.decisions[-1] if self.decisions else None
-
-    @property
-    def stopped(self) -> bool:
-        """Whether the newest decision ends the run."""
-        return self.last is not None and self.last.stop
 
     @property
     def revisions(self) -> int:
@@ -148,32 +126,6 @@ class Reflection:
             if draft.score is not None and (top is None or draft.score >= top - TOLERANCE):
                 best = draft
         return best
-
-    def no_room(self, part: Part) -> str | None:
-        """Explain why the budget has no room for the next call of a part; None if it has."""
-        everything = [one for spendings in self.spent.values() for one in spendings]
-        budget = Budget(self.request.budget_tokens, self.request.budget_usd)
-        return refusal(budget, everything, self.spent[part])
-
-    def warn(self, warning: str) -> None:
-        """Keep a warning for the result, once."""
-        if warning not in self.warnings:
-            self.warnings.append(warning)
-
-    def pay(self, part: Part, spending: Spending | None, attempts: int) -> None:
-        """Count a reply, and the failed attempts before it."""
-        self.retried += attempts - (spending is not None)
-        if spending is not None:
-            self.spent[part].append(spending)
-
-    def lose(self, calls: int) -> None:
-        """Count calls that were cancelled before their reply came."""
-        self.cancelled += calls
-
-    def left_out(self, names: Sequence[str]) -> None:
-        """Warn about parameters that the provider does not support."""
-        for name in names:
-            self.warn(f"the provider does not take {name}; it was not sent")
 
     def evaluated(self, index: int, evaluation: Evaluation) -> None:
         """Keep a draft's evaluation, with the change in score since the last evaluated one."""
@@ -291,18 +243,6 @@ def score(state: Reflection, given: float, author: str) -> None:
     state.chosen = best.index
 
 
-def used(state: Reflection) -> Usage:
-    """Sum up what the run has spent so far, by part."""
-    spent = state.spent
-    return usage(
-        spent["generating"],
-        spent["evaluating"],
-        state.retried,
-        state.cancelled,
-        spent["revising"],
-    )
-
-
 def progress(
     state: Reflection, step: Step, in_flight: int, review_until: datetime | None
 ) -> Progress:
@@ -320,7 +260,7 @@ def progress(
         revisions=state.revisions,
         max_revisions=state.allowed,
         criteria=state.criteria,
-        usage=used(state),
+        usage=state.used,
         review_until=review_until,
         stop_reason=last.stop_reason if last and last.stop else None,
         warnings=tuple(state.warnings),
@@ -344,7 +284,7 @@ def result(state: Reflection) -> ReflectOnResultResult:
         drafts=tuple(state.drafts),
         decisions=tuple(state.decisions),
         revisions=state.revisions,
-        usage=used(state),
+        usage=state.used,
         query=state.request.query,
         model=_model(state),
         judges=_judges(state),

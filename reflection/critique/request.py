@@ -1,8 +1,10 @@
 """The request of a reflection run."""
 
+from functools import partial
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     AliasChoices,
     Field,
     StringConstraints,
@@ -38,7 +40,7 @@ class ReflectOnResultRequest(Bounded):
     Source: Shannon's reflection chapter; its defaults.
     """
 
-    query: Words
+    query: Annotated[Words, AfterValidator(partial(within, most=QUERY_BYTES))]
     draft: str | None = Field(None, description="A draft to judge in place of a generated one.")
     model: ModelName | None = Field(None, description="Any LiteLLM name; else the worker's own.")
     judges: tuple[ModelName, ...] = Field(
@@ -121,11 +123,6 @@ class ReflectOnResultRequest(Bounded):
         if not isinstance(given, str) or given not in PRESETS:
             raise ValueError(f"unknown preset; choose one of {', '.join(PRESETS)}")
         return given
-
-    @field_validator("query")
-    @classmethod
-    def _small_query(cls, query: str) -> str:
-        return within(query, QUERY_BYTES)
 
     @field_validator("sources")
     @classmethod

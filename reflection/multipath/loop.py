@@ -94,8 +94,9 @@ class Ledger:
     @property
     def used(self) -> Usage:
         """The total by part; `retrieving` only if there was a search by meaning."""
-        searched, drafted, judged, revised = (self.spent[part] for part in PARTS)
-        return usage(drafted, judged, self.retried, self.cancelled, revised, searched or None)
+        unused = set() if self.spent["retrieving"] else {"retrieving"}
+        spent = {part: self.spent[part] for part in PARTS if part not in unused}
+        return usage(spent, self.retried, self.cancelled)
 
 
 @dataclass

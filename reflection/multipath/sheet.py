@@ -3,9 +3,10 @@
 K, E and tests of all drafts have one table each; those of the draft that is kept come first.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, get_args
+from collections.abc import Mapping, Sequence
+from typing import Any, get_args
 
+from reflection import sheet as parts
 from reflection.multipath.request import MultiPathRequest
 from reflection.multipath.result import (
     Decision,
@@ -18,31 +19,9 @@ from reflection.multipath.result import (
 )
 from reflection.multipath.state import Node
 from reflection.multipath.suite import TestOutcome, module_hint
-from reflection.sheet import (
-    Cell,
-    Chart,
-    Curve,
-    Fact,
-    Sheet,
-    Table,
-    Text,
-    Tone,
-    Verdict,
-    Waiting,
-    columns,
-    draft_words,
-    made_words,
-    model_fact,
-    moment_words,
-    origin_words,
-    reason_words,
-    usage_table,
-)
-from reflection.sheet import Step as Line
-from reflection.text import spent_words, tally_words
+from reflection.text import tally_words
 
 Seen = Progress | MultiPathResult
-Kind = Literal["plain", "markdown", "code"]
 
 STEP_WORDS: Mapping[Step, str] = {
     "starting": "Starting",
@@ -55,8 +34,6 @@ STEP_WORDS: Mapping[Step, str] = {
     "waiting_for_review": "Waiting for a person's review",
     "finished": "Finished",
 }
-GOOD = {"consistent", "passed", "accepted_by_person", "replaced_by_person"}
-FAILED = {"unrouted", "generation_failed", "reflection_failed", "test_failed"}
 CHECKS = {"reflect_on_report", "test_code"}
 END = "end"
 CUT = "at the model's limit (--max-output-tokens), or at the size limit of a result"
@@ -65,42 +42,37 @@ CRITIQUES_BELOW = 3
 
 def sheet(
     seen: Seen, decisions: Sequence[Decision] = (), request: MultiPathRequest | None = None
-) -> Sheet:
+) -> parts.Sheet:
     """Build the sheet of a run; while it runs, its decisions come from a separate query."""
     del request  # for the signature that every loop's sheet has
-    kept, busy, waiting = kept_of(seen), "", None
+    kept = kept_of(seen)
     if isinstance(seen, MultiPathResult):
-        decisions, why, output = seen.decisions, seen.stop_explanation, seen.output
+        decisions, output, doing = seen.decisions, seen.output, ""
     else:
-        why, output = decisions[-1].reason if decisions else "", kept.text if kept else None
-        if seen.stop_reason is None:
-            flight = f", {tally_words(seen.in_flight, 'call')} in flight" if seen.in_flight else ""
-            busy = why = f"{STEP_WORDS[seen.step]}{flight}"
-        if decisions and decisions[-1].waits_for_review:
-            waiting = Waiting(until=seen.review_until)
+        output, doing = kept.text if kept else None, STEP_WORDS[seen.step]
     answer = None
     if output is not None:
-        kind = "code" if seen.mode == "code" else "markdown"
-        note, title = f"{_name(kept)}: {_found(kept)}" if kept else "", thing_words(seen.mode)
-        answer = Text(title=title, content=output, kind=kind, note=note, folded=False)
-    tone: Tone = "running"
-    if seen.stop_reason is not None:
-        failed = output is None or seen.stop_reason in FAILED
-        tone = "bad" if failed else "good" if seen.stop_reason in GOOD else "warning"
-    return Sheet(
+        answer = parts.Text(
+            title=thing_words(seen.mode),
+            content=output,
+            kind="code" if seen.mode == "code" else "markdown",
+            note=f"{parts.draft_name(kept)}: {_found(kept)}" if kept else "",
+            folded=False,
+        )
+    return parts.run_sheet(
+        seen,
+        decisions,
         subject=seen.prompt,
-        verdict=Verdict(words=why, tone=tone, stop_reason=seen.stop_reason),
+        doing=doing,
+        waits=bool(decisions) and decisions[-1].waits_for_review,
         answer=answer,
         facts=_facts(seen, kept),
-        flags=tuple(_flags(seen, kept)),
-        warnings=seen.warnings,
+        flags=_flags(seen, kept),
         charts=_walk(decisions),
-        tables=tuple(_tables(seen, kept)),
+        tables=_tables(seen, kept),
         texts=tuple(_texts(seen, kept)),
-        decisions=_decisions(decisions) if decisions else None,
+        decisions=_decisions(decisions),
         steps=tuple(_steps(seen, decisions)),
-        busy=busy,
-        waiting=waiting,
     )
 
 
@@ -130,13 +102,7 @@ def still_open(seen: Seen) -> str:
         return f"a test still fails: {kept.error.message}"
     if seen.quarantined:
         return f"{len(seen.quarantined)} of its tests are quarantined: no draft passed them"
-    return (
-        f"{'the code was not tested' if kept.mode == 'code' else 'the report was not reflected on'}"
-    )
-
-
-def _name(draft: Draft) -> str:
-    return f"{draft_words(draft.index)}, {origin_words(draft.origin, draft.author)}"
+    return "the code was not tested" if kept.mode == "code" else "the report was not reflected on"
 
 
 def _counts(passed: int | None, total: int | None) -> str | None:
@@ -161,54 +127,47 @@ def _found(draft: Draft) -> str:
     return f"no test result ({draft.report.status})"
 
 
-def _facts(seen: Seen, kept: Draft | None) -> tuple[Fact, ...]:
+def _facts(seen: Seen, kept: Draft | None) -> list[parts.Fact]:
     most = "" if seen.max_revisions is None else f" of at most {seen.max_revisions}"
-    facts = []
-    if seen.routing is not None:
-        facts.append(Fact(label="path", value=seen.routing.words))
-    facts.append(Fact(label="drafts", value=f"{seen.revisions}{most}"))
+    facts = [parts.Fact("path", seen.routing.words)] if seen.routing else []
+    facts.append(parts.Fact("drafts", f"{seen.revisions}{most}"))
     if kept is not None:
         still = still_open(seen)
-        value = f"{draft_words(kept.index)}: {_found(kept)}"
-        facts.append(Fact(label="kept", value=value, tone="warning" if still else "good"))
-        facts.append(Fact(label="open", value=still or "no", tone="warning" if still else "plain"))
+        value = f"{parts.draft_words(kept.index)}: {_found(kept)}"
+        facts.append(parts.Fact("kept", value, tone="warning" if still else "good"))
+        facts.append(parts.Fact("open", still or "no", tone="warning" if still else "plain"))
     if seen.suite is not None:
-        facts.append(Fact(label="tests", value=seen.suite.words))
-    facts.append(Fact(label="spent", value=spent_words(seen.usage)))
-    if seen.model:
-        facts.append(model_fact(seen.model, "texts"))
-    return tuple(facts)
+        facts.append(parts.Fact("tests", seen.suite.words))
+    return facts
 
 
-def _flags(seen: Seen, kept: Draft | None) -> list[str]:
+def _flags(seen: Seen, kept: Draft | None) -> tuple[str, ...]:
     """List what a reader must know: what is open, missing, cut or not counted."""
     if kept is None and seen.stop_reason == "unrouted":
-        return ["no path could be chosen: give --mode research or --mode code"]
+        return ("no path could be chosen: give --mode research or --mode code",)
     if kept is None:
-        return [f"there is no {thing_words(seen.mode)}"] if seen.stop_reason else []
+        return parts.said(seen.stop_reason and f"there is no {thing_words(seen.mode)}")
     code, still = kept.mode == "code", still_open(seen) if seen.stop_reason else ""
-    better = f"{draft_words(kept.index)} is given: {_found(kept)}, and no later one is better"
+    better = f"{parts.draft_words(kept.index)} is given: {_found(kept)}, and no later one is better"
     unread = f"a person's text was not {'tested' if code else 'reflected on'}"
     tests = tally_words(len(seen.quarantined), "test")
     aside = f"{tests} written by the model, passed by no draft: not counted, please check"
+    unsourced = "no source was found: no document backs what the report says"
     forged = "the tests ran beside the code, which could have forged their verdict (forgeable)"
-    known = (
+    return parts.said(
         still and f"the result is open: {still}",
         seen.stop_reason and code and kept is not seen.drafts[-1] and better,
         kept.cut and f"the text was cut: {CUT}",
         kept.origin == "replaced" and unread,
         module_hint(kept.error, seen.suite),
         seen.quarantined and aside,
-        not code
-        and not seen.sources
-        and "no source was found: no document backs what the report says",
+        not code and not seen.sources and unsourced,
         kept.report and kept.report.forgeable and forged,
     )
-    return [flag for flag in known if flag]
 
 
-def _walk(decisions: Sequence[Decision]) -> tuple[Chart, ...]:
-    """Draw the nodes that a run went through, and where it found something to fix."""
+def _walk(decisions: Sequence[Decision]) -> tuple[parts.Chart, ...]:
+    """Draw the nodes that a run went through, from the first to the end."""
     walked: list[tuple[str, Decision]] = [(made.after, made) for made in decisions if made.after]
     if not walked:
         return ()
@@ -218,15 +177,11 @@ def _walk(decisions: Sequence[Decision]) -> tuple[Chart, ...]:
     lanes = [lane for lane in (*get_args(Node), END) if lane in visited]
     heights = {lane: 1 - place / max(1, len(lanes) - 1) for place, lane in enumerate(lanes)}
     points = tuple(heights[lane] for lane, _ in walked)
-    mend = tuple(heights[lane] if _mends(lane, made) else None for lane, made in walked)
-    labels = tuple(_label(lane, made) for lane, made in walked)
-    curves = [Curve(name="the walk", points=points, labels=labels)]
-    if any(height is not None for height in mend):
-        curves.append(Curve(name="found something to fix", points=mend, labels=labels))
-    chart = Chart(
+    labels = tuple(parts.reason_words(made) for _, made in walked)
+    chart = parts.Chart(
         title="From node to node",
         axis="decisions",
-        curves=tuple(curves),
+        curves=(parts.Curve(name="the walk", points=points, labels=labels),),
         levels=tuple(reversed(lanes)),
         places=tuple(
             f"+{(made.at - first).total_seconds():,.1f} s" if first and made.at else ""
@@ -236,51 +191,20 @@ def _walk(decisions: Sequence[Decision]) -> tuple[Chart, ...]:
     return (chart,)
 
 
-def _mends(lane: str | None, decision: Decision) -> bool:
-    return lane in CHECKS and bool(decision.critiques or decision.error)
-
-
-def _label(lane: str, decision: Decision) -> str:
-    """Write what a decision counted: the draft, its critiques, the tests that pass, or the end."""
-    match lane:
-        case "generate_report" | "generate_code":
-            return f"R {decision.revisions}"
-        case "reflect_on_report" if decision.critiques is not None:
-            return f"K {decision.critiques}"
-        case "test_code" if decision.total is not None:
-            return f"{decision.passed}/{decision.total}"
-        case "end":
-            return decision.stop_reason or ""
-    return ""
-
-
-def _table(title: str, names: str, rows: Iterable[tuple[Cell, ...]], **more: Any) -> Table:
-    return Table(title=title, columns=columns(*names.split(", ")), rows=tuple(rows), **more)
-
-
-def _tables(seen: Seen, kept: Draft | None) -> list[Table]:
+def _tables(seen: Seen, kept: Draft | None) -> list[parts.Table]:
     ordered = sorted(seen.drafts, key=lambda draft: draft is not kept)
-    drafts = (
-        (
-            f"{draft.index + 1} kept" if draft is kept else str(draft.index + 1),
-            origin_words(draft.origin, draft.author),
-            _found(draft),
-            len(draft.text),
-            draft.model,
-        )
-        for draft in seen.drafts
-    )
+    found = ((_found(draft),) for draft in seen.drafts)
     critiques = (
         (
             draft.index + 1,
-            found.aspect,
-            None if found.cited is None else f"[{found.cited}]",
-            found.sentence,
-            found.advice,
-            found.author,
+            one.aspect,
+            None if one.cited is None else f"[{one.cited}]",
+            one.sentence,
+            one.advice,
+            one.author,
         )
         for draft in ordered
-        for found in draft.critiques or ()
+        for one in draft.critiques or ()
     )
     errors = (
         (draft.index + 1, error.message, error.test, error.expected, error.got, error.status)
@@ -289,22 +213,20 @@ def _tables(seen: Seen, kept: Draft | None) -> list[Table]:
     )
     sources = ((f"[{source.number}]", source.passage.place) for source in seen.sources)
     ideas = ((draft.index + 1, idea) for draft in ordered for idea in draft.suggestions)
-    tones = tuple("good" if draft is kept else "plain" for draft in seen.drafts)
     about = "draft|number, about, cited|extra, sentence, advice, by|extra"
-    wrong = "draft|number, message, test, expected, got, status|extra"
-    names = "#, origin, found, chars|number|extra, model|extra"
-    tables = (
-        _table("Drafts", names, drafts, tones=tones, newest=True),
-        _table("Critiques (K)", about, critiques),
-        _table("Errors (E)", wrong, errors),
+    return [
+        parts.draft_table(seen.drafts, kept, "kept", "found", found),
+        parts.table("Critiques (K)", about, critiques),
+        parts.table(
+            "Errors (E)", "draft|number, message, test, expected, got, status|extra", errors
+        ),
         _tests(seen, kept),
-        _table("Sources", "number, place", sources),
-        _table("Ideas beyond the documents", "draft|number, idea", ideas),
-    )
-    return [*(table for table in tables if table.rows), usage_table(seen.usage)]
+        parts.table("Sources", "number, place", sources),
+        parts.table("Ideas beyond the documents", "draft|number, idea", ideas),
+    ]
 
 
-def _tests(seen: Seen, kept: Draft | None) -> Table:
+def _tests(seen: Seen, kept: Draft | None) -> parts.Table:
     """List each test's outcome for each draft, failures first.
 
     Before the first outcome, list what the tests expect.
@@ -322,50 +244,52 @@ def _tests(seen: Seen, kept: Draft | None) -> Table:
             told.setdefault(name, []).append(found)
     if not told:
         cases = seen.suite.cases if seen.suite else ()
-        return _table("Tests", "test, expected", ((case.call, case.expected) for case in cases))
-    toned: list[tuple[Tone, tuple[Cell, ...]]] = []
+        return parts.table(
+            "Tests", "test, expected", ((case.call, case.expected) for case in cases)
+        )
+    toned: list[tuple[parts.Tone, tuple[parts.Cell, ...]]] = []
     for name, known in told.items():
         failed = [found.failed_words for found in known if not found.passed]
         came = (by_name.get(name) for by_name in outcomes.values())
         row = (
             f"{name} (quarantined)" if name in aside else name,
             known[-1].expected,
-            *(None if one is None else "passed" if one.passed else "failed" for one in came),
+            *(("passed" if one.passed else "failed") if one else None for one in came),
             failed[-1] if failed else None,
         )
         held = by_kept.get(name, known[-1]).passed
         toned.append(("plain" if name in aside else "good" if held else "warning", row))
     toned.sort(key=lambda pair: pair[0] == "good")
-    names = ", ".join(["test, expected|extra", *map(draft_words, outcomes), "last failure"])
-    rows, tones = (row for _, row in toned), tuple(tone for tone, _ in toned)
-    return _table("Tests", names, rows, tones=tones)
+    names = ("test", "expected|extra", *map(parts.draft_words, outcomes), "last failure")
+    tones = tuple(tone for tone, _ in toned)
+    return parts.table("Tests", names, (row for _, row in toned), tones=tones)
 
 
-def _texts(seen: Seen, kept: Draft | None) -> list[Text]:
+def _texts(seen: Seen, kept: Draft | None) -> list[parts.Text]:
     """List the full texts: tracebacks, drafts, outputs, the tests and passages."""
     texts = []
 
-    def add(title: str, content: str | None, kind: Kind = "code", **more: Any) -> None:
-        if content is not None:
-            texts.append(Text(title=title, content=content, kind=kind, **more))
+    def add(title: str, content: str | None, kind: str = "code", **more: Any) -> None:
+        if content:
+            texts.append(parts.Text(title=title, content=content, kind=kind, **more))
 
     if kept and kept.error:
         add("traceback", kept.error.traceback, folded=False)
     for draft in seen.drafts:
-        report, name = draft.report, draft_words(draft.index)
-        known = (
+        report, name, best = draft.report, parts.draft_words(draft.index), draft is kept
+        known = parts.said(
             _found(draft),
             draft.cut and f"cut {CUT}",
-            made_words(draft.model, draft.seed, draft.timestamp, draft.attempts, draft.spending),
+            parts.made_words(draft),
             report and report.words,
         )
-        title = f"{_name(draft)}{', kept' if draft is kept else ''}"
-        kind: Kind = "code" if draft.mode == "code" else "markdown"
-        add(title, draft.text, kind, note="; ".join(part for part in known if part))
-        if draft is not kept and draft.error:
+        title = f"{parts.draft_name(draft)}{', kept' if best else ''}"
+        kind = "code" if draft.mode == "code" else "markdown"
+        add(title, draft.text, kind, note="; ".join(known))
+        if draft.error and not best:
             add(f"traceback of {name}", draft.error.traceback)
         if report:
-            add(f"the end of what {name} printed", report.output or None)
+            add(f"the end of what {name} printed", report.output)
     if seen.suite and seen.suite.file:
         add(seen.suite.file.name, seen.suite.file.text)
     for source in seen.sources:
@@ -383,12 +307,12 @@ def _next(decision: Decision) -> str:
     return decision.next or "-"
 
 
-def _decisions(decisions: Sequence[Decision]) -> Table:
+def _decisions(decisions: Sequence[Decision]) -> parts.Table:
     names = (
         "after, draft|number|extra, revisions (R_n)|number, critiques (K)|number|extra, "
-        "tests|extra, next, because, at|extra"
+        "tests|extra, next, because"
     )
-    rows = (
+    numbers = (
         (
             made.after,
             None if made.draft is None else made.draft + 1,
@@ -396,24 +320,22 @@ def _decisions(decisions: Sequence[Decision]) -> Table:
             made.critiques,
             _counts(made.passed, made.total),
             _next(made),
-            reason_words(made.reason, made.asked, made.author),
-            moment_words(made.at),
         )
         for made in decisions
     )
-    return _table("Decisions", names, rows, newest=True)
+    return parts.decision_table(decisions, names, numbers)
 
 
-def _steps(seen: Seen, decisions: Sequence[Decision]) -> list[Line]:
+def _steps(seen: Seen, decisions: Sequence[Decision]) -> list[parts.Step]:
     """Write a line for each decision: the node that ended, why, what comes next, and K under it."""
     unread, steps = {draft.index: draft.critiques or () for draft in seen.drafts}, []
     for made in decisions:
-        why = reason_words(made.reason, made.asked, made.author)
+        why = parts.reason_words(made)
         if made.after == "route" and made.next is not None and seen.routing is not None:
             why = seen.routing.words
         elif made.after in CHECKS and made.draft is not None:
             counted = None if made.error is None else _counts(made.passed, made.total)
-            why = f"{draft_words(made.draft)}: {f'{counted}; ' if counted else ''}{why}"
+            why = f"{parts.draft_words(made.draft)}: {f'{counted}; ' if counted else ''}{why}"
         below = []
         if made.after == "reflect_on_report" and made.draft is not None:
             # Once: a person's decision is about a draft whose critiques were shown before.
@@ -421,9 +343,8 @@ def _steps(seen: Seen, decisions: Sequence[Decision]) -> list[Line]:
             below = [critique.words for critique in found[:CRITIQUES_BELOW]]
             if len(found) > CRITIQUES_BELOW:
                 below.append(f"and {len(found) - CRITIQUES_BELOW:,} more")
-        words = f"{made.after or '-':<17}  {why}"
-        whole, ends = f"{words} → {_next(made)}", made.stop or made.waits_for_review
-        tone: Tone = "warning" if _mends(made.after, made) else "plain"
-        short = whole if ends else words
-        steps.append(Line(words=whole, short=short, tone=tone, below=tuple(below)))
+        mends = bool(made.critiques or made.error)
+        words = f"{made.after or '-':<17}  {why} → {_next(made)}"
+        tone: parts.Tone = "warning" if made.after in CHECKS and mends else "plain"
+        steps.append(parts.Step(words=words, tone=tone, below=tuple(below)))
     return steps

@@ -1,15 +1,12 @@
 """The state of a sampling run, updated answer by answer, and its progress and result."""
 
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple
 
-from reflection.run import Budget, Spending, Usage, room, usage
+from reflection.run import Room, Ruling, RunState, room
 from reflection.sampling.request import SelfConsistencyRequest
 from reflection.sampling.result import Decision, Progress, Response, SelfConsistencyResult
-from reflection.sampling.rules import Judgement, StoppingRule, StopReason, Verdict
+from reflection.sampling.rules import StoppingRule, StopReason
 from reflection.sampling.tally import (
     Tally,
     analyse,
@@ -20,16 +17,8 @@ from reflection.sampling.tally import (
 from reflection.sampling.waves import Waves
 
 
-class Plan(NamedTuple):
-    """The next wave: how many answers to ask for; 0 where `stop_reason` ends the run instead."""
-
-    length: int
-    stop_reason: StopReason | None = None
-    reason: str = ""
-
-
 @dataclass
-class Sampling:
+class Sampling(RunState[Decision]):
     """The responses, votes, decisions and spending of a run so far.
 
     Votes are counted in the order of their index, whichever reply came first.
@@ -38,30 +27,15 @@ class Sampling:
     request: SelfConsistencyRequest
     tally: Tally = field(default_factory=Tally)
     responses: list[Response] = field(default_factory=list)
-    decisions: list[Decision] = field(default_factory=list)
     waves: list[int] = field(default_factory=list)
     confidences: list[float] = field(default_factory=list)
     entropies: list[float] = field(default_factory=list)
-    evaluating: list[Spending] = field(default_factory=list)
-    retried: int = 0
-    cancelled: int = 0
-    warnings: list[str] = field(default_factory=list)
     model: str | None = None
     replacement: str | None = None
 
     def __post_init__(self) -> None:
         self._rule = StoppingRule(self.request)
         self._waves = Waves(self._rule)
-
-    @property
-    def last(self) -> Decision | None:
-        """The newest decision."""
-        return self.decisions[-1] if self.decisions else None
-
-    @property
-    def stopped(self) -> bool:
-        """Whether the newest decision ends the run."""
-        return self.last is not None and self.last.stop
 
     @property
     def waits_for_review(self) -> bool:
@@ -77,31 +51,16 @@ class Sampling:
         """The responses that gave no vote."""
         return len(self.responses) - self.tally.measurement.votes
 
-    @property
-    def generating(self) -> list[Spending]:
-        """What each reply cost."""
-        return [reply.spending for reply in self.responses if reply.spending is not None]
-
-    def plan(self) -> Plan:
-        """Size the next wave by the rule, the concurrency limit and the budget."""
+    def plan(self) -> Room:
+        """Size the next wave by the rule, the concurrency limit and the budget; 0: no budget."""
         most = self.request.concurrency
         wanted = self._waves.length(self.tally.counts, self.unreadable, most)
-        fits = room(
-            Budget(self.request.budget_tokens, self.request.budget_usd),
-            [*self.generating, *self.evaluating],
-            wanted,
-        )
-        return Plan(fits.calls) if fits.calls else Plan(0, "budget", fits.reason)
+        return room(self.budget, self.every_spending, wanted)
 
     def begin_wave(self, length: int) -> int:
         """Begin a wave of this length, and return its number, from 1."""
         self.waves.append(length)
         return len(self.waves)
-
-    def warn(self, warning: str) -> None:
-        """Keep a warning for the result, once."""
-        if warning not in self.warnings:
-            self.warnings.append(warning)
 
     def count(
         self, response: Response, *, more_follow: bool = False, at: datetime | None = None
@@ -111,18 +70,18 @@ class Sampling:
         If answers added by people follow at once, only the last one may stop the run.
         """
         self.responses.append(response)
-        self.retried += response.attempts - (response.spending is not None)
+        self.pay("generating", response.spending, response.attempts)
         self.model = response.model or self.model
         if response.vote is not None:
             measured = self.tally.add(response.vote)
             self.confidences.append(measured.confidence)
             self.entropies.append(measured.normalized_entropy)
-        for name in response.left_out:
-            self.warn(f"the provider does not take {name}; it was not sent")
-        verdict = self._rule.decide(self.tally.counts, self.unreadable)
-        if verdict.stop and more_follow:
-            verdict = _put_off(verdict)
-        return self._record(verdict, response.index, response.vote, response.author, at)
+        self.left_out(response.left_out)
+        ruling = self._rule.decide(self.tally.counts, self.unreadable)
+        if ruling.stop and more_follow:
+            reason = f"{ruling.reason}; an answer added by a person follows"
+            ruling = ruling._replace(stop_reason=None, reason=reason)
+        return self._record(ruling, response.author, at, response)
 
     def stop(
         self,
@@ -135,24 +94,22 @@ class Sampling:
 
         What a person says of the result of a run follows the decision that ended its sampling.
         """
-        verdict = Verdict(reason, Judgement(True, None, None, explanation))
-        return self._record(verdict, None, None, author, at)
+        return self._record(Ruling(reason, explanation), author, at)
 
     def _record(
         self,
-        verdict: Verdict,
-        index: int | None,
-        vote: str | None,
+        ruling: Ruling[StopReason],
         author: str | None,
         at: datetime | None,
+        response: Response | None = None,
     ) -> Decision:
-        measured, judgement = self.tally.measurement, verdict.judgement
+        measured = self.tally.measurement
         decision = Decision(
-            index=index,
+            index=response.index if response else None,
             wave=len(self.waves),
             total_responses=len(self.responses),
             valid_responses=measured.votes,
-            vote=vote,
+            vote=response.vote if response else None,
             leader=measured.leader,
             leader_votes=measured.leader_votes,
             runner_up_votes=measured.runner_up_votes,
@@ -160,27 +117,16 @@ class Sampling:
             entropy=measured.entropy,
             normalized_entropy=measured.normalized_entropy,
             rule=self.request.rule,
-            value=judgement.value,
-            bound=judgement.bound,
-            stop=verdict.stop,
-            stop_reason=verdict.stop_reason,
-            reason=judgement.reason,
+            value=ruling.value,
+            bound=ruling.bound,
+            stop=ruling.stop,
+            stop_reason=ruling.stop_reason,
+            reason=ruling.reason,
             author=author,
             at=at,
         )
         self.decisions.append(decision)
         return decision
-
-
-def _put_off(verdict: Verdict) -> Verdict:
-    judgement = verdict.judgement
-    reason = f"{judgement.reason}; an answer added by a person follows"
-    return Verdict(None, judgement._replace(stop=False, reason=reason))
-
-
-def used(sampling: Sampling) -> Usage:
-    """Sum up what the run spent so far, in parts."""
-    return usage(sampling.generating, sampling.evaluating, sampling.retried, sampling.cancelled)
 
 
 def progress(
@@ -189,8 +135,9 @@ def progress(
     *,
     needs_review: bool = False,
     review_until: datetime | None = None,
+    added: int = 0,
 ) -> Progress:
-    """Say where a run stands; `in_flight` is the number of calls under way."""
+    """Say where a run stands, with `in_flight` calls under way and `added` answers of people."""
     measured = sampling.tally.measurement
     return Progress(
         question=sampling.request.question,
@@ -207,34 +154,11 @@ def progress(
         entropy=measured.entropy,
         normalized_entropy=measured.normalized_entropy,
         answer_distribution=sampling.tally.distribution,
-        usage=used(sampling),
+        usage=sampling.used,
         stop_reason=sampling.last.stop_reason if sampling.last else None,
         needs_review=needs_review,
         review_until=review_until,
-    )
-
-
-def standing(request: SelfConsistencyRequest, decisions: Sequence[Decision]) -> Progress:
-    """Return the progress at the last of these decisions, without the spending."""
-    last = decisions[-1]
-    votes = Counter(made.vote for made in decisions if made.vote is not None)
-    return Progress(
-        question=request.question,
-        model=request.model,
-        rule=request.rule,
-        max_responses=request.max_responses,
-        wave=last.wave,
-        waves=(),
-        in_flight=0,
-        total_responses=last.total_responses,
-        valid_responses=last.valid_responses,
-        leader=last.leader,
-        confidence=last.confidence,
-        entropy=last.entropy,
-        normalized_entropy=last.normalized_entropy,
-        answer_distribution={vote: count / votes.total() for vote, count in votes.items()},
-        usage=Usage(),
-        stop_reason=last.stop_reason,
+        added=added,
     )
 
 
@@ -268,7 +192,7 @@ def result(sampling: Sampling) -> SelfConsistencyResult:
         waves=tuple(sampling.waves),
         decisions=tuple(sampling.decisions),
         responses=tuple(sampling.responses),
-        usage=used(sampling),
+        usage=sampling.used,
         question=sampling.request.question,
         model=sampling.model or sampling.request.model,
         rule=sampling.request.rule,

@@ -37,11 +37,6 @@ class Marked(NamedTuple):
     answer: str
 
 
-class _Found(NamedTuple):
-    start: int
-    answer: str
-
-
 def find_marked(text: str) -> Marked | None:
     """Find the last marked answer, or None where no mark has an answer.
 
@@ -49,11 +44,13 @@ def find_marked(text: str) -> Marked | None:
     A box in or after the last mark counts for it.
     """
     line, box = _last_line(text), _last_box(text)
-    if line is None or box is None:
-        found = line or box
-    else:
-        found = line if box.start < line.start else _Found(line.start, box.answer)
-    return Marked(text[: found.start].strip(), found.answer) if found else None
+    found = line or box
+    if found is None:
+        return None
+    start, answer = found
+    if box and box[0] >= start:
+        answer = box[1]
+    return Marked(text[:start].strip(), answer)
 
 
 def claimed(text: str) -> str:
@@ -62,19 +59,19 @@ def claimed(text: str) -> str:
     return ANSWER_IS.split(marked.answer if marked else text)[-1]
 
 
-def _last_line(text: str) -> _Found | None:
+def _last_line(text: str) -> tuple[int, str] | None:
     start, below = len(text), ""
     for line in reversed(text.splitlines(keepends=True)):
         start -= len(line)
         mark = MARK_LINE.match(line)
         answer = unwrapped(mark[1]) or unwrapped(below) if mark else ""
         if answer:
-            return _Found(start, answer)
+            return start, answer
         below = line if line.strip() else below
     return None
 
 
-def _last_box(text: str) -> _Found | None:
+def _last_box(text: str) -> tuple[int, str] | None:
     start, box = max((text.rfind(box), box) for box in BOXES)
     if start < 0:
         return None
@@ -84,7 +81,7 @@ def _last_box(text: str) -> _Found | None:
         depth += 1 if brace[0] == "{" else -1
         if not depth:
             inside = unwrapped(text[content : content + brace.start()])
-            return _Found(start, inside) if inside else None
+            return (start, inside) if inside else None
     return None
 
 

@@ -109,7 +109,7 @@ def read_number(stripped: str) -> str | None:
 
 def _spelled(text: str) -> str:
     form = " ".join(normal_form(text).casefold().split())
-    form = "".join(str(decimal(each, each)) for each in form)
+    form = "".join(str(decimal(character, character)) for character in form)
     for spelling, replacement in SPELLINGS:
         form = spelling.sub(replacement, form)
     return unwrapped(form)
@@ -123,43 +123,32 @@ def _only_number(text: str) -> str | None:
     amounts = list(AMOUNT.finditer(text))
     if not amounts or "\x00" in text or PART_OF_MORE.search(AMOUNT.sub("\x00", text)):
         return None
-    values = {amount_value(amount) for amount in amounts}
+    values = {_value(amount) for amount in amounts}
     value = values.pop() if len(values) == 1 else None
     return None if value is None else written(value)
 
 
-def amount_value(amount: re.Match[str]) -> Fraction | None:
+def _value(amount: re.Match[str]) -> Fraction | None:
     """Compute the exact value of a match of AMOUNT; None if it has none or is too large.
 
     Numerator and denominator stay below 10 to the power of DIGITS, before and after.
     """
-    value = _unsigned(amount["top"], amount["exponent"] or "0", amount["below"])
-    if value is None:
+    top, below = amount["top"], numeral(amount["below"] or "1")
+    exponent = amount["exponent"] or "0"
+    if not below or len(exponent) > len(str(DIGITS)) + 1 or abs(int(exponent)) > DIGITS:
+        return None
+    mixed = MIXED.fullmatch(top) if len(top) <= LITERAL_CHARACTERS else None
+    if amount["below"] and mixed and int(mixed[2]) < below:
+        value = int(mixed[1]) + int(mixed[2]) / below
+    elif (whole := numeral(top)) is not None:
+        value = whole * Fraction(10) ** int(exponent) / below
+    else:
         return None
     value *= SCALES.get(amount["scale"], 1)
     value /= SHARES.get(amount["share"], 1)
     negative = "-" in {amount["sign"], amount["after"]}
     fits = value.numerator < LIMIT and value.denominator < LIMIT
     return (-value if negative else value) if fits else None
-
-
-def _unsigned(top: str, exponent: str, below: str | None) -> Fraction | None:
-    if below is None:
-        return _scaled(numeral(top), exponent)
-    divisor = numeral(below)
-    if not divisor:
-        return None
-    mixed = MIXED.fullmatch(top)
-    if mixed and len(top) <= LITERAL_CHARACTERS and int(mixed[2]) < divisor:
-        return int(mixed[1]) + int(mixed[2]) / divisor
-    value = _scaled(numeral(top), exponent)
-    return None if value is None else value / divisor
-
-
-def _scaled(value: Fraction | None, exponent: str) -> Fraction | None:
-    if value is None or len(exponent) > len(str(DIGITS)) + 1 or abs(int(exponent)) > DIGITS:
-        return None
-    return value * Fraction(10) ** int(exponent)
 
 
 def numeral(text: str) -> Fraction | None:

@@ -1,8 +1,9 @@
 """The request of a self-consistency run."""
 
-from typing import Literal, Self
+from functools import partial
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from reflection.run import Bounded, ModelName, Words, encoded_size, within
 from reflection.sampling.rules import Stopping
@@ -26,17 +27,19 @@ class SelfConsistencyRequest(Bounded, Stopping):
     Source: the self-reflection agent; its defaults.
     """
 
-    question: Words
+    question: Annotated[Words, AfterValidator(partial(within, most=QUESTION_BYTES))]
     model: ModelName | None = Field(None, description="Any LiteLLM name; else the worker's own.")
     answers: AnswerKind = Field(
         "exact",
         description="How answers are compared; llm asks the model whether two mean the same.",
     )
-    prompt_template: str | None = Field(
-        None,
-        min_length=1,
-        description="A prompt in place of the step-by-step one; {question} in it is the"
-        " question's place, else its end.",
+    prompt_template: Annotated[str, AfterValidator(partial(within, most=TEMPLATE_BYTES))] | None = (
+        Field(
+            None,
+            min_length=1,
+            description="A prompt in place of the step-by-step one; {question} in it is the"
+            " question's place, else its end.",
+        )
     )
     temperature: float = Field(0.7, ge=0, le=2, allow_inf_nan=False, description="Temperature.")
     seed: int | None = Field(
@@ -70,16 +73,6 @@ class SelfConsistencyRequest(Bounded, Stopping):
     def reasoning_bytes(self) -> int:
         """The size to which one reasoning is cut, for the same end."""
         return REASONINGS_BYTES // self.max_responses
-
-    @field_validator("question")
-    @classmethod
-    def _small_question(cls, question: str) -> str:
-        return within(question, QUESTION_BYTES)
-
-    @field_validator("prompt_template")
-    @classmethod
-    def _small_template(cls, template: str | None) -> str | None:
-        return None if template is None else within(template, TEMPLATE_BYTES)
 
     @model_validator(mode="after")
     def _small_history(self) -> Self:

@@ -75,7 +75,10 @@ class PersonsAnswer(Request):
 
 
 class Progress(Record):
-    """Where a run stands: what `progress` returns while it runs and after."""
+    """Where a run stands: what `progress` returns while it runs and after.
+
+    `added` counts the answers of people that wait for the wave in flight to end.
+    """
 
     question: str
     model: str | None
@@ -95,6 +98,7 @@ class Progress(Record):
     stop_reason: StopReason | None = None
     needs_review: bool = False
     review_until: datetime | None = None
+    added: int = 0
 
 
 class SelfConsistencyResult(Record):

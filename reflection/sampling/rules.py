@@ -1,16 +1,15 @@
-"""Stopping rules: their settings, defaults and presets, and the decision after each answer.
+"""Stopping rules: their settings and presets, the table of rules, and the decision they lead to.
 
-Each rule is one pure function. It gets the votes of each distinct answer, largest first, and the
-number of calls left. It returns whether to stop, the value it compared, the bound, and the reason
-in words.
+A new rule is a name in `Rule`, a judge and an entry in `RULES`, both in this file. Write a test of
+when it stops, and add its line to the tables of docs/guide.md and docs/glossary.md.
 """
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 
 from pydantic import AliasChoices, Field, model_validator
 
-from reflection.run import Request
+from reflection.run import Request, Ruling
 from reflection.sampling.posterior import flip_probability, lead_probability, reach_probability
 from reflection.sampling.tally import at_least, at_most, entropy, normalized
 
@@ -40,11 +39,9 @@ StopReason = Literal[
 Preset = Literal["thrifty", "thorough"]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
-SOURCE_MODES: frozenset[Rule] = frozenset({"combined", "confidence_only", "entropy_only", "off"})
 SOURCE_MIN_RESPONSES = 5
-MAX_RESPONSES_CEILING = 1000
 
-PRESETS: dict[str, dict[str, object]] = {
+STOPPING_PRESETS: dict[str, dict[str, object]] = {
     "thrifty": {"rule": "predictive", "epsilon": 0.05, "max_responses": 10},
     "thorough": {"rule": "predictive", "epsilon": 0.02, "max_responses": 40},
 }
@@ -72,7 +69,7 @@ class Stopping(Request):
         description="The fewest readable answers; 1 for the last five rules.",
     )
     min_entropy_samples: int = Field(4, ge=1, description="Readable answers before entropy counts.")
-    max_responses: int = Field(10, ge=1, le=MAX_RESPONSES_CEILING, description="The most answers.")
+    max_responses: int = Field(10, ge=1, le=1000, description="The most answers.")
     epsilon: Share = Field(
         0.05, description="The rule predictive stops at this chance of another leader."
     )
@@ -85,19 +82,16 @@ class Stopping(Request):
     )
     quorum: int = Field(1, ge=1, description="The fewest readable answers for a consensus.")
 
-    @property
-    def curtailed(self) -> bool:
-        """Whether the run ends once the runner-up can't catch up, which changes no answer."""
-        return self.rule not in SOURCE_MODES and self.rule != "fixed"
-
     @model_validator(mode="before")
     @classmethod
     def _fill_in(cls, data: Any) -> Any:
         if not isinstance(data, dict):
             return data
         preset = data.get("preset")
-        known = PRESETS.get(preset, {}) if isinstance(preset, str) else {}
-        filled = {**_without_rule_twice(known, data), **data}
+        filled = dict(STOPPING_PRESETS.get(preset, {})) if isinstance(preset, str) else {}
+        if "entropy_mode" in data:
+            filled.pop("rule", None)
+        filled |= data
         if filled.get("min_responses") is None:
             filled["min_responses"] = _least(filled)
         return filled
@@ -116,13 +110,9 @@ class Stopping(Request):
         return self
 
 
-def _without_rule_twice(preset: dict[str, object], data: dict[str, Any]) -> dict[str, object]:
-    return {k: v for k, v in preset.items() if k != "rule"} if "entropy_mode" in data else preset
-
-
 def _least(data: dict[str, Any]) -> int:
     rule = data.get("rule", data.get("entropy_mode", "combined"))
-    if not isinstance(rule, str) or rule not in SOURCE_MODES:
+    if rule not in get_args(Rule) or not RULES[rule].of_source:
         return 1
     try:
         most = int(data.get("max_responses", SOURCE_MIN_RESPONSES))
@@ -148,101 +138,130 @@ class Votes(NamedTuple):
         return self.counts[1] if len(self.counts) > 1 else 0
 
 
-class Judgement(NamedTuple):
-    """Whether a rule says stop, the value it compared, its bound, and the reason in words."""
-
-    stop: bool
-    value: float | None
-    bound: float | None
-    reason: str
+Judge = Callable[[Stopping, Votes], Ruling[StopReason]]
 
 
-def _compare(name: str, value: float, bound: float) -> Judgement:
+def _reaches(name: str, value: float, bound: float) -> Ruling[StopReason]:
     stop = at_least(value, bound)
     verb = "reaches" if stop else "is under"
-    return Judgement(stop, value, bound, f"{name} {value:.4g} {verb} {bound:.4g}")
+    return Ruling("rule" if stop else None, f"{name} {value:.4g} {verb} {bound:.4g}", value, bound)
 
 
-def _within(name: str, value: float, bound: float) -> Judgement:
-    stop = at_most(value, bound)
-    verb = "is within" if stop else "is above"
-    return Judgement(stop, value, bound, f"{name} {value:.4g} {verb} {bound:.4g}")
-
-
-def _confidence_only(settings: Stopping, votes: Votes) -> Judgement:
+def _confidence_only(settings: Stopping, votes: Votes) -> Ruling[StopReason]:
     confidence = votes.first / sum(votes.counts)
-    return _compare("confidence", confidence, settings.confidence_threshold)
+    return _reaches("confidence", confidence, settings.confidence_threshold)
 
 
-def _entropy_only(settings: Stopping, votes: Votes) -> Judgement:
+def _entropy_only(settings: Stopping, votes: Votes) -> Ruling[StopReason]:
     if sum(votes.counts) < settings.min_entropy_samples:
         return _confidence_only(settings, votes)
     scaled = normalized(entropy(votes.counts), len(votes.counts))
-    return _within("normalized entropy", scaled, settings.entropy_threshold)
+    bound = settings.entropy_threshold
+    stop = at_most(scaled, bound)
+    verb = "is within" if stop else "is above"
+    reason = f"normalized entropy {scaled:.4g} {verb} {bound:.4g}"
+    return Ruling("rule" if stop else None, reason, scaled, bound)
 
 
-def _combined(settings: Stopping, votes: Votes) -> Judgement:
+def _combined(settings: Stopping, votes: Votes) -> Ruling[StopReason]:
     if sum(votes.counts) < settings.min_entropy_samples:
         return _confidence_only(settings, votes)
     confidence = votes.first / sum(votes.counts)
     if at_least(confidence, 0.9):
-        return _compare("confidence", confidence, 0.9)
+        return _reaches("confidence", confidence, 0.9)
     scaled = normalized(entropy(votes.counts), len(votes.counts))
     clear = at_most(scaled, settings.entropy_threshold) or at_least(confidence, 0.8)
     if at_least(confidence, settings.confidence_threshold) and clear:
-        return _compare("confidence", confidence, settings.confidence_threshold)
+        return _reaches("confidence", confidence, settings.confidence_threshold)
     score = confidence * (1.0 - settings.entropy_weight * scaled)
-    return _compare("score", score, 0.9 * settings.confidence_threshold)
+    return _reaches("score", score, 0.9 * settings.confidence_threshold)
 
 
-def _predictive(settings: Stopping, votes: Votes) -> Judgement:
+def _predictive(settings: Stopping, votes: Votes) -> Ruling[StopReason]:
     chance = flip_probability(votes.first, votes.second, votes.calls_left)
-    reason = f"chance that the answer still changes: {100 * chance:.3g} %"
     limit = f"(limit {100 * settings.epsilon:.3g} %)"
-    return Judgement(
-        at_most(chance, settings.epsilon), chance, settings.epsilon, f"{reason} {limit}"
-    )
+    reason = f"chance that the answer still changes: {100 * chance:.3g} % {limit}"
+    stop = at_most(chance, settings.epsilon)
+    return Ruling("rule" if stop else None, reason, chance, settings.epsilon)
 
 
-def _beta(settings: Stopping, votes: Votes) -> Judgement:
+def _beta(settings: Stopping, votes: Votes) -> Ruling[StopReason]:
     chance = lead_probability(votes.first, votes.second)
-    return _compare("chance that the lead is right", chance, settings.beta_threshold)
+    return _reaches("chance that the lead is right", chance, settings.beta_threshold)
 
 
-def _ahead_by(settings: Stopping, votes: Votes) -> Judgement:
-    return _compare("lead in votes", votes.first - votes.second, settings.ahead_by)
+def _ahead_by(settings: Stopping, votes: Votes) -> Ruling[StopReason]:
+    return _reaches("lead in votes", votes.first - votes.second, settings.ahead_by)
 
 
-def _never(_settings: Stopping, votes: Votes) -> Judgement:
-    return Judgement(False, None, None, f"{votes.calls_left} more to come")
+def _never(_settings: Stopping, votes: Votes) -> Ruling[StopReason]:
+    return Ruling(None, f"{votes.calls_left} more to come")
 
 
-JUDGES: dict[Rule, Callable[[Stopping, Votes], Judgement]] = {
-    "combined": _combined,
-    "confidence_only": _confidence_only,
-    "entropy_only": _entropy_only,
-    "off": _confidence_only,
-    "predictive": _predictive,
-    "beta": _beta,
-    "ahead_by": _ahead_by,
-    "fixed": _never,
-    "curtail": _never,
+# The curves of a chart that a bound is held against, besides "entropy".
+AGREEMENT, COMPARED = "agreement", "compared by the rule"
+
+
+class RuleBound(NamedTuple):
+    """A line that the chart of a run shows: `factor` times the field, beside the curve."""
+
+    field: str
+    label: str
+    curve: str
+    factor: float = 1.0
+
+
+class RuleEntry(NamedTuple):
+    """All that is known of a stopping rule.
+
+    `agreement_ends_soonest`: no continuation ends a run in fewer answers than agreement with the
+    leader does, so that waves try nothing else. True needs the argument that
+    docs/adr/0002-waves-as-the-shortest-ending-continuation.md asks for.
+    `ends_when_decided`: the run ends once the runner-up can't catch up, which changes no answer.
+    `of_source`: one of the source's modes, with its minimum of 5 readable answers.
+    `bounds` are shown in the chart of a run.
+    """
+
+    judge: Judge
+    agreement_ends_soonest: bool = False
+    ends_when_decided: bool = True
+    of_source: bool = False
+    bounds: tuple[RuleBound, ...] = ()
+
+
+CONFIDENCE_BOUND = RuleBound("confidence_threshold", "confidence threshold", AGREEMENT)
+SCORE_BOUND = RuleBound("confidence_threshold", "score, at least", COMPARED, factor=0.9)
+ENTROPY_BOUND = RuleBound("entropy_threshold", "entropy threshold", "entropy")
+EPSILON_BOUND = RuleBound("epsilon", "epsilon", COMPARED)
+BETA_BOUND = RuleBound("beta_threshold", "beta threshold", COMPARED)
+
+CONFIDENCE_ONLY = RuleEntry(
+    _confidence_only,
+    agreement_ends_soonest=True,
+    ends_when_decided=False,
+    of_source=True,
+    bounds=(CONFIDENCE_BOUND,),
+)
+RULES: dict[Rule, RuleEntry] = {
+    "combined": RuleEntry(
+        _combined,
+        ends_when_decided=False,
+        of_source=True,
+        bounds=(CONFIDENCE_BOUND, SCORE_BOUND, ENTROPY_BOUND),
+    ),
+    "confidence_only": CONFIDENCE_ONLY,
+    "entropy_only": RuleEntry(
+        _entropy_only, ends_when_decided=False, of_source=True, bounds=(ENTROPY_BOUND,)
+    ),
+    "off": CONFIDENCE_ONLY,
+    "predictive": RuleEntry(_predictive, agreement_ends_soonest=True, bounds=(EPSILON_BOUND,)),
+    "beta": RuleEntry(_beta, agreement_ends_soonest=True, bounds=(BETA_BOUND,)),
+    "ahead_by": RuleEntry(_ahead_by, agreement_ends_soonest=True),
+    "fixed": RuleEntry(_never, agreement_ends_soonest=True, ends_when_decided=False),
+    "curtail": RuleEntry(_never, agreement_ends_soonest=True),
 }
 
-
 FUTILITY_LEAST = 5
-
-
-class Verdict(NamedTuple):
-    """Whether to stop, by which stop reason, and the judgement it rests on."""
-
-    stop_reason: StopReason | None
-    judgement: Judgement
-
-    @property
-    def stop(self) -> bool:
-        """Whether the run ends."""
-        return self.stop_reason is not None
 
 
 class StoppingRule:
@@ -254,47 +273,43 @@ class StoppingRule:
 
     def __init__(self, settings: Stopping) -> None:
         self.settings = settings
-        self._judge = JUDGES[settings.rule]
-        self._curtailed = settings.curtailed
+        self._rule = RULES[settings.rule]
         self._gate = max(settings.min_responses, settings.quorum)
-        self._known: dict[tuple[tuple[int, ...], int], Verdict] = {}
+        self._known: dict[tuple[tuple[int, ...], int], Ruling[StopReason]] = {}
 
-    def decide(self, counts: tuple[int, ...], unreadable: int = 0) -> Verdict:
+    def decide(self, counts: tuple[int, ...], unreadable: int = 0) -> Ruling[StopReason]:
         """Decide for votes (of each distinct answer, largest first) and unreadable answers."""
         key = (counts, unreadable)
-        verdict = self._known.get(key)
-        if verdict is None:
-            verdict = self._known[key] = self._decide(counts, unreadable)
-        return verdict
+        ruling = self._known.get(key)
+        if ruling is None:
+            ruling = self._known[key] = self._decide(counts, unreadable)
+        return ruling
 
     def calls_left(self, counts: tuple[int, ...], unreadable: int) -> int:
         """Count the answers that may still be asked for."""
         return max(0, self.settings.max_responses - sum(counts) - unreadable)
 
-    def _decide(self, counts: tuple[int, ...], unreadable: int) -> Verdict:
+    def _decide(self, counts: tuple[int, ...], unreadable: int) -> Ruling[StopReason]:
         votes, left = sum(counts), self.calls_left(counts, unreadable)
-        if left == 0:
-            return self._at_maximum(votes)
-        if votes < self._gate:
-            few = f"{votes} of at least {self._gate} readable answers"
-            return Verdict(None, Judgement(False, None, None, few))
-        state = Votes(counts, left)
-        judgement = self._judge(self.settings, state)
-        if judgement.stop:
-            return Verdict("rule", judgement)
-        if self._curtailed and state.first - state.second > left:
-            return Verdict("decided", _curtailed(state))
-        futile = self._futile(state, votes)
-        return Verdict("no_consensus", futile) if futile else Verdict(None, judgement)
-
-    def _at_maximum(self, votes: int) -> Verdict:
         most, quorum = self.settings.max_responses, self.settings.quorum
-        if votes < quorum:
-            reason = f"readable answers: {votes} of {most}, and the quorum is {quorum}"
-            return Verdict("no_consensus", Judgement(True, votes, quorum, reason))
-        return Verdict("max_responses", Judgement(True, None, most, f"the maximum of {most}"))
+        if left == 0 and votes < quorum:
+            few = f"readable answers: {votes} of {most}, and the quorum is {quorum}"
+            return Ruling("no_consensus", few, votes, quorum)
+        if left == 0:
+            return Ruling("max_responses", f"the maximum of {most}", bound=most)
+        if votes < self._gate:
+            return Ruling(None, f"{votes} of at least {self._gate} readable answers")
+        state = Votes(counts, left)
+        ruling = self._rule.judge(self.settings, state)
+        if ruling.stop:
+            return ruling
+        lead = state.first - state.second
+        if self._rule.ends_when_decided and lead > left:
+            late = f"the runner-up can't make up a lead of {lead} in {left} more answers"
+            return Ruling("decided", late, lead, left)
+        return self._futile(state, votes) or ruling
 
-    def _futile(self, state: Votes, votes: int) -> Judgement | None:
+    def _futile(self, state: Votes, votes: int) -> Ruling[StopReason] | None:
         epsilon, share = self.settings.futility, self.settings.confidence_threshold
         if epsilon is None or votes < FUTILITY_LEAST:
             return None
@@ -302,10 +317,4 @@ class StoppingRule:
         if not at_most(chance, epsilon):
             return None
         reason = f"the chance that confidence reaches {share:.4g} is {chance:.4g}"
-        return Judgement(True, chance, epsilon, f"{reason}, within {epsilon:.4g}")
-
-
-def _curtailed(state: Votes) -> Judgement:
-    lead, left = state.first - state.second, state.calls_left
-    reason = f"the runner-up can't make up a lead of {lead} in {left} more answers"
-    return Judgement(True, lead, left, reason)
+        return Ruling("no_consensus", f"{reason}, within {epsilon:.4g}", chance, epsilon)

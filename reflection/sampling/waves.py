@@ -6,11 +6,7 @@ inside such a wave, so the calls made and every decision are those of asking one
 
 from collections.abc import Iterable
 
-from reflection.sampling.rules import Rule, StoppingRule
-
-AGREEMENT_ENDS_SOONEST: frozenset[Rule] = frozenset(
-    {"confidence_only", "off", "predictive", "beta", "ahead_by", "fixed", "curtail"}
-)
+from reflection.sampling.rules import RULES, StoppingRule
 
 
 class Waves:
@@ -18,9 +14,8 @@ class Waves:
 
     def __init__(self, rule: StoppingRule) -> None:
         self._rule = rule
-        settings = rule.settings
-        self._agree_only = settings.rule in AGREEMENT_ENDS_SOONEST
-        self._futility = settings.futility is not None
+        self._agree_only = RULES[rule.settings.rule].agreement_ends_soonest
+        self._futility = rule.settings.futility is not None
         self._known: dict[tuple[tuple[int, ...], int, int], int] = {}
 
     def length(self, counts: tuple[int, ...], unreadable: int, most: int) -> int:

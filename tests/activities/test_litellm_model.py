@@ -1,4 +1,7 @@
+"""LiteLLM's adapter against a scripted server: calls, faults, names and vectors."""
+
 import asyncio
+import math
 import subprocess
 import sys
 import time
@@ -6,13 +9,18 @@ from typing import Any
 
 import pytest
 
-from activities.language_model.port import TransientModelError
+from activities.language_model.port import (
+    ModelError,
+    PermanentModelError,
+    SampleError,
+    TransientModelError,
+)
 from reflection.run import Spending
 from tests.activities.scripted_calls import KEY, NAME, SCHEMA, Build, ask, call, redirect
-from tests.scripted_endpoint import Scripted, ScriptedEndpoint, failing
+from tests.scripted_endpoint import Scripted, ScriptedEndpoint, embedded, embedding, failing
 
 
-@pytest.mark.parametrize("status", [408, 409, 429, 500, 503])
+@pytest.mark.parametrize("status", [408, 429, 500])
 async def test_a_call_is_made_once(build: Build, status: int) -> None:
     """Neither LiteLLM nor the HTTP client tries again: that is Temporal's."""
     with ScriptedEndpoint([failing(status)]) as server, pytest.raises(TransientModelError):
@@ -153,3 +161,221 @@ def test_the_port_does_not_import_litellm() -> None:
     )
 
     assert not {"litellm", "httpx", "openai"} & set(done.stdout.split())
+
+
+SPENT = Spending(calls=1, input_tokens=11, output_tokens=7, cost_usd=0.0)
+TRANSIENT: list[tuple[str, Scripted, str, int | None, float | None]] = [
+    ("408", failing(408), "Timeout", 408, None),
+    ("409", failing(409), "ConflictError", 409, None),
+    ("429", failing(429), "RateLimitError", 429, None),
+    ("429 wait", failing(429, headers={"Retry-After": "3"}), "RateLimitError", 429, 3.0),
+    ("429 long", failing(429, headers={"Retry-After": "900"}), "RateLimitError", 429, 60.0),
+    ("400 of a rate limit", failing(400, message="rate limited"), "RateLimitError", 429, None),
+    ("500", failing(500), "InternalServerError", 500, None),
+    ("502", failing(502), "BadGatewayError", 502, None),
+    (
+        "503 wait",
+        failing(503, headers={"Retry-After": "Fri, 31 Dec 2099 23:59:59 GMT"}),
+        "ServiceUnavailableError",
+        503,
+        60.0,
+    ),
+    ("529", failing(529), "OverloadedError", 529, None),
+    ("bad JSON", Scripted(body=b"{nope"), "InternalServerError", 500, None),
+    ("HTML", Scripted(body=b"<html>hello"), "InternalServerError", 500, None),
+    ("empty body", Scripted(body=b""), "InternalServerError", 500, None),
+    ("cut body", Scripted(cut=True), "InternalServerError", 500, None),
+    ("reset", Scripted(reset=True), "InternalServerError", 500, None),
+    (
+        "200 with an error",
+        Scripted(body=b'{"object": "error", "message": "boom", "code": 500}'),
+        "InternalServerError",
+        500,
+        None,
+    ),
+    ("no choices", Scripted(choices=[]), "EmptyReply", None, None),
+]
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "status", "wait"),
+    [row[1:] for row in TRANSIENT],
+    ids=[r[0] for r in TRANSIENT],
+)
+async def test_what_may_pass_is_transient(
+    build: Build, fault: Scripted, kind: str, status: int | None, wait: float | None
+) -> None:
+    """A fault that may be gone the next time keeps its class, status and wait of at most 60 s."""
+    with pytest.raises(TransientModelError) as raised:
+        await ask(build, fault)
+
+    error = raised.value
+    assert (error.kind, error.status, error.retry_after) == (kind, status, wait)
+
+
+PERMANENT = [
+    ("400", failing(400), "BadRequestError", 400),
+    ("401", failing(401), "AuthenticationError", 401),
+    ("401 of a rate limit", failing(401, message="rate limited"), "AuthenticationError", 401),
+    ("402", failing(402), "PaymentRequiredError", 402),
+    ("403", failing(403), "PermissionDeniedError", 403),
+    ("404", failing(404, "model_not_found"), "NotFoundError", 404),
+    ("413", failing(413), "RequestTooLargeError", 413),
+    ("422", failing(422), "BadRequestError", 422),
+    ("quota", failing(429, "insufficient_quota"), "insufficient_quota", 429),
+    (
+        "context",
+        failing(400, "context_length_exceeded", "This model's maximum context length is 8 tokens"),
+        "ContextWindowExceededError",
+        400,
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "status"), [row[1:] for row in PERMANENT], ids=[r[0] for r in PERMANENT]
+)
+async def test_what_stays_is_permanent(
+    build: Build, fault: Scripted, kind: str, status: int
+) -> None:
+    """A fault that every such call would have is permanent, of the provider's class."""
+    with pytest.raises(PermanentModelError) as raised:
+        await ask(build, fault)
+
+    assert (raised.value.kind, raised.value.status) == (kind, status)
+
+
+LOST = [
+    ("filter", Scripted(finish_reason="content_filter"), "ContentPolicyViolationError"),
+    ("refusal", Scripted(text=None, refusal="I can't"), "Refusal"),
+    ("cut off", Scripted("The answer is", finish_reason="length"), "CutOff"),
+    ("null", Scripted(text=None), "EmptyReply"),
+    ("blank", Scripted(" \n"), "EmptyReply"),
+]
+
+
+@pytest.mark.parametrize(("reply", "kind"), [row[1:] for row in LOST], ids=[row[0] for row in LOST])
+async def test_a_lost_reply_keeps_what_it_cost(build: Build, reply: Scripted, kind: str) -> None:
+    """A reply that was filtered, refused, cut off or empty is lost, with its spending known."""
+    with pytest.raises(SampleError) as raised:
+        await ask(build, reply)
+
+    error = raised.value
+    assert (error.kind, error.spending, error.finish_reason) == (kind, SPENT, reply.finish_reason)
+
+
+@pytest.mark.parametrize("code", ["content_filter", "content_policy_violation"])
+async def test_a_content_filter_that_answers_400_loses_one_sample(build: Build, code: str) -> None:
+    """A 400 whose code names the content filter says nothing about other samples."""
+    with pytest.raises(SampleError) as raised:
+        await ask(build, failing(400, code))
+
+    assert raised.value.finish_reason == "content_filter"
+    assert raised.value.spending == Spending(calls=1)
+
+
+@pytest.mark.parametrize(
+    ("model", "keys"),
+    [
+        ("openai/gpt-4o", "OPENAI_API_KEY"),
+        ("anthropic/claude-sonnet-4-5", "ANTHROPIC_API_KEY"),
+        ("gemini/gemini-2.5-flash", "GOOGLE_API_KEY or GEMINI_API_KEY"),
+    ],
+)
+async def test_a_missing_key_is_named(build: Build, model: str, keys: str) -> None:
+    """Without its key a model fails for good, with the variable to set."""
+    with pytest.raises(PermanentModelError) as raised:
+        await build(model).complete(call())
+
+    line = f"no key for {model}: set {keys} where the worker runs"
+    assert (str(raised.value), raised.value.kind) == (line, "AuthenticationError")
+
+
+@pytest.mark.parametrize("model", ["nosuch", "foo/bar"])
+async def test_an_unknown_name_fails_for_good(build: Build, model: str) -> None:
+    """A name without a provider that LiteLLM knows is refused in one line."""
+    with pytest.raises(PermanentModelError, match=f"no provider for the model '{model}'") as raised:
+        await build(None).complete(call(model=model))
+
+    assert raised.value.kind == "BadRequestError"
+
+
+async def test_no_model_at_all_says_where_to_set_one(build: Build) -> None:
+    """Without a default a call must name its model."""
+    with pytest.raises(PermanentModelError, match=r"set MULL_MODEL .* --model") as raised:
+        await build(None).complete(call())
+
+    assert raised.value.kind == "NoModel"
+
+
+TEXTS = ["one", "three", "a"]
+
+
+async def test_each_text_has_its_vector(build: Build) -> None:
+    """Texts are sent at once to the server's embeddings, and their vectors come in order."""
+    with ScriptedEndpoint([embedding(lambda text: [len(text), 0.5])]) as server:
+        model: Any = build(None, redirect(server))
+        found = await model.embed(TEXTS, NAME, 5.0)
+
+    assert (found.vectors, found.provider) == ([[3, 0.5], [5, 0.5], [1, 0.5]], "house")
+    assert found.spending == Spending(calls=1, input_tokens=5, output_tokens=0, cost_usd=0.0)
+    assert (server.paths, server.authorizations) == (["/v1/embeddings"], [f"Bearer {KEY}"])
+    assert server.requests[0]["input"] == TEXTS
+
+
+async def test_many_texts_make_several_calls(build: Build) -> None:
+    """A call has at most 64 texts, and what all of them cost is added up."""
+    texts = [str(number) for number in range(130)]
+    reply = embedding(lambda text: [float(text)])
+
+    with ScriptedEndpoint([reply] * 3) as server:
+        model: Any = build(None, redirect(server))
+        found = await model.embed(texts, NAME, 5.0)
+
+    assert [len(request["input"]) for request in server.requests] == [64, 64, 2]
+    assert found.vectors == [[number] for number in range(130)]
+    assert (found.spending.calls, found.spending.input_tokens) == (3, 15)
+
+
+FAULTS = [
+    ("429", failing(429, headers={"Retry-After": "3"}), TransientModelError, "RateLimitError"),
+    ("401", failing(401), PermanentModelError, "AuthenticationError"),
+    ("no data", Scripted(body=b'{"object": "list"}'), TransientModelError, "EmptyReply"),
+    ("too few", embedded([[1.0]]), TransientModelError, "EmptyReply"),
+    ("unequal", embedded([[1.0], [1.0, 2.0], [1.0]]), TransientModelError, "EmptyReply"),
+    ("empty", embedded([[], [], []]), TransientModelError, "EmptyReply"),
+    ("no number", embedded([[1.0], [math.nan], [1.0]]), TransientModelError, "EmptyReply"),
+]
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected", "kind"), [row[1:] for row in FAULTS], ids=[row[0] for row in FAULTS]
+)
+async def test_a_fault_is_told_once(
+    build: Build, fault: Scripted, expected: type[ModelError], kind: str
+) -> None:
+    """A call that fails is made once, and its error is one of the port's."""
+    with ScriptedEndpoint([fault]) as server:
+        model: Any = build(None, redirect(server))
+        with pytest.raises(expected) as raised:
+            await model.embed(TEXTS, NAME, 5.0)
+
+    assert (raised.value.kind, len(server.requests)) == (kind, 1)
+
+
+async def test_a_slow_server_is_not_waited_for(build: Build) -> None:
+    """A call ends after its seconds."""
+    with ScriptedEndpoint([embedded([[1.0]], delay=3)]) as server:
+        model: Any = build(None, redirect(server))
+        with pytest.raises(TransientModelError, match=r"did not reply within 0\.2 seconds"):
+            await model.embed(["a"], NAME, 0.2)
+
+
+async def test_no_text_makes_no_call(build: Build) -> None:
+    """Nothing to embed costs nothing."""
+    with ScriptedEndpoint([]) as server:
+        model: Any = build(None, redirect(server))
+        found = await model.embed([], NAME, 5.0)
+
+    nothing = Spending(input_tokens=0, output_tokens=0, cached_tokens=0, cost_usd=0.0)
+    assert (found.vectors, found.spending) == ([], nothing)

@@ -30,7 +30,7 @@ def test_the_best_draft_alone_is_standard_output(cli: Cli) -> None:
     done = reflect(cli, IMPROVES)
 
     assert (done.returncode, done.stdout) == (0, "Draft 2, worth 0.75."), done.stderr
-    assert "draft 1  0.40 ▇▇▇▁▁▁▁▁  completeness 0.40" in done.stderr
+    assert "draft 1  0.40 ▇▇▇▁▁▁▁▁  revise: " in done.stderr
     assert "revise: score 0.4 is below 0.7, with 1 revision left" in done.stderr
     assert "stop: score 0.75 reaches 0.7" in done.stderr
     assert "(passed)" in done.stderr

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from activities.sandbox.backend import Launch, Place
+from activities.sandbox.backend import Launch, Slot
 from activities.sandbox.bubblewrap import Bubblewrap
 from activities.sandbox.landlock import Landlock
 from activities.sandbox.packages import base_python
@@ -38,7 +38,7 @@ class Unconfined:
     version = "0"
 
     @asynccontextmanager
-    async def prepare(self, place: Place) -> AsyncIterator[Launch]:  # noqa: ARG002 - the port's
+    async def prepare(self, slot: Slot) -> AsyncIterator[Launch]:  # noqa: ARG002 - the port's
         """Make a folder to work in."""
         folder = Path(tempfile.mkdtemp())
         try:

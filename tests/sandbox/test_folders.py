@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from activities.sandbox import landlock
-from activities.sandbox.inside.sweep import clear
+from activities.sandbox.inside.confinement import clear
 from activities.sandbox.port import SandboxError
 from activities.sandbox.watcher import used
 from tests.sandbox.canaries import open_descriptors

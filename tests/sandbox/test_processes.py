@@ -13,11 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from activities.sandbox.backend import Place
+from activities.sandbox.backend import Slot
 from activities.sandbox.bubblewrap import DEVICES, Bubblewrap
 from activities.sandbox.port import Program
 from activities.sandbox.sandbox import ProcessSandbox
-from activities.sandbox.watcher import Threads
 from reflection.multipath.request import Limits
 from tests.sandbox import backends
 from tests.sandbox.canaries import SECRET, Canaries
@@ -105,9 +104,9 @@ async def test_user_of_each_run(sandbox: ProcessSandbox) -> None:
 
 async def test_nothing_is_bound_to_be_written() -> None:
     """Bubblewrap binds nothing that can be written, which an earlier run could have prepared."""
-    place = Place(uid=None, limits=Limits(), packages=(), threads=Threads(1))
+    slot = Slot(uid=None, limits=Limits(), packages=(), threads=ThreadPoolExecutor(1))
 
-    async with Bubblewrap.find().prepare(place) as launch:
+    async with Bubblewrap.find().prepare(slot) as launch:
         words = launch.argv
 
     bound = {words[at + 1] for at, word in enumerate(words) if word == "--dev-bind"}

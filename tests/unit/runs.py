@@ -18,7 +18,7 @@ def sampled(answers: Sequence[str | Response | None], **settings: Any) -> Sampli
     sampling = Sampling(SelfConsistencyRequest(**asked | settings))
     while len(sampling.responses) < len(answers) and not sampling.stopped:
         at = len(sampling.responses)
-        length = min(sampling.plan().length, len(answers) - at)
+        length = min(sampling.plan().calls, len(answers) - at)
         sampling.begin_wave(length)
         for index in range(at, at + length):
             sampling.count(replied(index, answers[index]))

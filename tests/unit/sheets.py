@@ -7,6 +7,7 @@ from reflection.multipath.sheet import sheet as agent_sheet
 from reflection.sampling.loop import Sampling, progress, result
 from reflection.sampling.sheet import sheet as ask_sheet
 from reflection.sheet import (
+    Cell,
     Chart,
     Column,
     Curve,
@@ -37,6 +38,20 @@ def told(sampling: Sampling, **changes: object) -> Sheet:
     return ask_sheet(standing, sampling.decisions, sampling.request)
 
 
+def table(shown: Sheet, title: str) -> Table:
+    return next(table for table in shown.tables if table.title == title)
+
+
+def column(found: Table | None, name: str) -> list[Cell]:
+    assert found is not None
+    place = [column.name for column in found.columns].index(name)
+    return [row[place] for row in found.rows]
+
+
+def fact(shown: Sheet, label: str) -> Fact:
+    return next(fact for fact in shown.facts if fact.label == label)
+
+
 def everywhere(text: str) -> Sheet:
     """Return a sheet that has this text in each place for one."""
     columns = (Column(name=text), Column(name=text, kind="number"), Column(name=text, extra=True))
@@ -53,7 +68,7 @@ def everywhere(text: str) -> Sheet:
         tables=(table,) * 5,
         texts=(Text(title=text, content=text, note=text, kind="code"),) * 5,
         decisions=table.model_copy(update={"newest": True}),
-        steps=(Step(words=text, short=text, below=(text,)),),
+        steps=(Step(words=text, below=(text,)),),
         busy=text,
         waiting=Waiting(until=START),
     )

@@ -2,12 +2,10 @@
 
 from collections.abc import Iterator
 from random import Random
-from typing import get_args
 
-from reflection.sampling.rules import Rule, Stopping
+from reflection.sampling.rules import RULES, Stopping
 
 Counts = tuple[int, ...]
-RULES: tuple[Rule, ...] = get_args(Rule)
 
 
 def partitions(total: int, largest: int | None = None) -> Iterator[Counts]:
@@ -41,7 +39,7 @@ def next_states(counts: Counts, unreadable: int) -> Iterator[tuple[Counts, int]]
 def random_settings(chance: Random, most: int) -> Stopping:
     """Draw any rule, with thresholds at and near their ends, and at most so many answers."""
     return Stopping(
-        rule=chance.choice(RULES),
+        rule=chance.choice(list(RULES)),
         confidence_threshold=chance.choice([0.0, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0]),
         entropy_threshold=chance.choice([0.0, 0.3, 0.7, 0.9, 0.95, 0.98, 1.0]),
         entropy_weight=chance.choice([0.0, 0.3, 1.0]),

@@ -6,7 +6,6 @@ from reflection.details import bar, details, sparkline
 from reflection.sampling.loop import progress
 from reflection.sampling.sheet import sheet
 from reflection.sheet import Sheet, Waiting
-from reflection.text import usd
 from tests.unit.runs import START, sampled
 from tests.unit.sheets import ASKED, HOSTILE, SHEETS, everywhere, told
 
@@ -24,16 +23,16 @@ def test_a_finished_run_is_told_to_the_digit() -> None:
     assert shown == (
         "**Stopped (`rule`): confidence 0.8 reaches 0.8**\n\n"
         "```text\n"
-        "confidence     0.80 (uncertainty low)\n"
-        "entropy        0.72 (uniform, 0.72 bits; 0: all agree, 1: all answers equally frequent)\n"
+        "agreement      0.80 (uncertainty low)\n"
+        "entropy        0.72 (uniform; 0: all agree, 1: all answers equally frequent)\n"
         "consensus      strong\n"
-        "answers        5, in 1 wave (5)\n"
+        "answers        5, in 1 wave\n"
         "stopping rule  combined\n"
         "spent          5 calls, 500 tokens in and 200 out, cost $0.0010\n"
         "model          openai/gpt-test\n"
         "```\n\n"
         "```text\n"
-        "confidence            ██▆▇▇  0.80\n"
+        "agreement             ██▆▇▇  0.80\n"
         "entropy               ▁▁█▇▆  0.72\n"
         "compared by the rule  ▇      0.80\n"
         "```\n\n"
@@ -45,12 +44,12 @@ def test_a_finished_run_is_told_to_the_digit() -> None:
         "```\n\n"
         "```text\n"
         "Decisions:\n"
-        "#  wave  vote  lead  confidence  entropy  decision\n"
-        "1     1  129    1-0        1.00     0.00  go on\n"
-        "2     1  129    2-0        1.00     0.00  go on\n"
-        "3     1  139    2-1        0.67     0.92  go on\n"
-        "4     1  129    3-1        0.75     0.81  go on\n"
-        "5     1  129    4-1        0.80     0.72  stop\n"
+        "#  wave  vote  lead  agreement  entropy  decision\n"
+        "1     1  129    1-0       1.00     0.00  go on\n"
+        "2     1  129    2-0       1.00     0.00  go on\n"
+        "3     1  139    2-1       0.67     0.92  go on\n"
+        "4     1  129    3-1       0.75     0.81  go on\n"
+        "5     1  129    4-1       0.80     0.72  stop\n"
         "```\n\n"
         "Trace: `4bf92f3577b34da6`"
     )
@@ -117,22 +116,6 @@ def test_the_web_ui_takes_it_whatever_it_holds(worst: str) -> None:
 
     assert len(shown.encode()) <= 20_000
     assert "left out" in shown
-
-
-@pytest.mark.parametrize(
-    ("amount", "words"),
-    [
-        (None, "unknown"),
-        (0.0, "$0.00"),
-        (0.0012, "$0.0012"),
-        (0.0000123, "$0.000012"),
-        (0.5, "$0.50"),
-        (1234.5, "$1,234.50"),
-    ],
-)
-def test_dollars_have_the_digits_that_count(amount: float | None, words: str) -> None:
-    """A cost has two digits that count at least, and one that nobody knows is called unknown."""
-    assert usd(amount) == words
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from activities.sandbox.selftest import Examined, Finding
+from activities.sandbox.selftest import Examined, ProbeOutcome
 from commands.doctor.command import Check, State, exit_code, print_checks, print_document
 from commands.doctor.installation import (
     document_checks,
@@ -144,8 +144,8 @@ async def test_sandboxes_are_shown_with_what_they_were_tried_with(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A row for each check of one that passed; the name of one that is not known is wrong."""
-    files = Finding("files", False, "it ended with ok reached")
-    network = Finding("network", True, "neither TCP nor a local socket can be reached")
+    files = ProbeOutcome("files", False, "it ended with ok reached")
+    network = ProbeOutcome("network", True, "neither TCP nor a local socket can be reached")
     monkeypatch.setenv("MULL_SANDBOX", "jail")
 
     passes = sandbox_passes(Examined("landlock", "ABI 7", None, (network,)))

@@ -101,7 +101,7 @@ def test_times_are_in_utc_and_what_is_not_set_is_left_out() -> None:
 
 
 def test_curves_are_drawn_to_scale_with_gaps() -> None:
-    """Confidence 1, 1/2, 2/3 stand at these heights, from 30 down to 316; a gap breaks the line."""
+    """Agreement 1, 1/2, 2/3 stand at these heights, from 30 down to 316; a gap breaks the line."""
     drawing = chart(page_html(told(finished(["A", "B", "A", None, "A"]))))
 
     lines = drawing.findall(".//g[@class='curve-0']/polyline")

@@ -13,10 +13,10 @@ from reflection.sampling.replay import (
     interval,
     recorded,
 )
-from reflection.sampling.rules import Stopping, StoppingRule
+from reflection.sampling.rules import RULES, Stopping, StoppingRule
 from reflection.sampling.tally import Tally
 from reflection.sampling.waves import Waves
-from tests.unit.states import RULES, random_settings
+from tests.unit.states import random_settings
 
 
 def run_of(settings: Stopping, question: Recorded, ordering: Sequence[int]) -> Runs:

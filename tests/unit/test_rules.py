@@ -1,115 +1,240 @@
-"""The stopping rules beyond the source: when each stops, and curtailing."""
+"""The stopping rules: their settings, when each one stops, curtailing, futility and the quorum."""
 
 from itertools import product
-from typing import get_args
+from math import inf, nan
+from typing import Any, get_args
 
 import pytest
+from pydantic import ValidationError
 
-from reflection.sampling.rules import SOURCE_MODES, Rule, Stopping, StoppingRule, Verdict
+from reflection.sampling.rules import RULES, Rule, Stopping, StoppingRule
 from reflection.sampling.tally import Tally
-from tests.unit.states import states
-
-RULES: tuple[Rule, ...] = get_args(Rule)
+from tests.unit.states import Counts, states
 
 
-def least_stopping(settings: Stopping, runner_up: int) -> int:
-    """Find the least leading count at which the rule itself says stop."""
-    rule = StoppingRule(settings)
-    for leader in range(max(runner_up, 1), settings.max_responses - runner_up + 1):
-        if rule.decide((leader, runner_up) if runner_up else (leader,)).stop:
-            return leader
-    raise AssertionError("never stops")
+def test_the_defaults_are_the_source() -> None:
+    """Without a word the settings are those of the source, and its `combined` mode."""
+    assert Stopping().model_dump() == {
+        "preset": None,
+        "rule": "combined",
+        "confidence_threshold": 0.8,
+        "entropy_threshold": 0.3,
+        "entropy_weight": 0.3,
+        "min_responses": 5,
+        "min_entropy_samples": 4,
+        "max_responses": 10,
+        "epsilon": 0.05,
+        "beta_threshold": 0.95,
+        "ahead_by": 3,
+        "futility": None,
+        "quorum": 1,
+    }
 
 
 @pytest.mark.parametrize(
-    ("most", "runner_up", "leader"),
+    ("given", "least"),
     [
-        *[(10, votes, least) for votes, least in enumerate((3, 4, 5, 6, 6))],
-        *[(40, votes, least) for votes, least in enumerate((4, 5, 7, 8, 10, 11))],
+        ({}, 5),
+        *[({"rule": rule}, 5) for rule in ("combined", "confidence_only", "entropy_only", "off")],
+        *[({"rule": rule}, 1) for rule in ("predictive", "beta", "ahead_by", "fixed", "curtail")],
+        ({"entropy_mode": "off"}, 5),
+        ({"preset": "thrifty"}, 1),
+        ({"preset": "thorough", "rule": "combined"}, 5),
+        ({"rule": "predictive", "min_responses": 4}, 4),
+        ({"rule": "combined", "min_responses": 2}, 2),
+        ({"rule": "combined", "max_responses": 3}, 3),
+        ({"rule": "combined", "max_responses": 3.0}, 3),
+        ({"rule": "combined", "min_responses": None}, 5),
     ],
 )
-def test_predictive_bounds(most: int, runner_up: int, leader: int) -> None:
-    """`predictive` at 0.05 first stops at this leading count over this runner-up."""
-    settings = Stopping(rule="predictive", max_responses=most)
-
-    found = least_stopping(settings, runner_up)
-
-    assert found == leader
-
-
-@pytest.mark.parametrize(("runner_up", "leader"), list(enumerate((4, 6, 8, 9, 11, 12, 14, 15))))
-def test_beta_bounds(runner_up: int, leader: int) -> None:
-    """`beta` at 0.95 first stops at this leading count over this runner-up."""
-    settings = Stopping(rule="beta", max_responses=100)
-
-    found = least_stopping(settings, runner_up)
-
-    assert found == leader
+def test_the_default_minimum(given: dict[str, Any], least: int) -> None:
+    """`min_responses` is 5 for the source's modes, within the maximum, and 1 for the others."""
+    assert Stopping(**given).min_responses == least
 
 
 @pytest.mark.parametrize(
-    ("lead", "counts", "stops"),
-    [(3, (3,), True), (3, (4, 1), True), (3, (4, 2, 2), False), (1, (1,), True), (5, (4,), False)],
-)
-def test_ahead_by(lead: int, counts: tuple[int, ...], stops: bool) -> None:
-    """`ahead_by` stops as soon as the leader is so many votes ahead of the runner-up."""
-    rule = StoppingRule(Stopping(rule="ahead_by", ahead_by=lead, max_responses=40))
-
-    assert rule.decide(counts).stop is stops
-
-
-def test_fixed_takes_all() -> None:
-    """`fixed` goes on at nine equal answers of ten, and stops at the maximum."""
-    rule = StoppingRule(Stopping(rule="fixed"))
-
-    reasons = rule.decide((9,)).stop_reason, rule.decide((10,)).stop_reason
-
-    assert reasons == (None, "max_responses")
-
-
-@pytest.mark.parametrize(
-    ("counts", "unreadable", "reason"),
+    ("given", "rule", "epsilon", "most"),
     [
-        ((5,), 0, None),
-        ((6,), 0, "decided"),
-        ((5, 2), 0, None),
-        ((6, 3), 0, "decided"),
-        ((5, 4), 0, None),
-        ((5, 5), 0, "max_responses"),
-        ((4, 1), 3, "decided"),
-        ((1,), 8, None),
-        ((2,), 7, "decided"),
-        ((2, 2, 2, 2), 1, None),
+        ({"preset": "thrifty"}, "predictive", 0.05, 10),
+        ({"preset": "thorough"}, "predictive", 0.02, 40),
+        ({"preset": "thorough", "max_responses": 20}, "predictive", 0.02, 20),
+        ({"preset": "thorough", "rule": "beta"}, "beta", 0.02, 40),
+        ({"preset": "thorough", "entropy_mode": "off"}, "off", 0.02, 40),
+        ({"entropy_mode": "entropy_only"}, "entropy_only", 0.05, 10),
     ],
 )
-def test_curtailing(counts: tuple[int, ...], unreadable: int, reason: str | None) -> None:
-    """`curtail` stops once the lead is greater than the calls left, and no earlier."""
-    rule = StoppingRule(Stopping(rule="curtail"))
+def test_presets(given: dict[str, Any], rule: Rule, epsilon: float, most: int) -> None:
+    """A preset fills in what is not given; `entropy_mode` is another name of `rule`."""
+    found = Stopping(**given)
 
-    assert rule.decide(counts, unreadable).stop_reason == reason
+    assert (found.rule, found.epsilon, found.max_responses) == (rule, epsilon, most)
+    assert Stopping.model_validate_json(found.model_dump_json()) == found
 
 
-@pytest.mark.parametrize("rule", sorted(SOURCE_MODES | {"fixed"}))
+BAD_MAXIMA: tuple[object, ...] = (0, 1001, nan, inf, "ten", [])
+SHARES = (
+    *("confidence_threshold", "entropy_threshold", "entropy_weight"),
+    *("epsilon", "beta_threshold", "futility"),
+)
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"rule": "luck"}, "rule"),
+        ({"rule": None}, "rule"),
+        ({"rule": ["combined"]}, "rule"),
+        ({"entropy_mode": "unknown"}, "entropy_mode"),
+        ({"rule": "off", "entropy_mode": "off"}, "entropy_mode"),
+        ({"preset": "lavish"}, "preset"),
+        ({"preset": {}}, "preset"),
+        ({"threshold": 0.8}, "threshold"),
+        ({"min_responses": 0}, "min_responses"),
+        ({"min_responses": 11}, "min_responses (11) is above max_responses (10)"),
+        ({"min_responses": 6, "max_responses": 5}, "min_responses (6) is above max_responses (5)"),
+        ({"quorum": 11}, "quorum (11) is above max_responses (10)"),
+        ({"quorum": 0}, "quorum"),
+        *[({"max_responses": bad}, "max_responses") for bad in BAD_MAXIMA],
+        ({"ahead_by": 0}, "ahead_by"),
+        ({"min_entropy_samples": 0}, "min_entropy_samples"),
+        *[({name: bad}, name) for name in SHARES for bad in (-0.01, 1.01, nan, inf, -inf, "high")],
+    ],
+)
+def test_refusals(given: dict[str, Any], named: str) -> None:
+    """What makes no sense is refused by the name of its field."""
+    with pytest.raises(ValidationError) as refused:
+        Stopping(**given)
+
+    assert named in str(refused.value)
+
+
+def test_every_rule_has_its_entry() -> None:
+    """What a request may name is in the table of rules, and nothing else is."""
+    assert set(RULES) == set(get_args(Rule))
+
+
+@pytest.mark.parametrize(
+    ("rule", "most", "leaders"),
+    [
+        ("predictive", 10, (3, 4, 5, 6, 6)),
+        ("predictive", 40, (4, 5, 7, 8, 10, 11)),
+        ("beta", 100, (4, 6, 8, 9, 11, 12, 14, 15)),
+        ("ahead_by", 40, (3, 4, 5, 6, 7)),
+    ],
+)
+def test_the_least_lead_that_stops(rule: Rule, most: int, leaders: tuple[int, ...]) -> None:
+    """Over a runner-up with 0, 1, 2 ... votes the rule first stops at these leading counts."""
+    decide = StoppingRule(Stopping(rule=rule, max_responses=most)).decide
+
+    found = [
+        next(
+            leader
+            for leader in range(max(runner_up, 1), most)
+            if decide((leader, runner_up) if runner_up else (leader,)).stop
+        )
+        for runner_up in range(len(leaders))
+    ]
+
+    assert tuple(found) == leaders
+
+
+# Settings, votes, unreadable answers and the stop reason.
+Row = tuple[dict[str, Any], Counts, int, str | None]
+OF_EACH_RULE: list[Row] = [
+    # The maximum wins over whatever the rule would say, and unreadable answers are no votes.
+    ({}, (10,), 0, "max_responses"),
+    ({}, (1,), 8, None),
+    # The minimum counts votes.
+    ({"min_responses": 6, "max_responses": 40}, (5,), 20, None),
+    ({"min_responses": 6, "max_responses": 40}, (5,), 0, None),
+    # From five votes on, and only if it is asked for, a threshold out of reach ends the run.
+    ({}, (1,) * 9, 0, None),
+    ({"futility": 0.05}, (1, 1, 1, 1), 0, None),
+    ({"futility": 0.05}, (1, 1, 1, 1, 1), 0, "no_consensus"),
+    ({"futility": 0.05}, (1, 1, 1, 1), 5, None),
+    ({"futility": 0.05}, (2, 2, 1), 0, "no_consensus"),
+    ({"futility": 0.05}, (3, 1, 1), 0, None),
+    ({"futility": 0.05}, (3, 2, 1), 0, "no_consensus"),
+    # A run that ends with fewer votes than its quorum has no consensus.
+    ({"quorum": 1}, (), 10, "no_consensus"),
+    ({"quorum": 1}, (1,), 9, "max_responses"),
+    ({"quorum": 4}, (3,), 7, "no_consensus"),
+    ({"quorum": 4}, (4,), 6, "max_responses"),
+    ({"quorum": 10}, (9,), 1, "no_consensus"),
+]
+OF_ONE_RULE: list[Row] = [
+    ({"rule": "predictive"}, (1,), 0, None),
+    ({"rule": "predictive"}, (2,), 0, None),
+    ({"rule": "predictive"}, (3,), 0, "rule"),
+    ({"rule": "ahead_by", "max_responses": 40}, (4, 2, 2), 0, None),
+    ({"rule": "ahead_by", "ahead_by": 1, "max_responses": 40}, (1,), 0, "rule"),
+    ({"rule": "ahead_by", "ahead_by": 5, "max_responses": 40}, (4,), 0, None),
+    ({"rule": "fixed"}, (9,), 0, None),
+    # `curtail` stops once the lead is greater than the calls left, and no earlier.
+    ({"rule": "curtail"}, (5,), 0, None),
+    ({"rule": "curtail"}, (6,), 0, "decided"),
+    ({"rule": "curtail"}, (5, 2), 0, None),
+    ({"rule": "curtail"}, (6, 3), 0, "decided"),
+    ({"rule": "curtail"}, (5, 4), 0, None),
+    ({"rule": "curtail"}, (5, 5), 0, "max_responses"),
+    ({"rule": "curtail"}, (4, 1), 3, "decided"),
+    ({"rule": "curtail"}, (1,), 8, None),
+    ({"rule": "curtail"}, (2,), 7, "decided"),
+    ({"rule": "curtail"}, (2, 2, 2, 2), 1, None),
+    # A rule that is content is not futile.
+    ({"confidence_threshold": 0, "futility": 1}, (1,) * 5, 0, "rule"),
+    # With a quorum of seven votes nothing ends a run at six.
+    ({"quorum": 7, "futility": 0.05}, (1,) * 6, 0, None),
+    ({"quorum": 7, "futility": 0.05}, (1,) * 7, 0, "no_consensus"),
+    *[({"rule": rule, "quorum": 7}, (6,), 0, None) for rule in RULES],
+    *[({"rule": rule, "quorum": 7}, (7,), 0, "rule") for rule in ("combined", "off", "beta")],
+    ({"rule": "confidence_only", "quorum": 7}, (6, 1), 0, "rule"),
+    ({"rule": "curtail", "quorum": 7}, (7,), 0, "decided"),
+]
+
+
+@pytest.mark.parametrize(
+    ("settings", "counts", "unreadable", "reason"),
+    [({"rule": rule, **row[0]}, *row[1:]) for rule in RULES for row in OF_EACH_RULE] + OF_ONE_RULE,
+)
+def test_a_state_is_decided(
+    settings: dict[str, Any], counts: Counts, unreadable: int, reason: str | None
+) -> None:
+    """These votes end a run under these settings for this reason, or go on."""
+    ruling = StoppingRule(Stopping(**settings)).decide(counts, unreadable)
+
+    assert ruling.stop_reason == reason
+
+
+def test_futility_says_its_numbers() -> None:
+    """Giving up names the probability, its bound and the share that is out of reach."""
+    ruling = StoppingRule(Stopping(futility=0.2)).decide((3, 1, 1))
+
+    assert ruling.value == pytest.approx(56 / 462)
+    assert ruling.bound == 0.2
+    assert ruling.reason == "the chance that confidence reaches 0.8 is 0.1212, within 0.2"
+
+
+@pytest.mark.parametrize("rule", ["combined", "confidence_only", "entropy_only", "off", "fixed"])
 def test_the_source_never_curtails(rule: Rule) -> None:
     """The source's modes and `fixed` go on where the lead can't be caught up any more."""
     settings = Stopping(rule=rule, confidence_threshold=1.0, entropy_threshold=0.0)
 
-    verdict = StoppingRule(settings).decide((8, 1))
+    ruling = StoppingRule(settings).decide((8, 1))
 
     # `combined` has an override at a confidence of 0.9, and 8 of 9 is below it.
-    assert verdict.stop_reason is None
+    assert ruling.stop_reason is None
 
 
-def end_of(rule: StoppingRule, stream: tuple[int | None, ...]) -> tuple[Verdict, str | None, int]:
+def answer_of(rule: StoppingRule, stream: tuple[int | None, ...]) -> str | None:
     tally, unreadable = Tally(), 0
-    for calls, answer in enumerate(stream, start=1):
+    for answer in stream:
         if answer is None:
             unreadable += 1
         else:
             tally.add(str(answer))
-        verdict = rule.decide(tally.counts, unreadable)
-        if verdict.stop:
-            return verdict, tally.measurement.leader, calls
+        if rule.decide(tally.counts, unreadable).stop:
+            return tally.measurement.leader
     raise AssertionError("never stops")
 
 
@@ -119,46 +244,11 @@ def test_curtailing_never_changes_the_answer(most: int) -> None:
     curtail = StoppingRule(Stopping(rule="curtail", max_responses=most))
     fixed = StoppingRule(Stopping(rule="fixed", max_responses=most))
 
-    answers = [
-        (end_of(curtail, stream)[1], end_of(fixed, stream)[1])
-        for stream in product((0, 1, 2, None), repeat=most)
+    streams = list(product((0, 1, 2, None), repeat=most))
+
+    assert [answer_of(curtail, one) for one in streams] == [
+        answer_of(fixed, one) for one in streams
     ]
-
-    assert all(early == late for early, late in answers)
-
-
-def test_curtailing_saves_calls() -> None:
-    """Six equal answers of ten are enough for `curtail`."""
-    rule = StoppingRule(Stopping(rule="curtail"))
-
-    verdict, leader, calls = end_of(rule, (1,) * 10)
-
-    assert (verdict.stop_reason, leader, calls) == ("decided", "1", 6)
-
-
-def test_predictive_first_stops_at_three() -> None:
-    """At its defaults `predictive` goes on at one and two equal answers, and stops at three."""
-    rule = StoppingRule(Stopping(rule="predictive"))
-
-    reasons = [rule.decide((votes,)).stop_reason for votes in (1, 2, 3)]
-
-    assert reasons == [None, None, "rule"]
-
-
-@pytest.mark.parametrize("rule", RULES)
-def test_the_maximum_wins(rule: Rule) -> None:
-    """At the maximum the stop reason is `max_responses`, whatever the rule would say."""
-    verdict = StoppingRule(Stopping(rule=rule)).decide((10,))
-
-    assert verdict.stop_reason == "max_responses"
-
-
-@pytest.mark.parametrize("rule", RULES)
-def test_unreadable_answers_never_count_as_votes(rule: Rule) -> None:
-    """Eight unreadable answers and one vote are not certain, and end the run under no rule."""
-    verdict = StoppingRule(Stopping(rule=rule)).decide((1,), 8)
-
-    assert verdict.stop_reason is None
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -94,9 +94,7 @@ def test_defaults(mode: Mode, most: int) -> None:
     """At the defaults each mode decides as the pseudo-code in every state up to 12 answers."""
     settings = Stopping(rule=mode, max_responses=most)
 
-    found = differences(settings, 12)
-
-    assert found == []
+    assert differences(settings, 12) == []
 
 
 @pytest.mark.parametrize("seed", range(150))
@@ -114,9 +112,7 @@ def test_random_settings(seed: int) -> None:
         max_responses=most,
     )
 
-    found = differences(settings, 12)
-
-    assert found == []
+    assert differences(settings, 12) == []
 
 
 @pytest.mark.parametrize(
@@ -124,6 +120,7 @@ def test_random_settings(seed: int) -> None:
     [
         (Stopping(rule="combined", max_responses=40, confidence_threshold=0.8), (18, 7)),
         (Stopping(rule="combined", max_responses=40, entropy_weight=0.0), (18, 7)),
+        (Stopping(rule="combined", max_responses=40, entropy_weight=0.0), (17, 8)),
         (Stopping(rule="off", confidence_threshold=0.55, max_responses=40), (11, 8, 1)),
         (Stopping(rule="confidence_only", confidence_threshold=0.7, max_responses=40), (7, 3)),
         (Stopping(confidence_threshold=1.0, entropy_weight=1.0, max_responses=40), (9, 1)),
@@ -138,15 +135,6 @@ def test_ties_with_a_threshold(settings: Stopping, counts: tuple[int, ...]) -> N
     goes_on = not StoppingRule(settings).decide(counts).stop
 
     assert goes_on == should_continue_querying(answers, settings)
-
-
-def test_a_score_of_exactly_the_bound() -> None:
-    """18 votes of 25 meet 0.9 times 0.8, where the entropy has no weight."""
-    rule = StoppingRule(Stopping(entropy_weight=0.0, max_responses=40))
-
-    stops = rule.decide((18, 7)).stop, rule.decide((17, 8)).stop
-
-    assert stops == (True, False)
 
 
 def test_combined_is_confidence_only_at_its_defaults() -> None:

@@ -181,6 +181,6 @@ def test_a_split_goes_on_for_its_score() -> None:
     """Table 3 goes on at six responses because of its score of 0.35, under 0.72."""
     verdict = StoppingRule(Stopping()).decide((3, 3))
 
-    assert verdict.judgement.value == pytest.approx(0.35)
-    assert verdict.judgement.bound == pytest.approx(0.72)
-    assert verdict.judgement.reason == "score 0.35 is under 0.72"
+    assert verdict.value == pytest.approx(0.35)
+    assert verdict.bound == pytest.approx(0.72)
+    assert verdict.reason == "score 0.35 is under 0.72"

@@ -1,4 +1,4 @@
-"""Counting votes one at a time."""
+"""Votes, the measures of their distribution, the words for their levels, and how they moved."""
 
 from collections import Counter
 from random import Random
@@ -8,6 +8,7 @@ import pytest
 
 from reflection.sampling.tally import (
     NOTHING,
+    ConvergenceAnalysis,
     Tally,
     analyse,
     classify_consensus,
@@ -15,6 +16,8 @@ from reflection.sampling.tally import (
     classify_uncertainty,
     entropy,
     normalized,
+    rate,
+    stability,
 )
 
 
@@ -30,8 +33,7 @@ def test_nothing_counted() -> None:
     tally = Tally()
 
     assert tally.measurement == NOTHING
-    assert (tally.counts, tally.distribution) == ((), {})
-    assert not tally.tied
+    assert (tally.counts, tally.distribution, tally.tied) == ((), {}, False)
 
 
 @pytest.mark.parametrize(
@@ -52,13 +54,9 @@ def test_leader(answers: str, leader: str, first: int, second: int, tied: bool) 
     """The leader has the most votes, and among equals it is the answer seen first."""
     tally = tally_of(answers)
 
-    measured = tally.measurement
+    found = tally.measurement
 
-    assert (measured.leader, measured.leader_votes, measured.runner_up_votes) == (
-        leader,
-        first,
-        second,
-    )
+    assert (found.leader, found.leader_votes, found.runner_up_votes) == (leader, first, second)
     assert tally.tied is tied
 
 
@@ -66,10 +64,7 @@ def test_distribution_in_the_order_seen() -> None:
     """The distribution has the share of each answer, in the order in which they came."""
     tally = tally_of("BABCB")
 
-    shares = tally.distribution
-
-    assert list(shares.items()) == [("B", 0.6), ("A", 0.2), ("C", 0.2)]
-    assert tuple(tally.distribution) == ("B", "A", "C")
+    assert list(tally.distribution.items()) == [("B", 0.6), ("A", 0.2), ("C", 0.2)]
     assert tally.counts == (3, 1, 1)
 
 
@@ -84,13 +79,12 @@ def test_incremental_is_from_scratch(seed: int) -> None:
         measured = tally.add(answer)
         seen[answer] += 1
 
-        leader, votes = seen.most_common(1)[0]
         ranked = tuple(sorted(seen.values(), reverse=True))
         bits = entropy(ranked)
-        assert (measured.leader, measured.leader_votes) == (leader, votes)
+        assert (measured.leader, measured.leader_votes) == seen.most_common(1)[0]
         assert measured.runner_up_votes == (*ranked, 0)[1]
         assert (measured.votes, measured.distinct) == (sum(ranked), len(ranked))
-        assert measured.confidence == votes / sum(ranked)
+        assert measured.confidence == ranked[0] / sum(ranked)
         assert measured.entropy == pytest.approx(bits, abs=1e-12)
         assert measured.normalized_entropy == pytest.approx(normalized(bits, len(ranked)))
         assert tally.counts == ranked
@@ -98,11 +92,118 @@ def test_incremental_is_from_scratch(seed: int) -> None:
 
 def test_agreement_leaves_no_entropy() -> None:
     """Entropy is 0 and no rounding error, however often the only answer is repeated."""
-    tally = tally_of("A" * 1000)
+    found = tally_of("A" * 1000).measurement
 
-    measured = tally.measurement
+    assert (found.entropy, found.normalized_entropy, found.confidence) == (0.0, 0.0, 1.0)
 
-    assert (measured.entropy, measured.normalized_entropy, measured.confidence) == (0.0, 0.0, 1.0)
+
+@pytest.mark.parametrize(
+    ("counts", "bits", "scaled"),
+    [
+        ((), 0.0, 0.0),
+        ((5,), 0.0, 0.0),
+        ((1, 1), 1.0, 1.0),
+        ((4, 1), 0.721928, 0.721928),
+        ((2, 2, 1), 1.521928, 0.960230),
+        ((3, 2, 1), 1.459148, 0.920620),
+        ((1, 1, 1, 1), 2.0, 1.0),
+        ((2, 1, 1, 1), 1.921928, 0.960964),
+        ((999, 1), 0.011408, 0.011408),
+    ],
+)
+def test_entropy_in_bits(counts: tuple[int, ...], bits: float, scaled: float) -> None:
+    """Entropy is -sum(p log2 p) over the shares; it is scaled by log2 of the distinct answers."""
+    assert entropy(counts) == pytest.approx(bits, abs=1e-6)
+    assert normalized(entropy(counts), len(counts)) == pytest.approx(scaled, abs=1e-6)
+
+
+def test_normalized_entropy_stays_within_one() -> None:
+    """A rounding error does not lift it above 1."""
+    assert normalized(1.0000000000000002, 2) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("level", "scaled"),
+    [
+        ("concentrated", (0.0, 0.2, 0.1 + 0.1 + 1e-16)),
+        ("scattered", (0.2001, 0.7, 0.6 + 0.1 + 1e-16)),
+        ("uniform", (0.7001, 1.0)),
+    ],
+)
+def test_entropy_levels(level: str, scaled: tuple[float, ...]) -> None:
+    """An entropy level reaches up to its bound, which belongs to it."""
+    assert {classify_entropy(one) for one in scaled} == {level}
+
+
+@pytest.mark.parametrize(
+    ("level", "confidences"),
+    [("low", (1.0, 0.8)), ("medium", (0.7999, 0.6)), ("high", (0.5999, 0.0))],
+)
+def test_uncertainty_levels(level: str, confidences: tuple[float, ...]) -> None:
+    """Uncertainty is low from a confidence of 0.8, medium from 0.6, and else high."""
+    assert {classify_uncertainty(confidence) for confidence in confidences} == {level}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "pattern"),
+    [
+        (0.0, 0.0, "undefined"),
+        (1.0, 0.0, "strong"),
+        (0.8, 0.2, "strong"),
+        (0.79, 0.21, "emerging"),
+        (0.5, 0.5, "binary"),
+        (4 / 7, 3 / 7, "binary"),
+        (0.6, 0.4, "emerging"),
+        (0.5, 0.35, "binary"),
+        (0.49, 0.34, "emerging"),
+        (0.4, 0.4, "binary"),
+        (0.4, 0.2, "emerging"),
+        (0.39, 0.34, "divided"),
+        (0.39, 0.35, "binary"),
+        (1 / 3, 1 / 3, "divided"),
+        # 0.55 - 0.4 is above 0.15 in binary floating point.
+        (0.55, 0.4, "binary"),
+        (11 / 20, 8 / 20, "binary"),
+    ],
+)
+def test_consensus_patterns(first: float, second: float, pattern: str) -> None:
+    """A binary split is looked for first, then 0.8 is strong, 0.4 emerging, less divided."""
+    assert classify_consensus(first, second) == pattern
+
+
+def test_the_first_table_moved() -> None:
+    """The five answers of the source's first table have the series that its formulas give."""
+    tally = Tally()
+    measured = [tally.add(answer) for answer in "AAABA"]
+
+    found = analyse(
+        [one.confidence for one in measured], [one.normalized_entropy for one in measured]
+    )
+
+    assert found.confidence_evolution == (1.0, 1.0, 1.0, 0.75, 0.8)
+    assert found.entropy_evolution == pytest.approx((0, 0, 0, 0.811278, 0.721928), abs=1e-6)
+    assert found.convergence_rate == pytest.approx(-0.04)
+    assert found.final_stability == pytest.approx(0.75)
+    assert found.entropy_convergence_rate == pytest.approx(0.144386, abs=1e-6)
+    assert found.entropy_final_stability == pytest.approx(0.188722, abs=1e-6)
+    assert analyse([], []) == ConvergenceAnalysis()
+
+
+@pytest.mark.parametrize(
+    ("series", "change", "steady"),
+    [
+        ((), 0.0, 1.0),
+        ((1.0,), 0.0, 1.0),
+        ((0.5, 0.67, 0.75, 0.8, 0.8), 0.06, 0.95),
+        ((1.0, 0.92, 0.81, 0.72, 0.72), -0.056, 0.91),
+        ((0.2, 0.9), 0.35, 1.0),
+        ((0.2, 0.9, 0.2), 0.0, 0.3),
+        ((0.9, 0.2, 0.5, 0.5, 0.5), -0.08, 1.0),
+    ],
+)
+def test_rate_and_stability(series: tuple[float, ...], change: float, steady: float) -> None:
+    """A rate divides by the length of the series; a stability is 1 less the last three's spread."""
+    assert (rate(series), stability(series)) == pytest.approx((change, steady))
 
 
 def measure_everything(answers: list[str]) -> float:
@@ -112,8 +213,7 @@ def measure_everything(answers: list[str]) -> float:
         measured = tally.add(answer)
         classify_entropy(measured.normalized_entropy)
         classify_uncertainty(measured.confidence)
-        second = measured.runner_up_votes / measured.votes
-        classify_consensus(measured.confidence, second)
+        classify_consensus(measured.confidence, measured.runner_up_votes / measured.votes)
         confidences.append(measured.confidence)
         entropies.append(measured.normalized_entropy)
     assert len(tally.distribution) == 50
@@ -124,9 +224,7 @@ def measure_everything(answers: list[str]) -> float:
 def test_a_thousand_answers_in_five_milliseconds() -> None:
     """1,000 answers over 50 distinct ones take under 5 ms, with every measure after each."""
     chance = Random(1)
-    answers = [str(each) for each in range(50)]
+    answers = [str(index) for index in range(50)]
     answers += [str(int(50 * chance.random() ** 2)) for _ in range(950)]
 
-    best = min(measure_everything(answers) for _ in range(10))
-
-    assert best < 0.005
+    assert min(measure_everything(answers) for _ in range(10)) < 0.005

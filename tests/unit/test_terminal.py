@@ -27,11 +27,11 @@ def test_the_result_of_a_run() -> None:
 
     assert written(on).splitlines() == [
         "stopped        the maximum of 10 (max_responses)",
-        "confidence     0.78  ██▆▇▅▆▆▇▇  uncertainty medium",
-        "entropy        0.76  ▁▁█▇██▇▇▇  uniform, 0.76 bits; 0: all agree, 1: all answers",
-        "               equally frequent",
+        "agreement      0.78  ██▆▇▅▆▆▇▇  uncertainty medium",
+        "entropy        0.76  ▁▁█▇██▇▇▇  uniform; 0: all agree, 1: all answers equally",
+        "               frequent",
         "consensus      emerging",
-        "answers        10, 1 unreadable, in 3 waves (5 + 1 + 4)",
+        "answers        10, 1 unreadable, in 3 waves",
         "stopping rule  combined",
         "spent          10 calls, 1,000 tokens in and 400 out, cost $0.0020",
         "model          openai/gpt-test",
@@ -91,21 +91,21 @@ def test_steps_are_printed_once() -> None:
 
     assert shown == 3
     assert [line[:46].rstrip() for line in written(on).splitlines()] == [
-        "wave 1    5 of 10  129  0.75 ▇▇▇▇▇▇▁▁  entropy",
-        "wave 2    6 of 10  129  0.60 ▇▇▇▇▇▁▁▁  entropy",
-        "wave 3   10 of 10  129  0.78 ▇▇▇▇▇▇▁▁  entropy",
+        "wave 1    5 of 10  0.75 ▇▇▇▇▇▇▁▁  entropy 0.81",
+        "wave 2    6 of 10  0.60 ▇▇▇▇▇▁▁▁  entropy 0.97",
+        "wave 3   10 of 10  0.78 ▇▇▇▇▇▇▁▁  entropy 0.76",
     ]
 
 
-def test_a_narrow_terminal_gets_a_short_line() -> None:
-    """Where a step does not fit, its short form is cut; in a pipe it stays whole."""
-    step = Step(words="wave 1   " + "reason " * 20, short="wave 1   0.5 vs 0.05", below=("why",))
+def test_a_narrow_terminal_cuts_a_line() -> None:
+    """Where a step does not fit, its end is cut; in a pipe it stays whole."""
+    step = Step(words="wave 1   " + "reason " * 20, below=("why",))
     narrow, pipe = console(70, terminal=True), console(70)
 
     print_steps(narrow, (step,))
     print_steps(pipe, (step,))
 
-    assert written(narrow).splitlines() == ["wave 1   0.5 vs 0.05", "  why"]
+    assert [cell_len(line) for line in written(narrow).splitlines()] == [70, 5]
     assert len(written(pipe).splitlines()) == 2
 
 

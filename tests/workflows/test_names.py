@@ -11,7 +11,7 @@ from activities.critique import CritiqueActivities
 from activities.documents.retrieval import DocumentActivities
 from activities.multipath import MultiPathActivities
 from activities.sampling import SamplingActivities
-from activities.sandbox.activity import SandboxActivities
+from activities.sandbox.port import SandboxActivities
 from activities.server import ServerActivities
 from workflows.batch import BatchWorkflow
 from workflows.multi_path import MultiPathWorkflow

@@ -1,9 +1,11 @@
-"""What every program of tests has: loading the code, writing values and faults, and the way out.
+"""The program that evaluates calls of the code under test, and what every program of tests needs.
 
-Lines of JSON go out on a descriptor that the code's own prints miss. Values are written as Python
-expressions, of exact builtin types alone, so that nothing of the code's runs.
+Only the worker knows what the values should be. Lines of JSON go out on a descriptor that the
+code's own prints do not reach. Values are written as Python expressions, of exact builtin types
+alone, so that none of the code runs meanwhile.
 """
 
+import builtins
 import json
 import math
 import os
@@ -29,17 +31,47 @@ DEPTH = 50
 # Some 3,900 digits, and Python writes 4,300.
 BITS = 13_000
 SHOWN = 600
+# As they are before the code may replace them.
+BUILTINS = dict(vars(builtins))
+
+
+def main() -> None:
+    """Import the code once, and evaluate the calls in order."""
+    task = asked()
+    channel = Channel(task["nonce"])
+    solution = load(channel)
+    if solution is None:
+        return
+    for number, call in enumerate(task["calls"]):
+        # A call may use the code's own names, but Python's own by theirs.
+        names = {
+            name: value
+            for name, value in vars(solution).items()
+            if name not in BUILTINS or name == task["entry"]
+        }
+        channel.say(case=number, **_answer(call, {**names, "__builtins__": dict(BUILTINS)}))
+    channel.say(end=True)
+
+
+def _answer(call: str, names: dict[str, Any]) -> dict[str, str]:
+    try:
+        value = eval(compile(call, "<test>", "eval", dont_inherit=True), names)  # noqa: S307 its purpose
+        return {"value": written(value)}
+    except UnplainError as error:
+        return {"message": f"returns {error}"}
+    except BaseException as error:  # the code may raise anything, SystemExit too
+        return {"message": f"raises {said(error)}", "traceback": frames(error, {SOLUTION})}
 
 
 def asked() -> dict[str, Any]:
-    """Read what to do from the standard input: one JSON object, its `nonce` among its members."""
+    """Read the task from standard input: one JSON object with its `nonce`."""
     sys.dont_write_bytecode = True
     task: dict[str, Any] = json.load(sys.stdin)
     return task
 
 
 class Channel:
-    """A private duplicate of the standard output, which itself goes to the standard error."""
+    """A private copy of standard output, which itself leads to standard error from now on."""
 
     def __init__(self, nonce: str) -> None:
         self._nonce = nonce
@@ -49,9 +81,9 @@ class Channel:
         os.dup2(2, 1)
 
     def say(self, **said: object) -> int:
-        """Print one line: the nonce and an object. A line that is too long says so instead.
+        """Print one line, the nonce and an object, and return its size in bytes.
 
-        Returns how many bytes that took.
+        A line that is too long is replaced by one that says so.
         """
         text = self._encode(said)
         if len(text) > LINE:
@@ -65,19 +97,18 @@ class Channel:
 
 
 def load(channel: Channel) -> ModuleType | None:
-    """Import the code; where that fails, say why and return None."""
-    path = SOLUTION
+    """Import the code; if that fails, say why and return None."""
     module = ModuleType(NAME)
-    module.__file__ = path
+    module.__file__ = SOLUTION
     sys.modules[NAME] = module
     try:
-        text = Path(path).read_text(encoding="utf-8")
-        exec(compile(text, path, "exec", dont_inherit=True), module.__dict__)  # noqa: S102 its purpose
+        text = Path(SOLUTION).read_text(encoding="utf-8")
+        exec(compile(text, SOLUTION, "exec", dont_inherit=True), module.__dict__)  # noqa: S102 its purpose
     except BaseException as error:  # the code may raise anything, SystemExit too
         broken = said(error)
-        if isinstance(error, SyntaxError) and error.filename == path:
+        if isinstance(error, SyntaxError) and error.filename == SOLUTION:
             broken = f"line {error.lineno}: {type(error).__name__}: {error.msg}"
-        channel.say(broken=broken, traceback=frames(error, {path}))
+        channel.say(broken=broken, traceback=frames(error, {SOLUTION}))
         return None
     return module
 
@@ -88,7 +119,7 @@ def public(solution: ModuleType) -> dict[str, Any]:
 
 
 def also_named(solution: ModuleType, *names: str | None) -> None:
-    """Let the tests import the code by other names too, as far as no module has them."""
+    """Let the tests import the code by other names too, unless a module has them."""
     for name in names:
         if name and name.isidentifier() and name not in sys.modules and find_spec(name) is None:
             sys.modules[name] = solution
@@ -105,7 +136,7 @@ def said(error: BaseException) -> str:
 
 
 def frames(error: BaseException, paths: Collection[str]) -> str:
-    """Write the innermost frames that stand in the files of these paths, and the exception."""
+    """Write the innermost frames in the files of these paths, and the exception."""
     stack = traceback.StackSummary.extract(
         frame
         for frame in traceback.walk_tb(error.__traceback__)
@@ -124,19 +155,19 @@ def _named(frame: traceback.FrameSummary) -> str:
 
 
 class UnplainError(Exception):
-    """The value is no plain data, or too much of it; the message says which."""
+    """The value is not plain data, or too much of it; the message says which."""
 
 
 def written(value: object) -> str:
     """Write a value as an expression of at most CHARACTERS. Raises UnplainError."""
     text = _Writer().write(value, DEPTH)
     if len(text) > CHARACTERS:
-        raise UnplainError(f"a value of {len(text):,} characters, and {CHARACTERS:,} are read")
+        raise UnplainError(f"a value of {len(text):,} characters; at most {CHARACTERS:,} are read")
     return text
 
 
 def shown(value: object, most: int = SHOWN) -> str:
-    """Write a value for people, whatever it is, in at most so many characters and an ellipsis."""
+    """Write any value for people, in at most `most` characters and an ellipsis."""
     try:
         text = written(value)
     except UnplainError:
@@ -184,13 +215,14 @@ def _simply(value: Any) -> str:
     kind = type(value)
     if kind in (str, bytes):
         if len(value) > CHARACTERS:
-            raise UnplainError(f"a text of {len(value):,} characters, and {CHARACTERS:,} are read")
+            size = f"{len(value):,} characters; at most {CHARACTERS:,} are read"
+            raise UnplainError(f"a text of {size}")
         return ascii(value)
     if kind is int and value.bit_length() > BITS:
-        raise UnplainError(f"an integer of {value.bit_length():,} bits, and {BITS:,} are read")
+        raise UnplainError(f"an integer of {value.bit_length():,} bits; at most {BITS:,} are read")
     if kind is complex and not (math.isfinite(value.real) and math.isfinite(value.imag)):
         raise UnplainError("a complex number that is not finite")
     if kind not in (type(None), bool, int, float, complex):
-        raise UnplainError(f"a value of the type {kind.__name__}, which is no plain data")
+        raise UnplainError(f"a value of the type {kind.__name__}, which is not plain data")
     finite = kind is not float or math.isfinite(value)
     return repr(value) if finite else f"float('{value!r}')"

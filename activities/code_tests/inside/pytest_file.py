@@ -1,4 +1,4 @@
-"""Run a user's pytest file beside the code, and say what came of each test."""
+"""Run a user's pytest file beside the code, and print the outcome of each test."""
 
 import builtins
 import unittest
@@ -14,7 +14,7 @@ DETAILS = 20
 
 
 class Outcomes:
-    """A plugin that prints what came of each test as soon as it is over, and all counts at last."""
+    """A plugin that prints the outcome of each test when it ends, and the counts at the end."""
 
     def __init__(self, channel: Channel, path: str) -> None:
         self._channel = channel
@@ -63,7 +63,7 @@ class Outcomes:
             self._failure = {**failure, **compared}
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        """Print what came of a test; a skipped one counts for nothing."""
+        """Print the outcome of a test; a skipped one does not count."""
         if self._failure is None and self._skipped:
             return
         passed = self._failure is None
@@ -80,7 +80,7 @@ def main() -> None:
     solution = load(channel)
     if solution is None:
         return
-    # As in a script the code's names are there, and test_fib.py may import them from fib.
+    # As in a script, the code's names are there; and test_fib.py may import them from fib.
     stem = Path(task["file"]).stem
     also_named(solution, stem.removeprefix("test_").removesuffix("_test"), task["entry"])
     vars(builtins).update({**public(solution), **vars(builtins)})

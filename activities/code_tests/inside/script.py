@@ -1,16 +1,16 @@
 """Run a user's script of tests beside the code, which it may import as `solution`.
 
-The script is rewritten first, so that its assertions count themselves and say what they compared,
-and its statements are said before they run: where one never ends, the last line names it. Pytest's
-own rewriting does not say a statement before it runs, and importing it takes longer than all this.
+The script is rewritten first: its assertions count themselves and say what they compared, and its
+statements are printed before they run, so that the last line names one that never ends. Pytest's
+own rewriting does not do that, and importing it takes longer than all of this.
 """
 
 import ast
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
-from typing import Any, NamedTuple
+from types import FunctionType, ModuleType
+from typing import Any
 
 from .harness import (
     FOLDER,
@@ -29,8 +29,8 @@ CHECK = "check"
 NOTHING = (
     "the script checks nothing: write what must hold as an assertion, such as assert f(2) == 4"
 )
-UNCHECKED = "none of the script's assertions ran: pytest runs a file that is named test_*.py"
-# No name that Python's grammar allows, so that none of the script's is hidden.
+UNCHECKED = "none of the script's assertions ran: a file for pytest is named test_*.py"
+# Python's grammar allows no such names, so none of the script's is hidden.
 HOOK, GOT, EXPECTED = "@assertions", "@got", "@expected"
 COMPOUND = (ast.For, ast.AsyncFor, ast.While, ast.If, ast.With, ast.AsyncWith)
 SIMPLE = (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.Delete, ast.Raise)
@@ -41,33 +41,21 @@ IN_WORDS = 200
 STARTED_BYTES = 60_000
 
 
-class _Source:
-    """A script's lines, found once: what Python offers finds them anew for each node."""
+def _source(lines: list[str], node: ast.stmt, *, whole: bool = True) -> str:
+    """Return the text of a statement, or its first line; at most TEST characters.
 
-    def __init__(self, text: str) -> None:
-        self._lines = text.split("\n")
-
-    def of(self, node: ast.stmt, *, whole: bool = True) -> str:
-        """Return the text of a statement, or its first line; at most TEST characters."""
-        first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
-        # The columns of a node count bytes.
-        end = _cut(self._lines[last], None, node.end_col_offset)
-        lines = [*self._lines[first:last], end][: TEST if whole else 1]
-        return "\n".join([_cut(lines[0], node.col_offset, None), *lines[1:]])[:TEST]
-
-
-def _statement(tree: ast.Module, text: str, line: int) -> str:
-    """Return the source of the innermost statement that covers a line."""
-    lengths = {
-        node: (node.end_lineno or node.lineno) - node.lineno
-        for node in ast.walk(tree)
-        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno)
-    }
-    return _Source(text).of(min(lengths, key=lambda node: lengths[node])) if lengths else ""
+    The lines are split once: ast.get_source_segment splits them anew for each node.
+    """
+    first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
+    # The columns of a node count bytes.
+    end = lines[last].encode()[: node.end_col_offset].decode()
+    kept = [*lines[first:last], end][: TEST if whole else 1]
+    begun = kept[0].encode()[node.col_offset :].decode()
+    return "\n".join([begun, *kept[1:]])[:TEST]
 
 
 def _refuses(node: ast.AST) -> bool:
-    """Return whether a node raises, ends, or calls what does where something is wrong."""
+    """Tell whether a node raises, ends, or calls what does if something is wrong."""
     match node:
         case ast.Raise():
             return True
@@ -76,15 +64,11 @@ def _refuses(node: ast.AST) -> bool:
     return False
 
 
-def _cut(line: str, start: int | None, end: int | None) -> str:
-    return line.encode()[start:end].decode()
-
-
 class Assertions:
-    """What a script's assertions came to: how many held, and what those that fail compared.
+    """Counts the assertions that hold, and makes the error of one that fails.
 
-    `say` prints the statement that is run next, for the case that the program ends within it, and
-    returns how many bytes that took.
+    `say` prints the statement that runs next, in case the program ends within it, and returns the
+    size of that in bytes.
     """
 
     def __init__(self, say: Callable[..., int]) -> None:
@@ -95,9 +79,9 @@ class Assertions:
         self._started: str | None = None
 
     def begin(self, statement: str) -> None:
-        """Say which statement begins, unless it is the one before again.
+        """Say which statement begins, unless it is the same as before.
 
-        Once STARTED_BYTES are said none is named any more, rather than a wrong one.
+        After STARTED_BYTES no statement is named any more, rather than a wrong one.
         """
         if statement != self._started and self._left > 0:
             self._started = statement
@@ -126,21 +110,21 @@ class Assertions:
 
 
 class _Rewriter(ast.NodeTransformer):
-    def __init__(self, source: _Source) -> None:
-        self._source = source
+    def __init__(self, lines: list[str]) -> None:
+        self._lines = lines
 
     def visit(self, node: ast.AST) -> Any:
-        """Rewrite what is in a statement, and have it said before what calls something."""
+        """Rewrite what is in a statement, and print it first if it calls something."""
         made = super().visit(node)
         if not isinstance(node, (*COMPOUND, *SIMPLE)):
             return made
         if not any(isinstance(inner, ast.Call) for inner in ast.walk(node)):
             return made
-        source = self._source.of(node, whole=isinstance(node, SIMPLE))
+        source = _source(self._lines, node, whole=isinstance(node, SIMPLE))
         return [_begin(source, node), made]
 
     def visit_Assert(self, node: ast.Assert) -> list[ast.stmt]:
-        source = self._source.of(node)
+        source = _source(self._lines, node)
         message = node.msg or ast.Constant(None)
         words, set_up, holds, values = _comparison(node.test) or _truth(node.test)
         failure = _call("failure", ast.Constant(source), ast.Constant(words), *values, message)
@@ -200,19 +184,37 @@ class _UncheckedError(Exception):
     """The script can't check the code; the message says why."""
 
 
-class _Script(NamedTuple):
-    """A script that is ready to run; `test_at` gives the source of the statement at a line.
+class _Script:
+    """A script that is ready to run. Raises anything if its text is not Python.
 
-    `asserts` says that it has assertions, `judges` that it may refuse the code otherwise, and
-    `checks` that it doesn't call its own check().
+    `asserts`: it has assertions. `judges`: it may refuse the code in another way. `checks`: it
+    does not call its own check().
     """
 
-    code: CodeType
-    path: str
-    asserts: bool
-    judges: bool
-    checks: bool
-    test_at: Callable[[int], str]
+    def __init__(self, path: str) -> None:
+        self.path = path
+        text = Path(path).read_text(encoding="utf-8")
+        self._lines = text.split("\n")
+        self._nodes = list(ast.walk(ast.parse(text, path)))
+        tree = _Rewriter(self._lines).visit(ast.parse(text, path))
+        self.code = compile(ast.fix_missing_locations(tree), path, "exec", dont_inherit=True)
+        called = [node.func for node in self._nodes if isinstance(node, ast.Call)]
+        self.asserts = any(isinstance(node, ast.Assert) for node in self._nodes)
+        self.judges = any(map(_refuses, self._nodes))
+        self.checks = not any(isinstance(name, ast.Name) and name.id == CHECK for name in called)
+
+    def statement(self, line: int) -> str:
+        """Return the source of the innermost statement that covers a line."""
+        covering = [
+            node
+            for node in self._nodes
+            if isinstance(node, ast.stmt)
+            and node.lineno <= line <= (node.end_lineno or node.lineno)
+        ]
+        if not covering:
+            return ""
+        inner = min(covering, key=lambda node: (node.end_lineno or node.lineno) - node.lineno)
+        return _source(self._lines, inner)
 
 
 def main() -> None:
@@ -220,42 +222,24 @@ def main() -> None:
     task = asked()
     channel = Channel(task["nonce"])
     solution = load(channel)
-    script = _parsed(channel, task["file"]) if solution else None
-    if solution is None or script is None:
+    if solution is None:
+        return
+    try:
+        script = _Script(str(FOLDER / task["file"]))
+    except Exception as error:  # a file that is not Python fails in several ways
+        channel.say(unreadable=said(error))
         return
     also_named(solution, task["entry"])
     assertions = Assertions(channel.say)
-    error = _outcome(script, solution, assertions, task["entry"])
-    more = {"end": True} if error is None else _failure(error, script)
+    raised = _outcome(script, solution, assertions, task["entry"])
+    more = {"end": True} if raised is None else _failure(raised, script)
     channel.say(passed=assertions.passed, **more)
-
-
-def _parsed(channel: Channel, name: str) -> _Script | None:
-    path = str(FOLDER / name)
-    text = Path(path).read_text(encoding="utf-8")
-    try:
-        original = ast.parse(text, path)
-        tree = _Rewriter(_Source(text)).visit(ast.parse(text, path))
-        code = compile(ast.fix_missing_locations(tree), path, "exec", dont_inherit=True)
-    except Exception as error:  # a file that is no Python fails in several ways
-        channel.say(unreadable=said(error))
-        return None
-    nodes = list(ast.walk(original))
-    called = [node.func for node in nodes if isinstance(node, ast.Call)]
-    return _Script(
-        code=code,
-        path=path,
-        asserts=any(isinstance(node, ast.Assert) for node in nodes),
-        judges=any(map(_refuses, nodes)),
-        checks=not any(isinstance(name, ast.Name) and name.id == CHECK for name in called),
-        test_at=lambda line: _statement(original, text, line),
-    )
 
 
 def _outcome(
     script: _Script, solution: ModuleType, assertions: Assertions, entry: str | None
 ) -> BaseException | None:
-    """Run the script, and return what it raised; it may end itself, and the code may not."""
+    """Run the script and return what it raised. It may end itself; the code may not."""
     try:
         _run(script, solution, assertions, entry)
     except BaseException as error:  # the code may raise anything, SystemExit too
@@ -280,7 +264,7 @@ def _run(script: _Script, solution: ModuleType, assertions: Assertions, entry: s
 
 
 def _candidate(solution: ModuleType, entry: str | None) -> object:
-    """Return the function to check: the entry, or else the only one that the code defines."""
+    """Return the function to check: the entry, or the only one that the code defines."""
     if entry is not None:
         if not hasattr(solution, entry):
             raise _UncheckedError(f"the code defines no {entry}")
@@ -293,12 +277,12 @@ def _candidate(solution: ModuleType, entry: str | None) -> object:
         and not name.startswith("_")
     ]
     if len(functions) != 1:
-        raise _UncheckedError("nobody said which function to check: name it as the entry")
+        raise _UncheckedError("the function to check is not known: name it as the entry")
     return functions[0]
 
 
 def _failure(error: BaseException, script: _Script) -> dict[str, Any]:
-    """Say which test failed: the assertion, or the statement whose evaluation raised."""
+    """Say which test failed: the assertion, or the statement that raised."""
     compared = dict(getattr(error, "compared", {}))
     message = str(error) if isinstance(error, _UncheckedError) else said(error)
     if "message" in compared:
@@ -308,5 +292,4 @@ def _failure(error: BaseException, script: _Script) -> dict[str, Any]:
     while at:
         line = at.tb_lineno if at.tb_frame.f_code.co_filename == script.path else line
         at = at.tb_next
-    test = script.test_at(line)
-    return {"test": test, "message": message, "traceback": traceback, **compared}
+    return {"test": script.statement(line), "message": message, "traceback": traceback, **compared}

@@ -1,4 +1,4 @@
-"""What runs inside the sandbox before a program does: standard library alone, and nothing of Mull.
+"""What runs inside the sandbox before a program does, by the standard library alone.
 
-The worker compiles these files and hands them to the sandbox's Python, which can't see them.
+The worker compiles these files and hands them to the sandbox's Python, which can't read them.
 """

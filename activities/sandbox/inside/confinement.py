@@ -1,21 +1,27 @@
-"""How a process of the Landlock backend gives up its rights for good, before the program begins.
+"""The Landlock backend inside: the program gives up its rights, and nothing it starts gets away.
 
-Landlock's rules (files, no TCP, signals kept inside), capabilities, and a seccomp filter. Standard
-library only: the sandbox's own Python runs this before the program. The constants are those of
-linux/landlock.h, whose three system calls have one number on every architecture, linux/prctl.h and
-linux/capability.h.
+The first process lets no signal out and ends what is left. The program's process gives up its
+rights for good, by Landlock's rules (files, no TCP, signals kept inside), capabilities, and a
+seccomp filter. Standard library only: the sandbox's own Python runs this before the program. The
+constants are those of linux/landlock.h, whose three system calls have one number on every
+architecture, linux/prctl.h and linux/capability.h.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import resource
+import stat
 import struct
+from itertools import count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
+
+    Settings = dict[str, Any]
 
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
 _PATH_BENEATH = 1
@@ -40,6 +46,8 @@ _OF_A_FILE = EXECUTE | READ | WRITE | _TRUNCATE | _DEVICE_COMMANDS
 _KEEP_CAPABILITIES, _AMBIENT, _RAISE, _SECCOMP, _FILTER_MODE, _SUBREAPER = 8, 47, 2, 22, 2, 36
 _CAPABILITY_VERSION = 0x2008_0522
 _READ_SEARCH = 2
+_KILL, _STOP = 9, 19
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 # In a filter, and replaced by the program's own pid; activities/sandbox/seccomp.py.
 _OWN_PID = (0x7FFF_FFF1).to_bytes(4, "little")
 
@@ -47,10 +55,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def confine(settings: dict[str, Any]) -> None:
-    """Give up all privileges but what `reads_all` names, and be bound by rules and a filter.
+    """Give up all privileges, and apply the rules and the filter.
 
-    Of the settings: `reads_all`, whether files are read whatever their permissions; `rules`, what
-    is allowed beneath each path; `filter`, an array of struct sock_filter.
+    Of the settings: `reads_all` keeps the right to read files whatever their permissions, `rules`
+    are what is allowed below paths, and `filter` is an array of struct sock_filter.
     """
     keep_reading() if settings["reads_all"] else drop_capabilities()
     no_new_privileges()
@@ -60,20 +68,20 @@ def confine(settings: dict[str, Any]) -> None:
 
 
 def version() -> int:
-    """Return the version of the kernel's Landlock: 0 where it has none, or where it is off."""
+    """Return the version of the kernel's Landlock, or 0 if it has none or it is off."""
     found: int = _libc.syscall(_CREATE, None, 0, 1)
     return max(0, found)
 
 
 def no_new_privileges() -> None:
-    """Let nothing that is executed gain privileges, which the rest here needs first."""
+    """Let nothing that is executed gain privileges; the rest here needs this first."""
     _check(_libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0), "no_new_privs")
 
 
 def keep_signals_in() -> bool:
-    """Enter a domain without rules, out of which no signal goes: a kill of -1 ends it alone.
+    """Enter a domain that no signal leaves: a kill of -1 then ends only what is in it.
 
-    False, and nothing done, where the kernel can't: before version 6.
+    Returns False and does nothing before version 6, which can't.
     """
     if version() < 6:
         return False
@@ -82,9 +90,9 @@ def keep_signals_in() -> bool:
 
 
 def restrict(rules: Mapping[str, int]) -> None:
-    """Allow what the rules allow beneath each path, and nothing else in any file system.
+    """Allow what the rules allow below their paths, and nothing else in any file system.
 
-    Paths that do not exist are left out. Raises OSError where the kernel refuses.
+    Paths that do not exist are left out. Raises OSError if the kernel refuses.
     """
     found = version()
     handled = _FILES | sum(bit for since, bit in _SINCE.items() if since <= found)
@@ -140,27 +148,27 @@ def adopt_orphans() -> None:
 
 
 def keep_capabilities() -> None:
-    """Let root's capabilities stay permitted in who becomes another user, until others are set."""
+    """Keep root's capabilities permitted after a change of user, until others are set."""
     _prctl(_KEEP_CAPABILITIES, 1)
 
 
 def keep_reading() -> None:
-    """Keep, of all capabilities, the one that passes permissions to read files and folders.
+    """Keep only the capability to read files and folders whatever their permissions.
 
-    It is for a Python that lies in a folder of root's own. What is read by it is for Landlock to
-    bound. Programs that are executed have it too.
+    It is for a Python in a folder that only root can enter. Landlock limits what is read by it.
+    Programs that are executed have it too.
     """
     _set_capabilities(1 << _READ_SEARCH)
     _prctl(_AMBIENT, _RAISE, _READ_SEARCH)
 
 
 def drop_capabilities() -> None:
-    """Have none, for good once nothing that is executed gains any."""
+    """Give up all capabilities; for good once nothing that is executed gains any."""
     _set_capabilities(0)
 
 
 def load_filter(program: bytes) -> None:
-    """Answer system calls as a seccomp filter says, an array of struct sock_filter, from now on."""
+    """Apply a seccomp filter, an array of struct sock_filter, from now on."""
     loaded = _Filter(len(program) // 8, program)
     _check(_libc.prctl(_SECCOMP, _FILTER_MODE, ctypes.byref(loaded)), "seccomp")
 
@@ -173,3 +181,140 @@ def _set_capabilities(bits: int) -> None:
 def _prctl(option: int, *arguments: int) -> None:
     padded = [ctypes.c_ulong(given) for given in (*arguments, 0, 0, 0, 0)[:4]]
     _check(_libc.prctl(option, *padded), "prctl")
+
+
+def prepare(settings: Settings) -> None:
+    """Become the parent of every orphan, and let no signal out, before the program starts."""
+    adopt_orphans()
+    if settings["reads_all"]:
+        keep_capabilities()
+    no_new_privileges()
+    settings["domain"] = keep_signals_in()
+    # The kernel counts all processes of a user: leave out those that the worker has anyway.
+    others = settings["others"]
+    settings["rlimits"] = [
+        (kind, (soft + others, hard + others) if kind == resource.RLIMIT_NPROC else (soft, hard))
+        for kind, (soft, hard) in settings["rlimits"]
+    ]
+
+
+def sweep(settings: Settings) -> None:
+    """End and reap every process below this one; delete the folders if the worker is dead."""
+    while True:
+        _kill_all(settings)
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            break
+    for top in settings["tops"]:
+        if _is_given_up(top):
+            clear(top)
+
+
+def _is_given_up(folder: str) -> bool:
+    """Tell whether the worker's lock on a folder is gone, and the worker with it."""
+    import fcntl
+
+    handle = os.open(folder, _FOLDER)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _kill_all(settings: Settings) -> None:
+    if settings["domain"]:
+        _signal(-1)
+    elif settings["uid"] is not None:
+        _kill_user(settings["uid"])
+    else:
+        _kill_tree()
+
+
+def _kill_user(user: int) -> None:
+    """Kill all processes of a user, as that user; the kernel spares the caller."""
+    pid = os.fork()
+    if not pid:
+        os.setresuid(user, user, user)
+        _signal(-1)
+        os._exit(0)
+    os.waitpid(pid, 0)
+
+
+def _kill_tree() -> None:
+    # Stop them first: a stopped process can't fork, and the others are found in the next round.
+    found: set[int] = set()
+    while new := _below(os.getpid()) - found:
+        for pid in new:
+            _signal(pid, _STOP)
+        found |= new
+    for pid in found:
+        _signal(pid)
+
+
+def _below(pid: int) -> set[int]:
+    found: set[int] = set()
+    for child in _children(pid):
+        found |= {child, *_below(child)}
+    return found
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        tasks = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - pathlib is slow to import
+        texts = [_read(f"/proc/{pid}/task/{task}/children") for task in tasks]
+    except OSError:
+        return []
+    return [int(child) for text in texts for child in text.split()]
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="ascii") as file:  # noqa: PTH123 - as above
+        return file.read()
+
+
+def _signal(pid: int, number: int = _KILL) -> None:
+    try:  # noqa: SIM105 - contextlib is slow to import
+        os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        pass
+
+
+def clear(top: str) -> None:
+    """Delete a folder and all in it, following no link. No process may still change it.
+
+    Inner folders are first moved up to it, so that no path grows long and no recursion deep.
+    """
+    handle = os.open(top, _FOLDER)
+    try:
+        numbers = count()
+        _flatten(handle, handle, numbers)
+        while folders := os.listdir(handle):  # noqa: PTH208 - it is open, and has no path
+            for name in folders:
+                _clear_folder(handle, name, numbers)
+    finally:
+        os.close(handle)
+    os.rmdir(top)  # noqa: PTH106 - pathlib is slow to import
+
+
+def _clear_folder(top: int, name: str, numbers: count[int]) -> None:
+    handle = os.open(name, _FOLDER, dir_fd=top)
+    try:
+        _flatten(top, handle, numbers)
+    finally:
+        os.close(handle)
+    os.rmdir(name, dir_fd=top)
+
+
+def _flatten(top: int, handle: int, numbers: count[int]) -> None:
+    """Delete the files of a folder, and move its folders up under unused names."""
+    with os.scandir(handle) as entries:
+        found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    for name, is_folder in found:
+        if not is_folder:
+            os.unlink(name, dir_fd=handle)
+            continue
+        # The program may have removed the permissions to list it.
+        os.chmod(name, stat.S_IRWXU, dir_fd=handle)
+        os.rename(name, f"\n{next(numbers)}", src_dir_fd=handle, dst_dir_fd=top)

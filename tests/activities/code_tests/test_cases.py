@@ -84,7 +84,7 @@ async def test_code_that_can_not_be_imported(
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ("(each for each in [4])", "a value of the type generator, which is no plain data"),
+        ("(each for each in [4])", "a value of the type generator, which is not plain data"),
         ("type('AlwaysEq', (), {'__eq__': lambda *_: True})()", "a value of the type AlwaysEq"),
         ("type('Four', (int,), {'__eq__': lambda *_: True})(5)", "a value of the type Four"),
         ("__import__('numpy').float64(4)", "a value of the type float64"),

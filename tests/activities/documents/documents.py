@@ -119,7 +119,7 @@ class ScriptedEmbedder:
     Each call costs `spending`.
     """
 
-    def __init__(self, *errors: Exception | None, spending: Spending = PRICED) -> None:
+    def __init__(self, *errors: BaseException | None, spending: Spending = PRICED) -> None:
         self.errors = list(errors)
         self.spending = spending
         self.batches: list[list[str]] = []

@@ -128,31 +128,6 @@ async def test_a_cancellation_is_noticed(documents: Documents) -> None:
     assert found.searched == FILES
 
 
-async def test_searches_that_wait_leave_the_rest_of_the_worker_its_threads(
-    documents: Documents,
-) -> None:
-    """Retrievals that wait for another process take none of the threads that all others share."""
-    for number in range(10):
-        documents.write(f"{number}/a.txt", "apple")
-        await documents.find("apple", docs=f"docs/{number}")
-        documents.write(f"{number}/b.txt", "pear")
-    locks = list(documents.cache.rglob("lock"))
-    with_locks = [locked(each.parent, 1, lambda: None) for each in locks]
-    for each in with_locks:
-        each.__enter__()
-
-    waiting = [asyncio.create_task(documents.find("pear", docs=f"docs/{n}")) for n in range(10)]
-    await asyncio.sleep(0.3)
-    used = [each.name for each in threading.enumerate() if each.name.startswith("asyncio_")]
-    elsewhere = await asyncio.wait_for(asyncio.to_thread(lambda: "done"), 2)
-    for each in with_locks:
-        each.__exit__(None, None, None)
-    found = await asyncio.gather(*waiting)
-
-    assert (len(locks), used, elsewhere) == (10, [], "done")
-    assert [each.passages[0].source for each in found] == ["b.txt"] * 10
-
-
 SMALL_DISK = """
 import asyncio, sys
 from pathlib import Path
@@ -204,29 +179,20 @@ def test_a_full_disk_is_named_and_costs_no_index(documents: Documents, bubblewra
     )
 
     error, found = done.stdout.splitlines()
-    assert error == (
-        "the worker can't keep an index of the documents (No space left on device): set "
-        "MULL_CACHE, where it runs, to a folder that it may write and that has room"
+    assert error.startswith(
+        "the worker can't keep an index of the documents (database or disk is full): set MULL_CACHE"
     )
     assert found == "first.txt"
-
-
-MOST = 300
-
-
-def close(opened: list[int], count: int) -> None:
-    for _ in range(count):
-        os.close(opened.pop())
 
 
 @pytest.fixture
 def use_up() -> Iterator[Callable[[int], list[int]]]:
     """Open all files that the process may, but for some; what comes back is open."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     opened: list[int] = []
 
     def all_but(room: int) -> list[int]:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (MOST, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (300, limits[1]))
         with suppress(OSError):
             while True:
                 opened.append(os.open(os.devnull, os.O_RDONLY))
@@ -235,10 +201,15 @@ def use_up() -> Iterator[Callable[[int], list[int]]]:
 
     yield all_but
     close(opened, len(opened))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
-@pytest.mark.parametrize("room", [0, 2, 5])
+def close(opened: list[int], count: int) -> None:
+    for _ in range(count):
+        os.close(opened.pop())
+
+
+@pytest.mark.parametrize("room", [0, 1, 2])
 async def test_what_can_not_be_opened_now_is_tried_again(
     documents: Documents, use_up: Callable[[int], list[int]], room: int
 ) -> None:
@@ -246,20 +217,16 @@ async def test_what_can_not_be_opened_now_is_tried_again(
     documents.write("a.txt", "apple")
     await documents.find("apple")
     documents.write("b.txt", "apple too")
-    [index] = documents.cache.rglob("index")
+    [index] = documents.cache.rglob("index.sqlite3")
     inode = index.stat().st_ino
     documents.retriever = documents.worker()
 
     opened = use_up(room)
-    with pytest.raises(TransientRetrievalError) as raised:
+    with pytest.raises(TransientRetrievalError, match="allow its process more open files"):
         await documents.find("apple")
     close(opened, len(opened))
     found = await documents.find("apple")
 
-    assert str(raised.value) == (
-        "the worker can't search the documents now (Too many open files): give its process more "
-        "of that, or fewer activities at once"
-    )
     assert {each.source for each in found.passages} == {"a.txt", "b.txt"}
     assert (found.left_out, index.stat().st_ino) == ((), inode)
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -11,26 +10,26 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from activities.documents.folder import choose
-from activities.documents.index import Hit
 from activities.documents.meaning import fuse
-from activities.documents.retrieval import Embedded, WordsAloneError
+from activities.documents.retrieval import WordsAloneError
 from activities.language_model.port import ModelError, PermanentModelError, TransientModelError
+from reflection.multipath.state import Passage
 from reflection.run import Spending
 from tests.activities.documents.documents import MODEL, Documents, ScriptedEmbedder
 
 
-def hit(copy: int, score: float = 1.0, file: int | None = None) -> Hit:
-    return Hit(score, copy if file is None else file, 0, copy, None)  # type: ignore[arg-type]
+def hit(number: int, file: int = 1) -> Passage:
+    return Passage(id="", source=str(file), first_line=1, last_line=1, score=1.0, text=str(number))
 
 
 def test_ranks_are_fused_by_their_reciprocals() -> None:
     """A passage's score is the sum of 1 / (60 + rank) over both lists, as in the paper."""
     fused = fuse([[hit(1), hit(2), hit(3)], [hit(3), hit(1)]])
 
-    assert [(each.copy, each.score) for each in fused] == [
-        (1, round(1 / 61 + 1 / 62, 9)),
-        (3, round(1 / 63 + 1 / 61, 9)),
-        (2, round(1 / 62, 9)),
+    assert [(each.text, each.score) for each in fused] == [
+        ("1", round(1 / 61 + 1 / 62, 9)),
+        ("3", round(1 / 63 + 1 / 61, 9)),
+        ("2", round(1 / 62, 9)),
     ]
 
 
@@ -47,24 +46,11 @@ def test_ranks_are_fused_by_their_reciprocals() -> None:
 )
 def test_the_share_of_a_file(files: list[int], most: int, chosen: list[int]) -> None:
     """At most half are of one file, rounded up, and the best of its rest fill what is left."""
-    ranking = [hit(copy, file=file) for copy, file in enumerate(files)]
+    ranking = [hit(number, file) for number, file in enumerate(files)]
 
     found = choose(ranking, most)
 
-    assert [each.copy for each in found] == chosen
-
-
-async def test_meaning_finds_what_words_do_not(documents: Documents) -> None:
-    """With an embedding model a passage without any word of the query is found."""
-    documents.retriever = documents.worker(ScriptedEmbedder())
-    documents.write("a.txt", "A quince for you")
-    documents.write("b.txt", "nothing else")
-
-    by_words = await documents.find("fruit")
-    by_both = await documents.find("fruit", embedding_model=MODEL)
-
-    assert (by_words.passages, by_words.spending) == ((), None)
-    assert [each.source for each in by_both.passages] == ["a.txt", "b.txt"]
+    assert [int(each.text) for each in found] == chosen
 
 
 async def test_vectors_are_kept(documents: Documents) -> None:
@@ -87,14 +73,6 @@ async def test_vectors_are_kept(documents: Documents) -> None:
     assert math.isclose(before.spending.cost_usd or 0, 0.003)
 
 
-class Waiting:
-    """An embedding model that never replies."""
-
-    async def embed(self, texts: Sequence[str], model: str, timeout_seconds: float) -> Embedded:
-        await asyncio.Event().wait()
-        raise AssertionError((texts, model, timeout_seconds))
-
-
 def embeddings(spans: InMemorySpanExporter) -> list[ReadableSpan]:
     return [
         each for each in spans.get_finished_spans() if each.name == "embeddings house/embedding"
@@ -106,13 +84,17 @@ def attributes(span: ReadableSpan) -> dict[str, Any]:
 
 
 async def test_each_call_is_a_span(documents: Documents, spans: InMemorySpanExporter) -> None:
-    """A span has the operation, provider, model, dimensions, tokens and cost, and no text."""
+    """A passage without a word of the prompt is found, by calls whose spans have no text."""
     spans.clear()
     documents.write("a.txt", "a secret apple")
+    documents.write("b.txt", "nothing else")
     documents.retriever = documents.worker(ScriptedEmbedder())
+    by_words = await documents.find("fruit")
 
-    await documents.find("a secret fruit", embedding_model=MODEL)
+    found = await documents.find("secretly a fruit", embedding_model=MODEL)
 
+    assert (by_words.passages, by_words.spending) == ((), None)
+    assert [each.source for each in found.passages] == ["a.txt", "b.txt"]
     query, passages = embeddings(spans)
     assert query.kind == passages.kind == SpanKind.CLIENT
     assert attributes(query) == {
@@ -170,14 +152,13 @@ async def test_where_embedding_fails_words_are_searched(
 async def test_a_call_that_is_cancelled_is_a_span_in_error(
     documents: Documents, spans: InMemorySpanExporter
 ) -> None:
-    """A search that nobody waits for any more ends its call at once, and the span says so."""
+    """The span of a call that nobody waits for any more says so."""
     spans.clear()
     documents.write("a.txt", "apple")
-    documents.retriever = documents.worker(Waiting())
+    documents.retriever = documents.worker(ScriptedEmbedder(asyncio.CancelledError()))
 
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(1):
-            await documents.find("fruit", embedding_model=MODEL)
+    with pytest.raises(asyncio.CancelledError):
+        await documents.find("fruit", embedding_model=MODEL)
 
     assert [attributes(span)["error.type"] for span in embeddings(spans)] == ["cancelled"]
 
@@ -189,7 +170,7 @@ async def test_a_span_leaves_out_what_is_not_known(
     documents.retriever = documents.worker(ScriptedEmbedder(spending=Spending(calls=1)))
     documents.write("a.txt", "apple")
     await documents.find("fruit", embedding_model=MODEL)
-    [kept] = documents.cache.rglob("vectors.sqlite3")
+    [kept] = documents.cache.rglob("index.sqlite3")
     kept.write_bytes(b"no database at all" * 100)
     spans.clear()
 

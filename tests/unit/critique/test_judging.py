@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflection.critique.criteria import PRESETS, CriteriaPreset, Criterion, overall
+from reflection.critique.criteria import PRESETS, Criterion, overall
 from reflection.critique.evaluation import (
     Cap,
     Feedback,
@@ -240,15 +240,3 @@ def test_the_prompt_tells_what_each_criterion_means(criteria: tuple[Criterion, .
         each.name for each in criteria
     ]
     assert list(schema["properties"]) == ["feedback", "criteria_scores", "confidence"]
-
-
-def test_the_source_s_sets_of_criteria() -> None:
-    """The chapter's three sets, and its cost-sensitive one, have its names and equal weights."""
-    names = {name: [each.name for each in criteria] for name, criteria in PRESETS.items()}
-
-    assert names["general"] == ["completeness", "correctness", "clarity"]
-    assert names["research"] == [*names["general"], "citation_coverage", "source_quality"]
-    assert names["code"] == ["correctness", "efficiency", "readability", "edge_cases"]
-    assert names["cost_sensitive"] == ["completeness", "correctness"]
-    chapter: list[CriteriaPreset] = ["general", "research", "code", "cost_sensitive"]
-    assert {each.weight for name in chapter for each in PRESETS[name]} == {1.0}

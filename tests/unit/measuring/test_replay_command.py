@@ -137,7 +137,7 @@ def test_rules(tmp_path: Path, options: list[str], rules: set[str]) -> None:
         ),
         (
             "lines.jsonl",
-            ["--rule", "majority"],
+            ["--rule", "luck"],
             "unknown rule; expected one of combined, confidence_only",
         ),
         ("lines.jsonl", ["--max-responses", "0"], ""),

@@ -12,7 +12,7 @@ from reflection.multipath.result import Step
 from reflection.multipath.sheet import CUT, STEP_WORDS, sheet, still_open
 from reflection.multipath.state import Mode
 from reflection.multipath.suite import Failure, Suite, TestFile, module_hint
-from reflection.sheet import Cell, Sheet, Table, Waiting
+from reflection.sheet import Sheet, Waiting
 from tests.unit.multipath.agent_runs import (
     CASES,
     PASSAGES,
@@ -26,6 +26,7 @@ from tests.unit.multipath.agent_runs import (
     verdict,
     write,
 )
+from tests.unit.sheets import column, fact, table
 
 FILE = TestFile(name="test_add.py", text="def test_add(): ...")
 BETTER = [verdict(True, True, False), verdict(False, False, True)]
@@ -34,19 +35,6 @@ BETTER = [verdict(True, True, False), verdict(False, False, True)]
 def told(run: Run) -> Sheet:
     """Return the sheet of a run that ended, or that goes on."""
     return sheet(result(run)) if run.stopped else sheet(standing(run), run.decisions)
-
-
-def table(shown: Sheet, title: str) -> Table:
-    return next(table for table in shown.tables if table.title == title)
-
-
-def column(found: Table, name: str) -> list[Cell]:
-    place = [column.name for column in found.columns].index(name)
-    return [row[place] for row in found.rows]
-
-
-def fact(shown: Sheet, label: str) -> str:
-    return next(fact.value for fact in shown.facts if fact.label == label)
 
 
 def test_the_sheet_of_a_research() -> None:
@@ -58,10 +46,10 @@ def test_the_sheet_of_a_research() -> None:
     assert shown.answer is not None
     assert shown.answer.content.startswith("Kafka keeps a log [1]. Report 2.\n")
     assert (shown.answer.title, shown.answer.kind) == ("report", "markdown")
-    assert fact(shown, "path") == "research: it asks for a comparison"
-    assert fact(shown, "drafts") == "2 of at most 3"
-    assert (fact(shown, "kept"), fact(shown, "open")) == ("draft 2: consistent", "no")
-    assert fact(shown, "spent") == "3 calls, 250 tokens in and 410 out, cost $0.0030"
+    assert fact(shown, "path").value == "research: it asks for a comparison"
+    assert fact(shown, "drafts").value == "2 of at most 3"
+    assert (fact(shown, "kept").value, fact(shown, "open").value) == ("draft 2: consistent", "no")
+    assert fact(shown, "spent").value == "3 calls, 250 tokens in and 410 out, cost $0.0030"
     assert table(shown, "Drafts").rows == (
         ("1", "generated", "2 critiques", 32, "openai/gpt-test"),
         ("2 kept", "refined", "consistent", 32, "openai/gpt-test"),
@@ -85,20 +73,6 @@ def test_the_sheet_of_a_research() -> None:
     assert texts["[2] papers/pulsar.pdf, page 4:1"].content == PASSAGES[1].text
     assert texts["[1] kafka.md:3-9"].note == "score 4.25"
     assert texts["draft 2, refined, kept"].folded
-
-
-def test_the_sheet_of_code() -> None:
-    """Each test with what came of it, where the tests are from, and the code itself."""
-    shown = told(coded([verdict(True, False, False), verdict(True, True, True)]))
-
-    assert column(table(shown, "Drafts"), "found") == ["1 of 3 tests pass", "3 of 3 tests pass"]
-    assert fact(shown, "tests") == "3 tests, the model's own"
-    assert shown.answer is not None
-    assert (shown.answer.kind, shown.answer.content) == (
-        "code", "def add(a, b):\n    return a + b  # 2\n",
-    )  # fmt: skip
-    assert column(table(shown, "Tests"), "test") == ["add(1, 2)", "add(0, 0)", "add(-1, 1)"]
-    assert column(table(shown, "Tests"), "draft 2") == ["passed"] * 3
 
 
 def test_each_test_has_what_came_of_it_with_each_draft() -> None:
@@ -164,7 +138,7 @@ def replaced(mode: Mode) -> Run:
 
 def forgeable() -> Run:
     suite = Suite(origin="user", kind="pytest", file=FILE)
-    return coded([verdict(True).model_copy(update={"forgeable": True})], suite)
+    return coded([verdict(True).model_copy(update={"forgeable": True, "output": "hello"})], suite)
 
 
 @pytest.mark.parametrize(
@@ -185,20 +159,6 @@ def forgeable() -> Run:
         ),
         (replaced("code"), "a person's text was not tested"),
         (replaced("research"), "a person's text was not reflected on"),
-    ],
-)
-def test_what_must_be_known_first_is_flagged(run: Run, flag: str) -> None:
-    """What is open, missing, unchecked or not believed stands before all else."""
-    shown = told(run)
-
-    assert shown.flags[0] == flag
-    assert (shown.answer is None) is (not run.drafts)
-    assert still_open(result(run)) == ("" if "open: " not in flag else flag.split("open: ")[1])
-
-
-@pytest.mark.parametrize(
-    ("run", "flag"),
-    [
         (
             coded(BETTER, max_revisions=2),
             "draft 1 is given: 2 of 3 tests pass, and no later one is better",
@@ -207,19 +167,17 @@ def test_what_must_be_known_first_is_flagged(run: Run, flag: str) -> None:
             forgeable(),
             "the tests ran beside the code, which could have forged their verdict (forgeable)",
         ),
-        (
-            researched([[]], passages=()),
-            "no source was found: no document backs what the report says",
-        ),
-        (
-            cut(),
-            f"the text was cut: {CUT}",
-        ),
+        (researched([[]], passages=()), "no source was found: no document backs what the"),
+        (cut(), f"the text was cut: {CUT}"),
     ],
 )
-def test_what_else_must_be_known_is_flagged(run: Run, flag: str) -> None:
-    """A better draft, tests that the code could forge, a missing source, a text that was cut."""
-    assert flag in told(run).flags
+def test_what_must_be_known_is_flagged(run: Run, flag: str) -> None:
+    """What is open stands before all else; then what is missing, unchecked or not believed."""
+    shown, still = told(run), still_open(result(run))
+
+    assert any(said.startswith(flag) for said in shown.flags)
+    assert (shown.answer is None) is (not run.drafts)
+    assert not flag.startswith("the result is open") or shown.flags[0].endswith(still)
 
 
 def test_a_quarantined_test_is_marked() -> None:
@@ -234,9 +192,11 @@ def test_the_file_of_a_user_can_be_read() -> None:
     shown = told(forgeable())
 
     said = "test_add.py, the user's own, run beside the code, which could forge their verdict"
-    assert fact(shown, "tests") == said
+    assert fact(shown, "tests").value == said
     assert result(forgeable()).forgeable
-    assert ("test_add.py", FILE.text) in [(text.title, text.content) for text in shown.texts]
+    texts = {text.title: text.content for text in shown.texts}
+    assert texts["test_add.py"] == FILE.text
+    assert texts["the end of what draft 1 printed"] == "hello"
 
 
 @pytest.mark.parametrize(
@@ -262,37 +222,16 @@ def test_a_module_that_is_missing_comes_with_a_hint(
 
 
 def test_the_walk_has_a_level_for_each_node_and_a_point_for_each_decision() -> None:
-    """What the chart shows is what was decided, in its order, and the end; K stands at its node."""
+    """What the chart shows is what was decided, in its order, and the end, each with its reason."""
     chart = told(researched([[UNSUPPORTED, UNCLEAR], []])).charts[0]
-    walk, found = chart.curves
+    (walk,) = chart.curves
 
     assert chart.levels == ("end", "reflect_on_report", "generate_report", "route", "retrieve")
     assert walk.points == (1.0, 0.75, 0.5, 0.25, 0.5, 0.25, 0.0)
-    assert walk.labels == ("", "", "R 1", "K 2", "R 2", "K 0", "consistent")
-    assert found.points == (None, None, None, 0.25, None, None, None)
+    assert walk.labels[:1] == ("2 passages retrieved",)
+    assert walk.labels[3] == "2 critiques to fix"
+    assert walk.labels[-2:] == ("the reflection found nothing to fix",) * 2
     assert chart.places[:3] == ("+0.0 s", "+1.0 s", "+5.0 s")
-
-
-def test_the_walk_of_code_counts_its_tests() -> None:
-    """A test that found something has its count."""
-    chart = told(coded([verdict(True, False, False), verdict(True, True, True)])).charts[0]
-
-    assert chart.curves[0].labels[3] == "1/3"
-    assert chart.curves[1].points[3] is not None
-
-
-def test_each_draft_says_how_it_came_to_be_and_what_its_tests_took() -> None:
-    """What wrote it, when and at what cost; the sandbox, its time and its memory; its output."""
-    report = verdict(True, True, True).model_copy(update={"output": "hello"})
-
-    texts = {text.title: text for text in told(coded([report])).texts}
-
-    assert texts["draft 1, generated, kept"].note == (
-        "3 of 3 tests pass; by openai/gpt-test; at 2026-03-01 12:00:00 UTC; 1 attempt; spent 1"
-        " call, 100 tokens in and 200 out, cost $0.0010; tests run in bubblewrap (ok): 0.25 s,"
-        " CPU 0.12 s, 20 MiB, 1 attempt"
-    )
-    assert texts["the end of what draft 1 printed"].content == "hello"
 
 
 @pytest.mark.parametrize(
@@ -325,12 +264,11 @@ def test_each_decision_is_a_step() -> None:
         "generate_report    draft 2 is written → reflect_on_report",
         "reflect_on_report  draft 2: the reflection found nothing to fix → end (consistent)",
     ]
-    assert steps[3].short == "reflect_on_report  draft 1: 2 critiques to fix"
     assert steps[3].below == (
         'citation, [1], at "Kafka deletes records after a day [1].": The passage does not say so.',
         "clarity: Say which release is meant.",
     )
-    assert steps[5].short == steps[5].words
+    assert [step.tone for step in steps] == [*["plain"] * 3, "warning", "plain", "plain"]
 
 
 def test_a_step_counts_tests_and_critiques() -> None:
@@ -364,7 +302,7 @@ def test_a_run_that_goes_on_names_its_step() -> None:
     empty = sheet(progress(Run(MultiPathRequest(prompt="x")), "retrieve", 1, None))
 
     assert shown.busy == shown.verdict.words == "Writing the report, 1 call in flight"
-    assert fact(shown, "drafts") == "1 of at most 3"
+    assert fact(shown, "drafts").value == "1 of at most 3"
     assert empty.busy == "Retrieving passages, 1 call in flight"
     assert [table.title for table in empty.tables] == ["Usage"]
     assert empty.charts == ()

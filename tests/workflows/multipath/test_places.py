@@ -11,8 +11,7 @@ import worker
 from tests.conftest import SANDBOX
 
 with workflow.unsafe.imports_passed_through():
-    from activities.sandbox.activity import SandboxActivities
-    from activities.sandbox.port import TASK_QUEUE, Program, Result
+    from activities.sandbox.port import TASK_QUEUE, Program, Result, SandboxActivities
     from tests.scripted import finished
     from workflows.calls import test_times as times_of_a_test
 

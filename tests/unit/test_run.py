@@ -1,0 +1,125 @@
+"""What every run has: what a request may ask for, what was spent, what still fits, and sizes."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from reflection.run import Budget, Spending, cut_encoded, encoded_size, explain, room, total, usage
+from reflection.sampling import loop
+from reflection.sampling.loop import Sampling
+from reflection.sampling.request import WAVE_BYTES, SelfConsistencyRequest
+from reflection.sampling.result import Response
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"question": " \n"}, "question: should have at least 1 character"),
+        ({"question": "x" * 100_001}, "question: 100,001 bytes exceed the limit of 100,000"),
+        (
+            {"question": "x" * 50_000, "max_responses": 401},
+            "are 20,050,000 bytes of history, and at most 20,000,000 are taken",
+        ),
+        (
+            {"question": "x", "prompt_template": "y" * 20_000, "max_responses": 1_000},
+            "are 20,001,000 bytes of history",
+        ),
+        (
+            {"question": "x", "answers": "llm", "max_responses": 101},
+            "max_responses is at most 50 where answers are compared by a model",
+        ),
+        ({"question": "x", "max_concurrency": 33}, "max_concurrency: should be less than"),
+        ({"question": "x", "temperature": float("nan")}, "temperature: "),
+        ({"question": "x", "budget_usd": 0}, "budget_usd: "),
+        ({"question": "x", "colour": 1}, "colour: no such field"),
+        ({}, "question: missing"),
+    ],
+)
+def test_a_refusal_names_the_field(fields: dict[str, Any], said: str) -> None:
+    """Each wrong field is refused in one line that says why."""
+    with pytest.raises(ValidationError) as caught:
+        SelfConsistencyRequest(**fields)
+
+    assert said in explain(caught.value)
+    assert "\n" not in explain(caught.value)
+
+
+@pytest.mark.parametrize("responses", [1, 10, 60, 200, 1_000])
+@pytest.mark.parametrize("character", ["a", "数", "\x01"])
+def test_the_largest_result_fits_a_payload(responses: int, character: str) -> None:
+    """All answers different and as long as may be, every reasoning too: under 2 MiB."""
+    request = SelfConsistencyRequest(
+        question=cut_encoded(character * 20_000, 20_000), rule="fixed", max_responses=responses
+    )
+    sampling = Sampling(request)
+    for index in range(responses):
+        answer = cut_encoded(f"{index} {character * 3_000}", request.answer_bytes)
+        reasoning = cut_encoded(character * 300_000, request.reasoning_bytes)
+        sampling.count(Response(index=index, answer=answer, vote=answer, reasoning=reasoning))
+
+    assert len(loop.result(sampling).model_dump_json().encode()) < 2 * 1024 * 1024
+
+
+@pytest.mark.parametrize(("size", "calls"), [(100, 32), (50_000, 32), (100_000, 25)])
+def test_a_wave_fits_one_message(size: int, calls: int) -> None:
+    """A large question makes for smaller waves, whatever concurrency was asked for."""
+    request = SelfConsistencyRequest(question="q" * size, max_concurrency=32)
+
+    assert request.concurrency == calls
+    assert request.concurrency * request.asked_bytes <= WAVE_BYTES
+
+
+@pytest.mark.parametrize("text", ["", "plain", "é数", "\x00\x01", 'quoted "so"', "\ud800"])
+def test_a_text_is_cut_to_bytes_of_json(text: str) -> None:
+    """What is kept is a beginning that fits, and a text that fits is kept whole."""
+    for most in range(12):
+        short = cut_encoded(text, most)
+        assert text.startswith(short)
+        assert encoded_size(short) <= most
+    assert cut_encoded(text, encoded_size(text)) == text
+
+
+def test_one_unknown_makes_its_sum_unknown() -> None:
+    """Unknown is never 0; calls without a reply are counted in parts of their own."""
+    known = Spending(calls=1, input_tokens=80, output_tokens=20, cached_tokens=5, cost_usd=0.25)
+    unpriced = Spending(calls=1, input_tokens=10, output_tokens=1)
+
+    found = usage({"generating": [known, known], "evaluating": [known]}, retried=2, cancelled=0)
+
+    assert total([known, unpriced]) == Spending(calls=2, input_tokens=90, output_tokens=21)
+    assert (found.calls, found.tokens, found.cost_usd) == (3, 300, 0.75)
+    assert (found.parts["generating"].calls, found.parts["evaluating"]) == (2, known)
+    assert (found.parts["retried"], found.parts["cancelled"]) == (Spending(calls=2), total([]))
+
+
+def spent(tokens: int | None, usd: float | None = None) -> Spending:
+    return Spending(calls=1, input_tokens=tokens, output_tokens=0, cost_usd=usd)
+
+
+@pytest.mark.parametrize(
+    ("budget", "calls", "fits"),
+    [
+        (Budget(), [], 5),
+        (Budget(tokens=1_000), [], 1),
+        (Budget(tokens=1_000), [spent(100)], 5),
+        (Budget(tokens=350), [spent(100)], 2),
+        (Budget(tokens=350), [spent(50), spent(150)], 1),
+        (Budget(tokens=300), [spent(100), spent(100), spent(100)], 0),
+        (Budget(tokens=300), [spent(400)], 0),
+        (Budget(tokens=400), [spent(100), spent(None)], 2),
+        (Budget(tokens=400), [spent(None)], 0),
+        (Budget(usd=0.05), [spent(100, 0.01)], 4),
+        (Budget(usd=0.05), [spent(100, None)], 0),
+        (Budget(usd=0.05), [spent(100, 0.0)], 5),
+        (Budget(tokens=1_000, usd=0.03), [spent(100, 0.01)], 2),
+    ],
+)
+def test_as_many_calls_fit_as_the_largest_so_far_allows(
+    budget: Budget, calls: list[Spending], fits: int
+) -> None:
+    """Each of 5 calls is taken to be as large as the largest so far; the first goes alone."""
+    found = room(budget, calls, 5)
+
+    assert found.calls == fits
+    assert found.reason or fits == 5

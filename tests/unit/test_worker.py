@@ -1,0 +1,79 @@
+"""What a worker's log leaves out, and what importing a module brings in, indirectly too."""
+
+import asyncio
+import logging
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+
+from worker import is_worth_reading, silence_ordinary
+
+ROOT = Path(__file__).parents[2]
+
+
+def printed(code: str, env: dict[str, str] | None = None) -> str:
+    """Return what a process of its own prints."""
+    command = [sys.executable, "-c", code]
+    return subprocess.check_output(command, cwd=ROOT, text=True, env=env)
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        *("starter", "connection", "telemetry", "worker"),
+        *("workflows.self_consistency", "commands.start"),
+    ],
+)
+def test_nothing_but_its_adapter_imports_litellm(module: str) -> None:
+    """LiteLLM costs seconds and much memory: only a worker that serves models pays them."""
+    code = f"import sys, {module}; print({{'litellm', 'xllamacpp', 'openai'}} & set(sys.modules))"
+
+    assert printed(code) == "set()\n"
+
+
+def test_telemetry_goes_nowhere_by_default() -> None:
+    """Without an endpoint or a file no span is recorded, and no metric."""
+    code = (
+        "import telemetry; from opentelemetry import trace\n"
+        "telemetry.set_up(None)\n"
+        "print(trace.get_tracer('t').start_span('s').is_recording(), telemetry.measure())"
+    )
+
+    assert printed(code, env={}) == "False None\n"
+
+
+@pytest.mark.parametrize(
+    ("message", "error", "left_out"),
+    [
+        ("Completing activity as failed", asyncio.CancelledError("Activity cancelled"), True),
+        ("Completing activity as failed", ValueError("x"), False),
+        ("Completing activity as failed", None, False),
+        ("Exception handling failed", asyncio.CancelledError(), False),
+    ],
+)
+def test_a_cancelled_call_is_no_trouble(
+    message: str, error: BaseException | None, left_out: bool
+) -> None:
+    """Calls in flight end so whenever a run ends before them; all else is logged."""
+    known = (type(error), error, None) if error else None
+    record = logging.LogRecord("temporalio.activity", 30, "x.py", 1, message, (), known)
+
+    assert is_worth_reading(record) is not left_out
+
+
+def test_a_late_cancel_is_no_trouble() -> None:
+    """The SDK's warning of one is left out, and no other warning."""
+    activities = logging.getLogger("temporalio.activity")
+    before = list(activities.filters)
+
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        silence_ordinary()
+        warnings.warn("Cannot find activity to cancel for token b'x'", stacklevel=1)
+        warnings.warn("another", stacklevel=1)
+    activities.filters[:] = before
+
+    assert [str(warning.message) for warning in seen] == ["another"]
