@@ -10,7 +10,7 @@ from temporalio import activity
 from reflection.critique.criteria import Criterion, complexity
 from reflection.critique.guardrails import Checked, Report, check, known_guardrails
 from reflection.critique.request import ReflectOnResultRequest
-from reflection.multipath.cases import entry_in, entry_of, entry_tested
+from reflection.multipath.cases import entry_in, entry_of
 from reflection.multipath.extraction import examples
 from reflection.multipath.suite import Case
 from reflection.run import Record
@@ -73,7 +73,7 @@ async def read_examples(task: ExamplesTask) -> Examples:
     """Read the examples in a prompt; there are none if the user has tests.
 
     The entry is the request's, or else the function that the prompt leaves to be written, or else
-    the one that all its examples, or the user's tests, call.
+    the one that all its examples call.
     """
     return await asyncio.to_thread(_read, task)
 
@@ -81,6 +81,6 @@ async def read_examples(task: ExamplesTask) -> Examples:
 def _read(task: ExamplesTask) -> Examples:
     entry = task.entry or entry_in(task.prompt)
     if task.tests is not None:
-        return Examples(cases=(), entry=entry or entry_tested(task.tests))
+        return Examples(cases=(), entry=entry)
     cases = examples(task.prompt, entry)
     return Examples(cases=cases, entry=entry or entry_of(cases))

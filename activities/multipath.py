@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from temporalio import activity
 
 from activities.language_model.port import LanguageModel, ModelCall, SampleError, ask
-from reflection.multipath.cases import parse_tests, tests_schema
+from reflection.multipath import cases
 from reflection.multipath.extraction import extract_code
 from reflection.multipath.markup import unwrapped
 from reflection.multipath.prompts import (
@@ -21,13 +21,14 @@ from reflection.multipath.prompts import (
     build_report_prompt,
     build_tests_prompt,
 )
-from reflection.multipath.reflections import parse_reflection, reflection_schema
+from reflection.multipath.reflections import ReflectionReply, parse_reflection, reflection_schema
 from reflection.multipath.report import assemble, with_checks
 from reflection.multipath.result import Routing, Source
-from reflection.multipath.routing import build_route_prompt, parse_route, route_schema
+from reflection.multipath.routing import RouteReply, build_route_prompt, parse_route
 from reflection.multipath.state import Critique
 from reflection.multipath.suite import Case, Failure, Suite
 from reflection.quoting import AGAIN
+from reflection.replies import reply_schema
 from reflection.run import Record, Spending, cut_encoded, encoded_size
 from reflection.text import well_formed
 
@@ -194,7 +195,7 @@ class MultiPathActivities:
     async def route(self, task: RouteTask) -> Routed:
         """Ask whether a prompt is for research or for code."""
         prompt = build_route_prompt(task.prompt, task.error)
-        heard = await self._ask("route", task, prompt, reply_schema=route_schema())
+        heard = await self._ask("route", task, prompt, reply_schema=reply_schema(RouteReply))
         if heard.text is None:
             routing = Routing(mode=None, reason="", chosen_by="model", error=heard.error)
         else:
@@ -258,16 +259,12 @@ class MultiPathActivities:
     async def write_tests(self, task: TestsTask) -> Tests:
         """Ask for tests before the code is written."""
         prompt = build_tests_prompt(task.prompt, task.entry, task.error)
-        more = {"reply_schema": tests_schema(), "seed": task.seed}
+        more = {"reply_schema": reply_schema(cases.TestsReply), "seed": task.seed}
         heard = await self._ask("write_tests", task, prompt, **more)
-        if heard.text is None:
-            return Tests(error=heard.error, unreadable=True, receipt=heard.receipt)
-        read = parse_tests(heard.text, task.entry)
-        return Tests(
-            **dict(read),
-            unreadable=read.error is not None,
-            receipt=heard.receipt,
-        )
+        read = cases.Tests(error=heard.error)
+        if heard.text is not None:
+            read = cases.parse_tests(heard.text, task.entry)
+        return Tests(**dict(read), unreadable=read.error is not None, receipt=heard.receipt)
 
     async def _ask(self, node: str, task: AgentTask, prompt: str, **more: Any) -> Heard:
         """Ask once, with `more` fields of the call; a reply that can't be used becomes an error."""
@@ -319,9 +316,9 @@ def _report(heard: Heard, task: ReportTask) -> Generated:
 
 
 def _reflection(heard: Heard, task: ReflectionTask) -> Reflected:
-    if heard.text is None:
-        return Reflected(error=heard.error, unreadable=True, receipt=heard.receipt)
-    read = parse_reflection(heard.text, task.report, task.sources, task.creative, task.prompt)
+    read = ReflectionReply(error=heard.error)
+    if heard.text is not None:
+        read = parse_reflection(heard.text, task.report, task.sources, task.creative, task.prompt)
     if read.error is not None:
         return Reflected(error=read.error, unreadable=True, receipt=heard.receipt)
     return Reflected(

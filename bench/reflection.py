@@ -30,7 +30,7 @@ from commands.embedded import Place, free_port, server_command
 from reflection.critique.criteria import PRESETS
 from reflection.critique.evaluation import Feedback
 from reflection.critique.prompts import build_judge_prompt, build_revision_prompt
-from reflection.critique.worth import DRAFT_INPUT, DRAFT_OUTPUT, SOURCE_COSTS
+from reflection.critique.worth import DRAFT_INPUT, DRAFT_OUTPUT, REFLECT, SINGLE
 
 QUERIES = [
     "Explain in two sentences how a tide table is made",
@@ -62,7 +62,7 @@ def at_the_chapters_size() -> dict[str, int]:
     judged = len(build_judge_prompt(query, draft, PRESETS["general"], 0.7)) // 4 + JUDGEMENT
     asked = len(build_revision_prompt(query, draft, advice, (), None)) // 4
     return {
-        "generating": DRAFT_INPUT + DRAFT_OUTPUT,
+        "generating": SINGLE,
         "evaluating": 2 * judged,
         "revising": asked + DRAFT_OUTPUT,
     }
@@ -94,8 +94,7 @@ async def measure(client: Client, queries: list[str]) -> None:
     sized = at_the_chapters_size()
     more = sum(sized.values()) / sized["generating"] - 1
     print(f"at the chapter's size: {sum(sized.values()):,} tokens, {more:+.0%}; by part {sized}")
-    for cost in SOURCE_COSTS:
-        print(f"the chapter, {cost.method}: {cost.total:,} tokens, {cost.change:+.1f} %")
+    print(f"the chapter: {SINGLE:,} to {REFLECT:,} tokens, {REFLECT / SINGLE - 1:+.1%}")
 
 
 async def benchmark(place: Place, server: "subprocess.Popen[bytes]", queries: list[str]) -> None:

@@ -93,7 +93,7 @@ async def follow(
     """Show each step of a run as it happens, then the result; Ctrl-C detaches."""
     ending = asyncio.create_task(handle.result())
     try:
-        await _show_live(handle, loop, request, ending)
+        await show_live(handle, loop, request, ending)
         result = await ending
     except WorkflowFailureError as error:
         return await ended_badly(error, handle, loop, as_json)
@@ -204,7 +204,7 @@ def new_id(command: str, text: str) -> str:
     return "-".join(part for part in (command, slug, uuid.uuid4().hex[:8]) if part)
 
 
-async def _show_live(handle: Handle, loop: Loop, request: Any, ending: "asyncio.Task[Any]") -> None:
+async def show_live(handle: Handle, loop: Loop, request: Any, ending: "asyncio.Task[Any]") -> None:
     """Print new steps, and once that a person's review is awaited, until the run ends."""
     console = Console(stderr=True)
     shown, silent, waited = 0, False, False

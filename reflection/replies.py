@@ -11,7 +11,6 @@ from json import JSONDecodeError, JSONDecoder
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 from pydantic import (
-    AliasChoices,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -72,14 +71,12 @@ class Reply(BaseModel):
             raise ValueError("should be an object")  # noqa: TRY004 - pydantic takes this one
         known: dict[str, object] = {}
         for field_name, field in cls.model_fields.items():
-            alias = field.validation_alias
-            choices = alias.choices if isinstance(alias, AliasChoices) else [alias or field_name]
-            for name in map(str, choices):
-                values = given.values_of(name)
-                if field.is_required() and any(value != values[0] for value in values):
-                    raise ValueError(f'there are two different values for "{name}"')
-                if values:
-                    known[name] = values[-1]
+            name = str(field.validation_alias or field_name)
+            values = given.values_of(name)
+            if field.is_required() and any(value != values[0] for value in values):
+                raise ValueError(f'there are two different values for "{name}"')
+            if values:
+                known[name] = values[-1]
         return known
 
 

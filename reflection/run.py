@@ -224,20 +224,24 @@ class Room(NamedTuple):
 
 
 def room(
-    budget: Budget, spent: Sequence[Spending], wanted: int, alike: Sequence[Spending] = ()
+    budget: Budget,
+    spent: Sequence[Spending],
+    wanted: int,
+    alike: Sequence[Spending] = (),
+    what: str = "call",
 ) -> Room:
     """Return how many of `wanted` calls fit in the budget after those in `spent`.
 
     Each is assumed to be as large as the largest of the calls `alike`, or of all so far if there
     are none, and a call without reported usage as large as the largest so far. Before the first
     call its size is unknown, so only one call is allowed. A limit on something that no reply
-    reports can't be enforced: then nothing fits.
+    reports can't be enforced: then nothing fits. `what` names a call in the reason.
     """
     tokens, like = [call.tokens for call in spent], [call.tokens for call in alike]
     costs, cost_like = [call.cost_usd for call in spent], [call.cost_usd for call in alike]
     return min(
-        _fits("tokens", budget.tokens, tokens, wanted, like),
-        _fits("US dollars", budget.usd, costs, wanted, cost_like),
+        _fits("tokens", budget.tokens, tokens, wanted, like, what),
+        _fits("US dollars", budget.usd, costs, wanted, cost_like, what),
         key=lambda fits: fits.calls,
     )
 
@@ -257,11 +261,12 @@ def _fits(
     spent: Sequence[float | None],
     wanted: int,
     alike: Sequence[float | None],
+    what: str,
 ) -> Room:
     if bound is None:
         return Room(wanted, "")
     if not spent:
-        return Room(min(wanted, 1), "the first call shows how large a call is")
+        return Room(min(wanted, 1), f"the first {what} shows how large a {what} is")
     known = [size for size in spent if size is not None]
     if not known:
         unseen = f"the provider does not report {unit}"
@@ -272,7 +277,7 @@ def _fits(
     calls = wanted if used < bound else 0
     if largest > 0:
         calls = int((bound - used) / largest + 1e-9)
-    took = f"a call{' like the next' if likely else ''} took up to {largest:,.6g}"
+    took = f"a {what}{' like the next' if likely else ''} took up to {largest:,.6g}"
     return Room(
         max(0, min(wanted, calls)), f"{used:,.6g} of {bound:,g} {unit} are spent, and {took}"
     )

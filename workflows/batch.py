@@ -116,7 +116,16 @@ class BatchWorkflow:
     async def _make(self, planned: Planned) -> None:
         """Make one run to its end, whatever that is."""
         try:
-            result = await self._child(planned)
+            result: RunResult = await workflow.execute_child_workflow(
+                self._request.variants[planned.variant].workflow,
+                self._request.fields_of(planned),
+                id=self._batch.id_of(planned),
+                result_type=RunResult,
+                parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
+                # A run that has a result is never paid for again.
+                id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY,
+                static_summary=self._batch.summary_of(planned),
+            )
         except (Exception, asyncio.CancelledError) as error:
             if is_cancelled_exception(error):
                 self._batch.ended(planned, "cancelled")
@@ -127,19 +136,6 @@ class BatchWorkflow:
         del self._tasks[planned]
         self._made += 1
         self._show()
-
-    async def _child(self, planned: Planned) -> RunResult:
-        result: RunResult = await workflow.execute_child_workflow(
-            self._request.variants[planned.variant].workflow,
-            self._request.fields_of(planned),
-            id=self._batch.id_of(planned),
-            result_type=RunResult,
-            parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
-            # A run that has a result is never paid for again.
-            id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY,
-            static_summary=self._batch.summary_of(planned),
-        )
-        return result
 
     def _show(self) -> None:
         workflow.set_current_details(details(standing(self._batch)))

@@ -124,7 +124,7 @@ class MultiPathWorkflow:
         if ended is None or ended.reason is not None:
             self._state.after = node
         if ended is None:
-            self._decided(self._state.move(workflow.now()))
+            self._decided(self._state.decide(workflow.now()))
         else:
             self._end(ended)
 

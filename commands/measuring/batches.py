@@ -1,13 +1,11 @@
-"""Find or start a batch of runs, follow it, and read the results of its runs."""
+"""The one path of a command that measures: start or find its batch, collect the runs, print."""
 
 import asyncio
 import json
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import nullcontext
-from datetime import timedelta
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 import typer
 from rich.console import Console
@@ -17,41 +15,33 @@ from temporalio.client import (
     WorkflowExecutionStatus,
     WorkflowFailureError,
     WorkflowHandle,
-    WorkflowQueryFailedError,
 )
-from temporalio.exceptions import (
-    ApplicationError,
-    CancelledError,
-    TerminatedError,
-    WorkflowAlreadyStartedError,
-)
+from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
-from activities.language_model import port
-from commands.follow import new_id
-from commands.session import Exit, fail, say_unserved, unserved
-from commands.terminal import print_steps
+from commands.follow import ended_badly, new_id, show_live
+from commands.inputs import place_for, write_file
+from commands.loops import BATCH
+from commands.measuring.plans import Forecast
+from commands.page import page_html
+from commands.session import Exit, fail, say_unserved, unserved, with_client
+from commands.terminal import print_sheet
 from connection import TASK_QUEUE
 from reflection.batch.loop import Batch
 from reflection.batch.request import BatchRequest, Planned, RunType
-from reflection.batch.result import BatchProgress, BatchResult, BatchRun, RunResult
-from reflection.batch.sheet import sheet
+from reflection.batch.result import BatchResult, BatchRun, RunResult
 from reflection.critique.result import ReflectOnResultResult
 from reflection.run import Record, encoded_size
 from reflection.sampling.result import SelfConsistencyResult
+from reflection.sheet import Sheet
 from reflection.text import tally_words, terminal_safe
 
-BATCH = "BatchWorkflow"
-QUEUES = (TASK_QUEUE, port.TASK_QUEUE)
 RESULTS: dict[RunType, type[Record]] = {
     "ReflectOnResultWorkflow": ReflectOnResultResult,
     "SelfConsistencyWorkflow": SelfConsistencyResult,
 }
-# A batch's id may have 100; a batch that scores answers adds a word and a number to it.
-MOST_ID_BYTES = 85
+MOST_ID_BYTES = 100
 AT_ONCE = 16
-LOOK_SECONDS = 1.0
-LOOK = timedelta(seconds=10)
 
 Handle: TypeAlias = WorkflowHandle[Any, BatchResult]
 Value = TypeVar("Value")
@@ -59,16 +49,15 @@ Given = TypeVar("Given")
 
 
 class Order(NamedTuple):
-    """A batch to find or to start; `agreed` is called before anything new is paid for.
+    """What a command wants measured: its batch, and the options that say how it is started."""
 
-    `identity` is the batch's id, and `option` the value of --id that finds it again.
-    """
-
-    identity: str
-    option: str
+    command: str
+    file: Path
     request: BatchRequest
-    summary: str
-    agreed: Callable[[], bool]
+    forecast: Forecast
+    workflow_id: str | None
+    estimate: bool
+    yes: bool
     detach: bool
     as_json: bool
 
@@ -81,58 +70,70 @@ class Read(NamedTuple):
     seconds: float | None = None
 
 
-def order(
-    command: str,
-    file: Path,
-    request: BatchRequest,
-    agreed: Callable[[], bool],
-    identity: str | None,
-    detach: bool,
-    as_json: bool,
-) -> Order:
-    """Describe a command's batch, with a readable id if none is given."""
-    chosen = identity or new_id(command, file.stem)
+class Findings(NamedTuple):
+    """What a command found: a JSON document, a sheet, and whether every run failed."""
+
+    document: dict[str, Any]
+    sheet: Sheet
+    all_failed: bool
+
+
+def measure(
+    order: Order,
+    find: Callable[[str, BatchResult, Sequence[Read]], Findings],
+    html: Path | None = None,
+) -> NoReturn:
+    """Make the batch's runs, unless they exist; print what `find` makes of them, and exit.
+
+    `find` is given the batch's id, its result, and all its runs.
+    """
+    chosen = order.workflow_id or new_id(order.command, order.file.stem)
     if encoded_size(chosen) > MOST_ID_BYTES:
         said = f"--id: at most {MOST_ID_BYTES} bytes, because the ids of the runs begin with it."
         fail(said, Exit.USAGE)
-    summary = terminal_safe(f"{command} {file.name}: {tally_words(request.total, 'run')}", 120)
-    return Order(chosen, chosen, request, summary, agreed, detach, as_json)
+    page = None if html is None else place_for("--html", html)
+    if order.estimate:
+        order.forecast.tell(as_json=order.as_json)
+
+    async def measured(client: Client) -> Exit:
+        handle = await _found(client, chosen, order.request) or await _started(
+            client, chosen, order
+        )
+        if order.detach:
+            said = json.dumps({"id": chosen}) if order.as_json else chosen
+            sys.stdout.write(f"{said}\n")
+            return Exit.DONE
+        batch = await _followed(handle, order)
+        found = find(chosen, batch, await _side_by_side(batch.runs, _reader(client, order.request)))
+        if order.as_json:
+            sys.stdout.write(json.dumps(found.document) + "\n")
+        else:
+            print_sheet(Console(), found.sheet, label="measured")
+        if page is not None:
+            write_file(page, page_html(found.sheet))
+        return Exit.FAILED if found.all_failed else Exit.DONE
+
+    with_client(measured)
 
 
-async def made(client: Client, order: Order) -> tuple[BatchResult, list[Read]]:
-    """Return the results of a batch and of its runs; start it unless it exists.
-
-    Raises typer.Exit if it is detached, not agreed to, or has no result.
-    """
-    handle = await _found(client, order) or await _started(client, order)
-    if order.detach:
-        said = json.dumps({"id": order.identity}) if order.as_json else order.identity
-        sys.stdout.write(f"{said}\n")
-        raise typer.Exit(Exit.DONE)
-    batch = await _followed(handle, order)
-    kinds = {variant.name: RESULTS[variant.workflow] for variant in order.request.variants}
-    reads = await _side_by_side(batch.runs, lambda run: _read(client, run, kinds[run.variant]))
-    return batch, reads
-
-
-async def _found(client: Client, order: Order) -> Handle | None:
+async def _found(client: Client, identity: str, wanted: BatchRequest) -> Handle | None:
     """Find the batch with this id that is running or has completed."""
-    described = await _described(client, order.identity)
+    described = await _described(client, identity)
     if described is None:
         return None
     # Another run's results must not be taken for those of this file.
-    if described.workflow_type != BATCH:
-        fail(f"the id {order.identity} belongs to another run. Choose another id.", Exit.USAGE)
-    earlier, wanted = await _request(client, described), order.request
+    if described.workflow_type != BATCH.workflow:
+        fail(f"the id {identity} belongs to another run. Choose another id.", Exit.USAGE)
+    earlier = await _request(client, described)
     if earlier is None or (earlier.items, earlier.variants) != (wanted.items, wanted.variants):
-        said = f"the batch {order.identity} was started with another file or other options"
+        said = f"the batch {identity} was started with another file or other options"
         fail(f"{said}. Use the same ones, or choose another --id.", Exit.USAGE)
     finished = described.status is WorkflowExecutionStatus.COMPLETED
     if not finished and described.status is not WorkflowExecutionStatus.RUNNING:
         return None
     said = "has already completed; nothing is paid again" if finished else "is running"
-    sys.stderr.write(f"the batch {order.identity} {said}\n")
-    return client.get_workflow_handle(order.identity, result_type=BatchResult)
+    sys.stderr.write(f"the batch {identity} {said}\n")
+    return client.get_workflow_handle(identity, result_type=BatchResult)
 
 
 async def _described(client: Client, identity: str) -> WorkflowExecutionDescription | None:
@@ -157,34 +158,35 @@ async def _request(client: Client, described: WorkflowExecutionDescription) -> B
     return None
 
 
-async def _started(client: Client, order: Order) -> Handle:
-    missing = await unserved(client, QUEUES)
+async def _started(client: Client, identity: str, order: Order) -> Handle:
+    missing = await unserved(client, BATCH.queues(order.request))
     if missing:
         say_unserved(missing, "batch", waits=order.detach)
-    carried = await _carried(client, order)
-    if not order.agreed():
+    carried = await _carried(client, identity, order.request)
+    if not order.forecast.agreed(yes=order.yes):
         sys.stderr.write("Nothing was started.\n")
         raise typer.Exit(Exit.CANCELLED)
+    runs = tally_words(order.request.total, "run")
     try:
         handle: Handle = await client.start_workflow(
-            BATCH,
+            BATCH.workflow,
             order.request.model_copy(update={"carried": carried}),
-            id=order.identity,
+            id=identity,
             task_queue=TASK_QUEUE,
             result_type=BatchResult,
-            static_summary=order.summary,
+            static_summary=terminal_safe(f"{order.command} {order.file.name}: {runs}", 120),
         )
     except WorkflowAlreadyStartedError:
-        fail(f"the batch {order.identity} was started meanwhile. Try again.", Exit.USAGE)
-    Console(stderr=True).print(f"batch {order.identity}", style="dim", markup=False)
+        fail(f"the batch {identity} was started meanwhile. Try again.", Exit.USAGE)
+    Console(stderr=True).print(f"batch {identity}", style="dim", markup=False)
     return handle
 
 
-async def _carried(client: Client, order: Order) -> tuple[BatchRun, ...]:
+async def _carried(client: Client, identity: str, request: BatchRequest) -> tuple[BatchRun, ...]:
     """List the runs that an earlier batch with this id has completed."""
-    if await _described(client, order.identity) is None:
+    if await _described(client, identity) is None:
         return ()
-    batch = Batch(order.request, order.identity)
+    batch = Batch(request, identity)
 
     async def completed(planned: Planned) -> BatchRun | None:
         described = await _described(client, batch.id_of(planned))
@@ -197,14 +199,22 @@ async def _carried(client: Client, order: Order) -> tuple[BatchRun, ...]:
     return tuple(run for run in found if run is not None)
 
 
-async def _read(client: Client, run: BatchRun, kind: type[Record]) -> Read:
-    described = await _described(client, run.workflow_id) if run.status == "completed" else None
-    if described is None:
-        gone = {"error": "its result is no longer kept"} if run.status == "completed" else {}
-        return Read(run.model_copy(update=gone), None)
-    result = await client.get_workflow_handle(run.workflow_id, result_type=kind).result()
-    closed = described.close_time
-    return Read(run, result, (closed - described.start_time).total_seconds() if closed else None)
+def _reader(client: Client, request: BatchRequest) -> Callable[[BatchRun], Awaitable[Read]]:
+    kinds = {variant.name: RESULTS[variant.workflow] for variant in request.variants}
+
+    async def read(run: BatchRun) -> Read:
+        if run.status != "completed":
+            return Read(run, None)
+        described = await _described(client, run.workflow_id)
+        if described is None:
+            gone = {"error": "its result is no longer kept"}
+            return Read(run.model_copy(update=gone), None)
+        handle = client.get_workflow_handle(run.workflow_id, result_type=kinds[run.variant])
+        closed, began = described.close_time, described.start_time
+        seconds = (closed - began).total_seconds() if closed else None
+        return Read(run, await handle.result(), seconds)
+
+    return read
 
 
 async def _side_by_side(
@@ -221,43 +231,13 @@ async def _side_by_side(
 
 async def _followed(handle: Handle, order: Order) -> BatchResult:
     """Show a batch's progress, and return its result; Ctrl-C detaches."""
-    again = f"the same command with --id {order.option}"
     ending = asyncio.create_task(handle.result())
     try:
-        await _show(handle, ending)
+        await show_live(handle, BATCH, order.request, ending)
         return await ending
     except WorkflowFailureError as error:
-        cause, code = error.cause, Exit.FAILED
-        status, said = "failed", f"the batch failed: {terminal_safe(str(cause), 500)}"
-        if isinstance(cause, CancelledError):
-            status, said, code = "cancelled", "the batch was cancelled", Exit.CANCELLED
-        elif isinstance(cause, TerminatedError):
-            status, said = "terminated", "the batch was terminated"
-        if order.as_json:
-            document = {"id": order.option, "status": status, "error": said}
-            sys.stdout.write(json.dumps(document) + "\n")
-        fail(f"{said}. T{again[1:]} continues from the runs that have ended.", code)
+        raise typer.Exit(await ended_badly(error, handle, BATCH, order.as_json)) from None
     except asyncio.CancelledError:
+        again = f"the same command with --id {handle.id}"
         sys.stderr.write(f"\nDetached; the batch continues. To see its result, run {again}\n")
         raise
-
-
-async def _show(handle: Handle, ending: "asyncio.Task[BatchResult]") -> None:
-    """Show the progress until the end: on one line in a terminal, otherwise at each tenth."""
-    console, shown = Console(stderr=True), 0
-    with console.status("making runs") if console.is_terminal else nullcontext() as status:
-        while not ending.done():
-            await asyncio.wait({ending}, timeout=LOOK_SECONDS)
-            if ending.done():
-                break
-            try:
-                progress: BatchProgress = await handle.query(
-                    "progress", result_type=BatchProgress, rpc_timeout=LOOK
-                )
-            except (RPCError, WorkflowQueryFailedError):
-                continue
-            seen = sheet(progress)
-            if status:
-                status.update(seen.busy)
-            else:
-                shown = print_steps(console, seen.steps, shown)

@@ -1,39 +1,27 @@
 """`calibrate`: compare a judge's scores with labels that people gave."""
 
-import json
-import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
-from pydantic import ValidationError
 
 from commands import options
-from commands.inputs import checked, place_for, write_file
+from commands.inputs import checked
 from commands.measuring.plans import (
     BOUNDS,
     EVALUATION_OUT,
     Calls,
     Fields,
     Forecast,
-    LineError,
     judge_tokens,
     read_lines,
-    text_of,
 )
-from commands.session import Exit, fail, with_client
+from commands.session import Exit, fail
 from reflection.batch.request import BatchRequest
-from reflection.critique.calibration import PASS_AT, Example, Scored
-from reflection.critique.evaluation import Evaluation
+from reflection.critique.calibration import PASS_AT, Example
 from reflection.critique.request import ReflectOnResultRequest
-from reflection.run import explain
-
-if TYPE_CHECKING:
-    from temporalio.client import Client
-
-    from commands.measuring.batches import Order, Read
 
 HELP = """FILE has one JSON object a line: {"query": "...", "draft": "...", "label": 0.8}. The
 label is 0 to 1, true or false, "pass" or "fail". "writer" may name the model that wrote the draft.
@@ -62,7 +50,6 @@ Exit codes: 0 done, 1 failed or no evaluation worked, 2 wrong usage or a file th
 """
 
 FORM = '{"query": "...", "draft": "...", "label": 0.8}'
-WORDS = {"pass": 1.0, "fail": 0.0}
 REVERSED = "reversed"
 JUDGES = "Judges and criteria"
 
@@ -102,6 +89,7 @@ def calibrate(
     **fields: Any,
 ) -> None:
     """Calibrate judges on a file, and print how good they are."""
+    examples = read_lines(file, read_example, FORM)
     judges = judge or []
     if not judges:
         fail("name a judge with --judge MODEL, such as --judge openai/gpt-5-mini.", Exit.USAGE)
@@ -111,46 +99,39 @@ def calibrate(
     judging = checked(ReflectOnResultRequest, known | ({"guardrails": []} if no_guardrails else {}))
     # A single criterion can't be reversed.
     turned = not no_position and len(judging.judged_by) > 1
-    plan = JudgePlan(read_lines(file, read_example, FORM), judges, judging, repeats, turned)
+    plan = JudgePlan(examples, judges, judging, repeats, turned, pass_at)
     request = checked(
         BatchRequest,
         {
-            "items": [{"query": one.query, "draft": one.draft} for one in plan.examples],
+            "items": [{"query": one.query, "draft": one.draft} for one in examples],
             "variants": list(plan.variants()),
             **{name: fields[name] for name in BOUNDS},
         },
     )
-    from commands.measuring.batches import order
+    from commands.measuring.batches import Order, measure
+    from commands.measuring.judges import findings
 
-    page = None if html is None else place_for("--html", html)
-    forecast = plan.forecast()
-    if estimate:
-        forecast.tell(as_json=as_json)
-    agreed = partial(forecast.agreed, yes=yes)
-    wanted = order("calibrate", file, request, agreed, workflow_id, detach, as_json)
-    with_client(lambda client: _calibrate(client, wanted, plan, pass_at, page))
+    measure(
+        Order(
+            "calibrate", file, request, plan.forecast(), workflow_id, estimate, yes, detach, as_json
+        ),
+        partial(findings, plan),
+        html,
+    )
 
 
 def read_example(fields: Fields) -> Example:
-    """Read a labelled draft. Raises LineError."""
-    query, draft = text_of(fields, "query"), text_of(fields, "draft")
-    try:
-        ReflectOnResultRequest(query=query, draft=draft, max_revisions=0)
-    except ValidationError as error:
-        raise LineError(explain(error)) from None
-    label = fields.get("label")
-    value = WORDS.get(label.strip().lower()) if isinstance(label, str) else label
-    if not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise LineError('"label" is not 0 to 1, true, false, "pass" or "fail"')
-    writer = None if fields.get("writer") is None else text_of(fields, "writer")
-    return Example(query=query, draft=draft, label=float(value), writer=writer)
+    """Read a labelled draft. Raises ValueError."""
+    example = Example.model_validate(fields)
+    ReflectOnResultRequest(query=example.query, draft=example.draft, max_revisions=0)
+    return example
 
 
 class JudgePlan(NamedTuple):
     """Each judge evaluates every example `repeats` times, and once more if `turned`.
 
     `judging` is the common request, without query, draft and judge. `turned` adds an evaluation
-    with the criteria in reverse order.
+    with the criteria in reverse order. Labels of at least `pass_at` are passes.
     """
 
     examples: Sequence[Example]
@@ -158,6 +139,7 @@ class JudgePlan(NamedTuple):
     judging: ReflectOnResultRequest
     repeats: int
     turned: bool
+    pass_at: float = PASS_AT
 
     def variants(self) -> Iterator[dict[str, Any]]:
         """Yield each judge's settings as a variant of the batch."""
@@ -186,58 +168,3 @@ class JudgePlan(NamedTuple):
             for judge in self.judges
         ]
         return Forecast(parts, f"and {EVALUATION_OUT} out for an evaluation")
-
-
-class Evaluated(NamedTuple):
-    """One evaluation that was made, with its details besides the score."""
-
-    scored: Scored
-    workflow_id: str
-    judged: float | None
-    guardrails: tuple[str, ...]
-    error: str | None
-
-
-def evaluated(plan: JudgePlan, reads: "Sequence[Read]") -> list[Evaluated]:
-    """List the evaluations that were made, without those not started or cancelled."""
-    found = []
-    for run, result, _ in reads:
-        if run.status not in {"completed", "failed"}:
-            continue
-        drafts = result.drafts if result else ()
-        evaluation = (drafts[0].evaluation if drafts else None) or Evaluation()
-        scored = Scored(
-            example=run.item,
-            judge=plan.judges[int(run.variant.split("-")[1]) - 1],
-            repeat=run.repeat,
-            reversed=run.variant.endswith(REVERSED),
-            score=evaluation.score,
-            scores=evaluation.criteria,
-            tokens=run.tokens,
-            cost_usd=run.cost_usd,
-        )
-        fired = tuple(one.guardrail for one in evaluation.guardrails)
-        error = evaluation.error or run.error
-        found.append(Evaluated(scored, run.workflow_id, evaluation.judged, fired, error))
-    return found
-
-
-async def _calibrate(
-    client: "Client", wanted: "Order", plan: JudgePlan, pass_at: float, page: Path | None
-) -> Exit:
-    from rich.console import Console
-
-    from commands.measuring.batches import made
-    from commands.measuring.judges import findings, sheet
-    from commands.page import page_html
-    from commands.terminal import print_sheet
-
-    batch, reads = await made(client, wanted)
-    found = findings(wanted.identity, plan, pass_at, evaluated(plan, reads), batch)
-    if wanted.as_json:
-        sys.stdout.write(json.dumps(found.document()) + "\n")
-    else:
-        print_sheet(Console(), sheet(found))
-    if page is not None:
-        write_file(page, page_html(sheet(found)))
-    return Exit.FAILED if found.all_failed else Exit.DONE

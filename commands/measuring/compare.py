@@ -1,14 +1,11 @@
 """`compare`: the same questions by several methods, to see whether reflection is worth its cost."""
 
-import json
-import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
-from pydantic import ValidationError
 
 from commands import options
 from commands.inputs import checked
@@ -18,32 +15,21 @@ from commands.measuring.plans import (
     Calls,
     Fields,
     Forecast,
-    LineError,
     judge_tokens,
     read_lines,
-    text_of,
     tokens_of,
 )
 from commands.measuring.replay import readable_kind
-from commands.session import Exit, fail, with_client
+from commands.session import Exit, fail
 from reflection.batch.request import BatchRequest
-from reflection.batch.result import BatchResult
 from reflection.critique.request import ReflectOnResultRequest
-from reflection.run import encoded_size, explain
+from reflection.run import Record
 from reflection.sampling.answers import read_answer
-from reflection.sampling.marks import find_marked
 from reflection.sampling.prompts import build_prompt
 from reflection.sampling.request import AnswerKind, SelfConsistencyRequest
-from reflection.sampling.result import SelfConsistencyResult
 
-if TYPE_CHECKING:
-    from temporalio.client import Client
-
-    from commands.measuring.batches import Order, Read
-
-HELP = """FILE has one JSON object a line: {"question": "...", "gold": "42"}. Where gold is known,
-answers are right or wrong: drafts are asked to end with a line "Answer: ". Without any gold the
-judge scores each method's answer, in a second batch whose cost is shown separately.
+HELP = """FILE has one JSON object a line: {"question": "...", "gold": "42"}. An answer that reads
+as gold is right: drafts are asked to end with a line "Answer: ".
 
 `single` is one draft, `reflect` judges and revises it, `self_consistency` samples and votes. All
 start from the same seed, so that a difference is the method's. A run that fails counts as wrong.
@@ -67,19 +53,13 @@ server or worker, 5 cancelled or not agreed to, 130 detached (the batch goes on)
 
 FORM = '{"question": "What is 6 times 7?", "gold": "42"}'
 METHODS = "single,reflect,self_consistency"
-MARKED = '\n\nEnd with one line "Answer: " that has the final answer alone.'
 # Of one call; other questions may take far less or more.
 DRAFT_OUT, SAMPLE_OUT = 500, 300
 ASSUMED = (
     f"{DRAFT_OUT} out for a draft, {EVALUATION_OUT} for an evaluation and {SAMPLE_OUT} for a "
     "sampled answer, and as many of them as there may be"
 )
-# A batch takes 1 MB of items and 2,000 runs; more are scored in several batches, one by one.
-CHUNK_BYTES = 900_000
-CHUNK_RUNS = 2_000
 REFLECTION = "Reflection and its judge"
-
-Scores = Mapping[tuple[int, str], float | None]
 
 
 @options.takes_fields(
@@ -134,42 +114,40 @@ def compare(
         methods=names,
         reflecting=checked(ReflectOnResultRequest, known),
         sampling=checked(SelfConsistencyRequest, asked),
-        questions=read_lines(file, partial(read_question, kind), FORM),
+        questions=read_lines(file, partial(read_question, kind), FORM, exact=True),
     )
-    bounds = {name: fields[name] for name in BOUNDS}
-    request = plan.request(bounds)
-    forecast = plan.forecast()
-    if estimate:
-        forecast.tell(as_json=as_json)
-    from commands.measuring.batches import order
+    request = plan.request({name: fields[name] for name in BOUNDS})
+    from commands.measuring.batches import Order, measure
+    from commands.measuring.comparison import findings
 
-    agreed = partial(forecast.agreed, yes=yes)
-    wanted = order("compare", file, request, agreed, workflow_id, detach, as_json)
-    with_client(lambda client: _compare(client, wanted, plan, bounds))
+    measure(
+        Order(
+            "compare", file, request, plan.forecast(), workflow_id, estimate, yes, detach, as_json
+        ),
+        partial(findings, plan),
+    )
 
 
-class Question(NamedTuple):
-    """A question, and its right answer in the form that votes, or None if it is not known."""
+class Question(Record):
+    """A question, and its right answer in the form that votes."""
 
     question: str
-    gold: str | None
+    gold: str
+
+    @property
+    def query(self) -> str:
+        """The query for a draft, which asks for a marked answer."""
+        return f'{self.question}\n\nEnd with one line "Answer: " that has the final answer alone.'
 
 
 def read_question(kind: AnswerKind, fields: Fields) -> Question:
-    """Read a question and its gold. Raises LineError."""
-    question, gold = text_of(fields, "question"), fields.get("gold")
-    try:
-        SelfConsistencyRequest(question=question)
-    except ValidationError as error:
-        raise LineError(explain(error)) from None
-    if gold is None:
-        return Question(question, None)
-    if isinstance(gold, bool) or not isinstance(gold, str | int | float):
-        raise LineError('"gold" is not text, a number or null')
-    form = read_answer(kind, str(gold))
+    """Read a question and its gold. Raises ValueError."""
+    found = Question.model_validate(fields)
+    SelfConsistencyRequest(question=found.question)
+    form = read_answer(kind, found.gold)
     if form is None:
-        raise LineError(f'"gold" can\'t be read as {kind}')
-    return Question(question, form)
+        raise ValueError(f"gold can't be read as {kind}")
+    return Question(question=found.question, gold=form)
 
 
 class MethodPlan(NamedTuple):
@@ -180,20 +158,9 @@ class MethodPlan(NamedTuple):
     sampling: SelfConsistencyRequest
     questions: Sequence[Question]
 
-    @property
-    def has_gold(self) -> bool:
-        """True if a right answer is known; otherwise a judge scores the answers."""
-        return any(one.gold is not None for one in self.questions)
-
-    @property
-    def queries(self) -> list[str]:
-        """The queries for drafts; with gold they ask for a marked answer."""
-        return [one.question + MARKED * self.has_gold for one in self.questions]
-
     def request(self, bounds: Mapping[str, Any]) -> BatchRequest:
         """Build the batch's request, or exit with code 2."""
-        pairs = zip(self.questions, self.queries, strict=True)
-        items = [{"question": one.question, "query": query} for one, query in pairs]
+        items = [{"question": one.question, "query": one.query} for one in self.questions]
         variants = [self._variant(method) for method in self.methods]
         request: BatchRequest = checked(
             BatchRequest, {"items": items, "variants": variants, **bounds}
@@ -211,26 +178,14 @@ class MethodPlan(NamedTuple):
             fields = alike | {"reflect": False}
         return {"name": method, "workflow": workflow, "request": fields, "takes": takes}
 
-    def scoring(self, items: Sequence[Mapping[str, str]], bounds: Mapping[str, Any]) -> Any:
-        """Build the batch in which the judge scores the methods' answers."""
-        fields = _given(self.reflecting, "query", "model", "seed", "score_threshold")
-        variant = {
-            "name": "scoring",
-            "workflow": "ReflectOnResultWorkflow",
-            "request": fields | {"max_revisions": 0},
-            "takes": {"query": "query", "draft": "draft"},
-        }
-        return checked(BatchRequest, {"items": items, "variants": [variant], **bounds})
-
     def forecast(self) -> Forecast:
         """Count the calls of each method and their tokens, at their maximum."""
         parts = [part for method in self.methods for part in self._calls(method)]
-        if not self.has_gold:
-            parts += self._judging("scoring", len(self.questions) * len(self.methods))
         return Forecast(parts, ASSUMED)
 
     def _calls(self, method: str) -> list[Calls]:
-        count, asked, model = len(self.questions), tokens_of(self.queries), self.reflecting.model
+        count, model = len(self.questions), self.reflecting.model
+        asked = tokens_of(one.query for one in self.questions)
         if method == "single":
             return [Calls(method, model, count, asked, count * DRAFT_OUT)]
         if method == "self_consistency":
@@ -242,127 +197,17 @@ class MethodPlan(NamedTuple):
         drafts = count * (1 + revisions)
         # A revision is shown the draft and the feedback on it.
         asked = asked * (1 + revisions) + count * revisions * (DRAFT_OUT + EVALUATION_OUT)
-        writing = Calls("reflect, writing", model, drafts, asked, drafts * DRAFT_OUT)
-        return [writing, *self._judging("reflect, judging", drafts)]
-
-    def _judging(self, what: str, drafts: int) -> list[Calls]:
-        prompts = sum(judge_tokens(self.reflecting, one.question, "") for one in self.questions)
-        asked = drafts * (prompts // len(self.questions) + DRAFT_OUT)
+        judging = sum(judge_tokens(self.reflecting, one.question, "") for one in self.questions)
+        judged = drafts * (judging // count + DRAFT_OUT)
         return [
-            Calls(what, judge, drafts, asked, drafts * EVALUATION_OUT)
-            for judge in self.reflecting.panel_judges
+            Calls("reflect, writing", model, drafts, asked, drafts * DRAFT_OUT),
+            *(
+                Calls("reflect, judging", judge, drafts, judged, drafts * EVALUATION_OUT)
+                for judge in self.reflecting.panel_judges
+            ),
         ]
 
 
 def _given(request: ReflectOnResultRequest | SelfConsistencyRequest, *less: str) -> dict[str, Any]:
     """Dump the fields of a request that were set, without those in `less`."""
     return request.model_dump(mode="json", exclude_unset=True, exclude=set(less))
-
-
-class Answered(NamedTuple):
-    """One method's answer to one question; `text` is complete, `answer` the compared form."""
-
-    read: "Read"
-    text: str | None
-    answer: str | None
-    revisions: int | None
-
-    @property
-    def failed(self) -> bool:
-        """True if there is no answer."""
-        return self.text is None
-
-
-def answered(plan: MethodPlan, reads: "Sequence[Read]") -> list[Answered]:
-    """List the answers of all runs that were made.
-
-    Runs that were not started, were cancelled, or whose result is no longer kept are left out.
-    """
-    kept = [read for read in reads if read.result is not None or read.run.status == "failed"]
-    return [_answered(plan, read) for read in kept]
-
-
-def _answered(plan: MethodPlan, read: "Read") -> Answered:
-    result, kind = read.result, plan.sampling.answers
-    if result is None:
-        return Answered(read, None, None, None)
-    if isinstance(result, SelfConsistencyResult):
-        final = result.final_answer
-        return Answered(read, final, read_answer(kind, final), None)
-    marked = find_marked(result.draft or "") if plan.has_gold else None
-    form = read_answer(kind, marked.answer) if marked else None
-    return Answered(read, result.draft, form, result.revisions)
-
-
-async def _compare(
-    client: "Client", wanted: "Order", plan: MethodPlan, bounds: dict[str, Any]
-) -> Exit:
-    from rich.console import Console
-
-    from commands.measuring.batches import made
-    from commands.measuring.comparison import findings, sheet
-    from commands.terminal import print_sheet
-
-    batch, reads = await made(client, wanted)
-    answers = answered(plan, reads)
-    scores, scoring = await _score(client, wanted, plan, answers, bounds, batch)
-    found = findings(wanted.identity, plan, answers, scores, batch, scoring)
-    if wanted.as_json:
-        sys.stdout.write(json.dumps(found.document()) + "\n")
-    else:
-        print_sheet(Console(), sheet(found))
-    return Exit.FAILED if found.all_failed else Exit.DONE
-
-
-async def _score(
-    client: "Client",
-    first: "Order",
-    plan: MethodPlan,
-    answers: Sequence[Answered],
-    bounds: Mapping[str, Any],
-    spent: BatchResult,
-) -> tuple[Scores, list[BatchResult]]:
-    """Without right answers, let one judge score all answers, within what is left of the budgets.
-
-    Returns scores by question and method (None for a failure), and the batches they come from.
-    """
-    from commands.measuring.batches import made
-
-    chunks: list[list[tuple[dict[str, str], tuple[int, str]]]] = []
-    size = 0
-    for one in answers:
-        if plan.has_gold or not (one.text and one.text.strip()):
-            continue
-        run = one.read.run
-        item = {"query": plan.questions[run.item].question, "draft": one.text}
-        more = sum(map(encoded_size, item.values())) + 50
-        if not chunks or size + more > CHUNK_BYTES or len(chunks[-1]) == CHUNK_RUNS:
-            chunks.append([])
-            size = 0
-        chunks[-1].append((item, (run.item, run.variant)))
-        size += more
-    found, batches = dict[tuple[int, str], float | None](), [spent]
-    for number, chunk in enumerate(chunks, start=1):
-        second = first._replace(
-            identity=f"{first.identity}-scores" + (f"-{number}" if number > 1 else ""),
-            request=plan.scoring([item for item, _ in chunk], remaining(bounds, batches)),
-            summary=f"{first.summary}, scored",
-            agreed=lambda: True,
-        )
-        batch, reads = await made(client, second)
-        batches.append(batch)
-        found |= {chunk[read.run.item][1]: read.result.score for read in reads if read.result}
-    return found, batches[1:]
-
-
-def remaining(bounds: Mapping[str, Any], batches: Sequence[BatchResult]) -> dict[str, Any]:
-    """Return what is left of the budgets; an unknown cost counts as the largest known one."""
-    runs = [run for batch in batches for run in batch.runs if run.status != "not_started"]
-    left = dict(bounds)
-    for budget, field, least in (("budget_tokens", "tokens", 1), ("budget_usd", "cost_usd", 1e-9)):
-        if left[budget] is not None:
-            values = [getattr(run, field) for run in runs]
-            largest = max((value for value in values if value is not None), default=0)
-            spent = sum(largest if value is None else value for value in values)
-            left[budget] = max(least, left[budget] - spent)
-    return left

@@ -1,188 +1,138 @@
-"""The findings of a comparison of methods: numbers, remarks, JSON document and sheet."""
+"""What a comparison of methods found: numbers, remarks, JSON document and sheet."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any
 
-from commands.measuring.compare import Answered, MethodPlan, Scores
-from commands.measuring.plans import resamples
+from commands.measuring.batches import Findings, Read
+from commands.measuring.compare import MethodPlan
 from reflection.batch.result import BatchResult
 from reflection.critique.calibration import Estimate
-from reflection.critique.worth import EVALUATION, SOURCE_COSTS, Comparison, Outcome, compare
+from reflection.critique.worth import EVALUATION, REFLECT, SINGLE, Comparison, Outcome, compare
+from reflection.sampling.answers import read_answer
+from reflection.sampling.marks import find_marked
+from reflection.sampling.result import SelfConsistencyResult
 from reflection.sheet import EMBEDDED, Fact, Sheet, Table, Verdict, columns
 from reflection.text import tally_words, terminal_safe, usd
 
 FEW = 50
 
 
-class MethodFindings(NamedTuple):
-    """A comparison with its data; `scoring` are the batches that scored the answers."""
-
-    identity: str
-    plan: MethodPlan
-    answers: Sequence[Answered]
-    outcomes: Sequence[Outcome]
-    batch: BatchResult
-    scoring: Sequence[BatchResult]
-    comparison: Comparison
-
-    @property
-    def all_failed(self) -> bool:
-        """True if no method gave any answer."""
-        return all(one.failed for one in self.answers)
-
-    def document(self) -> dict[str, Any]:
-        """Build the JSON document, with the data to compute the numbers again."""
-        return {
-            "id": self.identity,
-            "questions": len(self.plan.questions),
-            "seed": self.plan.sampling.seed,
-            "comparison": self.comparison.model_dump(mode="json"),
-            "outcomes": [
-                {
-                    **outcome.model_dump(mode="json"),
-                    "answer": one.answer,
-                    "revisions": one.revisions,
-                    "status": one.read.run.status,
-                    "error": one.read.run.error,
-                    "workflow_id": one.read.run.workflow_id,
-                }
-                for one, outcome in zip(self.answers, self.outcomes, strict=True)
-            ],
-            "batch": self.batch.model_dump(mode="json", exclude={"runs"}),
-            "scoring": [batch.model_dump(mode="json", exclude={"runs"}) for batch in self.scoring],
-            "chapter": [cost.model_dump(mode="json") for cost in SOURCE_COSTS],
-            "warnings": list(remarks(self)),
-        }
-
-
 def findings(
-    identity: str,
-    plan: MethodPlan,
-    answers: Sequence[Answered],
-    scores: Scores,
-    batch: BatchResult,
-    scoring: Sequence[BatchResult],
-) -> MethodFindings:
-    """Compare the methods; the same answers give the same intervals.
-
-    A run without an answer counts as wrong, or as 0.
-    """
-    outcomes = []
-    for one in answers:
-        run = one.read.run
-        place, method, gold = run.item, run.variant, plan.questions[run.item].gold
-        outcomes.append(
-            Outcome(
-                question=place,
-                method=method,
-                right=None if gold is None else one.answer == gold,
-                score=0.0 if one.failed else scores.get((place, method)),
-                tokens=run.tokens,
-                cost_usd=run.cost_usd,
-                seconds=one.read.seconds,
-            )
-        )
+    plan: MethodPlan, identity: str, batch: BatchResult, reads: Sequence[Read]
+) -> Findings:
+    """Compare the methods; the document has the data to compute the numbers again."""
+    # Runs that were not started, were cancelled, or whose result is not kept are left out.
+    made = [read for read in reads if read.result is not None or read.run.status == "failed"]
+    outcomes = [_outcome(plan, read) for read in made]
     ordered = sorted(outcomes, key=lambda one: (plan.methods.index(one.method), one.question))
-    size = len(plan.questions)
-    comparison = compare(size, ordered, resamples(size))
-    return MethodFindings(identity, plan, answers, outcomes, batch, scoring, comparison)
+    comparison = compare(ordered)
+    results = [read.result for read in reads if read.result is not None]
+    said = (*_on_models(plan, results), *_on_runs(outcomes, results, batch))
+    failed = all(one.error is not None for one in outcomes)
+    document = {
+        "id": identity,
+        "questions": len(plan.questions),
+        "seed": plan.sampling.seed,
+        "comparison": comparison.model_dump(mode="json"),
+        "outcomes": [one.model_dump(mode="json") for one in outcomes],
+        "batch": batch.model_dump(mode="json", exclude={"runs"}),
+        "warnings": list(said),
+    }
+    questions = tally_words(len(plan.questions), "question")
+    sheet = Sheet(
+        subject="Is reflection worth its cost?",
+        verdict=Verdict(
+            words=f"{questions} by {', '.join(plan.methods)}", tone="bad" if failed else "plain"
+        ),
+        facts=(Fact(label="batch", value=identity), *_costs(comparison, outcomes)),
+        flags=said,
+        tables=(_methods(comparison), _changes(comparison)),
+    )
+    return Findings(document, sheet, failed)
 
 
-def remarks(found: MethodFindings) -> Iterator[str]:
-    """Yield what a reader of the numbers needs to know."""
-    plan, size = found.plan, len(found.plan.questions)
-    results = [one.read.result for one in found.answers if one.read.result is not None]
+def _outcome(plan: MethodPlan, read: Read) -> Outcome:
+    run, result, kind = read.run, read.result, plan.sampling.answers
+    text = answer = None
+    if isinstance(result, SelfConsistencyResult):
+        text = answer = result.final_answer
+    elif result is not None:
+        text, marked = result.draft, find_marked(result.draft or "")
+        answer = marked.answer if marked else None
+    form = read_answer(kind, answer)
+    return Outcome(
+        question=run.item,
+        method=run.variant,
+        right=form == plan.questions[run.item].gold,
+        answer=form,
+        revisions=getattr(result, "revisions", None),
+        tokens=run.tokens,
+        cost_usd=run.cost_usd,
+        seconds=read.seconds,
+        workflow_id=run.workflow_id,
+        error=(run.error or "no answer") if text is None else None,
+    )
+
+
+def _on_models(plan: MethodPlan, results: Sequence[Any]) -> Iterator[str]:
     judges = {name for result in results for name in getattr(result, "judges", ())}
     writers = {result.model for result in results}
     named = {plan.sampling.model or "", *plan.reflecting.judges}
     for name in sorted(named | judges | writers):
         if name.startswith(EMBEDDED):
             yield f"{name} is the embedded toy model: what it writes and judges is noise."
-    if size < FEW:
-        yield f"{tally_words(size, 'question')} are few: note the intervals and p."
-    unknown = sum(one.gold is None for one in plan.questions)
-    if plan.has_gold and unknown:
-        yield f"{tally_words(unknown, 'question')} without gold count only for the cost."
+    if len(plan.questions) < FEW:
+        few = tally_words(len(plan.questions), "question")
+        yield f"{few} are few: note the intervals and p."
     if judges & writers:
         yield "The judge also wrote the texts: models tend to score their own texts high."
+
+
+def _on_runs(
+    outcomes: Sequence[Outcome], results: Sequence[Any], batch: BatchResult
+) -> Iterator[str]:
     unjudged = Counter(
         result.stop_explanation for result in results if result.stop_reason == "evaluation_failed"
     )
     for said, count in unjudged.most_common(3):
         runs = tally_words(count, "run")
         yield f"{runs} by reflect stopped unjudged: {terminal_safe(said, 200)}."
-    if not plan.has_gold and "reflect" in plan.methods:
-        yield "No gold: the judge that scores is also the one that guided reflect's revisions."
-    yield from _unmade(found)
-    yield from found.batch.warnings
-
-
-def _unmade(found: MethodFindings) -> Iterator[str]:
-    for batch in (found.batch, *found.scoring):
-        if batch.stop_reason != "completed":
-            left = batch.not_started + batch.cancelled
-            yield f"{tally_words(left, 'run')} not made: {batch.stop_explanation}."
-    kept = sum(one.read.run.status == "completed" for one in found.answers)
-    if found.batch.completed > kept:
-        gone = tally_words(found.batch.completed - kept, "result")
+    if batch.stop_reason != "completed":
+        left = tally_words(batch.not_started + batch.cancelled, "run")
+        yield f"{left} not made: {batch.stop_explanation}."
+    if batch.completed > len(results):
+        gone = tally_words(batch.completed - len(results), "result")
         yield f"{gone} no longer kept by the server, and left out."
-    failed = [one.read.run for one in found.answers if one.failed]
-    said = Counter((run.variant, run.error or "no answer") for run in failed)
-    for (method, error), count in said.most_common(3):
-        runs = f"{tally_words(count, 'run')} by {method} failed, and count as wrong, or 0"
-        yield f"{runs}: {terminal_safe(error, 200)}"
+    failed = Counter((one.method, one.error) for one in outcomes if one.error is not None)
+    for (method, error), count in failed.most_common(3):
+        runs = f"{tally_words(count, 'run')} by {method} failed, and count as wrong"
+        yield f"{runs}: {terminal_safe(error or '', 200)}"
+    yield from batch.warnings
 
 
-def sheet(found: MethodFindings) -> Sheet:
-    """Show each method's result, its change against the first, and the cost of reflection."""
-    plan = found.plan
-    return Sheet(
-        subject="Is reflection worth its cost?",
-        verdict=Verdict(
-            words=f"{tally_words(len(plan.questions), 'question')} by {', '.join(plan.methods)}",
-            tone="bad" if found.all_failed else "plain",
-            stop_reason=found.batch.stop_reason,
-        ),
-        facts=(Fact(label="batch", value=found.identity), *_costs(found)),
-        flags=tuple(remarks(found)),
-        tables=(
-            _methods(found.comparison, gold=plan.has_gold),
-            _changes(found.comparison, gold=plan.has_gold),
-        ),
-    )
-
-
-def _costs(found: MethodFindings) -> Iterator[Fact]:
-    """Compare the cost of reflection here with the source's table."""
-    if found.scoring:
-        tokens = [batch.tokens for batch in found.scoring]
-        cost = [batch.cost_usd for batch in found.scoring]
-        said = "tokens unknown" if None in tokens else f"{sum(n or 0 for n in tokens):,} tokens"
-        spent = None if None in cost else sum(value or 0.0 for value in cost)
-        value = f"took {said} more, cost {usd(spent)}, not in the table"
-        yield Fact(label="measuring", value=value)
-    paired = next((one for one in found.comparison.paired if one.method == "reflect"), None)
+def _costs(found: Comparison, outcomes: Sequence[Outcome]) -> Iterator[Fact]:
+    """Compare the cost of reflection here with the source's numbers."""
+    paired = next((one for one in found.paired if one.method == "reflect"), None)
     if paired is None or paired.tokens_change is None or paired.baseline != "single":
         return
-    known = [one.revisions for one in found.answers if one.read.run.variant == "reflect"]
+    known = [one.revisions for one in outcomes if one.method == "reflect"]
     revisions = [count for count in known if count is not None]
     note = f"with {fmean(revisions):.2f} revisions a question" if revisions else ""
     change = f"{paired.tokens_change:+,.0f} % of single's tokens"
     yield Fact(label="reflect takes", value=change, note=note)
-    single, reflect = SOURCE_COSTS
-    scored = reflect.total + EVALUATION
-    more = 100 * (scored - single.total) / single.total
+    scored = REFLECT + EVALUATION
+    more, again = (100 * (tokens - SINGLE) // SINGLE for tokens in (REFLECT, scored))
     yield Fact(
         label="the chapter",
-        value=f"{single.total:,} to {reflect.total:,} tokens, +{int(reflect.change)} %, for one"
-        f" revision; Mull also scores the revision: {scored:,}, +{more:.0f} %",
+        value=f"{SINGLE:,} to {REFLECT:,} tokens, +{more} %, for one revision;"
+        f" Mull also scores the revision: {scored:,}, +{again} %",
     )
 
 
-def _methods(found: Comparison, *, gold: bool) -> Table:
-    names = ("accuracy" if gold else "score", "95 % interval", "tokens", "cost", "seconds")
+def _methods(found: Comparison) -> Table:
+    names = ("accuracy", "95 % interval", "tokens", "cost", "seconds")
     rows = []
     for one in found.methods:
         # A star marks a mean over fewer than all questions.
@@ -193,7 +143,7 @@ def _methods(found: Comparison, *, gold: bool) -> Table:
         rows.append((
             one.method,
             one.questions,
-            *_cells(one.accuracy if gold else one.score, gold=gold),
+            *_cells(one.accuracy),
             "unknown" if one.tokens.value is None else f"{one.tokens.value:,.0f}{tokens}",
             usd(one.cost_usd.value) + cost,
             "-" if one.seconds.value is None else f"{one.seconds.value:,.1f}",
@@ -205,19 +155,19 @@ def _methods(found: Comparison, *, gold: bool) -> Table:
     )
 
 
-def _changes(found: Comparison, *, gold: bool) -> Table:
-    counted = ("wrong to right", "right to wrong", "p") if gold else ()
+def _changes(found: Comparison) -> Table:
+    names = ("change", "95 % interval", "wrong to right", "right to wrong", "p", "tokens")
     rows = []
     for one in found.paired:
-        p_value = None if one.p_value is None else f"{one.p_value:.3f}"
         change = one.tokens_change
         rows.append((
             one.method,
-            *_cells(one.accuracy if gold else one.score, gold=gold, sign="+"),
-            *((one.wrong_to_right, one.right_to_wrong, p_value) if gold else ()),
+            *_cells(one.accuracy, "+"),
+            one.wrong_to_right,
+            one.right_to_wrong,
+            f"{one.p_value:.3f}",
             "unknown" if change is None else f"{change:+,.0f} %",
         ))  # fmt: skip
-    names = ("change", "95 % interval", *counted, "tokens")
     return Table(
         title=f"Against {found.baseline}",
         columns=columns("method", *(f"{name}|number" for name in names)),
@@ -225,12 +175,9 @@ def _changes(found: Comparison, *, gold: bool) -> Table:
     )
 
 
-def _cells(found: Estimate, *, gold: bool, sign: str = "") -> tuple[str, str]:
-    """Format a share in percent, or a score, and its interval."""
-    times, digits, unit = (100, 0, " %") if gold else (1, 2, "")
-    if found.value is None:
+def _cells(found: Estimate, sign: str = "") -> tuple[str, str]:
+    """Format a share and its interval in percent."""
+    if found.value is None or found.low is None or found.high is None:
         return "-", "-"
-    value = f"{times * found.value:{sign}.{digits}f}{unit}"
-    if found.low is None or found.high is None:
-        return value, "-"
-    return value, f"{times * found.low:{sign}.{digits}f} to {times * found.high:{sign}.{digits}f}"
+    low, high = (f"{100 * end:{sign}.0f}" for end in (found.low, found.high))
+    return f"{100 * found.value:{sign}.0f} %", f"{low} to {high}"

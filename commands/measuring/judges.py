@@ -1,14 +1,22 @@
-"""The findings of a calibration: numbers, remarks, JSON document and sheet."""
+"""What a calibration found: numbers, remarks, JSON document and sheet."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from commands.measuring.calibrate import Evaluated, JudgePlan
-from commands.measuring.plans import RESAMPLES, resamples
+from commands.measuring.batches import Findings, Read
+from commands.measuring.calibrate import REVERSED, JudgePlan
 from reflection.batch.result import BatchResult
-from reflection.batch.sheet import spent_words
-from reflection.critique.calibration import Calibration, Estimate, calibrate
+from reflection.batch.sheet import cost_words
+from reflection.critique.calibration import (
+    RESAMPLES,
+    Calibration,
+    Estimate,
+    Scored,
+    Verdicts,
+    calibrate,
+)
+from reflection.critique.evaluation import Evaluation
 from reflection.sheet import EMBEDDED, Chart, Curve, Fact, Sheet, Table, Verdict, columns
 from reflection.text import tally_words, terminal_safe, usd
 
@@ -19,104 +27,27 @@ JUDGE_COLUMNS = 24
 NONE = "-"
 
 
-class JudgeFindings(NamedTuple):
-    """A calibration with its data."""
-
-    identity: str
-    plan: JudgePlan
-    pass_at: float
-    evaluations: Sequence[Evaluated]
-    batch: BatchResult
-    judges: Sequence[Calibration]
-
-    @property
-    def all_failed(self) -> bool:
-        """True if there is no score at all."""
-        return all(one.scored.score is None for one in self.evaluations)
-
-    def document(self) -> dict[str, Any]:
-        """Build the JSON document, with the data to compute the numbers again."""
-        return {
-            "id": self.identity,
-            "examples": len(self.plan.examples),
-            "criteria": self.plan.judging.criteria,
-            "pass_at": self.pass_at,
-            "resamples": RESAMPLES,
-            "judges": [judge.model_dump(mode="json") for judge in self.judges],
-            "evaluations": [
-                {
-                    **one.scored.model_dump(mode="json"),
-                    "label": self.plan.examples[one.scored.example].label,
-                    "judged": one.judged,
-                    "guardrails": one.guardrails,
-                    "workflow_id": one.workflow_id,
-                    "error": one.error,
-                }
-                for one in self.evaluations
-            ],
-            "batch": self.batch.model_dump(mode="json", exclude={"runs"}),
-            "warnings": list(remarks(self)),
-        }
-
-
-def findings(
-    identity: str,
-    plan: JudgePlan,
-    pass_at: float,
-    evaluations: Sequence[Evaluated],
-    batch: BatchResult,
-) -> JudgeFindings:
-    """Calibrate each judge; the same evaluations give the same intervals."""
-    scored = [one.scored for one in evaluations]
-    judges = calibrate(plan.examples, scored, resamples(len(plan.examples)), pass_at)
-    ordered = sorted(judges, key=lambda judge: plan.judges.index(judge.judge))
-    return JudgeFindings(identity, plan, pass_at, evaluations, batch, ordered)
-
-
-def remarks(found: JudgeFindings) -> Iterator[str]:
-    """Yield what a reader of the numbers needs to know."""
-    for judge in found.plan.judges:
-        if judge.startswith(EMBEDDED):
-            yield f"{judge} is the embedded toy model: all numbers below are noise."
-    yield from _on_examples(found)
-    fired = [one.guardrails for one in found.evaluations if one.guardrails]
-    if fired:
-        yield (
-            f"Guardrails ({', '.join(sorted({name for names in fired for name in names}))}) capped"
-            f" {tally_words(len(fired), 'score')}, as in the loop; --no-guardrails shows the judge"
-            " alone."
-        )
-    if found.batch.stop_reason != "completed":
-        left = found.batch.not_started + found.batch.cancelled
-        yield f"{tally_words(left, 'evaluation')} not made: {found.batch.stop_explanation}."
-    for judge in found.plan.judges:
-        listed = [one.scored for one in found.evaluations if one.scored.judge == judge]
-        scores = {one.score for one in listed if one.score is not None and not one.reversed}
-        if len(scores) == 1 and len({one.example for one in listed}) > 1:
-            yield f"{judge} gives every draft a score of {scores.pop():.2f}: it tells nothing."
-    failed = [one for one in found.evaluations if one.scored.score is None]
-    said = Counter((one.scored.judge, one.error or "no reason is known") for one in failed)
-    for (judge, error), count in said.most_common(3):
-        yield f"{tally_words(count, 'evaluation')} by {judge} failed: {terminal_safe(error, 200)}"
-    yield from found.batch.warnings
-
-
-def _on_examples(found: JudgeFindings) -> Iterator[str]:
-    examples, size = found.plan.examples, len(found.plan.examples)
-    seen = min([judge.evaluated for judge in found.judges], default=0)
-    if seen < FEW:
-        yield f"{tally_words(seen, 'scored example')}, of {size}, are few: note the intervals."
-    if sum(one.label >= found.pass_at for one in examples) in {0, size}:
-        yield f"All labels are on one side of {found.pass_at:g}: no AUC and no threshold."
-    if all(one.writer is None for one in examples):
-        yield 'No "writer" is given, so there is no self-preference gap.'
-    elif all(judge.self_preference.value is None for judge in found.judges):
-        yield "No judge is the writer of some drafts alone, so there is no self-preference gap."
-
-
-def sheet(found: JudgeFindings) -> Sheet:
-    """Show what a calibration found; the sheet contains no draft."""
-    plan, judges = found.plan, found.judges
+def findings(plan: JudgePlan, identity: str, batch: BatchResult, reads: Sequence[Read]) -> Findings:
+    """Calibrate each judge; the document has the data to compute the numbers again."""
+    scored = evaluations(plan, reads)
+    found = calibrate(plan.examples, scored, plan.pass_at)
+    judges = sorted(found, key=lambda judge: plan.judges.index(judge.judge))
+    said = (*_on_judges(plan, judges), *_on_runs(plan, scored, batch))
+    failed = all(one.score is None for one in scored)
+    document = {
+        "id": identity,
+        "examples": len(plan.examples),
+        "criteria": plan.judging.criteria,
+        "pass_at": plan.pass_at,
+        "resamples": RESAMPLES,
+        "judges": [judge.model_dump(mode="json") for judge in judges],
+        "evaluations": [
+            {**one.model_dump(mode="json"), "label": plan.examples[one.example].label}
+            for one in scored
+        ],
+        "batch": batch.model_dump(mode="json", exclude={"runs"}),
+        "warnings": list(said),
+    }
     size = tally_words(len(plan.examples), "labelled draft")
     criteria = ", ".join(one.name for one in plan.judging.judged_by)
     turned = ", and 1 with the criteria reversed" if plan.turned else ""
@@ -124,31 +55,93 @@ def sheet(found: JudgeFindings) -> Sheet:
         judges[start : start + JUDGES_A_TABLE] for start in range(0, len(judges), JUDGES_A_TABLE)
     ]
     facts = {
-        "batch": found.identity,
+        "batch": identity,
         "criteria": f"{plan.judging.criteria_name}: {criteria}",
         "evaluations": f"{plan.repeats} of each draft{turned}",
-        "pass": f"a label of {found.pass_at:g} or more",
+        "pass": f"a label of {plan.pass_at:g} or more",
         "guardrails": "as in the loop" if plan.judging.guardrails else "none",
-        "spent": spent_words(found.batch),
+        "spent": cost_words(batch),
         "best": "the value of a perfect judge",
     }
-    return Sheet(
+    sheet = Sheet(
         subject="How good is the judge?",
         verdict=Verdict(
             words=f"{tally_words(len(plan.judges), 'judge')}, {size}",
-            tone="bad" if found.all_failed else "plain",
-            stop_reason=found.batch.stop_reason,
+            tone="bad" if failed else "plain",
         ),
         facts=tuple(Fact(label=label, value=value) for label, value in facts.items()),
-        flags=tuple(remarks(found)),
+        flags=said,
         charts=tuple(_diagram(judge) for judge in judges),
         tables=(
             *(_table("Scores beside labels, 95 % intervals", ESTIMATES, some) for some in groups),
             *(_table("Verdicts, repeats and cost", COUNTS, some) for some in groups),
             *(_bins(judge) for judge in judges),
-            _verdicts(judges),
         ),
     )
+    return Findings(document, sheet, failed)
+
+
+def evaluations(plan: JudgePlan, reads: Sequence[Read]) -> list[Scored]:
+    """List the evaluations that were made, without those not started or cancelled."""
+    found = []
+    for run, result, _ in reads:
+        if run.status not in {"completed", "failed"}:
+            continue
+        drafts = result.drafts if result else ()
+        evaluation = (drafts[0].evaluation if drafts else None) or Evaluation()
+        scored = Scored(
+            example=run.item,
+            judge=plan.judges[int(run.variant.split("-")[1]) - 1],
+            repeat=run.repeat,
+            reversed=run.variant.endswith(REVERSED),
+            score=evaluation.score,
+            judged=evaluation.judged,
+            scores=evaluation.criteria,
+            guardrails=tuple(one.guardrail for one in evaluation.guardrails),
+            tokens=run.tokens,
+            cost_usd=run.cost_usd,
+            workflow_id=run.workflow_id,
+            error=evaluation.error or run.error,
+        )
+        found.append(scored)
+    return found
+
+
+def _on_judges(plan: JudgePlan, judges: Sequence[Calibration]) -> Iterator[str]:
+    for judge in plan.judges:
+        if judge.startswith(EMBEDDED):
+            yield f"{judge} is the embedded toy model: all numbers below are noise."
+    size = len(plan.examples)
+    seen = min([judge.evaluated for judge in judges], default=0)
+    if seen < FEW:
+        yield f"{tally_words(seen, 'scored example')}, of {size}, are few: note the intervals."
+    if sum(one.label >= plan.pass_at for one in plan.examples) in {0, size}:
+        yield f"All labels are on one side of {plan.pass_at:g}: no AUC and no threshold."
+    if all(one.writer is None for one in plan.examples):
+        yield 'No "writer" is given, so there is no self-preference gap.'
+    elif all(judge.self_preference.value is None for judge in judges):
+        yield "No judge is the writer of some drafts alone, so there is no self-preference gap."
+
+
+def _on_runs(plan: JudgePlan, scored: Sequence[Scored], batch: BatchResult) -> Iterator[str]:
+    fired = [one.guardrails for one in scored if one.guardrails]
+    if fired:
+        names = ", ".join(sorted({name for names in fired for name in names}))
+        capped = f"Guardrails ({names}) capped {tally_words(len(fired), 'score')}, as in the loop"
+        yield f"{capped}; --no-guardrails shows the judge alone."
+    if batch.stop_reason != "completed":
+        left = tally_words(batch.not_started + batch.cancelled, "evaluation")
+        yield f"{left} not made: {batch.stop_explanation}."
+    for judge in plan.judges:
+        listed = [one for one in scored if one.judge == judge]
+        scores = {one.score for one in listed if one.score is not None and not one.reversed}
+        if len(scores) == 1 and len({one.example for one in listed}) > 1:
+            yield f"{judge} gives every draft a score of {scores.pop():.2f}: it tells nothing."
+    failed = [one for one in scored if one.score is None]
+    reasons = Counter((one.judge, one.error or "no reason is known") for one in failed)
+    for (judge, error), count in reasons.most_common(3):
+        yield f"{tally_words(count, 'evaluation')} by {judge} failed: {terminal_safe(error, 200)}"
+    yield from batch.warnings
 
 
 def _table(
@@ -165,18 +158,13 @@ def _table(
 def _diagram(judge: Calibration) -> Chart:
     """Draw mean labels beside mean scores; a generous judge has labels below its scores."""
     bins = judge.reliability
-    said = [
-        f"{one.count} with scores from {one.low:g} to {one.high:g}: mean score {one.score:.2f},"
-        f" mean label {one.label:.2f}"
-        if one.count
-        else ""
-        for one in bins
-    ]
-    labels = Curve(name="mean label", points=tuple(one.label for one in bins), labels=tuple(said))
     return Chart(
         title=f"Reliability of {judge.judge}",
         axis="scores; labels below scores: the judge is too generous",
-        curves=(labels, Curve(name="mean score", points=tuple(one.score for one in bins))),
+        curves=(
+            Curve(name="mean label", points=tuple(one.label for one in bins)),
+            Curve(name="mean score", points=tuple(one.score for one in bins)),
+        ),
         places=tuple(f"{one.low:.1f}" for one in bins),
         gap="no draft",
     )
@@ -195,23 +183,6 @@ def _bins(judge: Calibration) -> Table:
     )
 
 
-def _verdicts(judges: Sequence[Calibration]) -> Table:
-    names = ("threshold", "accuracy", "Youden's J", "false passes", "false fails")
-    rows = [
-        (judge.judge, name, verdicts.threshold, share(verdicts.accuracy), verdicts.youden,
-         verdicts.false_passes, verdicts.false_fails)
-        for judge in judges
-        for name, verdicts in (("recommended", judge.recommended), ("default", judge.at_source))
-        if verdicts is not None
-    ]  # fmt: skip
-    return Table(
-        title="Verdicts by threshold",
-        columns=columns("judge", "", *(f"{name}|number" for name in names)),
-        rows=tuple(rows),
-        folded=True,
-    )
-
-
 def estimate_words(found: Estimate, *, signed: bool = False) -> str:
     """Format a number to two places with its 95 % interval; undefined is a dash."""
     if found.value is None:
@@ -225,14 +196,16 @@ def estimate_words(found: Estimate, *, signed: bool = False) -> str:
     return f"{value} ({' to '.join(ends)})" if ends else value
 
 
-def share(value: float | None) -> str:
-    """Format a share in percent; None is a dash."""
+def _share(value: float | None) -> str:
     return NONE if value is None else f"{value:.0%}"
 
 
-def _deviation(judge: Calibration) -> str:
-    deviation = judge.repeatability.deviation
-    return NONE if deviation is None else f"{deviation:.3f}"
+def _false(verdicts: Verdicts | None) -> str:
+    return f"{verdicts.false_passes}, {verdicts.false_fails}" if verdicts else NONE
+
+
+def _number(value: float | None, digits: int) -> str:
+    return NONE if value is None else f"{value:.{digits}f}"
 
 
 # The rows of both tables: a name, the value of a perfect judge, and this judge's value.
@@ -247,15 +220,16 @@ ESTIMATES = (
     ("position bias", "0", lambda judge: estimate_words(judge.position_bias, signed=True)),
 )
 COUNTS = (
-    ("deviation when repeated", "0", _deviation),
-    ("same verdict when repeated", "100%", lambda one: share(one.repeatability.same_verdict)),
+    ("deviation when repeated", "0", lambda one: _number(one.repeatability.deviation, 3)),
+    ("same verdict when repeated", "100%", lambda one: _share(one.repeatability.same_verdict)),
     (
         "recommended threshold",
         "",
-        lambda one: f"{one.recommended.threshold:.2f}" if one.recommended else "none",
+        lambda one: _number(one.recommended and one.recommended.threshold, 2),
     ),
-    ("accuracy at it", "100%", lambda one: share(one.recommended and one.recommended.accuracy)),
-    ("accuracy at 0.70", "100%", lambda one: share(one.at_source and one.at_source.accuracy)),
+    ("accuracy at it", "100%", lambda one: _share(one.recommended and one.recommended.accuracy)),
+    ("false passes, fails at it", "0, 0", lambda one: _false(one.recommended)),
+    ("accuracy at 0.70", "100%", lambda one: _share(one.at_source and one.at_source.accuracy)),
     ("evaluations", "", lambda judge: f"{judge.evaluations:,}"),
     ("of them failed", "0", lambda judge: f"{judge.failed_evaluations:,}"),
     ("tokens", "", lambda one: "unknown" if one.tokens is None else f"{one.tokens:,}"),

@@ -7,19 +7,19 @@ from functools import cache
 from importlib.util import find_spec
 from math import ceil
 from pathlib import Path
-from random import Random
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import typer
+from pydantic import ValidationError
 
 from commands.session import Exit, fail
 from reflection.critique.prompts import build_judge_prompt
 from reflection.critique.request import ReflectOnResultRequest
+from reflection.run import explain
 from reflection.sheet import EMBEDDED
-from reflection.text import tally_words, usd, well_formed
+from reflection.text import tally_words, usd
 
 BOUNDS = ("max_concurrency", "budget_usd", "budget_tokens")
-RESAMPLES = 1_000
 # Tokens of one evaluation: scores, and three or four pieces of feedback.
 EVALUATION_OUT = 350
 CHARACTERS_A_TOKEN = 4
@@ -30,31 +30,28 @@ Value = TypeVar("Value")
 Fields = dict[str, Any]
 
 
-class LineError(ValueError):
-    """A line is not valid; the message says why, and never quotes the line."""
-
-
 def read_lines(
     file: Path, read: Callable[[Fields], Value], form: str, *, exact: bool = False
 ) -> list[Value]:
     """Read every JSON line of a file, or exit with code 2 and the number of the invalid line.
 
-    `form` is an example of a line, shown if the file is empty. If `exact`, numbers are read as text
-    with the digits as written.
+    `read` raises ValueError for an invalid line. `form` is an example of a line, shown if the file
+    is empty. If `exact`, numbers are read as text with the digits as written.
     """
-    digits: dict[str, Any] = {"parse_int": str, "parse_float": str} if exact else {}
-    found = []
     try:
-        with file.open("rb") as opened:
-            for number, line in enumerate(opened, start=1):
-                if line.strip():
-                    try:
-                        found.append(read(_fields(line, digits)))
-                    except LineError as error:
-                        fail(f"{file}, line {number}: {error}.", Exit.USAGE)
+        lines = file.read_bytes().split(b"\n")
     except (OSError, ValueError) as error:
         said = error.strerror if isinstance(error, OSError) else "not a valid file name"
         fail(f"{file} can't be read: {said}.", Exit.USAGE)
+    digits: dict[str, Any] = {"parse_int": str, "parse_float": str} if exact else {}
+    found = []
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            try:
+                found.append(read(_fields(line, digits)))
+            except ValueError as error:
+                said = explain(error) if isinstance(error, ValidationError) else str(error)
+                fail(f"{file}, line {number}: {said}.", Exit.USAGE)
     if not found:
         fail(f"{file} is empty: expected lines like {form}", Exit.USAGE)
     return found
@@ -64,18 +61,10 @@ def _fields(line: bytes, digits: dict[str, Any]) -> Fields:
     try:
         data = json.loads(line, **digits)
     except (ValueError, RecursionError):
-        raise LineError("not JSON; each line must be one JSON object") from None
-    if not isinstance(data, dict):
-        raise LineError("not a JSON object")
-    return data
-
-
-def text_of(fields: Fields, name: str) -> str:
-    """Return a field that must be non-empty text. Raises LineError."""
-    value = fields.get(name)
-    if not isinstance(value, str) or not value.strip():
-        raise LineError(f'"{name}" is missing, empty or not text')
-    return well_formed(value)
+        data = None
+    if isinstance(data, dict):
+        return data
+    raise ValueError("not JSON; each line must be one JSON object")
 
 
 def judge_tokens(judging: ReflectOnResultRequest, query: str, draft: str) -> int:
@@ -86,12 +75,6 @@ def judge_tokens(judging: ReflectOnResultRequest, query: str, draft: str) -> int
 def tokens_of(texts: Iterable[str]) -> int:
     """Estimate the tokens of texts, at four characters each."""
     return sum(ceil(len(text) / CHARACTERS_A_TOKEN) for text in texts)
-
-
-def resamples(size: int) -> list[list[int]]:
-    """Draw bootstrap samples of indices, with replacement and the same ones each time."""
-    chance = Random(0)  # noqa: S311 - no secret
-    return [chance.choices(range(size), k=size) for _ in range(RESAMPLES)]
 
 
 class Calls(NamedTuple):
@@ -122,16 +105,13 @@ class Forecast(NamedTuple):
         costs = [part.cost_usd for part in self.parts]
         return None if None in costs else sum(cost or 0.0 for cost in costs)
 
-    def document(self) -> dict[str, object]:
-        """Build the JSON document."""
-        rows = [{**part._asdict(), "cost_usd": part.cost_usd} for part in self.parts]
-        calls = sum(part.calls for part in self.parts)
-        return {"calls": calls, "parts": rows, "cost_usd": self.cost_usd}
-
     def tell(self, *, as_json: bool) -> NoReturn:
         """Print the estimate, as a JSON document if asked, and exit."""
         if as_json:
-            sys.stdout.write(json.dumps(self.document()) + "\n")
+            rows = [{**part._asdict(), "cost_usd": part.cost_usd} for part in self.parts]
+            calls = sum(part.calls for part in self.parts)
+            document = {"calls": calls, "parts": rows, "cost_usd": self.cost_usd}
+            sys.stdout.write(json.dumps(document) + "\n")
         else:
             self.say()
         raise typer.Exit(Exit.DONE)

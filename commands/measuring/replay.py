@@ -6,21 +6,29 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Annotated, Any, get_args
+from typing import Annotated, get_args
 
 import typer
+from pydantic import Field
 
-from commands.measuring.plans import Fields, LineError, read_lines
+from commands.measuring.plans import Fields, read_lines
 from commands.options import Json
 from commands.session import Exit, fail
-from reflection.sampling.replay import Recorded, Replay, RuleOutcome, compare_rules, recorded
+from reflection.run import Record
+from reflection.sampling.replay import (
+    MAX_CONCURRENCY,
+    Recorded,
+    Replay,
+    RuleOutcome,
+    compare_rules,
+    recorded,
+)
 from reflection.sampling.request import AnswerKind
 from reflection.sampling.rules import Rule, Stopping
 from reflection.sheet import Sheet, Table, Verdict, columns
 from reflection.text import tally_words
 
 FORM = '{"id": 1, "gold": "4", "answers": ["4"]}'
-FLAGS: dict[Any, int] = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, False: 0, True: 1}
 
 HELP = """FILE has one JSON object a line: {"id": 1, "gold": "4", "answers": ["4", "5", null]}.
 Instead of gold, "ok" may say for each answer whether it is right: "ok": [1, 0, 0]; if both are
@@ -29,9 +37,6 @@ are shown, but no accuracy.
 
 Each question is run through each rule in several orderings of its answers, the first as
 recorded. If a question has fewer answers than --max-responses, its run ends after the last one.
-Rounds are waves of at most 16 concurrent calls. Saved is the share of calls that the rule avoids.
-A rule is on the Pareto front (*) if no other is at least as accurate with at most as many calls,
-and better in one of the two.
 
 Examples:
 
@@ -43,6 +48,13 @@ Examples:
 
 Exit codes: 0 done, 2 wrong usage or a file that can't be read.
 """
+
+
+LEGEND = (
+    f"Means of a run; a round is up to {MAX_CONCURRENCY} calls at once, and saved is the share of"
+    " calls avoided. * is on the Pareto front: no rule is better in calls or accuracy, and as good"
+    " in the other."
+)
 
 
 def replay(
@@ -63,31 +75,33 @@ def replay(
     as_json: Json = False,
 ) -> None:
     """Replay a file, and print what each rule costs and how often it is right."""
+    # rich takes a while to import, which `--help` should not wait for.
+    from rich.console import Console
+    from rich.progress import track
+
+    from commands.terminal import print_sheet
+
     kind, names = readable_kind(answers), get_args(Rule)
     if not set(rule or []) <= set(names):
         fail(f"unknown rule; expected one of {', '.join(names)}.", Exit.USAGE)
     rules = {name: Stopping(rule=name, max_responses=max_responses) for name in rule or names}
     questions = read_lines(file, partial(read_recording, kind), FORM, exact=True)
-    replayed, shown = Replay(list(rules.values())), sys.stderr.isatty()
+    replayed = Replay(list(rules.values()))
     chance, runs = Random(seed), []  # noqa: S311 - no secret
-    for done, question in enumerate(questions):
-        if shown and done % 10 == 0:
-            sys.stderr.write(f"\rquestion {done:,} of {len(questions):,}")
-            sys.stderr.flush()
+    console = Console(stderr=True)
+    for question in track(
+        questions, "replaying", console=console, transient=True, disable=not console.is_terminal
+    ):
         orders = orderings(len(question.votes), max_responses, reorderings, chance)
         runs.append(replayed.runs(question, orders))
-    if shown:
-        sys.stderr.write("\r\x1b[K")
     outcomes = compare_rules(dict(zip(rules, map(list, zip(*runs, strict=True)), strict=True)))
     if as_json:
         named = {name: outcome.model_dump(mode="json") for name, outcome in outcomes.items()}
         sys.stdout.write(json.dumps({"questions": len(questions), "rules": named}) + "\n")
     else:
-        from rich.console import Console
-
-        from commands.terminal import print_sheet
-
-        print_sheet(Console(), sheet(questions, outcomes, max_responses))
+        console = Console()
+        print_sheet(console, sheet(questions, outcomes, max_responses), label="replayed")
+        console.print(LEGEND, style="dim", highlight=False, markup=False)
 
 
 def orderings(answers: int, most: int, count: int, chance: Random) -> Iterator[Sequence[int]]:
@@ -110,25 +124,18 @@ def readable_kind(name: str) -> AnswerKind:
     return readable[name]
 
 
+class Line(Record):
+    """One question of the file."""
+
+    answers: list[str | None] = Field(min_length=1)
+    gold: str | None = None
+    ok: list[Annotated[float, Field(ge=0, le=1, multiple_of=1)]] | None = None
+
+
 def read_recording(kind: AnswerKind, fields: Fields) -> Recorded:
-    """Read a question's recorded answers. Raises LineError."""
-    answers, gold, ok = (fields.get(name) for name in ("answers", "gold", "ok"))
-    if not isinstance(answers, list) or not answers:
-        raise LineError('"answers" is missing, empty or not a list')
-    if not all(answer is None or isinstance(answer, str) for answer in answers):
-        raise LineError('an answer in "answers" is not text, a number or null')
-    if not (gold is None or isinstance(gold, str)):
-        raise LineError('"gold" is not text, a number or null')
-    if not (ok is None or isinstance(ok, list)):
-        raise LineError('"ok" is not a list')
-    try:
-        flags = None if ok is None else [FLAGS[flag] for flag in ok]
-    except (KeyError, TypeError):
-        raise LineError('"ok" contains a value other than 0 and 1') from None
-    try:
-        return recorded(kind, answers, gold, flags)
-    except ValueError as error:
-        raise LineError(str(error)) from None
+    """Read a question's recorded answers. Raises ValueError."""
+    line = Line.model_validate(fields)
+    return recorded(kind, line.answers, line.gold, line.ok)
 
 
 def sheet(
@@ -138,7 +145,7 @@ def sheet(
     ranked = sorted(outcomes.items(), key=lambda pair: pair[1].calls)
     named = ("calls", "rounds", "saved", "accuracy", "95 % interval")
     table = Table(
-        title="Rules; * is on the Pareto front",
+        title="Rules",
         columns=columns("rule", *(f"{name}|number" for name in named), "Pareto"),
         rows=tuple((name, *_cells(outcome)) for name, outcome in ranked),
         tones=tuple("good" if outcome.pareto else "plain" for _, outcome in ranked),
@@ -146,7 +153,7 @@ def sheet(
     said = f"{tally_words(len(questions), 'question')} by {tally_words(len(outcomes), 'rule')}"
     return Sheet(
         subject="Which stopping rule?",
-        verdict=Verdict(words=said, stop_reason="completed"),
+        verdict=Verdict(words=said),
         flags=tuple(_remarks(questions, max_responses)),
         tables=(table,),
     )

@@ -1,7 +1,6 @@
 """The state of a batch: which run starts next, which have ended, and the result."""
 
 from collections import Counter
-from collections.abc import Mapping
 from math import fsum
 from typing import Any, get_args
 
@@ -39,7 +38,7 @@ class Batch:
     @property
     def runs(self) -> tuple[BatchRun, ...]:
         """The runs that have ended, by item, variant and repeat."""
-        return _sorted(self._ended)
+        return tuple(run for _, run in sorted(self._ended.items()))
 
     @property
     def over(self) -> bool:
@@ -119,12 +118,11 @@ class Batch:
         """Build the result once nothing is in flight; runs not started are listed too."""
         if self.stop_reason is None:
             self.stop("completed", f"all {self.request.total:,} runs have ended")
-        all_runs = self._ended | {
-            planned: self.run(planned, "not_started") for planned in self.waiting
-        }
-        found = Counter(run.status for run in all_runs.values())
+        missing = {planned: self.run(planned, "not_started") for planned in self.waiting}
+        runs = tuple(run for _, run in sorted((self._ended | missing).items()))
+        found = Counter(run.status for run in runs)
         return BatchResult(
-            runs=_sorted(all_runs),
+            runs=runs,
             stop_reason=self.stop_reason or "completed",
             stop_explanation=self._explanation,
             **{status: found[status] for status in get_args(RunStatus)},
@@ -148,8 +146,8 @@ class Batch:
             for run in known
         ]
         unknown = len(self._ended) - len(known) + len(self.in_flight)
-        fits = room(self._budget, spent + [Spending()] * unknown, 1)
-        return None if fits.calls else fits.reason.replace("a call took", "a run took")
+        fits = room(self._budget, spent + [Spending()] * unknown, 1, what="run")
+        return None if fits.calls else fits.reason
 
     def _so_far(self) -> dict[str, Any]:
         """Return what the ended runs spent (unknown if any of them is), and the warnings."""
@@ -161,7 +159,3 @@ class Batch:
             "cost_usd": None if None in costs else fsum(cost or 0.0 for cost in costs),
             "warnings": tuple(self.warnings),
         }
-
-
-def _sorted(runs: Mapping[Planned, BatchRun]) -> tuple[BatchRun, ...]:
-    return tuple(runs[planned] for planned in sorted(runs))

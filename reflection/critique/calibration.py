@@ -1,36 +1,42 @@
 """How well each judge agrees with a labelled set."""
 
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from math import ceil, floor, fsum
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from reflection.run import Record
 
 BINS = 10
 # Rounding may leave an average just below the bin edge that it should be on.
 EDGE = 1e-9
+RESAMPLES = 1_000
 PASS_AT = 0.5
 SOURCE_THRESHOLD = 0.7
 # Rounding may leave a mean of thirds just below the threshold that it meets.
 TOLERANCE = 1e-9
 
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+WORDS = {"pass": 1.0, "fail": 0.0}
+Label = Annotated[
+    Share,
+    BeforeValidator(lambda label: WORDS.get(label.lower()) if isinstance(label, str) else label),
+]
 Scores = Mapping[str, float]
 
 
 class Example(Record):
-    """One labelled draft: `label` is 0 to 1, where pass is 1 and fail is 0.
+    """One labelled draft: `label` is 0 to 1, or "pass", which is 1, or "fail", which is 0.
 
     `writer` is the model that wrote the draft, None if unknown.
     """
 
     query: str
     draft: str
-    label: Share
+    label: Label
     writer: str | None = None
 
 
@@ -38,9 +44,10 @@ class Scored(Record):
     """One evaluation of one example by one judge.
 
     `example` is its place in the labelled set, `repeat` counts the evaluations of the same kind,
-    both from 0. `reversed`: the criteria were listed in reverse. `score` is None where the
-    evaluation failed. `scores` are by criterion, in the order asked. Tokens and US dollars are
-    None where the provider did not say.
+    both from 0. `reversed`: the criteria were listed in reverse. `score` is None if the evaluation
+    failed, and `error` says why; `judged` is the score before the guardrails in `guardrails`
+    capped it. `scores` are by criterion, in the order asked. Tokens and US dollars are None if the
+    provider did not say. `workflow_id` is the run's.
     """
 
     example: int = Field(ge=0)
@@ -48,9 +55,13 @@ class Scored(Record):
     repeat: int = Field(0, ge=0)
     reversed: bool = False
     score: Share | None = None
+    judged: Share | None = None
     scores: dict[str, Share] = Field(default_factory=dict)
+    guardrails: tuple[str, ...] = ()
     tokens: int | None = None
     cost_usd: float | None = None
+    workflow_id: str = ""
+    error: str | None = None
 
 
 class Estimate(Record):
@@ -136,35 +147,21 @@ class Calibration(Record):
 
 
 def calibrate(
-    examples: Sequence[Example],
-    scored: Iterable[Scored],
-    resamples: Sequence[Sequence[int]],
-    pass_at: float = PASS_AT,
+    examples: Sequence[Example], scored: Iterable[Scored], pass_at: float = PASS_AT
 ) -> tuple[Calibration, ...]:
-    """Calibrate each judge, in order of first appearance.
+    """Calibrate each judge, in order of first appearance; labels of at least `pass_at` are passes.
 
-    Labels of at least `pass_at` are passes. Each resample is as long as `examples` and holds
-    positions in it, drawn with replacement; all judges and statistics share the resamples, and
-    without any there are no intervals. Raises ValueError for an evaluation of an unknown example.
+    The same evaluations give the same intervals. Raises IndexError for an evaluation of an unknown
+    example.
     """
     judges: dict[str, list[Scored]] = {}
     for one in scored:
-        if one.example >= len(examples):
-            raise ValueError(
-                f"evaluation of example {one.example}, but there are only {len(examples)}"
-            )
         judges.setdefault(one.judge, []).append(one)
-    return tuple(
-        _calibrate(judge, examples, listed, resamples, pass_at) for judge, listed in judges.items()
-    )
+    return tuple(_calibrate(judge, examples, listed, pass_at) for judge, listed in judges.items())
 
 
 def _calibrate(
-    judge: str,
-    examples: Sequence[Example],
-    listed: Sequence[Scored],
-    resamples: Sequence[Sequence[int]],
-    pass_at: float,
+    judge: str, examples: Sequence[Example], listed: Sequence[Scored], pass_at: float
 ) -> Calibration:
     # numpy and scipy take a second to import: a mistyped command should not wait for that.
     from reflection.critique import statistics as numbers
@@ -178,28 +175,24 @@ def _calibrate(
         for place, (in_order, _) in sorted(orders.items())
         if in_order
     }
-    gains = {
-        place: position_gain([one.scores for one in in_order], [one.scores for one in in_reverse])
-        for place, (in_order, in_reverse) in orders.items()
-    }
-    scores = {place: average(given) for place, given in repeats.items()}
-    labels = {place: examples[place].label for place in scores}
-    passes = {place: label >= pass_at for place, label in labels.items()}
-    lengths = {place: float(len(examples[place].draft)) for place in scores}
-    own, others = dict[int, float](), dict[int, float]()
-    for place, score in scores.items():
-        writer = examples[place].writer
-        if writer is not None:
-            side = own if same_model(judge, writer) else others
-            side[place] = round(score - labels[place], 12)
-
-    def estimated(statistic: Callable[..., Any], *rows: Mapping[int, float | None]) -> Estimate:
-        columns = [[row.get(place) for place in range(len(examples))] for row in rows]
-        return numbers.estimate(statistic, columns, resamples)
-
-    given, right = list(scores.values()), list(passes.values())
-    recommended = recommend(given, right)
+    seen = [examples[place] for place in repeats]
+    scores = [average(given) for given in repeats.values()]
+    labels = [one.label for one in seen]
+    passes = [label >= pass_at for label in labels]
+    gaps = [
+        (round(score - one.label, 12), same_model(judge, one.writer))
+        for score, one in zip(scores, seen, strict=True)
+        if one.writer is not None
+    ]
+    gains = [
+        position_gain([one.scores for one in in_order], [one.scores for one in in_reverse])
+        for in_order, in_reverse in orders.values()
+    ]
+    recommended = recommend(scores, passes)
+    threshold = recommended.threshold if recommended else SOURCE_THRESHOLD
     asked = len({one.example for one in listed})
+    tokens = [one.tokens for one in listed if one.tokens is not None]
+    costs = [one.cost_usd for one in listed if one.cost_usd is not None]
     return Calibration(
         judge=judge,
         examples=asked,
@@ -207,31 +200,29 @@ def _calibrate(
         failed=asked - len(scores),
         evaluations=len(listed),
         failed_evaluations=sum(one.score is None for one in listed),
-        spearman=estimated(numbers.spearman, scores, labels),
-        kendall=estimated(numbers.kendall, scores, labels),
-        auc=estimated(numbers.auc, scores, passes),
-        calibration_error=estimated(numbers.calibration_error, scores, labels),
-        reliability=reliability(given, list(labels.values())),
-        self_preference=estimated(numbers.preference_gap, own, others),
-        length_bias=estimated(numbers.length_bias, lengths, scores, labels),
-        position_bias=estimated(numbers.mean, gains),
-        repeatability=repeatability(
-            list(repeats.values()), recommended.threshold if recommended else SOURCE_THRESHOLD
+        spearman=numbers.estimate(numbers.spearman, scores, labels),
+        kendall=numbers.estimate(numbers.kendall, scores, labels),
+        auc=numbers.estimate(numbers.auc, scores, passes),
+        calibration_error=numbers.estimate(numbers.calibration_error, scores, labels),
+        reliability=reliability(scores, labels),
+        self_preference=numbers.estimate(
+            numbers.preference_gap, [gap for gap, _ in gaps], [own for _, own in gaps]
         ),
+        length_bias=numbers.estimate(
+            numbers.length_bias, [len(one.draft) for one in seen], scores, labels
+        ),
+        position_bias=numbers.estimate(numbers.mean, [gain for gain in gains if gain is not None]),
+        repeatability=repeatability(list(repeats.values()), threshold),
         recommended=recommended,
-        at_source=verdicts(given, right),
-        tokens=_total([one.tokens for one in listed], sum),
-        cost_usd=_total([one.cost_usd for one in listed], fsum),
+        at_source=verdicts(scores, passes),
+        tokens=sum(tokens) if len(tokens) == len(listed) else None,
+        cost_usd=fsum(costs) if len(costs) == len(listed) else None,
     )
 
 
 def average(values: Sequence[float]) -> float:
     """Average at least one value to 12 places, so that equal averages are equal numbers."""
     return round(fsum(values) / len(values), 12)
-
-
-def _total(values: Sequence[Any], add: Callable[[Sequence[Any]], Any]) -> Any:
-    return None if None in values else add(values)
 
 
 def same_model(one: str, other: str) -> bool:
@@ -275,8 +266,8 @@ def reliability(scores: Sequence[float], labels: Sequence[float]) -> tuple[Bin, 
             low=place / BINS,
             high=(place + 1) / BINS,
             count=len(pairs),
-            score=fsum(score for score, _ in pairs) / len(pairs) if pairs else None,
-            label=fsum(label for _, label in pairs) / len(pairs) if pairs else None,
+            score=statistics.fmean(score for score, _ in pairs) if pairs else None,
+            label=statistics.fmean(label for _, label in pairs) if pairs else None,
         )
         for place, pairs in enumerate(inside)
     )
@@ -338,17 +329,16 @@ def recommend(scores: Sequence[float], passes: Sequence[bool]) -> Verdicts | Non
     candidate has a J above 0: then no threshold separates passes from fails.
     Source: Youden (1950), Index for rating diagnostic tests.
     """
-    good, bad = passes.count(True), passes.count(False)
-    candidates = []
-    for low, high in pairwise(sorted(set(scores))):
-        below = [right for score, right in zip(scores, passes, strict=True) if score <= low]
-        # J x passes x fails is a whole number, so ties compare as equal.
-        gain = below.count(False) * good - below.count(True) * bad
-        threshold = _between(low, high)
-        # Rounded, so that 0.65 and 0.75 are equally far from 0.7.
-        distance = round(abs(threshold - SOURCE_THRESHOLD), 9)
-        candidates.append((gain, -distance, -threshold))
-    best = max(candidates, default=(0, 0.0, 0.0))
+    tried = [
+        verdicts(scores, passes, _between(low, high)) for low, high in pairwise(sorted(set(scores)))
+    ]
+    # Rounded, so that equal J are equal numbers, and 0.65 and 0.75 equally far from 0.7.
+    ranked = [
+        (round(one.youden, 12), -round(abs(one.threshold - SOURCE_THRESHOLD), 9), -one.threshold)
+        for one in tried
+        if one and one.youden
+    ]
+    best = max(ranked, default=(0.0, 0.0, 0.0))
     return verdicts(scores, passes, -best[2]) if best[0] > 0 else None
 
 

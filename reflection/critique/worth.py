@@ -1,36 +1,49 @@
 """A comparison of methods over the same questions: whether reflection is worth its cost.
 
-numpy and scipy take a second to import: only a command that measures imports this.
+scipy takes a second to import: only a command that measures imports this.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import fsum, sqrt
+from math import sqrt
+from statistics import fmean
 
 from pydantic import Field
 from scipy.stats import binomtest
 
 from reflection.critique.calibration import Estimate
-from reflection.critique.statistics import estimate, mean
 from reflection.run import Record
 
 BASELINE = "single"
 NORMAL_95 = 1.959964
 
+# Tokens of one question in the source, Shannon's reflection chapter, 11.5. It counts one evaluation
+# for one revision, and writes the 112.5 % that this costs more as +112 %; a revision that is scored
+# as well needs one more evaluation.
+DRAFT_INPUT = 3_000
+DRAFT_OUTPUT = 5_000
+EVALUATION = 1_000
+SINGLE = DRAFT_INPUT + DRAFT_OUTPUT
+REFLECT = SINGLE + EVALUATION + SINGLE
+
 
 class Outcome(Record):
-    """One method's result for one question; `question` is its position, from 0.
+    """One method's answer to one question; `question` is its position, from 0.
 
-    `right` is None if the right answer is unknown, and `score` (0 to 1) if there is none. Tokens in
-    and out together, US dollars and seconds are None if unknown.
+    `answer` is in the form that is compared, None if there is none, which is wrong. `revisions` is
+    None for a method without them. Tokens in and out together, US dollars and seconds are None if
+    unknown. `error` says why a run gave no text.
     """
 
     question: int = Field(ge=0)
     method: str
-    right: bool | None = None
-    score: float | None = Field(None, allow_inf_nan=False)
+    right: bool
+    answer: str | None = None
+    revisions: int | None = None
     tokens: int | None = Field(None, ge=0)
     cost_usd: float | None = Field(None, ge=0, allow_inf_nan=False)
     seconds: float | None = Field(None, ge=0, allow_inf_nan=False)
+    workflow_id: str = ""
+    error: str | None = None
 
 
 class Mean(Record):
@@ -41,131 +54,71 @@ class Mean(Record):
 
 
 class Method(Record):
-    """One method's results over all questions that it answered.
+    """One method's results over all questions that it was asked.
 
-    `accuracy` is the share, 0 to 1, of the `judged` questions that it got right, with Wilson's
-    interval, and `score` the mean score with a bootstrap interval, both of 95 %. Tokens, US
+    `accuracy` is the share that it got right, 0 to 1, with Wilson's 95 % interval. Tokens, US
     dollars and seconds are for one question.
     """
 
     method: str
     questions: int
-    judged: int
     right: int
     accuracy: Estimate
-    score: Estimate
     tokens: Mean
     cost_usd: Mean
     seconds: Mean
 
 
 class Paired(Record):
-    """One method against the baseline, question by question.
+    """One method against the baseline, over the `questions` that both were asked.
 
-    `questions` counts those for which both are known to be right or wrong, or both have a score;
-    `unpaired` lists all others. Differences are the method's less the baseline's, with 95 %
-    intervals. `p_value` is the exact two-sided one of McNemar. `tokens_change` is in percent of
-    the baseline's tokens, over all questions for which both methods' tokens are known. Each is
-    None if there is nothing to compare.
+    `accuracy` is the method's less the baseline's, with a 95 % interval. `p_value` is the exact
+    two-sided one of McNemar. `tokens_change` is in percent of the baseline's tokens, over all
+    questions for which both methods' tokens are known, None without any.
     """
 
     method: str
     baseline: str
     questions: int
-    unpaired: tuple[int, ...]
     accuracy: Estimate
-    score: Estimate
-    wrong_to_right: int | None
-    right_to_wrong: int | None
-    p_value: float | None
+    wrong_to_right: int
+    right_to_wrong: int
+    p_value: float
     tokens_change: float | None
 
 
 class Comparison(Record):
     """All methods in order of first appearance, and each of them against the baseline."""
 
-    questions: int
     baseline: str | None
     methods: tuple[Method, ...]
     paired: tuple[Paired, ...]
 
 
-class SourceCost(Record):
-    """Tokens of one question by one method; `change` is in percent of no reflection's tokens."""
-
-    method: str
-    draft: int
-    evaluation: int
-    revision: int
-    total: int
-    change: float
-
-
-DRAFT_INPUT = 3_000
-DRAFT_OUTPUT = 5_000
-EVALUATION = 1_000
-DRAFT = DRAFT_INPUT + DRAFT_OUTPUT
-
-SOURCE_COSTS = tuple(
-    SourceCost(
-        method=method,
-        draft=DRAFT,
-        evaluation=revisions * EVALUATION,
-        revision=revisions * DRAFT,
-        total=DRAFT + revisions * (EVALUATION + DRAFT),
-        change=100 * revisions * (EVALUATION + DRAFT) / DRAFT,
-    )
-    for method, revisions in (("single", 0), ("reflect", 1))
-)
-"""Source: Shannon's reflection chapter, 11.5, which writes the 112.5 % as +112 %. It counts one
-evaluation per revision; a revision that is scored as well needs one more."""
-
-Resamples = Sequence[Sequence[int]]
-Answers = Mapping[int, Outcome]
-
-
-def compare(questions: int, outcomes: Iterable[Outcome], resamples: Resamples) -> Comparison:
-    """Compare methods over a number of questions.
-
-    The baseline is the method `single`, else the first. Each resample has one position per
-    question, 0 to questions - 1, drawn with replacement; without resamples, scores have no
-    intervals. Raises ValueError for an outcome of an unknown question, or a second outcome of the
-    same question and method.
-    """
+def compare(outcomes: Iterable[Outcome]) -> Comparison:
+    """Compare methods; the baseline is the method `single`, else the first."""
     methods: dict[str, dict[int, Outcome]] = {}
     for outcome in outcomes:
-        place, answers = outcome.question, methods.setdefault(outcome.method, {})
-        if place >= questions:
-            raise ValueError(f"outcome of question {place}, but there are only {questions}")
-        if place in answers:
-            raise ValueError(f"two outcomes of question {place} by {outcome.method}")
-        answers[place] = outcome
+        methods.setdefault(outcome.method, {})[outcome.question] = outcome
     baseline = BASELINE if BASELINE in methods else next(iter(methods), None)
     return Comparison(
-        questions=questions,
         baseline=baseline,
-        methods=tuple(
-            _method(name, answers, questions, resamples) for name, answers in methods.items()
-        ),
+        methods=tuple(_method(name, list(given.values())) for name, given in methods.items()),
         paired=tuple(
-            _paired(name, answers, baseline, methods[baseline], questions, resamples)
-            for name, answers in methods.items()
+            _paired(name, given, baseline, methods[baseline])
+            for name, given in methods.items()
             if baseline is not None and name != baseline
         ),
     )
 
 
-def _method(name: str, answers: Answers, questions: int, resamples: Resamples) -> Method:
-    listed = list(answers.values())
-    judged = [outcome.right for outcome in listed if outcome.right is not None]
-    scores = [answers[place].score if place in answers else None for place in range(questions)]
+def _method(name: str, listed: Sequence[Outcome]) -> Method:
+    right = sum(outcome.right for outcome in listed)
     return Method(
         method=name,
         questions=len(listed),
-        judged=len(judged),
-        right=sum(judged),
-        accuracy=wilson(sum(judged), len(judged)),
-        score=estimate(mean, [scores], resamples),
+        right=right,
+        accuracy=wilson(right, len(listed)),
         tokens=_mean([outcome.tokens for outcome in listed]),
         cost_usd=_mean([outcome.cost_usd for outcome in listed]),
         seconds=_mean([outcome.seconds for outcome in listed]),
@@ -174,48 +127,30 @@ def _method(name: str, answers: Answers, questions: int, resamples: Resamples) -
 
 def _mean(values: Sequence[float | None]) -> Mean:
     known = [value for value in values if value is not None]
-    return Mean(value=fsum(known) / len(known) if known else None, known=len(known))
+    return Mean(value=fmean(known) if known else None, known=len(known))
 
 
 def _paired(
-    name: str,
-    answers: Answers,
-    baseline: str,
-    first: Answers,
-    questions: int,
-    resamples: Resamples,
+    name: str, given: Mapping[int, Outcome], baseline: str, first: Mapping[int, Outcome]
 ) -> Paired:
-    pairs = {place: (first[place], answers[place]) for place in sorted(first.keys() & answers)}
-    judged = {
-        place: (before.right, after.right)
-        for place, (before, after) in pairs.items()
-        if before.right is not None and after.right is not None
-    }
-    changes = {
-        place: after.score - before.score
-        for place, (before, after) in pairs.items()
-        if before.score is not None and after.score is not None
-    }
+    pairs = [(first[place], given[place]) for place in sorted(first.keys() & given.keys())]
+    changes = [(before.right, after.right) for before, after in pairs]
+    gained, lost = changes.count((False, True)), changes.count((True, False))
     tokens = [
         (before.tokens, after.tokens)
-        for before, after in pairs.values()
+        for before, after in pairs
         if before.tokens is not None and after.tokens is not None
     ]
-    compared = judged.keys() | changes
-    gained = list(judged.values()).count((False, True))
-    lost = list(judged.values()).count((True, False))
-    before, after = (sum(side) for side in zip(*tokens, strict=True)) if tokens else (0, 0)
+    less, more = (sum(side) for side in zip(*tokens, strict=True)) if tokens else (0, 0)
     return Paired(
         method=name,
         baseline=baseline,
-        questions=len(compared),
-        unpaired=tuple(place for place in range(questions) if place not in compared),
-        accuracy=paired_difference(gained, lost, len(judged)),
-        score=estimate(mean, [[changes.get(place) for place in range(questions)]], resamples),
-        wrong_to_right=gained if judged else None,
-        right_to_wrong=lost if judged else None,
-        p_value=mcnemar(gained, lost) if judged else None,
-        tokens_change=100 * (after - before) / before if before else None,
+        questions=len(pairs),
+        accuracy=paired_difference(gained, lost, len(pairs)),
+        wrong_to_right=gained,
+        right_to_wrong=lost,
+        p_value=mcnemar(gained, lost),
+        tokens_change=100 * (more - less) / less if less else None,
     )
 
 

@@ -10,24 +10,14 @@ import builtins
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AnySet
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
-from pydantic import AliasChoices, BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from reflection.multipath.suite import OUTCOME_BYTES, Case
-from reflection.quoting import object_schema
-from reflection.replies import (
-    Members,
-    Number,
-    OptionalText,
-    Reply,
-    Text,
-    read_reply,
-    reply_schema,
-    validated,
-)
+from reflection.replies import Members, Number, OptionalText, Reply, Text, read_reply
 from reflection.run import Record, encoded_size
 
 LITERAL_CHARACTERS = 10_000
@@ -35,10 +25,7 @@ LEAST = 3
 MOST = 20
 LENGTH = 300
 
-SOLUTION = "solution"
-CHECK = "check"
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
-COLLECTIONS = {ast.Tuple: tuple, ast.List: list, ast.Set: set}
 SPECIAL = {"inf": float("inf"), "-inf": float("-inf"), "nan": float("nan")}
 # Builtins that convert one value into another, without any other input.
 MAKING = {
@@ -49,30 +36,42 @@ MAKING = {
 _FAILURES = (SyntaxError, ValueError, TypeError, ArithmeticError, MemoryError, RecursionError)
 
 
-class NoLiteralError(Exception):
-    """The text is not a literal, or it is too long."""
-
-
 def read_literal(text: str) -> object:
-    """Return the value of a literal of at most LITERAL_CHARACTERS. Raises NoLiteralError.
+    """Return the value of a literal of at most LITERAL_CHARACTERS. Raises ValueError.
 
     Literals are those of `ast.literal_eval` without the ellipsis, plus `float('inf')`,
     `float('nan')` and `frozenset({...})`, which have no literal form.
     """
-    tree = _expression(text)
-    if tree is None:
-        raise NoLiteralError
+    found = _expression(text)
+    if found is None:
+        raise ValueError("not an expression, or too long")
     try:
-        return _value(tree)
+        tree = _Named().visit(found)
+        if any(isinstance(node, ast.Constant) and node.value is ... for node in ast.walk(tree)):
+            raise ValueError("an ellipsis")
+        return ast.literal_eval(tree)
     except _FAILURES:
-        raise NoLiteralError from None
+        raise ValueError("not a literal") from None
+
+
+class _Named(ast.NodeTransformer):
+    """Put the value in the place of calls that stand for a literal."""
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        match node:
+            case ast.Call(func=ast.Name(id="float"), args=[ast.Constant(value=word)]):
+                return ast.Constant(SPECIAL[word]) if word in SPECIAL else node
+            case ast.Call(func=ast.Name(id="frozenset"), args=[] | [ast.Set()], keywords=[]):
+                members = [ast.literal_eval(self.generic_visit(part)) for part in node.args]
+                return ast.Constant(cast("Any", frozenset().union(*members)))
+        return node
 
 
 def is_literal(text: str) -> bool:
     """Tell whether a text is a literal."""
     try:
         read_literal(text)
-    except NoLiteralError:
+    except ValueError:
         return False
     return True
 
@@ -105,37 +104,6 @@ def unparsed(tree: ast.AST) -> str | None:
 def _expression(text: str) -> ast.expr | None:
     tree = parsed(text, "eval") if len(text) <= LITERAL_CHARACTERS else None
     return tree.body if isinstance(tree, ast.Expression) else None
-
-
-def _value(node: ast.expr | None) -> object:
-    match node:
-        case ast.Constant(value=value) if value is not ...:
-            return value
-        case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.Set(elts=parts):
-            return COLLECTIONS[type(node)](_value(part) for part in parts)
-        case ast.Dict(keys=keys, values=values):
-            pairs = zip(keys, values, strict=True)
-            return {_value(key): _value(value) for key, value in pairs}
-        case ast.Call(func=ast.Name(id=name), args=parts, keywords=[]):
-            return _made(name, [_value(part) for part in parts])
-        case ast.UnaryOp() | ast.BinOp():
-            number = ast.literal_eval(node)
-            if isinstance(number, int | float | complex):
-                return number
-    raise NoLiteralError
-
-
-def _made(name: str, parts: list[object]) -> object:
-    match name, parts:
-        case "float", [str() as word] if word in SPECIAL:
-            return SPECIAL[word]
-        case "set", []:
-            return set()
-        case "frozenset", []:
-            return frozenset()
-        case "frozenset", [set() as members]:
-            return frozenset(members)
-    raise NoLiteralError
 
 
 def calls(text: str, entry: str, others: AnySet[str] = frozenset()) -> bool:
@@ -229,9 +197,9 @@ def _free(tree: ast.AST) -> set[str]:
 
 
 def entry_of(cases: Sequence[Case]) -> str | None:
-    """Return the function that all of these cases call; None if there is none."""
-    names = [called(case.call) for case in cases]
-    shared = (name for name in names[0] if all(name in others for others in names)) if names else ()
+    """Return the function that all of these cases call, the outermost first; None without one."""
+    named = [called(case.call) for case in cases]
+    shared = (name for name in named[0] if all(name in others for others in named)) if named else ()
     return next(iter(shared), None)
 
 
@@ -241,23 +209,13 @@ def entry_in(prompt: str) -> str | None:
     Its body is only a docstring, `...`, `pass` or NotImplementedError; complete functions are
     helpers.
     """
-    found = statements(prompt)
-    functions = [node for node in found if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    return _only(node.name for node in functions if all(map(_does_nothing, node.body)))
-
-
-def entry_tested(tests: str) -> str | None:
-    """Return the one function that a test file imports from the solution, or passes to check()."""
-    return _only(_taken(statements(tests)))
-
-
-def _taken(tree: Iterable[ast.stmt]) -> Iterator[str]:
-    for node in (node for statement in tree for node in ast.walk(statement)):
-        match node:
-            case ast.ImportFrom(module=module, names=names) if module == SOLUTION:
-                yield from (alias.name for alias in names if alias.name != "*")
-            case ast.Call(func=ast.Name(id=name), args=[ast.Name(id=given)]) if name == CHECK:
-                yield given
+    functions = [
+        node
+        for node in statements(prompt)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and all(map(_does_nothing, node.body))
+    ]
+    return functions[0].name if len({node.name for node in functions}) == 1 else None
 
 
 def _does_nothing(node: ast.stmt) -> bool:
@@ -267,11 +225,6 @@ def _does_nothing(node: ast.stmt) -> bool:
         case ast.Raise(exc=raised):
             return raised is not None and "NotImplementedError" in (unparsed(raised) or "")
     return False
-
-
-def _only(names: Iterable[str]) -> str | None:
-    found = set(names)
-    return found.pop() if len(found) == 1 else None
 
 
 def _literal(value: object) -> str:
@@ -294,10 +247,12 @@ class Test(Reply):
 
     __test__ = False
 
-    call: Text = Field(validation_alias=AliasChoices("call", "input", "expression"))
+    call: Annotated[Text, WithJsonSchema(SHORT)]
     expected: Annotated[
-        Text, BeforeValidator(lambda value: value if isinstance(value, str) else _literal(value))
-    ] = Field(validation_alias=AliasChoices("expected", "output", "result"))
+        Text,
+        BeforeValidator(lambda value: value if isinstance(value, str) else _literal(value)),
+        WithJsonSchema(SHORT),
+    ]
 
 
 class TestsReply(Reply):
@@ -309,18 +264,7 @@ class TestsReply(Reply):
     entry: Annotated[
         OptionalText, WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 100})
     ] = None
-    # Validated one by one, so that unusable tests can be left out.
-    tests: Annotated[
-        list[Any],
-        WithJsonSchema(
-            {
-                "type": "array",
-                "items": object_schema({"call": SHORT, "expected": SHORT}),
-                "minItems": LEAST,
-                "maxItems": 10,
-            }
-        ),
-    ]
+    tests: list[Test] = Field(json_schema_extra={"minItems": LEAST, "maxItems": 10})
 
 
 class Tests(Record):
@@ -331,11 +275,6 @@ class Tests(Record):
     cases: tuple[Case, ...] = ()
     entry: str | None = None
     error: str | None = None
-
-
-def tests_schema() -> dict[str, Any]:
-    """Return the JSON schema of a reply with tests."""
-    return reply_schema(TestsReply)
 
 
 def parse_tests(text: str, entry: str | None = None) -> Tests:
@@ -349,12 +288,9 @@ def parse_tests(text: str, entry: str | None = None) -> Tests:
     said = read_reply(text, "tests", TestsReply)
     if isinstance(said, str):
         return Tests(entry=entry, error=said)
-    read = [validated(point, Test) for point in said.tests]
-    pairs = [case_of(test.call, test.expected) for test in read if isinstance(test, Test)]
+    pairs = [case_of(test.call, test.expected) for test in said.tests]
     told = (said.entry or "").removesuffix("()")
-    shared = [set(called(case.call)) for case in pairs]
-    common = _only(set.intersection(*shared)) if shared else None
-    name = entry or (told if NAME.fullmatch(told) else common)
+    name = entry or (told if NAME.fullmatch(told) else entry_of(pairs))
     if name is None:
         return Tests(error='"entry" names no function')
     held = [case for case in dict.fromkeys(pairs) if _holds(case, name)]

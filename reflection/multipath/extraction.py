@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from reflection.multipath.cases import (
@@ -19,14 +20,16 @@ from reflection.multipath.suite import Case
 from reflection.replies import after_thought
 from reflection.text import well_formed
 
-MOST_FENCES = 200
-MOST_PARSED = 200_000
+MOST_BLOCKS = 100
 MOST_CASES = 20
 EXAMPLE_CHARACTERS = 500
 OUTPUT_LINES = 10
 
 PYTHON = ("py", "{.py")
-FENCE = re.compile(r"^([ \t]*)(`{3,}|~{3,})[ \t]*([^`\n]*)$")
+OPENING = r"^([ \t]*+)(`{3,}+|~{3,}+)[ \t]*+([^`\n]*+)$\n?"
+CLOSING = r"^[ \t]*+\2[`~]*+[ \t]*+$"
+BLOCK = re.compile(rf"{OPENING}(.*?)({CLOSING}|\Z)", re.MULTILINE | re.DOTALL)
+WIDEST = re.compile(rf"{OPENING}(.*)({CLOSING})", re.MULTILINE | re.DOTALL)
 BULLET = re.compile(r"^(?:[-*+]|\d{1,3}[.)])\s+")
 # A single equals sign is not one: it is as often a definition as an example.
 ARROW = re.compile(r"->|==>|=>|→|➞|⇒|\s(?:should )?returns?\s")
@@ -45,74 +48,41 @@ class Block(NamedTuple):
     complete: bool
 
 
-class _Fence(NamedTuple):
-    line: int
-    indent: str
-    mark: str
-    info: str
-
-    def closes(self, first: "_Fence") -> bool:
-        return not self.info and self.mark.startswith(first.mark)
-
-
 def extract_code(text: str, entry: str | None = None) -> str | None:
     """Return the code of a reply; None if there is none. Never raises.
 
-    That is the last complete block that defines `entry`, else the longest complete block that
-    defines a function or class other than a test, else the longest block, else the text after a
-    fence that is never closed. Blocks in other languages are left out, and unnamed blocks count
-    only if no block is named Python. A fence inside a docstring does not end its block: the text
-    before it does not parse. A text without fences is code if it parses as a program.
+    That is all between the first fence and the last, if it parses: a fence in a docstring does not
+    end a block. Else it is the last complete block that defines `entry`, else the longest complete
+    block that defines a function or class other than a test, else the longest block, else the text
+    after a fence that is never closed. Blocks in other languages are left out, and unnamed blocks
+    count only if no block is named Python. A text without fences is code if it parses as a program.
     """
     said = after_thought(well_formed(text).replace("\r\n", "\n"))
-    lines = said.split("\n")
-    fences = list(_fences(lines))[:MOST_FENCES]
-    if not fences:
+    first = BLOCK.search(said)
+    if first is None:
         return said.strip("\n") + "\n" if _is_program(said) else None
-    blocks = _blocks(lines, fences)
-    named = [block for block in blocks if block.python] or blocks
-    whole = [block for block in named if block.complete] or named
-    defining = [block for block in whole if entry and entry in _defined(block.text)][-1:]
-    best = defining or [block for block in whole if _makes(block.text)] or whole
-    code = max((block.text for block in best), key=len, default="")
-    return code if code.strip() else None
+    widest = WIDEST.match(said, first.start())
+    if widest is not None and statements(_block(widest).text):
+        found = [widest]
+    else:
+        found = list(islice(BLOCK.finditer(said), MOST_BLOCKS))
+    blocks = [_block(one) for one in found if not one[3] or one[3].lower().startswith(PYTHON)]
+
+    def rank(numbered: tuple[int, Block]) -> tuple[bool, bool, int, bool, int]:
+        number, block = numbered
+        names = _defined(block.text)
+        asked = number if entry in names else 0
+        makes = any(not name.lower().startswith("test") for name in names)
+        return block.python, block.complete, asked, makes, len(block.text)
+
+    _, best = max(enumerate(blocks, 1), key=rank, default=(0, None))
+    return best.text if best is not None and best.text.strip() else None
 
 
-def _fences(lines: Sequence[str]) -> Iterator[_Fence]:
-    for number, line in enumerate(lines):
-        found = FENCE.match(line) if len(line) < 200 else None
-        if found:
-            yield _Fence(number, found[1], found[2], found[3].strip())
-
-
-def _blocks(lines: Sequence[str], fences: Sequence[_Fence]) -> list[Block]:
-    """List the blocks that may be Python."""
-    blocks, at, left = [], 0, MOST_PARSED
-    while at < len(fences):
-        first = fences[at]
-        language = first.info.split(" ")[0].lower()
-        may_be = not language or language.startswith(PYTHON)
-        closing = [n for n in range(at + 1, len(fences)) if fences[n].closes(first)]
-        end = closing[0] if closing else None
-        # End at the first fence before which the text parses, within the limit on parsing.
-        for number in closing if may_be else ():
-            text = _between(lines, first, fences[number].line)
-            left -= len(text)
-            if left < 0:
-                break
-            if parsed(text, "exec") is not None:
-                end = number
-                break
-        if may_be:
-            last = len(lines) if end is None else fences[end].line
-            blocks.append(Block(_between(lines, first, last), bool(language), end is not None))
-        at = len(fences) if end is None else end + 1
-    return blocks
-
-
-def _between(lines: Sequence[str], first: _Fence, last: int) -> str:
-    kept = [line.removeprefix(first.indent) for line in lines[first.line + 1 : last]]
-    return "\n".join(kept).strip("\n") + "\n"
+def _block(found: re.Match[str]) -> Block:
+    indent, text = found[1], found[4]
+    kept = "\n".join(line.removeprefix(indent) for line in text.split("\n")).strip("\n")
+    return Block(f"{kept}\n", bool(found[3].strip()), bool(found[5]))
 
 
 def _is_program(text: str) -> bool:
@@ -123,24 +93,10 @@ def _is_program(text: str) -> bool:
     )
 
 
-def _makes(text: str) -> bool:
-    """Tell whether a block defines a function or class that is not a test."""
-    return any(
-        isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-        and not node.name.lower().startswith("test")
-        for node in statements(text)
-    )
-
-
-def _defined(text: str) -> set[str]:
-    names: set[str] = set()
-    for node in statements(text):
-        match node:
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                names.add(node.name)
-            case ast.Assign(targets=targets):
-                names |= {target.id for target in targets if isinstance(target, ast.Name)}
-    return names
+def _defined(text: str) -> list[str]:
+    """List the functions and classes that a block defines."""
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    return [node.name for node in statements(text) if isinstance(node, kinds)]
 
 
 def examples(prompt: str, entry: str | None) -> tuple[Case, ...]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from reflection.multipath import state as states
 from reflection.multipath.report import assemble
 from reflection.multipath.request import OUTPUT_BYTES, PERSONS_REVISIONS, MultiPathRequest
 from reflection.multipath.result import (
@@ -25,7 +24,7 @@ from reflection.multipath.result import (
 )
 from reflection.multipath.state import Critique, Node, Passage, State, transition
 from reflection.multipath.suite import Failure, Suite, TestOutcome, TestReport
-from reflection.multipath.verdict import Reported, believed, quarantine
+from reflection.multipath.verdict import believed, quarantine
 from reflection.run import (
     Budget,
     Part,
@@ -63,22 +62,18 @@ class Ledger:
         """Explain why the budget has no room for the next call of a part; None if it has."""
         searched = self.spent["retrieving"]
         asked = [spending for name in PARTS[1:] for spending in self.spent[name]]
+        if asked or not searched:
+            alike = self.spent[part] or (asked if searched else [])
+            return refusal(self.budget, [*searched, *asked], alike)
         # The cost of a search says nothing about the size of a call that writes or judges.
-        if searched and not asked:
-            return self._used_up(total(searched))
-        alike = self.spent[part] or (asked if searched else [])
-        return refusal(self.budget, [*searched, *asked], alike)
-
-    def _used_up(self, searched: Spending) -> str | None:
-        """Explain why a search left no budget: it used it up, or its cost is unknown."""
-        tokens = ("tokens", self.budget.tokens, searched.tokens)
-        dollars = ("US dollars", self.budget.usd, searched.cost_usd)
-        for unit, bound, used in (tokens, dollars):
-            if bound is not None and used is None:
+        used = total(searched)
+        tokens = ("tokens", self.budget.tokens, used.tokens)
+        for unit, bound, spent in (tokens, ("US dollars", self.budget.usd, used.cost_usd)):
+            if bound is not None and spent is None:
                 model = "the embedding model's provider does not report"
                 return f"{model} {unit}, so a limit of {bound:,g} {unit} can't be enforced"
-            if bound is not None and used is not None and used >= bound:
-                return f"{used:,.6g} of {bound:,g} {unit} are spent on the search by meaning"
+            if bound is not None and spent is not None and spent >= bound:
+                return f"{spent:,.6g} of {bound:,g} {unit} are spent on the search by meaning"
         return None
 
     def pay(self, part: Part, spending: Spending | None, attempts: int) -> None:
@@ -104,10 +99,9 @@ class Run:
     """The state S of a run, and its drafts, decisions and spending so far.
 
     `after` is the last completed node. `allowed` is R_max, once the path is chosen, and `granted`
-    counts the drafts that people requested. `untested` says why there is no suite. `reports` are
-    the complete test reports; drafts other than the newest and the best keep only their numbers.
-    `chosen` is the index of the draft that a person replaced the others with. `assembled` is the
-    newest report in its final form, if an activity returned it.
+    counts the drafts that people requested. `untested` says why there is no suite. `chosen` is the
+    index of the draft that a person replaced the others with. `assembled` is the newest report in
+    its final form, if an activity returned it.
     """
 
     request: MultiPathRequest
@@ -120,7 +114,6 @@ class Run:
     untested: str | None = None
     quarantined: tuple[TestOutcome, ...] = ()
     drafts: list[Draft] = field(default_factory=list)
-    reports: list[TestReport] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     allowed: int | None = None
@@ -175,7 +168,7 @@ class Run:
             passage.model_copy(update={"text": cut_encoded(passage.text, PASSAGE_BYTES)})
             for passage in passages
         )
-        self.state = states.retrieved(self.state, documents)
+        self._set(documents=documents)
         self.sources = tuple(
             Source(number=number, passage=passage) for number, passage in enumerate(documents, 1)
         )
@@ -183,14 +176,14 @@ class Run:
     def routed(self, routing: Routing) -> None:
         """Set M, and R_max with it."""
         self.routing = routing
-        self.state = states.routed(self.state, routing.mode)
+        self._set(mode=routing.mode)
         self.allowed = None if routing.mode is None else self.request.r_max(routing.mode)
 
     def generated(self, draft: Draft, assembled: str | None = None) -> None:
-        """Add a new T_m, and its final form."""
+        """Add a new T_m, and its final form; R_n grows by one."""
         self.drafts.append(draft)
         self.assembled = assembled
-        self.state = states.generated(self.state, draft.text)
+        self._set(output=draft.text, revisions=self.state.revisions + 1)
 
     def reflected(
         self,
@@ -198,10 +191,10 @@ class Run:
         suggestions: tuple[str, ...],
         assembled: str | None = None,
     ) -> None:
-        """Set K of the newest draft, and its final form with K's suggestions."""
+        """Replace K by that of the newest draft, and its final form by one with the suggestions."""
         self._amend(critiques=critiques, suggestions=suggestions)
         self.assembled = assembled
-        self.state = states.reflected(self.state, critiques, suggestions)
+        self._set(critiques=critiques, suggestions=suggestions)
 
     def tested(self, report: TestReport) -> None:
         """Add the newest draft's test report, and set E of all drafts without quarantined tests.
@@ -210,30 +203,23 @@ class Run:
         """
         for warning in report.warnings:
             self.warn(warning)
-        self.reports.append(report)
         self._amend(report=report)
-        tested = [draft for draft in self.drafts if draft.report is not None]
-        known = list(zip(tested, self.reports, strict=True))
         if self.suite is not None:
             last = self.state.revisions >= (self.allowed or 0)
-            whole = [Reported(draft.text, report) for draft, report in known]
-            self.quarantined = quarantine(whole, self.suite, last=last)
-        for draft, said in known:
-            self._amend(draft.index, report=said, error=believed(said, self.quarantined))
-        deciding, best = self._deciding(), self.kept
-        self.state = states.tested(self.state, deciding.error if deciding else None)
-        for draft in self.drafts[:-1]:
-            if best is not None and draft.index != best.index:
-                self.drafts[draft.index] = draft.with_numbers_alone()
+            self.quarantined = quarantine(self.drafts, self.suite, last=last)
+        for draft in self.drafts:
+            if draft.report is not None:
+                self._amend(draft.index, error=believed(draft.report, self.quarantined))
+        self._set(error=self._deciding().error)
 
-    def move(self, at: datetime, author: str | None = None, asked: str | None = None) -> Decision:
-        """Decide by the transition function what comes after the last completed node."""
+    def decide(self, at: datetime, author: str | None = None, asked: str | None = None) -> Decision:
+        """Apply the transition function to the last completed node."""
         if self.after is None:
             raise ValueError("no node is complete yet")
         step = transition(self.after, self.state, self.allowed or 0)
         if step.ending is None:
             why = "a person asked for another draft" if asked else step.reason
-            return self._decide(step.node, None, why, at, author, asked=asked)
+            return self.settle(None, why, at, author, asked, node=step.node)
         more = ""
         if step.ending == "passed" and self.quarantined:
             apart = tally_words(len(self.quarantined), "test")
@@ -249,42 +235,26 @@ class Run:
         wanted = self.request.review_open and reason != "finished_by_person"
         waits = wanted and self.kept is not None and self.open
         said = f"{explanation}; an open result waits for a review" if waits else explanation
-        return self._decide(None, reason, said, at, author, waits=waits)
+        return self.settle(reason, said, at, author, waits=waits)
 
     def settle(
-        self, reason: StopReason, explanation: str, at: datetime, author: str | None = None
-    ) -> Decision:
-        """End the run by a person's decision, or because nobody reviewed it in time."""
-        return self._decide(None, reason, explanation, at, author)
-
-    def _deciding(self) -> Draft | None:
-        """Return the deciding draft: the best one if it passes its tests, else the newest."""
-        best = self.kept
-        if best is not None and best.report is not None and best.error is None:
-            return best
-        return self.drafts[-1] if self.drafts else None
-
-    def _amend(self, index: int = -1, **known: object) -> None:
-        self.drafts[index] = self.drafts[index].model_copy(update=known)
-
-    def _decide(
         self,
-        node: Node | None,
-        stop_reason: StopReason | None,
-        reason: str,
+        reason: StopReason | None,
+        explanation: str,
         at: datetime,
-        author: str | None,
-        *,
-        waits: bool = False,
+        author: str | None = None,
         asked: str | None = None,
+        *,
+        node: Node | None = None,
+        waits: bool = False,
     ) -> Decision:
-        """Record a decision with its state and its draft's numbers."""
+        """Record a decision: the run ends for a reason, or goes on at `node`."""
         draft = self.drafts[-1] if self.drafts else None
         if self.after == "test_code" and self.state.error is None:
             draft = self._deciding()
         error, report = (draft.error, draft.report) if draft else (None, None)
         critiques = draft.critiques if draft else None
-        made = Decision(
+        decision = Decision(
             after=self.after,
             next=node,
             revisions=self.state.revisions,
@@ -294,16 +264,28 @@ class Run:
             error=cut_encoded(error.message, REASON_BYTES) if error else None,
             passed=report.passed if report else None,
             total=report.total if report else None,
-            stop=stop_reason is not None and not waits,
-            stop_reason=stop_reason,
-            reason=cut_encoded(reason, REASON_BYTES),
+            stop=reason is not None and not waits,
+            stop_reason=reason,
+            reason=cut_encoded(explanation, REASON_BYTES),
             author=author,
             at=at,
             waits_for_review=waits,
             asked=asked,
         )
-        self.decisions.append(made)
-        return made
+        self.decisions.append(decision)
+        return decision
+
+    def _deciding(self) -> Draft:
+        """Return the deciding draft: the best one if it passes its tests, else the newest."""
+        best = self.kept
+        passes = best is not None and best.report is not None and best.error is None
+        return best if best is not None and passes else self.drafts[-1]
+
+    def _amend(self, index: int = -1, **known: object) -> None:
+        self.drafts[index] = self.drafts[index].model_copy(update=known)
+
+    def _set(self, **known: object) -> None:
+        self.state = self.state.model_copy(update=known)
 
 
 def refused(run: Run, given: Review) -> str | None:
@@ -331,20 +313,18 @@ def grant(run: Run, asked: str, author: str, at: datetime) -> Decision:
     seen = run.kept
     if seen is None:
         raise ValueError("there is no draft to revise")
-    known: dict[str, object] = {"output": seen.text}
-    if seen.mode == "research":
-        critique = Critique(aspect="person", advice=asked, author=author)
-        known["critiques"] = (critique, *(seen.critiques or ()))
-    elif seen.error is None:
-        known["error"] = Failure(message=asked)
-    else:
+    critique = Critique(aspect="person", advice=asked, author=author)
+    error = Failure(message=asked)
+    if seen.error is not None:
         both = f"{asked}\nThe tests also say: {seen.error.message}"
-        known["error"] = seen.error.model_copy(update={"message": both})
+        error = seen.error.model_copy(update={"message": both})
+    code = seen.mode == "code"
+    known = {"error": error} if code else {"critiques": (critique, *(seen.critiques or ()))}
     run.granted += 1
     run.allowed = run.state.revisions + 1
-    run.state = run.state.model_copy(update=known)
-    run.after = "test_code" if seen.mode == "code" else "reflect_on_report"
-    return run.move(at, author, asked)
+    run.state = run.state.model_copy(update={"output": seen.text, **known})
+    run.after = "test_code" if code else "reflect_on_report"
+    return run.decide(at, author, asked)
 
 
 def replace(run: Run, text: str, author: str, at: datetime) -> None:
@@ -401,15 +381,23 @@ def result(run: Run) -> MultiPathResult:
 
 
 def _standing(run: Run) -> dict[str, Any]:
-    """Return the fields that progress and result share."""
+    """Return the fields that progress and result share.
+
+    Of the drafts, the newest and the best alone keep the outcomes of each test.
+    """
     written = [draft.model for draft in run.drafts if draft.model is not None]
+    tested = [draft for draft in run.drafts if draft.report is not None]
+    whole = {draft.index for draft in (best_of(tested), *tested[-1:]) if draft}
+    drafts = tuple(
+        draft if draft.index in whole else draft.with_numbers_alone() for draft in run.drafts
+    )
     return {
         "prompt": run.request.prompt,
         "model": written[-1] if written else run.request.model,
         "mode": run.state.mode,
         "routing": run.routing,
         "sources": run.sources,
-        "drafts": tuple(run.drafts),
+        "drafts": drafts,
         "suite": run.suite,
         "quarantined": run.quarantined,
         "revisions": run.state.revisions,

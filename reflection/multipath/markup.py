@@ -19,50 +19,43 @@ from reflection.text import fold, well_formed, words
 CODE = "\x01"
 ROUNDS = 3
 
-TAGS = r"/?(?:br|sub|sup|b|i|em|strong|kbd|u)\s{0,8}/?>"
 BEFORE = r"[ \t>]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]++){0,5}+"
-# An address without a scheme, or with one that leads to a page or a mailbox. An entity or a
-# backslash may stand for any character.
-PLACE = rf"(?:https?:|mailto:|[^\s:&\\()<>/?#\]`{CODE}]{{0,300}}+(?=[/?#)> ]|$))"
-WITHIN = rf"[^()\s\\{CODE}]"
+# An address with a scheme that leads to a page or a mailbox, or with none, and perhaps a title.
+# Behind a scheme parentheses may nest once; an entity may stand for any character.
+WITHIN = rf"(?:[^()<>\s\\{CODE}]|\([^()<>\s\\{CODE}]{{0,300}}+\)){{0,2000}}+"
 ADDRESS = (
-    rf"(?:<{PLACE}[^<>\n\\{CODE}]{{0,2000}}+>"
-    rf"|{PLACE}(?:{WITHIN}|\({WITHIN}{{0,300}}+\)){{0,2000}}+)"
-    rf"(?:[ \t]+(?:\"[^\"\n\\{CODE}]{{0,500}}+\"|'[^'\n\\{CODE}]{{0,500}}+'"
-    rf"|\([^()\n\\{CODE}]{{0,500}}+\)))?[ \t]*"
+    rf"(?:(?:https?:|mailto:){WITHIN}|[^()<>\s:&\\\]`{CODE}]{{0,300}}+)"
+    rf"(?:[ \t]+(?:\"[^\"\n\\{CODE}]{{0,500}}+\"|'[^'\n\\{CODE}]{{0,500}}+'))?[ \t]*"
 )
+# A tag that only formats stays, but for the beginning of a line, where a block of HTML may begin.
+TAGS = r"(?:(?<=[\w.,;)\]]<)|(?<=[\w,;] <))/?(?:br|sub|sup|b|i|em|strong|kbd|u)\s{0,8}/?>"
 UNSAFE = re.compile(
-    rf"\\.|^{BEFORE}(?P<alone><)(?={TAGS}[ \t]*$)"
-    r"|(?P<other>`|!(?=\[)"
-    rf"|<(?!{TAGS}|https?://|mailto:)"
-    r"(?=[!?]|/?[a-z][\w:-]*+(?:[\s/>]|$)|[a-z][a-z0-9+.-]*+:)"
+    rf"\\.|(`|!(?=\[)|<(?!https?://|mailto:)(?!{TAGS})(?=[!?/a-z])"
     rf"|\](?=\()(?!\([ \t]*{ADDRESS}\)))",
-    re.IGNORECASE | re.MULTILINE,
+    re.IGNORECASE,
 )
 LABEL = r"(?:[^\[\]\\\n]++|\\.)*+"
 ANY_ADDRESS = rf"(?:<[^<>\n]*>|[^\s{CODE}]\S*)(?:[ \t]+[\"'(].*)?[ \t]*$"
-# A link definition is escaped at its bracket; a footnote stays one, without a link.
+# A link definition is escaped at its bracket; a footnote stays one, without a link. What either
+# defines may stand on the next line.
 DEFINITION = re.compile(
-    rf"^{BEFORE}\[?(?!\^){LABEL}\]:(?=[ \t]*+(?:$|(?!{ADDRESS}$){ANY_ADDRESS})).*"
+    rf"^{BEFORE}\[?(?!\^{LABEL}\]:[ \t]*+\S){LABEL}\]:"
+    rf"(?=[ \t]*+(?:$|(?!{ADDRESS}$){ANY_ADDRESS})).*"
     rf"|^{BEFORE}\[\^{LABEL}\]:[ \t]*+(?P<note>(?=[^\s\\])(?!{ADDRESS}$)(?={ANY_ADDRESS}))",
     re.IGNORECASE | re.MULTILINE,
 )
 ENDED = re.compile(r"\\.|(\]:)")
 # A run of backquotes up to the next of the same length; not if escaped or in an address.
 SPAN = re.compile(r"\\.|<(?:https?|mailto):[^<>\s]*>|(`++).{1,500}?(?<!`)\1(?!`)|`+")
-COMMENT = re.compile(r"\\.|(<!--)")
 WRAPPED = re.compile(r"(`{3,})[ \t]*(?:markdown|md)?[ \t]*\n(.*)\n\1", re.DOTALL | re.IGNORECASE)
 
 LEADING = re.compile(r"[ \t>]*(?:(?:#{1,6}|[-*+]|\d{1,4}[.)])[ \t]+|\[\^[^\]\s]{1,60}\]:)?")
 SENTENCE = re.compile(r"\S.*?(?:[.!?](?:\s?\[[^\[\]\n]{1,40}\]){0,9}(?=\s|$)|$)")
 CITATION = re.compile(r"\[(?:[\s\d,;–—-]{1,80}|\^[^\]\s]{1,60})\]")
-# Invisible parts of a text without code and comments: tags, addresses and marks.
+# Parts of a text that a reader does not see: tags and addresses.
 MARKS = re.compile(
-    r"</?[a-zA-Z][^<>]{0,300}>|(?<=\])\([^()\s]{0,2000}(?:\s+\"[^\"\n]{0,200}\")?\)"
-    r"|^[ \t]*(?:#{1,6}(?=\s)|>+|[-*+•](?=\s)|[-*_=|: \t]{3,}$)|[*_~`|\\]+",
-    re.MULTILINE,
+    r"</?[a-zA-Z][^<>]{0,300}>|(?<=\])\([^()\s]{0,2000}(?:\s+\"[^\"\n]{0,200}\")?\)|[*_~`|\\]+"
 )
-LEFT_OUT = re.compile(r"\.{3,}|…|\[\s?(?:\.{2,}|…)\s?\]")
 
 
 # Link definitions are text here, and so is HTML.
@@ -102,14 +95,13 @@ def masked(text: str) -> str:
 
 
 def visible(report: str) -> str:
-    r"""Return a report without anything hidden, in linear time.
+    r"""Return a report with nothing hidden and only harmless links, in linear time.
 
-    Comments are removed, and one that is never closed is shown. Other HTML becomes text, except a
-    few inline tags such as `<sub>`; so do images, and links that are not relative, http, https or
-    mailto. A code fence that is never closed is closed at the end. Code stays as it is. Lines end
-    with `\n`.
+    HTML becomes text, comments too, except a few inline tags such as `<sub>`; so do images, and
+    links that are not relative, http, https or mailto. A code fence that is never closed is closed
+    at the end. Code stays as it is. Lines end with `\n`.
     """
-    text = _without_comments("\n".join(well_formed(report).splitlines()))
+    text = "\n".join(well_formed(report).splitlines())
     # Escaping a bracket may turn what follows into a definition.
     for _ in range(ROUNDS):
         places = sorted(set(_unsafe(masked(text))))
@@ -143,17 +135,10 @@ def plain_words(report: str) -> str:
 def stands_in(quoted: str, text: str) -> bool:
     """Tell whether quoted words occur in a report's `plain_words`, in their order.
 
-    Case, white space, punctuation, markup and citations are ignored; an ellipsis in the quotation
-    matches any words.
+    Case, white space, punctuation, markup and citations are ignored.
     """
-    place = 0
-    pieces = [piece for piece in map(_words, LEFT_OUT.split(quoted)) if piece.strip()]
-    for piece in pieces:
-        place = text.find(piece, place)
-        if place < 0:
-            return False
-        place += len(piece) - 1
-    return bool(pieces)
+    piece = _words(quoted)
+    return bool(piece.strip()) and piece in text
 
 
 def _words(text: str) -> str:
@@ -192,25 +177,9 @@ def _without_spans(line: str) -> str:
 
 def _unsafe(shown: str) -> Iterator[int]:
     """Yield where a backslash is needed to disarm what would hide, fetch or run something."""
-    for found in UNSAFE.finditer(shown):
-        if found.lastgroup is not None:
-            yield found.start(found.lastgroup)
+    yield from (found.start() for found in UNSAFE.finditer(shown) if found[1])
     for line in DEFINITION.finditer(shown):
         if line["note"] is not None:
             yield line.start("note")
         else:
             yield from (line.start() + end.start() for end in ENDED.finditer(line[0]) if end[1])
-
-
-def _without_comments(text: str) -> str:
-    for _ in range(ROUNDS):
-        last, shown, kept, place = text.rfind("-->"), masked(text), list[str](), 0
-        for found in COMMENT.finditer(shown):
-            start = found.start()
-            if found[1] and place <= start <= last - 4:
-                kept.append(text[place:start])
-                place = text.find("-->", start + 4) + 3
-        if not kept:
-            break
-        text = "".join([*kept, text[place:]])
-    return text

@@ -4,29 +4,23 @@ import re
 from collections.abc import Sequence
 from typing import Annotated, Any, Self, get_args
 
-from pydantic import AliasChoices, BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from reflection.multipath.markup import plain_words, stands_in
 from reflection.multipath.report import MOST_CRITIQUES
 from reflection.multipath.result import Source
 from reflection.multipath.state import Aspect, Critique
-from reflection.replies import Members, Reply, first_text, plain, read_reply, reply_schema
+from reflection.replies import Reply, plain, read_reply, reply_schema
 from reflection.run import Record, cut_encoded
 from reflection.text import well_formed, words
 
 MOST_SUGGESTIONS = 8
 TEXT_BYTES = 600
-ADVICE = ("advice", "suggestion", "change", "problem", "issue", "comment", "feedback", "text")
 NUMBER = re.compile(r"\[?(\d{1,4})\]?")
 NOTHING = {"none", "nothing", "no issue", "no issues", "no suggestions", "n a", "null"}
-# Words that models use for an aspect; "person" is never given by a model.
-STEMS: tuple[tuple[str, Aspect], ...] = (
-    ("demarc|creativ|consideration", "demarcation"),
-    ("complet|missing|omi|coverage|gap", "completeness"),
-    ("clar|ambig|vague|wording|readab", "clarity"),
-    ("consist|contradict|logic|coheren", "consistency"),
-    ("cit|sourc|refer|support|ground|fact|accura", "citation"),
-)
+# "person" is never given by a model.
+ASPECTS = get_args(Aspect)[:-1]
+TEXT = {"type": "string", "minLength": 8, "maxLength": 300}
 
 
 def _line(value: object) -> str | None:
@@ -36,9 +30,9 @@ def _line(value: object) -> str | None:
     return line if says else None
 
 
-def _aspect(value: object) -> Aspect:
-    name = (plain(value) or "").casefold()
-    return next((aspect for stems, aspect in STEMS if re.search(stems, name)), "consistency")
+def _aspect(value: object) -> str:
+    name = (plain(value) or "").strip().casefold()
+    return name if name in ASPECTS else "consistency"
 
 
 def _number(value: object) -> int | None:
@@ -46,60 +40,30 @@ def _number(value: object) -> int | None:
     return int(found[1]) if found else None
 
 
-def _points(value: object) -> list[Members]:
-    points = [value] if isinstance(value, Members) else value
-    if not isinstance(points, list):
-        raise ValueError('"issues" is not a list of issues')  # noqa: TRY004 - pydantic takes this one
-    return [
-        point if isinstance(point, Members) else Members([("advice", point)])
-        for point in points[: 2 * MOST_CRITIQUES]
-    ]
-
-
 def _ideas(value: object) -> tuple[str, ...]:
-    points = value if isinstance(value, list) and not isinstance(value, Members) else [value]
-    lines = [
-        _line(first_text(idea, ("idea", *ADVICE)) if isinstance(idea, Members) else idea)
-        for idea in points
-    ]
+    lines = map(_line, value if isinstance(value, list) else [value])
     return tuple(dict.fromkeys(line for line in lines if line))[:MOST_SUGGESTIONS]
 
 
-TEXT = {"type": "string", "minLength": 8, "maxLength": 300}
-Line = Annotated[str | None, BeforeValidator(_line)]
-
-
 class IssueReply(Reply):
-    """One issue, under the names that models use."""
+    """One issue; an aspect that is none of ours counts as a matter of consistency."""
 
     sentence: Annotated[
-        Line,
-        WithJsonSchema({"type": "string", "maxLength": 300}),
-        Field(validation_alias=AliasChoices("sentence", "place", "quote", "location", "where")),
+        str | None, BeforeValidator(_line), WithJsonSchema({"type": "string", "maxLength": 300})
     ] = None
     aspect: Annotated[
-        Aspect,
-        BeforeValidator(_aspect),
-        WithJsonSchema({"type": "string", "enum": [*get_args(Aspect)[:-1]]}),
-        Field(validation_alias=AliasChoices("aspect", "kind", "type", "criterion")),
+        Aspect, BeforeValidator(_aspect), WithJsonSchema({"type": "string", "enum": [*ASPECTS]})
     ] = "consistency"
-    source: Annotated[
-        int | None,
-        BeforeValidator(_number),
-        WithJsonSchema({"type": "integer"}),
-        Field(validation_alias=AliasChoices("source", "cited", "citation")),
-    ] = None
-    advice: Annotated[Line, WithJsonSchema(TEXT), Field(validation_alias=AliasChoices(*ADVICE))] = (
+    source: Annotated[int | None, BeforeValidator(_number), WithJsonSchema({"type": "integer"})] = (
         None
     )
+    advice: Annotated[str | None, BeforeValidator(_line), WithJsonSchema(TEXT)] = None
 
 
 class CheckedReply(Reply):
     """What is wrong with a report, where no ideas are wanted: issues first, then the verdict."""
 
-    issues: Annotated[
-        list[IssueReply], BeforeValidator(_points), Field(json_schema_extra={"maxItems": 10})
-    ]
+    issues: list[IssueReply] = Field(json_schema_extra={"maxItems": 10})
     consistent: Annotated[bool, BeforeValidator(lambda value: plain(value) != "false")] = True
 
     @model_validator(mode="after")

@@ -10,13 +10,7 @@ from itertools import pairwise
 from typing import Literal, NamedTuple, get_args
 
 from reflection.details import code
-from reflection.multipath.citations import (
-    FOOTNOTE,
-    cited,
-    uncited,
-    with_footnotes,
-    without_footnotes,
-)
+from reflection.multipath.citations import FOOTNOTE, cited, uncited, without_footnotes
 from reflection.multipath.markup import (
     blocks,
     fenced_lines,
@@ -28,7 +22,7 @@ from reflection.multipath.markup import (
 )
 from reflection.multipath.result import Source
 from reflection.multipath.state import Critique, Passage
-from reflection.text import fold, neutral, words
+from reflection.text import fold, neutral
 
 TITLE = "Further considerations"
 
@@ -52,11 +46,12 @@ ENTRY = re.compile(
 )
 DEFINED = re.compile(rf"{PREFIX}\[(\^?)([^\]\n]{{1,60}})\]:")
 INDENTED = re.compile(r"(?: {2}|\t)")
+BEGINS = re.compile(rf"{PREFIX}(?:[-*+>#|`~=]|\d{{1,9}}[.)][ \t])")
 UNDER_ALL = 7
 ROUNDS = 4
 
 MOST_CRITIQUES = 20
-ON_CITATIONS = {"citation", "demarcation"}
+CERTAIN = {"citation", "demarcation"}
 EMPTY = "the report has no findings: write what answers the request"
 UNCITED = (
     "the report cites no source: put [n] behind each claim that source n supports, or, where "
@@ -98,18 +93,13 @@ class Heading(NamedTuple):
     lines: int = 1
 
 
-def split(report: str) -> Parts:
-    """Split a report into its parts, as it is shown; hidden text belongs to no part."""
-    return _parts(_shown(report))
-
-
 def check_report(report: str, sources: Sequence[Source]) -> tuple[Critique, ...]:
     """Find the defects that can be found without a model, at most 20.
 
     These are a cited number without a source, a citation in "Further considerations" or in a
     footnote, findings without citations although there are sources, and no findings at all.
     """
-    parts = split(report)
+    parts = split(visible(unwrapped(report)))
     if not any(letter.isalnum() for letter in FOOTNOTE.sub("", parts.findings)):
         return (Critique(aspect="completeness", advice=EMPTY),)
     found = [*_unknown(parts.findings, sources), *_demarcation(parts)]
@@ -126,8 +116,9 @@ def with_checks(
     At most 20 in all. Idempotent.
     """
     certain = check_report(report, sources)
-    said = [critique for critique in critiques if not any(_repeats(critique, c) for c in certain)]
-    return tuple([*certain, *dict.fromkeys(said)][:MOST_CRITIQUES])
+    numbers = {critique.cited for critique in certain} - {None}
+    said = [each for each in critiques if each.aspect not in CERTAIN or each.cited not in numbers]
+    return tuple(dict.fromkeys([*certain, *said]))[:MOST_CRITIQUES]
 
 
 def assemble(
@@ -139,14 +130,14 @@ def assemble(
     suggestions form one section, without citations; it and all footnotes are left out if
     `creative` is false. The list of sources is generated: those that are cited, then the others.
     """
-    shown = _shown(report)
+    shown = visible(unwrapped(report))
     for _ in range(0 if creative else ROUNDS):
         # What is left of a line may begin a footnote, or the section, by itself.
         bare = visible(without_footnotes(shown))
         if bare == shown:
             break
         shown = bare
-    parts = _parts(shown)
+    parts = split(shown)
     # What belongs to a footnote is indented, so that it can't be taken for a finding.
     notes = "\n".join(
         line
@@ -159,7 +150,7 @@ def assemble(
         parts.findings,
         _section(parts.considerations, suggestions) if creative else "",
         uncited(notes) if creative else "",
-        "\n".join(_list(cited(parts.findings), sources)),
+        _list(cited(parts.findings), sources),
     ]
     return "\n\n".join(text.strip("\n") for text in texts if text.strip())
 
@@ -172,29 +163,25 @@ def where(passage: Passage) -> str:
     return lines if passage.page is None else f"page {passage.page}, {lines}"
 
 
-def _shown(report: str) -> str:
-    """Return a report without wrapping, hidden text and inline footnotes."""
-    shown = visible(unwrapped(report))
-    noted = with_footnotes(shown)
-    return shown if noted == shown else visible(noted)
-
-
-def _parts(text: str) -> Parts:
-    """Split a text that `_shown` returned, line by line."""
-    lines, fenced, headings, paragraphs = text.split("\n"), fenced_lines(text), *_outline(text)
+def split(report: str) -> Parts:
+    """Split a report that `visible` returned into its parts, line by line."""
+    lines, fenced, headings = report.split("\n"), fenced_lines(report), _headings(report)
     kept: dict[Part, list[str]] = {part: [] for part in PARTS}
     last = dict.fromkeys(kept, -1)
     sections: list[tuple[Part, int]] = [("findings", 0)]
     in_note, place = False, 0
     while place < len(lines):
-        taken = lines[place : place + 1]
-        defined = None if place in fenced else DEFINED.match(lines[place])
-        lazy = paragraphs.get(place, -1) == paragraphs.get(place - 1, -2)
-        goes_on = lazy or not lines[place].strip() or INDENTED.match(lines[place])
-        heading = headings.get(place)
-        in_note = not heading and bool(defined[1] if defined else in_note and goes_on)
+        line, heading = lines[place], headings.get(place)
+        defined = None if place in fenced else DEFINED.match(line)
         if heading is not None:
-            taken = _enter(sections, heading, lines, place, headings)
+            taken, in_note = _enter(sections, heading, lines, place, headings), False
+        else:
+            goes_on = (
+                not line.strip()
+                or INDENTED.match(line)
+                or (lines[place - 1].strip() and place not in fenced and not BEGINS.match(line))
+            )
+            taken, in_note = [line], bool(defined[1] if defined else in_note and goes_on)
         part: Part = "footnotes" if in_note else sections[-1][0]
         if defined and defined[2].isdecimal() and not in_note:
             part = "listed"
@@ -231,29 +218,22 @@ def _enter(
     return lines[place:below]
 
 
-def _outline(text: str) -> tuple[dict[int, Heading], dict[int, int]]:
-    """Return the headings by first line, and the first line of the paragraph of each line.
+def _headings(text: str) -> dict[int, Heading]:
+    """Return the headings by their first line.
 
     A line in bold alone, and "Further considerations:" in any form, are headings too.
     """
-    lines, headings, paragraphs = text.split("\n"), dict[int, Heading](), dict[int, int]()
-    tokens = blocks(text)
-    for opening, token in pairwise(tokens):
+    lines, headings = text.split("\n"), dict[int, Heading]()
+    for opening, token in pairwise(blocks(text)):
         first, end = opening.map or (0, 0)
         if opening.type == "heading_open" and not LISTED.match(lines[first]):
             headings[first] = Heading(int(opening.tag[1]), _title(token.content), "", end - first)
-        elif opening.type == "paragraph_open":
-            paragraphs |= dict.fromkeys(range(first, end), first)
-            found = ((place, _in_line(lines[place])) for place in range(first, end))
-            headings |= {place: heading for place, heading in found if heading}
-    return headings, paragraphs
-
-
-def _in_line(line: str) -> Heading | None:
-    if found := BOLD.fullmatch(line) or ALONE.fullmatch(line):
-        return Heading(UNDER_ALL, _title(found[1]))
-    led = LED.fullmatch(line)
-    return Heading(UNDER_ALL, _title(led[1]), led[2]) if led else None
+        for place in range(first, end) if opening.type == "paragraph_open" else ():
+            if found := BOLD.fullmatch(lines[place]) or ALONE.fullmatch(lines[place]):
+                headings[place] = Heading(UNDER_ALL, _title(found[1]))
+            elif led := LED.fullmatch(lines[place]):
+                headings[place] = Heading(UNDER_ALL, _title(led[1]), led[2])
+    return headings
 
 
 def _title(text: str) -> str:
@@ -262,18 +242,14 @@ def _title(text: str) -> str:
 
 def _unknown(findings: str, sources: Sequence[Source]) -> Iterator[Critique]:
     known = {source.number for source in sources}
-    first: dict[int, str] = {}
-    unknown = [number for number in cited(findings) if number not in known]
-    for sentence in sentences(findings) if unknown else ():
-        for number in cited(sentence):
-            first.setdefault(number, sentence)
     names = "[1]" if len(known) == 1 else f"[1] to [{max(known, default=0)}]"
     given = f"cite one of {names} where it supports the claim, or leave the claim out"
-    for number in unknown:
+    unknown = [number for number in cited(findings) if number not in known]
+    for number in unknown[:MOST_CRITIQUES]:
         yield Critique(
             aspect="citation",
             advice=f"[{number}] is no source: {given if known else NONE_GIVEN}",
-            sentence=first.get(number),
+            sentence=next((text for text in sentences(findings) if number in cited(text)), None),
             cited=number,
         )
 
@@ -290,16 +266,6 @@ def _demarcation(parts: Parts) -> Iterator[Critique]:
                     sentence=sentence,
                     cited=number,
                 )
-
-
-def _repeats(said: Critique, certain: Critique) -> bool:
-    alike = said.aspect == certain.aspect or {said.aspect, certain.aspect} == ON_CITATIONS
-    if not alike or said.cited not in {None, certain.cited}:
-        return False
-    if said.sentence is None or certain.sentence is None:
-        return said.sentence is None and said.cited == certain.cited
-    one, other = " ".join(words(said.sentence)), " ".join(words(certain.sentence))
-    return one in other or other in one
 
 
 def _section(own: str, suggestions: Sequence[str]) -> str:
@@ -320,7 +286,7 @@ def _section(own: str, suggestions: Sequence[str]) -> str:
 def _below(text: str) -> str:
     """Move the headings of a text to the level below the section's."""
     lines = text.split("\n")
-    for place, heading in _outline(text)[0].items():
+    for place, heading in _headings(text).items():
         if heading.level < UNDER_ALL:
             lines[place : place + heading.lines] = [""] * heading.lines
             lines[place] = f"### {heading.title}"
@@ -333,16 +299,14 @@ def _item(suggestion: str) -> str:
     return SPECIAL.sub(r"\\\g<0>", fold(bare) if cited(bare) else bare)
 
 
-def _list(numbers: Sequence[int], sources: Sequence[Source]) -> list[str]:
-    """List the sources, and each cited number that is not one of them."""
-    known = {source.number for source in sources}
-    used, unused = list[str](), list[str]()
-    for source in sources:
-        name = code(source.passage.source, NAME_COLUMNS)
-        entry = f"- [{source.number}] {name}, {where(source.passage)}"
-        (used if source.number in numbers else unused).append(entry)
-    used += [f"- [{number}] is not one of the sources" for number in numbers if number not in known]
-    if not unused:
-        return ["## Sources\n", *used] if used else []
-    apart = "\nFound but not cited:\n" if used else "Found but not cited:\n"
-    return ["## Sources\n", *used, apart, *unused]
+def _list(numbers: Sequence[int], sources: Sequence[Source]) -> str:
+    """List what is cited, sources or not, and then the other sources; empty without any."""
+    entries = {
+        source.number: f"- [{source.number}] {code(source.passage.source, NAME_COLUMNS)}, "
+        f"{where(source.passage)}"
+        for source in sources
+    }
+    used = [entries.pop(number, f"- [{number}] is not one of the sources") for number in numbers]
+    apart = ["Found but not cited:", "\n".join(entries.values())] if entries else []
+    listed = [*(["\n".join(used)] if used else []), *apart]
+    return "\n\n".join(["## Sources", *listed]) if listed else ""

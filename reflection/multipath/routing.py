@@ -1,13 +1,12 @@
 """Which path a prompt takes: the router's prompt and its reply."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, WithJsonSchema
 
 from reflection.multipath.result import Routing
-from reflection.multipath.state import Mode
 from reflection.quoting import AGAIN, quoted
-from reflection.replies import OptionalText, Reply, plain, read_reply, reply_schema
+from reflection.replies import OptionalText, Reply, plain, read_reply
 from reflection.run import cut_encoded
 
 ROUTE = """\
@@ -35,13 +34,6 @@ Reply with one JSON object in this form and nothing else:
 REASON_BYTES = 600
 NO_REASON = "the model gave no reason"
 UNREADABLE = "the router's reply could not be read"
-OTHER_NAMES = {"researcher": "research", "coder": "code", "undefined": "neither"}
-MODES: dict[str, Mode | None] = {"research": "research", "code": "code", "neither": None}
-
-
-def _named(value: object) -> str | None:
-    name = (plain(value) or "").strip().casefold()
-    return OTHER_NAMES.get(name, name)
 
 
 class RouteReply(Reply):
@@ -50,7 +42,10 @@ class RouteReply(Reply):
     reason: Annotated[
         OptionalText, WithJsonSchema({"type": "string", "minLength": 8, "maxLength": 300})
     ] = None
-    mode: Annotated[Literal["research", "code", "neither"], BeforeValidator(_named)]
+    mode: Annotated[
+        Literal["research", "code", "neither"],
+        BeforeValidator(lambda name: (plain(name) or "").strip().casefold()),
+    ]
 
 
 def build_route_prompt(prompt: str, error: str | None = None) -> str:
@@ -62,11 +57,6 @@ def build_route_prompt(prompt: str, error: str | None = None) -> str:
     return asked + (AGAIN.replace("{error}", error) if error else "")
 
 
-def route_schema() -> dict[str, Any]:
-    """Return the JSON schema of a router's reply."""
-    return reply_schema(RouteReply)
-
-
 def parse_route(text: str, prompt: str = "") -> Routing:
     """Read a router's reply, or say in `error` why it can't be used; never raises.
 
@@ -76,5 +66,6 @@ def parse_route(text: str, prompt: str = "") -> Routing:
     said = read_reply(text, "mode", RouteReply, [prompt])
     if isinstance(said, str):
         return Routing(mode=None, reason=UNREADABLE, chosen_by="model", error=said)
+    mode = None if said.mode == "neither" else said.mode
     reason = cut_encoded(" ".join((said.reason or "").split()), REASON_BYTES)
-    return Routing(mode=MODES[said.mode], reason=reason or NO_REASON, chosen_by="model")
+    return Routing(mode=mode, reason=reason or NO_REASON, chosen_by="model")

@@ -159,7 +159,7 @@ def _flags(seen: Seen, kept: Draft | None) -> tuple[str, ...]:
         seen.stop_reason and code and kept is not seen.drafts[-1] and better,
         kept.cut and f"the text was cut: {CUT}",
         kept.origin == "replaced" and unread,
-        module_hint(kept.error, seen.suite),
+        module_hint(kept.error),
         seen.quarantined and aside,
         not code and not seen.sources and unsourced,
         kept.report and kept.report.forgeable and forged,

@@ -63,7 +63,7 @@ class Critique(Record):
 
 
 class State(Record):
-    """The agent's state; every step takes one and returns another.
+    """The agent's state; every node replaces its own part.
 
     `prompt` is P, `documents` D, `mode` M (None: undefined), `output` T_m, `revisions` R_n (1
     after the first draft). K has two parts: `critiques`, which alone drive the loop, and
@@ -78,31 +78,6 @@ class State(Record):
     suggestions: tuple[str, ...] = ()
     error: Failure | None = None
     revisions: int = 0
-
-
-def retrieved(state: State, documents: tuple[Passage, ...]) -> State:
-    """Return the state after `retrieve`: D is known."""
-    return state.model_copy(update={"documents": documents})
-
-
-def routed(state: State, mode: Mode | None) -> State:
-    """Return the state after `route`: M is known, or stays undefined."""
-    return state.model_copy(update={"mode": mode})
-
-
-def generated(state: State, output: str) -> State:
-    """Return the state after `generate_report` or `generate_code`: a new T_m, and R_n + 1."""
-    return state.model_copy(update={"output": output, "revisions": state.revisions + 1})
-
-
-def reflected(state: State, critiques: tuple[Critique, ...], suggestions: tuple[str, ...]) -> State:
-    """Return the state after `reflect_on_report`: K is replaced, never added to."""
-    return state.model_copy(update={"critiques": critiques, "suggestions": suggestions})
-
-
-def tested(state: State, error: Failure | None) -> State:
-    """Return the state after `test_code`: E is replaced."""
-    return state.model_copy(update={"error": error})
 
 
 Ending = Literal["consistent", "passed", "max_revisions", "unrouted"]
@@ -120,33 +95,21 @@ def transition(after: Node, state: State, max_revisions: int) -> Transition:
     """Return what follows a node, given the state after it and R_max."""
     match after:
         case "retrieve":
-            return Transition("route", None, _found(state))
+            found = f"{tally_words(len(state.documents), 'passage')} retrieved"
+            nothing = "no passage retrieved: no documents were given, or none matched"
+            return Transition("route", None, found if state.documents else nothing)
+        case "route" if state.mode is None:
+            return Transition(None, "unrouted", "could not choose between research and code")
         case "route":
-            return _after_route(state)
-        case "generate_report":
-            return Transition("reflect_on_report", None, f"draft {state.revisions} is written")
-        case "generate_code":
-            return Transition("test_code", None, f"draft {state.revisions} is written")
+            node: Node = "generate_report" if state.mode == "research" else "generate_code"
+            return Transition(node, None, f"the path is {state.mode}")
+        case "generate_report" | "generate_code":
+            node = "reflect_on_report" if after == "generate_report" else "test_code"
+            return Transition(node, None, f"draft {state.revisions} is written")
         case "reflect_on_report":
             return _after_reflection(state, max_revisions)
         case "test_code":
             return _after_test(state, max_revisions)
-
-
-def _found(state: State) -> str:
-    if not state.documents:
-        return "no passage retrieved: no documents were given, or none matched"
-    return f"{tally_words(len(state.documents), 'passage')} retrieved"
-
-
-def _after_route(state: State) -> Transition:
-    match state.mode:
-        case "research":
-            return Transition("generate_report", None, "the path is research")
-        case "code":
-            return Transition("generate_code", None, "the path is code")
-        case None:
-            return Transition(None, "unrouted", "could not choose between research and code")
 
 
 def _after_reflection(state: State, max_revisions: int) -> Transition:
@@ -154,7 +117,8 @@ def _after_reflection(state: State, max_revisions: int) -> Transition:
         return Transition(None, "consistent", "the reflection found nothing to fix")
     left = tally_words(len(state.critiques), "critique")
     if state.revisions >= max_revisions:
-        return Transition(None, "max_revisions", f"{left} left after {_drafts(state)}")
+        drafts = tally_words(state.revisions, "draft")
+        return Transition(None, "max_revisions", f"{left} left after {drafts}")
     return Transition("generate_report", None, f"{left} to fix")
 
 
@@ -162,9 +126,6 @@ def _after_test(state: State, max_revisions: int) -> Transition:
     if state.error is None:
         return Transition(None, "passed", "every test passes")
     if state.revisions >= max_revisions:
-        return Transition(None, "max_revisions", f"a test still fails after {_drafts(state)}")
+        drafts = tally_words(state.revisions, "draft")
+        return Transition(None, "max_revisions", f"a test still fails after {drafts}")
     return Transition("generate_code", None, state.error.message)
-
-
-def _drafts(state: State) -> str:
-    return tally_words(state.revisions, "draft")

@@ -1,12 +1,13 @@
 """The verdict on code: comparing values, E from the sandbox's report, and quarantined tests."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AnySet
-from typing import NamedTuple
+from typing import TypeVar
 
-from reflection.multipath.cases import NoLiteralError, read_literal
+from reflection.multipath.cases import read_literal
 from reflection.multipath.request import Limits
+from reflection.multipath.result import Draft
 from reflection.multipath.suite import (
     OUTCOME_BYTES,
     Case,
@@ -16,7 +17,7 @@ from reflection.multipath.suite import (
     TestReport,
 )
 from reflection.run import Record, cut_encoded, encoded_size
-from reflection.text import tally_words, terminal_safe, well_formed
+from reflection.text import terminal_safe, well_formed
 
 RELATIVE = 1e-9
 ABSOLUTE = 1e-12
@@ -52,6 +53,7 @@ DRAFTS = 3
 DRAFTS_AT_THE_END = 2
 
 Numeric = int | float | complex
+Cut = TypeVar("Cut", Failure, TestOutcome)
 
 
 class Answer(Record):
@@ -71,13 +73,6 @@ class ProgramEnd(Record):
     limits: Limits
 
 
-class Reported(NamedTuple):
-    """The text of a draft, and what the tests say of it, whole."""
-
-    text: str
-    report: TestReport
-
-
 def judge(cases: Sequence[Case], answers: Mapping[int, Answer]) -> tuple[TestOutcome, ...]:
     """Compare the answers with what is expected; a case that gave no answer has no outcome."""
     return tuple(_outcome(case, answers[n]) for n, case in enumerate(cases) if n in answers)
@@ -87,14 +82,13 @@ def _outcome(case: Case, answer: Answer) -> TestOutcome:
     what = answer.message or "gives no result"
     if answer.value is not None:
         try:
-            said = difference(read_literal(case.expected), read_literal(answer.value))
-        except NoLiteralError:
+            if same(read_literal(case.expected), read_literal(answer.value)):
+                return TestOutcome(test=case.call, passed=True, expected=case.expected)
+        except ValueError:
             what = "returns a value that can't be compared"
         else:
-            if said is None:
-                return TestOutcome(test=case.call, passed=True, expected=case.expected)
             got, wanted = (terminal_safe(text, IN_WORDS) for text in (answer.value, case.expected))
-            what = f"gives {got}, expected {wanted} ({said})"
+            what = f"gives {got}, expected {wanted}"
     return TestOutcome(
         test=case.call,
         passed=False,
@@ -123,7 +117,7 @@ def stopped(ending: ProgramEnd, test: str | None = None) -> Failure:
 
 def bounded(failure: Failure) -> Failure:
     """Cut the parts of E, so that it takes at most 8 kB as JSON."""
-    return Failure.model_validate(_cut(failure, FAILURE_BYTES))
+    return _cut(failure, FAILURE_BYTES)
 
 
 def brief(outcomes: Sequence[TestOutcome]) -> tuple[TestOutcome, ...]:
@@ -134,7 +128,7 @@ def brief(outcomes: Sequence[TestOutcome]) -> tuple[TestOutcome, ...]:
     chosen = sorted(range(len(outcomes)), key=lambda n: (outcomes[n].passed, n))[:MOST_OUTCOMES]
     kept, left = [], ALL_BYTES
     for number in sorted(chosen):
-        outcome = TestOutcome.model_validate(_cut(outcomes[number], OUTCOME_BYTES))
+        outcome = _cut(outcomes[number], OUTCOME_BYTES)
         left -= encoded_size(outcome.model_dump_json())
         bare = TestOutcome(test=outcome.test, passed=outcome.passed)
         kept.append(outcome if left > 0 else bare)
@@ -145,60 +139,39 @@ def _status(status: str) -> str | None:
     return None if status in {"ok", "error"} else status
 
 
-def _cut(record: Record, sizes: Mapping[str, int]) -> dict[str, object]:
-    known = record.model_dump()
+def _cut(record: Cut, sizes: Mapping[str, int]) -> Cut:
+    known: dict[str, str | None] = {}
     for name, size in sizes.items():
-        text = well_formed(known[name] or "")
+        text = well_formed(getattr(record, name) or "")
         if encoded_size(text) > size and name == "traceback":
             # The end of a traceback matters most; of other texts, the beginning.
             text = f"…{cut_encoded(text[::-1], size)[::-1]}"
         elif encoded_size(text) > size:
             text = f"{cut_encoded(text, size)}…"
         known[name] = text or None
-    return known
+    return record.model_copy(update=known)
 
 
-def difference(expected: object, got: object, place: str = "") -> str | None:
-    """Describe how two plain values differ; None if they are the same.
+def same(expected: object, got: object) -> bool:
+    """Tell whether two plain values are the same.
 
     Values are compared as by `==`, except that numbers that are not both integers may differ by a
     relative 1e-9 or an absolute 1e-12, nan equals nan, and a boolean is not a number. Members of
-    sets and keys of dicts are compared without tolerance. `place` is the position in the whole.
+    sets and keys of dicts are compared without tolerance.
     """
-    at = f" at {place}" if place else ""
-    if _kind(expected) != _kind(got):
-        return f"{_kind(got)}{at}, expected {_kind(expected)}"
-    parts: Iterable[tuple[object, object, object]]
     if isinstance(expected, dict) and isinstance(got, dict):
-        wanted = {_hashed(key): (key, value) for key, value in expected.items()}
-        found = {_hashed(key): value for key, value in got.items()}
-        if wanted.keys() != found.keys():
-            return f"other keys{at}"
-        parts = ((value, found[key], _shown(name)) for key, (name, value) in wanted.items())
-    elif isinstance(expected, list | tuple) and isinstance(got, list | tuple):
-        if len(expected) != len(got):
-            return f"{tally_words(len(got), 'item')}{at}, expected {len(expected):,}"
-        parts = zip(expected, got, range(len(got)), strict=True)
-    else:
-        return None if _same(expected, got) else f"another value{at}"
-    said = (difference(value, other, f"{place}[{name}]") for value, other, name in parts)
-    return next(filter(None, said), None)
+        wanted, found = ({_key(key): key for key in values} for values in (expected, got))
+        pairs = ((expected[wanted[key]], got[found[key]]) for key in wanted if key in found)
+        return wanted.keys() == found.keys() and all(same(*pair) for pair in pairs)
+    if isinstance(expected, list | tuple) and type(expected) is type(got):
+        return len(expected) == len(got) and all(map(same, expected, got))
+    if isinstance(expected, Numeric) and isinstance(got, Numeric):
+        return _key(expected) == _key(got) or _close(expected, got)
+    return _key(expected) == _key(got)
 
 
-def _shown(key: object) -> str:
-    try:
-        return repr(key)[:40]
-    except ValueError:
-        # Python refuses to write an integer of more than 4,300 digits.
-        return "a very large key"
-
-
-def _same(expected: object, got: object) -> bool:
-    if isinstance(expected, AnySet) and isinstance(got, AnySet):
-        return {_hashed(member) for member in expected} == {_hashed(member) for member in got}
-    if expected == got:
-        return True
-    if not isinstance(expected, Numeric) or not isinstance(got, Numeric):
+def _close(expected: Numeric, got: Numeric) -> bool:
+    if isinstance(expected, bool) or isinstance(got, bool):
         return False
     if isinstance(expected, int) and isinstance(got, int):
         return False
@@ -214,30 +187,19 @@ def _same(expected: object, got: object) -> bool:
     )
 
 
-def _hashed(value: object) -> object:
+def _key(value: object) -> object:
     """Make a key that is the same for the same values: True is not 1, and nan is nan."""
     if isinstance(value, float) and math.isnan(value):
         return "nan", None
     if isinstance(value, tuple):
-        return "tuple", tuple(_hashed(part) for part in value)
-    if isinstance(value, frozenset):
-        return "set", frozenset(_hashed(member) for member in value)
-    return _kind(value), value
-
-
-def _kind(value: object) -> str:
-    """Name what a value is; all numbers are one kind, and so are all sets."""
-    if value is None:
-        return "None"
-    if isinstance(value, bool):
-        return "a boolean"
-    if isinstance(value, Numeric):
-        return "a number"
-    return "a set" if isinstance(value, AnySet) else f"a {type(value).__name__}"
+        return "tuple", tuple(_key(part) for part in value)
+    if isinstance(value, AnySet):
+        return "set", frozenset(_key(member) for member in value)
+    return isinstance(value, bool), value
 
 
 def quarantine(
-    drafts: Sequence[Reported], suite: Suite, *, last: bool = False
+    drafts: Sequence[Draft], suite: Suite, *, last: bool = False
 ) -> tuple[TestOutcome, ...]:
     """Return the last outcome of each test that is probably wrong itself.
 
@@ -252,12 +214,12 @@ def quarantine(
         told = [
             (draft.text.strip(), outcome)
             for draft in drafts
-            for outcome in draft.report.outcomes
+            for outcome in (draft.report.outcomes if draft.report else ())
             if outcome.test == case.call
         ]
         # Identical drafts count once: a repeated draft is no further evidence.
-        different = len({text for text, _ in told})
-        enough = len(told) >= DRAFTS_AT_THE_END if last else different >= DRAFTS
+        different = {text for text, _ in told}
+        enough = len(told) >= DRAFTS_AT_THE_END if last else len(different) >= DRAFTS
         if enough and not any(outcome.passed for _, outcome in told):
             doubted.append(told[-1][1])
     return tuple(doubted) if len(doubted) < len(suite.cases) else ()

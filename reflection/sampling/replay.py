@@ -1,13 +1,14 @@
 """Replay recorded answers through stopping rules: what rules cost and how often they are right.
 
-All rules share one pass over each ordering of a question's answers. A decision rests on the votes
-of each distinct answer and never on their names, so orderings of any question share their states;
-each state is judged once by each rule that still needs it.
+A decision depends on the votes of each distinct answer, not on their names, so orderings of all
+questions share their states, and each rule decides on a state only once.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import fsum, sqrt
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache, partial
+from math import sqrt
+from statistics import fmean, variance
+from typing import NamedTuple, TypeAlias
 
 from reflection.run import Record
 from reflection.sampling.answers import read_answer
@@ -18,6 +19,9 @@ from reflection.sampling.waves import Waves
 MAX_CONCURRENCY = 16
 UNREADABLE = -1
 NORMAL_95 = 1.959964
+
+# The votes of each distinct answer, largest first, and the number of unreadable answers.
+State: TypeAlias = tuple[tuple[int, ...], int]
 
 
 class RuleOutcome(Record):
@@ -51,7 +55,7 @@ def recorded(
     kind: AnswerKind,
     answers: Sequence[str | None],
     gold: str | None = None,
-    ok: Sequence[int] | None = None,
+    ok: Sequence[float] | None = None,
 ) -> Recorded:
     """Read answers under their kind; `ok`, a 0 or 1 for each, has precedence over `gold`.
 
@@ -86,135 +90,97 @@ class Runs(NamedTuple):
     right: int | None
 
 
-class _State:
-    """Votes of each distinct answer, largest first, and unreadable answers.
-
-    `judged` and `stops` have one bit for each rule. `after` holds the states one answer later, by
-    the votes that this answer had, and `waves` the length of the wave from here, 0 as yet.
-    """
-
-    __slots__ = ("after", "counts", "judged", "stops", "unreadable", "waves")
-
-    def __init__(self, counts: tuple[int, ...], unreadable: int, rules: int) -> None:
-        self.counts, self.unreadable = counts, unreadable
-        self.judged = self.stops = 0
-        self.after: dict[int, _State] = {}
-        self.waves = [0] * rules
-
-
 class Replay:
-    """Every rule over the same orderings; computed states are kept between calls."""
+    """Every rule over the same orderings; what is computed for a state is kept between calls."""
 
     def __init__(self, rules: Sequence[Stopping], max_concurrency: int = MAX_CONCURRENCY) -> None:
-        self._rules = [StoppingRule(settings) for settings in rules]
-        self._waves = [Waves(rule) for rule in self._rules]
-        self._most = max_concurrency
-        self._states: dict[tuple[tuple[int, ...], int], _State] = {}
-        self._start = self._state((), 0)
+        self._next_waves = [
+            cache(partial(_next_wave, rule, Waves(rule), max_concurrency))
+            for rule in map(StoppingRule, rules)
+        ]
+        self._add = cache(_add)
 
     def runs(self, question: Recorded, orderings: Iterable[Sequence[int]]) -> list[Runs]:
         """Run each rule once for each ordering, a sequence of positions among the answers.
 
-        A run ends where its rule stops, and else where its ordering does. Its final answer is
-        the most frequent one, among equals the one seen first, and it is right as its first
-        occurrence is; a run without a readable answer is wrong.
+        A run ends where its rule stops, otherwise with its ordering. Its final answer is the most
+        frequent one, of equals the one seen first, and is right if its first occurrence is. A run
+        without a readable answer is wrong.
         """
-        count, available, size = 0, 0, len(self._rules)
-        calls, rounds, right = [0] * size, [0] * size, [0] * size
+        count = available = 0
+        totals = [[0, 0, 0] for _ in self._next_waves]
         for ordering in orderings:
-            count, available, path = count + 1, available + len(ordering), [self._start]
-            for rules, made, final in self._walk(question.votes, ordering, path):
-                wins = bool(question.right and final is not None and question.right[final])
-                for rule in _bits(rules):
-                    calls[rule] += made
-                    rounds[rule] += self._rounds(rule, path, made)
-                    right[rule] += wins
-        wins_by_rule = [None] * size if question.right is None else right
-        totals = zip(calls, rounds, wins_by_rule, strict=True)
-        return [Runs(count, available, *rule) for rule in totals]
+            count, available = count + 1, available + len(ordering)
+            states, leaders = self._walk(question.votes, ordering)
+            for total, next_wave in zip(totals, self._next_waves, strict=True):
+                calls = rounds = 0
+                # No rule can stop inside a wave, so none decides there.
+                while calls < len(ordering) and (wave := next_wave(states[calls])):
+                    calls, rounds = min(calls + wave, len(ordering)), rounds + 1
+                total[0] += calls
+                total[1] += rounds
+                final = leaders[calls]
+                if final is not None and question.right is not None:
+                    total[2] += question.right[final]
+        return [
+            Runs(count, available, calls, rounds, None if question.right is None else right)
+            for calls, rounds, right in totals
+        ]
 
     def _walk(
-        self, votes: Sequence[int], ordering: Sequence[int], path: list[_State]
-    ) -> Iterator[tuple[int, int, int | None]]:
-        """Yield the rules (one bit each) that stop, the calls, and where the final answer is."""
-        state, pending = self._start, (1 << len(self._rules)) - 1
-        counts: dict[int, int] = {}
-        first: dict[int, int] = {}
-        for calls, position in enumerate(ordering, start=1):
+        self, votes: Sequence[int], ordering: Sequence[int]
+    ) -> tuple[list[State], list[int | None]]:
+        """List the states from no answer to all, and where the leading answer first occurs."""
+        state: State = ((), 0)
+        states, leaders, leader = [state], list[int | None]([None]), UNREADABLE
+        counts, first = dict[int, int](), dict[int, int]()
+        for position in ordering:
             vote, before = votes[position], UNREADABLE
             if vote != UNREADABLE:
                 before = counts.get(vote, 0)
                 counts[vote] = before + 1
                 first.setdefault(vote, position)
-            state = state.after.get(before) or self._step(state, before)
-            path.append(state)
-            stopped = self._stopped(state, pending) if calls < len(ordering) else pending
-            if stopped:
-                # A dict keeps the order of first votes, and max takes the first among equals.
-                final = first[max(counts, key=counts.__getitem__)] if counts else None
-                yield stopped, calls, final
-                pending ^= stopped
-            if not pending:
-                return
-
-    def _stopped(self, state: _State, pending: int) -> int:
-        for rule in _bits(pending & ~state.judged):
-            if self._rules[rule].decide(state.counts, state.unreadable).stop:
-                state.stops |= 1 << rule
-        state.judged |= pending
-        return state.stops & pending
-
-    def _rounds(self, rule: int, path: Sequence[_State], calls: int) -> int:
-        done = rounds = 0
-        while done < calls:
-            done += path[done].waves[rule] or self._wave(rule, path[done])
-            rounds += 1
-        return rounds
-
-    def _wave(self, rule: int, state: _State) -> int:
-        length = self._waves[rule].length(state.counts, state.unreadable, self._most)
-        state.waves[rule] = length
-        return length
-
-    def _step(self, state: _State, before: int) -> _State:
-        counts, unreadable = list(state.counts), state.unreadable
-        if before == UNREADABLE:
-            unreadable += 1
-        elif before == 0:
-            counts.append(1)
-        else:
-            counts[counts.index(before)] += 1
-        after = state.after[before] = self._state(tuple(counts), unreadable)
-        return after
-
-    def _state(self, counts: tuple[int, ...], unreadable: int) -> _State:
-        key = (counts, unreadable)
-        if key not in self._states:
-            self._states[key] = _State(counts, unreadable, len(self._rules))
-        return self._states[key]
+                if before + 1 >= counts.get(leader, 0):
+                    # A dict keeps the order of first votes, and max takes the first among equals.
+                    leader = max(counts, key=counts.__getitem__)
+            state = self._add(state, before)
+            states.append(state)
+            leaders.append(first.get(leader))
+        return states, leaders
 
 
-def _bits(mask: int) -> Iterator[int]:
-    while mask:
-        lowest = mask & -mask
-        yield lowest.bit_length() - 1
-        mask ^= lowest
+def _next_wave(rule: StoppingRule, waves: Waves, most: int, state: State) -> int:
+    """Return the length of the next wave, 0 if the rule stops."""
+    return 0 if rule.decide(*state).stop else waves.length(*state, most)
+
+
+def _add(state: State, before: int) -> State:
+    """Add one answer, which had `before` votes or is unreadable."""
+    counts, unreadable = list(state[0]), state[1]
+    if before == UNREADABLE:
+        unreadable += 1
+    elif before == 0:
+        counts.append(1)
+    else:
+        counts[counts.index(before)] += 1
+    return tuple(counts), unreadable
 
 
 def compare_rules(runs: Mapping[str, Sequence[Runs]]) -> dict[str, RuleOutcome]:
     """Sum up each rule's runs, one entry for each question, and mark the Pareto front."""
     outcomes = {rule: _outcome(listed) for rule, listed in runs.items()}
-    known = [(one.calls, one.accuracy) for one in outcomes.values() if one.accuracy is not None]
-    found = {}
-    for rule, outcome in outcomes.items():
-        accuracy, calls = outcome.accuracy, outcome.calls
-        front = accuracy is not None and not any(
+    known = {
+        rule: (one.calls, one.accuracy)
+        for rule, one in outcomes.items()
+        if one.accuracy is not None
+    }
+    for rule, (calls, accuracy) in known.items():
+        beaten = any(
             cost <= calls and right >= accuracy and (cost, right) != (calls, accuracy)
-            for cost, right in known
+            for cost, right in known.values()
         )
-        pareto = None if accuracy is None else front
-        found[rule] = outcome.model_copy(update={"pareto": pareto})
-    return found
+        outcomes[rule] = outcomes[rule].model_copy(update={"pareto": not beaten})
+    return outcomes
 
 
 def _outcome(listed: Sequence[Runs]) -> RuleOutcome:
@@ -230,23 +196,21 @@ def _outcome(listed: Sequence[Runs]) -> RuleOutcome:
 
 
 def interval(shares: Sequence[float]) -> tuple[float, float]:
-    """Compute a 95 % interval for the mean of one share of right runs, 0 to 1, a question.
+    """Compute a 95 % interval for the mean of one share of right runs, 0 to 1, per question.
 
-    Orderings of one question are not independent, so the questions are the clusters: the variance
-    is that of their mean, and Wilson's interval is taken with the number of independent runs that
-    has this variance. Where the shares do not vary, that is the number of questions, so that no
-    interval has the length 0. Sources: Wilson (1927); Miller, Adding Error Bars to Evals (2024),
-    for the clusters; Kish (1965) for the effective number.
+    Orderings of one question are not independent, so questions are the clusters. It is Wilson's
+    interval, for as many independent runs as have the variance of the questions' mean. If the
+    shares do not vary, that is the number of questions, so no interval has the length 0.
+    Sources: Wilson (1927); Miller, Adding Error Bars to Evals (2024), for the clusters;
+    Kish (1965) for the effective number.
     """
-    questions = len(shares)
-    mean = fsum(shares) / questions
-    squares = fsum((share - mean) ** 2 for share in shares)
-    variance = squares / (questions - 1) / questions if questions > 1 else 0.0
-    # It is no whole number, as a binomial test of a library would want it.
-    size = mean * (1 - mean) / variance if variance > 0 else questions
+    questions, mean = len(shares), fmean(shares)
+    spread = variance(shares) / questions if questions > 1 else 0.0
+    # Not a whole number, so scipy's binomial test does not take it.
+    size = mean * (1 - mean) / spread if spread > 0 else questions
     squared = NORMAL_95**2
     center = (mean + squared / (2 * size)) / (1 + squared / size)
-    spread = mean * (1 - mean) / size + squared / (4 * size * size)
-    half = NORMAL_95 * sqrt(spread) / (1 + squared / size)
+    half = NORMAL_95 * sqrt(mean * (1 - mean) / size + squared / (4 * size * size))
+    half /= 1 + squared / size
     # Rounding may leave the mean outside its own interval where it is 0 or 1.
     return min(max(0.0, center - half), mean), max(min(1.0, center + half), mean)

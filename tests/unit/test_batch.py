@@ -149,14 +149,14 @@ def test_a_batch_that_has_ended() -> None:
 
     shown = sheet(batch.result())
 
-    assert shown.verdict.stop_reason == "budget"
-    assert shown.verdict.words == "the next run does not fit"
+    assert (shown.verdict.stop_reason, shown.verdict.words) == (
+        "budget",
+        "the next run does not fit",
+    )
     assert facts(shown) == [
         ("batch", "6 of 8 runs"),
         ("runs", "1 completed, 5 failed, 0 cancelled, 2 not started"),
-        ("failures", "Timeout: slow"),
-        ("failures", "no key"),
-        ("failures", "a"),
+        *(("failures", said) for said in ("Timeout: slow", "no key", "a")),
         ("spent", "tokens unknown, cost unknown"),
     ]
     assert [fact.note for fact in shown.facts][2:4] == ["2", "1"]

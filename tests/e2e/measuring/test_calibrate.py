@@ -31,17 +31,6 @@ from tests.e2e.measuring.model import (
 from tests.scripted_endpoint import ScriptedEndpoint
 
 
-def test_position_bias_is_found(cli: Cli, tmp_path: Path) -> None:
-    """A judge that gives the first criterion 0.1 more favours earlier criteria by 0.1."""
-    file = written(tmp_path / "labelled.jsonl", *EXAMPLES[1:])
-
-    found = calibrated(cli, file, "--judge", FIRST_LIKED, "--judge", JUDGE, "--no-guardrails")
-
-    bias = [each["position_bias"]["value"] for each in found["judges"]]
-    assert [each["judge"] for each in found["judges"]] == [FIRST_LIKED, JUDGE]
-    assert bias == [pytest.approx(0.1), 0.0]
-
-
 def test_where_every_evaluation_fails_the_exit_code_is_1(cli: Cli, tmp_path: Path) -> None:
     """A key that is refused leaves no score; the table says why, and the key stands nowhere."""
     file = written(tmp_path / "labelled.jsonl", *EXAMPLES[:2])
@@ -68,7 +57,6 @@ def test_the_table_and_the_page(cli: Cli, tmp_path: Path) -> None:
     assert "\x1b" not in done.stdout + done.stderr
     text = page.read_text()
     assert "<h2>Reliability of openai/judge</h2>" in text
-    assert "1 with scores from 0.9 to 1: mean score 0.90, mean label 1.00" in text
     assert "Because" not in text
 
 
@@ -155,9 +143,9 @@ async def test_a_batch_that_is_cancelled_is_exit_code_5(
     await handle.cancel()
     said, more = await asyncio.to_thread(waiting.communicate, timeout=30)
 
-    document = {"id": "stopped", "status": "cancelled", "error": "the batch was cancelled"}
+    document = {"id": "stopped", "status": "cancelled", "error": "The run was cancelled."}
     assert (waiting.returncode, json.loads(said)) == (5, document)
-    assert "--id stopped continues from the runs that have ended" in more
+    assert "repeat the calibrate or compare command with --id stopped." in " ".join(more.split())
 
 
 def test_ctrl_c_detaches(
@@ -178,28 +166,32 @@ def test_ctrl_c_detaches(
     assert json.loads(cli(*command).stdout)["judges"][0]["evaluated"] == 30
 
 
-def test_a_judge_that_agrees_with_the_labels(
-    cli: Cli, endpoint: ScriptedEndpoint, tmp_path: Path
-) -> None:
-    """Its order is theirs; each draft is judged twice in order and once in reverse by default."""
+def test_two_judges(cli: Cli, endpoint: ScriptedEndpoint, tmp_path: Path) -> None:
+    """The order of one is the labels'; the other gives the first criterion 0.1 more.
+
+    Each draft is judged twice in order and once in reverse by default.
+    """
     file = written(tmp_path / "labelled.jsonl", *EXAMPLES)
     before = len(endpoint.requests)
 
-    found = calibrated(cli, file, "--judge", JUDGE, "--no-guardrails")
+    found = calibrated(cli, file, "--judge", JUDGE, "--judge", FIRST_LIKED, "--no-guardrails")
 
-    judge = found["judges"][0]
+    judge, biased = found["judges"]
     assert (judge["judge"], judge["evaluated"], judge["failed_evaluations"]) == (JUDGE, 6, 0)
     assert (judge["auc"]["value"], judge["recommended"]["accuracy"]) == (1.0, 1.0)
     assert judge["recommended"]["threshold"] == pytest.approx(0.45)
     assert judge["at_source"]["accuracy"] == pytest.approx(5 / 6)
     assert (judge["repeatability"]["examples"], judge["repeatability"]["same_verdict"]) == (6, 1.0)
     assert judge["self_preference"]["value"] is not None
-    assert len(endpoint.requests) - before == 18
-    rows = [(one["example"], one["repeat"], one["reversed"]) for one in found["evaluations"]]
+    assert (judge["position_bias"]["value"], biased["judge"]) == (0.0, FIRST_LIKED)
+    assert biased["position_bias"]["value"] == pytest.approx(0.1)
+    assert len(endpoint.requests) - before == 36
+    listed = [one for one in found["evaluations"] if one["judge"] == JUDGE]
+    rows = [(one["example"], one["repeat"], one["reversed"]) for one in listed]
     assert sorted(rows) == sorted(
         (place, *kind) for place in range(6) for kind in [(0, False), (1, False), (0, True)]
     )
-    assert {one["label"] for one in found["evaluations"]} == {0.0, 0.1, 1.0}
+    assert {one["label"] for one in listed} == {0.0, 0.1, 1.0}
 
 
 def test_what_is_capped_unreadable_or_not_made_is_said(cli: Cli, tmp_path: Path) -> None:

@@ -4,8 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.e2e.conftest import Cli
 from tests.e2e.measuring.model import NO_KEY, written
 from tests.scripted_endpoint import ScriptedEndpoint
@@ -16,7 +14,6 @@ QUESTIONS: list[dict[str, str | int]] = [
     {"question": "Once more, second: what is 6 times 7?", "gold": "42.0"},
     {"question": "Soon spoiled: what is 6 times 7?", "gold": "42"},
 ]
-OPEN = [{"question": each["question"]} for each in QUESTIONS]
 
 
 def compared(cli: Cli, file: str, *arguments: str) -> dict[str, Any]:
@@ -43,25 +40,6 @@ def test_every_run_of_a_question_has_the_same_seed(
     assert 'End with one line "Answer: "' in drafts[0]["messages"][-1]["content"]
 
 
-def test_without_gold_a_judge_scores_the_answers(
-    cli: Cli, endpoint: ScriptedEndpoint, tmp_path: Path
-) -> None:
-    """A draft is worth 0.5 and its revision 0.8; the scoring's cost is not the methods'."""
-    file = written(tmp_path / "questions.jsonl", *OPEN)
-    methods = ("--methods", "single,reflect", "--no-guardrails")
-
-    found = compared(cli, file, *methods, "--judge", "openai/judge", "--id", "open")
-    before = len(endpoint.requests)
-    again = compared(cli, file, *methods, "--judge", "openai/judge", "--id", "open")
-
-    scores = {each["method"]: each["score"]["value"] for each in found["comparison"]["methods"]}
-    assert scores == {"single": 0.5, "reflect": pytest.approx(0.8)}
-    assert (found["batch"]["tokens"], found["scoring"][0]["tokens"]) == (360, 144)
-    assert all(each["right"] is None for each in found["outcomes"])
-    assert again == found
-    assert len(endpoint.requests) == before
-
-
 def test_a_run_that_fails_counts_as_wrong(cli: Cli, tmp_path: Path) -> None:
     """Where every run fails the accuracy is 0, the reason is named, and the exit code is 1."""
     file = written(tmp_path / "questions.jsonl", *QUESTIONS)
@@ -71,35 +49,23 @@ def test_a_run_that_fails_counts_as_wrong(cli: Cli, tmp_path: Path) -> None:
     found = json.loads(done.stdout)
     assert done.returncode == 1
     assert found["comparison"]["methods"][0]["accuracy"]["value"] == 0.0
-    assert {each["status"] for each in found["outcomes"]} == {"failed"}
+    assert all(each["error"] for each in found["outcomes"])
     assert any("4 runs by single failed, and count as wrong" in each for each in found["warnings"])
 
 
-def test_the_tables(cli: Cli, tmp_path: Path) -> None:
-    """Each method has its row, changes theirs, and the chapter's table stands beside them."""
-    file = written(tmp_path / "questions.jsonl", *QUESTIONS)
-
-    done = cli("compare", file, "--answers", "number")
-
-    rows = [line.split() for line in done.stdout.splitlines()]
-    single = next(each for each in rows if each[:1] == ["single"])
-    changes = [each for each in rows if each[:1] == ["reflect"]]
-    assert done.returncode == 0, done.stderr
-    assert single[:7] == ["single", "4", "50", "%", "15", "to", "85"]
-    assert ["reflect", "+25", "%"] in [row[:3] for row in changes]
-    said = " ".join(done.stdout.split())
-    assert "+300 % of single's tokens with 1.00 revisions a question" in said
-    assert "8,000 to 17,000 tokens, +112 %" in said
-    assert "18,000, +125 %" in said
-    assert "estimate: single: 4 calls of the worker's own model" in done.stderr
-
-
-def test_each_method_is_held_against_the_right_answers(cli: Cli, tmp_path: Path) -> None:
+def test_each_method_is_held_against_the_right_answers(
+    cli: Cli, endpoint: ScriptedEndpoint, tmp_path: Path
+) -> None:
     """One draft is right on 2 of 4, reflection on 3: two more, and one spoiled; votes on 1.
 
-    A draft, its evaluation, a revision and its evaluation are four times one draft's tokens.
+    A draft, its evaluation, a revision and its evaluation are four times one draft's tokens. The
+    same command with the same id shows it again, and pays nothing.
     """
-    document = compared(cli, written(tmp_path / "questions.jsonl", *QUESTIONS))
+    file = written(tmp_path / "questions.jsonl", *QUESTIONS)
+    document = compared(cli, file, "--id", "by-method")
+    before = len(endpoint.requests)
+
+    again = cli("compare", file, "--answers", "number", "--id", "by-method")
 
     found, reflect = document["comparison"], document["comparison"]["paired"][0]
     right = {one["method"]: one["right"] for one in found["methods"]}
@@ -109,7 +75,10 @@ def test_each_method_is_held_against_the_right_answers(cli: Cli, tmp_path: Path)
     assert (reflect["wrong_to_right"], reflect["right_to_wrong"]) == (2, 1)
     assert (tokens, reflect["tokens_change"]) == ({"single": 18.0, "reflect": 72.0}, 300.0)
     assert all(one["seconds"] > 0 for one in document["outcomes"])
-    assert [one["total"] for one in document["chapter"]] == [8_000, 17_000]
+    assert (again.returncode, len(endpoint.requests)) == (0, before), again.stderr
+    rows = [line.split() for line in again.stdout.splitlines()]
+    assert ["single", "4", "50", "%", "15", "to", "85"] in [row[:7] for row in rows]
+    assert ["reflect", "+25", "%"] in [row[:3] for row in rows]
 
 
 def test_a_judge_that_fails_costs_no_answer(cli: Cli, tmp_path: Path) -> None:

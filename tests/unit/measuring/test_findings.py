@@ -5,53 +5,61 @@ from typing import Any
 import pytest
 
 from commands.measuring import comparison, judges
-from commands.measuring.batches import Read
-from commands.measuring.calibrate import Evaluated, JudgePlan
-from commands.measuring.compare import MethodPlan, Question, answered, remaining
-from commands.measuring.judges import JudgeFindings, estimate_words
+from commands.measuring.batches import Findings, Read
+from commands.measuring.calibrate import JudgePlan
+from commands.measuring.compare import MethodPlan, Question
+from commands.measuring.judges import estimate_words
 from commands.page import page_html
-from reflection.batch.result import BatchRun
-from reflection.critique.calibration import Estimate, Example, Scored
+from reflection.critique.calibration import Estimate, Example
+from reflection.critique.evaluation import Cap, Evaluation
 from reflection.critique.request import ReflectOnResultRequest
-from reflection.critique.result import ReflectOnResultResult
+from reflection.critique.result import Draft, ReflectOnResultResult
+from reflection.run import Record
 from reflection.sampling.request import SelfConsistencyRequest
 from reflection.sheet import Sheet
 from tests.unit.measuring.commands import batch_of, run_of
 
 COMPARED = MethodPlan(
-    questions=[Question("6 times 7?", "42"), Question("7 times 7?", "49")],
+    questions=[Question(question=f"{n} times 7?", gold=str(n * 7)) for n in (6, 7)],
     methods=["single", "reflect"],
     reflecting=ReflectOnResultRequest(query="-", judges=("a/b",), seed=0),
     sampling=SelfConsistencyRequest(question="-", answers="number", seed=0),
 )
-OPEN = COMPARED._replace(questions=[Question("Why?", None)])
 
 
 def calibrated(
     scores: list[float | None], judge: str = "a/b", writer: str | None = None
-) -> JudgeFindings:
+) -> Findings:
     """One judge's scores of drafts that are labelled 1, 0, 1, 0 and so on."""
     examples = [
         Example(query="q", draft=f"d{place}", label=1 - place % 2, writer=writer)
         for place in range(len(scores))
     ]
-    evaluations = [
-        Evaluated(
-            Scored(example=place, judge=judge, score=score, tokens=10, cost_usd=0.1),
-            f"b/{place}-judge-1-0",
-            score,
-            ("too_short",) if score == 0.5 else (),
-            None if score is not None else "no reply in time",
-        )
+    plan = JudgePlan(examples, [judge], ReflectOnResultRequest(query="-"), 1, turned=False)
+    reads = [
+        Read(run_of(place, "judge-1", tokens=10), judged(score))
         for place, score in enumerate(scores)
     ]
-    runs = [run_of(place, "judge-1", tokens=10) for place in range(len(scores))]
-    plan = JudgePlan(examples, [judge], ReflectOnResultRequest(query="-"), 1, turned=False)
-    return judges.findings("b", plan, 0.5, evaluations, batch_of(*runs))
+    return judges.findings(plan, "b", batch_of(*(read.run for read in reads)), reads)
+
+
+def judged(score: float | None) -> Any:
+    evaluation = made(
+        Evaluation,
+        score=score,
+        guardrails=(made(Cap, guardrail="too_short"),) if score == 0.5 else (),
+        error=None if score is not None else "no reply in time",
+    )
+    return made(ReflectOnResultResult, drafts=(made(Draft, evaluation=evaluation),))
+
+
+def made(kind: type[Record], **fields: Any) -> Any:
+    """A record with these fields alone."""
+    return kind.model_construct(**fields)
 
 
 @pytest.mark.parametrize(
-    ("findings", "said"),
+    ("found", "said"),
     [
         (calibrated([0.9, 0.1], "embedded/toy"), "embedded/toy is the embedded toy model: all"),
         (calibrated([0.9, 0.1]), "2 scored examples, of 2, are few"),
@@ -63,12 +71,10 @@ def calibrated(
         (calibrated([0.9, None]), "1 evaluation by a/b failed: no reply in time"),
     ],
 )
-def test_what_is_said_of_a_calibration(findings: JudgeFindings, said: str) -> None:
+def test_what_is_said_of_a_calibration(found: Findings, said: str) -> None:
     """What a reader of the numbers has to know is on the sheet and in the document."""
-    shown = judges.sheet(findings).flags
-
-    assert any(flag.startswith(said) for flag in shown)
-    assert findings.document()["warnings"] == list(shown)
+    assert any(flag.startswith(said) for flag in found.sheet.flags)
+    assert found.document["warnings"] == list(found.sheet.flags)
 
 
 def cells(sheet: Sheet, title: str) -> dict[object, tuple[Any, ...]]:
@@ -78,26 +84,23 @@ def cells(sheet: Sheet, title: str) -> dict[object, tuple[Any, ...]]:
 
 def test_a_calibration_s_sheet() -> None:
     """Numbers, verdicts and a diagram of ten bins stand on it, and no draft does."""
-    sheet = judges.sheet(calibrated([0.9, 0.1, 0.8, 0.3, None]))
+    sheet = calibrated([0.9, 0.1, 0.8, 0.3, None]).sheet
 
     assert sheet.verdict.words == "1 judge, 5 labelled drafts"
-    assert (
-        cells(sheet, "Scores beside labels")["AUC, pass against fail"][1] == "1.00 (1.00 to 1.00)"
-    )
-    assert cells(sheet, "Scores beside labels")["examples scored"][1] == "4 of 5"
+    beside = cells(sheet, "Scores beside labels")
+    assert beside["AUC, pass against fail"][1] == "1.00 (1.00 to 1.00)"
+    assert beside["examples scored"][1] == "4 of 5"
     assert cells(sheet, "Verdicts, repeats")["recommended threshold"][1] == "0.55"
-    assert cells(sheet, "Verdicts by threshold")["a/b"][:4] == ("default", 0.7, "100%", 1.0)
-    bars = cells(sheet, "Reliability of a/b")
-    assert bars["0.3 to 0.4"] == (1, 0.3, 0.0)
+    assert cells(sheet, "Verdicts, repeats")["false passes, fails at it"][1] == "0, 0"
+    assert cells(sheet, "Reliability of a/b")["0.3 to 0.4"] == (1, 0.3, 0.0)
     label, score = sheet.charts[0].curves
     assert (len(label.points), label.points[9], score.points[9]) == (10, 1.0, 0.9)
-    assert label.labels[9] == "1 with scores from 0.9 to 1: mean score 0.90, mean label 1.00"
     assert "d0" not in str(sheet)
 
 
 def test_a_judge_s_name_can_do_nothing_to_the_page() -> None:
     """It is escaped wherever it stands."""
-    sheet = judges.sheet(calibrated([0.9, 0.1], "<script>alert(1)</script>"))
+    sheet = calibrated([0.9, 0.1], "<script>alert(1)</script>").sheet
 
     assert "<script>" not in page_html(sheet)
 
@@ -118,33 +121,31 @@ def test_numbers(found: Estimate, signed: bool, words: str) -> None:
 
 def drafted(item: int, method: str, answer: str, tokens: int) -> Read:
     """A run that wrote a draft with its answer marked."""
-    fields: dict[str, Any] = {
-        "draft": f"Thought over.\nAnswer: {answer}",
-        "revisions": int(method == "reflect"),
-        "model": "a/b",
-        "judges": ("a/b",),
-        "stop_reason": "max_revisions",
-    }
-    result = ReflectOnResultResult.model_construct(**fields)
+    result = made(
+        ReflectOnResultResult,
+        draft=f"Thought over.\nAnswer: {answer}",
+        revisions=int(method == "reflect"),
+        model="a/b",
+        judges=("a/b",),
+        stop_reason="max_revisions",
+    )
     return Read(run_of(item, method, tokens=tokens), result, 2.0)
 
 
-def compared(plan: MethodPlan, *reads: Read) -> comparison.MethodFindings:
-    batch = batch_of(*(read.run for read in reads))
-    return comparison.findings("b", plan, answered(plan, reads), {}, batch, [])
+def compared(*reads: Read) -> Findings:
+    return comparison.findings(COMPARED, "b", batch_of(*(read.run for read in reads)), reads)
 
 
 def test_a_comparison_s_sheet() -> None:
     """Methods, changes and what reflection cost beside the source's table stand on it."""
     found = compared(
-        COMPARED,
         drafted(0, "single", "7", 100),
         drafted(1, "single", "49.0", 100),
         drafted(0, "reflect", "42", 400),
         drafted(1, "reflect", "49", 400),
     )
 
-    sheet = comparison.sheet(found)
+    sheet = found.sheet
 
     assert cells(sheet, "Methods")["single"] == (2, "50 %", "9 to 91", "100", "$0.10", "2.0")
     assert cells(sheet, "Against single")["reflect"][0] == "+50 %"
@@ -152,44 +153,26 @@ def test_a_comparison_s_sheet() -> None:
     facts = {fact.label: (fact.value, fact.note) for fact in sheet.facts}
     assert facts["reflect takes"] == ("+300 % of single's tokens", "with 1.00 revisions a question")
     assert "8,000 to 17,000 tokens, +112 %" in facts["the chapter"][0]
+    assert "18,000, +125 %" in facts["the chapter"][0]
     assert "The judge also wrote the texts" in " ".join(sheet.flags)
-    assert found.document()["warnings"] == list(sheet.flags)
+    assert found.document["warnings"] == list(sheet.flags)
 
 
-@pytest.mark.parametrize(("plan", "right", "score"), [(COMPARED, False, 0.0), (OPEN, None, 0.0)])
-def test_a_run_that_failed_is_worth_nothing(
-    plan: MethodPlan, right: bool | None, score: float
-) -> None:
-    """A method that gives no answer is wrong, or has 0, and is not left out."""
-    found = compared(plan, Read(run_of(0, "single", "failed"), None))
+def test_a_run_that_failed_is_wrong() -> None:
+    """A method that gives no answer is not left out."""
+    found = compared(Read(run_of(0, "single", "failed"), None))
 
-    assert [(one.right, one.score) for one in found.outcomes] == [(right, score)]
+    assert [one["right"] for one in found.document["outcomes"]] == [False]
     assert found.all_failed
-    assert any("1 run by single failed, and count" in flag for flag in comparison.remarks(found))
+    assert any("1 run by single failed, and count" in flag for flag in found.sheet.flags)
 
 
 def test_a_result_that_is_not_kept_any_more_is_no_failure() -> None:
     """What the server has dropped counts neither for nor against a method."""
-    reads = [Read(run_of(0, "single"), None), Read(run_of(1, "single", "not_started"), None)]
+    found = compared(
+        Read(run_of(0, "single"), None), Read(run_of(1, "single", "not_started"), None)
+    )
 
-    assert answered(COMPARED, reads) == []
-    said = list(comparison.remarks(compared(COMPARED, *reads)))
-    assert "1 result no longer kept by the server, and left out." in said
-    assert "1 run not made: all have ended." in said
-
-
-@pytest.mark.parametrize(
-    ("runs", "tokens", "usd"),
-    [
-        ([run_of(0, "a", tokens=100), run_of(1, "a", tokens=300)], 600, 0.6),
-        ([run_of(0, "a", tokens=300), run_of(1, "a", "failed")], 400, 0.4),
-        ([run_of(0, "a", tokens=300), run_of(1, "a", "not_started")], 700, 0.7),
-        ([run_of(0, "a", "failed")], 1_000, 1.0),
-        ([run_of(0, "a", tokens=2_000)], 1, 0.0),
-    ],
-)
-def test_what_is_left_of_a_budget(runs: list[BatchRun], tokens: int, usd: float) -> None:
-    """A run whose spending is unknown is taken to have spent as much as the largest."""
-    left = remaining({"budget_tokens": 1_000, "budget_usd": 1.0}, [batch_of(*runs)])
-
-    assert left == {"budget_tokens": tokens, "budget_usd": pytest.approx(usd, abs=1e-6)}
+    assert found.document["outcomes"] == []
+    assert "1 result no longer kept by the server, and left out." in found.sheet.flags
+    assert "1 run not made: all have ended." in found.sheet.flags

@@ -1,4 +1,4 @@
-"""What `calibrate` and `compare` read and refuse before anything is started."""
+"""What the measuring commands read and refuse before anything is started."""
 
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,9 @@ def test_labels(label: object, read: float) -> None:
 def test_the_examples_can_be_read() -> None:
     """The labelled drafts have both classes by two writers, and every question a number as gold."""
     examples = read_lines(EXAMPLES / "labelled-drafts.jsonl", read_example, "")
-    questions = read_lines(EXAMPLES / "questions.jsonl", partial(read_question, "number"), "")
+    questions = read_lines(
+        EXAMPLES / "questions.jsonl", partial(read_question, "number"), "", exact=True
+    )
 
     kinds = {(one.writer, one.label >= 0.5) for one in examples}
     assert len(examples) == 18
@@ -38,42 +40,69 @@ def test_the_examples_can_be_read() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
+LONG = "secret" * 20_000
+WRONG = {
+    "calibrate": [
         ("{secret", "not JSON; each line must be one JSON object"),
         ("[" * 100_000, "not JSON"),
-        ('["secret"]', "not a JSON object"),
-        ('{"draft": "secret", "label": 1}', '"query" is missing'),
-        ('{"query": "secret", "draft": "  ", "label": 1}', '"draft" is missing'),
-        ('{"query": "q", "draft": "secret"}', '"label" is not 0 to 1'),
-        ('{"query": "q", "draft": "secret", "label": 1.01}', '"label" is not 0 to 1'),
-        ('{"query": "q", "draft": "secret", "label": NaN}', '"label" is not 0 to 1'),
-        ('{"query": "q", "draft": "secret", "label": "good"}', '"label" is not 0 to 1'),
-        ('{"query": "q", "draft": "secret", "label": 1, "writer": 3}', '"writer" is missing'),
-        (f'{{"query": "q", "draft": "{"secret" * 20_000}", "label": 1}}', "the limit of 92,857"),
+        ('["secret"]', "each line must be one JSON object"),
+        ('{"draft": "secret", "label": 1}', "query: missing"),
+        ('{"query": "secret", "draft": "  ", "label": 1}', "draft: must not be empty"),
+        ('{"query": "q", "draft": "secret"}', "label: missing"),
+        ('{"query": "q", "draft": "secret", "label": 1.01}', "label: should be less than"),
+        ('{"query": "q", "draft": "secret", "label": NaN}', "label: should be a finite number"),
+        ('{"query": "q", "draft": "secret", "label": "good"}', "label: should be a valid number"),
+        ('{"query": "q", "draft": "secret", "label": 1, "writer": 3}', "writer: should be a valid"),
+        (f'{{"query": "q", "draft": "{LONG}", "label": 1}}', "the limit of 92,857"),
     ],
-)
-def test_a_wrong_labelled_draft(tmp_path: Path, line: str, said: str) -> None:
-    """The message says which line and why, and never what stands in it."""
-    refused(("calibrate", written(tmp_path, LABELLED, "", line), *JUDGE), "line 3: ", said)
+    "compare": [
+        ('{"gold": "secret"}', "question: missing"),
+        ('{"question": "secret"}', "gold: missing"),
+        ('{"question": "secret", "gold": ["secret"]}', "gold: should be a valid string"),
+        ('{"question": "secret", "gold": true}', "gold: should be a valid string"),
+        ('{"question": "secret", "gold": "secret"}', "gold can't be read as number"),
+        (f'{{"question": "{LONG}", "gold": 1}}', "the limit of 100,000"),
+    ],
+    "replay": [
+        ("[secret]", "each line must be one JSON object"),
+        ('{"answers": [NaN]}', "answers.0: should be a valid string"),
+        ('{"id": 1, "gold": "secret"}', "answers: missing"),
+        ('{"answers": []}', "answers: List should have at least 1 item"),
+        ('{"answers": "secret"}', "answers: should be a valid list"),
+        ('{"answers": [["secret"]]}', "answers.0: should be a valid string"),
+        ('{"gold": ["secret"], "answers": ["4"]}', "gold: should be a valid string"),
+        ('{"answers": ["4", "5"], "ok": [1]}', "1 values in ok for 2 answers"),
+        ('{"answers": ["4"], "ok": [2]}', "ok.0: should be less than or equal to 1"),
+        ('{"answers": ["4"], "ok": [0.5]}', "ok.0: should be a multiple of 1"),
+        ('{"answers": ["4"], "ok": [[1]]}', "ok.0: should be a valid number"),
+        ('{"answers": ["4"], "ok": 1}', "ok: should be a valid list"),
+        ('{"gold": " ", "answers": ["4"]}', "gold can't be read as an answer"),
+    ],
+}
+GOOD = {
+    "calibrate": LABELLED,
+    "compare": QUESTION,
+    "replay": '{"answers": ["secret", null], "ok": [1, 0]}',
+}
+NEEDED = {"calibrate": JUDGE, "compare": ("--answers", "number"), "replay": ()}
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ('{"gold": "secret"}', '"question" is missing'),
-        ('{"question": "secret", "gold": ["secret"]}', '"gold" is not text, a number or null'),
-        ('{"question": "secret", "gold": true}', '"gold" is not text, a number or null'),
-        ('{"question": "secret", "gold": "secret"}', '"gold" can\'t be read as number'),
-        (f'{{"question": "{"secret" * 20_000}"}}', "the limit of 100,000"),
-    ],
+    ("command", "line", "said"), [(name, *row) for name, rows in WRONG.items() for row in rows]
 )
-def test_a_wrong_question(tmp_path: Path, line: str, said: str) -> None:
+def test_a_wrong_line(tmp_path: Path, command: str, line: str, said: str) -> None:
     """The message says which line and why, and never what stands in it."""
-    file = written(tmp_path, QUESTION, line)
+    file = written(tmp_path, GOOD[command], "", line)
 
-    refused(("compare", file, "--answers", "number"), "line 2: ", said)
+    refused((command, file, *NEEDED[command]), "line 3: ", said)
+
+
+@pytest.mark.parametrize("command", WRONG)
+def test_a_file_that_is_empty_or_not_there(tmp_path: Path, command: str) -> None:
+    """The form of a line is shown; what is wrong with the file is said before all else."""
+    refused((command, written(tmp_path, "")), "is empty: expected lines like")
+    refused((command, str(tmp_path / "absent.jsonl")), "No such file")
+    refused((command, str(tmp_path)), "Is a directory")
 
 
 @pytest.mark.parametrize(
@@ -88,7 +117,7 @@ def test_a_wrong_question(tmp_path: Path, line: str, said: str) -> None:
         ),
         ("calibrate", (*JUDGE, "--html", "/none/such/page.html"), "there is no folder /none/such"),
         ("calibrate", (*JUDGE, "--budget-usd", "0"), ": should be greater than 0"),
-        ("calibrate", (*JUDGE, "--id", "i" * 86), "--id: at most 85 bytes"),
+        ("calibrate", (*JUDGE, "--id", "i" * 101), "--id: at most 100 bytes"),
         (
             "compare",
             ("--methods", "single,guess"),
@@ -99,19 +128,27 @@ def test_a_wrong_question(tmp_path: Path, line: str, said: str) -> None:
         ("compare", ("--criteria", "taste"), "'taste' is not one of 'general'"),
         ("compare", (*JUDGE, *JUDGE), "two judges are the same model"),
         ("compare", ("--max-responses", "2000"), "responses"),
+        ("replay", ("--answers", "llm"), "llm needs a model"),
+        (
+            "replay",
+            ("--answers", "words"),
+            "--answers: expected one of exact, text, number, choice",
+        ),
+        ("replay", ("--rule", "luck"), "unknown rule; expected one of combined, confidence"),
+        ("replay", ("--max-responses", "0"), ""),
+        ("replay", ("--max-responses", "1001"), ""),
+        ("replay", ("--reorderings", "0"), ""),
     ],
 )
 def test_wrong_options(tmp_path: Path, command: str, options: tuple[str, ...], said: str) -> None:
     """What is wrong is one line and exit code 2, before anything is paid for."""
-    line = LABELLED if command == "calibrate" else QUESTION
-
-    refused((command, written(tmp_path, line), *options), said)
+    refused((command, written(tmp_path, GOOD[command]), *options), said)
 
 
-def test_files_that_are_empty_or_too_long(tmp_path: Path) -> None:
-    """The form of a line is shown; 501 drafts, each four times, are more than a batch takes."""
-    refused(("calibrate", written(tmp_path, ""), *JUDGE), "is empty: expected lines like")
+def test_a_file_that_is_too_long(tmp_path: Path) -> None:
+    """501 drafts, each four times, are more than a batch takes."""
     file = written(tmp_path, *[LABELLED] * 501)
+
     refused(("calibrate", file, *JUDGE, "--repeats", "3"), "2,004 runs exceed the limit of 2,000")
 
 

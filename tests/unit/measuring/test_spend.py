@@ -44,7 +44,7 @@ def test_the_estimate_is_of_the_very_prompts(tmp_path: Path) -> None:
         (LABELLED, ["--judge", "a"], {"evaluating": 3}),
         (LABELLED, ["--judge", "a", "--no-position"], {"evaluating": 2}),
         (LABELLED, ["--judge", "a", "--repeats", "5", "--no-position"], {"evaluating": 5}),
-        # Each revision brings a draft and its evaluation; without gold each answer is scored.
+        # Each revision brings a draft and its evaluation.
         (
             QUESTION,
             [],
@@ -62,7 +62,6 @@ def test_the_estimate_is_of_the_very_prompts(tmp_path: Path) -> None:
         ),
         (QUESTION, ["--methods", "self_consistency", "--max-responses", "3"],
          {"self_consistency": 3}),
-        ('{"question": "q"}', ["--methods", "single"], {"single": 1, "scoring": 1}),
     ],
 )  # fmt: skip
 def test_the_estimate_has_every_call_that_may_be_made(
@@ -105,7 +104,7 @@ def test_prices(model: str | None, price: tuple[float, float] | None) -> None:
     [
         (["--help"], {"numpy", "scipy", "temporalio", "pydantic"}),
         (["calibrate", "--help"], {"numpy", "scipy", "temporalio"}),
-        (["calibrate", "/none.jsonl", "--judge", "a"], {"numpy", "scipy", "temporalio"}),
+        (["calibrate", "/none.jsonl"], {"numpy", "scipy", "temporalio"}),
         (["compare", "/none.jsonl"], {"numpy", "scipy", "temporalio"}),
     ],
 )

@@ -62,12 +62,12 @@ def routed(mode: Mode | None, passages: Sequence[Passage] = PASSAGES, **fields: 
     run, clock = Run(MultiPathRequest(**asked | fields)), Clock()
     run.after = "retrieve"
     run.retrieved(passages)
-    run.move(clock())
+    run.decide(clock())
     reason = "it asks for a comparison" if mode == "research" else "it asks for a function"
     run.routed(Routing(mode=mode, reason=reason, chosen_by="model"))
     run.ledger.pay("evaluating", spending(50, 10), 1)
     run.after = "route"
-    run.move(clock())
+    run.decide(clock())
     return run
 
 
@@ -119,7 +119,7 @@ def write(run: Run, text: str, **more: Any) -> None:
 def leave(run: Run, node: Any) -> None:
     """Decide what comes after a node."""
     run.after = node
-    run.move(START + timedelta(seconds=3 * len(run.decisions)))
+    run.decide(START + timedelta(seconds=3 * len(run.decisions)))
 
 
 def verdict(*passes: bool, message: str | None = None) -> TestReport:

@@ -9,11 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from reflection.multipath import report as reports
 from reflection.multipath.citations import cited, uncited
 from reflection.multipath.markup import visible
-from reflection.multipath.report import assemble, check_report, split, with_checks
+from reflection.multipath.report import assemble, check_report, with_checks
 from reflection.multipath.result import Source
 from tests.unit.multipath.sourced import SOURCES
+
+
+def split(text: str) -> reports.Parts:
+    return reports.split(visible(text))
+
 
 PIECES = [
     *["[1]", "[2, 3]", " [9]", "\uff3b1\uff3d", "\u30102\u3011", "[\u00b9]", "[^1]", "[^1]: "],
@@ -43,42 +49,21 @@ GIVEN: st.SearchStrategy[tuple[Source, ...]] = st.sampled_from([(), SOURCES])
 
 @settings(deadline=None)
 @given(MARKDOWN, st.lists(MARKDOWN, max_size=3), GIVEN)
-def test_no_idea_is_ever_cited(
+def test_ideas_stand_apart(
     report: str, suggestions: list[str], sources: tuple[Source, ...]
 ) -> None:
-    """Whatever a report and its suggestions are, no creative contribution is cited as D."""
+    """No idea is cited as if D had it, no suggestion changes the findings, and all can be left out.
+
+    What is shown is shown alike the next time; what is uncited cites nothing; checks repeat.
+    """
     whole = assemble(report, suggestions, sources, creative=True)
-
-    assert [each for each in check_report(whole, sources) if each.aspect == "demarcation"] == []
-
-
-@settings(deadline=None)
-@given(MARKDOWN, st.lists(MARKDOWN, max_size=3), GIVEN)
-def test_no_suggestion_gets_among_the_findings(
-    report: str, suggestions: list[str], sources: tuple[Source, ...]
-) -> None:
-    """Suggestions change nothing of the findings."""
-    with_them = split(assemble(report, suggestions, sources, creative=True))
-    without = split(assemble(report, [], sources, creative=True))
-
-    assert with_them.findings.strip() == without.findings.strip()
-
-
-@settings(deadline=None)
-@given(MARKDOWN, st.lists(MARKDOWN, max_size=3), GIVEN)
-def test_no_idea_is_left(report: str, suggestions: list[str], sources: tuple[Source, ...]) -> None:
-    """Without creative contributions no section and no footnote is left."""
-    parts = split(assemble(report, suggestions, sources, creative=False))
-
-    assert (parts.considerations, parts.footnotes) == ("", "")
-
-
-@settings(deadline=None)
-@given(MARKDOWN, GIVEN)
-def test_what_is_certain(report: str, sources: tuple[Source, ...]) -> None:
-    """What is shown is shown alike the next time; what is uncited cites nothing; checks repeat."""
+    alone = assemble(report, [], sources, creative=True)
+    without = split(assemble(report, suggestions, sources, creative=False))
     shown, critiques = visible(report), check_report(report, sources)
 
+    assert [one for one in check_report(whole, sources) if one.aspect == "demarcation"] == []
+    assert split(whole).findings.strip() == split(alone).findings.strip()
+    assert (without.considerations, without.footnotes) == ("", "")
     assert visible(shown) == shown
     assert cited(uncited(report)) == ()
     assert with_checks(report, sources, critiques) == critiques

@@ -23,8 +23,7 @@ OUTDENTED = 'def f(x):\n    """\n```python\nf(2)\n```\n"""\n    return x\n'
         (f"```python\n{F}```", F),
         (f"Here it is:\n\n```py\n{F}```\nThat is all.", F),
         (f"```\n{F}```", F),
-        (f"~~~python\n{F}~~~", F),
-        (f"````python\n{F}````", F),
+        (f"~~~~python\n{F}~~~~", F),
         (f"```Python3 title=a\n{F}```", F),
         (f"```python\r\n{F}```".replace("\n", "\r\n"), F),
         ("1. So:\n\n   ```python\n   def f(x):\n       return x\n   ```", F),
@@ -74,10 +73,10 @@ def test_a_reply_without_code(text: str) -> None:
     ("text", "code"),
     [
         (f"```python\n{F}```\n```python\n{G}```", F),
-        (f"```python\nf = 2\n```\n```python\n{F}```\n```python\n{G}```", F),
         (f"```python\n{F}```\n```python\nprint(f(2), f(3), f(4), f(5), f(6))\n```", F),
         (f"```python\n{G}```\n```python\nx = 1\n```", G),
         (f"```python\n{F}```\n```python\n{F}# and cut", F),
+        (f"```python\n{F}```\n```python\n{F}# again\n```", f"{F}# again\n"),
     ],
 )
 def test_of_several_blocks_the_last_with_the_entry_counts(text: str, code: str) -> None:
@@ -97,6 +96,7 @@ def test_any_text_is_read(text: str) -> None:
     "text",
     ["```\n" * 20_000, "```python\n" * 10_000, "```python\n" + "(" * 60_000, "`" * 60_000,
      "```python\nx\n" * 3_000 + "```\n" * 3_000, "<think>" * 10_000,
+     f"```{' ' * 60_000}`", f"```\n{' ' * 60_000}x",
      "```python\n" + ("x = [1, 2, 3, (4, 5)]\n" * 80 + "(\n```\n") * 70],
 )  # fmt: skip
 def test_a_reply_is_read_in_time(text: str) -> None:
@@ -180,27 +180,16 @@ def test_what_is_no_example(prompt: str) -> None:
 
 def test_examples_are_of_the_function_that_is_asked_for() -> None:
     """Where the entry is known, calls of other functions are none of its examples."""
-    prompt = "helper(2) == 3\nf(2) == 4"
-
-    assert [each.call for each in examples(prompt, "f")] == ["f(2)"]
+    assert [case.call for case in examples("helper(2) == 3\nf(2) == 4", "f")] == ["f(2)"]
 
 
-@pytest.mark.parametrize("between", ["\n", " \n", "\r\n", " ", "def ", "async "])
+@pytest.mark.parametrize("between", ["\n", " \n", "\r\n", " ", "def ", "f(1) == 1\n"])
 def test_examples_are_read_in_time(between: str) -> None:
-    """A prompt with very many lines or blanks takes no time to speak of."""
+    """A prompt with very many lines, blanks or examples takes no time, and 20 are kept."""
     started = process_time()
 
-    found = examples(f"def f(x): ...{between * 49_000}\nf(2) == 4", None)
+    found = examples(f"def f(x): ...{between * 20_000}\nf(2) == 4", None)
 
-    assert [each.call for each in found] == ["f(2)"]
-    assert process_time() - started < 1
-
-
-def test_examples_are_bounded() -> None:
-    """Of a very long prompt 20 examples are kept, in time."""
-    started = process_time()
-
-    found = examples("\n".join(f"f({each}) == {each}" for each in range(8_000)), None)
-
-    assert len(found) == 20
+    assert "f(2)" in {case.call for case in found}
+    assert len(examples("\n".join(f"f({n}) == {n}" for n in range(2_000)), None)) == 20
     assert process_time() - started < 3

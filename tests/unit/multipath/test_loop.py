@@ -1,4 +1,4 @@
-"""One run of the agent, folded: drafts, quarantines, decisions, people, and its result."""
+"""One run of the agent: steps, drafts, quarantines, decisions, people, and its result."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from reflection.multipath import loop
 from reflection.multipath.loop import MOST_WARNINGS, PASSAGE_BYTES, Run
 from reflection.multipath.request import MultiPathRequest
 from reflection.multipath.result import Draft, best_of, is_open
-from reflection.multipath.state import Critique
+from reflection.multipath.state import Critique, Mode
 from reflection.multipath.suite import Suite
 from reflection.run import Review, encoded_size
 from tests.unit.multipath.agent_runs import (
@@ -29,6 +29,39 @@ from tests.unit.multipath.agent_runs import (
 USERS = Suite(origin="user", kind="cases", cases=CASES)
 ADD_12, ADD_00, ADD_11 = (case.call for case in CASES)
 NO = verdict(False, False, False)
+
+
+@pytest.mark.parametrize("most", range(1, 7))
+@pytest.mark.parametrize("mode", ["research", "code"])
+def test_the_worst_path(mode: Mode, most: int) -> None:
+    """Where nothing ever gets right, R_max drafts are written, the first one counted."""
+    run = (
+        researched([[UNCLEAR]] * 9, max_revisions=most)
+        if mode == "research"
+        else coded([NO] * 9, USERS, max_revisions=most)
+    )
+    writes, checks = {
+        "research": ("generate_report", "reflect_on_report"),
+        "code": ("generate_code", "test_code"),
+    }[mode]
+
+    assert [made.after for made in run.decisions] == ["retrieve", "route", *[writes, checks] * most]
+    assert run.state.revisions == len(run.drafts) == most
+
+
+def test_k_and_e_are_replaced() -> None:
+    """Each round has its own critiques, suggestions and error, and adds to none."""
+    run = routed("research")
+
+    write(run, "One [1].")
+    run.reflected((UNCLEAR,), ("an idea",))
+    write(run, "Two [1].")
+    run.reflected((UNSUPPORTED,), ())
+    tested = coded([NO, verdict(True, True, True)], USERS)
+
+    assert (run.state.critiques, run.state.suggestions) == ((UNSUPPORTED,), ())
+    assert (run.state.output, run.state.revisions) == ("Two [1].", 2)
+    assert (tested.state.error, tested.state.mode) == (None, "code")
 
 
 @pytest.mark.parametrize(
@@ -86,20 +119,14 @@ def test_a_decision_has_the_numbers_of_the_newest_draft() -> None:
     """Node, round, critiques and tests are those that it was based on."""
     first = researched([[UNCLEAR, UNSUPPORTED]]).decisions[-1]
     second = coded([verdict(True, True, False)]).decisions[-1]
+    third = routed(None).decisions[-1]
 
     assert (first.after, first.next) == ("reflect_on_report", "generate_report")
     assert (first.draft, first.critiques, first.revisions) == (0, 2, 1)
     assert (second.after, second.next) == ("test_code", "generate_code")
     assert (second.passed, second.total, second.error) == (2, 3, "it returned 99, not 0")
-
-
-def test_a_run_without_a_path_names_the_reason() -> None:
-    """What the transition function does not know is added to why the run ends."""
-    run = routed(None)
-
-    assert run.last is not None
-    assert (run.last.stop_reason, run.allowed) == ("unrouted", None)
-    assert run.last.reason.endswith(": it asks for a function")
+    assert third.stop_reason == "unrouted"
+    assert third.reason.endswith(": it asks for a function")
 
 
 @pytest.mark.parametrize(
@@ -119,24 +146,27 @@ def test_only_the_model_s_own_tests_are_quarantined(
     """
     run = coded([verdict(*passes)] * 5, suite)
 
-    assert len(run.reports) == drafts
+    assert len(run.drafts) == drafts
     assert len(run.quarantined) == (passes.count(False) if suite is SUITE else 0)
     assert (run.decisions[-1].stop_reason, run.open) == (reason, still)
 
 
 def test_a_quarantine_holds_for_all_drafts() -> None:
-    """The best code passes once the test that it failed is doubted, and the run ends so."""
+    """The best code passes once the test that it failed is doubted, and the run ends so.
+
+    The newest draft and the best one keep the outcomes of each test, the others their numbers.
+    """
     reports = [verdict(False, True, True), verdict(False, True, False), verdict(False, False, True)]
     run = coded(reports, max_revisions=3)
 
     ended = loop.result(run)
 
     assert [found.test for found in run.quarantined] == [ADD_12]
-    assert [draft.error and draft.error.test for draft in run.drafts] == [None, ADD_11, ADD_00]
+    assert [draft.error and draft.error.test for draft in ended.drafts] == [None, ADD_11, ADD_00]
     assert (ended.kept, ended.error, ended.open, ended.stop_reason) == (0, None, False, "passed")
     assert (run.state.error, run.decisions[-1].draft, run.decisions[-1].error) == (None, 0, None)
-    assert [len(report.outcomes) for report in run.reports] == [3, 3, 3]
-    assert [draft.report and len(draft.report.outcomes) for draft in run.drafts] == [3, 0, 3]
+    assert [draft.report and len(draft.report.outcomes) for draft in ended.drafts] == [3, 0, 3]
+    assert [draft.report and draft.report.passed for draft in ended.drafts] == [2, 1, 1]
 
 
 def test_a_test_that_is_believed_again_is_believed_of_all_drafts() -> None:
@@ -171,17 +201,6 @@ def test_one_text_again_and_again_doubts_no_test() -> None:
     assert run.warnings == ["less memory"]
 
 
-def test_earlier_drafts_keep_their_numbers_alone() -> None:
-    """Outcomes of each test are kept for the newest draft and the best one, E for all."""
-    run = coded([verdict(True, True, False), NO, verdict(False, True, False)], USERS)
-
-    shown = [draft.report for draft in run.drafts if draft.report]
-
-    assert [len(report.outcomes) for report in shown] == [3, 0, 3]
-    assert [report.passed for report in shown] == [2, 0, 1]
-    assert all(draft.error for draft in run.drafts)
-
-
 def test_what_a_run_keeps_is_bounded() -> None:
     """A passage keeps its beginning; a warning stands there once, and there are at most fifty."""
     run = Run(MultiPathRequest(prompt="p"))
@@ -195,41 +214,31 @@ def test_what_a_run_keeps_is_bounded() -> None:
 
 
 def test_a_person_s_draft_raises_r_max_by_what_it_takes() -> None:
-    """R_max is R_n and one more, so that the draft that was asked for is the last."""
-    run = researched([[UNCLEAR]], max_revisions=1, review_open=True)
+    """R_max is R_n and one more; a review of a draft that is not under review is refused."""
+    run = researched([[UNCLEAR]] * 2, max_revisions=2, review_open=True)
+    refused = loop.refused(run, Review(accept=True, draft=0))
 
     granted = loop.grant(run, "shorter", "ann", START)
 
-    assert (granted.next, run.allowed, run.granted) == ("generate_report", 2, 1)
+    assert refused == "draft 2 is under review now"
+    assert (granted.next, run.allowed, run.granted) == ("generate_report", 3, 1)
     assert [critique.aspect for critique in run.state.critiques] == ["person", "clarity"]
 
 
-def test_a_review_of_another_draft_is_refused() -> None:
-    """Who looked at a draft that is not under review any more is told so."""
-    run = researched([[UNCLEAR]] * 2, max_revisions=2, review_open=True)
-
-    assert loop.refused(run, Review(accept=True, draft=0)) == "draft 2 is under review now"
-    assert loop.refused(run, Review(accept=True, draft=1)) is None
-
-
 def test_a_result_says_what_is_open() -> None:
-    """Critiques of the kept report, E of the kept code; there is none while a run goes on."""
-    first = loop.result(researched([[UNCLEAR]], ["an idea"], max_revisions=1))
+    """Critiques of the kept report, E of the kept code; there is none while a run goes on.
+
+    A report is given out as its activity put it together, else it is done here.
+    """
+    run = researched([[UNCLEAR]], ["an idea"], max_revisions=1)
+    first = loop.result(run)
     second = loop.result(coded([NO], max_revisions=1))
+    run.assembled = "as the activity said"
 
     assert (first.open, first.critiques, first.suggestions) == (True, (UNCLEAR,), ("an idea",))
+    assert "Report 1.\n\n## Further considerations\n\n- an idea" in (first.output or "")
+    assert loop.result(run).output == "as the activity said"
     assert (second.open, second.error is not None) == (True, True)
     assert second.output == "def add(a, b):\n    return a + b  # 1\n"
     with pytest.raises(ValueError, match="the run has not ended"):
         loop.result(researched([[UNCLEAR]]))
-
-
-def test_what_an_activity_assembled_is_given_out() -> None:
-    """The newest report is given out as its activity put it together, else it is done here."""
-    run = researched([[]], ["an idea"])
-    last = loop.result(run).output or ""
-
-    run.assembled = "as the activity said"
-
-    assert loop.result(run).output == "as the activity said"
-    assert "Report 1.\n\n## Further considerations\n\n- an idea" in last

@@ -2,27 +2,26 @@
 
 import pytest
 
-from reflection.multipath.citations import cited, uncited, with_footnotes
+from reflection.multipath.citations import cited, uncited
 from reflection.multipath.markup import plain_words, sentences, stands_in, unwrapped, visible
 
 HIDDEN = [
-    ("A <!-- hidden --> B", "A  B"),
-    ("A <!-- hid\nden --> B", "A  B"),
+    ("A <!-- shown --> B", "A \\<!-- shown --> B"),
     ("A <!-- never closed\nB [1]", "A \\<!-- never closed\nB [1]"),
     ("`<!--` A `-->`", "`<!--` A `-->`"),
     ("```\n<!-- A -->\n```", "```\n<!-- A -->\n```"),
-    ("<!-- ``` -->\nA", "A"),
-    ("<!--\n```\n-->\nA <!-- b -->", "A "),
     ("```\nA", "```\nA\n```"),
     ("~~~~py\nA\n```", "~~~~py\nA\n```\n~~~~"),
     ("> ```\n> A\nB", "> ```\n> A\nB"),
     ("<script>x</script>", "\\<script>x\\</script>"),
-    ("<pre>\nA", "\\<pre>\nA"),
     ('<div style="display:none">A</div>', '\\<div style="display:none">A\\</div>'),
     ("<?php <![CDATA[ <!DOCTYPE", "\\<?php \\<\\![CDATA[ \\<!DOCTYPE"),
     ("H<sub>2</sub>O<br/> <https://a.example>", "H<sub>2</sub>O<br/> <https://a.example>"),
+    ("| a <br> b |", "| a <br> b |"),
+    ("<br>\n> <b>A</b>", "\\<br>\n> \\<b>A</b>"),
+    ("1. <br>\n[^1]:<br>", "1. \\<br>\n[^1]:\\<br>"),
     ("- <b>\n```\n\n![x](u)", "- \\<b>\n```\n\n![x](u)\n```"),
-    ("1 < 2, a<b, `<div>`", "1 < 2, a<b, `<div>`"),
+    ("1 < 2, a<b, `<div>`", "1 < 2, a\\<b, `<div>`"),
     ("\\<div> \\\\<div>", "\\<div> \\\\\\<div>"),
     ("A\r\nB\u2028C\x85D", "A\nB\nC\nD"),
     ("\ud800", "\ufffd"),
@@ -32,7 +31,6 @@ IMAGES = [
     ("![x](http://a.example/?q=secret)", "\\![x](http://a.example/?q=secret)"),
     ("A ![x][r] ![r] ![[f]]", "A \\![x][r] \\![r] \\![[f]]"),
     ("[![x](a.png)](http://a.example)", "[\\![x](a.png)](http://a.example)"),
-    ("!<!-- -->[x](u)", "\\![x](u)"),
     ("\\![x](u) \\\\![x](u)", "\\![x](u) \\\\\\![x](u)"),
     ("`![x](u)` wow! [x](u)", "`![x](u)` wow! [x](u)"),
     ("```\n![x](u)\n```", "```\n![x](u)\n```"),
@@ -71,12 +69,13 @@ LINKS = [
     ("[a\\]b]: javascript:a", "[a\\]b\\]: javascript:a"),
     ("[^1]: javascript:a", "[^1]: \\javascript:a"),
     ("[^1]: <java&#115;cript:a>", "[^1]: \\<java&#115;cript:a>"),
+    ("[^1]:\njavascript:a", "[^1\\]:\njavascript:a"),
 ]
 
 
 @pytest.mark.parametrize(("report", "shown"), [*HIDDEN, *IMAGES, *NO_CODE, *LINKS])
 def test_what_is_shown(report: str, shown: str) -> None:
-    """Comments go, HTML, images and links with any other scheme become text, and code stays."""
+    """Comments, HTML, images and links with any other scheme become text, and code stays."""
     assert visible(report) == shown
     assert visible(shown) == shown
 
@@ -87,11 +86,11 @@ def test_what_is_shown(report: str, shown: str) -> None:
         "[l](https://a.example/b?c=d#e)",
         "[l](http://a.example 'title')",
         "[l](MAILTO:a@b.example)",
-        '[l](docs/1.md) [l](1.md#a:b) [l](#a) [l](?a:b) [l](<1 b.md>) [l](a.md "t") [l]()',
+        '[l](docs/1.md) [l](1.md#a) [l](#a) [l](a.md "t") [l]()',
         "[l](//a.example) [l](https://a.example/b_(c))",
         "[l][r] [r]",
         "[r]: https://a.example",
-        "[r]: <https://a.example> 'title'",
+        "[r]: https://a.example 'title'",
         "[r]: docs/1.md",
         "[Note]: see this: it is so",
         "As in [1]: it is so",
@@ -152,10 +151,8 @@ REPORT = (
         ("the old dam was built in 1931", True),
         ("The old dam was built in 1931 [2].", True),
         ('"It is high - very"', True),
-        ("The old dam \u2026 1931", True),
-        ("The old dam [...] very.", True),
         ("\uff34he old dam", True),
-        ("1931 ... The old dam", False),
+        ("The old dam ... 1931", False),
         ("The old dam was built in 1932.", False),
         ("193", False),
         ("https://a.example", False),
@@ -186,6 +183,7 @@ def test_a_quoted_sentence(quoted: str, stands: bool) -> None:
         ("Built [1](docs/1.md).", (1,)),
         ("![1](a.png)", ()),
         ("Call `x[1]` or `[2]`.", ()),
+        ("Call x[1], row_[2].", ()),
         ("```python\nx = y[1]\n# [2]\n```\nBuilt [3].", (3,)),
         ("~~~\n[1]\n~~~", ()),
         ("> ```\n> [1]\n\nBuilt [2].", (2,)),
@@ -220,33 +218,3 @@ def test_a_text_without_citations(text: str, bare: str) -> None:
     """Citations go, with the space before them; what only looks like one stays."""
     assert uncited(text) == bare
     assert cited(bare) == ()
-
-
-NO_NOTES = (
-    *("c ^[a\n\nb [2]]", "c \\^[a [2]]", "c `^[a [2]]`\n```\n^[a]\n```"),
-    *("c ^[1] ^[2, 3] ^[source 4] [^1]", "c ^[a [b [2]]"),
-)
-
-
-@pytest.mark.parametrize(
-    ("text", "noted"),
-    [
-        ("c ^[note].", "c [^note-1].\n\n[^note-1]: note"),
-        (
-            "c ^[see [a](b) and [2], or [3]] d ^[e]",
-            "c [^note-1] d [^note-2]\n\n[^note-1]: see [a](b) and [2], or [3]\n\n[^note-2]: e",
-        ),
-        ("c ^[a `]` [2]]", "c [^note-1]\n\n[^note-1]: a `]` [2]"),
-        ("c ^[a \\] [2]]", "c [^note-1]\n\n[^note-1]: a \\] [2]"),
-        ("c ^[a\nb [2]]", "c [^note-1]\n\n[^note-1]: a b [2]"),
-        (f"c ^[{'long ' * 400}[2]]", f"c [^note-1]\n\n[^note-1]: {'long ' * 400}[2]"),
-        ("c[^note-1] ^[d]", "c[^note-1] [^note--1]\n\n[^note--1]: d"),
-        *((text, text) for text in NO_NOTES),
-    ],
-)
-def test_an_inline_footnote(text: str, noted: str) -> None:
-    """A footnote in the line is defined at the end; brackets may stand in it one deep.
-
-    A raised citation, code, and what ends with its paragraph stay as they are.
-    """
-    assert with_footnotes(text) == noted

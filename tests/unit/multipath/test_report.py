@@ -4,18 +4,24 @@ from collections.abc import Sequence
 
 import pytest
 
+from reflection.multipath import report as reports
+from reflection.multipath.markup import visible
 from reflection.multipath.report import (
     EMPTY,
     NO_SOURCE,
     UNCITED,
     assemble,
     check_report,
-    split,
     with_checks,
 )
 from reflection.multipath.result import Source
 from reflection.multipath.state import Critique
-from tests.unit.multipath.sourced import DAM, LAKE, SOURCES, source
+from tests.unit.multipath.sourced import DAM, SOURCES, source
+
+
+def split(text: str) -> reports.Parts:
+    return reports.split(visible(text))
+
 
 SECTIONS = """# Dams
 
@@ -54,50 +60,37 @@ def test_the_parts() -> None:
     assert parts.listed == "## Sources\n\n- [1] docs/1.md\n- [2] docs/2.md"
 
 
-@pytest.mark.parametrize(
-    "title",
-    [
-        "# Further considerations",
-        "## Further Considerations",
-        "### FURTHER CONSIDERATIONS ###",
+TITLES = (
+    *("# Further considerations", "## Further Considerations", "### FURTHER CONSIDERATIONS ###"),
+    *(
         "## 5. Further considerations",
         "## 2.1 Further considerations:",
-        "## IV. Further considerations",
-        "## **Further considerations**",
-        "## Further considerations (beyond the sources)",
-        "## Further consideration",
-        "> ## Further considerations",
-        "Further considerations\n---",
-        "Further considerations\n======",
-        "**Further considerations**",
-        "__Further considerations__:",
-        "**Further considerations:**",
-        "Further considerations:",
-        "## \uff26urther considerations",
-        "## Further <!-- x -->considerations",
-    ],
+        "> ## IV. Further Consideration",
+    ),
+    *("## **Further considerations**", "## Further considerations (beyond the sources)"),
+    *("Further considerations\n---", "Further considerations\n======", "Further considerations:"),
+    *("**Further considerations**", "__Further considerations__:", "**Further considerations:**"),
+    "## \uff26urther considerations",
 )
-def test_the_section_s_title(title: str) -> None:
-    """The section is found however its title is written, and the title is no part of it."""
-    parts = split(f"Built [1].\n\n{title}\n\nA queue.")
-
-    assert parts.findings == "Built [1]."
-    assert parts.considerations == "A queue."
+NO_TITLES = (
+    *("There are further considerations.", "- Further considerations"),
+    *("```\n## Further considerations\n```", "## Few further considerations"),
+)
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "There are further considerations.",
-        "- Further considerations",
-        "```\n## Further considerations\n```\n\nA queue.",
-        "<!--\n## Further considerations\n-->\n\nA queue.",
-        "## Few further considerations\n\nA queue.",
-    ],
+    ("title", "considerations"),
+    [*((title, "A queue.") for title in TITLES), *((title, "") for title in NO_TITLES)],
 )
-def test_what_is_no_title(text: str) -> None:
-    """The title's words within a sentence, a list, code or a comment begin no section."""
-    assert split(text).considerations == ""
+def test_the_section_s_title(title: str, considerations: str) -> None:
+    """The section is found however its title is written, and the title is no part of it.
+
+    The same words within a sentence, a list or code begin no section.
+    """
+    parts = split(f"Built [1].\n\n{title}\n\nA queue.")
+
+    assert parts.considerations == considerations
+    assert (parts.findings == "Built [1].") is bool(considerations)
 
 
 def test_a_title_that_leads_a_paragraph() -> None:
@@ -172,7 +165,6 @@ CITED_IDEA = Critique(
         "Built in 1931 [1-3].[^9]\n\n[^9]: An idea.",
         "Built in 1931 [1]. See [9](https://a.example).",
         "Built in 1931 [1].\n\n## Sources\n\n- [1] x\n- [9] y",
-        "Built in 1931 [1]. <!-- [9] -->",
     ],
 )
 def test_a_report_without_a_fault(report: str) -> None:
@@ -190,6 +182,9 @@ def test_a_report_without_a_fault(report: str) -> None:
             [CITED_IDEA],
         ),
         ("Built in 1931 [1].[^1]\n\n[^1]: It is a queue [2].", [CITED_IDEA]),
+        ("A [1].\n\n**Further considerations:** It is a queue [2].", [CITED_IDEA]),
+        ("A [1].\n\n> ## Further considerations\n> It is a queue [2].", [CITED_IDEA]),
+        ("```md\nA [1].\n\n[^n]: Note.\n    It is a queue [2].\n```", [CITED_IDEA]),
         (
             "It leaks [9].\n\n## Further considerations\n\nIt is a queue [2].",
             [UNKNOWN, CITED_IDEA],
@@ -219,11 +214,11 @@ def test_what_could_be_cited_instead_is_named() -> None:
 
 REPEATED = [
     Critique(aspect="citation", advice="no such source", sentence="It leaks [9].", cited=9),
-    Critique(aspect="citation", advice="no such source", sentence="It leaks"),
     Critique(aspect="citation", advice="there is no 9", cited=9),
     Critique(aspect="demarcation", advice="leave it out", sentence="it leaks [9]", cited=9),
 ]
 NEW = [
+    Critique(aspect="citation", advice="no such source", sentence="It leaks"),
     Critique(aspect="clarity", advice="leaks what?", sentence="It leaks [9]."),
     Critique(
         aspect="citation", advice="source 1 says 1931", sentence="Built in 1932 [1].", cited=1
@@ -251,24 +246,6 @@ def test_there_are_at_most_twenty() -> None:
 
     assert list(with_checks("It leaks [9].", SOURCES, said)) == [UNKNOWN, *said[:19]]
     assert len(check_report(report, SOURCES)) == 20
-
-
-@pytest.mark.parametrize(
-    "report",
-    [
-        "A [1].\n\n**Further considerations:** A queue [2].",
-        "A [1].\n\nFurther considerations\n---\n\n- A queue [2, 3].",
-        "A [1].\n\n## Further considerations\n\n### Deep\n\nA queue \u30102\u3011.",
-        "A [1].\n\n> ## Further considerations\n> A queue [2].",
-        "A.[^n]\n\n[^n]: A queue\n    [2].",
-        "```markdown\nA [1].\n\n## Further considerations\n\nA queue [2].\n```",
-    ],
-)
-def test_a_cited_idea_is_found_in_every_form(report: str) -> None:
-    """Whatever form the section or the footnote has, an idea that is cited as D is found."""
-    found = check_report(report, SOURCES)
-
-    assert (2, "demarcation") in {(each.cited, each.aspect) for each in found}
 
 
 REPORT = """# Dams
@@ -391,53 +368,3 @@ def test_a_file_s_name_is_data(name: str) -> None:
     assert last.startswith("- [1] `")
     assert last.endswith("`, line 1")
     assert last.count("`") == 2
-
-
-@pytest.mark.parametrize("opened", ["```", "~~~", "<!--", "<pre>", "<div>", "<script>"])
-def test_nothing_hides_what_follows(opened: str) -> None:
-    """A block that a report leaves open ends before the section and the sources."""
-    whole = assemble(f"It is old [1].\n\n{opened}\nx", ["A queue."], [DAM], creative=True)
-
-    parts = split(whole)
-    assert parts.considerations == "- A queue."
-    assert parts.listed.startswith("## Sources\n\n- [1]")
-
-
-@pytest.mark.parametrize(
-    ("report", "found"),
-    [
-        ("c ^[note [2]].", [("demarcation", 2), ("citation", None)]),
-        ("Old [1] ^[note [9]].", [("demarcation", 9)]),
-        ("c ^[data][1].", []),
-        ("^[An idea.]", [("completeness", None)]),
-    ],
-)
-def test_a_footnote_in_the_line(report: str, found: list[tuple[str, int | None]]) -> None:
-    """It is no finding, and a citation in it is a matter of demarcation alone."""
-    critiques = check_report(report, (DAM, LAKE))
-
-    assert [(critique.aspect, critique.cited) for critique in critiques] == found
-
-
-@pytest.mark.parametrize(
-    ("creative", "first"), [(True, "Old [1], c[^note-1]."), (False, "Old [1], c.")]
-)
-def test_a_footnote_in_the_line_of_the_whole(creative: bool, first: str) -> None:
-    """Its citation is left out, or all of it, and what it cites is not listed as cited."""
-    whole = assemble("Old [1], c^[note [2]].", [], (DAM, LAKE), creative)
-
-    assert whole.split("\n")[0] == first
-    assert ("[^note-1]: note\n" in whole) is creative
-    assert "Found but not cited:\n\n- [2]" in whole
-
-
-def test_the_whole_fetches_and_runs_nothing() -> None:
-    """No image and no link with another scheme gets into what is given out, in no part of it."""
-    planted = "![x](http://a.example/?q=secret) [l](javascript:a)"
-    report = f"Old [1] {planted}\n\n## Further considerations\n\n{planted}\n\n[^1]: b {planted}"
-
-    whole = assemble(report, [f"An idea {planted}"], (DAM,), creative=True)
-
-    assert whole.count("\\![x]") == 3
-    assert whole.count("[l\\](javascript:a)") == 4
-    assert "!\\[x\\](http://a.example/?q=secret) \\[l\\](javascript:a)" in whole

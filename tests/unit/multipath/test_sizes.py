@@ -44,14 +44,14 @@ def longest(mode: Mode, character: str) -> Run:
             loop.grant(run, character * 4_000, character * 200, START)
         run.generated(Draft(index=index, mode=mode, text=text, origin="refined", timestamp=START))
         run.after = "generate_report" if mode == "research" else "generate_code"
-        run.move(START)
+        run.decide(START)
         if mode == "research":
             run.reflected((critique,) * 20, (advice,) * 8)
         else:
             run.suite = Suite(origin="user", kind="pytest", file=run.request.tests)
             run.tested(report.model_copy(update={"passed": 3 if index else 4}))
         run.after = "reflect_on_report" if mode == "research" else "test_code"
-        run.move(START)
+        run.decide(START)
     loop.replace(run, cut_encoded(worst, 60_000), character * 200, START)
     run.settle("replaced_by_person", worst, START)
     return run

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflection.multipath.cases import NoLiteralError, read_literal
+from reflection.multipath.cases import read_literal
 from reflection.multipath.request import Limits
+from reflection.multipath.result import Draft
 from reflection.multipath.suite import (
     Case,
     Failure,
@@ -20,14 +21,13 @@ from reflection.multipath.verdict import (
     SILENT,
     Answer,
     ProgramEnd,
-    Reported,
     believed,
     bounded,
     brief,
-    difference,
     first_failure,
     judge,
     quarantine,
+    same,
     stopped,
 )
 
@@ -65,7 +65,10 @@ def ending(status: str, signal: int | None = None) -> ProgramEnd:
 
 
 def test_answers_are_compared_with_what_is_expected() -> None:
-    """A value that is right passes; another one, or none, fails with a reason in words."""
+    """A value that is right passes; another one, or none, fails with a reason in words.
+
+    Only a literal is a value, and a case that nobody ran neither passed nor failed.
+    """
     answers = {
         0: Answer(value="4.0"),
         1: Answer(value="(4,)"),
@@ -76,21 +79,16 @@ def test_answers_are_compared_with_what_is_expected() -> None:
 
     assert [each.passed for each in outcomes] == [True, False, False]
     assert first_failure(outcomes) == Failure(
-        message="f(1) gives (4,), expected 4 (a tuple, expected a number)",
+        message="f(1) gives (4,), expected 4",
         test="f(1)",
         expected="4",
         got="(4,)",
     )
     assert outcomes[2].message == "f(2) raises KeyError: 1"
     assert outcomes[2].traceback == "File"
-
-
-@pytest.mark.parametrize("value", ["", "AlwaysEq()", "4 or 5", "[" * 9_000, "9" * 9_000])
-def test_what_can_not_be_read_is_not_equal(value: str) -> None:
-    """Only a literal is a value, and a case that nobody ran neither passed nor failed."""
-    outcomes = judge(CASES, {1: Answer(value=value)})
-
-    assert [(found.test, found.passed) for found in outcomes] == [("f(1)", False)]
+    for value in ("", "AlwaysEq()", "4 or 5", "[" * 9_000, "9" * 9_000):
+        (unread,) = judge(CASES, {1: Answer(value=value)})
+        assert (unread.test, unread.passed) == ("f(1)", False)
 
 
 @pytest.mark.parametrize(
@@ -149,20 +147,15 @@ def test_outcomes_take_what_a_history_can_hold() -> None:
         (["fpp", "fpp"], "abcde", True, ["f(0)"]),
         (["fpp", "fpp", "fpp"], "abcde", False, ["f(0)"]),
         (["fff", "fpf", "fpf"], "abcde", False, ["f(0)", "f(2)"]),
-        (["fff", "fff", "fff"], "abcde", False, []),
         (["fff", "fff", "fff"], "abcde", True, []),
         (["fpp", "pfp", "ffp"], "abcde", False, []),
         (["fpp", "---", "fpp"], "abcde", False, []),
         (["fpp", "---", "fpp"], "abcde", True, ["f(0)"]),
-        (["fpp", "---", "fpp", "fpp"], "abcde", False, ["f(0)"]),
         (["fp-", "fp-", "fp-"], "abcde", False, ["f(0)"]),
-        (["fpp"], "abcde", True, []),
         ([], "abcde", True, []),
-        (["fpp"] * 3, "aaa", False, []),
         (["fpp"] * 3, "aba", False, []),
         (["fpp"] * 3, ["a", "a\n", " a"], False, []),
         (["fpp"] * 4, "abac", False, ["f(0)"]),
-        (["fpp"] * 3, "aaa", True, ["f(0)"]),
         (["fpp"] * 2, "aa", True, ["f(0)"]),
     ],
 )
@@ -173,7 +166,10 @@ def test_a_test_that_no_draft_passes_is_quarantined(
 
     Tests of the user and examples of the prompt are always believed.
     """
-    tested = [Reported(text, report(passes)) for text, passes in zip(texts, reports, strict=False)]
+    tested = [
+        Draft(index=n, mode="code", text=text, origin="refined", report=report(passes))
+        for n, (text, passes) in enumerate(zip(texts, reports, strict=False))
+    ]
 
     assert [found.test for found in quarantine(tested, suite(), last=last)] == doubted
     assert quarantine(tested, suite("user"), last=last) == ()
@@ -212,42 +208,26 @@ SAME = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("expected", "got", "said"),
-    [
-        *((expected, got, None) for expected, got in SAME),
-        ("4", "5", "another value"),
-        ("4", "None", "None, expected a number"),
-        ("1", "True", "a boolean, expected a number"),
-        ("False", "0", "a number, expected a boolean"),
-        ("[1, 2]", "(1, 2)", "a tuple, expected a list"),
-        ("[1, 2]", "[1]", "1 item, expected 2"),
-        ("[1, [2, 3]]", "[1, [2, 4]]", "another value at [1][1]"),
-        ("{'a': 1}", "{'a': 2}", "another value at ['a']"),
-        ("{'a': [1]}", "{'a': [None]}", "None at ['a'][0], expected a number"),
-        ("{'a': 1}", "{'b': 1}", "other keys"),
-        ("{1: 2}", "{True: 2}", "other keys"),
-        ("{1}", "{True}", "another value"),
-        ("'1'", "1", "a number, expected a str"),
-        ("'a'", "b'a'", "a bytes, expected a str"),
-        ("0.3", "0.300001", "another value"),
-        ("1000000.1", "1000000.2", "another value"),
-        ("float('nan')", "0.0", "another value"),
-        ("1e999", "1" + "0" * 400, "another value"),
-        ("1.0", "1" + "0" * 400, "another value"),
-        ("10000000000000001", "10000000000000002", "another value"),
-        ("1j", "1" + "0" * 400, "another value"),
-        ("1" + "0" * 400, "0.5j", "another value"),
-        ("float('nan')", "1" + "0" * 400, "another value"),
-        (f"{{{HUGE}: 1}}", f"{{{HUGE}: 2}}", "another value at [a very large key]"),
-    ],
-)
-def test_values_are_compared(expected: str, got: str, said: str | None) -> None:
-    """Numbers may differ by a rounding error, and dicts and sets have no order.
+OTHER = [
+    *(("4", "5"), ("4", "None"), ("1", "True"), ("False", "0"), ("'1'", "1"), ("'a'", "b'a'")),
+    *(("[1, 2]", "(1, 2)"), ("[1, 2]", "[1]"), ("[1, [2, 3]]", "[1, [2, 4]]"), ("{1}", "{True}")),
+    *(("{'a': 1}", "{'a': 2}"), ("{'a': [1]}", "{'a': [None]}"), ("{'a': 1}", "{'b': 1}")),
+    *(("{'a': 1}", "{'a': 1, 'b': 1}"), ("{1: 2}", "{True: 2}"), ("{}", "[]"), ("set()", "{}")),
+    *(("0.3", "0.300001"), ("1000000.1", "1000000.2"), ("float('nan')", "0.0"), ("1.0", "True")),
+    *((value, "1" + "0" * 400) for value in ("1e999", "1.0", "1j", "float('nan')")),
+    *(("10000000000000001", "10000000000000002"), ("1" + "0" * 400, "0.5j")),
+    (f"{{{HUGE}: 1}}", f"{{{HUGE}: 2}}"),
+]
 
-    What differs is said in words: another type, another length, or where another value is.
-    """
-    assert difference(read_literal(expected), read_literal(got)) == said
+
+@pytest.mark.parametrize(
+    ("expected", "got", "alike"),
+    [*((*pair, True) for pair in SAME), *((*pair, False) for pair in OTHER)],
+)
+def test_values_are_compared(expected: str, got: str, alike: bool) -> None:
+    """Numbers may differ by a rounding error, and dicts and sets have no order."""
+    assert same(read_literal(expected), read_literal(got)) is alike
+    assert same(read_literal(got), read_literal(expected)) is alike
 
 
 @pytest.mark.parametrize(
@@ -260,7 +240,7 @@ def test_values_are_compared(expected: str, got: str, said: str | None) -> None:
 )
 def test_what_is_no_literal(text: str) -> None:
     """Names, calls and sums are no literals, nor is what Python can't parse."""
-    with pytest.raises(NoLiteralError):
+    with pytest.raises(ValueError, match="not a"):
         read_literal(text)
 
 
