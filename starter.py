@@ -2,13 +2,13 @@
 
 import os
 import sys
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
 
 import typer
 
-from commands import dev, measuring, runs, start, updates
-from commands.doctor import command as doctor
+from commands import measuring
 from commands.session import end_process, wrong_usage
 
 app = typer.Typer(
@@ -40,21 +40,40 @@ def mull(
     """Define the options of `mull` itself."""
 
 
-# Shell completion needs the options of every command.
+def _not_imported() -> None:
+    """Stand in for a command that is not needed."""
+
+
+# Each command's module, and what `mull --help` says of it.
+COMMANDS = {
+    "ask": ("start", "Ask a question and sample until the answers converge."),
+    "reflect": (
+        "start",
+        "Write a draft, judge it, and revise it while its score is low.",
+    ),
+    "agent": ("start", "Research documents or write code, until nothing is open."),
+    "show": ("runs", "Show a run: its result, or where it stands."),
+    "watch": ("runs", "Follow a run live until it ends; Ctrl-C detaches and never cancels."),
+    "list": ("runs", "List runs, newest first, with how each one ended."),
+    "report": ("runs", "Write a page about a finished run: curves, decisions and cost."),
+    "review": ("updates", "Show a result that waits for a person, or decide on it."),
+    "finish": ("updates", "End a run with what it has, and cancel the calls in flight."),
+    "cancel": ("updates", "Cancel a run and its calls in flight; it ends without a result."),
+    "add": ("updates", "Add an answer of your own to a run, as the next vote."),
+    "doctor": ("doctor.command", "Check an installation, and say what to do about each problem."),
+    "dev": ("embedded", "Run Temporal with its Web UI, and a worker, until Ctrl-C."),
+}
+# Shell completion needs the options of every command; else only the one that is typed is imported.
 completes = any(name.endswith("_COMPLETE") for name in os.environ)
-wanted = {"ask", "reflect", "agent", *measuring.COMMANDS} if completes else sys.argv
-start.register(app, wanted)
-app.command()(runs.show)
-app.command()(runs.watch)
-app.command("list")(runs.list_runs)
-app.command()(runs.report)
-app.command(help=updates.HELP)(updates.review)
-app.command()(updates.finish)
-app.command()(updates.cancel)
-app.command()(updates.add)
+wanted = {*COMMANDS, *measuring.COMMANDS} if completes else set(sys.argv)
+for name, (place, said) in COMMANDS.items():
+    if name in wanted:
+        module = import_module(f"commands.{place}")
+        command = getattr(module, "list_" if name == "list" else name)
+        app.command(name, help=f"{said}\n\n{module.HELP[name]}")(command)
+    else:
+        app.command(name, help=said)(_not_imported)
 measuring.register(app, wanted)
-app.command(help=doctor.HELP)(doctor.doctor)
-app.command()(dev.dev)
 
 
 def main() -> int:

@@ -1,5 +1,9 @@
-"""`make demo`: a server, a worker and a model, one question, and nothing left running."""
+"""`make demo`: a server, a worker and a model, one question, and nothing left running.
 
+The model is the one that MULL_MODEL names, or else an embedded toy.
+"""
+
+import argparse
 import asyncio
 import os
 import signal
@@ -41,7 +45,7 @@ async def demo() -> Exit:
             seed=7,
             max_output_tokens=TOY_TOKENS if toy else 2_000,
         )
-        ended = await start(client, request, None, False, False, None)
+        ended = await start(client, request)
         sys.stderr.write(
             "\nThe demo is over and nothing is left running. To see this run in the Web UI:\n"
             f"  .venv/bin/mull dev --port {port} --ui-port {ui_port} --db {place.db}\n"
@@ -58,6 +62,7 @@ def main() -> int:
             asyncio.get_running_loop().add_signal_handler(number, running.cancel)
         return await running
 
+    argparse.ArgumentParser("python -m commands.demo", description=__doc__).parse_args()
     try:
         with suppress(asyncio.CancelledError):
             return asyncio.run(guarded())

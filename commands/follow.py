@@ -2,10 +2,8 @@
 
 import asyncio
 import json
-import os
 import re
 import shlex
-import shutil
 import sys
 import uuid
 from contextlib import nullcontext
@@ -23,36 +21,48 @@ from temporalio.exceptions import (
 from temporalio.service import RPCError
 
 from commands import terminal
+from commands.inputs import write_file
 from commands.loops import Handle, Loop, Seen, look, loop_of
 from commands.session import Exit, fail, run_page, say_unserved, unserved
 from connection import DATA_CONVERTER, TASK_QUEUE
 from reflection.details import bar
 from reflection.run import Request
 from reflection.sheet import Sheet
-from reflection.text import terminal_safe, well_formed
+from reflection.text import terminal_safe
 
 LOOK_SECONDS = 0.4
 SUMMARY_BYTES = 200
 BAR_COLUMNS = 20
+# What `mull doctor` shows on the worker's machine after an error of this type.
+SHOWN_BY_DOCTOR = {
+    "RetrievalError": "the folders that may be searched",
+    "AuthenticationError": "the keys that are set",
+}
 
 
 async def start(
     client: Client,
     request: Request,
-    workflow_id: str | None,
-    detach: bool,
-    as_json: bool,
-    bar: float | None,
+    workflow_id: str | None = None,
+    detach: bool = False,
+    as_json: bool = False,
+    required: float | None = None,
     out: Path | None = None,
 ) -> Exit:
     """Start a run and follow it, or print its id at once with `detach`.
 
-    `bar` is the confidence or score required; `out` is a file for the answer, otherwise printed.
+    `required` is a confidence or a score; `out` is a file for the answer, otherwise printed.
     """
     loop = loop_of(request)
-    await _look_for_workers(client, loop, request, waits=detach)
+    missing = await unserved(client, loop.queues(request))
+    if missing:
+        say_unserved(missing, "run", waits=detach)
+    for queue in await unserved(client, loop.optional_queues(request)):
+        said = f'no worker is polling task queue "{queue}"'
+        sys.stderr.write(f"Note: {said}; a run that needs it waits for a worker.\n")
     subject = getattr(request, loop.subject)
     chosen = workflow_id or new_id(loop.command, subject)
+    summary = terminal_safe(subject, 120).encode()[:SUMMARY_BYTES].decode(errors="ignore")
     try:
         handle: Handle = await client.start_workflow(
             loop.workflow,
@@ -60,20 +70,16 @@ async def start(
             id=chosen,
             task_queue=TASK_QUEUE,
             result_type=loop.result,
-            static_summary=terminal_safe(subject, 120)
-            .encode()[:SUMMARY_BYTES]
-            .decode(errors="ignore"),
+            static_summary=summary,
         )
     except WorkflowAlreadyStartedError:
-        fail(
-            f"a run with the id {chosen} is already running. Watch it, or choose another id.",
-            Exit.USAGE,
-        )
+        said = f"a run with the id {chosen} is already running. Watch it, or choose another id."
+        fail(said, Exit.USAGE)
     if detach:
         sys.stdout.write(json.dumps({"id": chosen}) + "\n" if as_json else f"{chosen}\n")
         return Exit.DONE
     Console(stderr=True).print(f"run {chosen}", style="dim", markup=False, highlight=False)
-    return await follow(handle, loop, request, as_json, bar, out)
+    return await follow(handle, loop, request, as_json, required, out)
 
 
 async def follow(
@@ -81,7 +87,7 @@ async def follow(
     loop: Loop,
     request: Any,
     as_json: bool,
-    bar: float | None = None,
+    required: float | None = None,
     out: Path | None = None,
 ) -> Exit:
     """Show each step of a run as it happens, then the result; Ctrl-C detaches."""
@@ -99,9 +105,7 @@ async def follow(
         raise
     run_id = handle.result_run_id or (await handle.describe()).run_id
     sheet = loop.sheet(result, (), request)
-    if out is not None:
-        _keep(handle, sheet, out)
-    return show_result(handle, loop, sheet, result, run_id, as_json, bar, out)
+    return show_result(handle, loop, sheet, result, run_id, as_json, required, out)
 
 
 def show_result(
@@ -111,7 +115,7 @@ def show_result(
     result: Any,
     run_id: str | None,
     as_json: bool,
-    bar: float | None = None,
+    required: float | None = None,
     out: Path | None = None,
     *,
     decisions: bool = False,
@@ -121,20 +125,26 @@ def show_result(
     The answer of a run with drafts goes alone to standard output or to its file, and the details
     to standard error. Any other result goes to standard output as a whole.
     """
+    answer = sheet.answer
+    if out is not None and answer is None:
+        sys.stderr.write(f"{out} was not written: there is no output.\n")
+    elif out is not None and answer is not None:
+        instead = f" `mull show {handle.id}` prints the result."
+        write_file(out, terminal.with_newline(answer.content), answer.title, instead)
     if as_json:
         sys.stdout.write(result.model_dump_json() + "\n")
     else:
         console = Console(stderr=loop.drafts)
         if loop.reply is not None:
             terminal.print_reply(console, loop.reply(result))
-        elif loop.drafts and sheet.answer is not None and out is None:
-            terminal.print_answer(sheet.answer)
+        elif loop.drafts and answer is not None and out is None:
+            terminal.print_answer(answer)
         terminal.print_sheet(console, sheet, decisions=decisions)
         page = run_page(handle.id, run_id)
         if page:
             sys.stderr.write(f"Web UI: {page}\n")
         say_further(handle, loop)
-    missed = None if bar is None else loop.below(result, bar)
+    missed = None if required is None else loop.below(result, required)
     if missed is not None:
         sys.stderr.write(f"{missed}, which was required.\n")
     return Exit.DONE if missed is None and loop.conclusive(result) else Exit.BELOW_BAR
@@ -153,7 +163,7 @@ async def ended_badly(
 
     With `whole`, a run with drafts shows everything known, not only the best draft.
     """
-    status, said = _how(error.cause)
+    status, said, hint = _how(error.cause)
     seen = await look(handle, loop) if loop.drafts else None
     sheet = stood_at(loop, seen) if seen else None
     best = sheet.answer if sheet else None
@@ -168,6 +178,7 @@ async def ended_badly(
     elif loop.drafts and seen is None and status != "failed":
         said = f"{said} No worker answers, so its drafts can't be read now."
     sys.stderr.write(f"{said}\n" if status == "cancelled" else f"Error: {said}\n")
+    sys.stderr.write(hint)
     if sheet and whole and not as_json:
         console = Console(stderr=True)
         terminal.print_sheet(console, sheet, subject=True, decisions=True, label="stood at")
@@ -193,72 +204,6 @@ def new_id(command: str, text: str) -> str:
     return "-".join(part for part in (command, slug, uuid.uuid4().hex[:8]) if part)
 
 
-def indexing_words(details: list[Any]) -> str | None:
-    """Format a heartbeat's two details: files read, and files in all.
-
-    Other details, as a worker of another version may send, are not shown.
-    """
-    counts = [one for one in details if isinstance(one, int) and not isinstance(one, bool)]
-    if len(counts) < 2 or counts[1] < 1:
-        return None
-    done, total = min(counts[0], counts[1]), counts[1]
-    return f"Reading documents {bar(done / total, BAR_COLUMNS)} {done:,} of {total:,} files"
-
-
-def place_for(option: str, path: Path) -> Path:
-    """Return the absolute path of a file to write, or exit with an error if it can't be written."""
-    whole = path.resolve()
-    if whole.is_dir():
-        fail(f"{option}: {path} is a folder.", Exit.USAGE)
-    if not whole.parent.is_dir():
-        fail(f"{option}: there is no folder {whole.parent}.", Exit.USAGE)
-    if not os.access(whole if whole.exists() else whole.parent, os.W_OK):
-        fail(f"{option}: {path} can't be written.", Exit.USAGE)
-    return whole
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file atomically: afterwards it is complete, or unchanged. Raises OSError.
-
-    A device or a pipe is written to directly.
-    """
-    data = well_formed(text).encode()
-    if path.exists() and not path.is_file():
-        path.write_bytes(data)
-        return
-    beside = path.with_name(f".{path.name[:80]}.{uuid.uuid4().hex[:8]}")
-    try:
-        beside.write_bytes(data)
-        if path.exists():
-            shutil.copymode(path, beside)
-        beside.replace(path)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise type(error)(error.errno, error.strerror, str(path)) from None
-
-
-def _keep(handle: Handle, sheet: Sheet, out: Path) -> None:
-    """Write an answer to its file."""
-    if sheet.answer is None:
-        sys.stderr.write(f"{out} was not written: there is no output.\n")
-        return
-    try:
-        write_whole(out, terminal.with_newline(sheet.answer.content))
-    except OSError as error:
-        said = f"{error.filename} can't be written: {error.strerror}"
-        fail(f"{said}; `mull show {handle.id}` prints the result.", Exit.FAILED)
-    sys.stderr.write(f"wrote the {sheet.answer.title} to {out}\n")
-
-
-async def _look_for_workers(client: Client, loop: Loop, request: Request, *, waits: bool) -> None:
-    missing = await unserved(client, loop.queues(request))
-    if missing:
-        say_unserved(missing, "run", waits=waits)
-    for queue in await unserved(client, loop.optional_queues(request)):
-        said = f'no worker is polling task queue "{queue}"'
-        sys.stderr.write(f"Note: {said}; a run that needs it waits for a worker.\n")
-
-
 async def show_live(handle: Handle, loop: Loop, request: Any, ending: "asyncio.Task[Any]") -> None:
     """Print new steps, and once that a person's review is awaited, until the run ends."""
     console = Console(stderr=True)
@@ -270,7 +215,8 @@ async def show_live(handle: Handle, loop: Loop, request: Any, ending: "asyncio.T
             if seen is not None:
                 sheet = loop.sheet(seen.progress, seen.decisions, request)
                 if status:
-                    reading = await _reading(handle, loop.long_step(seen.progress))
+                    reads = getattr(seen.progress, "step", None) == "retrieve"
+                    reading = await _reading(handle) if reads else None
                     status.update(terminal.cut(reading or sheet.busy or sheet.verdict.words))
                 shown = terminal.print_steps(console, sheet.steps, shown)
                 if sheet.waiting and not waited:
@@ -283,27 +229,38 @@ async def show_live(handle: Handle, loop: Loop, request: Any, ending: "asyncio.T
         terminal.print_steps(console, loop.sheet(ending.result(), (), request).steps, shown)
 
 
-async def _reading(handle: Handle, activity: str | None) -> str | None:
-    """Return the progress of a pending activity of this type, from its latest heartbeat."""
-    if activity is None:
-        return None
+async def _reading(handle: Handle) -> str | None:
+    """Read how far the search for documents is, from its latest heartbeat."""
     try:
         described = await handle.describe()
     except RPCError:
         return None
     for pending in described.raw_description.pending_activities:
-        if pending.activity_type.name == activity:
-            payloads = list(pending.heartbeat_details.payloads)
-            return indexing_words(await DATA_CONVERTER.decode(payloads))
+        if pending.activity_type.name == "retrieve":
+            return reading_words(
+                await DATA_CONVERTER.decode(list(pending.heartbeat_details.payloads))
+            )
     return None
 
 
-def _how(cause: BaseException) -> tuple[str, str]:
+def reading_words(details: list[Any]) -> str | None:
+    """Format a heartbeat's two details: files read, and files in all."""
+    match details:
+        case [int(done), int(total), *_] if total > 0:
+            share = bar(min(done / total, 1.0), BAR_COLUMNS)
+            return f"Reading documents {share} {done:,} of {total:,} files"
+    return None
+
+
+def _how(cause: BaseException) -> tuple[str, str, str]:
+    """Return a run's status, why it has no result, and what to do about it."""
     if isinstance(cause, CancelledError):
-        return "cancelled", "The run was cancelled."
+        return "cancelled", "The run was cancelled.", ""
     if isinstance(cause, TerminatedError):
-        return "terminated", "the run was terminated."
-    said = str(cause)
+        return "terminated", "the run was terminated.", ""
+    said, hint = str(cause), ""
     if isinstance(cause, ApplicationError):
         said = f"{cause.type}: {cause.message}"
-    return "failed", f"the run failed. {terminal_safe(said, 1_000)}"
+        if shown := SHOWN_BY_DOCTOR.get(cause.type or ""):
+            hint = f"`mull doctor` shows {shown}: run it where the worker runs.\n"
+    return "failed", f"the run failed. {terminal_safe(said, 1_000)}", hint

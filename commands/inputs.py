@@ -1,16 +1,17 @@
-"""A command's input: from a file, from standard input, or from the command line."""
+"""A command's input, from files, standard input and options, and the files that it writes."""
 
+import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
+from pydantic import ValidationError
 
 from commands.options import option_of
 from commands.session import Exit, fail
-
-if TYPE_CHECKING:
-    from reflection.run import Frozen
+from reflection.run import Frozen, explain
+from reflection.text import well_formed
 
 # The field that an error names, the wrong part of it, and an index in a list.
 FIELD = re.compile(r"(^|; )([a-z_]+)(?:\.([a-z_]+))?(?:\.\d+)?: ")
@@ -43,15 +44,32 @@ def read_file(option: str, path: Path) -> str:
         fail(f"{option}: {path} can't be read: {said}.", Exit.USAGE)
 
 
-def checked(kind: "type[Frozen]", fields: dict[str, Any], option: str | None = None) -> Any:
+def place_for(option: str, path: Path) -> Path:
+    """Return the absolute path of a file to write, or exit with an error if it can't be written."""
+    whole = path.resolve()
+    if whole.is_dir():
+        fail(f"{option}: {path} is a folder.", Exit.USAGE)
+    if not whole.parent.is_dir():
+        fail(f"{option}: there is no folder {whole.parent}.", Exit.USAGE)
+    if not os.access(whole if whole.exists() else whole.parent, os.W_OK):
+        fail(f"{option}: {path} can't be written.", Exit.USAGE)
+    return whole
+
+
+def write_file(path: Path, text: str, what: str = "page", instead: str = "") -> None:
+    """Write a file as UTF-8 and say so, or exit with an error and what to do `instead`."""
+    try:
+        path.write_bytes(well_formed(text).encode())
+    except OSError as error:
+        fail(f"{path} can't be written: {error.strerror}.{instead}", Exit.FAILED)
+    typer.echo(f"wrote the {what} to {path}", err=True)
+
+
+def checked(kind: type[Frozen], fields: dict[str, Any], option: str | None = None) -> Any:
     """Build a model from the fields that are set, or exit with an error.
 
     The error names the option that the field comes from, or `option` if all come from that one.
     """
-    from pydantic import ValidationError
-
-    from reflection.run import explain
-
     try:
         return kind(**{name: value for name, value in fields.items() if value is not None})
     except ValidationError as error:
@@ -63,4 +81,4 @@ def checked(kind: "type[Frozen]", fields: dict[str, Any], option: str | None = N
 
 def _named(field: str) -> str:
     """Return the argument or option that a request's field comes from."""
-    return field if field in {"question", "query", "prompt"} else option_of(field)
+    return field if field in {"question", "query", "prompt", "answer"} else option_of(field)

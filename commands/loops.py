@@ -1,6 +1,6 @@
 """What the command line knows of each workflow type, and how a run is found by its id."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -38,8 +38,9 @@ from reflection.sheet import Sheet
 LOOK = timedelta(seconds=10)
 
 Handle: TypeAlias = WorkflowHandle[object, Any]
-# The queues that every question needs.
+# The queues that every question needs, and that code needs.
 ANSWERED = (TASK_QUEUE, models.TASK_QUEUE)
+CODE = (sandbox.TASK_QUEUE,)
 
 
 @dataclass(frozen=True)
@@ -50,10 +51,9 @@ class Loop:
     - `reply` returns the sentence printed before the details on standard output. Without it the
       answer alone goes to standard output, and the details go to standard error.
     - `below` explains how a result misses a required confidence or score.
-    - `actions` are the choices in a review, `reviewed` the JSON that shows what is reviewed, and
-      `unchecked` a note for whoever replaces the result.
+    - `actions` are the choices in a review, `reviewed` the fields of the progress that show what is
+      reviewed, `best` the draft, and `unchecked` a note for whoever replaces the result.
     - `optional_queues` may be needed later in the run.
-    - `long_step` names the activity whose heartbeats count the files read.
     - `further` explains how to get what the result does not contain.
     """
 
@@ -67,14 +67,14 @@ class Loop:
     command: str = ""
     subject: str = ""
     reply: Callable[[Any], str] | None = None
-    below: Callable[[Any, float], str | None] = lambda _result, _bar: None
+    below: Callable[[Any, float], str | None] = lambda _result, _required: None
     conclusive: Callable[[Any], bool] = lambda _result: True
     actions: tuple[str, ...] = ()
-    reviewed: Callable[[Any], Mapping[str, object]] = lambda _progress: {}
+    reviewed: frozenset[str] = frozenset()
+    best: Callable[[Any], Record | None] | None = None
     unchecked: str = ""
     queues: Callable[[Any], tuple[str, ...]] = lambda _request: ANSWERED
     optional_queues: Callable[[Any], tuple[str, ...]] = lambda _request: ()
-    long_step: Callable[[Any], str | None] = lambda _progress: None
     further: str = ""
 
     @property
@@ -85,40 +85,21 @@ class Loop:
     @property
     def drafts(self) -> bool:
         """True if a run writes drafts, so that the best one is useful however the run ends."""
-        return self.answers and self.reply is None
+        return self.best is not None
+
+    def under_review(self, progress: Any) -> dict[str, Any]:
+        """Build the part of a JSON document that shows what is reviewed."""
+        shown: dict[str, Any] = progress.model_dump(mode="json", include=set(self.reviewed))
+        if self.best is not None:
+            draft = self.best(progress)
+            shown["draft"] = draft.model_dump(mode="json") if draft else None
+        return shown
 
 
-def _open(result: multipath.MultiPathResult, bar: float) -> str | None:
-    """Describe what is still open in a result; any bar requires that nothing is."""
-    del bar
+def _open(result: multipath.MultiPathResult, _: float) -> str | None:
+    """Describe what is still open in a result."""
     still = walked.still_open(result)
     return f"the result is not closed ({still})" if still else None
-
-
-def _reviewed_answer(progress: sampling.Progress) -> Mapping[str, object]:
-    shown = {"question", "leader", "confidence", "normalized_entropy", "answer_distribution"}
-    return progress.model_dump(mode="json", include=shown)
-
-
-def _reviewed_draft(progress: critique.Progress) -> Mapping[str, object]:
-    best = criticised.best_of(progress)
-    return {
-        "query": progress.query,
-        "score_threshold": progress.score_threshold,
-        "draft": best.model_dump(mode="json") if best else None,
-    }
-
-
-def _reviewed_output(progress: multipath.Progress) -> Mapping[str, object]:
-    shown = {"prompt", "mode", "sources", "suite", "quarantined"}
-    kept = walked.kept_of(progress)
-    known = progress.model_dump(mode="json", include=shown)
-    return {**known, "draft": kept.model_dump(mode="json") if kept else None}
-
-
-def _code(request: MultiPathRequest) -> tuple[str, ...]:
-    """List the agent's queues; code is tested on a separate one."""
-    return (*ANSWERED, sandbox.TASK_QUEUE) if request.mode == "code" else ANSWERED
 
 
 SAMPLING = Loop(
@@ -135,7 +116,9 @@ SAMPLING = Loop(
     below=sampling.SelfConsistencyResult.below,
     conclusive=lambda result: result.conclusive,
     actions=("accept", "replace"),
-    reviewed=_reviewed_answer,
+    reviewed=frozenset(
+        {"question", "leader", "confidence", "normalized_entropy", "answer_distribution"}
+    ),
 )
 CRITIQUE = Loop(
     workflow="ReflectOnResultWorkflow",
@@ -150,7 +133,8 @@ CRITIQUE = Loop(
     below=critique.ReflectOnResultResult.below,
     conclusive=lambda result: result.draft is not None,
     actions=("accept", "revise", "replace", "score"),
-    reviewed=_reviewed_draft,
+    reviewed=frozenset({"query", "score_threshold"}),
+    best=criticised.best_of,
 )
 MULTIPATH = Loop(
     workflow="MultiPathWorkflow",
@@ -165,12 +149,12 @@ MULTIPATH = Loop(
     below=_open,
     conclusive=lambda result: result.output is not None,
     actions=("accept", "revise", "replace"),
-    reviewed=_reviewed_output,
+    reviewed=frozenset({"prompt", "mode", "sources", "suite", "quarantined"}),
+    best=walked.kept_of,
     unchecked="a text that a person wrote is neither tested nor reflected on",
-    queues=_code,
-    # The run may still turn out to write code.
-    optional_queues=lambda request: (sandbox.TASK_QUEUE,) if request.mode is None else (),
-    long_step=lambda progress: "retrieve" if progress.step == "retrieve" else None,
+    # Code is tested on a queue of its own; a run may still turn out to write code.
+    queues=lambda request: (*ANSWERED, *CODE) if request.mode == "code" else ANSWERED,
+    optional_queues=lambda request: CODE if request.mode is None else (),
 )
 BATCH = Loop(
     workflow="BatchWorkflow",

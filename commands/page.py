@@ -1,5 +1,6 @@
 """Render a sheet as one HTML file, to keep, send and print. It loads nothing and has no scripts."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
@@ -206,25 +207,15 @@ def _time(moment: datetime | None) -> str:
 def _settings(run: RunFacts, subject: str) -> list[tuple[str, str]]:
     """List the fields of a request that have a value, without the question itself."""
     return [
-        (name, terminal_safe(_setting(value), 400))
+        (
+            name,
+            terminal_safe(
+                value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 400
+            ),
+        )
         for name, value in (run.settings or {}).items()
         if value not in (None, (), [], {}) and value != subject
     ]
-
-
-def _setting(value: object) -> str:
-    """Format a value of any type."""
-    match value:
-        case bool():
-            return "yes" if value else "no"
-        case float():
-            return f"{value:.12g}"
-        case Mapping():
-            known = {name: inner for name, inner in value.items() if inner is not None}
-            return ", ".join(f"{name} {_setting(inner)}" for name, inner in known.items())
-        case list() | tuple():
-            return ", ".join(map(_setting, value))
-    return str(value)
 
 
 @cache
@@ -238,10 +229,16 @@ def _templates() -> Environment:
         lstrip_blocks=True,
         finalize=_visible,
     )
-    found.filters["words"] = lambda cell, column: terminal_safe(
-        cell_words(cell, column), CELL_COLUMNS
+    found.filters["unbroken"] = _unbroken
+    found.filters["words"] = lambda cell, column: _unbroken(
+        terminal_safe(cell_words(cell, column), CELL_COLUMNS)
     )
     return found
+
+
+def _unbroken(words: str) -> str:
+    """Keep a per cent sign on the line of its number."""
+    return words.replace(" %", "\u00a0%")
 
 
 def _visible(value: object) -> object:

@@ -3,20 +3,34 @@
 import asyncio
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
+from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from temporalio.client import Client, WorkflowExecution, WorkflowFailureError
 
+from commands.follow import ended_badly, exit_code, follow, say_further, show_result
+from commands.inputs import place_for, write_file
+from commands.loops import BATCH, LOOPS, look, reach, request_of, standing_of, status_words
 from commands.options import Id, Json
-from commands.session import Exit, fail, with_client
+from commands.page import RunFacts, page_html
+from commands.session import Exit, connected, fail, run_page
+from commands.terminal import print_sheet
+from reflection.text import tally_words, usd
 
-if TYPE_CHECKING:
-    from rich.table import Table
-    from temporalio.client import Client, WorkflowExecution
-
+HELP = {
+    "show": "Example: mull show ask-is-91-prime-7f3a91c2",
+    "watch": "Example: mull watch ask-is-91-prime-7f3a91c2",
+    "list": 'Example: mull list --where "MullNeedsReview = true"',
+    "report": "Example: mull report ask-is-91-prime-7f3a91c2 --html report.html",
+}
 SHOWN = (
     "MullStopReason",
     "MullConfidence",
@@ -31,107 +45,63 @@ SHOWN = (
 PATIENCE_SECONDS = 2
 PARENT = "ParentWorkflowId"
 WHERE = (
-    "Temporal's list filter: MullConfidence < 0.6. "
-    f"A batch's runs are listed only if the filter names {PARENT}."
+    "Temporal's list filter, such as MullConfidence < 0.6. A batch's runs are listed only if it"
+    f" names {PARENT}."
 )
 
-Value: TypeAlias = str | float | int | None
-Row: TypeAlias = Mapping[str, Value]
+Row: TypeAlias = Mapping[str, Any]
 
 
-def show(run: Id, as_json: Json = False) -> None:
-    """Show a run: its result, or where it stands.
-
-    Example: mull show ask-is-91-prime-7f3a91c2
-    """
-    with_client(lambda client: _show(client, run, as_json))
-
-
-def watch(run: Id, as_json: Json = False) -> None:
-    """Follow a run live until it ends; Ctrl-C detaches and never cancels.
-
-    Example: mull watch ask-is-91-prime-7f3a91c2
-    """
-    with_client(lambda client: _watch(client, run, as_json))
-
-
-def list_runs(
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="The most runs to list.")] = 20,
-    where: Annotated[str | None, typer.Option(metavar="FILTER", help=WHERE)] = None,
-    as_json: Json = False,
-) -> None:
-    """List runs, newest first, with each one's stop reason and its confidence or score.
-
-    Examples: mull list --where "MullNeedsReview = true"
-
-    mull list --where "ParentWorkflowId = 'calibrate-labelled-7f3a91c2'"
-    """
-    with_client(lambda client: _list(client, limit, where, as_json))
-
-
-def report(
-    run: Annotated[str, typer.Argument(metavar="ID", help="The workflow's id.")],
-    html: Annotated[Path, typer.Option(metavar="FILE", help="The file to write.")],
-) -> None:
-    """Write a page about a finished run: curves, votes or drafts, decisions and what it cost.
-
-    Example: mull report ask-is-91-prime-7f3a91c2 --html report.html
-    """
-    with_client(lambda client: _report(client, run, html))
-
-
-async def _show(client: "Client", run: str, as_json: bool) -> Exit:
-    from rich.console import Console
-    from temporalio.client import WorkflowFailureError
-
-    from commands import follow, loops, terminal
-
-    found = await loops.reach(client, run)
+@connected
+async def show(client: Client, run: Id, as_json: Json = False) -> Exit:
+    """Show a run."""
+    found = await reach(client, run)
     handle, loop = found.handle, found.loop
     if not found.goes_on:
         try:
             result = await handle.result()
         except WorkflowFailureError as error:
-            return await follow.ended_badly(error, handle, loop, as_json, whole=True)
+            return await ended_badly(error, handle, loop, as_json, whole=True)
         run_id, sheet = found.description.run_id, loop.sheet(result)
-        return follow.show_result(handle, loop, sheet, result, run_id, as_json, decisions=True)
-    seen = await loops.standing_of(found)
+        return show_result(handle, loop, sheet, result, run_id, as_json, decisions=True)
+    seen = await standing_of(found)
     if as_json:
         sys.stdout.write(seen.progress.model_dump_json() + "\n")
     else:
         sheet = loop.sheet(seen.progress, seen.decisions)
-        terminal.print_sheet(Console(), sheet, subject=True, decisions=True)
-        follow.say_further(handle, loop)
+        print_sheet(Console(), sheet, subject=True, decisions=True)
+        say_further(handle, loop)
     return Exit.DONE
 
 
-async def _watch(client: "Client", run: str, as_json: bool) -> Exit:
-    from commands import follow, loops
+@connected
+async def watch(client: Client, run: Id, as_json: Json = False) -> Exit:
+    """Follow a run."""
+    found = await reach(client, run)
+    request = await request_of(client, found)
+    return await follow(found.handle, found.loop, request, as_json)
 
-    found = await loops.reach(client, run)
-    request = await loops.request_of(client, found)
-    return await follow.follow(found.handle, found.loop, request, as_json)
 
-
-async def _report(client: "Client", run: str, path: Path) -> Exit:
-    from temporalio.client import WorkflowFailureError
-
-    from commands import follow, loops
-    from commands.page import RunFacts, page_html
-    from commands.session import run_page
-
-    found = await loops.reach(client, run)
+@connected
+async def report(
+    client: Client,
+    run: Id,
+    html: Annotated[Path, typer.Option(metavar="FILE", help="The file to write.")],
+) -> Exit:
+    """Write a page."""
+    found = await reach(client, run)
     if not found.loop.answers:
-        again = f"the same calibrate command with --id {run} and --html {path}"
+        again = f"the same calibrate command with --id {run} and --html {html}"
         fail(f"{run} is a batch of runs. To write its findings, run {again}.", Exit.USAGE)
     if found.goes_on:
         fail(f"the run has not ended. Follow it with `mull watch {run}`.", Exit.USAGE)
+    place = place_for("--html", html)
     try:
         result = await found.handle.result()
     except WorkflowFailureError as error:
         said = f"the run has no result, so there is no page. See `mull show {run}`."
-        fail(said, follow.exit_code(error))
-    request = await loops.request_of(client, found)
+        fail(said, exit_code(error))
+    request = await request_of(client, found)
     seen = found.description
     facts = RunFacts(
         run,
@@ -139,21 +109,25 @@ async def _report(client: "Client", run: str, path: Path) -> Exit:
         seen.start_time,
         seen.close_time,
         run_page(run, seen.run_id),
-        request.model_dump() if request else {},
+        request.model_dump(mode="json") if request else {},
     )
-    try:
-        page = page_html(found.loop.sheet(result, (), request), facts)
-        path.write_text(page, encoding="utf-8")
-    except OSError as error:
-        fail(f"{path} can't be written: {error.strerror}.", Exit.USAGE)
-    sys.stderr.write(f"wrote {path}\n")
+    write_file(place, page_html(found.loop.sheet(result, (), request), facts))
     return Exit.DONE
 
 
-async def _list(client: "Client", limit: int, where: str | None, as_json: bool) -> Exit:
-    from rich.console import Console
-
-    rows = [_row(run) async for run in client.list_workflows(_query(where), limit=limit)]
+@connected
+async def list_(
+    client: Client,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="The most runs to list.")] = 20,
+    where: Annotated[str | None, typer.Option(metavar="FILTER", help=WHERE)] = None,
+    as_json: Json = False,
+) -> Exit:
+    """List runs."""
+    types = ", ".join(f"'{loop.workflow}'" for loop in LOOPS)
+    parts = [f"WorkflowType IN ({types})", *([f"({where})"] if where else [])]
+    if where is None or PARENT not in where:
+        parts.append(f"{PARENT} IS NULL")
+    rows = [_row(run) async for run in client.list_workflows(" AND ".join(parts), limit=limit)]
     if as_json:
         sys.stdout.write(json.dumps({"runs": rows}) + "\n")
     elif rows:
@@ -165,32 +139,23 @@ async def _list(client: "Client", limit: int, where: str | None, as_json: bool) 
     return Exit.DONE
 
 
-def _query(where: str | None) -> str:
-    from commands.loops import LOOPS
-
-    types = ", ".join(f"'{loop.workflow}'" for loop in LOOPS)
-    parts = [f"WorkflowType IN ({types})", *([f"({where})"] if where else [])]
-    if where is None or PARENT not in where:
-        parts.append(f"{PARENT} IS NULL")
-    return " AND ".join(parts)
-
-
-async def _batches(client: "Client", rows: Sequence[Row]) -> dict[str, str]:
+async def _batches(client: Client, rows: Sequence[Row]) -> dict[str, str]:
     """Query the progress of all open batches concurrently; return it by run id."""
-    from commands.loops import BATCH, look
 
     async def far(row: Row) -> tuple[str, str] | None:
-        handle = client.get_workflow_handle(str(row["id"]), run_id=str(row["run_id"]))
+        handle = client.get_workflow_handle(row["id"], run_id=row["run_id"])
         seen = await look(handle, BATCH, timedelta(seconds=PATIENCE_SECONDS))
-        done = seen and f"{seen.progress.done:,}/{seen.progress.total:,} done"
-        return (str(row["run_id"]), done) if done else None
+        return (
+            (row["run_id"], f"{seen.progress.done:,}/{seen.progress.total:,} done")
+            if seen
+            else None
+        )
 
-    going = [row for row in rows if row["workflow"] == BATCH.workflow and _goes_on(row)]
-    return dict(found for found in await asyncio.gather(*map(far, going)) if found)
+    open_ones = [row for row in rows if row["workflow"] == BATCH.workflow and _goes_on(row)]
+    return dict(found for found in await asyncio.gather(*map(far, open_ones)) if found)
 
 
-def _row(run: "WorkflowExecution") -> Row:
-    from commands.loops import status_words
+def _row(run: WorkflowExecution) -> Row:
 
     found = {pair.key.name: pair.value for pair in run.typed_search_attributes}
     return {
@@ -203,80 +168,62 @@ def _row(run: "WorkflowExecution") -> Row:
     }
 
 
-def runs_table(rows: Sequence[Row], batches: Mapping[str, str], width: int) -> "Table":
+def runs_table(rows: Sequence[Row], batches: Mapping[str, str], width: int) -> Table:
     """Build a table with one line for each run: id, status, quality of the result, start, cost.
 
     Columns that do not fit are left out, the last ones first; ids are never cut if the table is
     printed without cropping. `batches` has the progress of open batches by run id. A row has the
     fields of `list --json`.
     """
-    from rich.box import SIMPLE_HEAD
-    from rich.cells import cell_len
-    from rich.table import Table
-    from rich.text import Text
-
-    def column(name: str, value: Callable[[Row], Value]) -> tuple[str, list[str], int]:
-        words = ["-" if (said := value(row)) is None else str(said) for row in rows]
-        return name, words, max(map(cell_len, (name, *words))) + 1
-
-    columns = [
-        column("id", lambda row: row["id"]),
-        column("ended by", lambda row: batches.get(str(row["run_id"])) or _ended(row)),
-        column("result", _found),
-        column("start (UTC)", _started),
-        column("cost", _cost),
-    ]
-    while len(columns) > 2 and sum(wide for _, _, wide in columns) > width:
-        columns.pop()
-    whole = sum(wide for _, _, wide in columns) - 1
-    table = Table(box=SIMPLE_HEAD, show_edge=False, padding=0, width=whole)
-    for name, _, _ in columns:
+    columns = {
+        "id": [row["id"] for row in rows],
+        "ended by": [batches.get(row["run_id"]) or _ended(row) or "-" for row in rows],
+        "result": [_result_words(row) for row in rows],
+        "start (UTC)": [_started(row) for row in rows],
+        "cost": [_cost(row) for row in rows],
+    }
+    widths = {name: max(map(cell_len, (name, *cells))) + 1 for name, cells in columns.items()}
+    while len(widths) > 2 and sum(widths.values()) > width:
+        widths.popitem()
+    table = Table(box=SIMPLE_HEAD, show_edge=False, padding=0, width=sum(widths.values()) - 1)
+    for name in widths:
         table.add_column(name, no_wrap=True)
     for place, row in enumerate(rows):
-        cells = (Text(words[place]) for _, words, _ in columns)
+        cells = (Text(columns[name][place]) for name in widths)
         table.add_row(*cells, style="bold" if _waits(row) else None)
     return table
 
 
 def _goes_on(row: Row) -> bool:
-    return row["status"] == "running"
+    return bool(row["status"] == "running")
 
 
 def _waits(row: Row) -> bool:
     return _goes_on(row) and row["MullNeedsReview"] is True
 
 
-def _ended(row: Row) -> Value:
+def _ended(row: Row) -> str | None:
     if _waits(row):
         return "needs review"
-    return row["MullStopReason"] if row["status"] == "completed" else row["status"]
+    found: str | None = row["MullStopReason"] if row["status"] == "completed" else row["status"]
+    return found
 
 
-def _number(value: Value) -> float | None:
-    return value if isinstance(value, float | int) else None
-
-
-def _found(row: Row) -> Value:
+def _result_words(row: Row) -> str:
     """Return the measure that fits the run's type: confidence, score, or drafts."""
-    confidence, score = _number(row["MullConfidence"]), _number(row["MullScore"])
-    if confidence is not None:
-        return f"conf. {confidence:.2f}"
-    if score is not None:
-        return f"score {score:.2f}"
-    from reflection.text import tally_words
-
-    drafts = row["MullRevisions"]
-    agent = row["workflow"] == "MultiPathWorkflow" and isinstance(drafts, int)
-    return tally_words(drafts, "draft") if agent and isinstance(drafts, int) else None
+    if row["MullConfidence"] is not None:
+        return f"conf. {row['MullConfidence']:.2f}"
+    if row["MullScore"] is not None:
+        return f"score {row['MullScore']:.2f}"
+    if row["MullRevisions"] is not None and row["workflow"] == "MultiPathWorkflow":
+        return tally_words(row["MullRevisions"], "draft")
+    return "-"
 
 
-def _started(row: Row) -> Value:
-    moment = datetime.fromisoformat(str(row["started"])).astimezone(UTC)
-    return f"{moment:%m-%d %H:%M}"
+def _started(row: Row) -> str:
+    return f"{datetime.fromisoformat(row['started']).astimezone(UTC):%m-%d %H:%M}"
 
 
-def _cost(row: Row) -> Value:
-    from reflection.text import usd
+def _cost(row: Row) -> str:
 
-    cost = _number(row["MullCostUsd"])
-    return None if cost is None else usd(cost)
+    return "-" if row["MullCostUsd"] is None else usd(row["MullCostUsd"])

@@ -1,13 +1,15 @@
 """From a command to the server and back: connecting, errors in one line, exit codes."""
 
 import asyncio
+import inspect
 import os
 import socket
 import sys
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
-from typing import TYPE_CHECKING, NoReturn
+from functools import wraps
+from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import quote
 
 import typer
@@ -41,7 +43,7 @@ def fail(message: str, code: int) -> NoReturn:
 
 def wrong_usage(error: typer.TyperException) -> int:
     """Print a usage error on one line, with the command for help; return the exit code."""
-    said = error.format_message().rstrip(".?")
+    said = error.format_message().rstrip(".?").replace("Value error, ", "")
     # Without arguments Typer has already printed the help.
     if said:
         context = getattr(error, "ctx", None)
@@ -86,6 +88,19 @@ def with_client(action: Callable[["Client"], Awaitable[Exit]]) -> NoReturn:
     except KeyboardInterrupt:
         raise typer.Exit(Exit.DETACHED) from None
     raise typer.Exit(code)
+
+
+def connected(command: Callable[..., Awaitable[Exit]]) -> Callable[..., None]:
+    """Make a command of a coroutine whose first argument is a client."""
+
+    @wraps(command)
+    def called(**given: Any) -> None:
+        with_client(lambda client: command(client, **given))
+
+    own = inspect.signature(command)
+    kept = list(own.parameters.values())[1:]
+    called.__signature__ = own.replace(parameters=kept)  # type: ignore[attr-defined]
+    return called
 
 
 def _refused(error: "RPCError") -> tuple[str, Exit]:

@@ -27,6 +27,8 @@ NARROW_CELL_COLUMNS = 40
 BAR_COLUMNS = 12
 # In a narrower terminal the words need the room that a bar beside a number would take.
 NARROW = 70
+# A last column of words may be this narrow.
+WRAPPED = 24
 SPARKS = 24
 MOST_ROWS = 12
 
@@ -74,13 +76,7 @@ def print_sheet(
     for table in sheet.tables:
         if table.rows and not table.folded:
             _print_table(console, table, MOST_ROWS)
-    if decisions:
-        print_decisions(console, sheet)
-
-
-def print_decisions(console: Console, sheet: Sheet) -> None:
-    """Print each decision on one line, with the numbers it is based on."""
-    if sheet.decisions and sheet.decisions.rows:
+    if decisions and sheet.decisions and sheet.decisions.rows:
         _print_table(console, sheet.decisions, len(sheet.decisions.rows))
 
 
@@ -118,18 +114,6 @@ def print_review(console: Console, sheet: Sheet) -> None:
     console.rule(style="dim")
 
 
-def print_text(text: str) -> None:
-    """Write a text to standard output, unchanged for a file or a pipe.
-
-    In a terminal, control characters are made visible and a final newline is added.
-    """
-    if sys.stdout.isatty():
-        sys.stdout.write(neutral(text).rstrip("\n") + "\n\n")
-    else:
-        sys.stdout.write(well_formed(text))
-    sys.stdout.flush()
-
-
 def print_reply(console: Console, reply: str) -> None:
     """Print the sentence that sums up a result; it is wrapped only in a terminal."""
     line = Line(terminal_safe(reply, REPLY_COLUMNS), "bold")
@@ -143,8 +127,16 @@ def with_newline(text: str) -> str:
 
 
 def print_answer(text: Text) -> None:
-    """Write only an answer to standard output; code and reports end with one newline."""
-    print_text(text.content if text.kind == "plain" else with_newline(text.content))
+    """Write only an answer to standard output; code and reports end with one newline.
+
+    In a terminal, control characters are made visible and a final newline is added.
+    """
+    if sys.stdout.isatty():
+        sys.stdout.write(neutral(text.content).rstrip("\n") + "\n\n")
+    else:
+        plain = text.kind == "plain"
+        sys.stdout.write(well_formed(text.content if plain else with_newline(text.content)))
+    sys.stdout.flush()
 
 
 def cut(words: str) -> Line:
@@ -199,7 +191,7 @@ def _panel(rows: Sequence[Row]) -> Grid:
 
 
 def _print_table(console: Console, table: Table, most: int) -> None:
-    """Print a table's title and at most `most` of its rows."""
+    """Print a table's title, at most `most` of its rows, and what was left out."""
     table = trimmed(table)
     rows = table.rows[-most:] if table.newest else table.rows[:most]
     tones = table.tones or (PLAIN,) * len(table.rows)
@@ -207,7 +199,15 @@ def _print_table(console: Console, table: Table, most: int) -> None:
     shown = _fitting(table, rows, console.width)
     grid = Grid(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     for place in shown:
-        _add_column(grid, table.columns[place], last=place == shown[-1])
+        column, last = table.columns[place], place == shown[-1]
+        words = column.kind == "text"
+        grid.add_column(
+            Line(terminal_safe(column.name, NARROW_CELL_COLUMNS)),
+            justify="right" if column.kind == "number" else "left",
+            no_wrap=not (last and words),
+            overflow="fold" if last and words else "ellipsis",
+            max_width=None if last or not words else NARROW_CELL_COLUMNS,
+        )
     for row, tone in zip(rows, tones, strict=True):
         cells = (_cell(row[place], table.columns[place], console.width) for place in shown)
         grid.add_row(*cells, style=STYLES[tone])
@@ -218,45 +218,35 @@ def _print_table(console: Console, table: Table, most: int) -> None:
     if left_out:
         noun = tally_words(left_out, "earlier row" if table.newest else "more row")
         console.print(Line(f"and {noun}", "dim"))
-
-
-def _add_column(grid: Grid, column: Column, *, last: bool) -> None:
-    words = column.kind == "text"
-    grid.add_column(
-        Line(terminal_safe(column.name, NARROW_CELL_COLUMNS)),
-        justify="right" if column.kind == "number" else "left",
-        no_wrap=not (last and words),
-        overflow="fold" if last and words else "ellipsis",
-        max_width=None if last or not words else NARROW_CELL_COLUMNS,
-    )
+    hidden = [column.name for place, column in enumerate(table.columns) if place not in shown]
+    if hidden:
+        names = terminal_safe(", ".join(hidden), CELL_COLUMNS)
+        console.print(Line(f"no room for: {names}", "dim"))
 
 
 def _fitting(table: Table, rows: Sequence[Sequence[Cell]], width: int) -> list[int]:
-    """Choose the columns that fit; extra columns are added while there is room.
+    """Choose the columns that fit: extra ones are left out first, then numbers, then words.
 
-    If even the others do not fit, numbers are left out first, from the last one on, then words.
+    The first column stays, and the last of those that are not extra.
     """
-    shown = [place for place, column in enumerate(table.columns) if not column.extra]
-    for place, column in enumerate(table.columns):
-        wider = sorted({*shown, place})
-        if column.extra and _needed(table, rows, wider, width, 30) <= width:
-            shown = wider
-    inner = sorted(shown[1:-1], key=lambda place: (table.columns[place].kind == "text", -place))
-    while inner and _needed(table, rows, shown, width, 20) > width:
-        shown.remove(inner.pop(0))
+    columns = table.columns
+    firm = [place for place, column in enumerate(columns) if not column.extra]
+    optional = [place for place in range(len(columns)) if place not in {*firm[:1], *firm[-1:]}]
+    optional.sort(key=lambda at: (not columns[at].extra, columns[at].kind == "text", -at))
+    shown = list(range(len(columns)))
+    while optional and _needed(table, rows, shown, width) > width:
+        shown.remove(optional.pop(0))
     return shown
 
 
-def _needed(
-    table: Table, rows: Sequence[Sequence[Cell]], shown: Sequence[int], width: int, last: int
-) -> int:
-    """Return the width in characters of these columns; the last one wraps at `last`."""
+def _needed(table: Table, rows: Sequence[Sequence[Cell]], shown: Sequence[int], width: int) -> int:
+    """Return the width in characters of these columns; the last one may wrap."""
     total = 0
     for place in shown:
         column = table.columns[place]
         cells = [_cell(row[place], column, width).cell_len for row in rows]
         most = max([cell_len(column.name), *cells])
-        total += min(most, last if place == shown[-1] else NARROW_CELL_COLUMNS) + 2
+        total += min(most, WRAPPED if place == shown[-1] else NARROW_CELL_COLUMNS) + 2
     return total
 
 

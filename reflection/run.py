@@ -32,16 +32,18 @@ class Request(Frozen):
 class Bounded(Request):
     """A request whose run is bounded: in tokens, US dollars, seconds, tries and waiting."""
 
-    budget_tokens: int | None = Field(None, ge=1, description="Tokens in and out together.")
-    budget_usd: float | None = Field(None, gt=0, allow_inf_nan=False, description="US dollars.")
+    budget_tokens: int | None = Field(None, ge=1, description="The most tokens, in and out.")
+    budget_usd: float | None = Field(
+        None, gt=0, allow_inf_nan=False, description="The most US dollars."
+    )
     budget_seconds: Seconds | None = Field(
-        None, description="Seconds from the start, without the time spent waiting for a person."
+        None, description="The most seconds, the wait for a person not counted."
     )
     max_attempts: int = Field(
-        5, ge=1, le=100, description="Attempts of one call, retries included."
+        5, ge=1, le=100, description="Attempts at one call, retries included."
     )
     review_timeout_seconds: Seconds | None = Field(
-        None, description="Longest wait for a person's review, in seconds; no limit by default."
+        None, description="Seconds to wait for a person's review; no limit by default."
     )
 
 

@@ -245,7 +245,7 @@ class LiteLLMModel:
         try:
             return Route(name, name, litellm.get_llm_provider(name)[1], None)
         except Exception as error:
-            line = f"no provider for the model {name!r}: name it too, as in openai/{name}"
+            line = f"no provider for the model {name!r}: put one first, as in openai/{name}"
             raise PermanentModelError(line, type(error).__name__, 400) from None
 
 

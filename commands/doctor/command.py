@@ -9,23 +9,24 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from commands.options import Json
 from commands.session import Exit
+from reflection.text import tally_words, terminal_safe
 
-HELP = """Check an installation: server, workers, models, documents, sandbox, packages, telemetry.
-
-Each check is ok, a warning or wrong, with what to do. Models, keys (their names, not their values),
-documents and the sandbox are checked on this machine: run it where the worker runs.
-
-Examples:
-
-    mull doctor
-
-    mull doctor --json
+HELP = {
+    "doctor": """
+Server, workers, models, documents, sandbox, packages and telemetry: each check is ok, a warning or
+wrong, with what to do. Models, keys (their names, not their values), documents and the sandbox are
+checked on this machine: run it where the worker runs.
 
 Exit codes: 0 ok or only warnings, 1 something is wrong, 3 no server or no worker.
 """
+}
 State = Literal["ok", "warning", "wrong"]
 STYLES: dict[State, str] = {"ok": "green", "warning": "yellow", "wrong": "bold red"}
 UNREACHED = frozenset({"server", "workers"})
@@ -45,11 +46,6 @@ class Check(NamedTuple):
     said: str
     do: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the command line."""
-    app.command("doctor", help=HELP)(doctor)
 
 
 def doctor(as_json: Json = False) -> None:
@@ -73,7 +69,6 @@ async def look() -> list[Check]:
         *server,
         *installation.model_checks(os.environ),
         *installation.document_checks(os.environ),
-        *installation.limits_checks(os.environ),
         *sandbox,
         *installation.package_checks(),
         *installation.telemetry_checks(os.environ),
@@ -90,13 +85,6 @@ def exit_code(checks: Iterable[Check]) -> Exit:
 
 def print_checks(checks: Sequence[Check]) -> None:
     """Print one row for each check with what to do, the commands to copy, and the totals."""
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    from reflection.text import tally_words, terminal_safe
-
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     for name in ("area", "check", "state"):
         table.add_column(name, no_wrap=True)
@@ -116,10 +104,8 @@ def print_checks(checks: Sequence[Check]) -> None:
     lines = [f"    {terminal_safe(line, SAID_COLUMNS)}\n" for line in commands]
     sys.stdout.write("".join(["\n", *lines]) if lines else "")
     states = Counter(check.state for check in checks)
-    total = f"All {tally_words(len(checks), 'check')} are ok."
-    if states["ok"] != len(checks):
-        warnings = tally_words(states["warning"], "warning")
-        total = f"{states['ok']} ok, {warnings}, {states['wrong']} wrong."
+    warnings = tally_words(states["warning"], "warning")
+    total = f"{states['ok']} ok, {warnings}, {states['wrong']} wrong."
     console.print(Text(f"\n{total}", "bold"))
 
 

@@ -24,7 +24,6 @@ from connection import (
     connect,
     namespace,
 )
-from reflection.text import terminal_safe
 from telemetry import SEARCH_ATTRIBUTES
 
 ATTRIBUTES = "search attributes"
@@ -69,13 +68,13 @@ async def _guarded(area: str, name: str, looking: Awaitable[Check]) -> Check:
     except TimeoutError:
         return Check(area, name, "wrong", f"The server did not answer within {PATIENCE_SECONDS} s.")
     except RPCError as error:
-        said = f"The server refused: {terminal_safe(error.message, 200)}"
+        said = f"The server refused: {error.message}"
         return Check(area, name, "warning" if name == ATTRIBUTES else "wrong", said)
 
 
 async def _server(client: Client) -> Check:
     info = await client.workflow_service.get_system_info(GetSystemInfoRequest())
-    version = f", Temporal {terminal_safe(info.server_version, 40)}" if info.server_version else ""
+    version = f", Temporal {info.server_version}" if info.server_version else ""
     return Check("server", "server", "ok", f"answers at {address()}{version}")
 
 
@@ -90,7 +89,7 @@ async def _namespace(client: Client) -> Check:
             return Check("server", "namespace", "warning", said)
         if error.status is not RPCStatusCode.NOT_FOUND:
             raise
-        said = f"There is no namespace {terminal_safe(name, 100)}."
+        said = f"There is no namespace {name}."
         do = "Set TEMPORAL_NAMESPACE to another namespace, or create it with the command below."
         create = f"{temporal_command()} operator namespace create --namespace {shlex.quote(name)}"
         return Check("server", "namespace", "wrong", said, (do,), (create,))
@@ -114,39 +113,28 @@ async def _queue(client: Client, name: str) -> Check:
 
 def attributes_check(known: Mapping[str, str], address: str, namespace: str) -> Check:
     """Compare the server's search attributes, by name and type, with Mull's."""
-    missing = [name for name in SEARCH_ATTRIBUTES if name not in known]
-    said = []
-    if missing:
-        count = f"{len(missing)} of {len(SEARCH_ATTRIBUTES)} search attributes"
-        said.append(
-            f"{count} are not registered ({', '.join(missing)}). Runs still work, but can't be "
-            "filtered by them."
-        )
-    said += [
+    missing = {name: kind for name, kind in SEARCH_ATTRIBUTES.items() if name not in known}
+    said = [
         f"{name} is registered as {known[name]}; expected {kind}."
         for name, kind in SEARCH_ATTRIBUTES.items()
         if known.get(name, kind) != kind
     ]
+    do = "Remove it, then register it again."
+    if missing:
+        count = f"{len(missing)} of {len(SEARCH_ATTRIBUTES)} search attributes"
+        runs = "Runs still work, but can't be filtered by them."
+        said.insert(0, f"{count} are not registered ({', '.join(missing)}). {runs}")
+        do = "Register them with the commands below."
     if not said:
         return Check("server", ATTRIBUTES, "ok", f"all {len(SEARCH_ATTRIBUTES)} are registered")
-    do = (
-        "Register them with the commands below."
-        if missing
-        else "Remove it, then register it again."
-    )
-    commands = _commands(missing, address, namespace)
-    return Check("server", ATTRIBUTES, "warning", " ".join(said), (do,), commands)
-
-
-def _commands(missing: list[str], address: str, namespace: str) -> tuple[str, ...]:
-    """Write the commands that register attributes, one for each type."""
     create = f"{temporal_command()} operator search-attribute create"
     create += "" if address == DEFAULT_ADDRESS else f" --address {shlex.quote(address)}"
     create += "" if namespace == "default" else f" --namespace {shlex.quote(namespace)}"
-    by_type: dict[str, list[str]] = {}
-    for name in missing:
-        by_type.setdefault(SEARCH_ATTRIBUTES[name], []).append(f"--name {name}")
-    return tuple(f"{create} --type {kind} {' '.join(names)}" for kind, names in by_type.items())
+    commands = []
+    for kind in dict.fromkeys(missing.values()):
+        names = " ".join(f"--name {name}" for name, other in missing.items() if other == kind)
+        commands.append(f"{create} --type {kind} {names}")
+    return Check("server", ATTRIBUTES, "warning", " ".join(said), (do,), tuple(commands))
 
 
 def temporal_command() -> str:

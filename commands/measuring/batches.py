@@ -19,7 +19,8 @@ from temporalio.client import (
 from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
-from commands.follow import ended_badly, new_id, place_for, show_live, write_whole
+from commands.follow import ended_badly, new_id, show_live
+from commands.inputs import place_for, write_file
 from commands.loops import BATCH
 from commands.measuring.plans import Forecast
 from commands.page import page_html
@@ -109,18 +110,10 @@ def measure(
         else:
             print_sheet(Console(), found.sheet, label="measured")
         if page is not None:
-            _write_page(page, found.sheet)
+            write_file(page, page_html(found.sheet))
         return Exit.FAILED if found.all_failed else Exit.DONE
 
     with_client(measured)
-
-
-def _write_page(page: Path, sheet: Sheet) -> None:
-    try:
-        write_whole(page, page_html(sheet))
-    except OSError as error:
-        fail(f"{page} can't be written: {error.strerror}.", Exit.USAGE)
-    sys.stderr.write(f"wrote {page}\n")
 
 
 async def _found(client: Client, identity: str, wanted: BatchRequest) -> Handle | None:

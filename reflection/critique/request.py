@@ -48,21 +48,21 @@ class ReflectOnResultRequest(Bounded):
     )
     panel: Panel = Field("mean", description="How the scores of several judges become one.")
     criteria: CriteriaPreset | tuple[Criterion, ...] = Field(
-        "general", description="A preset, or a list of criteria of one's own."
+        "general", description="A preset, or a list of your own criteria."
     )
     score_threshold: Score = Field(
         0.7,
         validation_alias=AliasChoices("score_threshold", "confidence_threshold"),
-        description="No revision from this score on.",
+        description="A draft with at least this score is not revised.",
     )
-    max_revisions: int = Field(1, ge=0, le=10, description="Regenerations at most.")
+    max_revisions: int = Field(1, ge=0, le=10, description="Revisions after the first draft.")
     min_gain: Score = Field(
         0.02, description="Stop when two evaluations in a row gain less than this."
     )
     guardrails: tuple[GuardrailName, ...] = Field(
         (DEFAULT,), max_length=50, description="Names; `default` stands for all that Mull has."
     )
-    format: Format | None = Field(None, description="What the draft must parse as.")
+    format: Format | None = Field(None, description="The format that the draft must parse as.")
     sources: tuple[Words, ...] = Field(
         (), max_length=50, description="Texts that the draft may cite as [1], [2] and so on."
     )
@@ -72,18 +72,18 @@ class ReflectOnResultRequest(Bounded):
     )
     min_complexity: Score = Field(
         0.5,
-        description="Reflect on queries above it, which leaves out simple questions; 0 for any.",
+        description="Reflect only on queries that are more complex; 0 for all.",
     )
     complexity: Score | None = Field(
-        None, description="Of the query; estimated from its words by default."
+        None, description="The query's complexity; estimated from its words by default."
     )
-    temperature: float = Field(0.7, ge=0, le=2, allow_inf_nan=False, description="Of the writer.")
+    temperature: float = Field(0.7, ge=0, le=2, allow_inf_nan=False, description="Temperature.")
     seed: int | None = Field(
-        None, ge=0, le=2**31, description="Of the writer, as far as it takes one."
+        None, ge=0, le=2**31, description="The writer's seed, if the model takes one."
     )
-    max_output_tokens: int = Field(4096, ge=1, le=32_768, description="Of one draft.")
+    max_output_tokens: int = Field(4096, ge=1, le=32_768, description="Tokens of one draft.")
     judge_max_output_tokens: int = Field(
-        4096, ge=1, le=32_768, description="Of one judgement, with what is thought before it."
+        4096, ge=1, le=32_768, description="Tokens of one judgement, its thinking included."
     )
     call_timeout_seconds: float = Field(
         120, ge=1, le=3_600, allow_inf_nan=False, description="Seconds for one call."

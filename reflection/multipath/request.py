@@ -25,7 +25,7 @@ class Limits(Frozen):
     """
 
     wall_seconds: float = Field(
-        10, gt=0, le=3_600, allow_inf_nan=False, description="Seconds of the clock."
+        10, gt=0, le=3_600, allow_inf_nan=False, description="Seconds by the clock."
     )
     cpu_seconds: float = Field(
         10, gt=0, le=3_600, allow_inf_nan=False, description="Seconds of CPU time."
@@ -45,8 +45,8 @@ class MultiPathRequest(Bounded):
     prompt: Words
     docs: Folder | None = Field(
         None,
-        description="A folder to search. It is read on the worker's machine, under a root that"
-        " MULL_DOCUMENTS allows there.",
+        description="A folder to search, on the worker's machine and inside one that MULL_DOCUMENTS"
+        " names there.",
     )
     mode: Mode | None = Field(None, description="The path; the agent chooses by default.")
     model: ModelName | None = Field(None, description="Any LiteLLM name; else the worker's own.")
@@ -56,17 +56,17 @@ class MultiPathRequest(Bounded):
     embedding_model: ModelName | None = Field(
         None, description="Search by meaning too, with this model; by words alone by default."
     )
-    passages: int = Field(8, ge=1, le=20, description="Passages to retrieve.")
+    passages: int = Field(8, ge=1, le=20, description="How many passages to retrieve.")
     max_revisions: int | None = Field(
         None,
         ge=1,
         le=10,
-        description="Drafts at most, the first one counted; 3 for research and 5 for code by"
+        description="The most drafts, the first one counted; 3 for research and 5 for code by"
         " default.",
     )
-    creative: bool = Field(True, description="Off: no further considerations beyond the documents.")
-    language: Literal["python"] = Field("python", description="The only one so far.")
-    entry: FunctionName | None = Field(None, description="The function to write.")
+    creative: bool = Field(True, description="Off: no ideas beyond the documents.")
+    language: Literal["python"] = Field("python", description="The language of the code.")
+    entry: FunctionName | None = Field(None, description="The name of the function to write.")
     tests: TestFile | None = Field(
         None,
         description="Tests of yours. Without them they come from the prompt's examples, else from"
@@ -79,11 +79,9 @@ class MultiPathRequest(Bounded):
         " own environment.",
     )
     limits: Limits = Field(default_factory=Limits)
-    temperature: float = Field(0.7, ge=0, le=2, allow_inf_nan=False, description="Of the model.")
-    seed: int | None = Field(
-        None, ge=0, le=2**31, description="Of the model, as far as it takes one."
-    )
-    max_output_tokens: int = Field(4096, ge=1, le=32_768, description="Of one reply.")
+    temperature: float = Field(0.7, ge=0, le=2, allow_inf_nan=False, description="Temperature.")
+    seed: int | None = Field(None, ge=0, le=2**31, description="The model's seed, if it takes one.")
+    max_output_tokens: int = Field(4096, ge=1, le=32_768, description="Tokens of one reply.")
     call_timeout_seconds: float = Field(
         120, ge=1, le=3_600, allow_inf_nan=False, description="Seconds for one call."
     )

@@ -31,7 +31,7 @@ class SelfConsistencyRequest(Bounded, Stopping):
     model: ModelName | None = Field(None, description="Any LiteLLM name; else the worker's own.")
     answers: AnswerKind = Field(
         "exact",
-        description="How answers are compared. llm asks the model whether two mean the same.",
+        description="How answers are compared; llm asks the model whether two mean the same.",
     )
     prompt_template: Annotated[str, AfterValidator(partial(within, most=TEMPLATE_BYTES))] | None = (
         Field(
@@ -41,17 +41,17 @@ class SelfConsistencyRequest(Bounded, Stopping):
             " question's place, else its end.",
         )
     )
-    temperature: float = Field(0.7, ge=0, le=2, allow_inf_nan=False, description="Of the model.")
+    temperature: float = Field(0.7, ge=0, le=2, allow_inf_nan=False, description="Temperature.")
     seed: int | None = Field(
-        None, ge=0, le=2**31, description="Sample i is asked with seed + i, so that samples differ."
+        None, ge=0, le=2**31, description="Sample i gets seed + i, so that samples differ."
     )
-    max_output_tokens: int = Field(1024, ge=1, le=32_768, description="Of one reply.")
-    max_concurrency: int = Field(16, ge=1, le=32, description="Calls at once, at most.")
+    max_output_tokens: int = Field(1024, ge=1, le=32_768, description="Tokens of one reply.")
+    max_concurrency: int = Field(16, ge=1, le=32, description="The most calls at once.")
     sample_timeout_seconds: float = Field(
         120, ge=1, le=3_600, allow_inf_nan=False, description="Seconds for one call."
     )
     review_when: Literal["high"] | None = Field(
-        None, description="A result whose uncertainty is high waits for a person."
+        None, description="An answer whose uncertainty is high waits for a person."
     )
 
     @property

@@ -52,35 +52,35 @@ class Stopping(Request):
 
     preset: Preset | None = Field(
         None,
-        description="Fill in what is not given: thrifty is predictive with epsilon 0.05 and at most"
-        " 10 answers, thorough with 0.02 and at most 40.",
+        description="Settings for what is not given: predictive, with epsilon 0.05 and at most 10"
+        " answers (thrifty), or 0.02 and 40 (thorough).",
     )
     rule: Rule = Field(
         "combined",
         validation_alias=AliasChoices("rule", "entropy_mode"),
-        description="When to stop.",
+        description="The stopping rule.",
     )
-    confidence_threshold: Share = Field(0.8, description="The share of the leading answer.")
-    entropy_threshold: Share = Field(0.3, description="The normalized entropy, for its rules.")
+    confidence_threshold: Share = Field(0.8, description="The share that the leading answer needs.")
+    entropy_threshold: Share = Field(0.3, description="The entropy rules stop at this entropy.")
     entropy_weight: Share = Field(0.3, description="How much entropy lowers combined's score.")
     min_responses: int = Field(
         SOURCE_MIN_RESPONSES,
         ge=1,
-        description="Readable answers at least; 1 for the rules that are not the source's.",
+        description="The fewest readable answers; 1 for the last five rules.",
     )
     min_entropy_samples: int = Field(4, ge=1, description="Readable answers before entropy counts.")
-    max_responses: int = Field(10, ge=1, le=1000, description="Answers at most.")
+    max_responses: int = Field(10, ge=1, le=1000, description="The most answers.")
     epsilon: Share = Field(
-        0.05, description="Stop at this chance of another leader: the rule predictive."
+        0.05, description="The rule predictive stops at this chance of another leader."
     )
     beta_threshold: Share = Field(
-        0.95, description="Stop at this certainty of the leader: the rule beta."
+        0.95, description="The rule beta stops at this certainty of the leader."
     )
-    ahead_by: int = Field(3, ge=1, description="Stop at this lead in votes: the rule ahead_by.")
+    ahead_by: int = Field(3, ge=1, description="The rule ahead_by stops at this lead in votes.")
     futility: Share | None = Field(
-        None, description="Stop when agreement is at most this likely, with every rule."
+        None, description="Stop when agreement is at most this likely, whatever the rule."
     )
-    quorum: int = Field(1, ge=1, description="Readable answers for a consensus.")
+    quorum: int = Field(1, ge=1, description="The fewest readable answers for a consensus.")
 
     @model_validator(mode="before")
     @classmethod

@@ -5,8 +5,11 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 Cli = Callable[..., "subprocess.CompletedProcess[str]"]
 
 # The seed that a test asks with chooses what the model does.
-AGREE, SPLIT, SLOW, NO_KEY, BUSY = 0, 1_000, 2_000, 3_000, 4_000
+AGREE, SPLIT, SLOW, NO_KEY = 0, 1_000, 2_000, 3_000
 # Drafts that get better, that stay low, and whose revision takes a minute.
 IMPROVES, STAYS_LOW, REVISES_SLOWLY = 5_000, 6_000, 7_000
 WORTH = {IMPROVES: (0.4, 0.75), STAYS_LOW: (0.4, 0.45), REVISES_SLOWLY: (0.4, 0.75)}
@@ -50,43 +53,40 @@ def _replied(seed: int) -> Scripted:
         return Scripted(text=f"Draft {index + 1}, worth {worth}.", delay=60 if slow else 0)
     if behaviour == NO_KEY:
         return failing(401)
-    if behaviour == BUSY:
-        return failing(503)
     answer = "129" if behaviour == AGREE else str(seed)
     text = json.dumps({"reasoning": "summed", "answer": answer})
     return Scripted(text=text, delay=60 if behaviour == SLOW else 0)
 
 
+@contextmanager
+def worker(environment: dict[str, str], log: Path) -> Iterator[None]:
+    """Run a worker process of its own."""
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "worker.py"], cwd=ROOT, env=environment, stdout=output, stderr=output
+        )
+        try:
+            yield
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+def commands_beside(place: Place) -> dict[str, str]:
+    """Return the environment of commands that use this server, in a terminal of 80 columns."""
+    address = {"TEMPORAL_ADDRESS": place.address, "MULL_WEB_UI": place.web_ui}
+    return {**os.environ, **address, "NO_COLOR": "1", "COLUMNS": "80"}
+
+
 @pytest.fixture(scope="module")
 def environment(place: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """The environment of commands beside a running server and worker."""
-    log = tmp_path_factory.mktemp("worker") / "log"
-    with ScriptedEndpoint(by_seed=reply) as endpoint, log.open("wb") as output:
-        known = {
-            **os.environ,
-            "TEMPORAL_ADDRESS": place.address,
-            "MULL_WEB_UI": place.web_ui,
-            "HOSTED_VLLM_API_BASE": "http://127.0.0.1:9/v1",
-            "NO_COLOR": "1",
-            "COLUMNS": "80",
-        }
-        model = {
-            "MULL_MODEL": "openai/scripted",
-            "OPENAI_API_BASE": endpoint.url,
-            "OPENAI_API_KEY": "sk-secret",
-        }
-        worker = subprocess.Popen(
-            [sys.executable, "worker.py"],
-            cwd=ROOT,
-            env={**known, **model},
-            stdout=output,
-            stderr=output,
-        )
-        try:
+    known = {**commands_beside(place), "HOSTED_VLLM_API_BASE": "http://127.0.0.1:9/v1"}
+    with ScriptedEndpoint(by_seed=reply) as endpoint:
+        model = {"MULL_MODEL": "openai/scripted", "OPENAI_API_BASE": endpoint.url}
+        key = {"OPENAI_API_KEY": "sk-secret"}
+        with worker({**known, **model, **key}, tmp_path_factory.mktemp("worker") / "log"):
             yield known
-        finally:
-            worker.terminate()
-            worker.wait(60)
 
 
 @pytest.fixture(scope="module")
@@ -110,3 +110,22 @@ def cli(environment: dict[str, str]) -> Cli:
         if served.returncode == 0:
             return run
     pytest.fail(f"the worker did not start: {served.stderr}")
+
+
+def listed(cli: Cli, run: str) -> dict[str, Any]:
+    """Return a run's row of the list once it has ended."""
+    for _ in range(20):
+        for row in json.loads(cli("list", "--json").stdout)["runs"]:
+            if row["id"] == run and row["status"] == "completed":
+                return dict(row)
+    pytest.fail(f"{run} is not listed as completed")
+
+
+def until_waiting(cli: Cli, run: str) -> "subprocess.CompletedProcess[str]":
+    """Wait until a run can be reviewed, and return what `review` shows of it."""
+    for _ in range(40):
+        shown = cli("review", run)
+        if shown.returncode == 0:
+            return shown
+        time.sleep(0.2)
+    pytest.fail("the run is not waiting for a review")

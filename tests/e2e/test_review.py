@@ -2,11 +2,10 @@
 
 import json
 import time
-from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import REVISES_SLOWLY, SPLIT, STAYS_LOW, Cli
+from tests.e2e.conftest import REVISES_SLOWLY, SPLIT, STAYS_LOW, Cli, until_waiting
 
 QUERY = "Compare Kafka and Pulsar for an audit log."
 LOW = ("--complexity", "1", "--no-guardrails", "--seed", str(STAYS_LOW), "--review-below", "0.6")
@@ -18,11 +17,8 @@ def run(cli: Cli) -> str:
     started = cli("reflect", QUERY, *LOW, "--detach")
     assert started.returncode == 0, started.stderr
     chosen = started.stdout.strip()
-    for _ in range(30):
-        if cli("review", chosen).returncode == 0:
-            return chosen
-        time.sleep(0.2)
-    pytest.fail("the run is not waiting for a review")
+    until_waiting(cli, chosen)
+    return chosen
 
 
 def test_what_waits_is_shown(cli: Cli, run: str) -> None:
@@ -97,26 +93,6 @@ def test_whoever_follows_is_told_the_command(cli: Cli) -> None:
     assert "(review_timeout)" in done.stderr
 
 
-def test_what_a_person_may_not_say_is_one_line(cli: Cli, run: str, tmp_path: Path) -> None:
-    """Wrong input ends with 2 and changes nothing."""
-    mistakes = [
-        (["--accept", "--score", "0.8"], "give one of accept, revise, replace and score"),
-        (["--score", "1.5"], "score: "),
-        (["--revise", "  "], "white space alone"),
-        (["--replace", str(tmp_path / "nothing")], "--replace: "),
-        (["--author", "ann"], "--author needs --accept"),
-        (["--replace", "-"], "replace: "),
-    ]
-
-    for options, said in mistakes:
-        done = cli("review", run, *options)
-        assert (done.returncode, done.stdout) == (2, ""), options
-        assert said in done.stderr
-        assert done.stderr.count("\n") == 1
-    assert cli("review", run).returncode == 0
-    assert cli("cancel", run).returncode == 0
-
-
 def test_a_run_that_does_not_wait_says_so(cli: Cli) -> None:
     """Neither seeing nor deciding is possible before its turn, nor after the end."""
     known = ("--complexity", "1", "--no-guardrails", "--seed", str(REVISES_SLOWLY))
@@ -133,15 +109,6 @@ def test_a_run_that_does_not_wait_says_so(cli: Cli) -> None:
     assert "the run has already ended (cancelled" in ended.stderr
 
 
-def until_waiting(cli: Cli, run: str) -> str:
-    for _ in range(30):
-        shown = cli("review", run)
-        if shown.returncode == 0:
-            return shown.stdout + shown.stderr
-        time.sleep(0.2)
-    pytest.fail("the run is not waiting for a review")
-
-
 @pytest.mark.parametrize(
     ("options", "reason", "answer"),
     [
@@ -155,7 +122,8 @@ def test_an_uncertain_answer_is_accepted_or_replaced(
     """`ask --review-when high` waits for a person too, who can't score or revise an answer."""
     asked = ("How much?", "--seed", str(SPLIT), "--review-when", "high")
     run = cli("ask", *asked, "--detach").stdout.strip()
-    shown = until_waiting(cli, run)
+    waits = until_waiting(cli, run)
+    shown = waits.stdout + waits.stderr
 
     refused = cli("review", run, "--score", "0.5")
     said = cli("review", run, *options, "--author", "ann", stdin="129\n")
@@ -169,15 +137,3 @@ def test_an_uncertain_answer_is_accepted_or_replaced(
     assert said.returncode == watched.returncode == 0, said.stderr
     result = json.loads(watched.stdout)
     assert (result["stop_reason"], result["final_answer"]) == (reason, answer)
-
-
-def test_whoever_follows_an_uncertain_answer_is_told_the_command(cli: Cli) -> None:
-    """The wait ends with the votes' answer."""
-    done = cli(
-        "ask", "How much?", "--seed", str(SPLIT),
-        "--review-when", "high", "--review-timeout", "2", "--id", "uncertain",
-    )  # fmt: skip
-
-    assert done.stdout.startswith("Final Answer: 1000 (Confidence: 0.10")
-    assert "mull review uncertain\n" in done.stderr
-    assert "(review_timeout)" in done.stdout

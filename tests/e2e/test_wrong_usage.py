@@ -14,12 +14,8 @@ SUM = "What is the sum of the first 10 prime numbers?"
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["ask", SUM, "--budget-usd", "nan"], "--budget-usd: "),
         (["show", "no-such-run"], "no run has this id"),
-        (["watch", "no-such-run"], "no run has this id"),
         (["finish", "no-such-run"], "no run has this id"),
-        (["cancel", "no-such-run"], "no run has this id"),
-        (["add", "no-such-run", "7"], "no run has this id"),
         (["report", "no-such-run", "--html", "x.html"], "no run has this id"),
     ],
 )
@@ -103,7 +99,7 @@ def test_an_unreachable_endpoint_ends_with_the_reason(cli: Cli) -> None:
     assert "Cannot connect to host 127.0.0.1:9" in done.stdout
 
 
-@pytest.mark.parametrize("command", [["show"], ["watch"], ["review"], ["cancel"]])
+@pytest.mark.parametrize("command", [["show"], ["review"]])
 async def test_a_run_of_another_type_is_refused(
     cli: Cli, client: Client, command: list[str]
 ) -> None:

@@ -5,18 +5,18 @@ from typing import Any
 
 import pytest
 import typer
+from temporalio.client import WorkflowFailureError
+from temporalio.exceptions import ApplicationError
 
 from commands import follow
 from commands.loops import BATCH, CRITIQUE, LOOPS, MULTIPATH, SAMPLING, Loop, Seen, loop_of
-from commands.session import say_unserved
 from commands.terminal import print_sheet
-from commands.updates import note
+from reflection.critique.loop import progress as reflecting
 from reflection.critique.loop import result as judged
-from reflection.critique.request import ReflectOnResultRequest
 from reflection.multipath.loop import result as walked
 from reflection.multipath.request import MultiPathRequest
+from reflection.sampling.loop import progress as asking
 from reflection.sampling.loop import result as voted
-from reflection.sampling.request import SelfConsistencyRequest
 from tests.unit.critique.reflected import reflected
 from tests.unit.critique.shown import console, written
 from tests.unit.multipath.agent_runs import (
@@ -47,17 +47,11 @@ def shown(loop: Loop, ended: Any, **options: Any) -> int:
     return follow.show_result(handle, loop, loop.sheet(ended), ended, None, False, **options)
 
 
-def test_a_type_is_known_by_its_request() -> None:
-    """What a command starts leads to what is known of it."""
-    assert loop_of(ReflectOnResultRequest(query="q")) is CRITIQUE
-    assert loop_of(SelfConsistencyRequest(question="q")) is SAMPLING
-    assert loop_of(MultiPathRequest(prompt="p")) is MULTIPATH
-
-
 def test_each_type_has_its_own_names() -> None:
     """No two types share a workflow's name or the beginning of an id; a batch has no answer."""
     answering = [loop for loop in LOOPS if loop.answers]
 
+    assert loop_of(MultiPathRequest(prompt="p")) is MULTIPATH
     assert len({loop.workflow for loop in LOOPS}) == len(LOOPS) == 4
     assert len({loop.command for loop in answering}) == len(answering) == 3
     assert BATCH not in answering
@@ -143,34 +137,59 @@ def test_code_has_a_queue_of_its_own(
     assert MULTIPATH.optional_queues(request) == optional
 
 
-def test_only_the_worker_that_is_missing_is_to_be_started(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """The command to type names its queue, and no more."""
-    with pytest.raises(typer.Exit) as ended:
-        say_unserved(["mull-code"], "run", waits=False)
-
-    assert ended.value.exit_code == 3
-    assert "`mull-worker --queues code`, or an embedded one" in capsys.readouterr().err
-
-
 def test_the_output_alone_is_standard_output(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Code in a pipe is what the result holds, all else is on standard error; a file takes it."""
     ended, file = walked(coded([verdict(True, True, True)])), tmp_path / "add.py"
-    handle: Any = Handle()
 
     shown(MULTIPATH, ended)
     piped = capsys.readouterr()
-    follow._keep(handle, MULTIPATH.sheet(ended), file)
     shown(MULTIPATH, ended, out=file)
     kept = capsys.readouterr()
+    shown(MULTIPATH, walked(routed(None)), out=file)
 
     assert piped.out == file.read_text() == "def add(a, b):\n    return a + b  # 1\n"
     assert "every test passes (passed)" in piped.err
     assert kept.out == ""
     assert f"wrote the code to {file}\n" in kept.err
+    assert "was not written: there is no output" in capsys.readouterr().err
+
+
+def test_a_file_that_can_t_be_written_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The result is not lost: the line says how to print it."""
+    with pytest.raises(typer.Exit) as caught:
+        shown(MULTIPATH, walked(coded([verdict(True)])), out=tmp_path / "gone" / "add.py")
+
+    assert caught.value.exit_code == 1
+    assert "can't be written: No such file or directory. `mull show agent-kafka` prints" in (
+        capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "hint"),
+    [
+        ("RetrievalError", "`mull doctor` shows the folders that may be searched: "),
+        ("AuthenticationError", "`mull doctor` shows the keys that are set: "),
+        ("RateLimitError", ""),
+    ],
+)
+async def test_a_failed_run_says_what_to_do(
+    kind: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is wrong on the worker's machine is found there."""
+    error = WorkflowFailureError(cause=ApplicationError("no", type=kind))
+    handle: Any = Handle()
+
+    code = await follow.ended_badly(error, handle, SAMPLING, as_json=False)
+
+    said = capsys.readouterr().err
+    assert code == 1
+    assert said.startswith(f"Error: the run failed. {kind}: no\n{hint}")
+    assert said.count("\n") == 1 + bool(hint)
 
 
 def test_an_answer_and_what_it_rests_on_are_standard_output(
@@ -182,31 +201,6 @@ def test_an_answer_and_what_it_rests_on_are_standard_output(
     said = capsys.readouterr()
     assert said.out.startswith("Final Answer: A (Confidence: 1.00, Uncertainty: low)\n\nstopped")
     assert said.err == ""
-
-
-def test_without_an_output_no_file_is_written(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """What stood in the file before stays there."""
-    file, handle = tmp_path / "report.md", Handle()
-    file.write_text("before")
-
-    follow._keep(handle, MULTIPATH.sheet(walked(routed(None))), file)  # type: ignore[arg-type]
-
-    assert file.read_text() == "before"
-    assert "was not written: there is no output" in capsys.readouterr().err
-
-
-def test_who_replaces_a_result_is_told_that_nobody_checks_it(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """It is closed by that, and no other review has a note."""
-    note(MULTIPATH, "accept")
-    note(CRITIQUE, "replace")
-    note(MULTIPATH, "replace")
-
-    said = "Note: a text that a person wrote is neither tested nor reflected on.\n"
-    assert capsys.readouterr().err == said
 
 
 def test_a_run_without_a_result_has_no_call_in_flight() -> None:
@@ -221,42 +215,26 @@ def test_a_run_without_a_result_has_no_call_in_flight() -> None:
         assert part in written(on)
 
 
-@pytest.mark.parametrize("loop", [SAMPLING, CRITIQUE, MULTIPATH])
-def test_a_machine_is_told_what_to_review(loop: Loop) -> None:
+@pytest.mark.parametrize(
+    ("loop", "progress", "fields"),
+    [
+        (SAMPLING, asking(sampled(["A"]), 0),
+         "question leader confidence normalized_entropy answer_distribution"),
+        (CRITIQUE, reflecting(reflected([0.5]), "waiting_for_review", 0, None),
+         "query score_threshold draft"),
+        (MULTIPATH, standing(researched([[UNCLEAR]])),
+         "prompt mode sources suite quarantined draft"),
+    ],
+)  # fmt: skip
+def test_a_machine_is_told_what_to_review(loop: Loop, progress: Any, fields: str) -> None:
     """The document has what a person would see."""
-    states: dict[str, tuple[Any, set[str]]] = {
-        "ask": (
-            _asked(),
-            {"question", "leader", "confidence", "normalized_entropy", "answer_distribution"},
-        ),
-        "reflect": (_reflecting(), {"query", "score_threshold", "draft"}),
-        "agent": (
-            standing(researched([[UNCLEAR]])),
-            {"prompt", "mode", "sources", "suite", "quarantined", "draft"},
-        ),
-    }
-    progress, fields = states[loop.command]
-
-    assert set(loop.reviewed(progress)) == fields
-
-
-def _asked() -> Any:
-    from reflection.sampling.loop import progress
-
-    return progress(sampled(["A"]), 0)
-
-
-def _reflecting() -> Any:
-    from reflection.critique.loop import progress
-
-    return progress(reflected([0.5]), "waiting_for_review", 0, None)
+    assert set(loop.under_review(progress)) == set(fields.split())
 
 
 @pytest.mark.parametrize(
     ("details", "said"),
     [
         ([2_500, 10_000], "Reading documents ▇▇▇▇▇▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁ 2,500 of 10,000 files"),
-        ([7, 5], "Reading documents ▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇ 5 of 5 files"),
         ([], None),
         ([3], None),
         ([0, 0], None),
@@ -265,4 +243,4 @@ def _reflecting() -> Any:
 )
 def test_the_reading_of_documents_has_a_bar(details: list[object], said: str | None) -> None:
     """Two counts of a heartbeat make one; anything else is not shown."""
-    assert follow.indexing_words(details) == said
+    assert follow.reading_words(details) == said

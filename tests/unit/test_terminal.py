@@ -8,7 +8,6 @@ from rich.console import Console
 
 from commands.terminal import (
     print_answer,
-    print_reply,
     print_review,
     print_sheet,
     print_steps,
@@ -110,26 +109,6 @@ def test_a_narrow_terminal_cuts_a_line() -> None:
     assert len(written(pipe).splitlines()) == 2
 
 
-def test_a_reply_is_one_line_in_a_pipe() -> None:
-    """Outside a terminal the source's sentence is not broken."""
-    on = console(40)
-
-    print_reply(on, "Final Answer: " + "exercise and stretching " * 20)
-
-    assert len(written(on).splitlines()) == 1
-
-
-def test_what_is_reviewed_is_shown_whole() -> None:
-    """A person sees what was asked, the facts and all of the answer."""
-    on, shown = console(), SHEETS["research"]
-    assert shown.answer is not None
-
-    print_review(on, shown)
-
-    assert "asked" in written(on)
-    assert shown.answer.content.splitlines()[0] in written(on)
-
-
 def test_a_wait_is_told_with_its_command() -> None:
     """Whoever follows a run, or looks at it, sees that it waits."""
     on = console()
@@ -141,25 +120,6 @@ def test_a_wait_is_told_with_its_command() -> None:
         "waits for a person until 2026-03-01 12:00:00 UTC: mull review ask-how-much"
     )
     assert "waiting        for a person's review" in written(on)
-
-
-@pytest.mark.parametrize("text", ["exact", "no end of line", "two\n\n", " \t x ", "ü\u2028日本"])
-def test_a_draft_is_written_to_the_letter(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """In a file or a pipe it is what the result holds, and nothing else."""
-    print_answer(Text(title="draft", content=text))
-
-    assert capsys.readouterr().out == text
-
-
-@pytest.mark.parametrize("kind", ["code", "markdown"])
-def test_a_report_or_code_ends_with_one_line_end(
-    kind: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """One without gets it, and more are one."""
-    print_answer(Text.model_validate({"title": "t", "content": "It is so.\n\n", "kind": kind}))
-    print_answer(Text.model_validate({"title": "t", "content": "It is so.", "kind": kind}))
-
-    assert capsys.readouterr().out == "It is so.\nIt is so.\n"
 
 
 def test_colour_only_in_a_terminal_that_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,3 +134,33 @@ def test_colour_only_in_a_terminal_that_wants_it(monkeypatch: pytest.MonkeyPatch
 
     assert "\x1b[32m" in written(colour)
     assert "\x1b[3" not in written(without)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "printed"),
+    [
+        *(("plain", text, text) for text in ("exact", "two\n\n", " \t x ", "ü\u2028日本")),
+        ("code", "x = 1", "x = 1\n"),
+        ("markdown", "It is so.\n\n", "It is so.\n"),
+    ],
+)
+def test_an_answer_is_written_to_the_letter(
+    kind: str, text: str, printed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a pipe it is what the result holds; a report or code ends with one line end."""
+    print_answer(Text.model_validate({"title": "t", "content": text, "kind": kind}))
+
+    assert capsys.readouterr().out == printed
+
+
+@pytest.mark.parametrize(
+    ("width", "hidden"),
+    [(60, "no room for: compared, leader, reason"), (80, "no room for: leader, reason")],
+)
+def test_columns_without_room_are_named(width: int, hidden: str) -> None:
+    """Extra columns go first, then numbers; who wants them makes the terminal wider."""
+    on = console(width)
+
+    print_sheet(on, ASKED, decisions=True)
+
+    assert written(on).splitlines()[-1] == hidden

@@ -1,15 +1,12 @@
 """A model for the agent: what it writes and what it finds stands in what it is asked."""
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from commands.embedded import Place
-from tests.e2e.conftest import ROOT
+from tests.e2e.conftest import commands_beside, worker
 from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint, failing
 
 KAFKA = "Kafka keeps records in a log, for as long as it is told to.\n"
@@ -84,22 +81,9 @@ def working(place: Place, folder: Path) -> Iterator[dict[str, str]]:
     documents = folder / "documents"
     documents.mkdir()
     (documents / "kafka.md").write_text(KAFKA)
-    known = {**os.environ, "TEMPORAL_ADDRESS": place.address, "MULL_WEB_UI": place.web_ui}
-    known |= {"NO_COLOR": "1", "COLUMNS": "80", "MULL_DOCUMENTS": str(documents)}
-    with (
-        ScriptedEndpoint([replied] * MOST_CALLS) as endpoint,
-        (folder / "log").open("wb") as output,
-    ):
+    known = {**commands_beside(place), "MULL_DOCUMENTS": str(documents)}
+    with ScriptedEndpoint([replied] * MOST_CALLS) as endpoint:
         model = {"MULL_MODEL": "openai/writer", "OPENAI_API_BASE": endpoint.url}
-        worker = subprocess.Popen(
-            [sys.executable, "worker.py"],
-            cwd=ROOT,
-            env={**known, **model, "OPENAI_API_KEY": "sk-secret", "MULL_CACHE": str(folder)},
-            stdout=output,
-            stderr=output,
-        )
-        try:
+        more = {"OPENAI_API_KEY": "sk-secret", "MULL_CACHE": str(folder)}
+        with worker({**known, **model, **more}, folder / "log"):
             yield known
-        finally:
-            worker.terminate()
-            worker.wait(60)

@@ -53,18 +53,6 @@ def test_a_users_own_pytest_file_is_run(cli: Cli, tmp_path: Path) -> None:
     assert "the tests ran beside the code, which could have forged" in done.stderr
 
 
-def test_a_script_counts_as_one(cli: Cli, tmp_path: Path) -> None:
-    """Another file's name says that it is a script: each draft fails or passes as a whole."""
-    tests = tmp_path / "check.py"
-    tests.write_text("from solution import add\nassert add(2, 3) == 5\n")
-
-    done = cli("agent", ADD, "--mode", "code", "--tests", str(tests))
-
-    assert (done.returncode, done.stdout) == (0, FIXED), done.stderr
-    assert "generated  a test fails" in done.stderr
-    assert "refined    1 of 1 test passes" in done.stderr
-
-
 def test_code_that_stays_wrong_says_so(cli: Cli) -> None:
     """The draft is printed all the same, with what still fails; required, it is exit code 4."""
     stubborn = f"{ADD} Be stubborn.\n\n>>> add(1, 2)\n3\n"
@@ -75,15 +63,6 @@ def test_code_that_stays_wrong_says_so(cli: Cli) -> None:
     assert done.stdout == BROKEN
     assert "the result is open: a test still fails: " in done.stderr
     assert "got -1" in done.stderr
-
-
-def test_a_budget_that_ends_a_run_is_the_reason_given(cli: Cli) -> None:
-    """The last line says what ended it, and not once more how the path was chosen."""
-    done = cli("agent", ADD, "--mode", "code", "--budget-tokens", "20")
-
-    ended = next(line for line in done.stderr.splitlines() if "→ end (budget)" in line)
-    assert (done.returncode, done.stdout) == (4, "")
-    assert "18 of 20 tokens are spent" in ended
 
 
 def test_a_wrong_test_of_the_models_own_is_seen_wherever_the_result_is(
@@ -102,12 +81,3 @@ def test_a_wrong_test_of_the_models_own_is_seen_wherever_the_result_is(
     assert told in shown.stderr
     assert [each["test"] for each in json.loads(document.stdout)["quarantined"]] == ["add(2, 2)"]
     assert "quarantined" in page.read_text()
-
-
-def test_tests_that_no_draft_passes_are_told(cli: Cli) -> None:
-    """Those of the model's own are not believed then, and whoever reads the result is told."""
-    done = cli("agent", f"{ADD} Be stubborn.", "--max-revisions", "2")
-
-    assert done.stdout == BROKEN
-    assert "2 tests written by the model, passed by no draft: not counted" in done.stderr
-    assert "quarantined" in done.stderr

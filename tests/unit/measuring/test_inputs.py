@@ -113,7 +113,7 @@ def test_a_file_that_is_empty_or_not_there(tmp_path: Path, command: str) -> None
         (
             "calibrate",
             (*JUDGE, "--criteria", "taste"),
-            "--criteria: unknown preset",
+            "'taste' is not one of 'general'",
         ),
         ("calibrate", (*JUDGE, "--html", "/none/such/page.html"), "there is no folder /none/such"),
         ("calibrate", (*JUDGE, "--budget-usd", "0"), ": should be greater than 0"),
@@ -125,7 +125,7 @@ def test_a_file_that_is_empty_or_not_there(tmp_path: Path, command: str) -> None
         ),
         ("compare", ("--methods", ","), "--methods: expected one or more of"),
         ("compare", ("--answers", "llm"), "llm needs a model"),
-        ("compare", ("--criteria", "taste"), "--criteria: unknown preset"),
+        ("compare", ("--criteria", "taste"), "'taste' is not one of 'general'"),
         ("compare", (*JUDGE, *JUDGE), "two judges are the same model"),
         ("compare", ("--max-responses", "2000"), "responses"),
         ("replay", ("--answers", "llm"), "llm needs a model"),
