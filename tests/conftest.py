@@ -42,6 +42,8 @@ STRICT: dict[str, Any] = {
     "workflow_failure_exception_types": [temporalio.workflow.NondeterminismError],
 }
 
+# Besides the default one: nobody serves the first, and the others have a worker process each.
+NAMESPACES = ("idle", "commands", "agent", "measuring")
 
 # A shell that runs pytest in the background has it ignore SIGINT, and so would every program that
 # a test starts and interrupts.
@@ -63,7 +65,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     folder = tmp_path_factory.mktemp("temporal")
     chosen = Place(free_port(), free_port(), folder / "temporal.db")
     with (folder / "log").open("wb") as log:
-        command = [*server_command(chosen), "--namespace=idle"]
+        command = [*server_command(chosen), *(f"--namespace={name}" for name in NAMESPACES)]
         server = subprocess.Popen(command, stdout=log, stderr=log)
     try:
         _wait_for(chosen, server)
