@@ -150,7 +150,7 @@ def _decisions(decisions: Sequence[Decision], earlier: int) -> parts.Table:
     """List the decisions; a person is named beside their vote, or as the one who stopped."""
     names = (
         "#|number, wave|number, vote, lead|number, agreement|number, entropy|number, "
-        "compared|extra, decision, leader|extra, reason|extra"
+        "compared|extra, decision, leader|extra, reason"
     )
     numbers = (
         (
