@@ -68,8 +68,8 @@ class Adapters(NamedTuple):
 @contextlib.contextmanager
 def adapters(default: str | None) -> Iterator[Adapters]:
     """Build the adapters for models and documents; start the embedded model if it is used."""
-    # These imports take seconds; `--help` and tests with their own model do not need them. What they
-    # make stays for good, so that to look through it for garbage is a fifth of that time for nothing.
+    # These imports take seconds; `--help` and tests with their own model do not need them. What
+    # they make stays for good: to search it for garbage would take a quarter of that time in vain.
     gc.disable()
     from activities.documents.folder import FolderRetriever
     from activities.language_model.embedded import EmbeddedModel
@@ -232,7 +232,7 @@ async def serve(options: argparse.Namespace) -> None:
 
 
 def end_at_once() -> NoReturn:
-    """End this process, also in the midst of an import; what it has started outside ends with it."""
+    """End this process, also in the midst of an import; what it has started ends with it."""
     os._exit(0)
 
 
