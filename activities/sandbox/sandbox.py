@@ -117,8 +117,9 @@ async def _until_end(process: SandboxProcess, watch: Watch, wall_seconds: float)
     """Wait until the program ends or passes a limit, and name that limit."""
     assert process.first is not None  # noqa: S101 - as above
     watch.begin(process.first)
+    ends: list[asyncio.Future[Any]] = [process.exited, process.flooded, *watch.looks]
     done, _ = await asyncio.wait(
-        (process.exited, process.flooded, *watch.looks),
+        ends,
         timeout=wall_seconds,
         return_when=asyncio.FIRST_COMPLETED,
     )
