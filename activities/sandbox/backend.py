@@ -223,6 +223,9 @@ class SandboxProcess:
 
     def release(self) -> None:
         """Close the lifeline; the first process then ends everything, itself last."""
+        if self._lifeline in self._open:
+            with contextlib.suppress(OSError):
+                os.write(self._lifeline, b"r")
         self._close(self._lifeline)
 
     def kill(self) -> None:

@@ -207,17 +207,20 @@ def sweep(settings: Settings) -> None:
         except ChildProcessError:
             break
     for top in settings["tops"]:
-        if _is_given_up(top):
+        if _is_given_up(top, wait=settings["orphaned"]):
             clear(top)
 
 
-def _is_given_up(folder: str) -> bool:
-    """Tell whether the worker's lock on a folder is gone, and the worker with it."""
+def _is_given_up(folder: str, *, wait: bool) -> bool:
+    """Tell whether the worker's lock on a folder is gone, and the worker with it.
+
+    Of a worker that dies the kernel may close the lifeline first: then wait for the lock.
+    """
     import fcntl
 
     handle = os.open(folder, _FOLDER)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except OSError:
         return False
     return True
