@@ -50,7 +50,7 @@ UNREAD = "SELECT path, reason, left_out FROM files WHERE reason != '' OR left_ou
 logger = logging.getLogger("mull.retrieval")
 
 
-class Checked(NamedTuple):
+class Snapshot(NamedTuple):
     """A folder's files as they were seen, and until when they count as unchanged."""
 
     walked: Walked
@@ -77,7 +77,7 @@ class FolderRetriever:
         self._threads = Threads()
         # By real path. Searches that wait for their turn hold no thread.
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._checked: dict[str, Checked] = {}
+        self._checked: dict[str, Snapshot] = {}
 
     @classmethod
     def from_environment(
@@ -154,7 +154,7 @@ class FolderRetriever:
         task: RetrievalTask,
         progress: Progress,
         check_stopped: CheckStopped,
-    ) -> tuple[Retrieval, Checked]:
+    ) -> tuple[Retrieval, Snapshot]:
         """Bring the index to the state of the files, and rank its passages by words.
 
         This changes nothing of the retriever, so that a thread that hangs is in nobody's way.
@@ -179,7 +179,7 @@ class FolderRetriever:
                             update(database, folder, walked, progress, check_stopped)
                         else:
                             warnings.append(BUSY)
-                checked = Checked(walked, monotonic() + pause)
+                checked = Snapshot(walked, monotonic() + pause)
             [searched] = database.execute(SEARCHED).fetchone()
             unread = database.execute(UNREAD).fetchall()
             passages = search(database, task.prompt, HITS)
