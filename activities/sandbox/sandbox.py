@@ -168,7 +168,19 @@ def build_settings(program: Program, limits: Limits, launch: Launch) -> dict[str
         "input": _bytes(program.input),
         "work": launch.work,
         "uid": launch.uid,
-        "env": _environment(launch),
+        "env": {
+            "HOME": launch.work,
+            "LOGNAME": "sandbox",
+            "OMP_NUM_THREADS": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+            "PATH": launch.path,
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONNOUSERSITE": "1",
+            "PYTHONPATH": launch.packages,
+            "PWD": launch.work,
+            "TMPDIR": launch.scratch,
+            "USER": "sandbox",
+        },
         "rlimits": rlimits(limits),
         **launch.settings,
     }
@@ -177,19 +189,3 @@ def build_settings(program: Program, limits: Limits, launch: Launch) -> dict[str
 def _bytes(text: str) -> bytes:
     """Encode lone surrogates too, which JSON lets through; the program will see them as invalid."""
     return text.encode("utf-8", "surrogatepass")
-
-
-def _environment(launch: Launch) -> dict[str, str]:
-    return {
-        "HOME": launch.work,
-        "LOGNAME": "sandbox",
-        "OMP_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-        "PATH": launch.path,
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONNOUSERSITE": "1",
-        "PYTHONPATH": launch.packages,
-        "PWD": launch.work,
-        "TMPDIR": launch.scratch,
-        "USER": "sandbox",
-    }
