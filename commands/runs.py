@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 from temporalio.client import Client, WorkflowExecution, WorkflowFailureError
 
-from commands.follow import ended_badly, exit_code, follow, say_further, show_result
+from commands.follow import ended_badly, failure_code, follow, say_further, show_result
 from commands.inputs import place_for, write_file
 from commands.loops import BATCH, LOOPS, look, reach, request_of, standing_of, status_words
 from commands.options import Id, Json
@@ -100,7 +100,7 @@ async def report(
         result = await found.handle.result()
     except WorkflowFailureError as error:
         said = f"the run has no result, so there is no page. See `mull show {run}`."
-        fail(said, exit_code(error))
+        fail(said, failure_code(error))
     request = await request_of(client, found)
     seen = found.description
     facts = RunFacts(

@@ -14,7 +14,7 @@ from temporalio.client import (
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
 
-from commands.inputs import checked, read_text
+from commands.inputs import checked, read_given
 from commands.loops import SAMPLING, FoundRun, reach_open, standing_of
 from commands.options import Id, Json
 from commands.session import Exit, connected, fail, say_unserved, unserved, with_client
@@ -76,7 +76,7 @@ def review(
     """Show what waits for a review, or send a review."""
     given: dict[str, object] = {"accept": accept or None, "revise": revise, "score": score}
     if replace is not None:
-        given["replace"] = read_text("--replace", replace)
+        given["replace"] = read_given("--replace", replace)
     if any(value is not None for value in given.values()):
         given |= {"author": author, "draft": None if draft is None else draft - 1}
         said = checked(Review, given)

@@ -12,7 +12,7 @@ from activities.sandbox.backend import (
     Launch,
     SandboxProcess,
     Slot,
-    module,
+    compiled,
     uninterrupted,
 )
 from activities.sandbox.limits import Ending, claimed_uid, classify, lower, rlimits
@@ -162,7 +162,7 @@ def build_settings(program: Program, limits: Limits, launch: Launch) -> dict[str
     if program.code is not None:
         files["main.py"] = _bytes(program.code)
     return {
-        "modules": {name: module(name) for name in launch.modules},
+        "modules": {name: compiled(name) for name in launch.modules},
         "argv": program.command or ("python", "main.py"),
         "files": files,
         "input": _bytes(program.input),
