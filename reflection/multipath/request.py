@@ -1,9 +1,8 @@
 """The request of a run of the multi-path agent."""
 
-from functools import partial
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, StringConstraints, field_validator
+from pydantic import Field, StringConstraints, field_validator
 
 from reflection.multipath.state import Mode
 from reflection.multipath.suite import FILE_BYTES, TestFile
@@ -43,7 +42,7 @@ class MultiPathRequest(Bounded):
     `limits` bound each run of the code.
     """
 
-    prompt: Annotated[Words, AfterValidator(partial(within, most=PROMPT_BYTES))]
+    prompt: Words
     docs: Folder | None = Field(
         None,
         description="A folder to search, on the worker's machine and inside one that MULL_DOCUMENTS"
@@ -93,6 +92,11 @@ class MultiPathRequest(Bounded):
     def r_max(self, mode: Mode) -> int:
         """Return the most drafts that may be made, the first one included."""
         return self.max_revisions or R_MAX[mode]
+
+    @field_validator("prompt")
+    @classmethod
+    def _small_prompt(cls, prompt: str) -> str:
+        return within(prompt, PROMPT_BYTES)
 
     @field_validator("tests")
     @classmethod
