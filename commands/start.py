@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from commands import follow
-from commands.inputs import checked, place_for, read_file, read_stdin, read_text
+from commands.inputs import checked, place_for, read_file, read_given, read_stdin
 from commands.options import Detach, Json, NewId, takes_fields, unused
 from commands.session import Exit, fail, with_client
 from reflection.critique.criteria import Criterion
@@ -194,7 +194,7 @@ def reflect(
     if (query, draft) == ("-", "-"):
         fail("QUERY and --draft can't both read standard input.", Exit.USAGE)
     fields["query"] = _subject(query, "the query")
-    fields["draft"] = None if draft is None else read_text("--draft", draft)
+    fields["draft"] = None if draft is None else read_given("--draft", draft)
     fields["sources"] = [read_file("--source", path) for path in source or []]
     fields["judges"] = judge or []
     if criterion:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import temporalio.workflow
+from hypothesis import settings
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
@@ -30,7 +31,11 @@ from tests.scripted import ScriptedAgent, ScriptedCritic, ScriptedModel
 
 QUERY = "Explain how a tide table is made, and for whom"
 
-# Everything but the workflows' own files is passed through: those are what it shall watch.
+# One example may take longer than 200 ms, the default, on a busy machine.
+settings.register_profile("house", deadline=None)
+settings.load_profile("house")
+
+# Everything but the workflows' own files is passed through: those are what it must watch.
 SANDBOX = SandboxedWorkflowRunner(
     restrictions=SandboxRestrictions.default.with_passthrough_modules(
         "reflection", "activities", "telemetry", "connection", "pydantic", "opentelemetry"

@@ -98,7 +98,7 @@ class Backend(Protocol):
 
 
 @cache
-def module(name: str) -> CodeType:
+def compiled(name: str) -> CodeType:
     """Compile a file of `inside/` for the interpreter in the sandbox, which has our version."""
     text = files("activities.sandbox.inside").joinpath(f"{name}.py").read_text("utf-8")
     return compile(text, "<sandbox>", "exec", dont_inherit=True, optimize=0)

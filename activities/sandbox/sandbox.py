@@ -12,7 +12,7 @@ from activities.sandbox.backend import (
     Launch,
     SandboxProcess,
     Slot,
-    module,
+    compiled,
     uninterrupted,
 )
 from activities.sandbox.limits import Ending, claimed_uid, classify, lower, rlimits
@@ -161,13 +161,25 @@ def build_settings(program: Program, limits: Limits, launch: Launch) -> dict[str
     if program.code is not None:
         files["main.py"] = _bytes(program.code)
     return {
-        "modules": {name: module(name) for name in launch.modules},
+        "modules": {name: compiled(name) for name in launch.modules},
         "argv": program.command or ("python", "main.py"),
         "files": files,
         "input": _bytes(program.input),
         "work": launch.work,
         "uid": launch.uid,
-        "env": _environment(launch),
+        "env": {
+            "HOME": launch.work,
+            "LOGNAME": "sandbox",
+            "OMP_NUM_THREADS": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+            "PATH": launch.path,
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONNOUSERSITE": "1",
+            "PYTHONPATH": launch.packages,
+            "PWD": launch.work,
+            "TMPDIR": launch.scratch,
+            "USER": "sandbox",
+        },
         "rlimits": rlimits(limits),
         **launch.settings,
     }
@@ -176,19 +188,3 @@ def build_settings(program: Program, limits: Limits, launch: Launch) -> dict[str
 def _bytes(text: str) -> bytes:
     """Encode lone surrogates too, which JSON lets through; the program will see them as invalid."""
     return text.encode("utf-8", "surrogatepass")
-
-
-def _environment(launch: Launch) -> dict[str, str]:
-    return {
-        "HOME": launch.work,
-        "LOGNAME": "sandbox",
-        "OMP_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-        "PATH": launch.path,
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONNOUSERSITE": "1",
-        "PYTHONPATH": launch.packages,
-        "PWD": launch.work,
-        "TMPDIR": launch.scratch,
-        "USER": "sandbox",
-    }

@@ -266,15 +266,13 @@ def _below(pid: int) -> set[int]:
 def _children(pid: int) -> list[int]:
     try:
         tasks = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - pathlib is slow to import
-        texts = [_read(f"/proc/{pid}/task/{task}/children") for task in tasks]
+        found: list[int] = []
+        for task in tasks:
+            with open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as file:  # noqa: PTH123 - as above
+                found += map(int, file.read().split())
     except OSError:
         return []
-    return [int(child) for text in texts for child in text.split()]
-
-
-def _read(path: str) -> str:
-    with open(path, encoding="ascii") as file:  # noqa: PTH123 - as above
-        return file.read()
+    return found
 
 
 def _signal(pid: int, number: int = _KILL) -> None:

@@ -88,7 +88,7 @@ def test_no_repeated_piece_is_slow(piece: str) -> None:
             assert took < 4, name
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.lists(st.sampled_from([*PIECES, HONEST]) | st.text(max_size=20), max_size=40).map("".join),
     st.lists(st.sampled_from(PIECES) | st.text(max_size=20), max_size=20).map("".join),
