@@ -15,7 +15,6 @@ from reflection.multipath.suite import Case, Failure, Suite, TestFile, module_hi
 from reflection.sheet import Sheet, Waiting
 from tests.unit.multipath.agent_runs import (
     CASES,
-    CASES,
     PASSAGES,
     START,
     UNCLEAR,
@@ -156,8 +155,7 @@ def forgeable() -> Run:
         (early(), "there is no report"),
         (
             coded([verdict(True, False, True)] * 2, max_revisions=2),
-            "the result is open: a test is disputed: add(0, 0), expected 0: draft 1 gave 99, "
-            "draft 2 gave 99",
+            "the result is open: a test is disputed: add(0, 0), expected 0: draft 1 gave 99, draft",
         ),
         (
             coded([verdict(True, False, False)] * 2, max_revisions=2),
