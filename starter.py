@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from commands import measuring
 from commands.session import end_process, wrong_usage
 
 app = typer.Typer(
@@ -40,10 +39,6 @@ def mull(
     """Define the options of `mull` itself."""
 
 
-def _not_imported() -> None:
-    """Stand in for a command that is not needed."""
-
-
 # Each command's module, and what `mull --help` says of it.
 COMMANDS = {
     "ask": ("start", "Ask a question and sample until the answers converge."),
@@ -62,18 +57,29 @@ COMMANDS = {
     "add": ("updates", "Add an answer of your own to a run, as the next vote."),
     "doctor": ("doctor.command", "Check an installation, and say what to do about each problem."),
     "dev": ("embedded", "Run Temporal with its Web UI, and a worker, until Ctrl-C."),
+    "replay": (
+        "measuring.replay",
+        "Replay recorded answers through the stopping rules, to choose one for your data.",
+    ),
+    "calibrate": (
+        "measuring.calibrate",
+        "Measure how good a judge is, on drafts that people have labelled.",
+    ),
+    "compare": (
+        "measuring.compare",
+        "Compare one draft, reflection and self-consistency on the same questions.",
+    ),
 }
 # Shell completion needs the options of every command; else only the one that is typed is imported.
 completes = any(name.endswith("_COMPLETE") for name in os.environ)
-wanted = {*COMMANDS, *measuring.COMMANDS} if completes else set(sys.argv)
+wanted = set(COMMANDS) if completes else set(sys.argv)
 for name, (place, said) in COMMANDS.items():
     if name in wanted:
         module = import_module(f"commands.{place}")
         command = getattr(module, "list_" if name == "list" else name)
         app.command(name, help=f"{said}\n\n{module.HELP[name]}")(command)
     else:
-        app.command(name, help=said)(_not_imported)
-measuring.register(app, wanted)
+        app.command(name, help=said)(lambda: None)
 
 
 def main() -> int:

@@ -7,7 +7,7 @@ SDK is imported only where a provider is created, so that workflows can import t
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,9 +66,9 @@ SEARCH_ATTRIBUTES: dict[str, str] = {
 """Each search attribute's name and type, as `temporal operator search-attribute` takes them."""
 
 
-def captures_content() -> bool:
+def captures_content(environment: Mapping[str, str] = os.environ) -> bool:
     """Return True if spans may contain prompts and replies, which is off by default."""
-    return os.environ.get(CONTENT_VARIABLE, "").lower() in {"true", "1", "span_only"}
+    return environment.get(CONTENT_VARIABLE, "").lower() in {"true", "1", "span_only"}
 
 
 def set_up(traces: Path | None, more: Sequence[SpanProcessor] = ()) -> ReplaySafeTracerProvider:

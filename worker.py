@@ -7,15 +7,16 @@ mull-worker --queues llm      only model calls
 import argparse
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import signal
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from pydantic import ValidationError
 from temporalio.client import Client
@@ -67,12 +68,16 @@ class Adapters(NamedTuple):
 @contextlib.contextmanager
 def adapters(default: str | None) -> Iterator[Adapters]:
     """Build the adapters for models and documents; start the embedded model if it is used."""
-    # These imports take seconds; `--help` and tests with their own model do not need them.
+    # These imports take seconds; `--help` and tests with their own model do not need them. What
+    # they make stays for good: to search it for garbage would take a quarter of that time in vain.
+    gc.disable()
     from activities.documents.folder import FolderRetriever
     from activities.language_model.embedded import EmbeddedModel
     from activities.language_model.litellm_model import LiteLLMModel
     from activities.language_model.observed import ObservedModel
 
+    gc.freeze()
+    gc.enable()
     with contextlib.ExitStack() as stack:
         endpoints = {}
         if default == EmbeddedModel.name:
@@ -200,10 +205,13 @@ def _code_worker(client: Client, sandbox: Sandbox) -> Worker:
 
 
 async def serve(options: argparse.Namespace) -> None:
-    """Serve until a signal, then let calls in flight end."""
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    """Serve until a signal, then let calls in flight end, unless there is a second signal."""
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+
+    def stop_in_order() -> None:
+        on_signals(end_at_once)
+        loop.call_soon_threadsafe(stop.set)
+
     default = os.environ.get("MULL_MODEL") or None
     if default is None and "llm" in options.queues:
         logger.warning("MULL_MODEL is not set: runs that do not name a model will fail")
@@ -214,12 +222,24 @@ async def serve(options: argparse.Namespace) -> None:
     outside = adapters(default) if "llm" in queues else contextlib.nullcontext(Adapters())
     with outside as (model, retriever):
         rate = options.calls_per_second
+        on_signals(stop_in_order)
         async with contextlib.AsyncExitStack() as stack:
             for worker in build(client, queues, model, rate, retriever, runs):
                 await stack.enter_async_context(worker)
             logger.info("serving %s at %s", ", ".join(NAMES[queue] for queue in queues), address())
             await stop.wait()
             logger.info("stopping: calls in flight have up to %d s", GRACE.total_seconds())
+
+
+def end_at_once() -> NoReturn:
+    """End this process, also in the midst of an import; what it has started ends with it."""
+    os._exit(0)
+
+
+def on_signals(action: Callable[[], object]) -> None:
+    """Do this at the next SIGINT or SIGTERM, even while the event loop is blocked."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: action())
 
 
 def silence_ordinary() -> None:
@@ -284,6 +304,7 @@ def _rate(text: str) -> float:
 def main(arguments: Sequence[str]) -> int:
     """Serve, and return an exit code: 0 stopped by a signal, 1 failed, 2 usage, 3 no server."""
     options = _parse(arguments)
+    on_signals(end_at_once)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s: %(message)s")
     silence_ordinary()
     for chatty in ("LiteLLM", "httpx", "httpcore"):

@@ -12,7 +12,7 @@ from temporalio import activity
 from activities.language_model.port import LanguageModel, ModelCall, SampleError, ask
 from reflection.multipath import cases
 from reflection.multipath.extraction import extract_code
-from reflection.multipath.markup import unwrapped
+from reflection.multipath.markup import unfenced
 from reflection.multipath.prompts import (
     build_code_prompt,
     build_refinement_prompt,
@@ -62,7 +62,7 @@ class AgentTask(Record):
     timeout_seconds: float
 
 
-class WritingTask(AgentTask):
+class DraftTask(AgentTask):
     """What to write, from which sources; `index` counts drafts from 0."""
 
     index: int
@@ -93,7 +93,7 @@ class Routed(Replied):
     routing: Routing
 
 
-class ReportTask(WritingTask):
+class ReportTask(DraftTask):
     """A report to write; with `report`, its `critiques` and `suggestions`, one to refine."""
 
     report: str | None = None
@@ -102,7 +102,7 @@ class ReportTask(WritingTask):
     creative: bool = True
 
 
-class CodeTask(WritingTask):
+class CodeTask(DraftTask):
     """Code to write; with `code` and its `failure`, code to repair.
 
     `error` is what was wrong with the last reply.
@@ -162,7 +162,7 @@ class TestsTask(AgentTask):
     error: str | None = None
 
 
-class Tests(Replied):
+class WrittenTests(Replied):
     """The tests that the model wrote, and the function that they call."""
 
     __test__ = False
@@ -256,7 +256,7 @@ class MultiPathActivities:
         )
 
     @activity.defn
-    async def write_tests(self, task: TestsTask) -> Tests:
+    async def write_tests(self, task: TestsTask) -> WrittenTests:
         """Ask for tests before the code is written."""
         prompt = build_tests_prompt(task.prompt, task.entry, task.error)
         more = {"reply_schema": reply_schema(cases.TestsReply), "seed": task.seed}
@@ -264,7 +264,7 @@ class MultiPathActivities:
         read = cases.Tests(error=heard.error)
         if heard.text is not None:
             read = cases.parse_tests(heard.text, task.entry)
-        return Tests(**dict(read), unreadable=read.error is not None, receipt=heard.receipt)
+        return WrittenTests(**dict(read), unreadable=read.error is not None, receipt=heard.receipt)
 
     async def _ask(self, node: str, task: AgentTask, prompt: str, **more: Any) -> Heard:
         """Ask once, with `more` fields of the call; a reply that can't be used becomes an error."""
@@ -300,7 +300,7 @@ class MultiPathActivities:
 
 
 def _report(heard: Heard, task: ReportTask) -> Generated:
-    written = None if heard.text is None else unwrapped(well_formed(heard.text))
+    written = None if heard.text is None else unfenced(well_formed(heard.text))
     text = None if written is None else cut_encoded(written, task.output_bytes)
     assembled = None
     if text is not None:

@@ -183,7 +183,7 @@ async def ended_badly(
         console = Console(stderr=True)
         terminal.print_sheet(console, sheet, subject=True, decisions=True, label="stood at")
     say_further(handle, loop)
-    return exit_code(error)
+    return failure_code(error)
 
 
 def stood_at(loop: Loop, seen: Seen) -> Sheet:
@@ -192,7 +192,7 @@ def stood_at(loop: Loop, seen: Seen) -> Sheet:
     return loop.sheet(progress, seen.decisions)
 
 
-def exit_code(error: WorkflowFailureError) -> Exit:
+def failure_code(error: WorkflowFailureError) -> Exit:
     """Return the exit code of a run that was cancelled or that failed."""
     return Exit.CANCELLED if isinstance(error.cause, CancelledError) else Exit.FAILED
 

@@ -25,7 +25,7 @@ def read_stdin(what: str) -> str:
         fail(f"{what} on standard input is not UTF-8 text.", Exit.USAGE)
 
 
-def read_text(option: str, given: str) -> str:
+def read_given(option: str, given: str) -> str:
     """Read the file that an option names, or standard input for `-`."""
     if given == "-":
         return read_stdin(f"the text for {option}")

@@ -181,7 +181,7 @@ class Seen(NamedTuple):
     decisions: list[Any]
 
 
-class Run(NamedTuple):
+class FoundRun(NamedTuple):
     """A run: its handle, its workflow type, and the server's description of it."""
 
     handle: Handle
@@ -194,17 +194,17 @@ class Run(NamedTuple):
         return self.description.status is WorkflowExecutionStatus.RUNNING
 
 
-async def reach(client: Client, run: str) -> Run:
+async def reach(client: Client, run: str) -> FoundRun:
     """Find a run by its id, or exit if its workflow type is not one of Mull's."""
     description = await client.get_workflow_handle(run).describe()
     loop = next((loop for loop in LOOPS if loop.workflow == description.workflow_type), None)
     if loop is None:
         fail("This workflow was not started by Mull.", Exit.USAGE)
     handle: Handle = client.get_workflow_handle(run, result_type=loop.result)
-    return Run(handle, loop, description)
+    return FoundRun(handle, loop, description)
 
 
-async def reach_open(client: Client, run: str) -> Run:
+async def reach_open(client: Client, run: str) -> FoundRun:
     """Find a run by its id, or exit if it has ended."""
     found = await reach(client, run)
     if not found.goes_on:
@@ -236,7 +236,7 @@ async def look(handle: Handle, loop: Loop, patience: timedelta = LOOK) -> Seen |
     return Seen(progress, decisions)
 
 
-async def standing_of(run: Run) -> Seen:
+async def standing_of(run: FoundRun) -> Seen:
     """Query the state of an open run, or exit if no worker answers."""
     found = await look(run.handle, run.loop)
     if found is None:
@@ -244,7 +244,7 @@ async def standing_of(run: Run) -> Seen:
     return found
 
 
-async def request_of(client: Client, run: Run) -> Any:
+async def request_of(client: Client, run: FoundRun) -> Any:
     """Read a run's request from its history; None if its input is not a valid request."""
     async for event in run.handle.fetch_history_events(page_size=1):
         payloads = event.workflow_execution_started_event_attributes.input.payloads

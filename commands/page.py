@@ -227,7 +227,9 @@ def _templates() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_visible,
+        finalize=lambda value: (
+            neutral(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+        ),
     )
     found.filters["unbroken"] = _unbroken
     found.filters["words"] = lambda cell, column: _unbroken(
@@ -239,7 +241,3 @@ def _templates() -> Environment:
 def _unbroken(words: str) -> str:
     """Keep a per cent sign on the line of its number."""
     return words.replace(" %", "\u00a0%")
-
-
-def _visible(value: object) -> object:
-    return neutral(value) if isinstance(value, str) and not isinstance(value, Markup) else value

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 from temporalio.client import Client, WorkflowExecution, WorkflowFailureError
 
-from commands.follow import ended_badly, exit_code, follow, say_further, show_result
+from commands.follow import ended_badly, failure_code, follow, say_further, show_result
 from commands.inputs import place_for, write_file
 from commands.loops import BATCH, LOOPS, look, reach, request_of, standing_of, status_words
 from commands.options import Id, Json
@@ -100,7 +100,7 @@ async def report(
         result = await found.handle.result()
     except WorkflowFailureError as error:
         said = f"the run has no result, so there is no page. See `mull show {run}`."
-        fail(said, exit_code(error))
+        fail(said, failure_code(error))
     request = await request_of(client, found)
     seen = found.description
     facts = RunFacts(
@@ -156,7 +156,6 @@ async def _batches(client: Client, rows: Sequence[Row]) -> dict[str, str]:
 
 
 def _row(run: WorkflowExecution) -> Row:
-
     found = {pair.key.name: pair.value for pair in run.typed_search_attributes}
     return {
         "id": run.id,
@@ -179,8 +178,10 @@ def runs_table(rows: Sequence[Row], batches: Mapping[str, str], width: int) -> T
         "id": [row["id"] for row in rows],
         "ended by": [batches.get(row["run_id"]) or _ended(row) or "-" for row in rows],
         "result": [_result_words(row) for row in rows],
-        "start (UTC)": [_started(row) for row in rows],
-        "cost": [_cost(row) for row in rows],
+        "start (UTC)": [
+            f"{datetime.fromisoformat(row['started']).astimezone(UTC):%m-%d %H:%M}" for row in rows
+        ],
+        "cost": ["-" if (cost := row["MullCostUsd"]) is None else usd(cost) for row in rows],
     }
     widths = {name: max(map(cell_len, (name, *cells))) + 1 for name, cells in columns.items()}
     while len(widths) > 2 and sum(widths.values()) > width:
@@ -218,12 +219,3 @@ def _result_words(row: Row) -> str:
     if row["MullRevisions"] is not None and row["workflow"] == "MultiPathWorkflow":
         return tally_words(row["MullRevisions"], "draft")
     return "-"
-
-
-def _started(row: Row) -> str:
-    return f"{datetime.fromisoformat(row['started']).astimezone(UTC):%m-%d %H:%M}"
-
-
-def _cost(row: Row) -> str:
-
-    return "-" if row["MullCostUsd"] is None else usd(row["MullCostUsd"])

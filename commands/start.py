@@ -11,11 +11,11 @@ from typing import Annotated, Any
 import typer
 
 from commands import follow
-from commands.inputs import checked, place_for, read_file, read_stdin, read_text
+from commands.inputs import checked, place_for, read_file, read_given, read_stdin
 from commands.options import Detach, Json, NewId, takes_fields, unused
 from commands.session import Exit, fail, with_client
 from reflection.critique.criteria import Criterion
-from reflection.critique.guardrails import known_guardrails
+from reflection.critique.guardrails import DEFAULT, default_guardrails, known_guardrails
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.multipath.request import Limits, MultiPathRequest
 from reflection.multipath.suite import TestFile
@@ -44,7 +44,8 @@ Examples:
 The best draft goes to standard output, everything else to standard error.
 
 Guardrails cap the score of a draft that has a defect anyone can check, such as JSON that does not
-parse or a citation of a source that is not there.
+parse or a citation of a source that is not there. One that needs sources or certain criteria, such
+as no_sources, does nothing without them, even if --guardrail names it.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no server or worker, 4 below --require-score or
 no draft, 5 cancelled, 130 detached (the run goes on).
@@ -114,6 +115,14 @@ def ask(
     _start(SelfConsistencyRequest, fields, workflow_id, detach, as_json, require_confidence)
 
 
+def guardrail_help() -> str:
+    """Say which guardrails run by default, and which only if they are named."""
+    by_default = default_guardrails()
+    others = [name for name in known_guardrails() if name not in {DEFAULT, *by_default}]
+    said = f"Run this guardrail; can be repeated. Run by default: {', '.join(by_default)}."
+    return f"{said} Only when named: {', '.join(others)}." if others else said
+
+
 @takes_fields(
     ReflectOnResultRequest,
     {
@@ -158,8 +167,7 @@ def reflect(
     guardrail: Annotated[
         list[str] | None,
         typer.Option(
-            help="Run this guardrail; can be repeated. Without --no-guardrails all of them run:"
-            f" {', '.join(known_guardrails()[1:])}.",
+            help=guardrail_help(),
             metavar="NAME",
             autocompletion=known_guardrails,
             rich_help_panel=GUARDS,
@@ -186,7 +194,7 @@ def reflect(
     if (query, draft) == ("-", "-"):
         fail("QUERY and --draft can't both read standard input.", Exit.USAGE)
     fields["query"] = _subject(query, "the query")
-    fields["draft"] = None if draft is None else read_text("--draft", draft)
+    fields["draft"] = None if draft is None else read_given("--draft", draft)
     fields["sources"] = [read_file("--source", path) for path in source or []]
     fields["judges"] = judge or []
     if criterion:

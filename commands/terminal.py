@@ -24,6 +24,7 @@ NOTE_COLUMNS = 400
 CELL_COLUMNS = 200
 STEP_CHARACTERS = 1_000
 NARROW_CELL_COLUMNS = 40
+SHORT_CELL_COLUMNS = 20
 BAR_COLUMNS = 12
 # In a narrower terminal the words need the room that a bar beside a number would take.
 NARROW = 70
@@ -196,7 +197,7 @@ def _print_table(console: Console, table: Table, most: int) -> None:
     rows = table.rows[-most:] if table.newest else table.rows[:most]
     tones = table.tones or (PLAIN,) * len(table.rows)
     tones = tones[-most:] if table.newest else tones[:most]
-    shown = _fitting(table, rows, console.width)
+    shown, longest = _fitting(table, rows, console.width)
     grid = Grid(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     for place in shown:
         column, last = table.columns[place], place == shown[-1]
@@ -206,7 +207,7 @@ def _print_table(console: Console, table: Table, most: int) -> None:
             justify="right" if column.kind == "number" else "left",
             no_wrap=not (last and words),
             overflow="fold" if last and words else "ellipsis",
-            max_width=None if last or not words else NARROW_CELL_COLUMNS,
+            max_width=None if last or not words else longest,
         )
     for row, tone in zip(rows, tones, strict=True):
         cells = (_cell(row[place], table.columns[place], console.width) for place in shown)
@@ -224,30 +225,30 @@ def _print_table(console: Console, table: Table, most: int) -> None:
         console.print(Line(f"no room for: {names}", "dim"))
 
 
-def _fitting(table: Table, rows: Sequence[Sequence[Cell]], width: int) -> list[int]:
-    """Choose the columns that fit: extra ones are left out first, then numbers, then words.
+def _fitting(table: Table, rows: Sequence[Sequence[Cell]], width: int) -> tuple[list[int], int]:
+    """Choose the columns that fit, and the width of words: extra columns are left out first.
 
-    The first column stays, and the last of those that are not extra.
+    Then words are cut shorter, then numbers and at last words are left out. The first column stays,
+    and the last of those that are not extra.
     """
     columns = table.columns
     firm = [place for place, column in enumerate(columns) if not column.extra]
     optional = [place for place in range(len(columns)) if place not in {*firm[:1], *firm[-1:]}]
     optional.sort(key=lambda at: (not columns[at].extra, columns[at].kind == "text", -at))
-    shown = list(range(len(columns)))
-    while optional and _needed(table, rows, shown, width) > width:
-        shown.remove(optional.pop(0))
-    return shown
-
-
-def _needed(table: Table, rows: Sequence[Sequence[Cell]], shown: Sequence[int], width: int) -> int:
-    """Return the width in characters of these columns; the last one may wrap."""
-    total = 0
-    for place in shown:
-        column = table.columns[place]
-        cells = [_cell(row[place], column, width).cell_len for row in rows]
-        most = max([cell_len(column.name), *cells])
-        total += min(most, WRAPPED if place == shown[-1] else NARROW_CELL_COLUMNS) + 2
-    return total
+    needed = [
+        max([cell_len(column.name), *(_cell(row[at], column, width).cell_len for row in rows)])
+        for at, column in enumerate(columns)
+    ]
+    shown, longest = list(range(len(columns))), NARROW_CELL_COLUMNS
+    # The last one may wrap; two columns of space stand between any two.
+    while optional and width < sum(
+        2 + min(needed[place], WRAPPED if place == shown[-1] else longest) for place in shown
+    ):
+        if longest > SHORT_CELL_COLUMNS and not columns[optional[0]].extra:
+            longest = SHORT_CELL_COLUMNS
+        else:
+            shown.remove(optional.pop(0))
+    return shown, longest
 
 
 def _cell(cell: Cell, column: Column, width: int) -> Line:

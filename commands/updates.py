@@ -14,8 +14,8 @@ from temporalio.client import (
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
 
-from commands.inputs import checked, read_text
-from commands.loops import SAMPLING, Run, reach_open, standing_of
+from commands.inputs import checked, read_given
+from commands.loops import SAMPLING, FoundRun, reach_open, standing_of
 from commands.options import Id, Json
 from commands.session import Exit, connected, fail, say_unserved, unserved, with_client
 from commands.terminal import print_review
@@ -76,7 +76,7 @@ def review(
     """Show what waits for a review, or send a review."""
     given: dict[str, object] = {"accept": accept or None, "revise": revise, "score": score}
     if replace is not None:
-        given["replace"] = read_text("--replace", replace)
+        given["replace"] = read_given("--replace", replace)
     if any(value is not None for value in given.values()):
         given |= {"author": author, "draft": None if draft is None else draft - 1}
         said = checked(Review, given)
@@ -121,7 +121,6 @@ async def add(
 
 
 async def _review(client: Client, run: str, said: Review, as_json: bool) -> Exit:
-
     found = await _reviewable(client, run)
     if found.loop is SAMPLING and said.replace is not None:
         # Leave out the newline at the end of a file.
@@ -133,7 +132,6 @@ async def _review(client: Client, run: str, said: Review, as_json: bool) -> Exit
 
 
 async def _show(client: Client, run: str, as_json: bool) -> Exit:
-
     found = await _reviewable(client, run)
     seen, loop = await standing_of(found), found.loop
     sheet = loop.sheet(seen.progress, seen.decisions)
@@ -156,7 +154,6 @@ async def _show(client: Client, run: str, as_json: bool) -> Exit:
 
 
 def _print_choices(run: str, waiting: Waiting, actions: tuple[str, ...]) -> None:
-
     if waiting.until is None:
         sys.stderr.write("It waits without a time limit.\n")
     else:
@@ -167,15 +164,14 @@ def _print_choices(run: str, waiting: Waiting, actions: tuple[str, ...]) -> None
         sys.stderr.write(f"    mull review {run} --{action}{GIVEN[action]}\n")
 
 
-async def _reviewable(client: Client, run: str) -> Run:
-
+async def _reviewable(client: Client, run: str) -> FoundRun:
     found = await reach_open(client, run)
     if not found.loop.answers:
         fail(f"{run} is a batch of runs; it can't be reviewed.", Exit.USAGE)
     return found
 
 
-async def _update(client: Client, run: Run, name: str, argument: object) -> Any:
+async def _update(client: Client, run: FoundRun, name: str, argument: object) -> Any:
     """Send an update and return its result, or exit if it is refused."""
     missing = await unserved(client, ("mull",))
     if missing:

@@ -1,4 +1,5 @@
 """The core: what the words mean and how decisions are made.
 
-Pure: only the standard library and pydantic. No clock, randomness, network or Temporal.
+Pure: the standard library, pydantic, and libraries that compute and touch nothing, such as
+markdown-it-py. No clock, randomness, network or Temporal.
 """

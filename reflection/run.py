@@ -3,7 +3,8 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Generic, Literal, NamedTuple, Protocol, Self, TypeVar
+from datetime import datetime
+from typing import Annotated, Any, Generic, Literal, NamedTuple, Protocol, Self, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -334,6 +335,18 @@ class RunState(Generic[DecisionT]):
     def used(self) -> Usage:
         """What was spent so far, in all and by part."""
         return usage(self.spent, self.retried, self.cancelled)
+
+    def stop(
+        self, reason: Any, explanation: str, at: datetime, author: str | None = None
+    ) -> DecisionT:
+        """End the run, or wait if a person has to review the result first."""
+        raise NotImplementedError
+
+    def settle(
+        self, reason: Any, explanation: str, at: datetime, author: str | None = None
+    ) -> DecisionT:
+        """End the run, by what a person said of the result."""
+        raise NotImplementedError
 
     def no_room(self, part: Part) -> str | None:
         """Explain why the budget has no room for the next call of a part; None if it has."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import temporalio.workflow
+from hypothesis import settings
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
@@ -30,7 +31,11 @@ from tests.scripted import ScriptedAgent, ScriptedCritic, ScriptedModel
 
 QUERY = "Explain how a tide table is made, and for whom"
 
-# Everything but the workflows' own files is passed through: those are what it shall watch.
+# One example may take longer than 200 ms, the default, on a busy machine.
+settings.register_profile("house", deadline=None)
+settings.load_profile("house")
+
+# Everything but the workflows' own files is passed through: those are what it must watch.
 SANDBOX = SandboxedWorkflowRunner(
     restrictions=SandboxRestrictions.default.with_passthrough_modules(
         "reflection", "activities", "telemetry", "connection", "pydantic", "opentelemetry"
@@ -42,6 +47,8 @@ STRICT: dict[str, Any] = {
     "workflow_failure_exception_types": [temporalio.workflow.NondeterminismError],
 }
 
+# Besides the default one: nobody serves the first, and the others have a worker process each.
+NAMESPACES = ("idle", "commands", "agent", "measuring")
 
 # A shell that runs pytest in the background has it ignore SIGINT, and so would every program that
 # a test starts and interrupts.
@@ -63,7 +70,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     folder = tmp_path_factory.mktemp("temporal")
     chosen = Place(free_port(), free_port(), folder / "temporal.db")
     with (folder / "log").open("wb") as log:
-        command = [*server_command(chosen), "--namespace=idle"]
+        command = [*server_command(chosen), *(f"--namespace={name}" for name in NAMESPACES)]
         server = subprocess.Popen(command, stdout=log, stderr=log)
     try:
         _wait_for(chosen, server)

@@ -296,7 +296,7 @@ def code(text: str) -> str:
 
 
 def written_tests(entry: str, cases: Mapping[str, str]) -> str:
-    """Write a reply with tests: what each call shall give, as a literal."""
+    """Write a reply with tests: what each call must give, as a literal."""
     listed = [{"call": call, "expected": expected} for call, expected in cases.items()]
     return json.dumps({"reasoning": "worked out", "entry": entry, "tests": listed})
 

@@ -1,8 +1,15 @@
-"""What every workflow has: its one request, its spans, its search attributes, its details."""
+"""What every workflow does, whatever it runs: people, deadline, budget, spans, details, attributes.
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+A workflow is a subclass with a state, a `run` that is its loop, and a few hooks. Handlers and their
+validators stand here alone, with concrete types, and call the hooks: the SDK drops the validator of
+an update that a subclass decorates again. `@workflow.init` and `@workflow.run` stand in each
+subclass. No constructor starts anything: it sets what a handler may read.
+"""
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from opentelemetry import trace
 from opentelemetry.trace import Span
@@ -14,9 +21,19 @@ with workflow.unsafe.imports_passed_through():
     import telemetry
     from activities.server import ServerActivities
     from reflection.details import details
-    from reflection.run import Record, Usage
+    from reflection.run import (
+        Finish,
+        Part,
+        Record,
+        Request,
+        Review,
+        RunState,
+        Usage,
+        encoded_size,
+    )
     from reflection.sheet import Sheet
-    from workflows.calls import run_locally
+    from workflows.calls import Calls, run_locally
+    from workflows.people import SOMEBODY, People, refusal
 
 # Search attributes are keywords, numbers and booleans, and an update is typed by its value.
 Update = (
@@ -27,11 +44,230 @@ Update = (
 )
 Attribute = str | float | int | bool
 Number = TypeVar("Number", int, float)
+StateT = TypeVar("StateT", bound=RunState[Any])
 
 INVALID_REQUEST = "InvalidRequest"
 UNREGISTERED = (
     "search attributes are not registered on this server, so the run can't be filtered by them"
 )
+
+
+class Workflow:
+    """A run that is started by one request, shows where it stands, and can be ended by a person.
+
+    A subclass says what its `request_type` is, and the `example_field` of it that a message shows.
+    """
+
+    request_type: ClassVar[type[Request]]
+    example_field: ClassVar[str]
+
+    def __new__(cls, *inputs: object) -> Self:
+        """Reject a start without a valid request, which would fail every workflow task."""
+        require_request(inputs, cls.request_type, cls.example_field)
+        return super().__new__(cls)
+
+    def __init__(self, budget_seconds: float | None = None) -> None:
+        """Begin the time budget, in seconds."""
+        self._people = People(budget_seconds)
+        self._registered: frozenset[str] = frozenset()
+
+    @workflow.query(description="Where the run stands, and what it has spent")
+    def progress(self) -> Record:
+        """Say where the run stands."""
+        return self._progress()
+
+    @workflow.update(description="End the run with what there is")
+    def finish_now(self, by: Finish | None = None) -> None:
+        """End the run with what there is, and cancel the calls in flight."""
+        self._people.finish = by or Finish()
+
+    @finish_now.validator
+    def _takes_finish(self, by: Finish | None = None) -> None:
+        if self._has_ended() or self._people.finish is not None:
+            raise refusal("the run has already finished")
+        if not (by is None or isinstance(by, Finish)):
+            raise refusal('give nothing, or one JSON object, such as {"author": "..."}')
+
+    def _progress(self) -> Record:
+        raise NotImplementedError
+
+    def _sheet(self) -> Sheet:
+        raise NotImplementedError
+
+    def _has_ended(self) -> bool:
+        raise NotImplementedError
+
+    def _warn(self, warning: str) -> None:
+        raise NotImplementedError
+
+    async def _find_attributes(self) -> None:
+        """Ask once which search attributes are registered; warn if none are."""
+        registered = await run_locally(ServerActivities.registered_search_attributes)
+        self._registered = frozenset(registered or ())
+        if not registered:
+            workflow.logger.warning(UNREGISTERED)
+            self._warn(UNREGISTERED)
+
+    def _write(self, *updates: Update) -> None:
+        """Write those search attributes that the server knows."""
+        written = [update for update in updates if update.key.name in self._registered]
+        if written:
+            workflow.upsert_search_attributes(written)
+
+    def _show(self) -> None:
+        """Bring the current details of the Web UI up to date."""
+        context = trace.get_current_span().get_span_context()
+        recorded = context.is_valid and context.trace_flags.sampled
+        trace_id = f"{context.trace_id:032x}" if recorded else None
+        workflow.set_current_details(details(self._sheet(), trace_id, workflow.info().workflow_id))
+
+
+class RunWorkflow(Workflow, Generic[StateT]):
+    """A run with decisions, a budget, and a result that a person may review."""
+
+    def __init__(self, state: StateT) -> None:
+        """Begin with nothing asked yet."""
+        super().__init__(state.request.budget_seconds)
+        self._state = state
+        self._calls = Calls(self._people, state.lose)
+        self._step: Any = "starting"
+
+    @workflow.query(description="Each decision so far, with every number it was based on")
+    def decisions(self) -> list[Any]:
+        """List the decisions so far."""
+        return self._state.decisions
+
+    @workflow.update(description="Accept, revise, replace or score a result that waits for you")
+    def review(self, given: Review) -> None:
+        """Take a person's review of the result."""
+        self._people.review(given)
+
+    @review.validator
+    def _takes_review(self, given: Review) -> None:
+        if not self._people.waiting or self._people.finish is not None:
+            raise refusal("the run is not waiting for a review")
+        if not isinstance(given, Review):
+            raise refusal('give one JSON object, such as {"accept": true}')
+        left = self._people.seconds_left()
+        if given.revise is not None and left is not None and left <= 0:
+            raise refusal("no further revision is possible: the time is up")
+        reason = self._refuse_review(given)
+        if reason is not None:
+            raise refusal(reason)
+
+    def _refuse_review(self, given: Review) -> str | None:
+        """Explain why the run can't do what a review says; None if it can."""
+        raise NotImplementedError
+
+    def _replace(self, text: str, author: str) -> None:
+        raise NotImplementedError
+
+    async def _revise_for(self, asked: str, author: str) -> None:
+        raise NotImplementedError
+
+    def _score(self, score: float, author: str) -> None:
+        raise NotImplementedError
+
+    def _numbers(self, decision: Any) -> dict[str, Attribute]:
+        """Name what the span of a decision shows."""
+        raise NotImplementedError
+
+    def _updates(self) -> list[Update]:
+        """List the search attributes of where the run stands."""
+        raise NotImplementedError
+
+    def _has_ended(self) -> bool:
+        return self._state.stopped and not self._people.waiting
+
+    def _warn(self, warning: str) -> None:
+        self._state.warn(warning)
+
+    @contextmanager
+    def _running(self, **held_to: Attribute) -> Iterator[Span]:
+        """Span the run, with what it is held to."""
+        with run_span({f"mull.{name}": value for name, value in held_to.items()}) as span:
+            yield span
+
+    def _has_room(self, part: Part | None) -> bool:
+        """Tell whether the next call may be made; end the run where it may not."""
+        if self._people.over:
+            self._cut_short()
+            return False
+        full = None if part is None else self._state.no_room(part)
+        if full is not None:
+            self._stop("budget", full)
+        return full is None
+
+    def _cut_short(self) -> None:
+        """End the run because a person said so, or the time is up."""
+        if self._people.finish is not None:
+            who = self._people.finish.author or SOMEBODY
+            self._stop("finished_by_person", f"finished by {who}", who)
+        else:
+            seconds = self._state.request.budget_seconds
+            self._stop("deadline", f"the time budget of {seconds:g} seconds is used up")
+
+    async def _wait_for_review(self) -> None:
+        """Wait for a person, and do what they say."""
+        timeout = self._state.request.review_timeout_seconds
+        self._people.begin_wait(timeout)
+        self._at("waiting_for_review")
+        try:
+            said = await self._people.wait()
+        except asyncio.CancelledError:
+            self._write(telemetry.NEEDS_REVIEW.value_set(False))
+            raise
+        if said is None:
+            self._settle("review_timeout", f"nobody reviewed it within {timeout:g} seconds")
+        else:
+            await self._follow(said)
+
+    async def _follow(self, said: Review | Finish) -> None:
+        """Do what a person said."""
+        who = said.author or SOMEBODY
+        if isinstance(said, Finish):
+            self._settle("finished_by_person", f"finished by {who}", who)
+        elif said.replace is not None:
+            self._replace(said.replace, who)
+            self._settle("replaced_by_person", f"replaced by {who}", who)
+        elif said.score is not None:
+            self._score(said.score, who)
+            self._settle("scored_by_person", f"scored {said.score:g} by {who}", who)
+        elif said.revise is not None:
+            await self._revise_for(said.revise, who)
+        else:
+            self._settle("accepted_by_person", f"accepted by {who}", who)
+
+    def _stop(self, reason: str, said: str, author: str | None = None) -> None:
+        self._decided(self._state.stop(reason, said, workflow.now(), author))
+
+    def _settle(self, reason: str, said: str, author: str | None = None) -> None:
+        self._decided(self._state.settle(reason, said, workflow.now(), author))
+
+    def _at(self, step: str) -> None:
+        self._step = step
+        self._show()
+
+    def _decided(self, decision: Any) -> None:
+        """Span a decision with its numbers, and show where the run stands."""
+        self._span_decision(decision)
+        self._show()
+        if not decision.stop:
+            self._write(*self._updates())
+
+    def _span_decision(self, decision: Any) -> None:
+        with span(telemetry.SPAN_DECISION, "EVALUATOR", self._numbers(decision)):
+            pass
+
+    def _conclude(self, span: Span, memo: Mapping[str, Any], *updates: Update) -> None:
+        """Record the outcome everywhere but in the result."""
+        last = self._state.decisions[-1]
+        self._show()
+        stopped = telemetry.STOP_REASON.value_set(last.stop_reason)
+        self._write(*self._updates(), stopped, *updates)
+        ended = {"stop_reason": last.stop_reason, "stop_explanation": last.reason}
+        workflow.upsert_memo({**ended, **memo})
+        span.set_attributes(self._numbers(last))
 
 
 def require_request(inputs: Sequence[object], kind: type, field: str) -> None:
@@ -70,12 +306,6 @@ def run_span(more: Mapping[str, Attribute]) -> Iterator[Span]:
         yield current
 
 
-def decision_span(numbers: Mapping[str, Attribute]) -> None:
-    """Span one decision with every number it was based on."""
-    with span(telemetry.SPAN_DECISION, "EVALUATOR", numbers):
-        pass
-
-
 def numbers(record: Record, fields: Iterable[str]) -> dict[str, Attribute]:
     """Name a span's attributes after these fields of a record, without those that are None."""
     return known({f"mull.{name}": getattr(record, name) for name in fields})
@@ -86,33 +316,9 @@ def known(values: Mapping[str, Attribute | None]) -> dict[str, Attribute]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def show(sheet: Sheet) -> None:
-    """Bring the current details of the Web UI up to date."""
-    context = trace.get_current_span().get_span_context()
-    recorded = context.is_valid and context.trace_flags.sampled
-    trace_id = f"{context.trace_id:032x}" if recorded else None
-    workflow.set_current_details(details(sheet, trace_id, workflow.info().workflow_id))
-
-
-class SearchAttributes:
-    """The search attributes of a run: only those that the server knows are written."""
-
-    def __init__(self) -> None:
-        self._registered: frozenset[str] = frozenset()
-
-    async def find(self, warn: Callable[[str], None]) -> None:
-        """Ask once which are registered, and warn if none are: a run works without them."""
-        registered = await run_locally(ServerActivities.registered_search_attributes)
-        self._registered = frozenset(registered or ())
-        if not registered:
-            workflow.logger.warning(UNREGISTERED)
-            warn(UNREGISTERED)
-
-    def write(self, *updates: Update) -> None:
-        """Write those that the server knows."""
-        written = [update for update in updates if update.key.name in self._registered]
-        if written:
-            workflow.upsert_search_attributes(written)
+def refuse_text(text: str | None, most: int) -> str | None:
+    """Explain why a person's text is refused; None if it is not longer than `most` bytes."""
+    return f"the text is over {most:,} bytes" if encoded_size(text or "") > most else None
 
 
 def spending(usage: Usage, model: str | None) -> list[Update]:

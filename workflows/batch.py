@@ -1,7 +1,6 @@
 """Run every item by every variant as child workflows, a bounded number at a time."""
 
 import asyncio
-from typing import Self
 
 from opentelemetry.trace import Span
 from pydantic import ValidationError
@@ -20,33 +19,31 @@ with workflow.unsafe.imports_passed_through():
     from reflection.batch.request import BatchRequest, Planned
     from reflection.batch.result import BatchProgress, BatchResult, RunResult
     from reflection.batch.sheet import standing
-    from reflection.details import details
-    from reflection.run import Finish, encoded_size
+    from reflection.run import encoded_size
+    from reflection.sheet import Sheet
     from workflows import base
-    from workflows.people import SOMEBODY, People
+    from workflows.base import Workflow
+    from workflows.people import SOMEBODY
 
 # The children's ids are built from it, and are in every record.
 ID_BYTES = 100
 
 
 @workflow.defn(failure_exception_types=[ValidationError])
-class BatchWorkflow:
+class BatchWorkflow(Workflow):
     """Make the runs of a plan; a run that fails is recorded and does not fail the batch."""
 
-    def __new__(cls, *inputs: object) -> Self:
-        """Reject a start without a valid request, which would fail every workflow task."""
-        base.require_request(inputs, BatchRequest, "items")
-        return super().__new__(cls)
+    request_type = BatchRequest
+    example_field = "items"
 
     @workflow.init
     def __init__(self, request: BatchRequest) -> None:
         """Begin with the runs that are carried over alone."""
+        super().__init__()
         self._request = request
         self._batch = Batch(request, workflow.info().workflow_id)
-        self._attributes = base.SearchAttributes()
         self._tasks: dict[Planned, asyncio.Task[None]] = {}
         self._made = 0
-        self._people = People()
 
     @workflow.run
     async def run(self, request: BatchRequest) -> BatchResult:
@@ -55,7 +52,7 @@ class BatchWorkflow:
             said = f"workflow id over {ID_BYTES} bytes; the ids of the runs are built from it"
             raise ApplicationError(said, type=base.INVALID_REQUEST, non_retryable=True)
         with base.run_span({"mull.batch.runs": request.total}) as span:
-            await self._attributes.find(self._batch.warnings.append)
+            await self._find_attributes()
             self._show()
             try:
                 await self._make_runs()
@@ -68,19 +65,17 @@ class BatchWorkflow:
                 workflow.continue_as_new(request.model_copy(update=carried))
             return self._conclude(span)
 
-    @workflow.query(description="Where the batch stands: runs done, running and failed, spending")
-    def progress(self) -> BatchProgress:
-        """Say where the batch stands."""
+    def _progress(self) -> BatchProgress:
         return self._batch.progress()
 
-    @workflow.update(description="Start no more runs, and cancel those in flight")
-    def finish_now(self, by: Finish | None = None) -> None:
-        """End the batch with the runs that have ended."""
-        self._people.end(by)
+    def _sheet(self) -> Sheet:
+        return standing(self._batch)
 
-    @finish_now.validator
-    def _takes_finish(self, by: Finish | None = None) -> None:
-        self._people.refuse_end(by, stopped=self._batch.stop_reason is not None)
+    def _has_ended(self) -> bool:
+        return self._batch.stop_reason is not None
+
+    def _warn(self, warning: str) -> None:
+        self._batch.warnings.append(warning)
 
     async def _make_runs(self) -> None:
         """Start runs as slots become free, until none is left or this history is full."""
@@ -137,13 +132,10 @@ class BatchWorkflow:
         self._made += 1
         self._show()
 
-    def _show(self) -> None:
-        workflow.set_current_details(details(standing(self._batch)))
-
     def _conclude(self, span: Span) -> BatchResult:
         result = self._batch.result()
         self._show()
-        self._attributes.write(
+        self._write(
             telemetry.STOP_REASON.value_set(result.stop_reason),
             base.set_or_clear(telemetry.TOKENS, result.tokens),
             base.set_or_clear(telemetry.COST_USD, result.cost_usd),

@@ -1,9 +1,7 @@
 """Retrieve, route, then research or code: each draft is checked and revised."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Self
 
 from opentelemetry.trace import Span
 from pydantic import ValidationError
@@ -14,14 +12,14 @@ with workflow.unsafe.imports_passed_through():
     from reflection.multipath import loop
     from reflection.multipath.loop import Run
     from reflection.multipath.request import MultiPathRequest
-    from reflection.multipath.result import Decision, MultiPathResult, Progress, Step, StopReason
+    from reflection.multipath.result import Decision, MultiPathResult, Progress, StopReason
     from reflection.multipath.sheet import sheet
     from reflection.multipath.state import Node
-    from reflection.run import Finish, Part, Review
+    from reflection.run import Part, Review
+    from reflection.sheet import Sheet
     from workflows import base
-    from workflows.calls import Calls
+    from workflows.base import RunWorkflow
     from workflows.nodes import Ended, Nodes
-    from workflows.people import SOMEBODY, People, refusal
 
 WRITES = frozenset({"generate_report", "generate_code"})
 # Their explanations quote what a model, a test or a document said.
@@ -32,23 +30,16 @@ NUMBERS = (
 
 
 @workflow.defn(failure_exception_types=[ValidationError])
-class MultiPathWorkflow:
+class MultiPathWorkflow(RunWorkflow[Run]):
     """Write a report or code until nothing is left to fix, or a bound or a person says stop."""
 
-    def __new__(cls, *inputs: object) -> Self:
-        """Reject a start without a valid request, which would fail every workflow task."""
-        base.require_request(inputs, MultiPathRequest, "prompt")
-        return super().__new__(cls)
+    request_type = MultiPathRequest
+    example_field = "prompt"
 
     @workflow.init
     def __init__(self, request: MultiPathRequest) -> None:
         """Begin with S as the source has it: P, and nothing else."""
-        self._request = request
-        self._state = Run(request)
-        self._step: Step = "starting"
-        self._people = People(request.budget_seconds)
-        self._calls = Calls(self._people, self._state.ledger.lose)
-        self._attributes = base.SearchAttributes()
+        super().__init__(Run(request))
         nodes = self._nodes = Nodes(self._state, self._calls, self._people)
         self._work: dict[Node, Callable[[], Awaitable[Ended | None]]] = {
             "retrieve": nodes.retrieve,
@@ -62,48 +53,16 @@ class MultiPathWorkflow:
     @workflow.run
     async def run(self, _: MultiPathRequest) -> MultiPathResult:
         """Walk from node to node, ask a person where that is wanted, and return the result."""
-        with base.run_span({}) as span:
-            await self._attributes.find(self._state.warn)
+        with self._running() as span:
+            await self._find_attributes()
             await self._walk_until_decided()
             while not self._state.stopped:
                 await self._wait_for_review()
                 await self._walk_until_decided()
-            return self._conclude(span)
-
-    @workflow.query(description="Where the run stands: path, sources, drafts, tests, spending")
-    def progress(self) -> Progress:
-        """Say where the run stands."""
-        in_flight, until = self._calls.in_flight, self._people.until
-        return loop.progress(self._state, self._step, in_flight, until)
-
-    @workflow.query(description="Each transition so far, with every number it was based on")
-    def decisions(self) -> list[Decision]:
-        """List the decisions so far."""
-        return self._state.decisions
-
-    @workflow.update(description="Accept, revise or replace a result that waits for you")
-    def review(self, given: Review) -> None:
-        """Take what a person says of the result."""
-        self._people.review(given)
-
-    @review.validator
-    def _takes_review(self, given: Review) -> None:
-        self._people.refuse_review(given)
-        left = self._people.seconds_left()
-        if given.revise is not None and left is not None and left <= 0:
-            raise refusal("no further revision is possible: the time is up")
-        reason = loop.refused(self._state, given)
-        if reason is not None:
-            raise refusal(reason)
-
-    @workflow.update(description="End the run with the best draft so far")
-    def finish_now(self, by: Finish | None = None) -> None:
-        """End the run with what there is, and cancel the calls in flight."""
-        self._people.end(by)
-
-    @finish_now.validator
-    def _takes_finish(self, by: Finish | None = None) -> None:
-        self._people.refuse_end(by, stopped=self._state.stopped)
+            result = loop.result(self._state)
+            output = (result.output or "")[:400]
+            self._conclude(span, {"mode": result.mode, "open": result.open, "output": output})
+            return result
 
     async def _walk_until_decided(self) -> None:
         """Visit one node after the other, until a decision ends the run or waits."""
@@ -147,7 +106,7 @@ class MultiPathWorkflow:
         """Name the part of the spending that a node's call belongs to; None: it asks no model."""
         if node in WRITES:
             return self._nodes.part
-        asks = node == "reflect_on_report" or (node == "route" and self._request.mode is None)
+        asks = node == "reflect_on_report" or (node == "route" and self._state.request.mode is None)
         return "evaluating" if asks else None
 
     def _end(self, ended: Ended) -> None:
@@ -156,96 +115,39 @@ class MultiPathWorkflow:
         else:
             self._stop(ended.reason, ended.said)
 
-    async def _wait_for_review(self) -> None:
-        """Wait for a person, and do what they say."""
-        timeout = self._request.review_timeout_seconds
-        self._people.begin_wait(timeout)
-        self._at("waiting_for_review")
-        try:
-            said = await self._people.wait()
-        except asyncio.CancelledError:
-            self._attributes.write(telemetry.NEEDS_REVIEW.value_set(False))
-            raise
-        if said is None:
-            self._settle("review_timeout", f"nobody reviewed it within {timeout:g} seconds")
-        else:
-            self._follow(said)
+    def _refuse_review(self, given: Review) -> str | None:
+        return loop.refused(self._state, given)
 
-    def _follow(self, said: Review | Finish) -> None:
-        """Do what a person said."""
-        who = said.author or SOMEBODY
-        if isinstance(said, Finish):
-            self._settle("finished_by_person", f"finished by {who}", who)
-        elif said.replace is not None:
-            loop.replace(self._state, said.replace, who, workflow.now())
-            self._settle("replaced_by_person", f"replaced by {who}", who)
-        elif said.revise is not None:
-            self._decided(loop.grant(self._state, said.revise, who, workflow.now()))
-        else:
-            self._settle("accepted_by_person", f"accepted by {who}", who)
+    def _replace(self, text: str, author: str) -> None:
+        loop.replace(self._state, text, author, workflow.now())
 
-    def _has_room(self, part: Part | None) -> bool:
-        """Tell whether the next call may be made; end the run where it may not."""
-        if self._people.over:
-            self._cut_short()
-            return False
-        full = None if part is None else self._state.ledger.no_room(part)
-        if full is not None:
-            self._stop("budget", full)
-        return full is None
+    async def _revise_for(self, asked: str, author: str) -> None:
+        self._decided(loop.grant(self._state, asked, author, workflow.now()))
 
-    def _cut_short(self) -> None:
-        """End the run after a call that a person's wish or the deadline cut short."""
-        if self._people.finish is not None:
-            who = self._people.finish.author or SOMEBODY
-            self._stop("finished_by_person", f"finished by {who}", who)
-        else:
-            seconds = self._request.budget_seconds
-            self._stop("deadline", f"the time budget of {seconds:g} seconds is used up")
+    def _progress(self) -> Progress:
+        in_flight, until = self._calls.in_flight, self._people.until
+        return loop.progress(self._state, self._step, in_flight, until)
 
-    def _stop(self, reason: StopReason, said: str, author: str | None = None) -> None:
-        self._decided(self._state.stop(reason, said, workflow.now(), author))
+    def _sheet(self) -> Sheet:
+        return sheet(self._progress(), self._state.decisions, self._state.request)
 
-    def _settle(self, reason: StopReason, said: str, author: str | None = None) -> None:
-        self._decided(self._state.settle(reason, said, workflow.now(), author))
+    def _numbers(self, decision: Decision) -> dict[str, base.Attribute]:
+        """List the numbers of a decision; texts of models and documents only where that is on."""
+        repairs = decision.after == "test_code" and decision.next == "generate_code"
+        quotes = repairs or decision.stop_reason in QUOTING
+        quotable = not quotes or telemetry.captures_content()
+        others = {
+            "mull.draft.index": decision.draft,
+            "mull.needs_review": decision.waits_for_review,
+            "mull.reason": decision.reason if quotable else None,
+        }
+        return {**base.numbers(decision, NUMBERS), **base.known(others)}
 
-    def _at(self, step: Step) -> None:
-        self._step = step
-        self._show()
-
-    def _show(self) -> None:
-        base.show(sheet(self.progress(), self._state.decisions, self._request))
-
-    def _decided(self, decision: Decision) -> None:
-        """Span a decision with its numbers, and show where the run stands."""
-        base.decision_span(_numbers(decision))
-        self._show()
-        if not decision.stop:
-            self._attributes.write(*self._updates(decision))
-
-    def _conclude(self, span: Span) -> MultiPathResult:
-        """Record the outcome everywhere, and return it."""
-        result, last = loop.result(self._state), self._state.decisions[-1]
-        self._show()
-        stopped = telemetry.STOP_REASON.value_set(result.stop_reason)
-        self._attributes.write(*self._updates(last), stopped)
-        workflow.upsert_memo(
-            {
-                "stop_reason": result.stop_reason,
-                "stop_explanation": result.stop_explanation,
-                "mode": result.mode,
-                "open": result.open,
-                "output": (result.output or "")[:400],
-            }
-        )
-        span.set_attributes(_numbers(last))
-        return result
-
-    def _updates(self, decision: Decision) -> list[base.Update]:
-        standing = self.progress()
+    def _updates(self) -> list[base.Update]:
+        standing, last = self._progress(), self._state.decisions[-1]
         return [
             telemetry.REVISIONS.value_set(standing.revisions),
-            telemetry.NEEDS_REVIEW.value_set(decision.waits_for_review),
+            telemetry.NEEDS_REVIEW.value_set(last.waits_for_review),
             *base.spending(standing.usage, standing.model),
         ]
 
@@ -260,19 +162,6 @@ class MultiPathWorkflow:
         kind = telemetry.NODE_KINDS[name]
         with base.span(name, kind, {"mull.revision": number}, group) as span:
             yield lambda ended: _record_node(span, name, self._state, ended)
-
-
-def _numbers(decision: Decision) -> dict[str, base.Attribute]:
-    """List the numbers of a decision; texts of models and documents only where that is on."""
-    repairs = decision.after == "test_code" and decision.next == "generate_code"
-    quotes = repairs or decision.stop_reason in QUOTING
-    quotable = not quotes or telemetry.captures_content()
-    others = {
-        "mull.draft.index": decision.draft,
-        "mull.needs_review": decision.waits_for_review,
-        "mull.reason": decision.reason if quotable else None,
-    }
-    return {**base.numbers(decision, NUMBERS), **base.known(others)}
 
 
 def _record_node(span: Span, node: str, run: Run, ended: Ended | None) -> None:

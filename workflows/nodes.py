@@ -99,7 +99,7 @@ class Nodes:
         if request.embedding_model is not None:
             failed = found.attempts - 1 + found.failed
             paid = found.spending is not None
-            self._run.ledger.pay("retrieving", found.spending, failed + paid)
+            self._run.pay("retrieving", found.spending, failed + paid)
         self._run.retrieved(found.passages)
         for warning in (*found.warnings, *found.left_out):
             self._run.warn(warning)
@@ -265,7 +265,7 @@ class Nodes:
         """
         reply = await self._paid(part, activity, task, summary)
         if isinstance(reply, Replied) and reply.unreadable:
-            full = self._run.ledger.no_room(part)
+            full = self._run.no_room(part)
             if self._people.over or full:
                 return CUT_SHORT if self._people.over else Ended("budget", full or "")
             task = task.model_copy(update={"error": reply.error})
@@ -283,11 +283,11 @@ class Nodes:
         reply = await self._calls.make(activity, task, summary, self._times)
         if isinstance(reply, ActivityError):
             tried = attempts_of(reply, self._request.max_attempts)
-            self._run.ledger.pay(part, None, tried)
+            self._run.pay(part, None, tried)
             return lost(explain(reply))
         if reply is None:
             return CUT_SHORT
-        self._run.ledger.pay(part, reply.receipt.spending, reply.receipt.attempts)
+        self._run.pay(part, reply.receipt.spending, reply.receipt.attempts)
         self._run.left_out(reply.receipt.left_out)
         return reply
 

@@ -49,27 +49,9 @@ class People:
         used = workflow.now() - workflow.info().start_time - self._waited_in_all()
         return self._budget_seconds - used.total_seconds()
 
-    def end(self, by: Finish | None) -> None:
-        """Take the wish to end the run."""
-        self.finish = by or Finish()
-
-    def refuse_end(self, by: object, *, stopped: bool) -> None:
-        """Raise ApplicationError, which refuses the wish to end a run, unless it can be done."""
-        if stopped or self.finish is not None:
-            raise refusal("the run has already finished")
-        if not (by is None or isinstance(by, Finish)):
-            raise refusal('give nothing, or one JSON object, such as {"author": "..."}')
-
     def review(self, given: Review) -> None:
         """Take a review."""
         self._given = given
-
-    def refuse_review(self, given: object) -> None:
-        """Raise ApplicationError, which refuses a review, unless one is waited for."""
-        if not self.waiting or self.finish is not None:
-            raise refusal("the run is not waiting for a review")
-        if not isinstance(given, Review):
-            raise refusal('give one JSON object, such as {"accept": true}')
 
     def begin_wait(self, seconds: float | None) -> None:
         """Begin to wait: from now on a review is taken, for so many seconds, or for ever."""

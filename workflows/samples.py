@@ -99,11 +99,11 @@ class Samples:
 class Meanings:
     """The clusters of a run, and the model that is asked where canonical forms differ."""
 
-    def __init__(self, sampling: Sampling, people: People) -> None:
+    def __init__(self, sampling: Sampling, calls: Calls, people: People) -> None:
         self._request = sampling.request
         self._sampling = sampling
+        self._calls = calls
         self._people = people
-        self._calls = Calls(people, sampling.lose)
         self._clusters = Clusters(self._request.answers)
         self._times = call_times(self._request.sample_timeout_seconds, self._request.max_attempts)
 

@@ -27,7 +27,7 @@ from activities.documents.retrieval import (
     WordsAloneError,
     unwatched,
 )
-from activities.documents.roots import Roots, UnreadableError, Walked, quoted, walk
+from activities.documents.roots import Roots, UnreadableError, Walked, folder_words, walk
 from activities.documents.threads import CheckStopped, Threads
 from reflection.multipath.state import Passage
 from reflection.text import terminal_safe
@@ -50,7 +50,7 @@ UNREAD = "SELECT path, reason, left_out FROM files WHERE reason != '' OR left_ou
 logger = logging.getLogger("mull.retrieval")
 
 
-class Checked(NamedTuple):
+class Snapshot(NamedTuple):
     """A folder's files as they were seen, and until when they count as unchanged."""
 
     walked: Walked
@@ -77,7 +77,7 @@ class FolderRetriever:
         self._threads = Threads()
         # By real path. Searches that wait for their turn hold no thread.
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._checked: dict[str, Checked] = {}
+        self._checked: dict[str, Snapshot] = {}
 
     @classmethod
     def from_environment(
@@ -108,7 +108,7 @@ class FolderRetriever:
                 await self._threads.run(lambda check: self._empty(place, check))
                 return await self._retrieve(folder, place, task, progress)
         except UnreadableError as error:
-            said = f"the folder {quoted(task.docs)} can't be read: {error}"
+            said = f"the folder {folder_words(task.docs)} can't be read: {error}"
             raise RetrievalError(said) from None
         except (OSError, sqlite3.Error) as error:
             reason = error.strerror if isinstance(error, OSError) else error
@@ -137,7 +137,7 @@ class FolderRetriever:
         ranking = fuse([found.passages, meant.passages]) if meant.passages else found.passages
         retrieval = found.model_copy(
             update={
-                "passages": tuple(choose(ranking, task.passages)),
+                "passages": tuple(pick_passages(ranking, task.passages)),
                 "warnings": (*found.warnings, *meant.warnings),
                 "spending": meant.spending,
                 "failed": meant.failed,
@@ -154,7 +154,7 @@ class FolderRetriever:
         task: RetrievalTask,
         progress: Progress,
         check_stopped: CheckStopped,
-    ) -> tuple[Retrieval, Checked]:
+    ) -> tuple[Retrieval, Snapshot]:
         """Bring the index to the state of the files, and rank its passages by words.
 
         This changes nothing of the retriever, so that a thread that hangs is in nobody's way.
@@ -179,12 +179,14 @@ class FolderRetriever:
                             update(database, folder, walked, progress, check_stopped)
                         else:
                             warnings.append(BUSY)
-                checked = Checked(walked, monotonic() + pause)
+                checked = Snapshot(walked, monotonic() + pause)
             [searched] = database.execute(SEARCHED).fetchone()
             unread = database.execute(UNREAD).fetchall()
             passages = search(database, task.prompt, HITS)
         if not searched and not warnings:
-            warnings.append(f"the folder {quoted(task.docs)} has no file that can be searched")
+            warnings.append(
+                f"the folder {folder_words(task.docs)} has no file that can be searched"
+            )
         retrieval = Retrieval(
             passages=tuple(passages),
             files=len(checked.walked.files) + sum(map(len, checked.walked.left_out.values())),
@@ -228,7 +230,7 @@ def locked(place: Path, seconds: float, check_stopped: CheckStopped) -> Iterator
         lock.release()
 
 
-def choose(ranking: Sequence[Passage], most: int) -> list[Passage]:
+def pick_passages(ranking: Sequence[Passage], most: int) -> list[Passage]:
     """Choose the best, at most half of them of one file while others have any left."""
     share = (most + 1) // 2
     taken: Counter[str] = Counter()

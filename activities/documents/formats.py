@@ -17,7 +17,7 @@ from pypdf import Configuration, PageObject, PdfReader, apply_configuration
 from pypdf.errors import DependencyError, FileNotDecryptedError, LimitReachedError
 from pypdf.generic import DictionaryObject, StreamObject
 
-from activities.documents.passages import FILE_LINES, TOO_MANY_LINES, Line, Part, split
+from activities.documents.passages import FILE_LINES, TOO_MANY_LINES, Line, Part, parts_of
 from activities.documents.roots import UnreadableError
 from activities.documents.threads import CheckStopped
 from reflection.text import well_formed
@@ -89,11 +89,11 @@ def read_document(
     """
     form = format_of(name, content)
     if form == "pdf":
-        return list(split(_pdf_lines(content, check_stopped, note), check_stopped))
+        return list(parts_of(_pdf_lines(content, check_stopped, note), check_stopped))
     text = decode(content)
     if form == "html":
-        return list(split(html_lines(text, check_stopped), check_stopped))
-    parts = list(split(text_lines(text, headings=form == "prose"), check_stopped))
+        return list(parts_of(html_lines(text, check_stopped), check_stopped))
+    parts = list(parts_of(text_lines(text, headings=form == "prose"), check_stopped))
     if form != "table":
         return parts
     # Rows say little without the names of their columns.

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from activities.documents.formats import format_of, read_document
 from activities.documents.retrieval import Progress
-from activities.documents.roots import Found, UnreadableError, Walked, read
+from activities.documents.roots import Found, UnreadableError, Walked, read_bytes
 from activities.documents.threads import CheckStopped
 from reflection.multipath.state import Passage
 from reflection.run import cut_encoded, encoded_size
@@ -162,7 +162,7 @@ def _index_file(
     left_out: list[tuple[str, str]] = []
     digest, reason = "", ""
     try:
-        content = read(found.path, folder)
+        content = read_bytes(found.path, folder)
         # A file's name decides how it is read.
         form = format_of(found.path, content).encode()
         digest = hashlib.sha256(form + b"\0" + content).hexdigest()[:32]

@@ -35,7 +35,7 @@ class Part(NamedTuple):
     page: int | None
 
 
-def split(lines: Iterable[Line], check_stopped: CheckStopped) -> Iterator[Part]:
+def parts_of(lines: Iterable[Line], check_stopped: CheckStopped) -> Iterator[Part]:
     """Split lines into parts of about 1,500 characters, which no part exceeds.
 
     A part ends between paragraphs where one fits, and a page's end ends it. A section begins a

@@ -53,7 +53,7 @@ class Roots:
 
         Raises RetrievalError, which shows no path other than the folder as it was given.
         """
-        name = quoted(docs)
+        name = folder_words(docs)
         if not self._folders:
             raise RetrievalError(
                 f"no folder may be searched: set {VARIABLE}, where the worker runs, to the folders "
@@ -101,7 +101,7 @@ class Roots:
         }
 
 
-def quoted(docs: str) -> str:
+def folder_words(docs: str) -> str:
     """Quote a folder's name as it was given, on one line."""
     return f'"{terminal_safe(docs, 200)}"'
 
@@ -192,7 +192,7 @@ def _list_file(path: str, status: os.stat_result, walked: Walked) -> None:
         walked.files.append(Found(path, size, max(modified, changed), signature))
 
 
-def read(path: str, folder: str) -> bytes:
+def read_bytes(path: str, folder: str) -> bytes:
     """Read a file of a folder by its path in it, if it is still there and leads nowhere else.
 
     Raises UnreadableError, and OSError where the worker can read no file at all.

@@ -98,7 +98,7 @@ class Backend(Protocol):
 
 
 @cache
-def module(name: str) -> CodeType:
+def compiled(name: str) -> CodeType:
     """Compile a file of `inside/` for the interpreter in the sandbox, which has our version."""
     text = files("activities.sandbox.inside").joinpath(f"{name}.py").read_text("utf-8")
     return compile(text, "<sandbox>", "exec", dont_inherit=True, optimize=0)
@@ -223,6 +223,9 @@ class SandboxProcess:
 
     def release(self) -> None:
         """Close the lifeline; the first process then ends everything, itself last."""
+        if self._lifeline in self._open:
+            with contextlib.suppress(OSError):
+                os.write(self._lifeline, b"r")
         self._close(self._lifeline)
 
     def kill(self) -> None:

@@ -46,7 +46,8 @@ def rlimits(limits: Limits) -> tuple[tuple[int, tuple[int, int]], ...]:
         (resource.RLIMIT_CORE, (0, 0)),
         (resource.RLIMIT_CPU, (cpu, cpu + 1)),
         (resource.RLIMIT_DATA, (memory, memory)),
-        # Page tables of memory that is only reserved do not count as data; this limits them.
+        # Page tables of memory that is only reserved do not count as data; this limits those of one
+        # process, and the watcher those of all.
         (resource.RLIMIT_AS, (memory + 4_096 * MIB, memory + 4_096 * MIB)),
         (resource.RLIMIT_FSIZE, (disk, disk)),
         (resource.RLIMIT_NOFILE, (OPEN_FILES, OPEN_FILES)),

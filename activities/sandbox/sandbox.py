@@ -12,7 +12,7 @@ from activities.sandbox.backend import (
     Launch,
     SandboxProcess,
     Slot,
-    module,
+    compiled,
     uninterrupted,
 )
 from activities.sandbox.limits import Ending, claimed_uid, classify, lower, rlimits
@@ -22,8 +22,8 @@ from reflection.multipath.request import Limits
 
 START_SECONDS = 20.0
 KILL_SECONDS = 10.0
-# One to measure a run, another to clear up after it while the first still measures.
-THREADS_PER_RUN = 2
+# One measures a run's memory and CPU, one its disk, one clears up after it.
+THREADS_PER_RUN = 3
 
 
 class ProcessSandbox:
@@ -63,7 +63,7 @@ class ProcessSandbox:
             await _ended(process)
             fired = fired or await self._seen_at_end(process, watch)
         finally:
-            await uninterrupted(_cleared(process))
+            await uninterrupted(_cleared(process, watch))
         return self._result(process, watch, fired, limits, wall)
 
     async def _started(self, process: SandboxProcess) -> None:
@@ -82,8 +82,7 @@ class ProcessSandbox:
             return "output_limit"
         assert process.first is not None  # noqa: S101 - it said hello before it started
         loop = asyncio.get_running_loop()
-        full = await loop.run_in_executor(self._threads, watch.is_full, process.first)
-        return "disk_limit" if full else None
+        return await loop.run_in_executor(self._threads, watch.measure_disk, process.first)
 
     def _result(
         self,
@@ -117,20 +116,19 @@ class ProcessSandbox:
 async def _until_end(process: SandboxProcess, watch: Watch, wall_seconds: float) -> Status | None:
     """Wait until the program ends or passes a limit, and name that limit."""
     assert process.first is not None  # noqa: S101 - as above
-    watching = asyncio.ensure_future(watch.until_over(process.first))
-    try:
-        done, _ = await asyncio.wait(
-            (process.exited, process.flooded, watching),
-            timeout=wall_seconds,
-            return_when=asyncio.FIRST_COMPLETED,
-        )
-    finally:
-        watching.cancel()
+    watch.begin(process.first)
+    ends: list[asyncio.Future[Any]] = [process.exited, process.flooded, *watch.looks]
+    done, _ = await asyncio.wait(
+        ends,
+        timeout=wall_seconds,
+        return_when=asyncio.FIRST_COMPLETED,
+    )
+    watch.over.set()
     if process.flooded in done:
         return "output_limit"
     if process.exited in done:
         return None
-    return watching.result() if watching in done else "timeout"
+    return next((look.result() for look in watch.looks if look in done), "timeout")
 
 
 async def _ended(process: SandboxProcess) -> None:
@@ -143,8 +141,8 @@ async def _ended(process: SandboxProcess) -> None:
         await asyncio.sleep(0.01)
 
 
-async def _cleared(process: SandboxProcess) -> None:
-    """Make sure that no process is left, whatever happened."""
+async def _cleared(process: SandboxProcess, watch: Watch) -> None:
+    """Make sure that no process is left, and that none is looked at, whatever happened."""
     try:
         process.release()
         await asyncio.wait((process.exited,), timeout=process.patience)
@@ -154,6 +152,7 @@ async def _cleared(process: SandboxProcess) -> None:
         process.reap_first()
     finally:
         process.close()
+        await watch.end()
 
 
 def build_settings(program: Program, limits: Limits, launch: Launch) -> dict[str, Any]:
@@ -162,13 +161,25 @@ def build_settings(program: Program, limits: Limits, launch: Launch) -> dict[str
     if program.code is not None:
         files["main.py"] = _bytes(program.code)
     return {
-        "modules": {name: module(name) for name in launch.modules},
+        "modules": {name: compiled(name) for name in launch.modules},
         "argv": program.command or ("python", "main.py"),
         "files": files,
         "input": _bytes(program.input),
         "work": launch.work,
         "uid": launch.uid,
-        "env": _environment(launch),
+        "env": {
+            "HOME": launch.work,
+            "LOGNAME": "sandbox",
+            "OMP_NUM_THREADS": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+            "PATH": launch.path,
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONNOUSERSITE": "1",
+            "PYTHONPATH": launch.packages,
+            "PWD": launch.work,
+            "TMPDIR": launch.scratch,
+            "USER": "sandbox",
+        },
         "rlimits": rlimits(limits),
         **launch.settings,
     }
@@ -177,19 +188,3 @@ def build_settings(program: Program, limits: Limits, launch: Launch) -> dict[str
 def _bytes(text: str) -> bytes:
     """Encode lone surrogates too, which JSON lets through; the program will see them as invalid."""
     return text.encode("utf-8", "surrogatepass")
-
-
-def _environment(launch: Launch) -> dict[str, str]:
-    return {
-        "HOME": launch.work,
-        "LOGNAME": "sandbox",
-        "OMP_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-        "PATH": launch.path,
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONNOUSERSITE": "1",
-        "PYTHONPATH": launch.packages,
-        "PWD": launch.work,
-        "TMPDIR": launch.scratch,
-        "USER": "sandbox",
-    }

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event
 
 from activities.sandbox.limits import FILES_PER_MIB, MIB
 from activities.sandbox.port import Status
@@ -26,6 +27,9 @@ _SHARED = "/dev/zero (deleted)\n"
 _LOOKS, _PAUSE_SECONDS = 4, 0.002
 TICKS = os.sysconf("SC_CLK_TCK")
 PROC = Path("/proc")
+# Each process has page tables of its own, even for memory that is shared, or never written.
+_PAGE_TABLES = "VmPTE:"
+_RESIDENT = ("RssAnon:", "RssShmem:", "VmSwap:", _PAGE_TABLES)
 # The kernel's PF_EXITING: a process gives up its memory and files before it is a zombie.
 _EXITING = 4
 
@@ -83,7 +87,7 @@ def taken(first: int) -> Taken:
     for pid in descendants(first):
         try:
             used = _stat(pid)
-            memory += _resident(pid)
+            memory += _status(pid, *_RESIDENT)
         except (OSError, ValueError, IndexError):
             continue
         cpu += sum(used[11:15])
@@ -116,8 +120,9 @@ def shared_out(first: int) -> int:
             try:
                 text = _read(seen(pid) / "smaps_rollup")
                 total += _sum(text, ("Pss_Anon:", "Pss_Shmem:", "SwapPss:"))
+                total += _status(pid, _PAGE_TABLES)
             except PermissionError:
-                total += _resident(pid)
+                total += _status(pid, *_RESIDENT)
     return total
 
 
@@ -130,8 +135,8 @@ def _fields(place: Path) -> list[str]:
     return _read(place / "stat").rpartition(")")[2].split()
 
 
-def _resident(pid: int) -> int:
-    return _sum(_read(seen(pid) / "status"), ("RssAnon:", "RssShmem:", "VmSwap:"))
+def _status(pid: int, *names: str) -> int:
+    return _sum(_read(seen(pid) / "status"), names)
 
 
 def _sum(text: str, names: tuple[str, ...]) -> int:
@@ -206,7 +211,10 @@ def _is_hidden(pid: int) -> bool:
 
 @dataclass
 class Watch:
-    """The highest measurements of one run's processes so far."""
+    """The highest measurements of one run's processes so far, by threads that look again and again.
+
+    One looks at memory and CPU, another at the disk: many files keep no other limit waiting.
+    """
 
     limits: Limits
     disk: Callable[[int], Disk]
@@ -214,14 +222,26 @@ class Watch:
     cpu_seconds: float = 0.0
     memory_bytes: int = 0
     shared_before: int = field(default_factory=shared_memory)
+    looks: list[asyncio.Future[Status | None]] = field(default_factory=list)
+    over: Event = field(default_factory=Event)
 
-    async def until_over(self, first: int) -> Status:
-        """Measure again and again until a limit is passed, and return which."""
+    def begin(self, first: int) -> None:
+        """Begin to look. Each look ends with the limit that was passed, or with None once over."""
         loop = asyncio.get_running_loop()
-        while True:
-            await asyncio.sleep(SECONDS)
-            if over := await loop.run_in_executor(self.threads, self.measure, first):
-                return over
+        for look in (self.measure, self.measure_disk):
+            self.looks.append(loop.run_in_executor(self.threads, self._repeat, look, first))
+
+    async def end(self) -> None:
+        """Wait until no thread looks any more: it would see what belongs to the next run."""
+        self.over.set()
+        if self.looks:
+            await asyncio.wait(self.looks)
+
+    def _repeat(self, look: Callable[[int], Status | None], first: int) -> Status | None:
+        while not self.over.wait(SECONDS):
+            if passed := look(first):
+                return passed
+        return None
 
     def measure(self, first: int) -> Status | None:
         """Measure the descendants of the first process once."""
@@ -241,27 +261,26 @@ class Watch:
         grown = shared_memory() - self.shared_before
         if grown > most + SLACK_BYTES and is_sharing(first, below):
             return "memory_limit"
-        if now.cpu_seconds >= self.limits.cpu_seconds:
-            return "cpu_limit"
-        return "disk_limit" if self.is_full(first) else None
+        return "cpu_limit" if now.cpu_seconds >= self.limits.cpu_seconds else None
 
-    def is_full(self, first: int) -> bool:
-        """Tell whether its files take too much; also after its end, if they are still there."""
+    def measure_disk(self, first: int) -> Status | None:
+        """Measure its files once; also after its end, if they are still there."""
         try:
             used = self.disk(first)
         except OSError:
-            return False
+            return None
         limit = self.limits.disk_mb
-        return used.size > limit * MIB or used.files > limit * FILES_PER_MIB
+        full = used.size > limit * MIB or used.files > limit * FILES_PER_MIB
+        return "disk_limit" if full else None
 
 
-# What the kernel takes as one path, less some room for the names in the folder.
-_PATH_BYTES = 3_500
+# A path from a folder that is held open: short, since the kernel walks all of it each time.
+_PATH_BYTES = 1_750
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 # So many files may be of unknown size.
 _MOST_UNKNOWN = 4
-# To go deeper again and again would take too long for one measurement.
-_MOST_PIECES = 16
+# So many folders may be held open at a time, one below the other.
+_MOST_HELD = 32
 BLOCK = 512
 
 Inode = tuple[int, int]
@@ -290,25 +309,32 @@ def used(box: Path, first: int, most_files: int) -> Disk:
 
 def _entries(box: str) -> Iterator[os.stat_result | None]:
     """Yield every entry, even if folders change meanwhile; None for what is too deep."""
-    left: list[tuple[str, ...]] = [()]
-    while left:
-        parts = left.pop()
-        if len(parts) > _MOST_PIECES:
-            yield None
-            continue
-        try:
-            handle = _opened(box, parts)
-        except OSError:
-            continue
-        try:
+    held: list[int] = []
+    # Paths from the last folder that is held, each group below a None that ends it.
+    left: list[str | None] = [box]
+    try:
+        while left:
+            path = left.pop()
+            if path is None:
+                os.close(held.pop())
+                continue
+            try:
+                handle = os.open(path, _FOLDER, dir_fd=held[-1] if held else None)
+            except OSError:
+                continue
+            far = not held or len(os.fsencode(path)) > _PATH_BYTES
+            held.append(handle)
+            if len(held) > _MOST_HELD:
+                yield None
+            left += [None] if far else []
             for name, found in _listed(handle, follow=False):
                 yield found
                 if stat.S_ISDIR(found.st_mode):
-                    # A path is kept in pieces, none too long for the kernel.
-                    longer = f"{parts[-1]}/{name}" if parts else name
-                    fits = len(os.fsencode(longer)) <= _PATH_BYTES
-                    left.append((*parts[:-1], longer) if fits else (*parts, name))
-        finally:
+                    left.append(name if far else f"{path}/{name}")
+            if not far:
+                os.close(held.pop())
+    finally:
+        for handle in held:
             os.close(handle)
 
 
@@ -318,17 +344,6 @@ def _listed(folder: int | Path, *, follow: bool) -> Iterator[tuple[str, os.stat_
         for entry in entries:
             with suppress(OSError):
                 yield entry.name, entry.stat(follow_symlinks=follow)
-
-
-def _opened(box: str, parts: tuple[str, ...]) -> int:
-    handle = os.open(box, _FOLDER)
-    for part in parts:
-        try:
-            inner = os.open(part, _FOLDER, dir_fd=handle)
-        finally:
-            os.close(handle)
-        handle = inner
-    return handle
 
 
 def _unlisted(box: str, processes: Iterable[int]) -> tuple[dict[Inode, int], dict[Inode, int], int]:

@@ -50,7 +50,7 @@ class Check(NamedTuple):
 
 def doctor(as_json: Json = False) -> None:
     """Run all checks, and print what was found."""
-    checks = asyncio.run(look())
+    checks = asyncio.run(run_checks())
     code = exit_code(checks)
     if as_json:
         print_document(checks, code)
@@ -59,7 +59,7 @@ def doctor(as_json: Json = False) -> None:
     raise typer.Exit(code)
 
 
-async def look() -> list[Check]:
+async def run_checks() -> list[Check]:
     """Run all checks; those of the server and the sandbox, the slowest, run concurrently."""
     from commands.doctor import installation
     from commands.doctor.server import server_checks

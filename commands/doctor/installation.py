@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from commands.doctor.command import Check, State
-from telemetry import CONTENT_VARIABLE
+from telemetry import CONTENT_VARIABLE, captures_content
 
 if TYPE_CHECKING:
     from activities.sandbox.selftest import Examined
@@ -202,7 +202,7 @@ PORTS = {"http": 80, "https": 443}
 def telemetry_checks(environment: Mapping[str, str]) -> list[Check]:
     """Check the endpoint of spans, and whether they contain prompts and replies."""
     content = Check("telemetry", "content", "ok", "prompts and replies are not recorded in spans")
-    if environment.get(CONTENT_VARIABLE, "").lower() in {"true", "1", "span_only"}:
+    if captures_content(environment):
         said = f"Prompts and replies are recorded in spans ({CONTENT_VARIABLE})."
         do = "Unset it if this is not intended."
         content = Check("telemetry", "content", "warning", said, (do,))

@@ -16,12 +16,12 @@ from temporalio.client import (
     WorkflowFailureError,
     WorkflowHandle,
 )
-from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
+from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from commands.follow import ended_badly, new_id, show_live
 from commands.inputs import place_for, write_file
-from commands.loops import BATCH
+from commands.loops import BATCH, FoundRun, request_of
 from commands.measuring.plans import Forecast
 from commands.page import page_html
 from commands.session import Exit, fail, say_unserved, unserved, with_client
@@ -124,7 +124,8 @@ async def _found(client: Client, identity: str, wanted: BatchRequest) -> Handle 
     # Another run's results must not be taken for those of this file.
     if described.workflow_type != BATCH.workflow:
         fail(f"the id {identity} belongs to another run. Choose another id.", Exit.USAGE)
-    earlier = await _request(client, described)
+    handle = client.get_workflow_handle(identity, run_id=described.run_id)
+    earlier = await request_of(client, FoundRun(handle, BATCH, described))
     if earlier is None or (earlier.items, earlier.variants) != (wanted.items, wanted.variants):
         said = f"the batch {identity} was started with another file or other options"
         fail(f"{said}. Use the same ones, or choose another --id.", Exit.USAGE)
@@ -144,18 +145,6 @@ async def _described(client: Client, identity: str) -> WorkflowExecutionDescript
         if error.status is RPCStatusCode.NOT_FOUND and "amespace" not in error.message:
             return None
         raise
-
-
-async def _request(client: Client, described: WorkflowExecutionDescription) -> BatchRequest | None:
-    handle = client.get_workflow_handle(described.id, run_id=described.run_id)
-    async for event in handle.fetch_history_events(page_size=1):
-        payloads = event.workflow_execution_started_event_attributes.input.payloads
-        try:
-            found = await client.data_converter.decode(list(payloads), [BatchRequest])
-        except ApplicationError:
-            return None
-        return found[0] if found else None
-    return None
 
 
 async def _started(client: Client, identity: str, order: Order) -> Handle:

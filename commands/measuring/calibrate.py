@@ -12,9 +12,9 @@ from commands.inputs import checked
 from commands.measuring.plans import (
     BOUNDS,
     EVALUATION_OUT,
-    Calls,
     Fields,
     Forecast,
+    PlannedCalls,
     judge_tokens,
     read_lines,
 )
@@ -23,7 +23,9 @@ from reflection.batch.request import BatchRequest
 from reflection.critique.calibration import PASS_AT, Example
 from reflection.critique.request import ReflectOnResultRequest
 
-HELP = """FILE has one JSON object a line: {"query": "...", "draft": "...", "label": 0.8}. The
+HELP = {
+    "calibrate": """
+FILE has one JSON object a line: {"query": "...", "draft": "...", "label": 0.8}. The
 label is 0 to 1, true or false, "pass" or "fail". "writer" may name the model that wrote the draft.
 
 Each judge evaluates each draft as the loop of `reflect` does, --repeats times, and once with the
@@ -48,6 +50,7 @@ The last one needs `mull dev` and no key, and takes some minutes; its toy model'
 Exit codes: 0 done, 1 failed or no evaluation worked, 2 wrong usage or a file that can't be read,
 3 no server or worker, 5 cancelled or not agreed to, 130 detached (the batch goes on).
 """
+}
 
 FORM = '{"query": "...", "draft": "...", "label": 0.8}'
 REVERSED = "reversed"
@@ -164,7 +167,7 @@ class JudgePlan(NamedTuple):
         size = sum(judge_tokens(self.judging, one.query, one.draft) for one in self.examples)
         calls = times * len(self.examples)
         parts = [
-            Calls("evaluating", judge, calls, times * size, calls * EVALUATION_OUT)
+            PlannedCalls("evaluating", judge, calls, times * size, calls * EVALUATION_OUT)
             for judge in self.judges
         ]
         return Forecast(parts, f"and {EVALUATION_OUT} out for an evaluation")

@@ -12,9 +12,9 @@ from commands.inputs import checked
 from commands.measuring.plans import (
     BOUNDS,
     EVALUATION_OUT,
-    Calls,
     Fields,
     Forecast,
+    PlannedCalls,
     judge_tokens,
     read_lines,
     tokens_of,
@@ -28,7 +28,9 @@ from reflection.sampling.answers import read_answer
 from reflection.sampling.prompts import build_prompt
 from reflection.sampling.request import AnswerKind, SelfConsistencyRequest
 
-HELP = """FILE has one JSON object a line: {"question": "...", "gold": "42"}. An answer that reads
+HELP = {
+    "compare": """
+FILE has one JSON object a line: {"question": "...", "gold": "42"}. An answer that reads
 as gold is right: drafts are asked to end with a line "Answer: ".
 
 `single` is one draft, `reflect` judges and revises it, `self_consistency` samples and votes. All
@@ -50,6 +52,7 @@ The last one needs `mull dev` and no key, and takes many minutes; its toy model 
 Exit codes: 0 done, 1 failed or no run worked, 2 wrong usage or a file that can't be read, 3 no
 server or worker, 5 cancelled or not agreed to, 130 detached (the batch goes on).
 """
+}
 
 FORM = '{"question": "What is 6 times 7?", "gold": "42"}'
 METHODS = "single,reflect,self_consistency"
@@ -183,16 +186,16 @@ class MethodPlan(NamedTuple):
         parts = [part for method in self.methods for part in self._calls(method)]
         return Forecast(parts, ASSUMED)
 
-    def _calls(self, method: str) -> list[Calls]:
+    def _calls(self, method: str) -> list[PlannedCalls]:
         count, model = len(self.questions), self.reflecting.model
         asked = tokens_of(one.query for one in self.questions)
         if method == "single":
-            return [Calls(method, model, count, asked, count * DRAFT_OUT)]
+            return [PlannedCalls(method, model, count, asked, count * DRAFT_OUT)]
         if method == "self_consistency":
             most, kind = self.sampling.max_responses, self.sampling.answers
             prompts = (build_prompt(one.question, None, kind) for one in self.questions)
             calls, asked = most * count, most * tokens_of(prompts)
-            return [Calls(method, model, calls, asked, calls * SAMPLE_OUT)]
+            return [PlannedCalls(method, model, calls, asked, calls * SAMPLE_OUT)]
         revisions = self.reflecting.max_revisions
         drafts = count * (1 + revisions)
         # A revision is shown the draft and the feedback on it.
@@ -200,9 +203,9 @@ class MethodPlan(NamedTuple):
         judging = sum(judge_tokens(self.reflecting, one.question, "") for one in self.questions)
         judged = drafts * (judging // count + DRAFT_OUT)
         return [
-            Calls("reflect, writing", model, drafts, asked, drafts * DRAFT_OUT),
+            PlannedCalls("reflect, writing", model, drafts, asked, drafts * DRAFT_OUT),
             *(
-                Calls("reflect, judging", judge, drafts, judged, drafts * EVALUATION_OUT)
+                PlannedCalls("reflect, judging", judge, drafts, judged, drafts * EVALUATION_OUT)
                 for judge in self.reflecting.panel_judges
             ),
         ]

@@ -77,7 +77,7 @@ def tokens_of(texts: Iterable[str]) -> int:
     return sum(ceil(len(text) / CHARACTERS_A_TOKEN) for text in texts)
 
 
-class Calls(NamedTuple):
+class PlannedCalls(NamedTuple):
     """Calls of one model (None: the worker's own), with their total tokens in and out."""
 
     what: str
@@ -96,7 +96,7 @@ class Calls(NamedTuple):
 class Forecast(NamedTuple):
     """All calls that may be made; `assumed` says what the token counts are based on."""
 
-    parts: list[Calls]
+    parts: list[PlannedCalls]
     assumed: str
 
     @property

@@ -30,7 +30,9 @@ from reflection.text import tally_words
 
 FORM = '{"id": 1, "gold": "4", "answers": ["4"]}'
 
-HELP = """FILE has one JSON object a line: {"id": 1, "gold": "4", "answers": ["4", "5", null]}.
+HELP = {
+    "replay": """
+FILE has one JSON object a line: {"id": 1, "gold": "4", "answers": ["4", "5", null]}.
 Instead of gold, "ok" may say for each answer whether it is right: "ok": [1, 0, 0]; if both are
 given, ok counts. null is an answer that could not be read. Without gold and ok, calls and rounds
 are shown, but no accuracy.
@@ -48,6 +50,7 @@ Examples:
 
 Exit codes: 0 done, 2 wrong usage or a file that can't be read.
 """
+}
 
 
 LEGEND = (
@@ -124,7 +127,7 @@ def readable_kind(name: str) -> AnswerKind:
     return readable[name]
 
 
-class Line(Record):
+class Recording(Record):
     """One question of the file."""
 
     answers: list[str | None] = Field(min_length=1)
@@ -134,7 +137,7 @@ class Line(Record):
 
 def read_recording(kind: AnswerKind, fields: Fields) -> Recorded:
     """Read a question's recorded answers. Raises ValueError."""
-    line = Line.model_validate(fields)
+    line = Recording.model_validate(fields)
     return recorded(kind, line.answers, line.gold, line.ok)
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
+from reflection.critique import criteria
 from reflection.run import Record
 
 BINS = 10
@@ -16,8 +17,6 @@ EDGE = 1e-9
 RESAMPLES = 1_000
 PASS_AT = 0.5
 SOURCE_THRESHOLD = 0.7
-# Rounding may leave a mean of thirds just below the threshold that it meets.
-TOLERANCE = 1e-9
 
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 WORDS = {"pass": 1.0, "fail": 0.0}
@@ -285,18 +284,15 @@ def repeatability(
     listed = [scores for scores in repeats if len(scores) > 1]
     if not listed:
         return Repeatability(examples=0, threshold=threshold)
-    same = sum(len({passing(score, threshold) for score in scores}) == 1 for scores in listed)
+    same = sum(
+        len({criteria.passes(score, threshold) for score in scores}) == 1 for scores in listed
+    )
     return Repeatability(
         examples=len(listed),
         threshold=threshold,
         deviation=average([statistics.stdev(scores) for scores in listed]),
         same_verdict=same / len(listed),
     )
-
-
-def passing(score: float, threshold: float) -> bool:
-    """Tell whether a score meets the threshold."""
-    return score >= threshold - TOLERANCE
 
 
 def verdicts(
@@ -308,7 +304,7 @@ def verdicts(
     """
     if not scores:
         return None
-    said = [passing(score, threshold) for score in scores]
+    said = [criteria.passes(score, threshold) for score in scores]
     pairs = list(zip(said, passes, strict=True))
     false_passes, false_fails = pairs.count((True, False)), pairs.count((False, True))
     good, bad = sum(passes), len(passes) - sum(passes)
@@ -346,6 +342,6 @@ def _between(low: float, high: float) -> float:
     """Return the midpoint, rounded to two digits if that still separates the two scores."""
     middle = (low + high) / 2
     for short in (round(middle, 2), ceil(middle * 100) / 100):
-        if low + TOLERANCE < short <= high:
+        if low + criteria.TOLERANCE < short <= high:
             return short
     return round(middle, 12)

@@ -1,4 +1,11 @@
-"""The criteria by which a draft is judged, their weights and presets."""
+"""The criteria by which a draft is judged, their weights and presets.
+
+To add a preset, in this file: its name in `CriteriaPreset`, its criteria in `MEANINGS`, and in
+`WEIGHT_OF_TWO` those that weigh twice. A criterion that asks for length or for citations goes into
+`ASKS_FOR_LENGTH` or `ASKS_FOR_CITATIONS`: these sets tell guardrails what a draft must have, by the
+names of its criteria. A new set takes a guardrail that reads it. Then add a row to the table in
+tests/unit/critique/test_criteria.py, and the name to the list in docs/guide.md.
+"""
 
 from math import fsum
 from typing import Annotated, Literal
@@ -83,7 +90,7 @@ MEANINGS: dict[CriteriaPreset, dict[str, str]] = {
     },
 }
 """`general`, `cost_sensitive`, `research` and `code` are the chapter's sets, with equal weights.
-The other three answer its exercise 1."""
+`documentation`, `support_reply` and `competitive_analysis` answer its exercise 1."""
 
 # A wrong API reference, a false promise and a claim without evidence do more harm than the rest.
 WEIGHT_OF_TWO: dict[CriteriaPreset, tuple[str, ...]] = {
@@ -102,9 +109,11 @@ PRESETS: dict[CriteriaPreset, tuple[Criterion, ...]] = {
 }
 
 # Guardrails know a preset, and a request's own criteria, by these names.
-LONG = frozenset({"citation_coverage", "source_quality", "navigability", "comparability"})
+ASKS_FOR_LENGTH = frozenset(
+    {"citation_coverage", "source_quality", "navigability", "comparability"}
+)
 """Criteria that ask for length: of `research`, `documentation` and `competitive_analysis` alone."""
-CITED = frozenset({"citation_coverage", "source_quality", "evidence"})
+ASKS_FOR_CITATIONS = frozenset({"citation_coverage", "source_quality", "evidence"})
 """Criteria that ask for citations: of `research` and `competitive_analysis`."""
 
 

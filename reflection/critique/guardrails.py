@@ -13,6 +13,12 @@ Add your own at the end of this file, and name it in a request beside Mull's own
         if "$" not in checked.draft:
             return None
         return Finding(cap=0.4, reason="the draft names a price: leave it to the shop")
+
+One of Mull's own has `default=True` and runs on every draft, so it returns None where nothing asks
+for what it looks for. One that belongs to a preset is gated by a set of criteria in criteria.py, as
+`no_sources` is by `ASKS_FOR_CITATIONS`: without such a criterion `--guardrail` does nothing for it.
+Add its rows to `HOSTILE` and `HONEST_TEXTS` in tests/unit/critique/test_guardrails.py, to the list
+in docs/guide.md and to the table in docs/glossary.md.
 '''
 
 import re
@@ -20,7 +26,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 from reflection.critique.complexity import SIMPLE, complexity
-from reflection.critique.criteria import CITED, LONG
+from reflection.critique.criteria import ASKS_FOR_CITATIONS, ASKS_FOR_LENGTH
 from reflection.critique.evaluation import Cap
 from reflection.critique.forms import defect, lack
 from reflection.critique.injections import said_to_judge
@@ -99,6 +105,11 @@ def known_guardrails() -> list[str]:
     return [DEFAULT, *_GUARDRAILS]
 
 
+def default_guardrails() -> list[str]:
+    """List those that run unless a request says otherwise."""
+    return [*_BY_DEFAULT]
+
+
 def check(checked: Checked, names: Sequence[str]) -> Report:
     """Run the named guardrails on a draft; the name `default` stands for all default ones.
 
@@ -162,7 +173,7 @@ def too_short(checked: Checked) -> Finding | None:
         return Finding(0.5, reason)
     if size >= 500 or checked.format in {"json", "python"}:
         return None
-    if asked or LONG & set(checked.asks_for):
+    if asked or ASKS_FOR_LENGTH & set(checked.asks_for):
         return Finding(0.5, reason, above=0.8)
     if not_long or complexity(checked.query) <= SIMPLE:
         return None
@@ -195,7 +206,7 @@ def no_sources(checked: Checked) -> Finding | None:
     [^1], a link to a host, a DOI, (Smith, 2020), or a list of references, but not in code.
     Source: the reflection chapter's exercise 3, rule 2.
     """
-    research = checked.sources or CITED & set(checked.asks_for)
+    research = checked.sources or ASKS_FOR_CITATIONS & set(checked.asks_for)
     if not research or checked.format in {"json", "python"}:
         return None
     reading = read(checked.draft)

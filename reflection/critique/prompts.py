@@ -1,7 +1,6 @@
 """The prompts for drafts and revisions, and the prompt for a judge."""
 
 import json
-import re
 from collections.abc import Sequence
 from hashlib import sha256
 
@@ -115,8 +114,6 @@ SHAPES: dict[Format, str] = {
     "markdown": "It was asked for in Markdown.",
 }
 
-PLACE = re.compile(r"\{(mark|query|sources|draft|criteria|shape|threshold|form)\}")
-
 
 def build_judge_prompt(
     query: str,
@@ -136,24 +133,22 @@ def build_judge_prompt(
     """
     digest = sha256(json.dumps([query, draft, *sources]).encode()).hexdigest()
     listed = [f"Source {number}: {quoted(text)}\n" for number, text in enumerate(sources, 1)]
-    known = {
-        "mark": f"=== data {digest[:16]} ===",
-        "query": quoted(query),
-        "sources": "".join(listed),
-        "draft": quoted(draft),
-        "criteria": "\n".join(f"- {criterion.name}: {criterion.meaning}" for criterion in criteria),
-        "shape": f"{SHAPES[shape]}\n" if shape else "",
-        "threshold": f"{threshold:g}",
-        "form": _form(criteria),
-    }
-    prompt = PLACE.sub(lambda place: known[place[1]], JUDGE)
-    return prompt + (AGAIN.replace("{error}", error) if error else "")
-
-
-def _form(criteria: Sequence[Criterion]) -> str:
     point = {"criterion": criteria[0].name, "place": "...", "advice": "..."}
     scores = ", ".join(f'"{criterion.name}": <0.0 to 1.0>' for criterion in criteria)
-    return (
+    form = (
         f'{{"feedback": [{json.dumps(point)}],\n "criteria_scores": {{{scores}}},\n'
         ' "confidence": "<low, medium or high>"}'
     )
+    known = {
+        "{mark}": f"=== data {digest[:16]} ===",
+        "{query}": quoted(query),
+        "{sources}": "".join(listed),
+        "{draft}": quoted(draft),
+        "{criteria}": "\n".join(
+            f"- {criterion.name}: {criterion.meaning}" for criterion in criteria
+        ),
+        "{shape}": f"{SHAPES[shape]}\n" if shape else "",
+        "{threshold}": f"{threshold:g}",
+        "{form}": form,
+    }
+    return filled(JUDGE, known) + (AGAIN.replace("{error}", error) if error else "")

@@ -60,7 +60,7 @@ class ReflectOnResultRequest(Bounded):
         0.02, description="Stop when two evaluations in a row gain less than this."
     )
     guardrails: tuple[GuardrailName, ...] = Field(
-        (DEFAULT,), max_length=50, description="Names; `default` stands for all that Mull has."
+        (DEFAULT,), max_length=50, description="Names; `default` for those that run by default."
     )
     format: Format | None = Field(None, description="The format that the draft must parse as.")
     sources: tuple[Words, ...] = Field(

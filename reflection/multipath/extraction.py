@@ -40,7 +40,7 @@ ENDS_OUTPUT = (SESSION, "...", '"""', "'''", "```")
 TRUTHS = {"true": "True", "false": "False"}
 
 
-class Block(NamedTuple):
+class CodeBlock(NamedTuple):
     """The code between two fences; `python` is true if the fence names Python."""
 
     text: str
@@ -60,7 +60,12 @@ def extract_code(text: str, entry: str | None = None) -> str | None:
     said = after_thought(well_formed(text).replace("\r\n", "\n"))
     first = BLOCK.search(said)
     if first is None:
-        return said.strip("\n") + "\n" if _is_program(said) else None
+        # A sentence that happens to parse does nothing.
+        acts = any(
+            not isinstance(node, ast.Expr) or isinstance(node.value, ast.Call)
+            for node in statements(said)
+        )
+        return said.strip("\n") + "\n" if acts else None
     widest = WIDEST.match(said, first.start())
     if widest is not None and statements(_block(widest).text):
         found = [widest]
@@ -68,9 +73,11 @@ def extract_code(text: str, entry: str | None = None) -> str | None:
         found = list(islice(BLOCK.finditer(said), MOST_BLOCKS))
     blocks = [_block(one) for one in found if not one[3] or one[3].lower().startswith(PYTHON)]
 
-    def rank(numbered: tuple[int, Block]) -> tuple[bool, bool, int, bool, int]:
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+    def rank(numbered: tuple[int, CodeBlock]) -> tuple[bool, bool, int, bool, int]:
         number, block = numbered
-        names = _defined(block.text)
+        names = [node.name for node in statements(block.text) if isinstance(node, kinds)]
         asked = number if entry in names else 0
         makes = any(not name.lower().startswith("test") for name in names)
         return block.python, block.complete, asked, makes, len(block.text)
@@ -79,24 +86,10 @@ def extract_code(text: str, entry: str | None = None) -> str | None:
     return best.text if best is not None and best.text.strip() else None
 
 
-def _block(found: re.Match[str]) -> Block:
+def _block(found: re.Match[str]) -> CodeBlock:
     indent, text = found[1], found[4]
     kept = "\n".join(line.removeprefix(indent) for line in text.split("\n")).strip("\n")
-    return Block(f"{kept}\n", bool(found[3].strip()), bool(found[5]))
-
-
-def _is_program(text: str) -> bool:
-    """Tell whether any statement does something; a sentence that happens to parse does not."""
-    return any(
-        not isinstance(node, ast.Expr) or isinstance(node.value, ast.Call)
-        for node in statements(text)
-    )
-
-
-def _defined(text: str) -> list[str]:
-    """List the functions and classes that a block defines."""
-    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-    return [node.name for node in statements(text) if isinstance(node, kinds)]
+    return CodeBlock(f"{kept}\n", bool(found[3].strip()), bool(found[5]))
 
 
 def examples(prompt: str, entry: str | None) -> tuple[Case, ...]:

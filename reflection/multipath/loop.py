@@ -26,9 +26,9 @@ from reflection.multipath.state import Critique, Node, Passage, State, transitio
 from reflection.multipath.suite import Disputed, Failure, Suite, TestReport
 from reflection.multipath.verdict import believed, quarantine
 from reflection.run import (
-    Budget,
     Part,
     Review,
+    RunState,
     Spending,
     Usage,
     cut_encoded,
@@ -46,58 +46,11 @@ PARTS: tuple[Part, ...] = ("retrieving", "generating", "evaluating", "revising")
 
 
 @dataclass
-class Ledger:
-    """The spending of a run by part, and the calls without a reply.
-
-    `retrieving` is the search by meaning, `generating` first drafts and tests, `evaluating` routes
-    and reflections, `revising` every later draft.
-    """
-
-    budget: Budget
-    spent: dict[Part, list[Spending]] = field(default_factory=lambda: {part: [] for part in PARTS})
-    retried: int = 0
-    cancelled: int = 0
-
-    def no_room(self, part: Part) -> str | None:
-        """Explain why the budget has no room for the next call of a part; None if it has."""
-        searched = self.spent["retrieving"]
-        asked = [spending for name in PARTS[1:] for spending in self.spent[name]]
-        if asked or not searched:
-            alike = self.spent[part] or (asked if searched else [])
-            return refusal(self.budget, [*searched, *asked], alike)
-        # The cost of a search says nothing about the size of a call that writes or judges.
-        used = total(searched)
-        tokens = ("tokens", self.budget.tokens, used.tokens)
-        for unit, bound, spent in (tokens, ("US dollars", self.budget.usd, used.cost_usd)):
-            if bound is not None and spent is None:
-                model = "the embedding model's provider does not report"
-                return f"{model} {unit}, so a limit of {bound:,g} {unit} can't be enforced"
-            if bound is not None and spent is not None and spent >= bound:
-                return f"{spent:,.6g} of {bound:,g} {unit} are spent on the search by meaning"
-        return None
-
-    def pay(self, part: Part, spending: Spending | None, attempts: int) -> None:
-        """Count a reply, and the failed attempts before it."""
-        self.retried += attempts - (spending is not None)
-        if spending is not None:
-            self.spent[part].append(spending)
-
-    def lose(self, calls: int) -> None:
-        """Count calls that were cancelled before their reply came."""
-        self.cancelled += calls
-
-    @property
-    def used(self) -> Usage:
-        """The total by part; `retrieving` only if there was a search by meaning."""
-        unused = set() if self.spent["retrieving"] else {"retrieving"}
-        spent = {part: self.spent[part] for part in PARTS if part not in unused}
-        return usage(spent, self.retried, self.cancelled)
-
-
-@dataclass
-class Run:
+class Run(RunState[Decision]):
     """The state S of a run, and its drafts, decisions and spending so far.
 
+    In `spent`, `retrieving` is the search by meaning, `generating` first drafts and tests,
+    `evaluating` routes and reflections, `revising` every later draft.
     `after` is the last completed node. `allowed` is R_max, once the path is chosen, and `granted`
     counts the drafts that people requested. `untested` says why there is no suite. `chosen` is the
     index of the draft that a person replaced the others with. `assembled` is the newest report in
@@ -106,8 +59,8 @@ class Run:
     """
 
     request: MultiPathRequest
+    spent: dict[Part, list[Spending]] = field(default_factory=lambda: {part: [] for part in PARTS})
     state: State = field(init=False)
-    ledger: Ledger = field(init=False)
     after: Node | None = None
     routing: Routing | None = None
     sources: tuple[Source, ...] = ()
@@ -116,8 +69,6 @@ class Run:
     quarantined: tuple[Disputed, ...] = ()
     older: bool = False
     drafts: list[Draft] = field(default_factory=list)
-    decisions: list[Decision] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
     allowed: int | None = None
     granted: int = 0
     chosen: int | None = None
@@ -125,17 +76,6 @@ class Run:
 
     def __post_init__(self) -> None:
         self.state = State(prompt=self.request.prompt)
-        self.ledger = Ledger(Budget(self.request.budget_tokens, self.request.budget_usd))
-
-    @property
-    def last(self) -> Decision | None:
-        """The newest decision."""
-        return self.decisions[-1] if self.decisions else None
-
-    @property
-    def stopped(self) -> bool:
-        """Whether the newest decision ends the run."""
-        return self.last is not None and self.last.stop
 
     @property
     def next(self) -> Node | None:
@@ -161,10 +101,29 @@ class Run:
         if said not in self.warnings and len(self.warnings) < MOST_WARNINGS:
             self.warnings.append(said)
 
-    def left_out(self, names: Sequence[str]) -> None:
-        """Warn about parameters that the provider does not support."""
-        for name in names:
-            self.warn(f"the provider does not take {name}; it was not sent")
+    def no_room(self, part: Part) -> str | None:
+        """Explain why the budget has no room for the next call of a part; None if it has."""
+        searched = self.spent["retrieving"]
+        asked = [spending for name in PARTS[1:] for spending in self.spent[name]]
+        if asked or not searched:
+            alike = self.spent[part] or (asked if searched else [])
+            return refusal(self.budget, [*searched, *asked], alike)
+        # The cost of a search says nothing about the size of a call that writes or judges.
+        used = total(searched)
+        tokens = ("tokens", self.budget.tokens, used.tokens)
+        for unit, bound, spent in (tokens, ("US dollars", self.budget.usd, used.cost_usd)):
+            if bound is not None and spent is None:
+                model = "the embedding model's provider does not report"
+                return f"{model} {unit}, so a limit of {bound:,g} {unit} can't be enforced"
+            if bound is not None and spent is not None and spent >= bound:
+                return f"{spent:,.6g} of {bound:,g} {unit} are spent on the search by meaning"
+        return None
+
+    @property
+    def used(self) -> Usage:
+        """What was spent so far, by part; `retrieving` only if there was a search by meaning."""
+        spent = {part: found for part, found in self.spent.items() if found or part in PARTS[1:]}
+        return usage(spent, self.retried, self.cancelled)
 
     def retrieved(self, passages: Sequence[Passage]) -> None:
         """Set D, and number its passages as sources from 1; long passages are cut."""
@@ -310,7 +269,7 @@ def refused(run: Run, given: Review) -> str | None:
         return f"the text is over {OUTPUT_BYTES:,} bytes"
     if given.revise is None:
         return None
-    reason = run.ledger.no_room("revising")
+    reason = run.no_room("revising")
     if run.granted >= PERSONS_REVISIONS:
         reason = f"at most {PERSONS_REVISIONS} drafts can be requested"
     return f"no further revision is possible: {reason}" if reason else None
@@ -413,6 +372,6 @@ def _standing(run: Run) -> dict[str, Any]:
         "quarantined": run.quarantined,
         "revisions": run.state.revisions,
         "max_revisions": run.allowed,
-        "usage": run.ledger.used,
+        "usage": run.used,
         "warnings": tuple(run.warnings),
     }

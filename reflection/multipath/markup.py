@@ -112,7 +112,7 @@ def visible(report: str) -> str:
     return f"{text}\n{_open_fence(text)}".strip("\n")
 
 
-def unwrapped(reply: str) -> str:
+def unfenced(reply: str) -> str:
     """Return the report in a reply, without leading thoughts or a fence around it."""
     text = after_thought(reply).strip()
     wrapped = WRAPPED.fullmatch(text)

@@ -46,7 +46,7 @@ def _ideas(value: object) -> tuple[str, ...]:
 
 
 class IssueReply(Reply):
-    """One issue; an aspect that is none of ours counts as a matter of consistency."""
+    """One issue; an unknown aspect counts as consistency."""
 
     sentence: Annotated[
         str | None, BeforeValidator(_line), WithJsonSchema({"type": "string", "maxLength": 300})

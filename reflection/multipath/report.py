@@ -17,7 +17,7 @@ from reflection.multipath.markup import (
     plain_words,
     sentences,
     stands_in,
-    unwrapped,
+    unfenced,
     visible,
 )
 from reflection.multipath.result import Source
@@ -99,7 +99,7 @@ def check_report(report: str, sources: Sequence[Source]) -> tuple[Critique, ...]
     These are a cited number without a source, a citation in "Further considerations" or in a
     footnote, findings without citations although there are sources, and no findings at all.
     """
-    parts = split(visible(unwrapped(report)))
+    parts = split(visible(unfenced(report)))
     if not any(letter.isalnum() for letter in FOOTNOTE.sub("", parts.findings)):
         return (Critique(aspect="completeness", advice=EMPTY),)
     found = [*_unknown(parts.findings, sources), *_demarcation(parts)]
@@ -117,7 +117,7 @@ def with_checks(
     """
     certain = check_report(report, sources)
     numbers = {critique.cited for critique in certain} - {None}
-    said = [each for each in critiques if each.aspect not in CERTAIN or each.cited not in numbers]
+    said = [one for one in critiques if one.aspect not in CERTAIN or one.cited not in numbers]
     return tuple(dict.fromkeys([*certain, *said]))[:MOST_CRITIQUES]
 
 
@@ -130,7 +130,7 @@ def assemble(
     suggestions form one section, without citations; it and all footnotes are left out if
     `creative` is false. The list of sources is generated: those that are cited, then the others.
     """
-    shown = visible(unwrapped(report))
+    shown = visible(unfenced(report))
     for _ in range(0 if creative else ROUNDS):
         # What is left of a line may begin a footnote, or the section, by itself.
         bare = visible(without_footnotes(shown))

@@ -92,10 +92,6 @@ def _simpler(text: str) -> str:
     form = (whole[whole.lastindex or 0] if whole else form).strip()
     form = SPACED_OPERATOR.sub(r"\1", QUOTED_WORDS.sub(r"\1", OPENING_MARKS.sub("", form)))
     form = MARKS_AFTER_WORD.sub("", LOOSE_MARK.sub("", HYPHEN.sub(" ", form)))
-    return _without_last_mark(form)
-
-
-def _without_last_mark(form: str) -> str:
     shorter = form.rstrip(".,;:?。、")
     return form if ".." in form[len(shorter) :] else shorter.rstrip() or form
 
@@ -122,11 +118,11 @@ def _claims(text: str) -> list[str]:
     if DENIED.search(text) and not leading:
         return []
     claims = [letter for claim in CLAIMS for letter in claim.findall(text)]
-    return [*claims, leading[1]] if leading else claims or _in_prose(text)
-
-
-def _in_prose(text: str) -> list[str]:
-    return CAPITAL.findall(ARTICLE_OR_PRONOUN.sub(" ", text)) if LETTER_AT_END.search(text) else []
+    if leading:
+        return [*claims, leading[1]]
+    if claims or not LETTER_AT_END.search(text):
+        return claims
+    return CAPITAL.findall(ARTICLE_OR_PRONOUN.sub(" ", text))
 
 
 READERS: dict[AnswerKind, Callable[[str], str | None]] = {

@@ -83,18 +83,16 @@ class Sampling(RunState[Decision]):
             ruling = ruling._replace(stop_reason=None, reason=reason)
         return self._record(ruling, response.author, at, response)
 
-    def stop(
-        self,
-        reason: StopReason,
-        explanation: str,
-        author: str | None = None,
-        at: datetime | None = None,
+    def settle(
+        self, reason: StopReason, explanation: str, at: datetime | None, author: str | None = None
     ) -> Decision:
         """End the run for a reason that is no rule's: a budget, the deadline or a person.
 
         What a person says of the result of a run follows the decision that ended its sampling.
         """
         return self._record(Ruling(reason, explanation), author, at)
+
+    stop = settle
 
     def _record(
         self,

@@ -1,7 +1,17 @@
 """Stopping rules: their settings and presets, the table of rules, and the decision they lead to.
 
-A new rule is a name in `Rule`, a judge and an entry in `RULES`, both in this file. Write a test of
-when it stops, and add its line to the tables of docs/guide.md and docs/glossary.md.
+To add a rule, in this file: a name in `Rule`, a judge, and an entry in `RULES`, in the same order.
+The entry says of the rule
+
+- `agreement_ends_soonest`: no further answers end a run sooner than votes for the leader do, so
+  that waves try nothing else. True takes a reason, in a comment above the entry. If in doubt say
+  False; then new answers are tried too, which only takes longer. tests/unit/test_waves.py holds
+  every rule to it. See docs/adr/0002-waves-as-the-shortest-ending-continuation.md.
+- `curtails`: the run also ends, as `decided`, once the runner-up can't catch up. That changes no
+  answer. False is for a rule that wants the votes themselves, as the source's modes and `fixed` do.
+
+Then add rows to `OF_ONE_RULE` in tests/unit/test_rules.py, and to the tables in docs/guide.md and
+docs/glossary.md. If the rule reads a setting, name it in `ONLY_WITH` of commands/options.py.
 """
 
 from collections.abc import Callable
@@ -16,13 +26,13 @@ from reflection.sampling.tally import at_least, at_most, entropy, normalized
 Rule = Literal[
     "combined",
     "confidence_only",
-    "entropy_only",
     "off",
+    "entropy_only",
     "predictive",
     "beta",
     "ahead_by",
-    "fixed",
     "curtail",
+    "fixed",
 ]
 StopReason = Literal[
     "rule",
@@ -66,7 +76,7 @@ class Stopping(Request):
     min_responses: int = Field(
         SOURCE_MIN_RESPONSES,
         ge=1,
-        description="The fewest readable answers; 1 for the last five rules.",
+        description="The fewest readable answers; 1 for a rule that is not the source's.",
     )
     min_entropy_samples: int = Field(4, ge=1, description="Readable answers before entropy counts.")
     max_responses: int = Field(10, ge=1, le=1000, description="The most answers.")
@@ -212,19 +222,15 @@ class RuleBound(NamedTuple):
 
 
 class RuleEntry(NamedTuple):
-    """All that is known of a stopping rule.
+    """All that is known of a stopping rule; the first lines of this file explain both flags.
 
-    `agreement_ends_soonest`: no continuation ends a run in fewer answers than agreement with the
-    leader does, so that waves try nothing else. True needs the argument that
-    docs/adr/0002-waves-as-the-shortest-ending-continuation.md asks for.
-    `ends_when_decided`: the run ends once the runner-up can't catch up, which changes no answer.
     `of_source`: one of the source's modes, with its minimum of 5 readable answers.
     `bounds` are shown in the chart of a run.
     """
 
     judge: Judge
-    agreement_ends_soonest: bool = False
-    ends_when_decided: bool = True
+    agreement_ends_soonest: bool
+    curtails: bool
     of_source: bool = False
     bounds: tuple[RuleBound, ...] = ()
 
@@ -235,30 +241,40 @@ ENTROPY_BOUND = RuleBound("entropy_threshold", "entropy threshold", "entropy")
 EPSILON_BOUND = RuleBound("epsilon", "epsilon", COMPARED)
 BETA_BOUND = RuleBound("beta_threshold", "beta threshold", COMPARED)
 
+# Only a vote for the leader raises its share.
 CONFIDENCE_ONLY = RuleEntry(
     _confidence_only,
     agreement_ends_soonest=True,
-    ends_when_decided=False,
+    curtails=False,
     of_source=True,
     bounds=(CONFIDENCE_BOUND,),
 )
 RULES: dict[Rule, RuleEntry] = {
     "combined": RuleEntry(
         _combined,
-        ends_when_decided=False,
+        agreement_ends_soonest=False,
+        curtails=False,
         of_source=True,
         bounds=(CONFIDENCE_BOUND, SCORE_BOUND, ENTROPY_BOUND),
     ),
     "confidence_only": CONFIDENCE_ONLY,
-    "entropy_only": RuleEntry(
-        _entropy_only, ends_when_decided=False, of_source=True, bounds=(ENTROPY_BOUND,)
-    ),
     "off": CONFIDENCE_ONLY,
-    "predictive": RuleEntry(_predictive, agreement_ends_soonest=True, bounds=(EPSILON_BOUND,)),
-    "beta": RuleEntry(_beta, agreement_ends_soonest=True, bounds=(BETA_BOUND,)),
-    "ahead_by": RuleEntry(_ahead_by, agreement_ends_soonest=True),
-    "fixed": RuleEntry(_never, agreement_ends_soonest=True, ends_when_decided=False),
-    "curtail": RuleEntry(_never, agreement_ends_soonest=True),
+    "entropy_only": RuleEntry(
+        _entropy_only,
+        agreement_ends_soonest=False,
+        curtails=False,
+        of_source=True,
+        bounds=(ENTROPY_BOUND,),
+    ),
+    # These weigh the leader's votes against the runner-up's, so only a vote for the leader helps.
+    "predictive": RuleEntry(
+        _predictive, agreement_ends_soonest=True, curtails=True, bounds=(EPSILON_BOUND,)
+    ),
+    "beta": RuleEntry(_beta, agreement_ends_soonest=True, curtails=True, bounds=(BETA_BOUND,)),
+    "ahead_by": RuleEntry(_ahead_by, agreement_ends_soonest=True, curtails=True),
+    "curtail": RuleEntry(_never, agreement_ends_soonest=True, curtails=True),
+    # Nothing but the number of answers ends it.
+    "fixed": RuleEntry(_never, agreement_ends_soonest=True, curtails=False),
 }
 
 FUTILITY_LEAST = 5
@@ -304,7 +320,7 @@ class StoppingRule:
         if ruling.stop:
             return ruling
         lead = state.first - state.second
-        if self._rule.ends_when_decided and lead > left:
+        if self._rule.curtails and lead > left:
             late = f"the runner-up can't make up a lead of {lead} in {left} more answers"
             return Ruling("decided", late, lead, left)
         return self._futile(state, votes) or ruling

@@ -150,7 +150,7 @@ def _decisions(decisions: Sequence[Decision], earlier: int) -> parts.Table:
     """List the decisions; a person is named beside their vote, or as the one who stopped."""
     names = (
         "#|number, wave|number, vote, lead|number, agreement|number, entropy|number, "
-        "compared|extra, decision, leader|extra, reason|extra"
+        "compared|extra, decision, leader|extra, reason"
     )
     numbers = (
         (
@@ -162,7 +162,7 @@ def _decisions(decisions: Sequence[Decision], earlier: int) -> parts.Table:
             f"{made.leader_votes}-{made.runner_up_votes}",
             made.confidence,
             made.normalized_entropy,
-            _comparison(made),
+            "" if None in (made.value, made.bound) else f"{made.value:.3g} vs {made.bound:.3g}",
             f"stopped {_by(made)}" if made.index is None and made.author else _outcome(made),
             "none" if made.leader is None else _answer_words(made.leader),
         )
@@ -178,13 +178,6 @@ def _by(made: Decision | Response) -> str:
 
 def _outcome(made: Decision) -> str:
     return "stop" if made.stop else "go on"
-
-
-def _comparison(made: Decision) -> str:
-    """Write the number that the rule looked at beside its bound, or nothing where there is none."""
-    if made.value is None or made.bound is None:
-        return ""
-    return f"{made.value:.3g} vs {made.bound:.3g}"
 
 
 def _steps(

@@ -45,18 +45,12 @@ class Waves:
         does an unreadable answer: it brings no rule nearer to its bound than a vote for the
         leader does, and futility no nearer than a new answer.
         """
-        return any(
-            self._rule.decide(_after(counts, length - new, new), unreadable).stop
-            for new in self._new_answers(length)
-        )
-
-    def _new_answers(self, length: int) -> Iterable[int]:
-        if not self._agree_only:
-            return range(length + 1)
-        return (0, length) if self._futility else (0,)
-
-
-def _after(counts: tuple[int, ...], agreeing: int, new: int) -> tuple[int, ...]:
-    first = counts[0] if counts else 0
-    led = (first + agreeing, *counts[1:]) if first + agreeing else counts
-    return (*led, *([1] * new))
+        tried: Iterable[int] = range(length + 1)
+        if self._agree_only:
+            tried = (0, length) if self._futility else (0,)
+        for new in tried:
+            led = sum(counts[:1]) + length - new
+            after = (*((led, *counts[1:]) if led else counts), *([1] * new))
+            if self._rule.decide(after, unreadable).stop:
+                return True
+        return False

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from temporalio.client import Client
 
 from commands.embedded import Place
+from connection import connect
 from tests.scripted_endpoint import Body, Reply, Scripted, ScriptedEndpoint, failing
 
 ROOT = Path(__file__).parents[2]
@@ -72,21 +74,30 @@ def worker(environment: dict[str, str], log: Path) -> Iterator[None]:
             process.wait(60)
 
 
-def commands_beside(place: Place) -> dict[str, str]:
-    """Return the environment of commands that use this server, in a terminal of 80 columns."""
-    address = {"TEMPORAL_ADDRESS": place.address, "MULL_WEB_UI": place.web_ui}
-    return {**os.environ, **address, "NO_COLOR": "1", "COLUMNS": "80"}
+def commands_beside(place: Place, namespace: str) -> dict[str, str]:
+    """Return the environment of commands that use this namespace, in a terminal of 80 columns."""
+    server = {"TEMPORAL_ADDRESS": place.address, "TEMPORAL_NAMESPACE": namespace}
+    shown = {"MULL_WEB_UI": place.web_ui, "NO_COLOR": "1", "COLUMNS": "80"}
+    return {**os.environ, **server, **shown}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def environment(place: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """The environment of commands beside a running server and worker."""
-    known = {**commands_beside(place), "HOSTED_VLLM_API_BASE": "http://127.0.0.1:9/v1"}
+    known = {**commands_beside(place, "commands"), "HOSTED_VLLM_API_BASE": "http://127.0.0.1:9/v1"}
     with ScriptedEndpoint(by_seed=reply) as endpoint:
         model = {"MULL_MODEL": "openai/scripted", "OPENAI_API_BASE": endpoint.url}
         key = {"OPENAI_API_KEY": "sk-secret"}
         with worker({**known, **model, **key}, tmp_path_factory.mktemp("worker") / "log"):
             yield known
+
+
+@pytest.fixture
+async def client(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Client:
+    """A client of the namespace that the commands use."""
+    for name in ("TEMPORAL_ADDRESS", "TEMPORAL_NAMESPACE"):
+        monkeypatch.setenv(name, environment[name])
+    return await connect()
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ def test_ask_prints_the_answer_and_shows_each_wave(cli: Cli) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("Final Answer: 129 (Confidence: 1.00, Uncertainty: low)\n")
     assert "wave 1" in done.stderr
-    assert "/namespaces/default/workflows/ask-what-is-the-sum" in done.stderr
+    assert "/namespaces/commands/workflows/ask-what-is-the-sum" in done.stderr
     assert "\x1b" not in done.stdout + done.stderr
 
 

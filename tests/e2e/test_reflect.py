@@ -34,7 +34,7 @@ def test_the_best_draft_alone_is_standard_output(cli: Cli) -> None:
     assert "revise: score 0.4 is below 0.7, with 1 revision left" in done.stderr
     assert "stop: score 0.75 reaches 0.7" in done.stderr
     assert "(passed)" in done.stderr
-    assert "/namespaces/default/workflows/reflect-compare-kafka" in done.stderr
+    assert "/namespaces/commands/workflows/reflect-compare-kafka" in done.stderr
     assert "\x1b" not in done.stdout + done.stderr
 
 

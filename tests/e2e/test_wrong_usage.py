@@ -118,7 +118,7 @@ async def test_drafts_that_nobody_can_be_asked_for_are_said_to_be(
     cli: Cli, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where a run was terminated and no worker answers, the user is told why there is no draft."""
-    assert client.namespace == "default"
+    assert client.namespace == "commands"
     monkeypatch.setenv("TEMPORAL_NAMESPACE", "idle")
     cli("reflect", SUM, "--id", "terminated", "--detach", **IDLE)
     await (await connect()).get_workflow_handle("terminated").terminate()

@@ -1,4 +1,6 @@
-"""Record the histories of this folder anew: python -m tests.replay.record (needs a server).
+"""Record histories of this folder anew: python -m tests.replay.record NAME ... (needs a server).
+
+Without names, all of them.
 
 Run it only where a change to the order of steps is meant, and the workers of runs under way are
 versioned; else the replay tests are right and the change is wrong.
@@ -28,11 +30,14 @@ from tests.workflows import batches
 from tests.workflows.multipath import running as agents
 
 FOLDER = Path(__file__).parent
+WANTED = frozenset(sys.argv[1:])
 POOR: dict[str, Any] = {"max_revisions": 0, "review_below": 0.6, "review_timeout_seconds": 1}
 
 
 async def record(client: Client, name: str, model: ScriptedModel, **fields: Any) -> None:
     """Run once and write the history down."""
+    if WANTED and name not in WANTED:
+        return
     async with served(client, model):
         handle = await begin(client, {"question": "Which number is it?", **fields})
         if name == "finished-by-a-person":
@@ -51,6 +56,8 @@ async def record_reflection(
     client: Client, name: str, model: ScriptedCritic, *reviews: dict[str, Any], **fields: Any
 ) -> None:
     """Run once, say what people say, and write the history down."""
+    if WANTED and name not in WANTED:
+        return
     async with served(client, model):
         handle = await begin_reflecting(client, **fields)
         for each in reviews:
@@ -67,6 +74,8 @@ async def record_batch(client: Client, name: str, *texts: str, **fields: Any) ->
     The ids of its runs are made of its own, which is `name`, as replaying takes it to be. A batch
     makes no run again that has a result, so that the server has to be a new one.
     """
+    if WANTED and name not in WANTED:
+        return
     model = batches.DraftReader()
     request = batches.batch_of(*texts, **fields)
     async with batches.served(client, model):
@@ -90,6 +99,8 @@ async def record_agent(
     **fields: Any,
 ) -> None:
     """Run once over one passage, say what people say, and write the history down."""
+    if WANTED and name not in WANTED:
+        return
     known = {"docs": "tides", **({"prompt": agents.TASK} if tester else {}), **fields}
     async with agents.served(client, model, tester, agents.finding(agents.passage())):
         handle = await agents.start(client, **known)

@@ -1,12 +1,24 @@
 """Histories of earlier code, replayed by today's: a change that breaks one breaks running runs."""
 
+import asyncio
+import json
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from temporalio import workflow
 from temporalio.client import WorkflowHistory
 from temporalio.contrib.opentelemetry import OpenTelemetryPlugin
-from temporalio.worker import Replayer
+from temporalio.exceptions import ApplicationError
+from temporalio.worker import (
+    ExecuteWorkflowInput,
+    Interceptor,
+    Replayer,
+    UnsandboxedWorkflowRunner,
+    WorkflowInboundInterceptor,
+)
 
 import worker
 from connection import DATA_CONVERTER
@@ -50,6 +62,61 @@ async def test_a_recorded_history_replays(path: Path, spans: InMemorySpanExporte
     await replay(path)
 
     assert spans.get_finished_spans() == ()
+
+
+class Outcome(WorkflowInboundInterceptor):
+    """What a replayed run leaves behind: its result or failure, its details, its attributes."""
+
+    found: dict[str, Any]
+
+    async def execute_workflow(self, given: ExecuteWorkflowInput) -> Any:
+        """Run the workflow, and keep what it left."""
+        known: dict[str, Any] = {}
+        try:
+            result = await super().execute_workflow(given)
+            known["result"] = result.model_dump(mode="json")
+        except (ApplicationError, asyncio.CancelledError) as error:
+            known["failure"] = f"{type(error).__name__}: {error}"
+            raise
+        finally:
+            attributes = workflow.info().typed_search_attributes
+            known["attributes"] = {pair.key.name: pair.value for pair in attributes}
+            known["memo"], known["details"] = workflow.memo(), workflow.get_current_details()
+            Outcome.found = known
+        return result
+
+
+class Outcomes(Interceptor):
+    """Hand each replayed run to Outcome."""
+
+    def workflow_interceptor_class(self, _: object) -> type[WorkflowInboundInterceptor]:
+        """Return the class."""
+        return Outcome
+
+
+@pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.stem)
+async def test_a_recorded_history_has_the_same_outcome(
+    path: Path, spans: InMemorySpanExporter
+) -> None:
+    """Result, details, memo and search attributes are those of `outcomes/`, to the letter.
+
+    `MULL_GOLDEN=write` writes them anew, where a change is meant.
+    """
+    del spans
+    await Replayer(
+        workflows=worker.WORKFLOWS,
+        data_converter=DATA_CONVERTER,
+        workflow_runner=UnsandboxedWorkflowRunner(),
+        interceptors=[Outcomes()],
+        plugins=[OpenTelemetryPlugin()],
+    ).replay_workflow(WorkflowHistory.from_json(path.stem, path.read_text()))
+    found = json.dumps(Outcome.found, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+
+    golden = path.parent / "outcomes" / path.name
+    if os.environ.get("MULL_GOLDEN") == "write":
+        golden.parent.mkdir(exist_ok=True)
+        golden.write_text(found)
+    assert found == golden.read_text()
 
 
 @pytest.mark.parametrize("path", REFLECTED, ids=lambda path: path.stem)

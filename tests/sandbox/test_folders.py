@@ -17,7 +17,7 @@ from activities.sandbox import landlock
 from activities.sandbox.inside.confinement import clear
 from activities.sandbox.port import SandboxError
 from activities.sandbox.watcher import used
-from tests.sandbox.canaries import open_descriptors
+from tests.sandbox.canaries import Stopwatch, open_descriptors
 
 NAME = "d" * 50
 
@@ -208,10 +208,11 @@ def test_no_folder_for_temporary_files(temporary: Path, monkeypatch: pytest.Monk
         landlock.make_folders(None)
 
 
-def test_worker_that_is_killed(temporary: Path, root: Path) -> None:
+@pytest.mark.parametrize("worker_is", ["endless", "outlived"])
+def test_worker_that_is_killed(temporary: Path, root: Path, worker_is: str) -> None:
     """Where the worker dies while a program runs, the sandbox itself deletes the folders."""
     script = str(root / "tests/sandbox/workers.py")
-    command = [sys.executable, script, "endless", "landlock", "2"]
+    command = [sys.executable, script, worker_is, "landlock", "2"]
     before = set(IN_MEMORY.iterdir())
     environment = {**os.environ, "PYTHONPATH": str(root), "TMPDIR": str(temporary)}
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as worker:
@@ -222,8 +223,8 @@ def test_worker_that_is_killed(temporary: Path, root: Path) -> None:
         worker.kill()
         worker.wait()
 
-    end = time.monotonic() + 1
-    while any(each.exists() for each in made) and time.monotonic() < end:
+    watch = Stopwatch()
+    while any(each.exists() for each in made) and watch.seconds < 1:
         time.sleep(0.02)
     assert len(made) >= 4
     assert not any(each.exists() for each in made)
@@ -232,13 +233,24 @@ def test_worker_that_is_killed(temporary: Path, root: Path) -> None:
 MIB = 2**20
 
 
-def test_measures_any_depth(box: Path) -> None:
+@pytest.fixture
+def childless() -> Iterator[int]:
+    """The id of a process with no others below it.
+
+    Those below the tests' own have its standard error, which pytest keeps in a deleted file.
+    """
+    with subprocess.Popen(["/bin/sleep", "600"]) as process:
+        yield process.pid
+        process.kill()
+
+
+def test_measures_any_depth(box: Path, childless: int) -> None:
     """A file counts though no path leads to it, and a sparse one by what it takes."""
     dig(box, MIB)
     with (box / "sparse").open("wb") as file:
         file.truncate(1 << 40)
 
-    found = used(box, os.getpid(), 10_000)
+    found = used(box, childless, 10_000)
 
     clear(str(box))
     assert MIB <= found.size < 4 * MIB
@@ -272,21 +284,59 @@ input()
     assert MIB <= found.size < 2 * MIB
 
 
-def test_counting_ends(box: Path) -> None:
+def test_counting_ends(box: Path, childless: int) -> None:
     """No more entries are counted than it takes to see that there are too many."""
     for number in range(50):
         (box / str(number)).touch()
 
-    found = used(box, os.getpid(), 10)
+    found = used(box, childless, 10)
 
     assert found.files == 11
 
 
-def test_too_deep(box: Path) -> None:
-    """Folders that take ever longer to go down to are more than there may be."""
+def test_measures_every_folder(box: Path, childless: int) -> None:
+    """Each of many folders at every depth counts once, whether its path is short or long."""
+    for name in ("a", "b" * 200):
+        (box / name).mkdir()
+        dig(box / name, 1, depth=150)
+    deepest = box
+    for _ in range(60):
+        for name in ("c" * 30, "e" * 30):
+            (deepest / name).mkdir()
+        deepest = deepest / name
+    before = open_descriptors()
+
+    found = used(box, childless, 10_000)
+
+    clear(str(box))
+    assert found.files == 2 * (1 + 150 + 1) + 60 * 2
+    assert open_descriptors() == before
+
+
+def test_depth_costs_no_more_than_it_adds(box: Path, childless: int) -> None:
+    """Twice as many folders in each other take about twice the time to measure."""
+    spent = []
+    handle = os.open(box, os.O_RDONLY)
+    for _ in range(2):
+        for _ in range(2_000):
+            os.mkdir("d", dir_fd=handle)
+            inner = os.open("d", os.O_RDONLY, dir_fd=handle)
+            os.close(handle)
+            handle = inner
+        begin = time.thread_time()
+        used(box, childless, 10_000)
+        spent.append(time.thread_time() - begin)
+    os.close(handle)
+
+    clear(str(box))
+    assert spent[1] <= 3 * spent[0]
+
+
+def test_too_deep(box: Path, childless: int) -> None:
+    """Folders below a path of 50 KB are more than there may be."""
     dig(box, 1, depth=1_200)
 
-    found = used(box, os.getpid(), 10_000)
+    found = used(box, childless, 10_000)
 
     clear(str(box))
     assert found.files == 10_001

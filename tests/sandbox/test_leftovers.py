@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from activities.sandbox.sandbox import ProcessSandbox
+from activities.sandbox.watcher import Watch
 from tests.sandbox import backends, workers
-from tests.sandbox.canaries import adopt_orphans, descendants, open_descriptors
+from tests.sandbox.canaries import Stopwatch, adopt_orphans, descendants, open_descriptors
 
 BACKENDS = ("bubblewrap", "landlock")
 AS_PROCESS_ONE = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
@@ -43,8 +44,8 @@ def _runs(pid: int) -> bool:
 
 async def _until(condition: Callable[[], bool], seconds: float) -> bool:
     """Whether it holds within so many seconds."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    watch = Stopwatch()
+    while watch.seconds < seconds:
         if condition():
             return True
         await asyncio.sleep(0.01)
@@ -99,16 +100,39 @@ async def test_cancelled_run(sandbox: ProcessSandbox, orphans: Callable[[], set[
     before = open_descriptors()
     run = asyncio.create_task(backends.run(sandbox, workers.FORKS))
     assert await _until(lambda: len(orphans()) >= workers.TREE, 10)
-    begin = time.monotonic()
+    watch = Stopwatch()
 
     run.cancel()
     run.cancel()
     with pytest.raises(asyncio.CancelledError):
         await run
 
-    assert time.monotonic() - begin < 1
+    assert watch.seconds < 1
     assert orphans() == set()
     assert open_descriptors() == before
+
+
+@pytest.mark.parametrize("look", ["measure", "measure_disk"])
+async def test_no_look_outlasts_its_run(
+    sandbox: ProcessSandbox, monkeypatch: pytest.MonkeyPatch, look: str
+) -> None:
+    """Once a run is over no thread still measures it, or has a file of it open."""
+    looking: set[int] = set()
+
+    def slowly(_: Watch, first: int) -> None:
+        looking.add(first)
+        time.sleep(0.3)
+        looking.discard(first)
+
+    monkeypatch.setattr(Watch, look, slowly)
+    run = asyncio.create_task(backends.run(sandbox, workers.ENDLESS))
+    assert await _until(lambda: bool(looking), 10)
+
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+
+    assert looking == set()
 
 
 @pytest.mark.parametrize("seconds", [0, 0.002, 0.01, 0.02, 0.03, 0.05])

@@ -9,14 +9,16 @@ import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from activities.sandbox.backend import Slot
+from activities.sandbox.backend import Backend, Launch, Slot
 from activities.sandbox.bubblewrap import DEVICES, Bubblewrap
 from activities.sandbox.port import Program
 from activities.sandbox.sandbox import ProcessSandbox
+from activities.sandbox.watcher import Disk
 from reflection.multipath.request import Limits
 from tests.sandbox import backends
 from tests.sandbox.canaries import SECRET, Canaries
@@ -159,6 +161,67 @@ async def test_limits_hold(sandbox: ProcessSandbox) -> None:
     result = await backends.run(sandbox, BOMB, memory_mb=64, wall_seconds=8)
 
     assert result.status == "memory_limit"
+
+
+class SlowDisk:
+    """A backend whose look at the disk takes ten seconds."""
+
+    def __init__(self, inner: Backend) -> None:
+        self.name, self.version = inner.name, inner.version
+        self._inner = inner
+
+    @asynccontextmanager
+    async def prepare(self, slot: Slot) -> AsyncIterator[Launch]:
+        """Prepare a run as the other does."""
+
+        def look(_: int) -> Disk:
+            self.looked.wait(10)
+            return Disk(0, 0)
+
+        self.looked = threading.Event()
+        async with self._inner.prepare(slot) as launch:
+            yield replace(launch, disk=look)
+
+
+@pytest.mark.parametrize(
+    ("code", "limits", "status"),
+    [
+        (BOMB, {"memory_mb": 64}, "memory_limit"),
+        ("import os\nos.fork()\nwhile True: 0", {"cpu_seconds": 0.5}, "cpu_limit"),
+    ],
+)
+async def test_limits_do_not_wait_for_the_disk(
+    sandbox: ProcessSandbox, code: str, limits: dict[str, float], status: str
+) -> None:
+    """However long it takes to look through a program's files, its other limits hold meanwhile."""
+    slow = SlowDisk(sandbox._backend)
+    run = asyncio.create_task(backends.run(ProcessSandbox(slow, Limits(), 1), code, **limits))
+    await asyncio.wait((run,), timeout=4)
+    slow.looked.set()
+
+    result = await run
+
+    assert result.status == status
+    assert result.wall_seconds < 4
+
+
+# Each limit is passed at once beneath folders that take long to look through.
+DEEP = """
+import os, time
+begin = time.monotonic()
+for _ in range(4_000):
+    os.mkdir("d")
+    os.chdir("d")
+print(time.monotonic() - begin, flush=True)
+"""
+
+
+async def test_limits_in_deep_folders(sandbox: ProcessSandbox) -> None:
+    """Thousands of folders in each other delay no limit."""
+    result = await backends.run(sandbox, DEEP + BOMB, memory_mb=64, wall_seconds=60, cpu_seconds=60)
+
+    assert result.status == "memory_limit"
+    assert result.wall_seconds - float(result.stdout.text) < 2
 
 
 @pytest.mark.usefixtures("taken")

@@ -19,6 +19,14 @@ FORKS = "import os\nfor _ in range(3): os.fork()\n"
 FILES = "n = 0\nwhile True: open(str(n), 'w').close(); n += 1"
 # Pages that are shared, which the kernel's limits don't count.
 SHARED = "import mmap\nx = mmap.mmap(-1, 90 << 20)\ny = mmap.mmap(-1, 90 << 20)\nx[:] = y[:]"
+# Memory that is only read has no pages of its own, but each 2 MiB of it a page of tables.
+TABLES = """
+import mmap, os
+for _ in range(4): os.fork()
+size = 3 << 30
+x = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ)
+for at in range(0, size, 2 << 20): x[at]
+"""
 DELETED = "import os\nclass A:\n  def __del__(self, e=os._exit): e(5)\na = A()"
 SLEEP = "\nimport time; time.sleep(9)"
 
@@ -57,6 +65,7 @@ SLEEP = "\nimport time; time.sleep(9)"
         # Each is below the limit, and all together are not.
         (FORKS + "x = b'x' * (20 << 20)" + SLEEP, {"memory_mb": 64}, "memory_limit", None, None),
         (SHARED + SLEEP, {"memory_mb": 128}, "memory_limit", None, None),
+        (TABLES + SLEEP, {"memory_mb": 64}, "memory_limit", None, None),
         ("print('x' * 2000)", {"output_bytes": 1000}, "output_limit", None, None),
         ("import os\nwhile True: os.write(2, b'x' * 999)", {}, "output_limit", None, None),
         ("open('x', 'wb').write(bytes(3 << 20))", {"disk_mb": 2}, "disk_limit", 1, None),

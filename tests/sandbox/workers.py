@@ -1,15 +1,18 @@
 """Workers that tests start as processes of their own, and that print what they find.
 
 workers.py endless BACKEND COUNT: run programs that never end; a line when all of them run
+workers.py outlived BACKEND COUNT: the same; its locks on folders end 0.3 s after all else of it
 workers.py many BACKEND COUNT: run many programs in two rows; as JSON what is there before and after
 workers.py hostile BACKEND NAME...: run hostile programs by their ids; as JSON what came of them
 """
 
 import asyncio
+import contextlib
 import json
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -42,11 +45,31 @@ PROGRAMS = (
 ROWS = 2
 
 
-async def endless(backend: str, count: str) -> None:
+def keep_locks() -> None:
+    """Have another process keep the locks for a moment, as the kernel may when a worker dies."""
+    if os.fork():
+        return
+    parent = os.getppid()
+    for each in list(Path("/proc/self/fd").iterdir()):
+        with contextlib.suppress(OSError):
+            if "mull-sandbox-" not in str(each.readlink()):
+                os.close(int(each.name))
+    while os.getppid() == parent:
+        time.sleep(0.01)
+    time.sleep(0.3)
+    os._exit(0)
+
+
+async def outlived(backend: str, count: str) -> None:
+    await endless(backend, count, keep_locks)
+
+
+async def endless(backend: str, count: str, ready: Callable[[], None] = lambda: None) -> None:
     sandbox = backends.build(backend, at_once=int(count))
     runs = [asyncio.create_task(backends.run(sandbox, FORKS)) for _ in range(int(count))]
     while sum(1 for _ in descendants(os.getpid())) < int(count) * TREE:
         await asyncio.sleep(0.01)
+    ready()
     print("running", flush=True)
     await asyncio.gather(*runs)
 
@@ -97,6 +120,7 @@ async def hostile(backend: str, *names: str) -> None:
 
 WORKERS: dict[str, Callable[..., Coroutine[Any, Any, None]]] = {
     "endless": endless,
+    "outlived": outlived,
     "many": many,
     "hostile": hostile,
 }

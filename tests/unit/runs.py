@@ -29,7 +29,7 @@ def finished(answers: Sequence[str | Response | None], **settings: Any) -> Sampl
     """Count answers, and let a person end what the rule would go on with."""
     sampling = sampled(answers, **settings)
     if not sampling.stopped:
-        sampling.stop("finished_by_person", "finished by Ann", "Ann")
+        sampling.stop("finished_by_person", "finished by Ann", None, "Ann")
     return sampling
 
 

@@ -3,7 +3,7 @@
 from time import perf_counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reflection.sampling.answers import READERS, Clusters, read_answer
@@ -161,7 +161,6 @@ def test_a_text_never_joins_what_differs_in_meaning(one: str, other: str) -> Non
     assert read_answer("text", one) != read_answer("text", other)
 
 
-@settings(deadline=None)
 @given(numerator=st.integers(), denominator=st.integers(min_value=1))
 def test_a_fraction_and_its_form_are_one_vote(numerator: int, denominator: int) -> None:
     """A fraction and the same one with both parts tripled have one form."""
@@ -173,7 +172,6 @@ def test_a_fraction_and_its_form_are_one_vote(numerator: int, denominator: int) 
     assert tripled == form
 
 
-@settings(deadline=None)
 @given(kind=st.sampled_from(KINDS), raw=TEXTS)
 def test_reading_a_form_again_changes_nothing(kind: AnswerKind, raw: str) -> None:
     """Every text is read without an error, and a canonical form is its own."""

@@ -9,28 +9,64 @@ import pytest
 from reflection.batch.result import BatchStopReason
 from reflection.critique import result as critique
 from reflection.critique.criteria import PRESETS
-from reflection.critique.guardrails import DEFAULT, known_guardrails
+from reflection.critique.guardrails import default_guardrails
 from reflection.multipath import result as multipath
 from reflection.sampling import rules
 
 DOCS = Path(__file__).parents[2] / "docs"
-GUARDRAILS = {name for name in known_guardrails() if name != DEFAULT}
 DRAFTED = get_args(critique.StopReason)
-# By file and heading: the names that its table or list must have.
-NAMED: list[tuple[str, str, set[str]]] = [
-    ("guide.md", "When sampling stops", {*rules.RULES, *rules.STOPPING_PRESETS}),
-    ("guide.md", "How a draft is judged and revised", {*GUARDRAILS, *PRESETS, *DRAFTED}),
-    ("glossary.md", "Stopping", {*rules.RULES, *get_args(rules.StopReason)}),
-    ("glossary.md", "Reflecting", {*GUARDRAILS, *DRAFTED}),
-    ("glossary.md", "The agent", {*get_args(multipath.StopReason)}),
-    ("glossary.md", "Measuring a judge, and a method", {*get_args(BatchStopReason)}),
+RULES, GUARDRAILS = get_args(rules.Rule), default_guardrails()
+# By file, heading, and what the table, list item or paragraph begins with: the names it must have.
+NAMED = [
+    ("guide.md", "When sampling stops", "| rule |", RULES),
+    ("guide.md", "When sampling stops", "`--preset", rules.STOPPING_PRESETS),
+    ("guide.md", "How a draft is judged and revised", "| it ends as |", DRAFTED),
+    ("guide.md", "How a draft is judged and revised", "- **Criteria**", PRESETS),
+    ("guide.md", "How a draft is judged and revised", "- **Guardrails**", GUARDRAILS),
+    ("glossary.md", "Stopping", "| rule |", RULES),
+    ("glossary.md", "Stopping", "**Preset.**", rules.STOPPING_PRESETS),
+    ("glossary.md", "Stopping", "| stop reason |", get_args(rules.StopReason)),
+    ("glossary.md", "Reflecting", "| guardrail |", GUARDRAILS),
+    ("glossary.md", "Reflecting", "Stop reasons", DRAFTED),
+    ("glossary.md", "The agent", "Stop reasons", get_args(multipath.StopReason)),
+    ("glossary.md", "Measuring a judge, and a method", "**Batch.**", get_args(BatchStopReason)),
 ]
 
 
-@pytest.mark.parametrize(("file", "heading", "names"), NAMED)
-def test_every_name_is_documented(file: str, heading: str, names: set[str]) -> None:
-    """The chapter names each of them as code."""
+def names_in(file: str, heading: str, start: str) -> list[str]:
+    """List what a part of a chapter names as code; of a table only what its first column names."""
     chapters = re.split(r"^## ", (DOCS / file).read_text("utf-8"), flags=re.MULTILINE)
     [chapter] = [chapter for chapter in chapters if chapter.startswith(f"{heading}\n")]
+    parts = re.split(r"\n\n|\n(?=- )", chapter)
+    [part] = [part for part in parts if part.startswith(start)]
+    if start.startswith("|"):
+        part = "\n".join(row.split("|")[1] for row in part.splitlines())
+    return re.findall(r"`(?:--preset )?(\w+)`", part)
 
-    assert names - set(re.findall(r"`(?:--preset )?(\w+)`", chapter)) == set()
+
+@pytest.mark.parametrize(
+    ("file", "heading", "start", "names"), NAMED, ids=[" ".join(row[:3]) for row in NAMED]
+)
+def test_every_name_is_documented(
+    file: str, heading: str, start: str, names: tuple[str, ...]
+) -> None:
+    """The table, list item or paragraph names each of them as code; a table names nothing else."""
+    found = names_in(file, heading, start)
+
+    assert set(names) - set(found) == set()
+    assert not start.startswith("|") or set(found) == set(names)
+
+
+@pytest.mark.parametrize(
+    ("file", "heading"), [("guide.md", "When sampling stops"), ("glossary.md", "Stopping")]
+)
+def test_rules_are_in_the_order_of_the_options(file: str, heading: str) -> None:
+    """Help, guide and glossary list the rules alike."""
+    assert tuple(names_in(file, heading, "| rule |")) == RULES
+
+
+def test_the_glossary_says_which_rules_curtail() -> None:
+    """It names them all, and no other rule."""
+    named = names_in("glossary.md", "Stopping", "**Curtailing.**")
+
+    assert set(named) & set(RULES) == {name for name, rule in rules.RULES.items() if rule.curtails}

@@ -15,8 +15,8 @@ from typer import rich_utils
 
 import starter
 from commands import follow, start, updates
+from reflection.critique import guardrails
 from reflection.critique.criteria import PRESETS
-from reflection.critique.guardrails import known_guardrails
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.multipath.request import Limits, MultiPathRequest
 from reflection.run import Request
@@ -147,7 +147,18 @@ def test_an_option_says_what_its_field_says(app: typer.Typer) -> None:
     assert all(name in known["criteria"].help for name in PRESETS)
     assert known["score_threshold"].help.endswith("or --confidence-threshold.")
     assert known["score_threshold__also"].hidden
-    assert all(name in known["guardrail"].help for name in known_guardrails()[1:])
+    assert known["guardrail"].help == start.guardrail_help()
+
+
+def test_help_says_which_guardrails_run_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of a user's own that runs only if it is named is not listed among the others."""
+    known = {name: guardrails._GUARDRAILS[name] for name in guardrails.default_guardrails()}
+    monkeypatch.setattr(guardrails, "_GUARDRAILS", known)
+    plain = start.guardrail_help()
+    guardrails.guardrail("no_prices")(lambda _: None)
+
+    assert plain.endswith(f"Run by default: {', '.join(guardrails.default_guardrails())}.")
+    assert start.guardrail_help() == f"{plain} Only when named: no_prices."
 
 
 @pytest.mark.parametrize("name", REQUESTS)

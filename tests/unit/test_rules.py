@@ -11,6 +11,8 @@ from reflection.sampling.rules import RULES, Rule, Stopping, StoppingRule
 from reflection.sampling.tally import Tally
 from tests.unit.states import Counts, states
 
+OF_SOURCE: tuple[Rule, ...] = ("combined", "confidence_only", "off", "entropy_only")
+
 
 def test_the_defaults_are_the_source() -> None:
     """Without a word the settings are those of the source, and its `combined` mode."""
@@ -35,8 +37,7 @@ def test_the_defaults_are_the_source() -> None:
     ("given", "least"),
     [
         ({}, 5),
-        *[({"rule": rule}, 5) for rule in ("combined", "confidence_only", "entropy_only", "off")],
-        *[({"rule": rule}, 1) for rule in ("predictive", "beta", "ahead_by", "fixed", "curtail")],
+        *[({"rule": rule}, 5 if rule in OF_SOURCE else 1) for rule in RULES],
         ({"entropy_mode": "off"}, 5),
         ({"preset": "thrifty"}, 1),
         ({"preset": "thorough", "rule": "combined"}, 5),
@@ -46,6 +47,7 @@ def test_the_defaults_are_the_source() -> None:
         ({"rule": "combined", "max_responses": 3.0}, 3),
         ({"rule": "combined", "min_responses": None}, 5),
     ],
+    ids=str,
 )
 def test_the_default_minimum(given: dict[str, Any], least: int) -> None:
     """`min_responses` is 5 for the source's modes, within the maximum, and 1 for the others."""
@@ -109,8 +111,29 @@ def test_refusals(given: dict[str, Any], named: str) -> None:
 
 
 def test_every_rule_has_its_entry() -> None:
-    """What a request may name is in the table of rules, and nothing else is."""
-    assert set(RULES) == set(get_args(Rule))
+    """What a request may name is in the table of rules, in the same order, and nothing else is."""
+    assert list(RULES) == list(get_args(Rule))
+
+
+@pytest.mark.parametrize(
+    ("settings", "alike"),
+    [
+        ({}, [("combined", "confidence_only", "off")]),
+        ({"confidence_threshold": 0.95, "entropy_threshold": 0.9}, [("confidence_only", "off")]),
+    ],
+    ids=str,
+)
+def test_no_two_rules_are_one(settings: dict[str, Any], alike: list[tuple[Rule, ...]]) -> None:
+    """In some state one rule ends a run and the other goes on; a mode of the source may be equal.
+
+    `off` is the source's `confidence_only`, and so is `combined` at its defaults.
+    """
+    named = dict[tuple[bool, ...], list[str]]()
+    for rule in RULES:
+        decide = StoppingRule(Stopping(rule=rule, max_responses=12, **settings)).decide
+        named.setdefault(tuple(decide(*state).stop for state in states(12)), []).append(rule)
+
+    assert [tuple(rules) for rules in named.values() if len(rules) > 1] == alike
 
 
 @pytest.mark.parametrize(
@@ -196,6 +219,7 @@ OF_ONE_RULE: list[Row] = [
 @pytest.mark.parametrize(
     ("settings", "counts", "unreadable", "reason"),
     [({"rule": rule, **row[0]}, *row[1:]) for rule in RULES for row in OF_EACH_RULE] + OF_ONE_RULE,
+    ids=str,
 )
 def test_a_state_is_decided(
     settings: dict[str, Any], counts: Counts, unreadable: int, reason: str | None
@@ -215,7 +239,7 @@ def test_futility_says_its_numbers() -> None:
     assert ruling.reason == "the chance that confidence reaches 0.8 is 0.1212, within 0.2"
 
 
-@pytest.mark.parametrize("rule", ["combined", "confidence_only", "entropy_only", "off", "fixed"])
+@pytest.mark.parametrize("rule", [*OF_SOURCE, "fixed"])
 def test_the_source_never_curtails(rule: Rule) -> None:
     """The source's modes and `fixed` go on where the lead can't be caught up any more."""
     settings = Stopping(rule=rule, confidence_threshold=1.0, entropy_threshold=0.0)

@@ -4,7 +4,7 @@ import json
 from time import process_time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reflection.sampling.prompts import (
@@ -133,7 +133,6 @@ def test_a_reply_without_an_answer_is_none(text: str) -> None:
     assert parse_reply(text) is None
 
 
-@settings(deadline=None)
 @given(reasoning=st.text(), answer=st.text(), before=st.sampled_from(["", "So {this}: ", "```\n"]))
 def test_a_well_formed_reply_is_read_back(reasoning: str, answer: str, before: str) -> None:
     """A reply in JSON gives its two parts back, without the white space around them."""
@@ -146,7 +145,6 @@ def test_a_well_formed_reply_is_read_back(reasoning: str, answer: str, before: s
     assert parsed == (expected if expected[1] else None)
 
 
-@settings(deadline=None)
 @given(text=st.text(alphabet='{}[]":,\\aeswnr same_meaning truefalsyno\nAnswer#*bo1.\ud800'))
 def test_any_text_is_parsed_without_an_error(text: str) -> None:
     """Whatever the text, a sample has two parts that UTF-8 can hold, and a verdict is one."""

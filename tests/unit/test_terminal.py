@@ -15,8 +15,8 @@ from commands.terminal import (
 )
 from reflection.sheet import Sheet, Step, Text, Waiting
 from tests.unit.critique.shown import console, written
-from tests.unit.runs import START
-from tests.unit.sheets import ASKED, SHEETS
+from tests.unit.runs import START, sampled
+from tests.unit.sheets import ASKED, SHEETS, told
 
 
 def test_the_result_of_a_run() -> None:
@@ -155,7 +155,10 @@ def test_an_answer_is_written_to_the_letter(
 
 @pytest.mark.parametrize(
     ("width", "hidden"),
-    [(60, "no room for: compared, leader, reason"), (80, "no room for: leader, reason")],
+    [
+        (60, "no room for: lead, agreement, entropy, compared, leader"),
+        (80, "no room for: entropy, compared, leader"),
+    ],
 )
 def test_columns_without_room_are_named(width: int, hidden: str) -> None:
     """Extra columns go first, then numbers; who wants them makes the terminal wider."""
@@ -164,3 +167,17 @@ def test_columns_without_room_are_named(width: int, hidden: str) -> None:
     print_sheet(on, ASKED, decisions=True)
 
     assert written(on).splitlines()[-1] == hidden
+
+
+def test_long_answers_are_cut_before_the_decision_is_left_out() -> None:
+    """At 80 columns each decision of a run stands with its reason, whatever the votes are."""
+    on = console()
+    words = "It is in Paris, on the left bank of the Seine"
+
+    print_sheet(on, told(sampled([words] * 3, rule="predictive")), decisions=True)
+
+    assert written(on).splitlines()[-7:-1:2] == [
+        "1     1  It is in Paris, on …   1-0  go on     chance that the answer still",
+        "2     1  It is in Paris, on …   2-0  go on     chance that the answer still",
+        "3     1  It is in Paris, on …   3-0  stop      chance that the answer still",
+    ]

@@ -137,6 +137,7 @@ async def test_what_temporal_shows_of_a_run(client: Client) -> None:
         "MullEntropyLevel": "concentrated",
         "MullModel": "scripted/model",
         "MullConfidence": 1.0,
+        "MullNeedsReview": False,
         "MullCostUsd": pytest.approx(0.005),
         "MullSamples": 5,
         "MullTokens": 500,

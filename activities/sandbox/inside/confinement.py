@@ -207,17 +207,20 @@ def sweep(settings: Settings) -> None:
         except ChildProcessError:
             break
     for top in settings["tops"]:
-        if _is_given_up(top):
+        if _is_given_up(top, wait=settings["orphaned"]):
             clear(top)
 
 
-def _is_given_up(folder: str) -> bool:
-    """Tell whether the worker's lock on a folder is gone, and the worker with it."""
+def _is_given_up(folder: str, *, wait: bool) -> bool:
+    """Tell whether the worker's lock on a folder is gone, and the worker with it.
+
+    Of a worker that dies the kernel may close the lifeline first: then wait for the lock.
+    """
     import fcntl
 
     handle = os.open(folder, _FOLDER)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except OSError:
         return False
     return True
@@ -263,15 +266,13 @@ def _below(pid: int) -> set[int]:
 def _children(pid: int) -> list[int]:
     try:
         tasks = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - pathlib is slow to import
-        texts = [_read(f"/proc/{pid}/task/{task}/children") for task in tasks]
+        found: list[int] = []
+        for task in tasks:
+            with open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as file:  # noqa: PTH123 - as above
+                found += map(int, file.read().split())
     except OSError:
         return []
-    return [int(child) for text in texts for child in text.split()]
-
-
-def _read(path: str) -> str:
-    with open(path, encoding="ascii") as file:  # noqa: PTH123 - as above
-        return file.read()
+    return found
 
 
 def _signal(pid: int, number: int = _KILL) -> None:

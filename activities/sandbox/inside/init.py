@@ -61,7 +61,7 @@ def main(settings: Settings, status_fd: int, lifeline_fd: int, hooks: Hooks) -> 
     os.set_blocking(feeding, False)
     _say(status_fd, "started")
     child = Child(pid, mark, feeding, settings.pop("input"))
-    _attend(child, waker, lifeline_fd)
+    settings["orphaned"] = _attend(child, waker, lifeline_fd)
     hooks.get("sweep", _nothing)(settings)
     _say(status_fd, _ending(child))
     os._exit(0)
@@ -106,8 +106,11 @@ def _wake_on_death() -> int:
     return waker
 
 
-def _attend(child: Child, waker: int, lifeline: int) -> None:
-    """Reap and feed until the program ends or the lifeline is closed."""
+def _attend(child: Child, waker: int, lifeline: int) -> bool:
+    """Reap and feed until the program ends or the lifeline does; tell if that means: worker dead.
+
+    A living worker writes to the lifeline before it closes it.
+    """
     poll = select.poll()
     poll.register(waker, select.POLLIN)
     poll.register(lifeline, select.POLLIN)
@@ -116,7 +119,7 @@ def _attend(child: Child, waker: int, lifeline: int) -> None:
     while child.status is None:
         ready = {descriptor for descriptor, _ in poll.poll(TICK_MS)}
         if lifeline in ready:
-            return
+            return not os.read(lifeline, 1)
         stdin = child.stdin
         if stdin is not None and stdin in ready:
             child.feed(stdin)
@@ -125,6 +128,7 @@ def _attend(child: Child, waker: int, lifeline: int) -> None:
         if waker in ready:
             os.read(waker, FEED_BYTES)
         _reap(child)
+    return False
 
 
 def _reap(child: Child) -> None:

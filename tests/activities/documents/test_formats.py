@@ -10,7 +10,7 @@ from pypdf import PdfWriter
 
 from activities.documents import formats as reader
 from activities.documents.formats import PDF_PAGES, decode, html_lines, read_document, text_lines
-from activities.documents.passages import Line, Part, split
+from activities.documents.passages import Line, Part, parts_of
 from activities.documents.roots import UnreadableError
 from tests.activities.documents.documents import Documents, drawing, pdf, shown
 
@@ -310,4 +310,4 @@ def test_more_lines_of_any_reader_are_left_out() -> None:
     lines = (Line(1, "x") for _ in range(MILLION + 5_000))
 
     with pytest.raises(UnreadableError, match=r"^over 1,000,000 lines$"):
-        list(split(lines, on))
+        list(parts_of(lines, on))

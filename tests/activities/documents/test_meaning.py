@@ -9,7 +9,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from activities.documents.folder import choose
+from activities.documents.folder import pick_passages
 from activities.documents.meaning import fuse
 from activities.documents.retrieval import WordsAloneError
 from activities.language_model.port import ModelError, PermanentModelError, TransientModelError
@@ -48,7 +48,7 @@ def test_the_share_of_a_file(files: list[int], most: int, chosen: list[int]) -> 
     """At most half are of one file, rounded up, and the best of its rest fill what is left."""
     ranking = [hit(number, file) for number, file in enumerate(files)]
 
-    found = choose(ranking, most)
+    found = pick_passages(ranking, most)
 
     assert [int(each.text) for each in found] == chosen
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from activities.documents.retrieval import RetrievalError, TransientRetrievalError
-from activities.documents.roots import Roots, UnreadableError, read, walk
+from activities.documents.roots import Roots, UnreadableError, read_bytes, walk
 from reflection.text import terminal_safe
 from tests.activities.documents.documents import Documents
 
@@ -117,7 +117,7 @@ def test_a_folder_that_became_a_link_is_not_followed(
     (documents.folder / "inner").symlink_to(target)
 
     with pytest.raises(UnreadableError, match=reason):
-        read(found.path, folder)
+        read_bytes(found.path, folder)
 
 
 async def test_long_paths_and_names_of_any_bytes(documents: Documents) -> None:

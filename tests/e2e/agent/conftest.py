@@ -8,7 +8,7 @@ from commands.embedded import Place
 from tests.e2e.agent.model import working
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def environment(place: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     with working(place, tmp_path_factory.mktemp("agent")) as found:
         yield found

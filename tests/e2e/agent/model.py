@@ -81,7 +81,7 @@ def working(place: Place, folder: Path) -> Iterator[dict[str, str]]:
     documents = folder / "documents"
     documents.mkdir()
     (documents / "kafka.md").write_text(KAFKA)
-    known = {**commands_beside(place), "MULL_DOCUMENTS": str(documents)}
+    known = {**commands_beside(place, "agent"), "MULL_DOCUMENTS": str(documents)}
     with ScriptedEndpoint([replied] * MOST_CALLS) as endpoint:
         model = {"MULL_MODEL": "openai/writer", "OPENAI_API_BASE": endpoint.url}
         more = {"OPENAI_API_KEY": "sk-secret", "MULL_CACHE": str(folder)}

@@ -50,7 +50,7 @@ def test_the_report_alone_is_standard_output(cli: Cli, docs: tuple[str, str]) ->
     assert "Say how long it keeps them, as source 1 does." in done.stderr
     assert "→ end (consistent)" in done.stderr
     assert "kafka.md:1" in done.stderr
-    assert "/namespaces/default/workflows/agent-compare-kafka-" in done.stderr
+    assert "/namespaces/agent/workflows/agent-compare-kafka-" in done.stderr
     assert "\x1b" not in done.stdout + done.stderr
 
 

@@ -9,7 +9,7 @@ from tests.e2e.measuring.model import measured
 from tests.scripted_endpoint import ScriptedEndpoint
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def serving(
     place: Place, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[dict[str, str], ScriptedEndpoint]]:
@@ -17,11 +17,11 @@ def serving(
         yield found
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def environment(serving: tuple[dict[str, str], ScriptedEndpoint]) -> dict[str, str]:
     return serving[0]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def endpoint(serving: tuple[dict[str, str], ScriptedEndpoint]) -> ScriptedEndpoint:
     return serving[1]

@@ -1,17 +1,14 @@
 """A model for measuring commands: what it writes and how it judges stands in what it is asked."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from commands.embedded import Place
-from tests.e2e.conftest import ROOT, Cli
+from tests.e2e.conftest import Cli, commands_beside, worker
 from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint, failing
 
 CRITERION = re.compile(r"^- ([a-z_]+): ", re.MULTILINE)
@@ -61,25 +58,11 @@ def _judged(prompt: str, model: str) -> Scripted:
 @contextmanager
 def measured(place: Place, folder: Path) -> Iterator[tuple[dict[str, str], ScriptedEndpoint]]:
     """Serve with such a model, and yield the environment of commands beside it."""
-    known = {**os.environ, "TEMPORAL_ADDRESS": place.address, "MULL_WEB_UI": place.web_ui}
-    known |= {"NO_COLOR": "1", "COLUMNS": "80"}
-    with (
-        ScriptedEndpoint(by_seed=lambda _: replied) as endpoint,
-        (folder / "log").open("wb") as output,
-    ):
+    known = commands_beside(place, "measuring")
+    with ScriptedEndpoint(by_seed=lambda _: replied) as endpoint:
         model = {"MULL_MODEL": "openai/writer", "OPENAI_API_BASE": endpoint.url}
-        worker = subprocess.Popen(
-            [sys.executable, "worker.py"],
-            cwd=ROOT,
-            env={**known, **model, "OPENAI_API_KEY": "sk-secret"},
-            stdout=output,
-            stderr=output,
-        )
-        try:
+        with worker({**known, **model, "OPENAI_API_KEY": "sk-secret"}, folder / "log"):
             yield known, endpoint
-        finally:
-            worker.terminate()
-            worker.wait(60)
 
 
 def written(file: Path, *lines: object) -> str:

@@ -129,7 +129,7 @@ def test_cost(
     assert (found.tokens, found.cost_usd) == expected
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(EXAMPLES, st.data())
 def test_degenerate_sets(examples: list[Example], data: st.DataObject) -> None:
     """Whatever was labelled and scored, each number is within its range or None."""

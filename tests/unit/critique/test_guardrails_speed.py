@@ -23,6 +23,8 @@ from reflection.critique.prose import addresses, cited_numbers, read
 from tests.unit.critique.test_guardrails import HONEST
 
 GENERAL = PRESETS["general"]
+EVERY = tuple({one.name: None for preset in PRESETS.values() for one in preset})
+"""The criteria of every preset: a guardrail that waits for some of them does its work."""
 PIECES = [
     *"[]()`~|#*_-+=<>{}:;,.\"'!\\/09aé珊\u0301\x00 \n\t",
     *("  \n", "a\n", "> ", "- a\n", "1) a\n\n", "    [1]\n", "```\n", "``` ", "|-", "a|b\n-|-\n"),
@@ -42,7 +44,7 @@ def functions(text: str) -> dict[str, Callable[[], object]]:
         draft=text,
         previous=text[:-1],
         sources=(text,),
-        asks_for=("clarity", "evidence"),
+        asks_for=EVERY,
     )
     forms = ("a list of JSON", "YAML", "a table", "a Python function")
     said = [Feedback(advice=text, place=text)]
@@ -53,7 +55,7 @@ def functions(text: str) -> dict[str, Callable[[], object]]:
         "python": lambda: defect(text, "python"),
         "markdown": lambda: defect(text, "markdown"),
         **{form: partial(lack, text, f"Write {form}.") for form in forms},
-        "said_to_judge": lambda: said_to_judge(text, "Why?", ("clarity", "evidence")),
+        "said_to_judge": lambda: said_to_judge(text, "Why?", EVERY),
         "citations": lambda: [*cited_numbers(text), *addresses(text)],
         "complexity": lambda: complexity(text),
         "parse_judgement": lambda: parse_judgement(text, GENERAL, 0.7, text),
@@ -86,7 +88,7 @@ def test_no_repeated_piece_is_slow(piece: str) -> None:
             assert took < 4, name
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.lists(st.sampled_from([*PIECES, HONEST]) | st.text(max_size=20), max_size=40).map("".join),
     st.lists(st.sampled_from(PIECES) | st.text(max_size=20), max_size=20).map("".join),
@@ -96,7 +98,7 @@ def test_no_repeated_piece_is_slow(piece: str) -> None:
 def test_no_text_makes_a_guardrail_fail(draft: str, other: str, form: str | None) -> None:
     """Whatever the texts are, every guardrail returns a finding or none, with a plain reason."""
     checked = Checked(
-        query=other, draft=draft, previous=other, sources=(other,), format=form, asks_for=("a",)
+        query=other, draft=draft, previous=other, sources=(other,), format=form, asks_for=EVERY
     )
 
     report = check(checked, ["default"])

@@ -1,18 +1,18 @@
 """The measuring commands for tests: run in-process, without a server."""
 
+from importlib import import_module
 from pathlib import Path
 
 import typer
 from typer.testing import CliRunner, Result
 
-from commands import measuring
 from reflection.batch.result import BatchResult, BatchRun, RunStatus
 
 
 def run(*arguments: str) -> Result:
-    app = typer.Typer(pretty_exceptions_enable=False)
+    app, name = typer.Typer(pretty_exceptions_enable=False), arguments[0]
     app.callback()(lambda: None)
-    measuring.register(app, arguments[:1])
+    app.command(name)(getattr(import_module(f"commands.measuring.{name}"), name))
     clean = {"COLUMNS": "100", "MULL_MODEL": "", "MULL_JUDGE_MODEL": ""}
     return CliRunner().invoke(app, list(arguments), env=clean)
 

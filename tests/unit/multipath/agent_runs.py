@@ -65,7 +65,7 @@ def routed(mode: Mode | None, passages: Sequence[Passage] = PASSAGES, **fields: 
     run.decide(clock())
     reason = "it asks for a comparison" if mode == "research" else "it asks for a function"
     run.routed(Routing(mode=mode, reason=reason, chosen_by="model"))
-    run.ledger.pay("evaluating", spending(50, 10), 1)
+    run.pay("evaluating", spending(50, 10), 1)
     run.after = "route"
     run.decide(clock())
     return run
@@ -101,7 +101,7 @@ def coded(reports: Sequence[TestReport], suite: Suite = SUITE, **fields: Any) ->
 def write(run: Run, text: str, **more: Any) -> None:
     """Add a draft of 100 tokens in and 200 out, and leave the node that wrote it."""
     index, code = len(run.drafts), run.state.mode == "code"
-    run.ledger.pay("revising" if index else "generating", spending(100, 200), 1)
+    run.pay("revising" if index else "generating", spending(100, 200), 1)
     known: dict[str, Any] = {
         "index": index,
         "mode": run.state.mode,

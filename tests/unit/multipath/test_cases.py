@@ -217,7 +217,7 @@ def test_a_call_is_split_from_the_builtins_around_it(call: str, apart: list[str]
     ],
 )
 def test_an_equation_is_taken_by_its_sides(call: str, expected: str, case: tuple[str, str]) -> None:
-    """What shall be equal is compared outside, so that its value stays there."""
+    """What must be equal is compared outside, so that its value stays there."""
     assert case_of(call, expected) == Case(call=case[0], expected=case[1])
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from time import process_time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
@@ -47,7 +47,6 @@ MARKDOWN = st.lists(st.sampled_from(PIECES), max_size=20).map("".join)
 GIVEN: st.SearchStrategy[tuple[Source, ...]] = st.sampled_from([(), SOURCES])
 
 
-@settings(deadline=None)
 @given(MARKDOWN, st.lists(MARKDOWN, max_size=3), GIVEN)
 def test_ideas_stand_apart(
     report: str, suggestions: list[str], sources: tuple[Source, ...]
@@ -89,7 +88,6 @@ def acting(text: str) -> Iterator[str]:
                     yield str(token.attrs["href"])
 
 
-@settings(deadline=None)
 @given(MARKDOWN, st.lists(MARKDOWN, max_size=3), st.booleans())
 def test_nothing_acts_when_it_is_shown(report: str, suggestions: list[str], creative: bool) -> None:
     """A reader of Markdown, also one that knows tables, finds no image, HTML or script."""

@@ -3,7 +3,7 @@
 import pytest
 
 from reflection.multipath.citations import cited, uncited
-from reflection.multipath.markup import plain_words, sentences, stands_in, unwrapped, visible
+from reflection.multipath.markup import plain_words, sentences, stands_in, unfenced, visible
 
 HIDDEN = [
     ("A <!-- shown --> B", "A \\<!-- shown --> B"),
@@ -119,7 +119,7 @@ def test_an_ordinary_link_stays(report: str) -> None:
 )
 def test_the_report_in_a_reply(reply: str, report: str) -> None:
     """A report that is fenced as a whole, or thought about first, is read as the report it is."""
-    assert unwrapped(reply) == report
+    assert unfenced(reply) == report
 
 
 @pytest.mark.parametrize(

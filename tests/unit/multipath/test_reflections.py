@@ -3,7 +3,7 @@
 from time import process_time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reflection.multipath.reflections import ReflectionReply, parse_reflection
@@ -151,7 +151,6 @@ def test_a_reply_of_its_own(text: str, planted: str) -> None:
 PIECES = ['{"issues": [', *'"]}{:,\\[ a', "null", "NaN", "\ud800"]
 
 
-@settings(deadline=None)
 @given(st.text() | st.lists(st.sampled_from(PIECES)).map("".join))
 def test_no_text_makes_it_fail(text: str) -> None:
     """Whatever a model writes is read, or has an error."""

@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reflection.multipath.result import Routing
@@ -99,7 +99,6 @@ def test_what_is_unreadable(text: str, error: str) -> None:
 PIECES = ['{"', "mode", '"', ":", "code", "}", "\\", "[", "\ud800"]
 
 
-@settings(deadline=None)
 @given(st.text() | st.lists(st.sampled_from(PIECES)).map("".join))
 def test_no_text_makes_it_fail(text: str) -> None:
     """Whatever a model writes is read, or has an error; a reason takes at most 600 bytes."""
