@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from temporalio import activity
 
 from activities.sandbox.port import Program, Result, Sandbox, run
-from reflection.multipath.cases import parsed
+from reflection.multipath.cases import parsed, steps
 from reflection.multipath.request import Limits, PackageName
 from reflection.multipath.suite import (
     Failure,
@@ -153,7 +153,7 @@ def build_program(
         files[name] = well_formed(suite.file.text)
     # Room for the results, which are not the code's output.
     room = max(limits.output_bytes, RESULT_BYTES)
-    calls = [case.call for case in suite.cases]
+    calls = [steps(case.call, suite.entry) for case in suite.cases]
     return Program(
         code=START.format(package=PACKAGE, program=PROGRAMS[suite.kind]),
         files=files,

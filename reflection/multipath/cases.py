@@ -112,7 +112,7 @@ def calls(text: str, entry: str, others: AnySet[str] = frozenset()) -> bool:
     It calls `entry`, uses no names except `entry`, `others` and Python's builtins, and its value is
     what one of these functions returns, possibly converted by builtins, as in `sorted(f(2))`; for a
     class, also what its methods return. An expression that uses a variable or another module would
-    always fail.
+    always fail. With `others` it is a test only beside the code.
     """
     tree, known = _expression(text), {entry, *others}
     if tree is None or entry not in called(text) or not _free(tree) <= known:
@@ -138,6 +138,22 @@ def called(text: str) -> tuple[str, ...]:
     return tuple(name for name in dict.fromkeys(found) if not hasattr(builtins, name))
 
 
+def steps(call: str, entry: str | None) -> list[str]:
+    """Split a call from the builtins around it: each takes what came before as `given`."""
+    tree, around = _expression(call), list[str]()
+    while isinstance(tree, ast.Call) and (inner := _inner(tree, entry)):
+        outer = ast.Call(tree.func, [ast.Name("given"), *tree.args[1:]], tree.keywords)
+        around.insert(0, unparsed(outer) or "")
+        tree = inner
+    return [(unparsed(tree) if tree and around else None) or call, *around]
+
+
+def _inner(node: ast.Call, entry: str | None) -> ast.expr | None:
+    """Return what a builtin makes its value of; None for any other call."""
+    name = node.func.id if isinstance(node.func, ast.Name) else entry
+    return node.args[0] if name != entry and name in MAKING and node.args else None
+
+
 def case_of(call: str, expected: str) -> Case:
     """Make a test; an equation expected to be True is split into its call and its value."""
     tree = _expression(call) if expected == "True" else None
@@ -161,10 +177,9 @@ def _is_given(node: ast.expr, known: AnySet[str]) -> bool:
     match node:
         case ast.Call(func=ast.Name(id=name)) if name in known:
             return True
-        case (
-            ast.Call(func=ast.Name(id="sorted"), args=[inner])
-            | ast.Call(func=ast.Name(id="round"), args=[inner, ast.Constant()], keywords=[])
-        ):
+        case ast.Call(func=ast.Name(id="sorted"), args=[inner]):
+            return not any(map(_free, node.keywords)) and _is_given(inner, known)
+        case ast.Call(func=ast.Name(id="round"), args=[inner, ast.Constant()], keywords=[]):
             return _is_given(inner, known)
         case ast.Call(func=ast.Name(id=name), args=[inner], keywords=[]):
             return name in MAKING and _is_given(inner, known)

@@ -98,16 +98,20 @@ def examples(prompt: str, entry: str | None) -> tuple[Case, ...]:
     They are sessions (`>>> f(2)` followed by its output), lines `f(2) == 4` with or without
     `assert`, and `f(2) -> 4`, also written `returns`. The value must be a literal, and the call one
     of `entry`; if that is None, of the function that the first example calls (one that the prompt
-    defines, if it defines any). Of two examples with the same call the first one counts.
+    defines, if it defines any). Of two examples with the same call the first one counts. One that
+    uses another function of the prompt as well runs beside the code.
     """
     defined = set(DEFINED.findall(prompt))
     found: dict[str, Case] = {}
     for case in _cases(prompt.splitlines()):
         names = [entry] if entry else called(case.call)
         name = next((name for name in names if entry or not defined or name in defined), None)
-        if name is not None and calls(case.call, name, defined):
+        if name is None or case.call in found:
+            continue
+        alone = calls(case.call, name)
+        if alone or calls(case.call, name, defined):
             entry = name
-            found.setdefault(case.call, case)
+            found[case.call] = case.model_copy(update={"beside": not alone})
     return tuple(found.values())[:MOST_CASES]
 
 

@@ -23,7 +23,7 @@ from reflection.multipath.result import (
     is_open,
 )
 from reflection.multipath.state import Critique, Node, Passage, State, transition
-from reflection.multipath.suite import Failure, Suite, TestOutcome, TestReport
+from reflection.multipath.suite import Disputed, Failure, Suite, TestReport
 from reflection.multipath.verdict import believed, quarantine
 from reflection.run import (
     Part,
@@ -54,7 +54,8 @@ class Run(RunState[Decision]):
     `after` is the last completed node. `allowed` is R_max, once the path is chosen, and `granted`
     counts the drafts that people requested. `untested` says why there is no suite. `chosen` is the
     index of the draft that a person replaced the others with. `assembled` is the newest report in
-    its final form, if an activity returned it.
+    its final form, if an activity returned it. `older`: the run keeps the rule for setting tests
+    aside that it began with.
     """
 
     request: MultiPathRequest
@@ -65,7 +66,8 @@ class Run(RunState[Decision]):
     sources: tuple[Source, ...] = ()
     suite: Suite | None = None
     untested: str | None = None
-    quarantined: tuple[TestOutcome, ...] = ()
+    quarantined: tuple[Disputed, ...] = ()
+    older: bool = False
     drafts: list[Draft] = field(default_factory=list)
     allowed: int | None = None
     granted: int = 0
@@ -88,8 +90,10 @@ class Run(RunState[Decision]):
     @property
     def open(self) -> bool:
         """Whether something is left to fix, or could not be checked."""
-        tests = len(self.suite.cases) if self.suite else 0
-        return is_open(self.kept, len(self.quarantined), tests)
+        disputed = len(self.quarantined)
+        if self.older and self.suite and 2 * disputed < len(self.suite.cases):
+            disputed = 0
+        return is_open(self.kept, disputed)
 
     def warn(self, warning: str) -> None:
         """Keep a warning for the result, once."""
@@ -163,13 +167,18 @@ class Run(RunState[Decision]):
         for warning in report.warnings:
             self.warn(warning)
         self._amend(report=report)
-        if self.suite is not None:
-            last = self.state.revisions >= (self.allowed or 0)
-            self.quarantined = quarantine(self.drafts, self.suite, last=last)
+        self.quarantined = self.disputed(older=self.older)
         for draft in self.drafts:
             if draft.report is not None:
                 self._amend(draft.index, error=believed(draft.report, self.quarantined))
         self._set(error=self._deciding().error)
+
+    def disputed(self, *, older: bool) -> tuple[Disputed, ...]:
+        """Return the tests to be set aside now, by today's rule or by the older one."""
+        if self.suite is None:
+            return ()
+        last = self.state.revisions >= (self.allowed or 0)
+        return quarantine(self.drafts, self.suite, last=last, older=older)
 
     def decide(self, at: datetime, author: str | None = None, asked: str | None = None) -> Decision:
         """Apply the transition function to the last completed node."""
@@ -179,13 +188,15 @@ class Run(RunState[Decision]):
         if step.ending is None:
             why = "a person asked for another draft" if asked else step.reason
             return self.settle(None, why, at, author, asked, node=step.node)
-        more = ""
-        if step.ending == "passed" and self.quarantined:
+        ending, more = step.ending, ""
+        if ending == "passed" and self.quarantined:
+            ending = ending if self.older else "max_revisions"
             apart = tally_words(len(self.quarantined), "test")
-            more = f", except {apart} written by the model that no draft passed"
-        elif step.ending == "unrouted" and self.routing is not None:
+            told = "; ".join(test.words for test in self.quarantined)
+            more = f", except {apart} written by the model that no draft passed: {told}"
+        elif ending == "unrouted" and self.routing is not None:
             more = f": {self.routing.error or self.routing.reason}"
-        return self.stop(step.ending, step.reason + more, at)
+        return self.stop(ending, step.reason + more, at)
 
     def stop(
         self, reason: StopReason, explanation: str, at: datetime, author: str | None = None

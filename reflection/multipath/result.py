@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Literal
 
 from reflection.multipath.state import Critique, Mode, Node, Passage
-from reflection.multipath.suite import Failure, Suite, TestOutcome, TestReport
+from reflection.multipath.suite import Disputed, Failure, Suite, TestReport
 from reflection.run import Record, Spending, Usage
 
 StopReason = Literal[
@@ -97,19 +97,17 @@ def best_of(drafts: Sequence[Draft]) -> Draft | None:
     return max(drafts, key=rank, default=None)
 
 
-def is_open(draft: Draft | None, quarantined: int = 0, tests: int = 0) -> bool:
+def is_open(draft: Draft | None, quarantined: int = 0) -> bool:
     """Tell whether a draft has critiques or an error, could not be checked, or is missing.
 
-    Code is also open if half or more of its tests are quarantined. A text that a person wrote is
-    never open.
+    Code is also open if a test is quarantined. A text that a person wrote is never open.
     """
     if draft is None:
         return True
     if draft.origin == "replaced":
         return False
     if draft.mode == "code":
-        doubtful = quarantined > 0 and 2 * quarantined >= tests
-        return draft.report is None or draft.error is not None or doubtful
+        return draft.report is None or draft.error is not None or quarantined > 0
     return draft.critiques is None or bool(draft.critiques)
 
 
@@ -150,7 +148,7 @@ class Progress(Record):
     sources: tuple[Source, ...]
     drafts: tuple[Draft, ...]
     suite: Suite | None
-    quarantined: tuple[TestOutcome, ...]
+    quarantined: tuple[Disputed, ...]
     revisions: int
     max_revisions: int | None
     usage: Usage
@@ -164,9 +162,9 @@ class MultiPathResult(Record):
 
     `output` is the report in Markdown, with its sources and further considerations, or the code
     that passed most tests (`kept` is its draft's index); None if there is none. `open` is true if
-    `critiques` or an `error` remain, nothing could be checked, or half or more of the tests are
-    `quarantined`: written by the model, passed by no draft, and not counted. `forgeable` is true
-    if the tests ran beside the code. `sources` are what a report may cite as [n].
+    `critiques` or an `error` remain, nothing could be checked, or a test is `quarantined`: written
+    by the model, failed by every draft, and not counted. `forgeable` is true if tests ran beside
+    the code. `sources` are what a report may cite as [n].
     """
 
     output: str | None
@@ -181,7 +179,7 @@ class MultiPathResult(Record):
     suggestions: tuple[str, ...]
     error: Failure | None
     suite: Suite | None
-    quarantined: tuple[TestOutcome, ...]
+    quarantined: tuple[Disputed, ...]
     forgeable: bool
     drafts: tuple[Draft, ...]
     decisions: tuple[Decision, ...]

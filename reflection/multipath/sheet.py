@@ -91,9 +91,8 @@ def thing_words(mode: str | None) -> str:
 def still_open(seen: Seen) -> str:
     """Say what is still open in a result; empty if nothing is, or if there is none."""
     kept = kept_of(seen)
-    tests = len(seen.suite.cases) if seen.suite else 0
     said = isinstance(seen, MultiPathResult) and not seen.open
-    if kept is None or said or not is_open(kept, len(seen.quarantined), tests):
+    if kept is None or said or not is_open(kept, len(seen.quarantined)):
         return ""
     if kept.critiques:
         remain = "remains" if len(kept.critiques) == 1 else "remain"
@@ -101,7 +100,9 @@ def still_open(seen: Seen) -> str:
     if kept.error is not None:
         return f"a test still fails: {kept.error.message}"
     if seen.quarantined:
-        return f"{len(seen.quarantined)} of its tests are quarantined: no draft passed them"
+        first, others = seen.quarantined[0], len(seen.quarantined) - 1
+        more = f" (and {tally_words(others, 'other test')})" if others else ""
+        return f"a test is disputed{more}: {first.words}"
     return "the code was not tested" if kept.mode == "code" else "the report was not reflected on"
 
 
@@ -236,7 +237,7 @@ def _tests(seen: Seen, kept: Draft | None) -> parts.Table:
         for draft in seen.drafts
         if draft.report and draft.report.outcomes
     }
-    aside = {found.test: found for found in seen.quarantined}
+    aside: dict[str, TestOutcome] = {found.test: found for found in seen.quarantined}
     by_kept = outcomes.get(kept.index, {}) if kept else {}
     told: dict[str, list[TestOutcome]] = {}
     for by_name in (*outcomes.values(), aside):

@@ -43,11 +43,13 @@ class TestFile(Frozen):
 class Case(Record):
     """One call and its expected value: two Python expressions, the second a literal.
 
-    Only the call goes into the sandbox, never the expected value.
+    Only the call goes into the sandbox, never the expected value. `beside`: the call uses more of
+    the code than the function that is tested, such as a helper from the prompt.
     """
 
     call: str
     expected: str
+    beside: bool = False
 
 
 class Suite(Record):
@@ -62,13 +64,16 @@ class Suite(Record):
     @property
     def forgeable(self) -> bool:
         """Whether the code under test runs beside its tests and could forge the verdict."""
+        if any(case.beside for case in self.cases):
+            return True
         return self.kind != "cases"
 
     @property
     def words(self) -> str:
         """The tests in words, and whether the code could forge their verdict."""
         what = self.file.name if self.file else tally_words(len(self.cases), "test")
-        forged = ", run beside the code, which could forge their verdict" if self.forgeable else ""
+        beside = "run beside the code, which could forge their verdict"
+        forged = f", {'' if self.file else 'some '}{beside}" if self.forgeable else ""
         return f"{what}, {WRITTEN_BY[self.origin]}{forged}"
 
 
@@ -92,6 +97,17 @@ class TestOutcome(Record):
         if self.got is not None:
             return f"expected {self.expected}, got {self.got}"
         return f"expected {self.expected}; {self.message or 'there is no value'}"
+
+
+class Disputed(TestOutcome):
+    """One of the model's own tests that every draft failed; `given` says what each draft gave."""
+
+    given: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """The test, what it expects, and what each draft gave."""
+        return f"{self.test}, expected {self.expected}: {', '.join(self.given)}"
 
 
 class Failure(Record):

@@ -11,6 +11,7 @@ from reflection.multipath.result import Draft
 from reflection.multipath.suite import (
     OUTCOME_BYTES,
     Case,
+    Disputed,
     Failure,
     Suite,
     TestOutcome,
@@ -47,10 +48,10 @@ STOPPED = {
 }
 SILENT = "the code gave no result: it ended the process, or closed or corrupted its output"
 
-# How many different drafts must fail a test before it is quarantined, and how many drafts at
-# the end of a run.
-DRAFTS = 3
-DRAFTS_AT_THE_END = 2
+# How many drafts, at the least, must have failed a test that is set aside; and how many different
+# ones were enough before the last draft, under the older rule.
+DRAFTS = 2
+DRAFTS_ONCE = 3
 
 Numeric = int | float | complex
 Cut = TypeVar("Cut", Failure, TestOutcome)
@@ -153,11 +154,11 @@ def _cut(record: Cut, sizes: Mapping[str, int]) -> Cut:
 
 
 def same(expected: object, got: object) -> bool:
-    """Tell whether two plain values are the same.
+    """Tell whether a plain value is the expected one.
 
-    Values are compared as by `==`, except that numbers that are not both integers may differ by a
-    relative 1e-9 or an absolute 1e-12, nan equals nan, and a boolean is not a number. Members of
-    sets and keys of dicts are compared without tolerance.
+    Values are compared as by `==`, except that where a float or complex is expected, numbers may
+    differ by a relative 1e-9, or an absolute 1e-12 from 0; nan equals nan, and a boolean is not a
+    number. Members of sets and keys of dicts are compared without tolerance.
     """
     if isinstance(expected, dict) and isinstance(got, dict):
         wanted, found = ({_key(key): key for key in values} for values in (expected, got))
@@ -171,9 +172,7 @@ def same(expected: object, got: object) -> bool:
 
 
 def _close(expected: Numeric, got: Numeric) -> bool:
-    if isinstance(expected, bool) or isinstance(got, bool):
-        return False
-    if isinstance(expected, int) and isinstance(got, int):
+    if isinstance(expected, int) or isinstance(got, bool):
         return False
     try:
         wanted, found = complex(expected), complex(got)
@@ -181,7 +180,7 @@ def _close(expected: Numeric, got: Numeric) -> bool:
         # An integer too large for a float.
         return False
     return all(
-        math.isclose(one, other, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
+        math.isclose(one, other, rel_tol=RELATIVE, abs_tol=0 if one else ABSOLUTE)
         or (math.isnan(one) and math.isnan(other))
         for one, other in ((wanted.real, found.real), (wanted.imag, found.imag))
     )
@@ -199,30 +198,40 @@ def _key(value: object) -> object:
 
 
 def quarantine(
-    drafts: Sequence[Draft], suite: Suite, *, last: bool = False
-) -> tuple[TestOutcome, ...]:
-    """Return the last outcome of each test that is probably wrong itself.
+    drafts: Sequence[Draft], suite: Suite, *, last: bool, older: bool = False
+) -> tuple[Disputed, ...]:
+    """Return the tests that are disputed, with what each draft gave.
 
-    That is a case written by the model that failed with every draft that ran it: at least three
-    different texts, or any two drafts once the `last` is made. If all cases would be quarantined,
-    none is: then the drafts are wrong.
+    That is a case written by the model, once the `last` draft is made, that every draft ran and
+    failed, two at least. If all cases would be set aside, none is: then the drafts are wrong.
+
+    The `older` rule is that of runs from before this one: drafts that did not run the case don't
+    count, and before the last draft three different ones are enough.
     """
     if suite.origin != "model" or suite.kind != "cases":
         return ()
     doubted = []
     for case in suite.cases:
         told = [
-            (draft.text.strip(), outcome)
+            (draft, outcome)
             for draft in drafts
             for outcome in (draft.report.outcomes if draft.report else ())
             if outcome.test == case.call
         ]
-        # Identical drafts count once: a repeated draft is no further evidence.
-        different = {text for text, _ in told}
-        enough = len(told) >= DRAFTS_AT_THE_END if last else len(different) >= DRAFTS
+        enough = last and len(told) >= (DRAFTS if older else max(DRAFTS, len(drafts)))
+        if older and not last:
+            enough = len({draft.text.strip() for draft, _ in told}) >= DRAFTS_ONCE
         if enough and not any(outcome.passed for _, outcome in told):
-            doubted.append(told[-1][1])
+            given = tuple(f"draft {draft.index + 1} {_gave(outcome)}" for draft, outcome in told)
+            doubted.append(Disputed(**dict(told[-1][1]), given=given))
     return tuple(doubted) if len(doubted) < len(suite.cases) else ()
+
+
+def _gave(outcome: TestOutcome) -> str:
+    if outcome.got is not None:
+        return f"gave {terminal_safe(outcome.got, IN_WORDS)}"
+    call = f"{terminal_safe(outcome.test, IN_WORDS)} "
+    return terminal_safe((outcome.message or "failed").removeprefix(call), IN_WORDS)
 
 
 def believed(report: TestReport, quarantined: Sequence[TestOutcome]) -> Failure | None:

@@ -157,6 +157,7 @@ def test_there_are_histories() -> None:
         "agent-cancelled",
         "agent-coded",
         "agent-deadline",
+        "agent-disputed",
         "agent-examples",
         "agent-failed",
         "agent-finished",

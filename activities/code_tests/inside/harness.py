@@ -11,6 +11,7 @@ import math
 import os
 import sys
 import traceback
+from collections import Counter
 from collections.abc import Collection
 from importlib.util import find_spec
 from pathlib import Path
@@ -31,8 +32,21 @@ DEPTH = 50
 # Some 3,900 digits, and Python writes 4,300.
 BITS = 13_000
 SHOWN = 600
-# As they are before the code may replace them.
+GIVEN = "given"
+# As they are before the code may replace them, for the calls and for the functions below.
 BUILTINS = dict(vars(builtins))
+globals()["__builtins__"] = BUILTINS
+
+# Types that Python code can neither make nor change (Py_TPFLAGS_IMMUTABLETYPE), by their names.
+IMMUTABLE = 1 << 8
+FLAGS = vars(type)["__flags__"].__get__
+LISTS = {"tuple", "list", "set", "frozenset"}
+MAPPINGS = {"dict", "collections.defaultdict", "collections.OrderedDict"}
+ATOMS = {"NoneType", "bool", "int", "float", "complex", "str", "bytes"}
+# What a builtin around the call may read besides.
+VIEWS = {"range", "dict_keys", "dict_values", "dict_items", "bytearray", "collections.deque"}
+VIEWS |= {"numpy.ndarray"}
+SCALARS = {"decimal.Decimal", "datetime.date", "numpy.float64", "numpy.int64", "numpy.bool"}
 
 
 def main() -> None:
@@ -42,25 +56,36 @@ def main() -> None:
     solution = load(channel)
     if solution is None:
         return
-    for number, call in enumerate(task["calls"]):
+    for number, steps in enumerate(task["calls"]):
         # A call may use the code's own names, but Python's own by theirs.
         names = {
             name: value
             for name, value in vars(solution).items()
             if name not in BUILTINS or name == task["entry"]
         }
-        channel.say(case=number, **_answer(call, {**names, "__builtins__": dict(BUILTINS)}))
+        channel.say(case=number, **_answer(steps, names, task["entry"]))
     channel.say(end=True)
 
 
-def _answer(call: str, names: dict[str, Any]) -> dict[str, str]:
+def _answer(steps: list[str], names: dict[str, Any], entry: str | None) -> dict[str, str]:
+    """Evaluate the call itself, then each builtin around it with what was given before."""
     try:
-        value = eval(compile(call, "<test>", "eval", dont_inherit=True), names)  # noqa: S307 its purpose
+        value = _evaluated(steps[0], names)
+        # By convention, a class that is asked for: its own methods are what is tested.
+        asked_for = names.get(entry) if entry and entry[0].isupper() else None
+        for step in steps[1:]:
+            given = value if type(value) is asked_for else readable(value)
+            value = _evaluated(step, {GIVEN: given})
         return {"value": written(value)}
     except UnplainError as error:
         return {"message": f"returns {error}"}
     except BaseException as error:  # the code may raise anything, SystemExit too
         return {"message": f"raises {said(error)}", "traceback": frames(error, {SOLUTION})}
+
+
+def _evaluated(expression: str, names: dict[str, Any]) -> Any:
+    names = {**names, "__builtins__": dict(BUILTINS)}
+    return eval(compile(expression, "<test>", "eval", dont_inherit=True), names)  # noqa: S307 its purpose
 
 
 def asked() -> dict[str, Any]:
@@ -100,6 +125,8 @@ def load(channel: Channel) -> ModuleType | None:
     """Import the code; if that fails, say why and return None."""
     module = ModuleType(NAME)
     module.__file__ = SOLUTION
+    # Python's own dict, as for any module, and not this module's copy.
+    vars(module)["__builtins__"] = vars(builtins)
     sys.modules[NAME] = module
     try:
         text = Path(SOLUTION).read_text(encoding="utf-8")
@@ -166,6 +193,44 @@ def written(value: object) -> str:
     return text
 
 
+def type_name(value: object) -> str:
+    """Name the exact type of a value; empty for one that Python code may have made or changed."""
+    kind = type(value)
+    if not FLAGS(kind) & IMMUTABLE:
+        return ""
+    return f"{kind.__module__}.{kind.__name__}".removeprefix("builtins.")
+
+
+def readable(value: Any) -> Any:
+    """Return a value that a builtin reads without the code's own methods. Raises UnplainError.
+
+    An iterator is run to its end, and what it gave is given again.
+    """
+    if type(value) is Counter:
+        value = dict(dict.items(value))
+    runs = bool(type_name(value)) and hasattr(type(value), "__next__")
+    items: list[Any] = list(value) if runs else [value]
+    left, seen = [*items], {}
+    while left:
+        part = left.pop()
+        name = type_name(part)
+        if name in ATOMS | SCALARS or id(part) in seen:
+            continue
+        if name in MAPPINGS:
+            left.extend([*dict.keys(part), *dict.values(part)])
+        elif name in LISTS | VIEWS:
+            left.extend(part)
+        else:
+            raise UnplainError(_unplain(part))
+        # Kept, so that no other object gets its id.
+        seen[id(part)] = part
+    return iter(items) if runs else value
+
+
+def _unplain(value: object) -> str:
+    return f"a value of the type {type(value).__name__}, which is not plain data"
+
+
 def shown(value: object, most: int = SHOWN) -> str:
     """Write any value for people, in at most `most` characters and an ellipsis."""
     try:
@@ -189,40 +254,39 @@ class _Writer:
             raise UnplainError(f"a value nested more than {DEPTH} deep")
         if self._left < 0:
             raise UnplainError(f"a value of more than {ITEMS:,} items")
-        if type(value) in (tuple, list, set, frozenset):
-            return self._all(value, depth - 1)
-        if type(value) is dict:
+        name = type_name(value)
+        if name in LISTS:
+            return self._all(value, name, depth - 1)
+        if name in MAPPINGS or type(value) is Counter:
             pairs = [
                 f"{self.write(key, depth - 1)}: {self.write(kept, depth - 1)}"
-                for key, kept in value.items()
+                for key, kept in dict.items(value)
             ]
             return f"{{{', '.join(pairs)}}}"
-        return _simply(value)
+        return _simply(value, name)
 
-    def _all(self, values: Collection[object], depth: int) -> str:
+    def _all(self, values: Collection[object], kind: str, depth: int) -> str:
         items = ", ".join([self.write(value, depth) for value in values])
-        if type(values) is list:
+        if kind == "list":
             return f"[{items}]"
-        if type(values) is tuple:
+        if kind == "tuple":
             return f"({items}{',' if len(values) == 1 else ''})"
-        kind = type(values).__name__
         if not values:
             return f"{kind}()"
         return f"{{{items}}}" if kind == "set" else f"frozenset({{{items}}})"
 
 
-def _simply(value: Any) -> str:
-    kind = type(value)
-    if kind in (str, bytes):
+def _simply(value: Any, kind: str) -> str:
+    if kind not in ATOMS:
+        raise UnplainError(_unplain(value))
+    if kind in {"str", "bytes"}:
         if len(value) > CHARACTERS:
             size = f"{len(value):,} characters; at most {CHARACTERS:,} are read"
             raise UnplainError(f"a text of {size}")
         return ascii(value)
-    if kind is int and value.bit_length() > BITS:
+    if kind == "int" and value.bit_length() > BITS:
         raise UnplainError(f"an integer of {value.bit_length():,} bits; at most {BITS:,} are read")
-    if kind is complex and not (math.isfinite(value.real) and math.isfinite(value.imag)):
+    if kind == "complex" and not (math.isfinite(value.real) and math.isfinite(value.imag)):
         raise UnplainError("a complex number that is not finite")
-    if kind not in (type(None), bool, int, float, complex):
-        raise UnplainError(f"a value of the type {kind.__name__}, which is not plain data")
-    finite = kind is not float or math.isfinite(value)
+    finite = kind != "float" or math.isfinite(value)
     return repr(value) if finite else f"float('{value!r}')"

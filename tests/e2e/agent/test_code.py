@@ -68,16 +68,18 @@ def test_code_that_stays_wrong_says_so(cli: Cli) -> None:
 def test_a_wrong_test_of_the_models_own_is_seen_wherever_the_result_is(
     cli: Cli, tmp_path: Path
 ) -> None:
-    """The run passes without it, which the terminal, the document and the page all say."""
+    """The run is open because of it, as the terminal, the document and the page all say."""
     told, page = "1 test written by the model, passed by no draft", tmp_path / "page.html"
+    disputed = "the result is open: a test is disputed: add(2, 2), expected 5: draft 1 gave"
 
     done = cli("agent", f"{ADD} Be quirky.", "--id", "quirky")
     shown, document = cli("show", "quirky"), cli("show", "quirky", "--json")
     cli("report", "quirky", "--html", str(page))
 
     assert (done.returncode, done.stdout) == (0, FIXED), done.stderr
-    assert "→ end (passed)" in done.stderr
+    assert "→ end (max_revisions)" in done.stderr
     assert told in done.stderr
+    assert disputed in " ".join(done.stderr.split())
     assert told in shown.stderr
     assert [each["test"] for each in json.loads(document.stdout)["quarantined"]] == ["add(2, 2)"]
     assert "quarantined" in page.read_text()

@@ -11,7 +11,7 @@ from reflection.multipath.request import MultiPathRequest
 from reflection.multipath.result import Step
 from reflection.multipath.sheet import CUT, STEP_WORDS, sheet, still_open
 from reflection.multipath.state import Mode
-from reflection.multipath.suite import Failure, Suite, TestFile, module_hint
+from reflection.multipath.suite import Case, Failure, Suite, TestFile, module_hint
 from reflection.sheet import Sheet, Waiting
 from tests.unit.multipath.agent_runs import (
     CASES,
@@ -154,7 +154,15 @@ def forgeable() -> Run:
         (routed(None), "no path could be chosen: give --mode research or --mode code"),
         (early(), "there is no report"),
         (
-            coded([verdict(True, False, True)] * 3),
+            coded([verdict(True, False, True)] * 2, max_revisions=2),
+            "the result is open: a test is disputed: add(0, 0), expected 0: draft 1 gave 99, draft",
+        ),
+        (
+            coded([verdict(True, False, False)] * 2, max_revisions=2),
+            "the result is open: a test is disputed (and 1 other test): add(0, 0), expected 0",
+        ),
+        (
+            coded([verdict(True, False, True)] * 5),
             "1 test written by the model, passed by no draft: not counted, please check",
         ),
         (replaced("code"), "a person's text was not tested"),
@@ -182,9 +190,20 @@ def test_what_must_be_known_is_flagged(run: Run, flag: str) -> None:
 
 def test_a_quarantined_test_is_marked() -> None:
     """A test of the model's own that no draft passes stands apart from what is believed."""
-    assert table(told(coded([verdict(True, False, True)] * 3)), "Tests").rows[0] == (
+    assert table(told(coded([verdict(True, False, True)] * 5)), "Tests").rows[0] == (
         "add(0, 0) (quarantined)", "0", "failed", "expected 0, got 99",
     )  # fmt: skip
+
+
+def test_examples_with_helpers_are_told_apart() -> None:
+    """Where one test alone runs beside the code, the verdict could be forged, and is said to be."""
+    cases = (*CASES, Case(call="right(add(1, 2))", expected="True", beside=True))
+
+    words = Suite(origin="prompt", kind="cases", cases=cases, entry="add").words
+
+    assert words == (
+        "4 tests, the prompt's examples, some run beside the code, which could forge their verdict"
+    )
 
 
 def test_the_file_of_a_user_can_be_read() -> None:

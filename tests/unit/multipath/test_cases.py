@@ -13,6 +13,7 @@ from reflection.multipath.cases import (
     entry_in,
     entry_of,
     parse_tests,
+    steps,
 )
 from reflection.multipath.extraction import examples
 from reflection.multipath.suite import Case
@@ -165,6 +166,40 @@ NO_TESTS_OF_STACK = ("Stack().__eq__(4)", "Stack() == 4", f"Stack(){'.top' * 2_0
 def test_a_test_uses_nothing_but_what_it_tests(text: str, entry: str, holds: bool) -> None:
     """The value is what the code gave, or a public method of the code's own class."""
     assert calls(text, entry, {"g"}) is holds
+
+
+@pytest.mark.parametrize("text", ["g(f(2))", "f(g(2))", "sorted(f(2), key=g)", "sum(g(f(2)))"])
+def test_what_uses_a_helper_is_no_test_on_its_own(text: str) -> None:
+    """The code could define the helper anew, and so decide what is tested."""
+    assert not calls(text, "f")
+
+
+@pytest.mark.parametrize("text", ["sorted(f(2), key=f)", "sorted(f(2), key=g)"])
+def test_a_builtin_takes_no_more_of_the_code(text: str) -> None:
+    """What sorts is Python's own, or written out in the call."""
+    assert not calls(text, "f", {"g"})
+
+
+@pytest.mark.parametrize(
+    ("call", "apart"),
+    [
+        ("f(2)", ["f(2)"]),
+        ("f (2)", ["f (2)"]),
+        ("f(sorted([2, 1]))", ["f(sorted([2, 1]))"]),
+        ("len(f(2))", ["f(2)", "len(given)"]),
+        ("len(set(f(f(2))))", ["f(f(2))", "set(given)", "len(given)"]),
+        ("round(f(2), 2)", ["f(2)", "round(given, 2)"]),
+        ("sorted(f(2), key=lambda x: -x)", ["f(2)", "sorted(given, key=lambda x: -x)"]),
+        ("sum(Stack([1]).items)", ["Stack([1]).items", "sum(given)"]),
+        ("bool(g(f(2)))", ["g(f(2))", "bool(given)"]),
+        ("len()", ["len()"]),
+        ("f(", ["f("]),
+    ],
+)
+def test_a_call_is_split_from_the_builtins_around_it(call: str, apart: list[str]) -> None:
+    """Each builtin takes what came before it, once that was read."""
+    assert steps(call, "f") == apart
+    assert steps("len(f(2))", "len") == ["len(f(2))"]
 
 
 @pytest.mark.parametrize(

@@ -132,27 +132,42 @@ def test_a_decision_has_the_numbers_of_the_newest_draft() -> None:
 @pytest.mark.parametrize(
     ("suite", "passes", "drafts", "reason", "still"),
     [
-        (SUITE, (True, True, False), 3, "passed", False),
-        (SUITE, (True, False, False), 3, "passed", True),
+        (SUITE, (True, True, True), 1, "passed", False),
+        (SUITE, (True, True, False), 5, "max_revisions", True),
+        (SUITE, (True, False, False), 5, "max_revisions", True),
+        (SUITE, (False, False, False), 5, "max_revisions", True),
         (USERS, (True, True, False), 5, "max_revisions", True),
     ],
 )
 def test_only_the_model_s_own_tests_are_quarantined(
     suite: Suite, passes: Sequence[bool], drafts: int, reason: str, still: bool
 ) -> None:
-    """A test that no draft passes ends the run where the model wrote it, and not where a user.
+    """A test is set aside where the model wrote it and every draft up to R_max failed it.
 
-    The code is open where half of its tests are quarantined.
+    The result is then open, and never passed.
     """
     run = coded([verdict(*passes)] * 5, suite)
 
     assert len(run.drafts) == drafts
-    assert len(run.quarantined) == (passes.count(False) if suite is SUITE else 0)
+    disputed = passes.count(False) if suite is SUITE and any(passes) else 0
+    assert len(run.quarantined) == disputed
     assert (run.decisions[-1].stop_reason, run.open) == (reason, still)
+    assert ("draft 5 gave 99" in run.decisions[-1].reason) is (disputed > 0)
+
+
+def test_a_run_from_before_keeps_the_rule_that_it_began_with() -> None:
+    """It ended after three drafts, closed where less than half of its tests were set aside."""
+    run = coded([verdict(True, True, False)] * 2)
+    run.older = True
+    write(run, "three")
+    run.tested(verdict(True, True, False))
+    leave(run, "test_code")
+
+    assert (run.decisions[-1].stop_reason, run.open) == ("passed", False)
 
 
 def test_a_quarantine_holds_for_all_drafts() -> None:
-    """The best code passes once the test that it failed is doubted, and the run ends so.
+    """The best code is kept once the test that it failed is disputed, and the run is open.
 
     The newest draft and the best one keep the outcomes of each test, the others their numbers.
     """
@@ -163,7 +178,9 @@ def test_a_quarantine_holds_for_all_drafts() -> None:
 
     assert [found.test for found in run.quarantined] == [ADD_12]
     assert [draft.error and draft.error.test for draft in ended.drafts] == [None, ADD_11, ADD_00]
-    assert (ended.kept, ended.error, ended.open, ended.stop_reason) == (0, None, False, "passed")
+    assert (ended.kept, ended.error, ended.open) == (0, None, True)
+    assert ended.stop_reason == "max_revisions"
+    assert "add(1, 2), expected 3: draft 1 gave 99, draft 2 gave" in ended.stop_explanation
     assert (run.state.error, run.decisions[-1].draft, run.decisions[-1].error) == (None, 0, None)
     assert [draft.report and len(draft.report.outcomes) for draft in ended.drafts] == [3, 0, 3]
     assert [draft.report and draft.report.passed for draft in ended.drafts] == [2, 1, 1]
@@ -173,8 +190,11 @@ def test_a_test_that_is_believed_again_is_believed_of_all_drafts() -> None:
     """Where a later draft passes what was doubted, the earlier ones fail it again."""
     without = [verdict(False, True, False), *[verdict(False, False, True)] * 2]
 
-    doubting = coded(without, max_revisions=6)
-    believing = coded([*without, verdict(True, False, False)], max_revisions=6)
+    doubting = coded(without, max_revisions=3)
+    believing = coded(without, max_revisions=3, review_open=True)
+    loop.grant(believing, "again", "ann", START)
+    write(believing, "four")
+    believing.tested(verdict(True, False, False))
 
     assert [found.test for found in doubting.quarantined] == [ADD_12]
     assert [draft.error and draft.error.test for draft in doubting.drafts] == [
@@ -186,8 +206,8 @@ def test_a_test_that_is_believed_again_is_believed_of_all_drafts() -> None:
     ]
 
 
-def test_one_text_again_and_again_doubts_no_test() -> None:
-    """Three drafts of the same code say no more than one, but for the last that there may be."""
+def test_no_test_is_doubted_before_the_last_draft() -> None:
+    """However many drafts failed it: the next one may pass it."""
     run, doubted = coded([], max_revisions=4), []
 
     for _ in range(4):

@@ -141,36 +141,48 @@ def test_outcomes_take_what_a_history_can_hold() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reports", "texts", "last", "doubted"),
+    ("reports", "texts", "last", "doubted", "by_the_older_rule"),
     [
-        (["fpp", "fpp"], "abcde", False, []),
-        (["fpp", "fpp"], "abcde", True, ["f(0)"]),
-        (["fpp", "fpp", "fpp"], "abcde", False, ["f(0)"]),
-        (["fff", "fpf", "fpf"], "abcde", False, ["f(0)", "f(2)"]),
-        (["fff", "fff", "fff"], "abcde", True, []),
-        (["fpp", "pfp", "ffp"], "abcde", False, []),
-        (["fpp", "---", "fpp"], "abcde", False, []),
-        (["fpp", "---", "fpp"], "abcde", True, ["f(0)"]),
-        (["fp-", "fp-", "fp-"], "abcde", False, ["f(0)"]),
-        ([], "abcde", True, []),
-        (["fpp"] * 3, "aba", False, []),
-        (["fpp"] * 3, ["a", "a\n", " a"], False, []),
-        (["fpp"] * 4, "abac", False, ["f(0)"]),
-        (["fpp"] * 2, "aa", True, ["f(0)"]),
+        (["fpp", "fpp"], "abcde", False, [], []),
+        (["fpp", "fpp"], "abcde", True, ["f(0)"], ["f(0)"]),
+        (["fpp", "fpp", "fpp"], "abcde", False, [], ["f(0)"]),
+        (["fpp", "fpp", "fpp"], "abcde", True, ["f(0)"], ["f(0)"]),
+        (["fff", "fpf", "fpf"], "abcde", False, [], ["f(0)", "f(2)"]),
+        (["fff", "fpf", "fpf"], "abcde", True, ["f(0)", "f(2)"], ["f(0)", "f(2)"]),
+        (["fff", "fff", "fff"], "abcde", True, [], []),
+        (["fpp", "pfp", "ffp"], "abcde", True, [], []),
+        (["fpp", "fpp", "fpp", "fpp", "pff"], "abcde", True, [], []),
+        (["fpp", "---", "fpp"], "abcde", False, [], []),
+        (["fpp", "---", "fpp"], "abcde", True, [], ["f(0)"]),
+        (["fp-", "fp-", "fp-"], "abcde", False, [], ["f(0)"]),
+        (["fp-", "fp-", "fp-"], "abcde", True, ["f(0)"], ["f(0)"]),
+        ([], "abcde", True, [], []),
+        (["fpp"], "abcde", True, [], []),
+        (["fpp"] * 3, "aba", False, [], []),
+        (["fpp"] * 3, ["a", "a\n", " a"], False, [], []),
+        (["fpp"] * 4, "abac", False, [], ["f(0)"]),
+        (["fpp"] * 2, "aa", True, ["f(0)"], ["f(0)"]),
     ],
 )
-def test_a_test_that_no_draft_passes_is_quarantined(
-    reports: list[str], texts: Sequence[str], last: bool, doubted: list[str]
+def test_a_test_that_every_draft_failed_is_disputed(
+    reports: list[str],
+    texts: Sequence[str],
+    last: bool,
+    doubted: list[str],
+    by_the_older_rule: list[str],
 ) -> None:
-    """Three different drafts that ran it failed it, or any two at the end; never all tests.
+    """Every draft up to the last ran it and failed it, two at least; never all tests.
 
-    Tests of the user and examples of the prompt are always believed.
+    Tests of the user and examples of the prompt are always believed. Runs that began under the
+    older rule keep it, since they are replayed.
     """
     tested = [
         Draft(index=n, mode="code", text=text, origin="refined", report=report(passes))
         for n, (text, passes) in enumerate(zip(texts, reports, strict=False))
     ]
 
+    older = quarantine(tested, suite(), last=last, older=True)
+    assert [found.test for found in older] == by_the_older_rule
     assert [found.test for found in quarantine(tested, suite(), last=last)] == doubted
     assert quarantine(tested, suite("user"), last=last) == ()
     assert quarantine(tested, suite("prompt"), last=last) == ()
@@ -193,12 +205,32 @@ def test_a_quarantined_test_is_not_believed(passes: str, status: str, message: s
     assert (error.message if error else None) == message
 
 
+def test_a_disputed_test_says_what_each_draft_gave() -> None:
+    """A value, or what was said of there being none, and never more than a line of it."""
+    answers = [Answer(value="9"), Answer(message="raises KeyError: 1"), Answer(value="'a'" * 99)]
+    drafts = []
+    for index, answer in enumerate(answers):
+        outcomes = judge(CASES, {0: answer, 1: Answer(value="4")})
+        found = report("fpp").model_copy(update={"outcomes": outcomes})
+        drafts.append(
+            Draft(index=index, mode="code", text=str(index), origin="refined", report=found)
+        )
+
+    (disputed,) = quarantine(drafts, suite(), last=True)
+
+    assert disputed.given[:2] == ("draft 1 gave 9", "draft 2 raises KeyError: 1")
+    assert disputed.given[2].startswith("draft 3 gave 'a'")
+    assert len(disputed.given[2]) < 120
+    assert disputed.words.startswith("f(0), expected 4: draft 1 gave 9, draft 2 raises KeyError")
+
+
 # Python reads it, and refuses to write it with as many digits as it takes.
 HUGE = "0x" + "f" * 5_000
 
 
 SAME = [
-    *(("4", "4"), ("4", "4.0"), ("0.3", "0.30000000000000004"), ("0.0", "1e-13")),
+    *(("4", "4"), ("4", "4.0"), ("0.3", "0.30000000000000004"), ("0.0", "-0.0"), ("0", "0.0")),
+    *(("1.05e-34", "1.0500000000000001e-34"), ("4", "4+0j"), ("[4]", "[4.0]"), ("1e17", "1e17")),
     *(("float('nan')", "float('nan')"), ("{float('nan')}", "{float('nan')}")),
     *(("float('inf')", "1e999"), ("float('-inf')", "-1e999"), ("1+2j", "1.0000000000001+2j")),
     *(("[1, [2.0, 'a']]", "[1, [2, 'a']]"), ("{(1, 'a'): None}", "{(1, 'a'): None}")),
@@ -216,6 +248,8 @@ OTHER = [
     *(("0.3", "0.300001"), ("1000000.1", "1000000.2"), ("float('nan')", "0.0"), ("1.0", "True")),
     *((value, "1" + "0" * 400) for value in ("1e999", "1.0", "1j", "float('nan')")),
     *(("10000000000000001", "10000000000000002"), ("1" + "0" * 400, "0.5j")),
+    *(("1.05e-34", "1.0500001e-34"), ("4e-13", "8e-13"), ("0.0", "2e-12"), ("0", "2e-12")),
+    *(("{4}", "{4.000000000001}"), ("{0.0}", "{1e-13}"), ("4e-13+1j", "8e-13+1j")),
     (f"{{{HUGE}: 1}}", f"{{{HUGE}: 2}}"),
 ]
 
@@ -228,6 +262,23 @@ def test_values_are_compared(expected: str, got: str, alike: bool) -> None:
     """Numbers may differ by a rounding error, and dicts and sets have no order."""
     assert same(read_literal(expected), read_literal(got)) is alike
     assert same(read_literal(got), read_literal(expected)) is alike
+
+
+@pytest.mark.parametrize(
+    ("expected", "got"),
+    [
+        *(("0.0", "1e-12"), ("-0.0", "-1e-13"), ("0j", "1e-13+1e-13j"), ("1.0+0j", "1.0+1e-13j")),
+        *(("[0.0, 1]", "[1e-13, 1]"), ("4.0000000001", "4"), ("1e17", "100000000000000001")),
+        *(("4.0000000001", "4"), ("0.0", "1e-13"), ("1.0", "1+1e-13j")),
+    ],
+)
+def test_only_what_is_expected_decides_how_exactly(expected: str, got: str) -> None:
+    """Next to nothing is 0.0 where that is expected, and 0.0 is not next to nothing.
+
+    Where an integer is expected, a float is that only where it is exactly.
+    """
+    assert same(read_literal(expected), read_literal(got))
+    assert not same(read_literal(got), read_literal(expected))
 
 
 @pytest.mark.parametrize(

@@ -189,20 +189,22 @@ async def test_the_draft_that_passes_most_is_kept(
 async def test_a_test_of_the_model_s_own_that_no_draft_passes_is_not_believed(
     client: Client,
 ) -> None:
-    """After three drafts that pass all else the run ends, and names the test that it doubts."""
+    """It is set aside once all drafts failed it; the result is open, and says what each gave."""
     wrong = report(True, False, True)
 
-    drafts = [GOOD, f"{GOOD}# again", f"{GOOD}# and again"]
+    drafts = [f"{GOOD}# {number}" for number in range(5)]
 
-    result = await write_code(client, coding(*drafts), wrong, wrong, wrong)
+    result = await write_code(client, coding(*drafts), *[wrong] * 5)
 
-    assert (result.stop_reason, result.open, result.error) == ("passed", False, None)
-    assert [each.test for each in result.quarantined] == ["double(2)"]
+    assert (result.stop_reason, result.open, result.error) == ("max_revisions", True, None)
+    (disputed,) = result.quarantined
+    assert disputed.test == "double(2)"
+    assert disputed.given == tuple(f"draft {number} gave 3" for number in range(1, 6))
     assert "except 1 test written by the model" in result.stop_explanation
 
 
-async def test_the_same_code_thrice_says_no_more_than_once(client: Client) -> None:
-    """A writer that repeats itself is asked for the drafts that are left, and the test believed."""
+async def test_three_drafts_that_fail_a_test_do_not_end_a_run(client: Client) -> None:
+    """The writer is asked for the drafts that are left, and the test stays believed."""
     wrong, model = report(True, False, True), coding(GOOD, GOOD, GOOD, GOOD)
 
     result = await write_code(client, model, wrong, wrong, wrong, PASSED)
@@ -211,7 +213,7 @@ async def test_the_same_code_thrice_says_no_more_than_once(client: Client) -> No
 
 
 async def test_the_best_code_passes_by_what_is_believed_at_the_end(client: Client) -> None:
-    """An earlier draft that fails a doubted test alone is the result, and nothing is open in it."""
+    """An earlier draft that fails a disputed test alone is the result, which is open."""
     passed = [(False, True, True), (False, True, False), (False, False, True)]
     drafts = ["a = 1", "a = 2", "a = 3"]
 
@@ -219,7 +221,7 @@ async def test_the_best_code_passes_by_what_is_believed_at_the_end(client: Clien
         client, coding(*drafts), *(report(*each) for each in passed), max_revisions=3
     )
 
-    assert (result.stop_reason, result.open, result.error) == ("passed", False, None)
+    assert (result.stop_reason, result.open, result.error) == ("max_revisions", True, None)
     assert (result.kept, result.output) == (0, "a = 1\n")
     assert [each.error is None for each in result.drafts] == [True, False, False]
 
