@@ -66,7 +66,7 @@ class Adapters(NamedTuple):
 
 
 @contextlib.contextmanager
-def adapters(default: str | None) -> Iterator[Adapters]:
+def adapters(default: str | None, calls_per_second: float | None = None) -> Iterator[Adapters]:
     """Build the adapters for models and documents; start the embedded model if it is used."""
     # These imports take seconds; `--help` and tests with their own model do not need them. What
     # they make stays for good: to search it for garbage would take a quarter of that time in vain.
@@ -75,6 +75,7 @@ def adapters(default: str | None) -> Iterator[Adapters]:
     from activities.language_model.embedded import EmbeddedModel
     from activities.language_model.litellm_model import LiteLLMModel
     from activities.language_model.observed import ObservedModel
+    from activities.language_model.pace import PacedModel
 
     gc.freeze()
     gc.enable()
@@ -85,7 +86,8 @@ def adapters(default: str | None) -> Iterator[Adapters]:
         model = LiteLLMModel(default, endpoints)
         retriever = FolderRetriever.from_environment(os.environ, model)
         stack.callback(retriever.close)
-        yield Adapters(ObservedModel(model, default), retriever)
+        paced = PacedModel(ObservedModel(model, default), default, calls_per_second)
+        yield Adapters(paced, retriever)
 
 
 async def confined(queues: Sequence[str]) -> Sandbox | None:
@@ -219,9 +221,8 @@ async def serve(options: argparse.Namespace) -> None:
     runs = await confined(options.queues)
     queues = [name for name in options.queues if name != "code" or runs is not None]
     # The adapters are large, so a worker without model calls does not load them.
-    outside = adapters(default) if "llm" in queues else contextlib.nullcontext(Adapters())
-    with outside as (model, retriever):
-        rate = options.calls_per_second
+    rate, nothing = options.calls_per_second, contextlib.nullcontext(Adapters())
+    with adapters(default, rate) if "llm" in queues else nothing as (model, retriever):
         on_signals(stop_in_order)
         async with contextlib.AsyncExitStack() as stack:
             for worker in build(client, queues, model, rate, retriever, runs):

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from temporalio import activity
 
-from activities.language_model.port import LanguageModel, ModelCall, SampleError, ask
+from activities.language_model.port import LanguageModel, ModelCall, SampleError, ask, calls_made
 from reflection.critique.criteria import Criterion
 from reflection.critique.evaluation import Feedback, JudgeReply, judge_schema, parse_judgement
 from reflection.critique.prompts import (
@@ -30,6 +30,7 @@ class WritingTask(Record):
     max_output_tokens: int
     timeout_seconds: float
     draft_bytes: int
+    max_attempts: int = 5
 
 
 class RevisionTask(WritingTask):
@@ -71,6 +72,7 @@ class JudgingTask(Record):
     max_output_tokens: int
     error: str | None = None
     writer: str | None = None
+    max_attempts: int = 5
 
 
 class CritiqueActivities:
@@ -119,20 +121,20 @@ class CritiqueActivities:
             labels={"mull.draft.index": task.index, "mull.attempt": activity.info().attempt},
         )
         try:
-            reply = await ask(self._model, call)
+            reply = await ask(self._model, call, task.max_attempts)
         except SampleError as error:
             return JudgeReply(
                 error=f"{error.kind}: {error}",
                 unreadable=True,
                 model=call.model,
-                attempts=activity.info().attempt,
+                attempts=calls_made(),
                 spending=error.spending,
             )
         read = parse_judgement(reply.text, task.criteria, task.threshold, task.draft)
         known = {
             "model": reply.model,
             "left_out": reply.left_out,
-            "attempts": activity.info().attempt,
+            "attempts": calls_made(),
             "spending": reply.spending,
         }
         return read.model_copy(update=known)
@@ -149,14 +151,14 @@ class CritiqueActivities:
             keep_cut=True,
         )
         try:
-            reply = await ask(self._model, call)
+            reply = await ask(self._model, call, task.max_attempts)
         except SampleError as error:
             return Written(
                 text=None,
                 error=f"{error.kind}: {error}",
                 model=call.model,
                 finish_reason=error.finish_reason,
-                attempts=activity.info().attempt,
+                attempts=calls_made(),
                 spending=error.spending,
                 timestamp=datetime.now(UTC),
             )
@@ -167,7 +169,7 @@ class CritiqueActivities:
             model=reply.model,
             finish_reason=reply.finish_reason,
             left_out=reply.left_out,
-            attempts=activity.info().attempt,
+            attempts=calls_made(),
             spending=reply.spending,
             timestamp=datetime.now(UTC),
         )

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from temporalio import activity
 
-from activities.language_model.port import LanguageModel, ModelCall, SampleError, ask
+from activities.language_model.port import LanguageModel, ModelCall, SampleError, ask, calls_made
 from reflection.multipath import cases
 from reflection.multipath.extraction import extract_code
 from reflection.multipath.markup import unfenced
@@ -60,6 +60,7 @@ class AgentTask(Record):
     model: str | None
     max_output_tokens: int
     timeout_seconds: float
+    max_attempts: int = 5
 
 
 class DraftTask(AgentTask):
@@ -280,12 +281,12 @@ class MultiPathActivities:
             "labels": labels if index is None else labels | {"mull.draft.index": index},
         }
         try:
-            reply = await ask(self._model, ModelCall(**call | more))
+            reply = await ask(self._model, ModelCall(**call | more), task.max_attempts)
         except SampleError as error:
             receipt = Receipt(
                 model=task.model,
                 finish_reason=error.finish_reason,
-                attempts=attempt,
+                attempts=calls_made(),
                 spending=error.spending,
             )
             return Heard(None, f"{error.kind}: {error}", receipt)
@@ -293,7 +294,7 @@ class MultiPathActivities:
             model=reply.model,
             finish_reason=reply.finish_reason,
             left_out=reply.left_out,
-            attempts=attempt,
+            attempts=calls_made(),
             spending=reply.spending,
         )
         return Heard(reply.text, None, receipt)

@@ -4,7 +4,14 @@ from datetime import UTC, datetime
 
 from temporalio import activity
 
-from activities.language_model.port import LanguageModel, ModelCall, ModelReply, SampleError, ask
+from activities.language_model.port import (
+    LanguageModel,
+    ModelCall,
+    ModelReply,
+    SampleError,
+    ask,
+    calls_made,
+)
 from reflection.run import Record, Spending, cut_encoded, encoded_size
 from reflection.sampling.answers import read_answer
 from reflection.sampling.prompts import (
@@ -34,6 +41,7 @@ class SampleTask(Record):
     timeout_seconds: float
     answer_bytes: int = 2_000
     reasoning_bytes: int = 20_000
+    max_attempts: int = 5
 
 
 class MeaningTask(Record):
@@ -44,6 +52,7 @@ class MeaningTask(Record):
     new: str
     model: str | None
     timeout_seconds: float
+    max_attempts: int = 5
 
 
 class Meaning(Record):
@@ -78,7 +87,7 @@ class SamplingActivities:
             labels={"mull.sample.index": task.index, "mull.attempt": activity.info().attempt},
         )
         try:
-            reply = await ask(self._model, call)
+            reply = await ask(self._model, call, task.max_attempts)
         except SampleError as error:
             return Response(
                 index=task.index,
@@ -88,7 +97,7 @@ class SamplingActivities:
                 model=task.model,
                 seed=task.seed,
                 finish_reason=error.finish_reason,
-                attempts=activity.info().attempt,
+                attempts=calls_made(),
                 spending=error.spending,
             )
         return _read(task, reply)
@@ -106,12 +115,12 @@ class SamplingActivities:
             reply_schema=meaning_schema(),
         )
         try:
-            reply = await ask(self._model, call)
+            reply = await ask(self._model, call, task.max_attempts)
         except SampleError as error:
             same, spending = None, error.spending
         else:
             same, spending = parse_meaning(reply.text), reply.spending
-        return Meaning(same=same, spending=spending, attempts=activity.info().attempt)
+        return Meaning(same=same, spending=spending, attempts=calls_made())
 
 
 def _read(task: SampleTask, reply: ModelReply) -> Response:
@@ -135,6 +144,6 @@ def _read(task: SampleTask, reply: ModelReply) -> Response:
         seed=None if "seed" in reply.left_out else task.seed,
         left_out=reply.left_out,
         finish_reason=reply.finish_reason,
-        attempts=activity.info().attempt,
+        attempts=calls_made(),
         spending=reply.spending,
     )

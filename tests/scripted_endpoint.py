@@ -101,6 +101,7 @@ class ScriptedEndpoint:
         self._replies = list(replies)
         self._by_seed = by_seed
         self._in_flight = 0
+        self._writers: list[asyncio.StreamWriter] = []
         self._unscripted: list[str] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -144,8 +145,12 @@ class ScriptedEndpoint:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        for writer in self._writers:
+            writer.transport.abort()
+        await asyncio.sleep(0)
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.append(writer)
         with suppress(asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             while True:
                 request = await self._read(reader)

@@ -43,10 +43,18 @@ SANDBOX = timedelta(seconds=30)
 
 
 def call_times(client_seconds: float, max_attempts: int) -> dict[str, Any]:
+    """Nest the time-outs of a model's call. The activity counts its attempts: a 429 is none."""
+    times = work_times(client_seconds, max_attempts)
+    times["retry_policy"].maximum_attempts = 0
+    return times
+
+
+def work_times(client_seconds: float, max_attempts: int) -> dict[str, Any]:
     """Nest the time-outs around a client's, in seconds, as the SDK's options of an activity.
 
-    The attempt outlasts the client by a margin. The whole has room for every attempt, with the
-    longest wait before it (a server's Retry-After is cut to that) and an hour in the queue.
+    The attempt outlasts the client by a margin, in which the call waits for its turn. The whole
+    has room for every attempt, with the longest wait before it (a server's Retry-After is cut to
+    that) and an hour in the queue.
     """
     attempt = timedelta(seconds=client_seconds) + CLIENT_MARGIN
     return {
@@ -70,27 +78,31 @@ def retrieval_times(client_seconds: float, max_attempts: int) -> dict[str, Any]:
     begin when the time for embedding is all but over.
     """
     work = INDEX_LOCK + INDEXING + EMBEDDING
-    return call_times(work.total_seconds() + 2 * client_seconds, max_attempts)
+    return work_times(work.total_seconds() + 2 * client_seconds, max_attempts)
 
 
 def test_times(wall_seconds: float, max_attempts: int) -> dict[str, Any]:
     """Nest the time-outs of a test of code that may run for so many seconds."""
-    return call_times(wall_seconds + SANDBOX.total_seconds(), max_attempts)
+    return work_times(wall_seconds + SANDBOX.total_seconds(), max_attempts)
 
 
 def permanent(error: ActivityError) -> ApplicationError | None:
-    """Return the run's failure if every such call would fail the same way; else None."""
+    """Return the run's failure if every such call would fail the same way; else None.
+
+    An error that counts its calls is the last of several, and says nothing about other calls.
+    """
     cause = error.cause
-    if isinstance(cause, ApplicationError) and cause.non_retryable:
+    if isinstance(cause, ApplicationError) and cause.non_retryable and not cause.details:
         return ApplicationError(cause.message, type=cause.type, non_retryable=True)
     return None
 
 
 def explain(error: ActivityError) -> str:
-    """Say in one line why a call failed for good after its retries."""
+    """Say in one line why a call failed for good after its retries, and how often it did."""
     cause = error.cause
     if isinstance(cause, ApplicationError):
-        return f"{cause.type}: {cause.message}"
+        often = f" ({cause.details[0]} calls)" if cause.details else ""
+        return f"{cause.type}: {cause.message}{often}"
     return "no reply in time" if isinstance(cause, CallTimedOut) else str(cause or error)
 
 
@@ -117,7 +129,9 @@ def lost(error: str | None) -> Lost:
 
 
 def attempts_of(error: ActivityError, most: int) -> int:
-    """Count the attempts of a call that failed for good: one where it could never work."""
+    """Count the calls made for one that failed for good: one where it could never work."""
+    if isinstance(error.cause, ApplicationError) and error.cause.details:
+        return int(error.cause.details[0])
     return 1 if permanent(error) is not None else most
 
 

@@ -71,6 +71,7 @@ class Drafts:
             max_output_tokens=request.max_output_tokens,
             timeout_seconds=request.call_timeout_seconds,
             draft_bytes=request.draft_bytes,
+            max_attempts=request.max_attempts,
         )
 
     async def _written(
@@ -188,6 +189,7 @@ class Drafts:
             max_output_tokens=request.judge_max_output_tokens,
             error=error,
             writer=request.model,
+            max_attempts=request.max_attempts,
         )
         again = " again: its reply could not be read" if error else ""
         summary = f"draft {draft.index + 1}: ask {judge or 'the judge'}{again}"

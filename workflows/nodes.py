@@ -240,6 +240,7 @@ class Nodes:
             "model": request.model,
             "max_output_tokens": request.max_output_tokens,
             "timeout_seconds": request.call_timeout_seconds,
+            "max_attempts": request.max_attempts,
         }
 
     def _writing(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ with workflow.unsafe.imports_passed_through():
     from reflection.sampling.loop import Sampling
     from reflection.sampling.request import SelfConsistencyRequest
     from reflection.sampling.result import Response
-    from workflows.calls import Calls, call_times, explain, outcome, permanent, settle
+    from workflows.calls import Calls, attempts_of, call_times, explain, outcome, permanent, settle
     from workflows.people import People
 
 # Comparisons are many, and the beginning of a question tells what its answers are about.
@@ -51,6 +51,7 @@ class Samples:
                 timeout_seconds=request.sample_timeout_seconds,
                 answer_bytes=request.answer_bytes,
                 reasoning_bytes=request.reasoning_bytes,
+                max_attempts=request.max_attempts,
             ),
             task_queue=TASK_QUEUE,
             summary=f"sample {index + 1} of at most {request.max_responses}",
@@ -92,7 +93,7 @@ class Samples:
             timestamp=workflow.now(),
             error=explain(error),
             model=self._request.model,
-            attempts=self._request.max_attempts,
+            attempts=attempts_of(error, self._request.max_attempts),
         )
 
 
@@ -141,6 +142,7 @@ class Meanings:
             new=new,
             model=self._request.model,
             timeout_seconds=self._request.sample_timeout_seconds,
+            max_attempts=self._request.max_attempts,
         )
         asked = SamplingActivities.compare_meaning, task, "do two answers mean the same?"
         meaning = await self._calls.make(*asked, self._times)
@@ -151,7 +153,8 @@ class Meanings:
             failure = permanent(meaning)
             if failure is not None:
                 raise failure
-            self._sampling.pay("evaluating", None, self._request.max_attempts)
+            made = attempts_of(meaning, self._request.max_attempts)
+            self._sampling.pay("evaluating", None, made)
             self._sampling.warn(f"two answers could not be compared: {explain(meaning)}")
             return False
         self._sampling.pay("evaluating", meaning.spending, meaning.attempts)

@@ -21,6 +21,7 @@ with workflow.unsafe.imports_passed_through():
     from reflection.sheet import Sheet
     from workflows import base
     from workflows.base import RunWorkflow
+    from workflows.calls import lost
     from workflows.people import SOMEBODY, refusal
     from workflows.samples import Meanings, Samples
 
@@ -57,6 +58,10 @@ class SelfConsistencyWorkflow(RunWorkflow[Sampling]):
             await self._find_attributes()
             while not self._state.stopped:
                 await self._wave()
+            unanswered = self._state.unanswered
+            # A run from before this change may wait for a person already.
+            if unanswered is not None and workflow.patched("unanswered"):
+                raise lost(unanswered).failure
             if self._state.waits_for_review:
                 waits = telemetry.NEEDS_REVIEW.value_set(True)
                 self._write(*self._updates(), telemetry.UNCERTAINTY.value_set("high"), waits)

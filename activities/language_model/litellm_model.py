@@ -13,11 +13,15 @@ from math import isfinite
 from types import MappingProxyType
 from typing import Any
 
+import httpx
 import litellm
 from litellm.exceptions import UnsupportedParamsError
+from litellm.llms.custom_httpx.aiohttp_transport import LiteLLMAiohttpTransport
 
 from activities.documents.retrieval import EMBEDDING_BATCH, Embedded
+from activities.language_model.exchange import EXCHANGE, Exchange, bounded
 from activities.language_model.port import (
+    ASKED_AGAIN,
     Endpoint,
     ModelCall,
     ModelError,
@@ -26,7 +30,7 @@ from activities.language_model.port import (
     SampleError,
     TransientModelError,
 )
-from activities.language_model.provider_errors import read_error
+from activities.language_model.provider_errors import one_line, read_error
 from reflection.run import Spending, total
 
 litellm.suppress_debug_info = True
@@ -36,11 +40,22 @@ litellm.DEFAULT_MAX_RETRIES = 0  # type: ignore[attr-defined]  # it is read ther
 # A cache would make all samples of a question equal, and their entropy 0.
 litellm.cache = None
 
+_send = LiteLLMAiohttpTransport.handle_async_request
+
+
+async def _send_bounded(self: LiteLLMAiohttpTransport, request: httpx.Request) -> httpx.Response:
+    return await bounded(request, lambda asked: _send(self, asked))
+
+
+# Every provider's client sends by this method, and follows redirects unless it is kept from it.
+LiteLLMAiohttpTransport.handle_async_request = _send_bounded  # type: ignore[method-assign]
+
 JSON_OBJECT: dict[str, Any] = {"type": "json_object"}
 # These servers hold any model to a schema; LiteLLM only knows which models do.
 _CONSTRAINING_SERVERS = frozenset({"hosted_vllm", "ollama", "ollama_chat"})
 _SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD")
 _SHORTEST_SECRET = 8
+_MOST_TOKENS = 10**9
 _BOUNDS = frozenset(
     {
         "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
@@ -113,12 +128,14 @@ def read_reply(
 ) -> ModelReply:
     """Read a chat completion in OpenAI's form.
 
-    Raises TransientModelError if it has no choice, and SampleError if its only choice was
-    filtered, refused, empty, or cut off (unless `keep_cut`).
+    Raises SampleError if it has no choice, or if its first one was filtered, refused, empty, a
+    tool call, or cut off (unless `keep_cut`).
     """
+    spending = read_spending(response, route)
     if not response.choices:
-        raise TransientModelError("the provider replied without any choice", "EmptyReply")
-    spending, choice = read_spending(response, route), response.choices[0]
+        line = "the provider replied without any choice"
+        raise SampleError(line, "EmptyReply", spending=spending)
+    choice = response.choices[0]
     lost = _lost(choice, spending, keep_cut=keep_cut)
     if lost is not None:
         kind, line = lost
@@ -145,24 +162,31 @@ def _lost(choice: Any, spending: Spending, *, keep_cut: bool) -> tuple[str, str]
         return "Refusal", "the model refused to answer"
     if choice.finish_reason == "length" and (empty or not keep_cut):
         return "CutOff", f"the reply was cut off after {spending.output_tokens or 'its'} tokens"
+    if empty and getattr(message, "tool_calls", None):
+        return "BrokenToolCall", "the reply calls a tool, and none was offered"
     return ("EmptyReply", "the reply is empty") if empty else None
 
 
 def read_spending(response: Any, route: Route) -> Spending:
     """Read the tokens of one call. LiteLLM's 0 and 0 means that the provider did not count."""
     usage = getattr(response, "usage", None)
-    sent = getattr(usage, "prompt_tokens", None)
-    received = getattr(usage, "completion_tokens", None)
+    details = getattr(usage, "prompt_tokens_details", None)
+    sent, received = _tokens(usage, "prompt_tokens"), _tokens(usage, "completion_tokens")
     if not sent and not received:
         return Spending(calls=1)
-    details = getattr(usage, "prompt_tokens_details", None)
     return Spending(
         calls=1,
         input_tokens=sent,
         output_tokens=received,
-        cached_tokens=getattr(details, "cached_tokens", None),
-        cost_usd=_cost(response, route),
+        cached_tokens=_tokens(details, "cached_tokens"),
+        cost_usd=None if sent is None or received is None else _cost(response, route),
     )
+
+
+def _tokens(counted: object, name: str) -> int | None:
+    """Return a count of tokens; what no call can use is unknown."""
+    count = getattr(counted, name, None)
+    return count if isinstance(count, int) and 0 <= count <= _MOST_TOKENS else None
 
 
 def read_vectors(response: Any, count: int) -> list[list[float]]:
@@ -240,13 +264,16 @@ class LiteLLMModel:
                 "no model: set MULL_MODEL where the worker runs, or name one with --model",
                 "NoModel",
             )
-        if endpoint := self._endpoints.get(name):
-            return Route(name, f"openai/{endpoint.model}", "openai", endpoint)
         try:
-            return Route(name, name, litellm.get_llm_provider(name)[1], None)
+            if endpoint := self._endpoints.get(name):
+                route = Route(name, f"openai/{endpoint.model}", "openai", endpoint)
+            else:
+                route = Route(name, name, litellm.get_llm_provider(name)[1], None)
         except Exception as error:
             line = f"no provider for the model {name!r}: put one first, as in openai/{name}"
             raise PermanentModelError(line, type(error).__name__, 400) from None
+        _refuse_credentials(route)
+        return route
 
 
 def _options(route: Route, call: ModelCall) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -300,20 +327,58 @@ def _cost(response: Any, route: Route) -> float | None:
         return None
 
 
+def _refuse_credentials(route: Route) -> None:
+    """Raise PermanentModelError if the address of a route has a password in it."""
+    vendor = f"{route.provider.partition('_')[0].upper()}_"
+    based = (name for name in os.environ if name.startswith(vendor) and "_BASE" in name)
+    addresses = {"the address": route.endpoint.api_base} if route.endpoint else os.environ
+    for name in addresses if route.endpoint else based:
+        if "@" in addresses[name]:
+            line = f"{name} of {route.name} has a user or a password in it, which is not sent:"
+            line += " leave them out, and give the key in its own variable"
+            raise PermanentModelError(line, "AuthenticationError")
+
+
 @contextmanager
 def _explained(route: Route, prompt: str, timeout_seconds: float) -> Iterator[None]:
+    """Turn what a call raises into a ModelError that names the address and what came."""
+    exchange = Exchange()
+    token = EXCHANGE.set(exchange)
     try:
         yield
+    except SampleError as error:
+        if error.kind in ASKED_AGAIN:
+            error.args = (_placed(f"answered {exchange.status}: {error}", exchange, route),)
+        raise
     except ModelError:
         raise
     except TimeoutError:
-        line = f"{route.name} did not reply within {timeout_seconds:g} seconds"
-        raise TransientModelError(line, "Timeout") from None
+        at = f"{route.name} at" if exchange.address else route.name
+        line = _placed(f"did not reply within {timeout_seconds:g} seconds", exchange, route)
+        raise TransientModelError(f"{at} {line}", "Timeout") from None
     except Exception as error:
-        failure = read_error(error, prompt, frozenset(route.secrets()))
-        if failure.kind == "AuthenticationError" and not route.endpoint:
-            missing = litellm.validate_environment(route.target)["missing_keys"]
-            if named := [name for name in missing if name.endswith("_API_KEY")] or missing:
-                line = f"no key for {route.name}: set {' or '.join(named)} where the worker runs"
-                failure = PermanentModelError(line, failure.kind, failure.status)
-        raise failure from None
+        raise _read_failure(error, exchange, route, prompt) from None
+    finally:
+        EXCHANGE.reset(token)
+
+
+def _placed(line: str, exchange: Exchange, route: Route) -> str:
+    """Put the address before a line, if there was an exchange."""
+    address = exchange.address and one_line(exchange.address, "", frozenset(route.secrets()))
+    return f"{address} {line}".lstrip()
+
+
+def _read_failure(error: Exception, exchange: Exchange, route: Route, prompt: str) -> ModelError:
+    secrets = frozenset(route.secrets())
+    failure = read_error(error, prompt, secrets)
+    if failure.kind == "AuthenticationError" and not route.endpoint:
+        missing = litellm.validate_environment(route.target)["missing_keys"]
+        if named := [name for name in missing if name.endswith("_API_KEY")] or missing:
+            line = f"no key for {route.name}: set {' or '.join(named)} where the worker runs"
+            return PermanentModelError(line, failure.kind, failure.status)
+    if exchange.address:
+        line = one_line(exchange.tell(str(failure)), prompt, secrets)
+        failure.args = (_placed(line, exchange, route),)
+    if 300 <= exchange.status < 400:
+        return PermanentModelError(str(failure), "Redirect", exchange.status)
+    return failure

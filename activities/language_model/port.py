@@ -2,21 +2,27 @@
 
 ModelError                     a call failed
 ├── TransientModelError        it may work the next time: Temporal retries it
-├── SampleError                this one reply is lost (content filter, cut off)
+│   └── NotYetError            no call was made: the model was told to wait
+├── SampleError                this one reply is lost (content filter, cut off, empty)
 └── PermanentModelError        no call like it can work (no key, no such model)
 """
 
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from pydantic import Field
+from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.server import heartbeating
 from reflection.run import Record, Spending
 
 TASK_QUEUE = "mull-llm"
+
+# Replies that say nothing, and may say something the next time: they are asked for so often.
+ASKED_AGAIN = frozenset({"EmptyReply", "BrokenToolCall"})
+EMPTY_REPLIES = 3
 
 
 class ModelCall(Record):
@@ -82,8 +88,16 @@ class TransientModelError(ModelError):
     """It may work the next time."""
 
 
+class NotYetError(TransientModelError):
+    """No call was made: for so many seconds the model takes no call of this worker."""
+
+    def __init__(self, seconds: float) -> None:
+        line = "the model was told to wait, and this call waits with it"
+        super().__init__(line, "RateLimitError", 429, seconds, spending=Spending(calls=0))
+
+
 class SampleError(ModelError):
-    """This one reply is lost: to the content filter, or since it was cut off."""
+    """This one reply is lost: to the content filter, or since it was cut off or empty."""
 
 
 class PermanentModelError(ModelError):
@@ -98,23 +112,54 @@ class LanguageModel(Protocol):
         ...
 
 
-async def ask(model: LanguageModel, call: ModelCall) -> ModelReply:
-    """Make one call from within an activity.
+class Tries(NamedTuple):
+    """How many attempts of an activity ended with a 429, without a call, and with an empty reply.
 
-    Raises SampleError as it is, and ApplicationError for every other ModelError: non-retryable if
-    no call like it can work.
+    Its heartbeat tells the next attempt.
     """
-    async with heartbeating():
+
+    limited: int = 0
+    waiting: int = 0
+    empty: int = 0
+
+
+def calls_made() -> int:
+    """Count the calls that this activity made, with the one of this attempt."""
+    return activity.info().attempt - Tries(*activity.info().heartbeat_details).waiting
+
+
+async def ask(model: LanguageModel, call: ModelCall, max_attempts: int = 5) -> ModelReply:
+    """Make one call from within an activity, of which Temporal makes as many attempts as it takes.
+
+    Raises SampleError as it is, an empty reply's after three, and ApplicationError for every other
+    ModelError: non-retryable if no call like it can work, or, with the number of calls as its
+    detail, if `max_attempts` are used up. A 429 uses up none.
+    """
+    limited, waiting, empty = tries = Tries(*activity.info().heartbeat_details)
+    used = activity.info().attempt - 1 - limited - waiting
+    if used >= max_attempts:
+        line = f"{used} attempts ended without a word: the worker died, or hung"
+        raise ApplicationError(line, used, type="WorkerLost", non_retryable=True)
+    async with heartbeating() as tell:
+        tell(*tries)
         try:
             return await model.complete(call)
-        except SampleError:
-            raise
+        except PermanentModelError as error:
+            raise ApplicationError(str(error), type=error.kind, non_retryable=True) from None
         except ModelError as error:
-            wait = error.retry_after
+            waits, again = isinstance(error, NotYetError), error.kind in ASKED_AGAIN
+            refused = isinstance(error, TransientModelError) and error.status == 429
+            last = not refused and used + 1 >= max_attempts
+            if isinstance(error, SampleError) and (last or not again or empty + 1 >= EMPTY_REPLIES):
+                raise
+            activity.heartbeat(limited + (refused and not waits), waiting + waits, empty + again)
+            # Where a model is to wait, its calls wait in line for their turn, and not here.
+            wait = error.retry_after if error.retry_after is not None or not refused else 1.0
             raise ApplicationError(
                 str(error),
+                calls_made() - waits,
                 type=error.kind,
-                non_retryable=isinstance(error, PermanentModelError),
+                non_retryable=last,
                 next_retry_delay=timedelta(seconds=wait) if wait is not None else None,
             ) from None
 

@@ -19,6 +19,7 @@ from activities.language_model.port import (
 
 LINE_CHARACTERS = 300
 READ_CHARACTERS = 1_000
+MOST_CHARACTERS = 20_000
 ECHO_CHARACTERS = 12
 SHORTEST_ECHO = 4
 LONGEST_WAIT_SECONDS = 60.0
@@ -67,7 +68,8 @@ def one_line(text: str, prompt: str = "", secrets: Iterable[str] = ()) -> str:
 
     Keys become `[key]`, and 12 or more letters in a row from the prompt become `[prompt]`.
     """
-    message = text.partition("Traceback (most recent call last)")[0]
+    said = text[:MOST_CHARACTERS].partition("Traceback (most recent call last)")[0]
+    message = " ".join(said.split())
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
         message = message.replace(secret, "[key]")
     message = _KEY.sub("[key]", _plain(message))

@@ -51,6 +51,22 @@ class Sampling(RunState[Decision]):
         """The responses that gave no vote."""
         return len(self.responses) - self.tally.measurement.votes
 
+    @property
+    def unanswered(self) -> str | None:
+        """Why the run failed, where the model never replied, nor a person; else None.
+
+        Refusals and filtered replies are replies.
+        """
+        replied = any(each.spending or each.author for each in self.responses)
+        if replied or self.last is None or self.last.stop_reason == "finished_by_person":
+            return None
+        if not self.responses:
+            return f"NoReply: no reply came to {self.cancelled} calls: {self.last.reason}"
+        kind, _, said = (self.responses[-1].error or "").partition(": ")
+        calls = sum(response.attempts for response in self.responses)
+        often = f"{len(self.responses)} samples, {calls} calls"
+        return f"{kind}: no reply ever came ({often}); the last error: {said or kind}"
+
     def plan(self) -> Room:
         """Size the next wave by the rule, the concurrency limit and the budget; 0: no budget."""
         most = self.request.concurrency

@@ -165,4 +165,5 @@ async def test_a_message_shows_neither_key_nor_prompt(
     ):
         await build(NAME, redirect(server)).complete(call())
 
-    assert str(raised.value) == "refused [key] and [key] for '[prompt]?'"
+    said = "answered 400: refused [key] and [key] for '[prompt]?'"
+    assert str(raised.value) == f"{server.url}/chat/completions {said}"

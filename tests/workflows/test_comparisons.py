@@ -47,13 +47,15 @@ async def test_a_comparison_that_is_repeated_is_counted(client: Client) -> None:
 
 async def test_a_comparison_that_fails_for_good_counts_as_different(client: Client) -> None:
     """The answers stay apart, and the result says that they could not be compared."""
-    busy = TransientModelError("busy", "RateLimitError", 429, retry_after=0.1)
+    busy = TransientModelError("busy", "OverloadedError", 529, retry_after=0.1)
     model = ScriptedModel(["a", "b"], same=lambda *_: True, judging=[busy, busy])
 
     result = await ask(client, model, answers="llm", max_responses=2, max_attempts=2)
 
     assert result.answer_distribution == {"a": 0.5, "b": 0.5}
-    assert result.warnings == ("two answers could not be compared: RateLimitError: busy",)
+    assert result.warnings == (
+        "two answers could not be compared: OverloadedError: busy (2 calls)",
+    )
 
 
 async def comparing(

@@ -7,7 +7,13 @@ import pytest
 from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.client import Client
 
-from activities.language_model.port import PermanentModelError, SampleError, TransientModelError
+from activities.language_model.port import (
+    NotYetError,
+    PermanentModelError,
+    SampleError,
+    TransientModelError,
+)
+from reflection.run import Spending
 from reflection.sampling.result import Decision, Progress
 from tests.conftest import ask, begin, failure, served, until_asked
 from tests.scripted import Said, ScriptedModel
@@ -73,7 +79,7 @@ async def test_a_sample_that_fails_for_good_is_no_vote(client: Client) -> None:
 
     assert (result.final_answer, result.valid_responses, result.total_responses) == ("129", 5, 7)
     assert result.responses[1].error == "ContentPolicyViolationError: content filter"
-    assert result.responses[2].error == "InternalServerError: overloaded"
+    assert result.responses[2].error == "InternalServerError: overloaded (2 calls)"
     assert result.usage.parts["retried"].calls == 2
 
 
@@ -101,6 +107,74 @@ async def test_a_retry_waits_as_long_as_the_server_asks(client: Client) -> None:
     assert result.responses[0].attempts == 2
     assert result.usage.parts["retried"].calls == 1
     assert result.usage.calls == 1
+
+
+LIMITED = TransientModelError("slow down", "RateLimitError", 429, retry_after=0.0)
+NOT_YET = NotYetError(0.0)
+OVERLOADED = TransientModelError("overloaded", "InternalServerError", 500, retry_after=0.0)
+EMPTY = SampleError("the reply is empty", "EmptyReply", spending=Spending(calls=1))
+
+
+@pytest.mark.parametrize(
+    ("said", "error", "attempts"),
+    [
+        ([LIMITED, LIMITED, OVERLOADED, LIMITED, LIMITED, "129"], None, 6),
+        ([NOT_YET, NOT_YET, NOT_YET, LIMITED, "129"], None, 2),
+        ([LIMITED, OVERLOADED, LIMITED, NOT_YET, OVERLOADED],
+         "InternalServerError: overloaded (4 calls)", 4),
+        ([EMPTY, "129"], None, 2),
+    ],
+    ids=["429s", "not yet", "used up", "empty once"],
+)  # fmt: skip
+async def test_only_failures_use_up_attempts(
+    client: Client, said: list[Said], error: str | None, attempts: int
+) -> None:
+    """Of two attempts a 429 uses up none, and an attempt that waited made no call."""
+    result = await ask(client, ScriptedModel([said, "1"]), max_responses=2, max_attempts=2)
+
+    assert (result.responses[0].error, result.responses[0].attempts) == (error, attempts)
+    assert result.usage.parts["retried"].calls == attempts - (error is None)
+
+
+async def test_an_empty_reply_is_asked_for_twice_more(client: Client) -> None:
+    """Then it is named, and it is a reply: the run goes on to its end."""
+    result = await ask(client, ScriptedModel([[EMPTY] * 3]), max_responses=1)
+
+    assert (result.stop_reason, result.responses[0].attempts) == ("no_consensus", 3)
+    assert result.responses[0].error == "EmptyReply: the reply is empty"
+
+
+async def test_no_reply_ever_fails_the_run(client: Client) -> None:
+    """Where no call was answered there is no result: the last error says why, and how often."""
+    script: list[Said | list[Said]] = [[OVERLOADED, OVERLOADED]] * 2
+    async with served(client, ScriptedModel(script)):
+        asked = {"question": SUM, "max_responses": 2, "max_attempts": 2}
+        error = await failure(await begin(client, asked))
+
+    assert error.type == "InternalServerError"
+    assert error.message == (
+        "no reply ever came (2 samples, 4 calls); the last error: overloaded (2 calls)"
+    )
+
+
+@pytest.mark.parametrize("kind", ["Refusal", "ContentPolicyViolationError"])
+async def test_a_refusal_is_a_reply(client: Client, kind: str) -> None:
+    """A run that every sample was refused to has a result, without an answer."""
+    refused = SampleError("no", kind)
+
+    result = await ask(client, ScriptedModel([refused, refused]), max_responses=2)
+
+    assert (result.final_answer, result.total_responses) == (None, 2)
+
+
+async def test_no_reply_by_the_deadline_fails_the_run(client: Client) -> None:
+    """A run whose every call was cut short says that nothing came."""
+    async with served(client, ScriptedModel(["1"] * 5, delays=[60] * 5)):
+        error = await failure(await begin(client, {"question": SUM, "budget_seconds": 1}))
+
+    assert (error.type, error.message) == (
+        "NoReply", "no reply came to 5 calls: the time budget of 1 seconds is used up"
+    )  # fmt: skip
 
 
 async def test_queries_tell_where_a_run_stands(client: Client) -> None:

@@ -124,7 +124,10 @@ async def test_a_reply_without_code_is_asked_for_once_more(client: Client) -> No
 
 @pytest.mark.parametrize(
     ("said", "why"),
-    [(["no", "no again"], "the reply contains no Python code"), (EMPTY, "the reply is empty")],
+    [
+        (["no", "no again"], "the reply contains no Python code"),
+        ([EMPTY] * 3, "the reply is empty"),
+    ],
 )
 async def test_no_first_code_is_an_outcome(
     client: Client, said: AgentTurn | list[AgentTurn], why: str

@@ -52,7 +52,7 @@ async def test_a_writer_that_is_down_fails_the_run(
 
 async def test_no_first_report_is_an_outcome(client: Client) -> None:
     """A model that writes none leaves a result without output, which is open."""
-    result = await research(client, researching(generate_report=[EMPTY]))
+    result = await research(client, researching(generate_report=[[EMPTY] * 3]))
 
     assert (result.output, result.stop_reason, result.open) == (None, "generation_failed", True)
     assert "no draft could be generated" in result.stop_explanation

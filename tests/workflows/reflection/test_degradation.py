@@ -25,7 +25,7 @@ async def test_a_judge_that_is_down(client: Client, judged: Judged | list[Judged
     assert "AuthenticationError" in result.stop_explanation or "busy" in result.stop_explanation
 
 
-@pytest.mark.parametrize("drafted", [DOWN, [BUSY, BUSY], EMPTY])
+@pytest.mark.parametrize("drafted", [DOWN, [BUSY, BUSY], [EMPTY, EMPTY]])
 async def test_a_revision_that_fails(client: Client, drafted: Drafted | list[Drafted]) -> None:
     """The scored draft comes back, and the reason names what failed."""
     model = ScriptedCritic(["first", drafted], [0.4])
@@ -44,7 +44,7 @@ async def test_a_revision_that_is_worse(client: Client) -> None:
     assert (result.draft, result.score, result.drafts[1].change) == ("first", 0.6, -0.5)
 
 
-@pytest.mark.parametrize("drafted", [DOWN, [BUSY, BUSY], EMPTY])
+@pytest.mark.parametrize("drafted", [DOWN, [BUSY, BUSY], [EMPTY, EMPTY]])
 async def test_no_first_draft_is_no_result(
     client: Client, drafted: Drafted | list[Drafted]
 ) -> None:

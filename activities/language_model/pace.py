@@ -1,0 +1,139 @@
+"""The pace of calls: one for each model in each worker process, and one for all calls together.
+
+Additive increase, multiplicative decrease. A worker begins slowly, so that few calls are in
+flight, and faster with each reply. The first 429 sets a rate below what the server took in the
+last second, and each later one lowers it. About 50 replies win back what a 429 took.
+"""
+
+import asyncio
+from collections import deque
+
+from activities.language_model import port
+from activities.language_model.port import ModelCall, ModelReply, TransientModelError
+
+FIRST_RATE = 5.0
+LOWEST_RATE = 1 / 60
+# What a reply makes of the rate as long as no limit is known, or far below it.
+GROWTH = 1.15
+LOWERED = 0.75
+# Replies that win back what a 429 took; from then on the rate grows faster and faster.
+RECOVERY = 50
+WINDOW_SECONDS = 1.0
+LONGEST_WAIT_SECONDS = 60.0
+# Shorter than the margin of an attempt over its client's time-out: see `workflows.calls`.
+PATIENCE_SECONDS = 8.0
+
+
+class Pace:
+    """When the next call may begin; `rate` is calls a second, and those of `within` come after."""
+
+    def __init__(self, rate: float = FIRST_RATE, within: "Pace | None" = None) -> None:
+        self.rate = rate
+        self._within = within
+        # The highest rate that was borne, as far as it is known.
+        self._sound = float("inf")
+        self._step = 0.0
+        self._next = self._lowered = self._replied = 0.0
+        self._begun: deque[float] = deque(maxlen=1_000)
+        self._waiting = 0
+        self._line = asyncio.Lock()
+
+    async def turn(self) -> float:
+        """Wait for the turn of a call, first come, first served; return when it is.
+
+        Raises TimeoutError where it does not come in time.
+        """
+        if self._next - _now() > PATIENCE_SECONDS:
+            raise TimeoutError
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS), self._line:
+                # It may be put off while it is waited for.
+                while (left := self._next - _now()) > 0:  # noqa: ASYNC110 - a time, not a flag
+                    await asyncio.sleep(left)
+                now = _now() if self._within is None else await self._within.turn()
+                self._next = max(self._next, now + 1 / self.rate)
+        finally:
+            self._waiting -= 1
+        self._begun.append(now)
+        return now
+
+    def seconds_left(self) -> float:
+        """Estimate the seconds until a call that comes now would begin."""
+        left = max(1.0, self._next - _now()) + self._waiting / self.rate
+        return min(left, LONGEST_WAIT_SECONDS)
+
+    def replied(self) -> None:
+        """Note a reply: the rate may grow, if it is used up and so has shown to be borne."""
+        self._replied = _now()
+        if not self._waiting:
+            return
+        if self.rate < self._sound:
+            self.rate = min(self.rate * GROWTH, self._sound)
+        else:
+            self.rate += self._step
+            self._step *= 1 + 1 / RECOVERY
+
+    def refused(self, began: float, seconds: float | None) -> None:
+        """Note that a call was told to come later: after these seconds, where the server says."""
+        if began in self._begun:
+            self._begun.remove(began)
+        # Calls that were in flight when the rate was lowered say nothing about the new one.
+        if began >= self._lowered:
+            rate, now = self.rate, _now()
+            if self._sound == float("inf"):
+                rate = min(rate, max(1, sum(now - at <= WINDOW_SECONDS for at in self._begun)))
+            borne = self._replied > self._lowered
+            self.rate = max(LOWEST_RATE, rate * LOWERED if borne else rate / 2)
+            self._sound = self.rate if borne else self._sound
+            self._step = (rate - self.rate) / RECOVERY
+            self._lowered = now
+        self.wait(1 / self.rate if seconds is None else seconds)
+
+    def wait(self, seconds: float) -> None:
+        """Let no call begin for these seconds."""
+        self._next = max(self._next, _now() + seconds)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+class PacedModel:
+    """A language model that is called at the pace that it bears.
+
+    All its models together get at most `calls_per_second`, evenly.
+    """
+
+    def __init__(
+        self,
+        model: port.LanguageModel,
+        default_model: str | None = None,
+        calls_per_second: float | None = None,
+    ) -> None:
+        self._model = model
+        self._default_model = default_model
+        self._paces: dict[str | None, Pace] = {}
+        self._all = Pace(calls_per_second) if calls_per_second else None
+
+    async def complete(self, call: ModelCall) -> ModelReply:
+        """Make the call when its turn comes. Raises what the model raises, and NotYetError."""
+        name = call.model or self._default_model
+        pace = self._paces.setdefault(name, Pace(within=self._all))
+        try:
+            began = await pace.turn()
+        except TimeoutError:
+            raise port.NotYetError(pace.seconds_left()) from None
+        try:
+            reply = await self._model.complete(call)
+        except port.SampleError:
+            pace.replied()
+            raise
+        except TransientModelError as error:
+            if error.status == 429:
+                pace.refused(began, error.retry_after)
+            elif error.retry_after is not None:
+                pace.wait(error.retry_after)
+            raise
+        pace.replied()
+        return reply
