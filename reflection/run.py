@@ -3,13 +3,14 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Generic, Literal, NamedTuple, Protocol, Self, TypeVar
+from typing import Annotated, Any, Generic, Literal, NamedTuple, Protocol, Self, TypeVar
 
 from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
     StringConstraints,
+    TypeAdapter,
     ValidationError,
     model_validator,
 )
@@ -73,13 +74,28 @@ class Ruling(NamedTuple, Generic[StopReasonT]):
         return self.stop_reason is not None
 
 
-def explain(error: ValidationError) -> str:
-    """Say in one line which fields are wrong and why, without quoting what was given."""
-    return "; ".join(_explain(one["loc"], one["type"], one["msg"]) for one in error.errors())
+MOST_ERRORS = 20
+ERRORS_BYTES = 3_500
+NAME_CHARACTERS = 80
+MOST_MEMBERS = 1_000
+
+
+def explain(error: ValueError) -> str:
+    """Say in one line which fields are wrong and why, without quoting what was given.
+
+    At most 20 errors are listed, in at most 3,500 bytes.
+    """
+    if not isinstance(error, ValidationError):
+        return str(error)
+    errors = error.errors(include_url=False, include_context=False, include_input=False)
+    said = [_explain(one["loc"], one["type"], one["msg"]) for one in errors[:MOST_ERRORS]]
+    if len(errors) > MOST_ERRORS:
+        said.append(f"and {len(errors) - MOST_ERRORS:,} more")
+    return cut_encoded("; ".join(said), ERRORS_BYTES)
 
 
 def _explain(place: tuple[int | str, ...], kind: str, message: str) -> str:
-    field = ".".join(str(part) for part in place)
+    field = ".".join(short_name(str(part)) for part in place)
     if kind == "extra_forbidden":
         return f"{field}: no such field"
     if kind == "missing":
@@ -87,6 +103,42 @@ def _explain(place: tuple[int | str, ...], kind: str, message: str) -> str:
     said = message.removeprefix("Value error, ")
     said = said.removeprefix("Input ").removeprefix("String ")
     return f"{field}: {said}" if field else said
+
+
+def short_name(name: str) -> str:
+    """Cut a name that somebody gave to one line of at most 80 characters."""
+    line = " ".join(name[: 2 * NAME_CHARACTERS].split())
+    return line if len(line) <= NAME_CHARACTERS else f"{line[: NAME_CHARACTERS - 1]}…"
+
+
+def parse_request(kind: Any, data: bytes | str) -> Any:
+    """Read a request of this type from JSON, where `true` is no number and "5" no integer.
+
+    5.0 is an integer, as JSON means it. Raises ValueError, and its subclass ValidationError.
+    """
+    try:
+        given = json.loads(data, object_pairs_hook=_members, parse_float=_number)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        raise ValueError("not valid JSON") from None
+    return TypeAdapter(kind).validate_json(json.dumps(given), strict=True)
+
+
+def _members(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    if len(pairs) > MOST_MEMBERS:
+        raise ValueError(f"an object has {len(pairs):,} members; at most {MOST_MEMBERS:,} are read")
+    members: dict[str, object] = {}
+    for name, value in pairs:
+        if name in members:
+            raise ValueError(f"{short_name(name)}: stands twice in one object")
+        members[name] = value
+    return members
+
+
+def _number(written: str) -> float | int:
+    number = float(written)
+    return int(number) if number.is_integer() else number
 
 
 REPLACEMENT_CHARACTERS = 100_000

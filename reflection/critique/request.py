@@ -6,7 +6,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import (
     AfterValidator,
     AliasChoices,
+    FailFast,
     Field,
+    Strict,
     StringConstraints,
     TypeAdapter,
     field_validator,
@@ -43,7 +45,7 @@ class ReflectOnResultRequest(Bounded):
     query: Annotated[Words, AfterValidator(partial(within, most=QUERY_BYTES))]
     draft: str | None = Field(None, description="A draft to judge in place of a generated one.")
     model: ModelName | None = Field(None, description="Any LiteLLM name; else the worker's own.")
-    judges: tuple[ModelName, ...] = Field(
+    judges: Annotated[tuple[ModelName, ...], FailFast(), Strict(False)] = Field(
         (), max_length=5, description="The models that judge; none: the worker's own judge."
     )
     panel: Panel = Field("mean", description="How the scores of several judges become one.")
@@ -59,11 +61,11 @@ class ReflectOnResultRequest(Bounded):
     min_gain: Score = Field(
         0.02, description="Stop when two evaluations in a row gain less than this."
     )
-    guardrails: tuple[GuardrailName, ...] = Field(
+    guardrails: Annotated[tuple[GuardrailName, ...], FailFast(), Strict(False)] = Field(
         (DEFAULT,), max_length=50, description="Names; `default` stands for all that Mull has."
     )
     format: Format | None = Field(None, description="The format that the draft must parse as.")
-    sources: tuple[Words, ...] = Field(
+    sources: Annotated[tuple[Words, ...], FailFast(), Strict(False)] = Field(
         (), max_length=50, description="Texts that the draft may cite as [1], [2] and so on."
     )
     reflect: bool = Field(True, description="Off: one draft, neither judged nor revised.")
