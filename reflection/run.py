@@ -14,6 +14,7 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
+from pydantic_core import to_json
 
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 ModelName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
@@ -73,6 +74,13 @@ class Ruling(NamedTuple, Generic[StopReasonT]):
         """Whether the run ends."""
         return self.stop_reason is not None
 
+
+# The largest event is 512 KiB.
+RESULT_BYTES = 500_000
+SHORTEST_CUT = 200
+CUT_NOTE = "\n\n[cut here: too long for a result]"
+TOO_LARGE = "texts over {most:,} bytes, and long lists, were cut to keep this result small"
+RecordT = TypeVar("RecordT", bound=Record)
 
 MOST_ERRORS = 20
 ERRORS_BYTES = 3_500
@@ -200,6 +208,38 @@ def cut_encoded(text: str, most: int) -> str:
     while encoded_size(short) > most:
         short = short[: min(len(short) - 1, len(short) * most // encoded_size(short))]
     return short
+
+
+def cut_with_note(text: str, most: int) -> str:
+    """Keep the beginning of a text that is longer than that, and say so at its end."""
+    if encoded_size(text) <= most:
+        return text
+    return cut_encoded(text, most - encoded_size(CUT_NOTE)) + CUT_NOTE
+
+
+def fitted(result: RecordT, whole: str) -> RecordT:
+    """Cut the longest texts of a result, but for the one named `whole`, to fit an event.
+
+    Where that is not enough, early decisions and responses are left out. `warnings` says so.
+    """
+    data: dict[str, Any] = result.model_dump(mode="json")
+    kept, said, most = data[whole], data["warnings"], 64_000
+    while len(to_json(data)) > RESULT_BYTES and most > SHORTEST_CUT:
+        most = most * 3 // 4
+        data = {**_shortened(data, most), whole: kept}
+        data["warnings"] = [*said, TOO_LARGE.format(most=most)]
+    for name, count in (("decisions", 100), ("responses", 500)):
+        if len(to_json(data)) > RESULT_BYTES and name in data:
+            data[name] = data[name][-count:]
+    return result if most == 64_000 else type(result).model_validate(data)
+
+
+def _shortened(value: Any, most: int) -> Any:
+    if isinstance(value, dict):
+        return {name: _shortened(inner, most) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_shortened(inner, most) for inner in value]
+    return cut_with_note(value, most) if isinstance(value, str) else value
 
 
 Part = Literal["retrieving", "generating", "evaluating", "revising", "retried", "cancelled"]

@@ -17,7 +17,7 @@ with workflow.unsafe.imports_passed_through():
     from reflection.multipath.result import Decision, MultiPathResult, Progress, Step, StopReason
     from reflection.multipath.sheet import sheet
     from reflection.multipath.state import Node
-    from reflection.run import Finish, Part, Review
+    from reflection.run import Finish, Part, Review, fitted
     from workflows import base
     from workflows.calls import Calls
     from workflows.nodes import Ended, Nodes
@@ -225,7 +225,7 @@ class MultiPathWorkflow:
 
     def _conclude(self, span: Span) -> MultiPathResult:
         """Record the outcome everywhere, and return it."""
-        result, last = loop.result(self._state), self._state.decisions[-1]
+        result, last = fitted(loop.result(self._state), "output"), self._state.decisions[-1]
         self._show()
         stopped = telemetry.STOP_REASON.value_set(result.stop_reason)
         self._attributes.write(*self._updates(last), stopped)

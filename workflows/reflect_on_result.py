@@ -25,7 +25,7 @@ with workflow.unsafe.imports_passed_through():
         StopReason,
     )
     from reflection.critique.sheet import sheet
-    from reflection.run import Finish, Part, Review, encoded_size
+    from reflection.run import Finish, Part, Review, encoded_size, fitted
     from workflows import base
     from workflows.calls import Calls, run_locally
     from workflows.drafts import Drafts
@@ -270,7 +270,7 @@ class ReflectOnResultWorkflow:
 
     def _conclude(self, span: Span) -> ReflectOnResultResult:
         """Record the outcome everywhere, and return it."""
-        result, last = loop.result(self._state), self._state.decisions[-1]
+        result, last = fitted(loop.result(self._state), "draft"), self._state.decisions[-1]
         self._show()
         stopped = telemetry.STOP_REASON.value_set(result.stop_reason)
         self._attributes.write(*self._updates(last), stopped)

@@ -8,7 +8,7 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     import telemetry
-    from reflection.run import Finish, Review, encoded_size
+    from reflection.run import Finish, Review, encoded_size, fitted
     from reflection.sampling import loop
     from reflection.sampling.answers import read_answer
     from reflection.sampling.loop import Sampling
@@ -228,7 +228,10 @@ class SelfConsistencyWorkflow:
 
     def _conclude(self, span: Span) -> SelfConsistencyResult:
         """Record the outcome everywhere, and return it."""
-        standing, result = loop.progress(self._state, 0), loop.result(self._state)
+        standing, result = (
+            loop.progress(self._state, 0),
+            fitted(loop.result(self._state), "final_answer"),
+        )
         self._show(standing)
         self._attributes.write(
             *_updates(standing),

@@ -1,12 +1,16 @@
 """No text makes a function of the core slow, nor one that reads documents: time is linear."""
 
+import importlib
+import inspect
 import json
+import pkgutil
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
 import pytest
 
+import reflection
 from activities.code_tests.activity import by_pytest
 from activities.documents.formats import decode, html_lines, text_lines
 from activities.documents.passages import split
@@ -115,6 +119,7 @@ def functions(worst: str) -> dict[str, Callable[[], object]]:
         "report.with_checks": lambda: report.with_checks(worst, sources, critiques),
         "report.assemble": lambda: report.assemble(worst, [worst], sources, True),
         "run.cut_encoded": lambda: run.cut_encoded(worst, len(worst) // 2),
+        "run.cut_with_note": lambda: run.cut_with_note(worst, len(worst) // 2),
         "run.within": lambda: run.within(worst, 1_000_000),
         "run.parse_request": lambda: _request(worst),
         "sampling.recorded": lambda: recorded("number", [worst], worst),
@@ -176,6 +181,7 @@ NO_TEXTS = [
     "tally_words",
     "stopped",
     "details",
+    "fitted",
 ]
 
 
