@@ -3,12 +3,14 @@
 They are not workflow code, so that rules can change while a run is open: history keeps the results.
 """
 
+import asyncio
+
 from temporalio import activity
 
 from activities.readers import read_apart
 from reflection.critique.complexity import complexity
 from reflection.critique.criteria import Criterion
-from reflection.critique.guardrails import Checked, Report, check, known_guardrails
+from reflection.critique.guardrails import Checked, Report, are_built_in, check, known_guardrails
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.multipath.cases import entry_in, entry_of
 from reflection.multipath.extraction import examples
@@ -50,7 +52,9 @@ async def prepare_reflection(request: ReflectOnResultRequest) -> Prepared:
 @activity.defn
 async def check_draft(task: CheckTask) -> Report:
     """Run the named guardrails; one that fails is named in the report."""
-    return await read_apart(check, task.checked, task.guardrails)
+    if are_built_in(task.guardrails):
+        return await read_apart(check, task.checked, task.guardrails)
+    return await asyncio.to_thread(check, task.checked, task.guardrails)
 
 
 class ExamplesTask(Record):

@@ -5,6 +5,7 @@ import re
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ def quit_at_once() -> None:
     sys.exit(3)
 
 
-async def slowest_turn(work: "asyncio.Future[object]") -> float:
+async def slowest_turn(work: "asyncio.Future[Any]") -> float:
     """The longest time in seconds for which the event loop did not turn, until the work is done."""
     slowest, before = 0.0, time.monotonic()
     while not work.done():
