@@ -7,6 +7,7 @@ import pkgutil
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from typing import get_args
 
 import pytest
 
@@ -33,7 +34,7 @@ from reflection.multipath.suite import Case, Failure, Suite, TestFile
 from reflection.sampling import answers, marks, numbers
 from reflection.sampling import prompts as questions
 from reflection.sampling.replay import recorded
-from reflection.sampling.request import SelfConsistencyRequest
+from reflection.sampling.request import AnswerKind, SelfConsistencyRequest
 from tests.unit.critique.test_guardrails_speed import PIECES, seconds
 
 MORE = [
@@ -58,7 +59,7 @@ def functions(worst: str) -> dict[str, Callable[[], object]]:
     suite = Suite(origin="model", kind="cases", cases=(Case(call=worst, expected=worst),))
     critiques = (Critique(aspect="clarity", advice=worst, sentence=worst),)
     file = TestFile(name="a.py", text=worst or "-")
-    kinds = ("exact", "text", "number", "choice", "llm")
+    kinds = get_args(AnswerKind)
     return {
         **{
             f"{of.__name__}.{name}": partial(getattr(of, name), worst)
@@ -114,7 +115,7 @@ def functions(worst: str) -> dict[str, Callable[[], object]]:
         "replies.read_reply": lambda: replies.read_reply(
             worst, "mode", routing.RouteReply, [worst]
         ),
-        "replies.every_object": lambda: list(replies.every_object(worst, "a")),
+        "replies.every_object": lambda: replies.every_object(worst, "a"),
         "report.check_report": lambda: report.check_report(worst, sources),
         "report.with_checks": lambda: report.with_checks(worst, sources, critiques),
         "report.assemble": lambda: report.assemble(worst, [worst], sources, True),
