@@ -1,11 +1,12 @@
 """Task queues, and the connection to a Temporal server: converter, tracing, environment."""
 
+from collections.abc import Sequence
 from typing import Any, get_args
 
-from pydantic import ValidationError
 from temporalio.api.common.v1 import Payload
 from temporalio.api.failure.v1 import Failure
 from temporalio.client import Client
+from temporalio.common import RawValue
 from temporalio.contrib.opentelemetry import OpenTelemetryPlugin
 from temporalio.contrib.pydantic import PydanticJSONPlainPayloadConverter
 from temporalio.converter import (
@@ -13,14 +14,13 @@ from temporalio.converter import (
     DataConverter,
     DefaultFailureConverter,
     DefaultPayloadConverter,
-    JSONPlainPayloadConverter,
     PayloadConverter,
 )
 from temporalio.envconfig import ClientConfig
 from temporalio.exceptions import ApplicationError
 from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig
 
-from reflection.run import Request, explain
+from reflection.run import Request, explain, parse_request, short_name
 from reflection.text import terminal_safe
 
 TASK_QUEUE = "mull"
@@ -41,23 +41,20 @@ class ConfigurationError(Exception):
 
 
 class _RequestConverter(PydanticJSONPlainPayloadConverter):
-    """Pydantic's converter, except that a malformed request fails its workflow at once.
-
-    Anything else that can't be decoded, such as a result of another version of the code, fails only
-    the workflow task, so that the run continues once the right code is deployed.
-    """
+    """Pydantic's converter, except that requests are read strictly."""
 
     def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
-        try:
+        if _request_of(type_hint) is None:
             return super().from_payload(payload, type_hint)
-        except ValidationError as error:
-            for kind in (type_hint, *get_args(type_hint)):
-                if isinstance(kind, type) and issubclass(kind, Request):
-                    said = f"malformed {kind.__name__}: {explain(error)}"
-                    raise ApplicationError(
-                        said, type="InvalidRequest", non_retryable=True
-                    ) from None
-            raise
+        return parse_request(type_hint, payload.data)
+
+
+def _request_of(type_hint: type | None) -> type[Request] | None:
+    """Return the request among the types that a payload may be of."""
+    for kind in (type_hint, *get_args(type_hint)):
+        if isinstance(kind, type) and issubclass(kind, Request):
+            return kind
+    return None
 
 
 class _MullFailureConverter(DefaultFailureConverter):
@@ -72,18 +69,35 @@ class _MullFailureConverter(DefaultFailureConverter):
 
 
 class _MullPayloadConverter(CompositePayloadConverter):
-    """Temporal's converters, with `_RequestConverter` for JSON."""
+    """Temporal's converters; a request that can't be decoded fails its workflow at once.
+
+    Anything else that can't be decoded, such as a result of another version of the code, fails only
+    the workflow task, so that the run continues once the right code is deployed.
+    """
 
     def __init__(self) -> None:
         usual = DefaultPayloadConverter.default_encoding_payload_converters
-        super().__init__(
-            *(
-                _RequestConverter()
-                if isinstance(converter, JSONPlainPayloadConverter)
-                else converter
-                for converter in usual
-            )
-        )
+        super().__init__(*usual, _RequestConverter())  # the last one of an encoding counts
+
+    def from_payloads(
+        self, payloads: Sequence[Payload], type_hints: list[type] | None = None
+    ) -> list[Any]:
+        try:
+            return super().from_payloads(payloads, type_hints)
+        except Exception as error:
+            kind = next(filter(None, map(_request_of, type_hints or ())), None)
+            if kind is None and type_hints is None and len(payloads) > 1:
+                # More inputs than anything here takes: whoever takes one will say so.
+                return [RawValue(payload) for payload in payloads]
+            if kind is None:
+                raise
+            encoding = payloads[0].metadata.get("encoding", b"nothing").decode("utf-8", "replace")
+            said = f"encoded as {short_name(encoding)}, which the worker can't read: give it as "
+            said += "json/plain, from a client without a payload codec"
+            said = explain(error) if isinstance(error, ValueError) else said
+            raise ApplicationError(
+                f"malformed {kind.__name__}: {said}", type="InvalidRequest", non_retryable=True
+            ) from None
 
 
 SILENT = LoggingConfig(filter="off")

@@ -42,6 +42,7 @@ from reflection.run import explain
 from reflection.text import terminal_safe
 from workflows.batch import BatchWorkflow
 from workflows.multi_path import MultiPathWorkflow
+from workflows.people import OneInput
 from workflows.reflect_on_result import ReflectOnResultWorkflow
 from workflows.self_consistency import SelfConsistencyWorkflow
 
@@ -157,6 +158,7 @@ def _workflow_worker(client: Client, options: dict[str, Any]) -> Worker:
         task_queue=TASK_QUEUE,
         workflows=WORKFLOWS,
         activities=[known, prepare_reflection, check_draft, read_examples],
+        interceptors=[OneInput()],
         graceful_shutdown_timeout=GRACE,
         **chosen,
     )

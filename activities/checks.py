@@ -7,9 +7,10 @@ import asyncio
 
 from temporalio import activity
 
+from activities.readers import read_apart
 from reflection.critique.complexity import complexity
 from reflection.critique.criteria import Criterion
-from reflection.critique.guardrails import Checked, Report, check, known_guardrails
+from reflection.critique.guardrails import Checked, Report, are_built_in, check, known_guardrails
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.multipath.cases import entry_in, entry_of
 from reflection.multipath.extraction import examples
@@ -51,6 +52,8 @@ async def prepare_reflection(request: ReflectOnResultRequest) -> Prepared:
 @activity.defn
 async def check_draft(task: CheckTask) -> Report:
     """Run the named guardrails; one that fails is named in the report."""
+    if are_built_in(task.guardrails):
+        return await read_apart(check, task.checked, task.guardrails)
     return await asyncio.to_thread(check, task.checked, task.guardrails)
 
 
@@ -76,7 +79,7 @@ async def read_examples(task: ExamplesTask) -> Examples:
     The entry is the request's, or else the function that the prompt leaves to be written, or else
     the one that all its examples call.
     """
-    return await asyncio.to_thread(_read, task)
+    return await read_apart(_read, task)
 
 
 def _read(task: ExamplesTask) -> Examples:

@@ -13,7 +13,7 @@ from reflection.critique.prompts import (
     build_revision_prompt,
 )
 from reflection.critique.request import Format
-from reflection.run import Record, Spending, cut_encoded, encoded_size
+from reflection.run import Record, Spending, cut_with_note, encoded_size
 from reflection.text import well_formed
 
 
@@ -164,7 +164,7 @@ class CritiqueActivities:
             )
         text = well_formed(reply.text)
         return Written(
-            text=cut_encoded(text, task.draft_bytes),
+            text=cut_with_note(text, task.draft_bytes),
             cut=encoded_size(text) > task.draft_bytes,
             model=reply.model,
             finish_reason=reply.finish_reason,

@@ -29,7 +29,7 @@ from reflection.multipath.state import Critique
 from reflection.multipath.suite import Case, Failure, Suite
 from reflection.quoting import AGAIN
 from reflection.replies import reply_schema
-from reflection.run import Record, Spending, cut_encoded, encoded_size
+from reflection.run import Record, Spending, cut_with_note, encoded_size
 from reflection.text import well_formed
 
 NO_CODE = "NoCode: the reply contains no Python code"
@@ -302,7 +302,7 @@ class MultiPathActivities:
 
 def _report(heard: Heard, task: ReportTask) -> Generated:
     written = None if heard.text is None else unfenced(well_formed(heard.text))
-    text = None if written is None else cut_encoded(written, task.output_bytes)
+    text = None if written is None else cut_with_note(written, task.output_bytes)
     assembled = None
     if text is not None:
         assembled = assemble(text, task.suggestions, task.sources, task.creative)

@@ -12,7 +12,7 @@ from activities.language_model.port import (
     ask,
     calls_made,
 )
-from reflection.run import Record, Spending, cut_encoded, encoded_size
+from reflection.run import Record, Spending, cut_encoded, cut_with_note, encoded_size
 from reflection.sampling.answers import read_answer
 from reflection.sampling.prompts import (
     build_meaning_prompt,
@@ -137,7 +137,7 @@ def _read(task: SampleTask, reply: ModelReply) -> Response:
         index=task.index,
         answer=None if answer is None else cut_encoded(answer, task.answer_bytes),
         vote=vote,
-        reasoning=cut_encoded(reasoning, task.reasoning_bytes),
+        reasoning=cut_with_note(reasoning, task.reasoning_bytes),
         timestamp=datetime.now(UTC),
         error=error,
         model=reply.model,

@@ -4,6 +4,7 @@ import ast
 import os
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -312,7 +313,13 @@ def _own_criteria(preset: str | None, given: Sequence[str]) -> list[dict[str, ob
         if not meaning.strip():
             example = '"tone*2=It is courteous."'
             fail(f"--criterion: expected {CRITERION_FORM}, such as {example}", Exit.USAGE)
-        known = {"name": name.strip(), "meaning": meaning, "weight": weight if star else None}
+        known: dict[str, Any] = {
+            "name": name.strip(),
+            "meaning": meaning,
+            "weight": weight if star else None,
+        }
+        with suppress(ValueError):  # what is no number is refused below, by the field's name
+            known["weight"] = float(weight) if star else None
         found.append(checked(Criterion, known, "--criterion").model_dump())
     return found
 

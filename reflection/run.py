@@ -11,9 +11,11 @@ from pydantic import (
     ConfigDict,
     Field,
     StringConstraints,
+    TypeAdapter,
     ValidationError,
     model_validator,
 )
+from pydantic_core import to_json
 
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 ModelName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
@@ -74,13 +76,35 @@ class Ruling(NamedTuple, Generic[StopReasonT]):
         return self.stop_reason is not None
 
 
-def explain(error: ValidationError) -> str:
-    """Say in one line which fields are wrong and why, without quoting what was given."""
-    return "; ".join(_explain(one["loc"], one["type"], one["msg"]) for one in error.errors())
+# The largest event is 512 KiB.
+RESULT_BYTES = 500_000
+SHORTEST_CUT = 200
+CUT_NOTE = "\n\n[cut here: too long for a result]"
+TOO_LARGE = "texts over {most:,} bytes, and long lists, were cut to keep this result small"
+RecordT = TypeVar("RecordT", bound=Record)
+
+MOST_ERRORS = 20
+ERRORS_BYTES = 3_500
+NAME_CHARACTERS = 80
+MOST_MEMBERS = 1_000
+
+
+def explain(error: ValueError) -> str:
+    """Say in one line which fields are wrong and why, without quoting what was given.
+
+    At most 20 errors are listed, in at most 3,500 bytes.
+    """
+    if not isinstance(error, ValidationError):
+        return str(error)
+    errors = error.errors(include_url=False, include_context=False, include_input=False)
+    said = [_explain(one["loc"], one["type"], one["msg"]) for one in errors[:MOST_ERRORS]]
+    if len(errors) > MOST_ERRORS:
+        said.append(f"and {len(errors) - MOST_ERRORS:,} more")
+    return cut_encoded("; ".join(said), ERRORS_BYTES)
 
 
 def _explain(place: tuple[int | str, ...], kind: str, message: str) -> str:
-    field = ".".join(str(part) for part in place)
+    field = ".".join(short_name(str(part)) for part in place)
     if kind == "extra_forbidden":
         return f"{field}: no such field"
     if kind == "missing":
@@ -88,6 +112,42 @@ def _explain(place: tuple[int | str, ...], kind: str, message: str) -> str:
     said = message.removeprefix("Value error, ")
     said = said.removeprefix("Input ").removeprefix("String ")
     return f"{field}: {said}" if field else said
+
+
+def short_name(name: str) -> str:
+    """Cut a name that somebody gave to one line of at most 80 characters."""
+    line = " ".join(name[: 2 * NAME_CHARACTERS].split())
+    return line if len(line) <= NAME_CHARACTERS else f"{line[: NAME_CHARACTERS - 1]}…"
+
+
+def parse_request(kind: Any, data: bytes | str) -> Any:
+    """Read a request of this type from JSON, where `true` is no number and "5" no integer.
+
+    5.0 is an integer, as JSON means it. Raises ValueError, and its subclass ValidationError.
+    """
+    try:
+        given = json.loads(data, object_pairs_hook=_members, parse_float=_number)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        raise ValueError("not valid JSON") from None
+    return TypeAdapter(kind).validate_json(json.dumps(given), strict=True)
+
+
+def _members(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    if len(pairs) > MOST_MEMBERS:
+        raise ValueError(f"an object has {len(pairs):,} members; at most {MOST_MEMBERS:,} are read")
+    members: dict[str, object] = {}
+    for name, value in pairs:
+        if name in members:
+            raise ValueError(f"{short_name(name)}: stands twice in one object")
+        members[name] = value
+    return members
+
+
+def _number(written: str) -> float | int:
+    number = float(written)
+    return int(number) if number.is_integer() else number
 
 
 REPLACEMENT_CHARACTERS = 100_000
@@ -149,6 +209,38 @@ def cut_encoded(text: str, most: int) -> str:
     while encoded_size(short) > most:
         short = short[: min(len(short) - 1, len(short) * most // encoded_size(short))]
     return short
+
+
+def cut_with_note(text: str, most: int) -> str:
+    """Keep the beginning of a text that is longer than that, and say so at its end."""
+    if encoded_size(text) <= most:
+        return text
+    return cut_encoded(text, most - encoded_size(CUT_NOTE)) + CUT_NOTE
+
+
+def fitted(result: RecordT, whole: str) -> RecordT:
+    """Cut the longest texts of a result, but for the one named `whole`, to fit an event.
+
+    Where that is not enough, early decisions and responses are left out. `warnings` says so.
+    """
+    data: dict[str, Any] = result.model_dump(mode="json")
+    kept, said, most = data[whole], data["warnings"], 64_000
+    while len(to_json(data)) > RESULT_BYTES and most > SHORTEST_CUT:
+        most = most * 3 // 4
+        data = {**_shortened(data, most), whole: kept}
+        data["warnings"] = [*said, TOO_LARGE.format(most=most)]
+    for name, count in (("decisions", 100), ("responses", 500)):
+        if len(to_json(data)) > RESULT_BYTES and name in data:
+            data[name] = data[name][-count:]
+    return result if most == 64_000 else type(result).model_validate(data)
+
+
+def _shortened(value: Any, most: int) -> Any:
+    if isinstance(value, dict):
+        return {name: _shortened(inner, most) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_shortened(inner, most) for inner in value]
+    return cut_with_note(value, most) if isinstance(value, str) else value
 
 
 Part = Literal["retrieving", "generating", "evaluating", "revising", "retried", "cancelled"]

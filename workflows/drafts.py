@@ -92,6 +92,9 @@ class Drafts:
     ) -> bool:
         index, seed = len(self._state.drafts), self._request.seed
         self._state.left_out(written.left_out)
+        if written.cut:
+            most = self._request.draft_bytes
+            self._state.warn(f"draft {index + 1} was cut to {most:,} bytes, the size for a result")
         self._state.drafts.append(
             Draft(
                 **written.model_dump(exclude={"error"}),

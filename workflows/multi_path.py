@@ -15,7 +15,7 @@ with workflow.unsafe.imports_passed_through():
     from reflection.multipath.result import Decision, MultiPathResult, Progress, StopReason
     from reflection.multipath.sheet import sheet
     from reflection.multipath.state import Node
-    from reflection.run import Part, Review
+    from reflection.run import Part, Review, fitted
     from reflection.sheet import Sheet
     from workflows import base
     from workflows.base import RunWorkflow
@@ -59,7 +59,7 @@ class MultiPathWorkflow(RunWorkflow[Run]):
             while not self._state.stopped:
                 await self._wait_for_review()
                 await self._walk_until_decided()
-            result = loop.result(self._state)
+            result = fitted(loop.result(self._state), "output")
             output = (result.output or "")[:400]
             self._conclude(span, {"mode": result.mode, "open": result.open, "output": output})
             return result

@@ -27,7 +27,7 @@ with workflow.unsafe.imports_passed_through():
     from reflection.multipath.result import Draft, Routing, StopReason
     from reflection.multipath.state import Mode
     from reflection.multipath.suite import Suite
-    from reflection.run import Part
+    from reflection.run import CUT_NOTE, Part
     from workflows.calls import (
         Calls,
         Lost,
@@ -308,6 +308,8 @@ class Nodes:
             better = "better " if run.drafts else ""
             return Ended("generation_failed", f"no {better}draft could be generated: {why}")
         index, seed, receipt = len(run.drafts), self._request.seed, reply.receipt
+        if reply.text.endswith(CUT_NOTE):
+            run.warn(f"draft {index + 1} was cut to {OUTPUT_BYTES:,} bytes, the size for a result")
         draft = Draft(
             index=index,
             mode=mode,

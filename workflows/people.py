@@ -4,6 +4,12 @@ from datetime import datetime, timedelta
 
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError
+from temporalio.worker import (
+    HandleUpdateInput,
+    Interceptor,
+    WorkflowInboundInterceptor,
+    WorkflowInterceptorClassInput,
+)
 
 with workflow.unsafe.imports_passed_through():
     from reflection.run import Finish, Review
@@ -14,6 +20,24 @@ SOMEBODY = "a person"
 def refusal(reason: str) -> ApplicationError:
     """Make the refusal of an update, which changes nothing."""
     return ApplicationError(reason, type="Refused", non_retryable=True)
+
+
+class OneInput(Interceptor):
+    """Has each update with no or several inputs refused in words, as one wrong input is."""
+
+    def workflow_interceptor_class(
+        self, _: WorkflowInterceptorClassInput
+    ) -> type[WorkflowInboundInterceptor]:
+        """Return the part that sees the updates of a run."""
+        return _OneInput
+
+
+class _OneInput(WorkflowInboundInterceptor):
+    def handle_update_validator(self, call: HandleUpdateInput) -> None:
+        """Hand the validator one input, whatever was given: None or all of them together."""
+        if len(call.args) != 1:
+            call.args = [call.args or None]
+        super().handle_update_validator(call)
 
 
 class People:

@@ -15,7 +15,7 @@ with workflow.unsafe.imports_passed_through():
     from reflection.critique.request import ReflectOnResultRequest
     from reflection.critique.result import Decision, Draft, Progress, ReflectOnResultResult
     from reflection.critique.sheet import sheet
-    from reflection.run import Review
+    from reflection.run import Review, fitted
     from reflection.sheet import Sheet
     from workflows import base
     from workflows.base import RunWorkflow
@@ -56,7 +56,7 @@ class ReflectOnResultWorkflow(RunWorkflow[Reflection]):
             while not self._state.stopped:
                 await self._wait_for_review()
                 await self._revise_until_decided()
-            result = loop.result(self._state)
+            result = fitted(loop.result(self._state), "draft")
             memo = {"draft": (result.draft or "")[:400], "score": result.score}
             self._conclude(span, memo)
             return result

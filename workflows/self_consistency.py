@@ -5,7 +5,7 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     import telemetry
-    from reflection.run import Review, encoded_size
+    from reflection.run import Review, encoded_size, fitted
     from reflection.sampling import loop
     from reflection.sampling.answers import read_answer
     from reflection.sampling.loop import Sampling
@@ -66,7 +66,7 @@ class SelfConsistencyWorkflow(RunWorkflow[Sampling]):
                 waits = telemetry.NEEDS_REVIEW.value_set(True)
                 self._write(*self._updates(), telemetry.UNCERTAINTY.value_set("high"), waits)
                 await self._wait_for_review()
-            result = loop.result(self._state)
+            result = fitted(loop.result(self._state), "final_answer")
             self._conclude(
                 span,
                 {

@@ -6,7 +6,7 @@ HTTP response at the end of the chain of causes is read first, then the exceptio
 
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
@@ -22,6 +22,7 @@ READ_CHARACTERS = 1_000
 MOST_CHARACTERS = 20_000
 ECHO_CHARACTERS = 12
 SHORTEST_ECHO = 4
+KEY_CHARACTERS = 8
 LONGEST_WAIT_SECONDS = 60.0
 PERMANENT_STATUSES = frozenset({400, 401, 402, 403, 404, 405, 410, 413, 414, 415, 422})
 
@@ -66,14 +67,19 @@ _NOT_INSTALLED = re.compile(r"No module named '[\w.]+'")
 def one_line(text: str, prompt: str = "", secrets: Iterable[str] = ()) -> str:
     """Shorten a provider's message to one line of at most 300 characters that anyone may read.
 
-    Keys become `[key]`, and 12 or more letters in a row from the prompt become `[prompt]`.
+    Keys, and 8 or more of their characters in a row, spaced or not, become `[key]`; 12 or more
+    letters in a row from the prompt become `[prompt]`.
     """
     said = text[:MOST_CHARACTERS].partition("Traceback (most recent call last)")[0]
     message = " ".join(said.split())
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
         message = message.replace(secret, "[key]")
     message = _KEY.sub("[key]", _plain(message))
-    line = _without_echo(message, prompt) or "the provider gave no reason"
+    for secret in filter(None, secrets):
+        message = _masked(message, secret, "[key]", KEY_CHARACTERS, lambda letter: letter > " ")
+    # Only letters are compared: providers echo a prompt quoted, escaped and cut.
+    line = _masked(message, prompt, "[prompt]", ECHO_CHARACTERS, str.isalnum)
+    line = line or "the provider gave no reason"
     return line if len(line) <= LINE_CHARACTERS else line[: LINE_CHARACTERS - 1] + "…"
 
 
@@ -90,12 +96,12 @@ def _unescape(escape: re.Match[str]) -> str:
     return escape[0][1] if escape[0][1] in '"\\/' else " "
 
 
-def _without_echo(message: str, prompt: str) -> str:
-    """Mask the prompt. Only letters are compared: providers echo it quoted, escaped and cut."""
-    asked = "".join(letter.lower()[:1] for letter in prompt if letter.isalnum())
-    places = [at for at, letter in enumerate(message) if letter.isalnum()]
+def _masked(message: str, hidden: str, mask: str, least: int, counts: Callable[[str], bool]) -> str:
+    """Mask what is `hidden`, and every piece of it with at least so many letters that count."""
+    asked = "".join(letter.lower()[:1] for letter in hidden if counts(letter))
+    places = [at for at, letter in enumerate(message) if counts(letter)]
     said = "".join(message[at].lower()[:1] for at in places)
-    window = max(SHORTEST_ECHO, min(ECHO_CHARACTERS, len(asked)))
+    window = max(SHORTEST_ECHO, min(least, len(asked)))
     echoed: set[int] = set()
     for start in range(len(said) - window + 1):
         if said[start : start + window] in asked:
@@ -105,7 +111,7 @@ def _without_echo(message: str, prompt: str) -> str:
         if at not in echoed:
             masked += letter
         elif at - 1 not in echoed:
-            masked += "[prompt]"
+            masked += mask
     return masked
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import typer
-from pydantic import ValidationError
 
 from commands.session import Exit, fail
 from reflection.critique.prompts import build_judge_prompt
@@ -50,8 +49,7 @@ def read_lines(
             try:
                 found.append(read(_fields(line, digits)))
             except ValueError as error:
-                said = explain(error) if isinstance(error, ValidationError) else str(error)
-                fail(f"{file}, line {number}: {said}.", Exit.USAGE)
+                fail(f"{file}, line {number}: {explain(error)}.", Exit.USAGE)
     if not found:
         fail(f"{file} is empty: expected lines like {form}", Exit.USAGE)
     return found

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Annotated, Literal, NamedTuple, Self
 
-from pydantic import Field, JsonValue, StringConstraints, ValidationError, model_validator
+from pydantic import FailFast, Field, JsonValue, StringConstraints, model_validator
 
 from reflection.batch.result import BatchRun
 from reflection.critique.request import ReflectOnResultRequest
-from reflection.run import Frozen, Request, explain
+from reflection.run import Frozen, Request, explain, parse_request
 from reflection.sampling.request import SelfConsistencyRequest
 
 # The request carries every run's record when it continues as new, and must fit a 2 MiB payload.
@@ -65,13 +65,13 @@ class BatchRequest(Request):
     its history short.
     """
 
-    items: tuple[Item, ...] = Field(min_length=1)
-    variants: tuple[Variant, ...] = Field(min_length=1, max_length=50)
+    items: Annotated[tuple[Item, ...], FailFast()] = Field(min_length=1)
+    variants: Annotated[tuple[Variant, ...], FailFast()] = Field(min_length=1, max_length=50)
     max_concurrency: int = Field(4, ge=1, le=32, description="Runs at once, at most.")
     budget_tokens: int | None = Field(None, ge=1, description="Tokens in and out together.")
     budget_usd: float | None = Field(None, gt=0, allow_inf_nan=False, description="US dollars.")
     runs_per_execution: int = Field(500, ge=1, le=RUNS)
-    carried: tuple[BatchRun, ...] = Field((), max_length=RUNS)
+    carried: Annotated[tuple[BatchRun, ...], FailFast()] = Field((), max_length=RUNS)
 
     @property
     def total(self) -> int:
@@ -135,8 +135,9 @@ class BatchRequest(Request):
             if missing:
                 raise ValueError(f"item {place} has no {missing[0]}, which {variant.name} takes")
             try:
-                REQUESTS[variant.workflow].model_validate(variant.fields_for(item))
-            except ValidationError as error:
+                fields = json.dumps(variant.fields_for(item))
+                parse_request(REQUESTS[variant.workflow], fields)
+            except ValueError as error:
                 said = f"variant {variant.name} with item {place}: {explain(error)}"
                 raise ValueError(said) from None
 

@@ -110,6 +110,11 @@ def default_guardrails() -> list[str]:
     return [*_BY_DEFAULT]
 
 
+def are_built_in(names: Sequence[str]) -> bool:
+    """Whether every process has these guardrails, and none was registered in this one alone."""
+    return all(_GUARDRAILS[name].__module__ == __name__ for name in names if name in _GUARDRAILS)
+
+
 def check(checked: Checked, names: Sequence[str]) -> Report:
     """Run the named guardrails on a draft; the name `default` stands for all default ones.
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import (
     AfterValidator,
     AliasChoices,
+    FailFast,
     Field,
     StringConstraints,
     TypeAdapter,
@@ -43,7 +44,7 @@ class ReflectOnResultRequest(Bounded):
     query: Annotated[Words, AfterValidator(partial(within, most=QUERY_BYTES))]
     draft: str | None = Field(None, description="A draft to judge in place of a generated one.")
     model: ModelName | None = Field(None, description="Any LiteLLM name; else the worker's own.")
-    judges: tuple[ModelName, ...] = Field(
+    judges: Annotated[tuple[ModelName, ...], FailFast()] = Field(
         (), max_length=5, description="The models that judge; none: the worker's own judge."
     )
     panel: Panel = Field("mean", description="How the scores of several judges become one.")
@@ -59,11 +60,11 @@ class ReflectOnResultRequest(Bounded):
     min_gain: Score = Field(
         0.02, description="Stop when two evaluations in a row gain less than this."
     )
-    guardrails: tuple[GuardrailName, ...] = Field(
+    guardrails: Annotated[tuple[GuardrailName, ...], FailFast()] = Field(
         (DEFAULT,), max_length=50, description="Names; `default` for those that run by default."
     )
     format: Format | None = Field(None, description="The format that the draft must parse as.")
-    sources: tuple[Words, ...] = Field(
+    sources: Annotated[tuple[Words, ...], FailFast()] = Field(
         (), max_length=50, description="Texts that the draft may cite as [1], [2] and so on."
     )
     reflect: bool = Field(True, description="Off: one draft, neither judged nor revised.")
@@ -142,7 +143,9 @@ class ReflectOnResultRequest(Bounded):
     def _one_threshold(cls, data: Any) -> Any:
         if isinstance(data, dict) and {"score_threshold", "confidence_threshold"} <= set(data):
             raise ValueError("give score_threshold or confidence_threshold, not both")
-        return data
+        # After this validator the fields are Python's, and strictly a list is no tuple there.
+        fields = data.items() if isinstance(data, dict) else ()
+        return {name: tuple(x) if isinstance(x, list) else x for name, x in fields} or data
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

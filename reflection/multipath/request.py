@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints, field_validator
+from pydantic import FailFast, Field, StringConstraints, field_validator
 
 from reflection.multipath.state import Mode
 from reflection.multipath.suite import FILE_BYTES, TestFile
@@ -72,7 +72,7 @@ class MultiPathRequest(Bounded):
         description="Tests of yours. Without them they come from the prompt's examples, else from"
         " the model.",
     )
-    packages: tuple[PackageName, ...] = Field(
+    packages: Annotated[tuple[PackageName, ...], FailFast()] = Field(
         (),
         max_length=50,
         description="What the code may import besides numpy and pytest: packages of the worker's"

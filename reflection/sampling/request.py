@@ -15,8 +15,8 @@ TEMPLATE_BYTES = 20_000
 HISTORY_BYTES = 20_000_000
 # What starts a wave goes to the server in one message of at most 4 MB.
 WAVE_BYTES = 2_500_000
-# A result repeats an answer up to five times and must fit a payload of 2 MiB.
-ANSWERS_BYTES = 120_000
+# Answers are the keys of a result's distribution, which are never cut.
+ANSWERS_BYTES = 60_000
 REASONINGS_BYTES = 200_000
 COMPARED_RESPONSES = 50
 

@@ -5,7 +5,17 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from reflection.run import Budget, Spending, cut_encoded, encoded_size, explain, room, total, usage
+from reflection.run import (
+    Budget,
+    Spending,
+    cut_encoded,
+    encoded_size,
+    explain,
+    fitted,
+    room,
+    total,
+    usage,
+)
 from reflection.sampling import loop
 from reflection.sampling.loop import Sampling
 from reflection.sampling.request import WAVE_BYTES, SelfConsistencyRequest
@@ -48,7 +58,7 @@ def test_a_refusal_names_the_field(fields: dict[str, Any], said: str) -> None:
 @pytest.mark.parametrize("responses", [1, 10, 60, 200, 1_000])
 @pytest.mark.parametrize("character", ["a", "数", "\x01"])
 def test_the_largest_result_fits_a_payload(responses: int, character: str) -> None:
-    """All answers different and as long as may be, every reasoning too: under 2 MiB."""
+    """All answers different and as long as may be, every reasoning too: under 512 KiB."""
     request = SelfConsistencyRequest(
         question=cut_encoded(character * 20_000, 20_000), rule="fixed", max_responses=responses
     )
@@ -58,7 +68,9 @@ def test_the_largest_result_fits_a_payload(responses: int, character: str) -> No
         reasoning = cut_encoded(character * 300_000, request.reasoning_bytes)
         sampling.count(Response(index=index, answer=answer, vote=answer, reasoning=reasoning))
 
-    assert len(loop.result(sampling).model_dump_json().encode()) < 2 * 1024 * 1024
+    result = fitted(loop.result(sampling), "final_answer")
+
+    assert len(result.model_dump_json().encode()) < 512 * 1024
 
 
 @pytest.mark.parametrize(("size", "calls"), [(100, 32), (50_000, 32), (100_000, 25)])

@@ -11,7 +11,7 @@ from reflection.multipath.result import Draft, Routing
 from reflection.multipath.state import Critique, Mode, Passage
 from reflection.multipath.suite import Failure, Suite, TestFile, TestOutcome, TestReport
 from reflection.multipath.verdict import bounded, brief
-from reflection.run import cut_encoded
+from reflection.run import CUT_NOTE, cut_encoded, fitted
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 MOST_BYTES = 1_900_000
@@ -82,9 +82,12 @@ def test_the_longest_run_fits_a_payload(mode: Mode, character: str) -> None:
     """Fifteen drafts and a person's own, all texts as long as may be: under 1.9 MB each."""
     run = longest(mode, character)
 
-    whole, standing = loop.result(run), loop.progress(run, "finished", 0, None)
+    whole, standing = fitted(loop.result(run), "output"), loop.progress(run, "finished", 0, None)
 
     assert len(whole.drafts) == 16
-    assert len(whole.model_dump_json().encode()) < MOST_BYTES
+    assert len(whole.model_dump_json().encode()) < 512 * 1024
+    assert whole.output == loop.result(run).output
+    assert whole.drafts[0].text.endswith(CUT_NOTE)
+    assert "were cut" in whole.warnings[-1]
     assert len(standing.model_dump_json().encode()) < MOST_BYTES
     assert sum(len(made.model_dump_json().encode()) for made in run.decisions) < MOST_BYTES

@@ -9,6 +9,7 @@ from temporalio.exceptions import CancelledError
 
 from activities.language_model.port import PermanentModelError, SampleError, TransientModelError
 from reflection.multipath.result import Progress
+from reflection.run import CUT_NOTE, encoded_size
 from tests.conftest import failure, until_asked
 from tests.scripted import AgentTurn, ScriptedAgent, reply
 from tests.workflows.multipath.running import (
@@ -89,7 +90,9 @@ async def test_a_report_is_cut_to_what_a_result_can_hold(client: Client) -> None
 
     result = await research(client, model, passage())
 
-    assert (len(result.drafts[0].text), result.drafts[0].cut) == (60_000, True)
+    assert (encoded_size(result.drafts[0].text), result.drafts[0].cut) == (60_000, True)
+    assert result.drafts[0].text.endswith(CUT_NOTE)
+    assert "draft 1 was cut to 60,000 bytes, the size for a result" in result.warnings
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,81 @@
+"""What reads a text for long is in a process of its own: it can be ended, and delays nobody."""
+
+import asyncio
+import re
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from activities import readers
+from activities.checks import CheckTask, check_draft
+from activities.readers import read_apart
+from reflection.critique.guardrails import Checked
+
+ENDLESS = "(a|a)*b"
+
+
+def quit_at_once() -> None:
+    """Not an exception, but the end of the process."""
+    sys.exit(3)
+
+
+async def slowest_turn(work: "asyncio.Future[Any]") -> float:
+    """The longest time in seconds for which the event loop did not turn, until the work is done."""
+    slowest, before = 0.0, time.monotonic()
+    while not work.done():
+        await asyncio.sleep(0.01)
+        slowest, before = max(slowest, time.monotonic() - before), time.monotonic()
+    return slowest
+
+
+async def test_a_pattern_that_never_ends_is_ended_and_delays_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The caller is told after the limit; meanwhile everything else goes on, and the next works."""
+    monkeypatch.setattr(readers, "SECONDS", 2.0)
+    work = asyncio.ensure_future(read_apart(re.match, ENDLESS, "a" * 40))
+
+    delayed = await slowest_turn(work)
+
+    assert delayed < 1
+    with pytest.raises(RuntimeError, match="after 2 seconds at the latest"):
+        await work
+    assert await read_apart(str.upper, "a") == "A"
+
+
+async def test_a_long_draft_delays_nobody() -> None:
+    """The guardrails take seconds for this one, and the event loop goes on."""
+    draft = "[a](" * 25_000
+    checked = Checked(query=draft, draft=draft, previous=draft, sources=(draft,))
+    task = CheckTask(checked=checked, guardrails=("default",))
+    work = asyncio.ensure_future(check_draft(task))
+
+    delayed = await slowest_turn(work)
+
+    assert delayed < 1
+    assert (await work).failures == ()
+
+
+@pytest.mark.parametrize(
+    ("call", "said"), [((int, "x"), "ValueError: invalid"), ((quit_at_once,), "could not be read")]
+)
+async def test_what_fails_there_fails_here(call: tuple[object, ...], said: str) -> None:
+    """An exception, and the end of the process, are errors of the call alone."""
+    with pytest.raises(RuntimeError, match=said):
+        await read_apart(*call)  # type: ignore[arg-type]  # a function and its inputs
+
+
+async def test_no_key_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment, where keys are, is not passed on."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    for reader in readers._idle:
+        reader.kill()
+        reader.communicate()
+    readers._idle.clear()
+
+    found = await read_apart(Path.read_text, Path("/proc/self/environ"))
+
+    assert "secret" not in found

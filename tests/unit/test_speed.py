@@ -1,0 +1,206 @@
+"""No text makes a function of the core slow, nor one that reads documents: time is linear."""
+
+import importlib
+import inspect
+import json
+import pkgutil
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import get_args
+
+import pytest
+
+import reflection
+from activities.code_tests.activity import by_pytest
+from activities.documents.formats import decode, html_lines, text_lines
+from activities.documents.passages import parts_of
+from activities.documents.roots import UnreadableError
+from reflection import details, quoting, replies, run, text
+from reflection.multipath import (
+    cases,
+    citations,
+    extraction,
+    markup,
+    prompts,
+    reflections,
+    report,
+    routing,
+    verdict,
+)
+from reflection.multipath.result import Source
+from reflection.multipath.state import Critique, Passage
+from reflection.multipath.suite import Case, Failure, Suite, TestFile
+from reflection.sampling import answers, marks, numbers
+from reflection.sampling import prompts as questions
+from reflection.sampling.replay import recorded
+from reflection.sampling.request import AnswerKind, SelfConsistencyRequest
+from tests.unit.critique.test_guardrails_speed import PIECES, seconds
+
+MORE = [
+    *("Answer: ", "\\boxed{", "**Answer**", "$\\frac{1}{2}$ ", "(A) ", "1.5e3 ", "1 000 ", "½"),
+    *(">>> f(1)\n1\n", "assert f(1) == 1\n", "f(", "f(f(", "-", "not ", "[[", "'''", '"""', "\\"),
+    *("def f():\n", "class A:\n", "@a\n", "if x:\n ", "# ", "1 == ", "a, ", "x1 = 1; ", "`a` "),
+    *('{"answer": "', '{"mode": "code"}', '{"a": {', '"\\u', "\\ud83d", "</think>", "[1][2]"),
+    *("\n\n[^1]: a", "| a | b |\n", "===\n", "<p>", "<td>", "<!", "&amp;", "&#", "\r", "\x0b"),
+    *("...", "e.g. ", "Dr. ", "A. ", "! ", "1. a\n", "- [ ] ", "## Further Considerations\n"),
+]  # fmt: skip
+
+
+def functions(worst: str) -> dict[str, Callable[[], object]]:
+    """Every function that takes text, by its name, with this one in each place."""
+    sources = (
+        Source(
+            number=1,
+            passage=Passage(id="1", source="a", first_line=1, last_line=9, score=1, text=worst),
+        ),
+    )
+    failure = Failure(message=worst, test=worst, expected=worst, got=worst, traceback=worst)
+    suite = Suite(origin="model", kind="cases", cases=(Case(call=worst, expected=worst),))
+    critiques = (Critique(aspect="clarity", advice=worst, sentence=worst),)
+    file = TestFile(name="a.py", text=worst or "-")
+    kinds = get_args(AnswerKind)
+    return {
+        **{
+            f"{of.__name__}.{name}": partial(getattr(of, name), worst)
+            for of, names in {
+                cases: "read_literal is_literal called entry_in statements parse_tests",
+                citations: "cited uncited without_footnotes",
+                extraction: "extract_code",
+                markup: "blocks fenced_lines masked visible unwrapped sentences plain_words",
+                quoting: "quoted",
+                replies: "plain plain_text spoken after_thought",
+                report: "split",
+                routing: "parse_route build_route_prompt",
+                run: "short_name encoded_size",
+                answers: "read_text read_choice",
+                marks: "find_marked claimed unwrapped normal_form",
+                numbers: "read_number numeral",
+                questions: "parse_reply parse_meaning",
+                text: "well_formed neutral width fold words",
+            }.items()
+            for name in names.split()
+        },
+        **{
+            f"answers.read_answer {kind}": partial(answers.read_answer, kind, worst)
+            for kind in kinds
+        },
+        "details.code": lambda: details.code(worst, 50_000),
+        "details.escaped": lambda: details.escaped(worst, 50_000),
+        "cases.parsed": lambda: cases.parsed(worst, "exec"),
+        "cases.calls": lambda: cases.calls(worst, "f"),
+        "cases.case_of": lambda: cases.case_of(worst, worst),
+        "extraction.examples": lambda: extraction.examples(worst, None),
+        "markup.stands_in": lambda: markup.stands_in(worst[:2_000], worst),
+        "prompts.build_report_prompt": lambda: prompts.build_report_prompt(worst, sources, True),
+        "prompts.build_refinement_prompt": lambda: prompts.build_refinement_prompt(
+            worst, sources, worst, critiques, True
+        ),
+        "prompts.build_reflection_prompt": lambda: prompts.build_reflection_prompt(
+            worst, sources, worst, True, worst
+        ),
+        "prompts.build_code_prompt": lambda: prompts.build_code_prompt(worst, sources, suite, None),
+        "prompts.build_repair_prompt": lambda: prompts.build_repair_prompt(
+            worst, sources, worst, failure, suite, None
+        ),
+        "prompts.build_tests_prompt": lambda: prompts.build_tests_prompt(worst, None, worst),
+        "questions.build_prompt": lambda: questions.build_prompt(worst, worst, "exact"),
+        "questions.build_meaning_prompt": lambda: questions.build_meaning_prompt(*[worst] * 3),
+        "quoting.mark": lambda: quoting.mark("draft", [worst]),
+        "quoting.unmistakable_mark": lambda: quoting.unmistakable_mark("draft", [worst]),
+        "quoting.filled": lambda: quoting.filled(worst, {"{question}": worst}),
+        "reflections.parse_reflection": lambda: reflections.parse_reflection(
+            worst, worst, sources, True, worst
+        ),
+        "replies.read_reply": lambda: replies.read_reply(
+            worst, "mode", routing.RouteReply, [worst]
+        ),
+        "replies.every_object": lambda: replies.every_object(worst, "a"),
+        "report.check_report": lambda: report.check_report(worst, sources),
+        "report.with_checks": lambda: report.with_checks(worst, sources, critiques),
+        "report.assemble": lambda: report.assemble(worst, [worst], sources, True),
+        "run.cut_encoded": lambda: run.cut_encoded(worst, len(worst) // 2),
+        "run.cut_with_note": lambda: run.cut_with_note(worst, len(worst) // 2),
+        "run.within": lambda: run.within(worst, 1_000_000),
+        "run.parse_request": lambda: _request(worst),
+        "sampling.recorded": lambda: recorded("number", [worst], worst),
+        "text.terminal_safe": lambda: text.terminal_safe(worst, len(worst) // 2),
+        "verdict.bounded": lambda: verdict.bounded(failure),
+        "verdict.same": lambda: verdict.same(worst, f"{worst}."),
+        "documents.text": lambda: list(parts_of(text_lines(worst, headings=True), lambda: None)),
+        "documents.html": lambda: list(parts_of(html_lines(worst, lambda: None), lambda: None)),
+        "documents.decode": lambda: decode(worst.encode("latin-1", "replace")),
+        "tests.by_pytest": lambda: by_pytest(Suite(origin="user", kind="script", file=file)),
+    }
+
+
+def taken(call: Callable[[], object]) -> float:
+    """The CPU seconds of one call, which may refuse its text."""
+
+    def refusable() -> None:
+        with suppress(UnreadableError, ValueError, SyntaxError):
+            call()
+
+    return seconds(refusable)
+
+
+def _request(worst: str) -> None:
+    for given in (worst, json.dumps({"question": worst}), json.dumps({worst: 1})):
+        with suppress(ValueError):
+            run.parse_request(SelfConsistencyRequest, given)
+
+
+@pytest.mark.parametrize("piece", [*PIECES, *MORE])
+def test_no_repeated_piece_is_slow(piece: str) -> None:
+    """Each function takes at most three times as long for 100 kB of the worst text as for 50 kB.
+
+    Under 0.1 seconds, for which a busy machine may take some more, nothing is too slow. What takes
+    under a sixteenth of that for a quarter of the text takes no longer even if it is quadratic.
+    """
+    full, half, quarter = (functions((piece * size)[:size]) for size in (100_000, 50_000, 25_000))
+
+    for name, call in full.items():
+        if taken(quarter[name]) < 0.1 / 16:
+            continue
+        took = taken(call)
+        if took > 0.1:
+            took = min(took, taken(call))
+            assert took < 3 * max(taken(half[name]), taken(half[name])), name
+            assert took < 3, name
+
+
+NO_TEXTS = [
+    "same_model",
+    "grant",
+    "replace",
+    "score",
+    "thing_words",
+    "guardrail",
+    "room",
+    "run_sheet",
+    "columns",
+    "table",
+    "draft_table",
+    "decision_table",
+    "tally_words",
+    "stopped",
+    "details",
+    "fitted",
+]
+
+
+def test_every_function_that_takes_text_is_timed() -> None:
+    """A public function of the core with a text among its inputs is in one of the two tables."""
+    timed = {name.split()[0].rpartition(".")[2] for name in functions("a")}
+    timed |= {"parse_judgement", "defect", "lack", "check", "said_to_judge", "read", "complexity"}
+    timed |= {"cited_numbers", "addresses", "build_draft_prompt", "build_revision_prompt"}
+    timed |= {"build_judge_prompt", *NO_TEXTS}
+
+    for found in pkgutil.walk_packages(reflection.__path__, "reflection."):
+        module = importlib.import_module(found.name)
+        for name, member in inspect.getmembers(module, inspect.isfunction):
+            taken_by = inspect.signature(member).parameters.values()
+            kinds = [str(each.annotation) for each in taken_by]
+            takes = {"<class 'str'>", "str | None", "bytes | str"} & set(kinds)
+            if takes and member.__module__ == module.__name__ and not name.startswith("_"):
+                assert name in timed, f"{found.name}.{name}"
