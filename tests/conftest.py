@@ -38,7 +38,13 @@ settings.load_profile("house")
 # Everything but the workflows' own files is passed through: those are what it must watch.
 SANDBOX = SandboxedWorkflowRunner(
     restrictions=SandboxRestrictions.default.with_passthrough_modules(
-        "reflection", "activities", "telemetry", "connection", "pydantic", "opentelemetry"
+        "reflection",
+        "activities",
+        "telemetry",
+        "connection",
+        "pydantic",
+        "opentelemetry",
+        "hypothesis",
     )
 )
 STRICT: dict[str, Any] = {
