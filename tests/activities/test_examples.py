@@ -17,7 +17,7 @@ TESTS = "from solution import f\n\ndef test_f():\n    assert f(2) == 4\n"
         ("def g(x): ...\n", None, None, "g", []),
         ("Double a number.", "g", None, "g", []),
         ("Double a number.", None, None, None, []),
-        ("Double a number.", None, TESTS, "f", []),
+        ("Double a number.", None, TESTS, None, []),
         ("f(2) == 4", "g", TESTS, "g", []),
         ("def g(x): ...\n", None, TESTS, "g", []),
     ],
