@@ -40,9 +40,9 @@ from connection import TASK_QUEUE, ConfigurationError, NoServerError, address, c
 from reflection.multipath.request import Limits
 from reflection.run import explain
 from reflection.text import terminal_safe
+from workflows.base import OneInput
 from workflows.batch import BatchWorkflow
 from workflows.multi_path import MultiPathWorkflow
-from workflows.people import OneInput
 from workflows.reflect_on_result import ReflectOnResultWorkflow
 from workflows.self_consistency import SelfConsistencyWorkflow
 
@@ -74,9 +74,8 @@ def adapters(default: str | None, calls_per_second: float | None = None) -> Iter
     gc.disable()
     from activities.documents.folder import FolderRetriever
     from activities.language_model.embedded import EmbeddedModel
+    from activities.language_model.layers import ObservedModel, PacedModel
     from activities.language_model.litellm_model import LiteLLMModel
-    from activities.language_model.observed import ObservedModel
-    from activities.language_model.pace import PacedModel
 
     gc.freeze()
     gc.enable()

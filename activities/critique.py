@@ -13,8 +13,8 @@ from reflection.critique.prompts import (
     build_revision_prompt,
 )
 from reflection.critique.request import Format
-from reflection.run import Record, Spending, cut_with_note, encoded_size
-from reflection.text import well_formed
+from reflection.run import Record, Spending
+from reflection.text import cut_with_note, encoded_size, well_formed
 
 
 class WritingTask(Record):

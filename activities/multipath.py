@@ -27,10 +27,9 @@ from reflection.multipath.result import Routing, Source
 from reflection.multipath.routing import RouteReply, build_route_prompt, parse_route
 from reflection.multipath.state import Critique
 from reflection.multipath.suite import Case, Failure, Suite
-from reflection.quoting import AGAIN
 from reflection.replies import reply_schema
-from reflection.run import Record, Spending, cut_with_note, encoded_size
-from reflection.text import well_formed
+from reflection.run import Record, Spending
+from reflection.text import AGAIN, cut_with_note, encoded_size, well_formed
 
 NO_CODE = "NoCode: the reply contains no Python code"
 

@@ -12,7 +12,7 @@ from activities.language_model.port import (
     ask,
     calls_made,
 )
-from reflection.run import Record, Spending, cut_encoded, cut_with_note, encoded_size
+from reflection.run import Record, Spending
 from reflection.sampling.answers import read_answer
 from reflection.sampling.prompts import (
     build_meaning_prompt,
@@ -24,7 +24,7 @@ from reflection.sampling.prompts import (
 )
 from reflection.sampling.request import AnswerKind
 from reflection.sampling.result import Response
-from reflection.text import well_formed
+from reflection.text import cut_encoded, cut_with_note, encoded_size, well_formed
 
 
 class SampleTask(Record):

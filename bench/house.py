@@ -115,6 +115,7 @@ def _several(found: Counter[str]) -> str:
 def trace(program: str, arguments: list[str]) -> None:
     """Run a program of the house, and note every file of it in which a function runs."""
     seen: set[str] = set()
+    ended = threading.Event()
     place, main = Path(os.environ[TRACED], f"{os.getpid()}.txt"), str(ROOT / program)
 
     def imports(frame: FrameType | None) -> bool:
@@ -128,7 +129,7 @@ def trace(program: str, arguments: list[str]) -> None:
 
     def profile(frame: FrameType, event: str, _: object) -> None:
         name, flags = frame.f_code.co_filename, frame.f_code.co_flags
-        if event != "call" or name in seen or not flags & inspect.CO_OPTIMIZED:
+        if event != "call" or ended.is_set() or name in seen or not flags & inspect.CO_OPTIMIZED:
             return
         if name.startswith(str(ROOT)) and not imports(frame):
             seen.add(name)
@@ -140,9 +141,10 @@ def trace(program: str, arguments: list[str]) -> None:
         sys.setprofile(profile)
 
     sys.argv = [program, *arguments]
-    # What a worker does before it serves is no part of a question.
+    # What a worker does before it serves, and as it ends, is no part of a question.
     if program == "worker.py":
         signal.signal(signal.SIGUSR1, start)
+        signal.signal(signal.SIGUSR2, lambda *_: ended.set())
     else:
         start()
     runpy.run_path(main, run_name="__main__")
@@ -198,6 +200,8 @@ async def _walk(folder: Path, words: list[str]) -> list[str]:
                 *run, "starter.py", *words, stdout=log, stderr=log, **known
             )
             await starter.wait()
+            worker.send_signal(signal.SIGUSR2)
+            await asyncio.sleep(0.5)
         finally:
             worker.send_signal(signal.SIGTERM)
             await worker.wait()

@@ -30,7 +30,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
 import telemetry
 import worker
-from activities.language_model.observed import ObservedModel
+from activities.language_model.layers import ObservedModel
 from activities.language_model.port import LanguageModel, ModelCall, ModelReply
 from bench.bare import BareWorkflow, nothing
 from commands.embedded import Place, free_port, server_command

@@ -17,9 +17,8 @@ from rich.text import Text
 from temporalio.client import Client, WorkflowExecution, WorkflowFailureError
 
 from commands.follow import ended_badly, failure_code, follow, say_further, show_result
-from commands.inputs import place_for, write_file
 from commands.loops import BATCH, LOOPS, look, reach, request_of, standing_of, status_words
-from commands.options import Id, Json
+from commands.options import Id, Json, place_for, write_file
 from commands.page import RunFacts, page_html
 from commands.session import Exit, connected, fail, run_page
 from commands.terminal import print_sheet

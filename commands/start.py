@@ -12,8 +12,18 @@ from typing import Annotated, Any
 import typer
 
 from commands import follow
-from commands.inputs import checked, place_for, read_file, read_given, read_stdin
-from commands.options import Detach, Json, NewId, takes_fields, unused
+from commands.options import (
+    Detach,
+    Json,
+    NewId,
+    checked,
+    place_for,
+    read_file,
+    read_given,
+    read_stdin,
+    takes_fields,
+    unused,
+)
 from commands.session import Exit, fail, with_client
 from reflection.critique.criteria import Criterion
 from reflection.critique.guardrails import DEFAULT, default_guardrails, known_guardrails

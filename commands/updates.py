@@ -14,9 +14,8 @@ from temporalio.client import (
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
 
-from commands.inputs import checked, read_given
 from commands.loops import SAMPLING, FoundRun, reach_open, standing_of
-from commands.options import Id, Json
+from commands.options import Id, Json, checked, read_given
 from commands.session import Exit, connected, fail, say_unserved, unserved, with_client
 from commands.terminal import print_review
 from reflection.run import Finish, Review

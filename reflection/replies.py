@@ -18,9 +18,8 @@ from pydantic import (
     model_validator,
 )
 
-from reflection.quoting import object_schema
 from reflection.run import explain
-from reflection.text import fold, well_formed
+from reflection.text import fold, object_schema, well_formed
 
 MALFORMED_OBJECTS = 1_000
 COMPARED_OBJECTS = 50

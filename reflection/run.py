@@ -17,6 +17,8 @@ from pydantic import (
 )
 from pydantic_core import to_json
 
+from reflection.text import cut_encoded, cut_with_note
+
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 ModelName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
 Seconds = Annotated[float, Field(gt=0, le=30 * 86_400, allow_inf_nan=False)]
@@ -79,7 +81,6 @@ class Ruling(NamedTuple, Generic[StopReasonT]):
 # The largest event is 512 KiB.
 RESULT_BYTES = 500_000
 SHORTEST_CUT = 200
-CUT_NOTE = "\n\n[cut here: too long for a result]"
 TOO_LARGE = "texts over {most:,} bytes, and long lists, were cut to keep this result small"
 RecordT = TypeVar("RecordT", bound=Record)
 
@@ -188,34 +189,6 @@ class Finish(Request):
     """A person's request to end a run with what there is."""
 
     author: str | None = Field(None, min_length=1, max_length=200)
-
-
-def encoded_size(text: str) -> int:
-    """Count the bytes of a text within the quotes of JSON, where a control character takes six."""
-    return len(json.dumps(text, ensure_ascii=False).encode("utf-8", "replace")) - 2
-
-
-def within(text: str, most: int) -> str:
-    """Return a text of at most `most` bytes as JSON writes them. Raises ValueError."""
-    size = encoded_size(text)
-    if size > most:
-        raise ValueError(f"{size:,} bytes exceed the limit of {most:,}")
-    return text
-
-
-def cut_encoded(text: str, most: int) -> str:
-    """Keep the beginning of a text, so that it takes at most `most` bytes as JSON."""
-    short = text[:most]
-    while encoded_size(short) > most:
-        short = short[: min(len(short) - 1, len(short) * most // encoded_size(short))]
-    return short
-
-
-def cut_with_note(text: str, most: int) -> str:
-    """Keep the beginning of a text that is longer than that, and say so at its end."""
-    if encoded_size(text) <= most:
-        return text
-    return cut_encoded(text, most - encoded_size(CUT_NOTE)) + CUT_NOTE
 
 
 def fitted(result: RecordT, whole: str) -> RecordT:

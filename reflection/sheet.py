@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from reflection.run import Record, Spending, Usage
-from reflection.text import spent_words, tally_words, usd
+from reflection.run import Part, Record, Spending, Usage
+from reflection.text import tally_words, usd
 
 if TYPE_CHECKING:
     from reflection.critique import result as critique
@@ -30,6 +30,7 @@ FAILED = {
 }  # fmt: skip
 UNDONE = {"disabled", "skipped"}
 EMBEDDED = "embedded/"
+LOST: tuple[Part, ...] = ("retried", "cancelled")
 TOY = "a toy: what it writes shows how Mull works, not how good models are"
 
 
@@ -349,3 +350,22 @@ def _usage_table(usage: Usage) -> Table:
     parts = [row(name, part) for name, part in usage.parts.items() if part.calls]
     rows = (*parts, row("total", usage))
     return table("Usage", f"{names}, cost|number", rows, folded=True)
+
+
+def spent_words(spent: Usage | Spending) -> str:
+    """Say in one line what was spent: calls, tokens and cost."""
+    read, written = spent.input_tokens, spent.output_tokens
+    cached = f" ({spent.cached_tokens:,} of them cached)" if spent.cached_tokens else ""
+    tokens = f"{_known(read)} tokens in{cached} and {_known(written)} out"
+    if read is None and written is None:
+        tokens = "tokens unknown"
+    said = f"{tally_words(spent.calls, 'call')}, {tokens}, cost {usd(spent.cost_usd)}"
+    if isinstance(spent, Usage):
+        lost = sum(spent.parts[part].calls for part in LOST if part in spent.parts)
+        unknown = "without a reply, whose charge is not known"
+        return f"{said}, and {tally_words(lost, 'call')} {unknown}" if lost else said
+    return said
+
+
+def _known(count: int | None) -> str:
+    return "unknown" if count is None else f"{count:,}"

@@ -1,17 +1,20 @@
-"""Make outside text safe to show, normalize it, and write amounts and times in words.
+"""Texts from outside: made safe to show, normalized, measured, quoted; and numbers in words.
 
 Answers, reasons and errors come from models and people. Every place that shows them to a person
-takes them through `terminal_safe` or `neutral`; the exact text stays in the result.
+takes them through `terminal_safe` or `neutral`; the exact text stays in the result. A prompt quotes
+them as data, or between marks that stand in none of them.
 """
 
+import itertools
+import json
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from math import floor, log10
+from typing import Any
 from unicodedata import category, east_asian_width, normalize
 
-from reflection.run import Part, Spending, Usage
-
-LOST: tuple[Part, ...] = ("retried", "cancelled")
+CUT_NOTE = "\n\n[cut here: too long for a result]"
 SURROGATES = re.compile("[\ud800-\udfff]")
 
 ESCAPE_PICTURES = {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\n\t"}
@@ -112,25 +115,6 @@ def tally_words(count: int, one: str, many: str | None = None) -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
-def spent_words(spent: Usage | Spending) -> str:
-    """Say in one line what was spent: calls, tokens and cost."""
-    read, written = spent.input_tokens, spent.output_tokens
-    cached = f" ({spent.cached_tokens:,} of them cached)" if spent.cached_tokens else ""
-    tokens = f"{_known(read)} tokens in{cached} and {_known(written)} out"
-    if read is None and written is None:
-        tokens = "tokens unknown"
-    said = f"{tally_words(spent.calls, 'call')}, {tokens}, cost {usd(spent.cost_usd)}"
-    if isinstance(spent, Usage):
-        lost = sum(spent.parts[part].calls for part in LOST if part in spent.parts)
-        unknown = "without a reply, whose charge is not known"
-        return f"{said}, and {tally_words(lost, 'call')} {unknown}" if lost else said
-    return said
-
-
-def _known(count: int | None) -> str:
-    return "unknown" if count is None else f"{count:,}"
-
-
 SIZES = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 
@@ -147,3 +131,77 @@ def lasting_words(seconds: int) -> str:
         if count:
             parts.append(f"{count:,} {unit}")
     return " ".join(parts[:2]) or "0 s"
+
+
+def encoded_size(text: str) -> int:
+    """Count the bytes of a text within the quotes of JSON, where a control character takes six."""
+    return len(json.dumps(text, ensure_ascii=False).encode("utf-8", "replace")) - 2
+
+
+def within(text: str, most: int) -> str:
+    """Return a text of at most `most` bytes as JSON writes them. Raises ValueError."""
+    size = encoded_size(text)
+    if size > most:
+        raise ValueError(f"{size:,} bytes exceed the limit of {most:,}")
+    return text
+
+
+def cut_encoded(text: str, most: int) -> str:
+    """Keep the beginning of a text, so that it takes at most `most` bytes as JSON."""
+    short = text[:most]
+    while encoded_size(short) > most:
+        short = short[: min(len(short) - 1, len(short) * most // encoded_size(short))]
+    return short
+
+
+def cut_with_note(text: str, most: int) -> str:
+    """Keep the beginning of a text that is longer than that, and say so at its end."""
+    if encoded_size(text) <= most:
+        return text
+    return cut_encoded(text, most - encoded_size(CUT_NOTE)) + CUT_NOTE
+
+
+AGAIN = (
+    "\n\nYou were asked this before, and your reply could not be used: {error}. "
+    "Reply again, in the form above."
+)
+
+
+def quoted(text: str) -> str:
+    """Write a text as one JSON string on one line, which nothing in it can end."""
+    # Some models take these for ends of lines, which JSON leaves as they are.
+    written = json.dumps(well_formed(text), ensure_ascii=False)
+    return re.sub("[\x7f-\x9f\u2028\u2029]", lambda found: f"\\u{ord(found[0]):04x}", written)
+
+
+def mark(name: str, texts: Sequence[str]) -> str:
+    """Make a line that stands in none of the texts, in time linear in their length."""
+    taken = {
+        found[1] for text in texts for found in re.finditer(rf"(?==== {name} ?(\d*) ===)", text)
+    }
+    number = next(count for count in itertools.count(1) if str(count) not in taken)
+    return f"=== {name} {number} ==="
+
+
+def unmistakable_mark(name: str, texts: Sequence[str]) -> str:
+    """Make a mark that stands in none of the texts, not even with letters that look alike."""
+    return mark(name, [*texts, *(fold(text).casefold() for text in texts)])
+
+
+def filled(template: str, known: dict[str, str]) -> str:
+    """Fill in each place once, so that a place's name in a text stays text."""
+    name = next((place for place in sorted(known, key=template.find) if place in template), None)
+    if name is None:
+        return template
+    before, _, after = template.partition(name)
+    return before + known[name] + filled(after, known)
+
+
+def object_schema(properties: dict[str, Any]) -> dict[str, Any]:
+    """Return the JSON schema of an object with just these members, all of them required."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }

@@ -16,24 +16,21 @@ from opentelemetry.trace import Span
 from temporalio import workflow
 from temporalio.common import SearchAttributeKey, SearchAttributeUpdate
 from temporalio.exceptions import ApplicationError
+from temporalio.worker import (
+    HandleUpdateInput,
+    Interceptor,
+    WorkflowInboundInterceptor,
+    WorkflowInterceptorClassInput,
+)
 
 with workflow.unsafe.imports_passed_through():
     import telemetry
     from activities.server import ServerActivities
     from reflection.details import details
-    from reflection.run import (
-        Finish,
-        Part,
-        Record,
-        Request,
-        Review,
-        RunState,
-        Usage,
-        encoded_size,
-    )
+    from reflection.run import Finish, Part, Record, Request, Review, RunState, Usage
     from reflection.sheet import Sheet
-    from workflows.calls import Calls, run_locally
-    from workflows.people import SOMEBODY, People, refusal
+    from reflection.text import encoded_size
+    from workflows.calls import SOMEBODY, Calls, People, run_locally
 
 # Search attributes are keywords, numbers and booleans, and an update is typed by its value.
 Update = (
@@ -333,3 +330,26 @@ def spending(usage: Usage, model: str | None) -> list[Update]:
 def set_or_clear(key: SearchAttributeKey[Number], value: Number | None) -> Update:
     """Set a number, or clear an earlier one if the value is unknown now."""
     return key.value_unset() if value is None else key.value_set(value)
+
+
+def refusal(reason: str) -> ApplicationError:
+    """Make the refusal of an update, which changes nothing."""
+    return ApplicationError(reason, type="Refused", non_retryable=True)
+
+
+class OneInput(Interceptor):
+    """Has each update with no or several inputs refused in words, as one wrong input is."""
+
+    def workflow_interceptor_class(
+        self, _: WorkflowInterceptorClassInput
+    ) -> type[WorkflowInboundInterceptor]:
+        """Return the part that sees the updates of a run."""
+        return _OneInput
+
+
+class _OneInput(WorkflowInboundInterceptor):
+    def handle_update_validator(self, call: HandleUpdateInput) -> None:
+        """Hand the validator one input, whatever was given: None or all of them together."""
+        if len(call.args) != 1:
+            call.args = [call.args or None]
+        super().handle_update_validator(call)

@@ -19,11 +19,11 @@ with workflow.unsafe.imports_passed_through():
     from reflection.batch.request import BatchRequest, Planned
     from reflection.batch.result import BatchProgress, BatchResult, RunResult
     from reflection.batch.sheet import standing
-    from reflection.run import encoded_size
     from reflection.sheet import Sheet
+    from reflection.text import encoded_size
     from workflows import base
     from workflows.base import Workflow
-    from workflows.people import SOMEBODY
+    from workflows.calls import SOMEBODY
 
 # The children's ids are built from it, and are in every record.
 ID_BYTES = 100

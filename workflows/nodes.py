@@ -27,10 +27,12 @@ with workflow.unsafe.imports_passed_through():
     from reflection.multipath.result import Draft, Routing, StopReason
     from reflection.multipath.state import Mode
     from reflection.multipath.suite import Suite
-    from reflection.run import CUT_NOTE, Part
+    from reflection.run import Part
+    from reflection.text import CUT_NOTE
     from workflows.calls import (
         Calls,
         Lost,
+        People,
         attempts_of,
         call_times,
         explain,
@@ -40,7 +42,6 @@ with workflow.unsafe.imports_passed_through():
         run_locally,
         test_times,
     )
-    from workflows.people import People
 
 Value = TypeVar("Value", bound=Replied)
 

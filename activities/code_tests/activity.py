@@ -37,8 +37,8 @@ from reflection.multipath.verdict import (
     judge,
     stopped,
 )
-from reflection.run import Record, cut_encoded, explain
-from reflection.text import well_formed
+from reflection.run import Record, explain
+from reflection.text import cut_encoded, well_formed
 
 KEPT_BYTES = 500_000
 RESULT_BYTES = 100_000

@@ -22,8 +22,7 @@ from activities.documents.retrieval import Progress
 from activities.documents.roots import Found, UnreadableError, Walked, read_bytes
 from activities.documents.threads import CheckStopped
 from reflection.multipath.state import Passage
-from reflection.run import cut_encoded, encoded_size
-from reflection.text import well_formed
+from reflection.text import cut_encoded, encoded_size, well_formed
 
 # A passage's row is its file's row times this, and its number in the file.
 ROWS = 1 << 20

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from activities.documents.index import opened, read_passages
 from activities.documents.retrieval import EMBEDDING_BATCH, Embedder
 from activities.documents.threads import Threads
-from activities.language_model.observed import observed, record_spending
+from activities.language_model.layers import observed, record_spending
 from activities.language_model.port import ModelError, TransientModelError
 from reflection.multipath.state import Passage
 from reflection.run import Spending, total

@@ -19,7 +19,7 @@ from litellm.exceptions import UnsupportedParamsError
 from litellm.llms.custom_httpx.aiohttp_transport import LiteLLMAiohttpTransport
 
 from activities.documents.retrieval import EMBEDDING_BATCH, Embedded
-from activities.language_model.exchange import EXCHANGE, Exchange, bounded
+from activities.language_model.exchange import EXCHANGE, Exchange, bounded, one_line, read_error
 from activities.language_model.port import (
     ASKED_AGAIN,
     Endpoint,
@@ -30,7 +30,6 @@ from activities.language_model.port import (
     SampleError,
     TransientModelError,
 )
-from activities.language_model.provider_errors import one_line, read_error
 from reflection.run import Spending, total
 
 litellm.suppress_debug_info = True

@@ -22,7 +22,7 @@ from activities.sandbox.limits import Ending, parse_ending
 from activities.sandbox.port import Output
 from activities.sandbox.watcher import Disk, children
 from reflection.multipath.request import Limits
-from reflection.run import cut_encoded, encoded_size
+from reflection.text import cut_encoded, encoded_size
 
 CHUNK = 65_536
 STATUS_BYTES = 16_384

@@ -13,7 +13,8 @@ from temporalio.exceptions import ApplicationError
 
 from activities.server import CODE_HEARTBEAT_SECONDS, heartbeating
 from reflection.multipath.request import Limits, PackageName
-from reflection.run import Record, Request, encoded_size
+from reflection.run import Record, Request
+from reflection.text import encoded_size
 
 TASK_QUEUE = "mull-code"
 PROGRAM_BYTES = 1_000_000

@@ -8,7 +8,6 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from commands import options
-from commands.inputs import checked
 from commands.measuring.plans import (
     BOUNDS,
     EVALUATION_OUT,
@@ -18,6 +17,7 @@ from commands.measuring.plans import (
     judge_tokens,
     read_lines,
 )
+from commands.options import checked
 from commands.session import Exit, fail
 from reflection.batch.request import BatchRequest
 from reflection.critique.calibration import PASS_AT, Example

@@ -8,7 +8,6 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from commands import options
-from commands.inputs import checked
 from commands.measuring.plans import (
     BOUNDS,
     EVALUATION_OUT,
@@ -20,6 +19,7 @@ from commands.measuring.plans import (
     tokens_of,
 )
 from commands.measuring.replay import readable_kind
+from commands.options import checked
 from commands.session import Exit, fail
 from reflection.batch.request import BatchRequest
 from reflection.critique.request import ReflectOnResultRequest

@@ -10,8 +10,7 @@ from commands.measuring.compare import MethodPlan
 from reflection.batch.result import BatchResult
 from reflection.critique.calibration import Estimate
 from reflection.critique.worth import EVALUATION, REFLECT, SINGLE, Comparison, Outcome, compare
-from reflection.sampling.answers import read_answer
-from reflection.sampling.marks import find_marked
+from reflection.sampling.answers import find_marked, read_answer
 from reflection.sampling.result import SelfConsistencyResult
 from reflection.sheet import EMBEDDED, Fact, Sheet, Table, Verdict, columns
 from reflection.text import tally_words, terminal_safe, usd

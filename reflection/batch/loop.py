@@ -12,7 +12,8 @@ from reflection.batch.result import (
     BatchStopReason,
     RunStatus,
 )
-from reflection.run import Budget, Spending, Usage, cut_encoded, room
+from reflection.run import Budget, Spending, Usage, room
+from reflection.text import cut_encoded
 
 ERROR_BYTES = 120
 

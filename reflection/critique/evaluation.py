@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, WithJsonSchema, create_model
 
 from reflection.critique.criteria import TOLERANCE, Criterion, overall, passes, rounded
-from reflection.quoting import object_schema
 from reflection.replies import (
     Members,
     Real,
@@ -20,8 +19,8 @@ from reflection.replies import (
     read_reply,
     reply_schema,
 )
-from reflection.run import Record, Spending, cut_encoded
-from reflection.text import well_formed
+from reflection.run import Record, Spending
+from reflection.text import cut_encoded, object_schema, well_formed
 
 Panel = Literal["mean", "median"]
 Score = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]

@@ -31,8 +31,8 @@ from reflection.critique.evaluation import Cap
 from reflection.critique.forms import defect, lack
 from reflection.critique.injections import said_to_judge
 from reflection.critique.prose import FOOTNOTE, Reading, addresses, cited_numbers, read
-from reflection.run import Record, cut_encoded
-from reflection.text import fold, terminal_safe, words
+from reflection.run import Record
+from reflection.text import cut_encoded, fold, terminal_safe, words
 
 DEFAULT = "default"
 REASON_BYTES = 300

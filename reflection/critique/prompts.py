@@ -7,7 +7,7 @@ from hashlib import sha256
 from reflection.critique.criteria import Criterion
 from reflection.critique.evaluation import Feedback
 from reflection.critique.request import Format
-from reflection.quoting import AGAIN, filled, mark, quoted
+from reflection.text import AGAIN, filled, mark, quoted
 
 FORMATS: dict[Format, str] = {
     "json": "Reply with one JSON value and nothing else.",

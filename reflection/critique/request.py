@@ -17,7 +17,8 @@ from pydantic import (
 from reflection.critique.criteria import PRESETS, CriteriaPreset, Criterion
 from reflection.critique.evaluation import Panel, Score
 from reflection.critique.guardrails import DEFAULT
-from reflection.run import Bounded, ModelName, Words, encoded_size, within
+from reflection.run import Bounded, ModelName, Words
+from reflection.text import encoded_size, within
 
 Format = Literal["json", "python", "markdown"]
 

@@ -18,7 +18,8 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from reflection.multipath.suite import OUTCOME_BYTES, Case
 from reflection.replies import Members, Number, OptionalText, Reply, Text, read_reply
-from reflection.run import Record, encoded_size
+from reflection.run import Record
+from reflection.text import encoded_size
 
 LITERAL_CHARACTERS = 10_000
 LEAST = 3

@@ -25,19 +25,8 @@ from reflection.multipath.result import (
 from reflection.multipath.state import Critique, Node, Passage, State, transition
 from reflection.multipath.suite import Disputed, Failure, Suite, TestReport
 from reflection.multipath.verdict import believed, quarantine
-from reflection.run import (
-    Part,
-    Review,
-    RunState,
-    Spending,
-    Usage,
-    cut_encoded,
-    encoded_size,
-    refusal,
-    total,
-    usage,
-)
-from reflection.text import tally_words
+from reflection.run import Part, Review, RunState, Spending, Usage, refusal, total, usage
+from reflection.text import cut_encoded, encoded_size, tally_words
 
 REASON_BYTES = 1_000
 PASSAGE_BYTES = 6_000

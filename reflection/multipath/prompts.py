@@ -11,8 +11,7 @@ from reflection.multipath.report import where
 from reflection.multipath.result import Source
 from reflection.multipath.state import Critique
 from reflection.multipath.suite import Failure, Suite
-from reflection.quoting import AGAIN, filled, quoted, unmistakable_mark
-from reflection.text import well_formed
+from reflection.text import AGAIN, filled, quoted, unmistakable_mark, well_formed
 
 REPORT = """\
 Write a research report that answers the request below.

@@ -5,9 +5,8 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, WithJsonSchema
 
 from reflection.multipath.result import Routing
-from reflection.quoting import AGAIN, quoted
 from reflection.replies import OptionalText, Reply, plain, read_reply
-from reflection.run import cut_encoded
+from reflection.text import AGAIN, cut_encoded, quoted
 
 ROUTE = """\
 You decide which way a request is worked on. You do not carry it out, and you do not answer it.

@@ -17,8 +17,8 @@ from reflection.multipath.suite import (
     TestOutcome,
     TestReport,
 )
-from reflection.run import Record, cut_encoded, encoded_size
-from reflection.text import terminal_safe, well_formed
+from reflection.run import Record
+from reflection.text import cut_encoded, encoded_size, terminal_safe, well_formed
 
 RELATIVE = 1e-9
 ABSOLUTE = 1e-12

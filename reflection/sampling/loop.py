@@ -6,7 +6,7 @@ from datetime import datetime
 from reflection.run import Room, Ruling, RunState, room
 from reflection.sampling.request import SelfConsistencyRequest
 from reflection.sampling.result import Decision, Progress, Response, SelfConsistencyResult
-from reflection.sampling.rules import StoppingRule, StopReason
+from reflection.sampling.rules import StoppingRule, StopReason, Waves
 from reflection.sampling.tally import (
     Tally,
     analyse,
@@ -14,7 +14,6 @@ from reflection.sampling.tally import (
     classify_entropy,
     classify_uncertainty,
 )
-from reflection.sampling.waves import Waves
 
 
 @dataclass

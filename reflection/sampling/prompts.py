@@ -4,11 +4,10 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import BeforeValidator, WithJsonSchema
 
-from reflection.quoting import filled, quoted
 from reflection.replies import Reply, ReplyT, Text, every_object, plain, reply_schema, validated
-from reflection.sampling.marks import find_marked
+from reflection.sampling.answers import find_marked
 from reflection.sampling.request import AnswerKind
-from reflection.text import well_formed
+from reflection.text import filled, quoted, well_formed
 
 CHAIN_OF_THOUGHT = "Please think step by step and provide your reasoning: "
 PLACE_OF_QUESTION = "{question}"

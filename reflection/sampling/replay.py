@@ -13,8 +13,7 @@ from typing import NamedTuple, TypeAlias
 from reflection.run import Record
 from reflection.sampling.answers import read_answer
 from reflection.sampling.request import AnswerKind
-from reflection.sampling.rules import Stopping, StoppingRule
-from reflection.sampling.waves import Waves
+from reflection.sampling.rules import Stopping, StoppingRule, Waves
 
 MAX_CONCURRENCY = 16
 UNREADABLE = -1

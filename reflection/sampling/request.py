@@ -5,8 +5,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from reflection.run import Bounded, ModelName, Words, encoded_size, within
+from reflection.run import Bounded, ModelName, Words
 from reflection.sampling.rules import Stopping
+from reflection.text import encoded_size, within
 
 AnswerKind = Literal["exact", "text", "number", "choice", "llm"]
 

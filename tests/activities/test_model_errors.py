@@ -2,13 +2,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from activities.language_model.port import PermanentModelError, SampleError, TransientModelError
-from activities.language_model.provider_errors import (
+from activities.language_model.exchange import (
     one_line,
     read_error,
     retry_after_seconds,
     status_of,
 )
+from activities.language_model.port import PermanentModelError, SampleError, TransientModelError
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 PROMPT = (

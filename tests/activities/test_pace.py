@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from activities.language_model.pace import PacedModel
+from activities.language_model.layers import PacedModel
 from activities.language_model.port import (
     ModelCall,
     ModelReply,

@@ -12,7 +12,7 @@ from activities.sandbox.limits import Ending, classify, most_at_once, parse_endi
 from activities.sandbox.port import Program, Status
 from activities.sandbox.sandbox import ProcessSandbox
 from reflection.multipath.request import Limits
-from reflection.run import encoded_size
+from reflection.text import encoded_size
 from tests.sandbox import backends
 
 FORKS = "import os\nfor _ in range(3): os.fork()\n"

@@ -15,9 +15,8 @@ from reflection.sampling.replay import (
     recorded,
 )
 from reflection.sampling.request import AnswerKind
-from reflection.sampling.rules import Stopping, StoppingRule
+from reflection.sampling.rules import Stopping, StoppingRule, Waves
 from reflection.sampling.tally import Tally
-from reflection.sampling.waves import Waves
 from tests.unit.states import random_settings
 
 

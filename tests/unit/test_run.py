@@ -5,21 +5,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from reflection.run import (
-    Budget,
-    Spending,
-    cut_encoded,
-    encoded_size,
-    explain,
-    fitted,
-    room,
-    total,
-    usage,
-)
+from reflection.run import Budget, Spending, explain, fitted, room, total, usage
 from reflection.sampling import loop
 from reflection.sampling.loop import Sampling
 from reflection.sampling.request import WAVE_BYTES, SelfConsistencyRequest
 from reflection.sampling.result import Response
+from reflection.text import cut_encoded, encoded_size
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from activities.code_tests.activity import by_pytest
 from activities.documents.formats import decode, html_lines, text_lines
 from activities.documents.passages import parts_of
 from activities.documents.roots import UnreadableError
-from reflection import details, quoting, replies, run, text
+from reflection import details, replies, run, text
 from reflection.multipath import (
     cases,
     citations,
@@ -31,7 +31,7 @@ from reflection.multipath import (
 from reflection.multipath.result import Source
 from reflection.multipath.state import Critique, Passage
 from reflection.multipath.suite import Case, Failure, Suite, TestFile
-from reflection.sampling import answers, marks, numbers
+from reflection.sampling import answers
 from reflection.sampling import prompts as questions
 from reflection.sampling.replay import recorded
 from reflection.sampling.request import AnswerKind, SelfConsistencyRequest
@@ -68,16 +68,14 @@ def functions(worst: str) -> dict[str, Callable[[], object]]:
                 citations: "cited uncited without_footnotes",
                 extraction: "extract_code",
                 markup: "blocks fenced_lines masked visible unfenced sentences plain_words",
-                quoting: "quoted",
                 replies: "plain plain_text spoken after_thought",
                 report: "split",
                 routing: "parse_route build_route_prompt",
-                run: "short_name encoded_size",
-                answers: "read_text read_choice",
-                marks: "find_marked claimed unwrapped normal_form",
-                numbers: "read_number numeral",
+                run: "short_name",
+                answers: "read_text read_choice find_marked claimed unwrapped normal_form "
+                "read_number numeral",
                 questions: "parse_reply parse_meaning",
-                text: "well_formed neutral width fold words",
+                text: "well_formed neutral width fold words quoted encoded_size",
             }.items()
             for name in names.split()
         },
@@ -107,9 +105,9 @@ def functions(worst: str) -> dict[str, Callable[[], object]]:
         "prompts.build_tests_prompt": lambda: prompts.build_tests_prompt(worst, None, worst),
         "questions.build_prompt": lambda: questions.build_prompt(worst, worst, "exact"),
         "questions.build_meaning_prompt": lambda: questions.build_meaning_prompt(*[worst] * 3),
-        "quoting.mark": lambda: quoting.mark("draft", [worst]),
-        "quoting.unmistakable_mark": lambda: quoting.unmistakable_mark("draft", [worst]),
-        "quoting.filled": lambda: quoting.filled(worst, {"{question}": worst}),
+        "text.mark": lambda: text.mark("draft", [worst]),
+        "text.unmistakable_mark": lambda: text.unmistakable_mark("draft", [worst]),
+        "text.filled": lambda: text.filled(worst, {"{question}": worst}),
         "reflections.parse_reflection": lambda: reflections.parse_reflection(
             worst, worst, sources, True, worst
         ),
@@ -120,9 +118,9 @@ def functions(worst: str) -> dict[str, Callable[[], object]]:
         "report.check_report": lambda: report.check_report(worst, sources),
         "report.with_checks": lambda: report.with_checks(worst, sources, critiques),
         "report.assemble": lambda: report.assemble(worst, [worst], sources, True),
-        "run.cut_encoded": lambda: run.cut_encoded(worst, len(worst) // 2),
-        "run.cut_with_note": lambda: run.cut_with_note(worst, len(worst) // 2),
-        "run.within": lambda: run.within(worst, 1_000_000),
+        "text.cut_encoded": lambda: text.cut_encoded(worst, len(worst) // 2),
+        "text.cut_with_note": lambda: text.cut_with_note(worst, len(worst) // 2),
+        "text.within": lambda: text.within(worst, 1_000_000),
         "run.parse_request": lambda: _request(worst),
         "sampling.recorded": lambda: recorded("number", [worst], worst),
         "text.terminal_safe": lambda: text.terminal_safe(worst, len(worst) // 2),

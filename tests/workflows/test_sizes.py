@@ -6,7 +6,7 @@ import pytest
 from temporalio.client import Client
 
 from activities.language_model.port import LanguageModel
-from reflection.run import CUT_NOTE
+from reflection.text import CUT_NOTE
 from tests.conftest import begin, served
 from tests.scripted import ScriptedCritic, ScriptedModel
 from tests.workflows.multipath.running import researching

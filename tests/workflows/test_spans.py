@@ -8,7 +8,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanContext
 from temporalio.client import Client
 
-from activities.language_model.observed import ObservedModel
+from activities.language_model.layers import ObservedModel
 from tests.conftest import begin, served
 from tests.scripted import ScriptedModel
 

@@ -9,7 +9,7 @@ from temporalio.exceptions import CancelledError
 
 from activities.language_model.port import PermanentModelError, SampleError, TransientModelError
 from reflection.multipath.result import Progress
-from reflection.run import CUT_NOTE, encoded_size
+from reflection.text import CUT_NOTE, encoded_size
 from tests.conftest import failure, until_asked
 from tests.scripted import AgentTurn, ScriptedAgent, reply
 from tests.workflows.multipath.running import (

@@ -5,7 +5,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.client import Client
 
-from activities.language_model.observed import ObservedModel
+from activities.language_model.layers import ObservedModel
 from reflection.multipath.result import Decision, Progress
 from tests.conftest import until_asked
 from tests.scripted import ScriptedAgent, reflection, routed
