@@ -20,20 +20,13 @@ from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, GetSyste
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
+import connection
 import telemetry
 from activities.server import TYPES
 from commands import installation
 from commands.installation import Check, State
 from commands.options import Json
 from commands.session import Exit, unserved
-from connection import (
-    DEFAULT_ADDRESS,
-    ConfigurationError,
-    NoServerError,
-    address,
-    connect,
-    namespace,
-)
 from reflection.text import tally_words, terminal_safe
 from telemetry import SEARCH_ATTRIBUTES
 
@@ -123,11 +116,11 @@ async def server_checks() -> list[Check]:
     try:
         telemetry.set_up(None)
         async with asyncio.timeout(PATIENCE_SECONDS):
-            client = await connect(quiet=True)
+            client = await connection.connect(quiet=True)
     except TimeoutError:
-        said = f"No server answered at {address()} within {PATIENCE_SECONDS} s."
+        said = f"No server answered at {connection.address()} within {PATIENCE_SECONDS} s."
         return [Check("server", "server", "wrong", said, (START,))]
-    except (NoServerError, ConfigurationError) as error:
+    except (connection.NoServerError, connection.ConfigurationError) as error:
         return [Check("server", "server", "wrong", str(error), (START,))]
     found = [
         await _guarded("server", "server", _version(client)),
@@ -157,11 +150,11 @@ async def _guarded(area: str, name: str, looking: Awaitable[Check]) -> Check:
 async def _version(client: Client) -> Check:
     info = await client.workflow_service.get_system_info(GetSystemInfoRequest())
     version = f", Temporal {info.server_version}" if info.server_version else ""
-    return Check("server", "server", "ok", f"answers at {address()}{version}")
+    return Check("server", "server", "ok", f"answers at {connection.address()}{version}")
 
 
 async def _namespace(client: Client) -> Check:
-    name = namespace()
+    name = connection.namespace()
     try:
         request = DescribeNamespaceRequest(namespace=name)
         await client.workflow_service.describe_namespace(request)
@@ -182,7 +175,7 @@ async def _attributes(client: Client) -> Check:
     request = ListSearchAttributesRequest(namespace=client.namespace)
     answer = await client.operator_service.list_search_attributes(request)
     known = {name: TYPES.get(number, "") for name, number in answer.custom_attributes.items()}
-    return attributes_check(known, address(), namespace())
+    return attributes_check(known, connection.address(), connection.namespace())
 
 
 async def _queue(client: Client, name: str) -> Check:
@@ -210,7 +203,7 @@ def attributes_check(known: Mapping[str, str], address: str, namespace: str) -> 
     if not said:
         return Check("server", ATTRIBUTES, "ok", f"all {len(SEARCH_ATTRIBUTES)} are registered")
     create = f"{temporal_command()} operator search-attribute create"
-    create += "" if address == DEFAULT_ADDRESS else f" --address {shlex.quote(address)}"
+    create += "" if address == connection.DEFAULT_ADDRESS else f" --address {shlex.quote(address)}"
     create += "" if namespace == "default" else f" --namespace {shlex.quote(namespace)}"
     commands = []
     for kind in dict.fromkeys(missing.values()):

@@ -19,7 +19,6 @@ from reflection.sheet import Cell, Column, Sheet, Step, Table, Text, Tone
 from reflection.text import neutral, tally_words, terminal_safe, until_words, well_formed
 
 SUBJECT_COLUMNS = 400
-REPLY_COLUMNS = 2_000
 NOTE_COLUMNS = 400
 CELL_COLUMNS = 200
 STEP_CHARACTERS = 1_000
@@ -73,7 +72,14 @@ def print_sheet(
     rows += [
         ("warning", Line(terminal_safe(said, NOTE_COLUMNS), "yellow")) for said in sheet.warnings
     ]
-    console.print(_panel(rows))
+    grid, before = Grid.grid(padding=(0, 2, 0, 0)), ""
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(ratio=1)
+    for name, value in rows:
+        # A repeated name is shown once.
+        grid.add_row("" if name == before else name, value)
+        before = name
+    console.print(grid)
     for table in sheet.tables:
         if table.rows and not table.folded:
             _print_table(console, table, MOST_ROWS)
@@ -113,13 +119,6 @@ def print_review(console: Console, sheet: Sheet) -> None:
     console.rule(Line(terminal_safe(": ".join(noted), NOTE_COLUMNS), "dim"))
     console.print(Line(neutral(sheet.answer.content)), soft_wrap=not console.is_terminal)
     console.rule(style="dim")
-
-
-def print_reply(console: Console, reply: str) -> None:
-    """Print the sentence that sums up a result; it is wrapped only in a terminal."""
-    line = Line(terminal_safe(reply, REPLY_COLUMNS), "bold")
-    console.print(line, soft_wrap=not console.is_terminal)
-    console.print()
 
 
 def with_newline(text: str) -> str:
@@ -177,18 +176,6 @@ def _facts(sheet: Sheet) -> list[Row]:
             line.append(f"  {terminal_safe(fact.note, NOTE_COLUMNS)}", "dim")
         rows.append((terminal_safe(fact.label, NARROW_CELL_COLUMNS), line))
     return rows
-
-
-def _panel(rows: Sequence[Row]) -> Grid:
-    """Show each value beside its name; a repeated name is shown once."""
-    grid = Grid.grid(padding=(0, 2, 0, 0))
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column(ratio=1)
-    before = ""
-    for name, value in rows:
-        grid.add_row("" if name == before else name, value)
-        before = name
-    return grid
 
 
 def _print_table(console: Console, table: Table, most: int) -> None:

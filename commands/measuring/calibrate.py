@@ -9,15 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from commands import options
-from commands.measuring.plans import (
-    BOUNDS,
-    EVALUATION_OUT,
-    Fields,
-    Forecast,
-    PlannedCalls,
-    judge_tokens,
-    read_lines,
-)
+from commands.measuring import plans
 from commands.options import checked
 from commands.session import Exit, fail
 from reflection.batch.request import BatchRequest
@@ -27,7 +19,7 @@ from reflection.critique import calibration
 from reflection.critique.calibration import PASS_AT, Calibration, Estimate, Example, Scored
 from reflection.critique.evaluation import Evaluation
 from reflection.critique.request import ReflectOnResultRequest
-from reflection.sheet import EMBEDDED, Chart, Curve, Fact, Sheet, Table, Verdict, columns
+from reflection.sheet import EMBEDDED, Chart, Curve, Fact, Sheet, Table, Verdict, table
 from reflection.text import tally_words, terminal_safe, usd
 
 if TYPE_CHECKING:
@@ -75,7 +67,7 @@ _judging = partial(typer.Option, rich_help_panel=JUDGES)
 
 
 @options.takes_fields(ReflectOnResultRequest, {JUDGES: ("criteria",)})
-@options.takes_fields(BatchRequest, {"Bounds": BOUNDS})
+@options.takes_fields(BatchRequest, {"Bounds": plans.BOUNDS})
 def calibrate(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Labelled drafts, JSON lines.")],
     judge: Annotated[
@@ -107,7 +99,7 @@ def calibrate(
     **fields: Any,
 ) -> None:
     """Calibrate judges on a file, and print how good they are."""
-    examples = read_lines(file, read_example, FORM)
+    examples = plans.read_lines(file, read_example, FORM)
     judges = judge or []
     if not judges:
         fail("name a judge with --judge MODEL, such as --judge openai/gpt-5-mini.", Exit.USAGE)
@@ -123,7 +115,7 @@ def calibrate(
         {
             "items": [{"query": one.query, "draft": one.draft} for one in examples],
             "variants": list(plan.variants()),
-            **{name: fields[name] for name in BOUNDS},
+            **{name: fields[name] for name in plans.BOUNDS},
         },
     )
     from commands.measuring.batches import Order, measure
@@ -137,7 +129,7 @@ def calibrate(
     )
 
 
-def read_example(fields: Fields) -> Example:
+def read_example(fields: plans.Fields) -> Example:
     """Read a labelled draft. Raises ValueError."""
     example = Example.model_validate(fields)
     ReflectOnResultRequest(query=example.query, draft=example.draft, max_revisions=0)
@@ -175,16 +167,18 @@ class JudgePlan(NamedTuple):
                     "repeats": repeats,
                 }
 
-    def forecast(self) -> Forecast:
+    def forecast(self) -> plans.Forecast:
         """Count the calls of each judge and their tokens, from the real prompts."""
         times = self.repeats + self.turned
-        size = sum(judge_tokens(self.judging, one.query, one.draft) for one in self.examples)
+        size = sum(plans.judge_tokens(self.judging, one.query, one.draft) for one in self.examples)
         calls = times * len(self.examples)
         parts = [
-            PlannedCalls("evaluating", judge, calls, times * size, calls * EVALUATION_OUT)
+            plans.PlannedCalls(
+                "evaluating", judge, calls, times * size, calls * plans.EVALUATION_OUT
+            )
             for judge in self.judges
         ]
-        return Forecast(parts, f"and {EVALUATION_OUT} out for an evaluation")
+        return plans.Forecast(parts, f"and {plans.EVALUATION_OUT} out for an evaluation")
 
 
 def findings(
@@ -312,11 +306,8 @@ def _table(
     title: str, rows: Sequence[tuple[str, str, Any]], judges: Sequence[Calibration]
 ) -> Table:
     names = [f"{terminal_safe(judge.judge, JUDGE_COLUMNS)}|number" for judge in judges]
-    return Table(
-        title=title,
-        columns=columns("", "best|number", *names),
-        rows=tuple((name, best, *(words(judge) for judge in judges)) for name, best, words in rows),
-    )
+    cells = ((name, best, *(words(judge) for judge in judges)) for name, best, words in rows)
+    return table(title, ("", "best|number", *names), cells)
 
 
 def _diagram(judge: Calibration) -> Chart:
@@ -335,16 +326,13 @@ def _diagram(judge: Calibration) -> Chart:
 
 
 def _bins(judge: Calibration) -> Table:
-    return Table(
-        title=f"Reliability of {judge.judge}",
-        columns=columns("scores", "drafts|number", "mean score|number", "mean label|number"),
-        rows=tuple(
-            (f"{one.low:.1f} to {one.high:.1f}", one.count, one.score, one.label)
-            for one in judge.reliability
-            if one.count
-        ),
-        folded=True,
+    rows = (
+        (f"{one.low:.1f} to {one.high:.1f}", one.count, one.score, one.label)
+        for one in judge.reliability
+        if one.count
     )
+    names = "scores, drafts|number, mean score|number, mean label|number"
+    return table(f"Reliability of {judge.judge}", names, rows, folded=True)
 
 
 def estimate_words(found: Estimate, *, signed: bool = False) -> str:

@@ -10,16 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from commands import options
-from commands.measuring.plans import (
-    BOUNDS,
-    EVALUATION_OUT,
-    Fields,
-    Forecast,
-    PlannedCalls,
-    judge_tokens,
-    read_lines,
-    tokens_of,
-)
+from commands.measuring import plans
 from commands.measuring.replay import readable_kind
 from commands.options import checked
 from commands.session import Exit, fail
@@ -34,7 +25,7 @@ from reflection.sampling.answers import find_marked, read_answer
 from reflection.sampling.prompts import build_prompt
 from reflection.sampling.request import AnswerKind, SelfConsistencyRequest
 from reflection.sampling.result import SelfConsistencyResult
-from reflection.sheet import EMBEDDED, Fact, Sheet, Table, Verdict, columns
+from reflection.sheet import EMBEDDED, Fact, Sheet, Table, Verdict, table
 from reflection.text import tally_words, terminal_safe, usd
 
 if TYPE_CHECKING:
@@ -72,7 +63,7 @@ METHODS = "single,reflect,self_consistency"
 # Of one call; other questions may take far less or more.
 DRAFT_OUT, SAMPLE_OUT = 500, 300
 ASSUMED = (
-    f"{DRAFT_OUT} out for a draft, {EVALUATION_OUT} for an evaluation and {SAMPLE_OUT} for a "
+    f"{DRAFT_OUT} out for a draft, {plans.EVALUATION_OUT} for an evaluation and {SAMPLE_OUT} for a "
     "sampled answer, and as many of them as there may be"
 )
 REFLECTION = "Reflection and its judge"
@@ -82,7 +73,7 @@ REFLECTION = "Reflection and its judge"
     ReflectOnResultRequest, {REFLECTION: ("criteria", "max_revisions", "score_threshold")}
 )
 @options.takes_fields(SelfConsistencyRequest, {"Sampling": ("model", "max_responses")})
-@options.takes_fields(BatchRequest, {"Bounds": BOUNDS})
+@options.takes_fields(BatchRequest, {"Bounds": plans.BOUNDS})
 def compare(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Questions, JSON lines.")],
     methods: Annotated[
@@ -130,9 +121,9 @@ def compare(
         methods=names,
         reflecting=checked(ReflectOnResultRequest, known),
         sampling=checked(SelfConsistencyRequest, asked),
-        questions=read_lines(file, partial(read_question, kind), FORM, exact=True),
+        questions=plans.read_lines(file, partial(read_question, kind), FORM, exact=True),
     )
-    request = plan.request({name: fields[name] for name in BOUNDS})
+    request = plan.request({name: fields[name] for name in plans.BOUNDS})
     from commands.measuring.batches import Order, measure
 
     measure(
@@ -155,7 +146,7 @@ class Question(Record):
         return f'{self.question}\n\nEnd with one line "Answer: " that has the final answer alone.'
 
 
-def read_question(kind: AnswerKind, fields: Fields) -> Question:
+def read_question(kind: AnswerKind, fields: plans.Fields) -> Question:
     """Read a question and its gold. Raises ValueError."""
     found = Question.model_validate(fields)
     SelfConsistencyRequest(question=found.question)
@@ -193,31 +184,35 @@ class MethodPlan(NamedTuple):
             fields = alike | {"reflect": False}
         return {"name": method, "workflow": workflow, "request": fields, "takes": takes}
 
-    def forecast(self) -> Forecast:
+    def forecast(self) -> plans.Forecast:
         """Count the calls of each method and their tokens, at their maximum."""
         parts = [part for method in self.methods for part in self._calls(method)]
-        return Forecast(parts, ASSUMED)
+        return plans.Forecast(parts, ASSUMED)
 
-    def _calls(self, method: str) -> list[PlannedCalls]:
+    def _calls(self, method: str) -> list[plans.PlannedCalls]:
         count, model = len(self.questions), self.reflecting.model
-        asked = tokens_of(one.query for one in self.questions)
+        asked = plans.tokens_of(one.query for one in self.questions)
         if method == "single":
-            return [PlannedCalls(method, model, count, asked, count * DRAFT_OUT)]
+            return [plans.PlannedCalls(method, model, count, asked, count * DRAFT_OUT)]
         if method == "self_consistency":
             most, kind = self.sampling.max_responses, self.sampling.answers
             prompts = (build_prompt(one.question, None, kind) for one in self.questions)
-            calls, asked = most * count, most * tokens_of(prompts)
-            return [PlannedCalls(method, model, calls, asked, calls * SAMPLE_OUT)]
+            calls, asked = most * count, most * plans.tokens_of(prompts)
+            return [plans.PlannedCalls(method, model, calls, asked, calls * SAMPLE_OUT)]
         revisions = self.reflecting.max_revisions
         drafts = count * (1 + revisions)
         # A revision is shown the draft and the feedback on it.
-        asked = asked * (1 + revisions) + count * revisions * (DRAFT_OUT + EVALUATION_OUT)
-        judging = sum(judge_tokens(self.reflecting, one.question, "") for one in self.questions)
+        asked = asked * (1 + revisions) + count * revisions * (DRAFT_OUT + plans.EVALUATION_OUT)
+        judging = sum(
+            plans.judge_tokens(self.reflecting, one.question, "") for one in self.questions
+        )
         judged = drafts * (judging // count + DRAFT_OUT)
         return [
-            PlannedCalls("reflect, writing", model, drafts, asked, drafts * DRAFT_OUT),
+            plans.PlannedCalls("reflect, writing", model, drafts, asked, drafts * DRAFT_OUT),
             *(
-                PlannedCalls("reflect, judging", judge, drafts, judged, drafts * EVALUATION_OUT)
+                plans.PlannedCalls(
+                    "reflect, judging", judge, drafts, judged, drafts * plans.EVALUATION_OUT
+                )
                 for judge in self.reflecting.panel_judges
             ),
         ]
@@ -361,11 +356,8 @@ def _methods(found: Comparison) -> Table:
             usd(one.cost_usd.value) + cost,
             "-" if one.seconds.value is None else f"{one.seconds.value:,.1f}",
         ))  # fmt: skip
-    return Table(
-        title="Methods, with means of a question",
-        columns=columns("method", "runs|number", *(f"{name}|number" for name in names)),
-        rows=tuple(rows),
-    )
+    numbers = (f"{name}|number" for name in names)
+    return table("Methods, with means of a question", ("method", "runs|number", *numbers), rows)
 
 
 def _changes(found: Comparison) -> Table:
@@ -381,11 +373,8 @@ def _changes(found: Comparison) -> Table:
             f"{one.p_value:.3f}",
             "unknown" if change is None else f"{change:+,.0f} %",
         ))  # fmt: skip
-    return Table(
-        title=f"Against {found.baseline}",
-        columns=columns("method", *(f"{name}|number" for name in names)),
-        rows=tuple(rows),
-    )
+    numbers = (f"{name}|number" for name in names)
+    return table(f"Against {found.baseline}", ("method", *numbers), rows)
 
 
 def _cells(found: Estimate, sign: str = "") -> tuple[str, str]:
