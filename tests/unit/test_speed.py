@@ -13,8 +13,7 @@ import pytest
 
 import reflection
 from activities.code_tests.activity import by_pytest
-from activities.documents.formats import decode, html_lines, text_lines
-from activities.documents.passages import parts_of
+from activities.documents.formats import decode, html_lines, parts_of, text_lines
 from activities.documents.roots import UnreadableError
 from reflection import details, replies, run, text
 from reflection.multipath import (
