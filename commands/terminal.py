@@ -58,7 +58,12 @@ def print_sheet(
     run without a stop reason. Texts are not printed: the answer goes to standard output on its own,
     and the page has the others.
     """
-    rows: list[Row] = [_verdict(sheet, label)]
+    verdict = sheet.verdict
+    line = Line(terminal_safe(verdict.words, NOTE_COLUMNS), STYLES[verdict.tone])
+    if verdict.stop_reason is not None:
+        label = "stopped"
+        line.append(f" ({terminal_safe(verdict.stop_reason, NARROW_CELL_COLUMNS)})", "not bold dim")
+    rows: list[Row] = [(label, line)]
     if subject:
         rows.append(("asked", Line(terminal_safe(sheet.subject, SUBJECT_COLUMNS))))
     if sheet.waiting:
@@ -147,15 +152,6 @@ def cut(words: str) -> Line:
 def _line(words: str) -> str:
     """Put words on one line, keeping the spaces that align them."""
     return neutral(words[:STEP_CHARACTERS]).replace("\n", " ").replace("\t", " ")
-
-
-def _verdict(sheet: Sheet, label: str) -> Row:
-    verdict = sheet.verdict
-    line = Line(terminal_safe(verdict.words, NOTE_COLUMNS), STYLES[verdict.tone])
-    if verdict.stop_reason is None:
-        return (label, line)
-    reason = terminal_safe(verdict.stop_reason, NARROW_CELL_COLUMNS)
-    return ("stopped", line.append(f" ({reason})", "not bold dim"))
 
 
 def _facts(sheet: Sheet) -> list[Row]:

@@ -129,7 +129,11 @@ def defect(draft: str, form: Literal["json", "python", "markdown"]) -> str | Non
     """Describe the first defect of a draft that must be in this format alone; None if none."""
     reading = read(draft)
     if form == "markdown":
-        return _bad_markdown(reading)
+        if fence := next((block for block in reading.code if not block.closed), None):
+            return f"line {fence.line - 1}: the code fence is never closed"
+        if reading.html.rfind("<!--") > reading.html.rfind("-->"):
+            return "an HTML comment is never closed, and hides the rest"
+        return _bad_rows(reading)
     if form == "json":
         alone = len(reading.code) == 1 and not reading.prose
         return _bad_json(reading.code[0].text if alone else draft)
@@ -239,14 +243,6 @@ def _bad_python(block: Block) -> str | None:
     except (ValueError, RecursionError, MemoryError) as error:
         return f"it cannot be parsed ({type(error).__name__})"
     return None if statements else "it contains no statement"
-
-
-def _bad_markdown(reading: Reading) -> str | None:
-    if fence := next((block for block in reading.code if not block.closed), None):
-        return f"line {fence.line - 1}: the code fence is never closed"
-    if reading.html.rfind("<!--") > reading.html.rfind("-->"):
-        return "an HTML comment is never closed, and hides the rest"
-    return _bad_rows(reading)
 
 
 def _bad_rows(reading: Reading) -> str | None:

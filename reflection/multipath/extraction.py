@@ -113,21 +113,16 @@ def _cases(lines: Sequence[str]) -> Iterator[Case]:
             continue
         if text.startswith(SESSION):
             said = text.removeprefix(SESSION).strip()
-            case = _session(said, lines[number + 1 : number + 1 + OUTPUT_LINES])
+            after = [row.strip() for row in lines[number + 1 : number + 1 + OUTPUT_LINES]]
+            ends = (n for n, row in enumerate(after) if not row or row.startswith(ENDS_OUTPUT))
+            output = after[: next(ends, len(after))]
+            # All lines of the output count, or else the first.
+            whole = "\n".join(output)
+            case = _case(said, whole, output[0]) if output else _line(said)
         else:
             case = _line(text)
         if case is not None:
             yield case
-
-
-def _session(said: str, after: Sequence[str]) -> Case | None:
-    """Read the output after a session's input: all of its lines, or the first."""
-    output: list[str] = []
-    for line in after:
-        if not line.strip() or line.strip().startswith(ENDS_OUTPUT):
-            break
-        output.append(line.strip())
-    return _case(said, "\n".join(output), *output[:1]) if output else _line(said)
 
 
 def _line(text: str) -> Case | None:

@@ -268,22 +268,17 @@ def _section(own: str, suggestions: Sequence[str]) -> str:
     list, in which no heading, link, HTML or code stands. Nothing in the section cites.
     """
     # What is left of a line without its citation may be a heading, or open a block of code.
-    written = _below(markup.visible(markup.uncited(own)))
+    lines = markup.visible(markup.uncited(own)).split("\n")
+    for place, heading in _headings("\n".join(lines)).items():
+        if heading.level < UNDER_ALL:
+            lines[place : place + heading.lines] = [""] * heading.lines
+            lines[place] = f"### {heading.title}"
+    written = "\n".join(lines).strip("\n")
     said = markup.plain_words(own)
     items = [_item(idea) for idea in dict.fromkeys(suggestions) if not markup.stands_in(idea, said)]
     texts = [written, "\n".join(f"- {item}" for item in items if item)]
     filled = [text for text in texts if text.strip()]
     return "\n\n".join([f"## {TITLE}", *filled]) if filled else ""
-
-
-def _below(text: str) -> str:
-    """Move the headings of a text to the level below the section's."""
-    lines = text.split("\n")
-    for place, heading in _headings(text).items():
-        if heading.level < UNDER_ALL:
-            lines[place : place + heading.lines] = [""] * heading.lines
-            lines[place] = f"### {heading.title}"
-    return "\n".join(lines).strip("\n")
 
 
 def _item(suggestion: str) -> str:
