@@ -121,10 +121,10 @@ class ReflectOnResultWorkflow(RunWorkflow[Reflection]):
             await self._evaluate()
 
     async def _revise_until_decided(self) -> None:
-        """Revise the newest draft by its feedback, until a decision ends the run or waits."""
+        """Revise the best draft by its feedback, until a decision ends the run or waits."""
         while (last := self._state.last) is None or not (last.stop or last.waits_for_review):
-            newest = self._state.drafts[-1]
-            await self._revise(newest, self._state.advice(newest), None)
+            best = self._state.best or self._state.drafts[0]
+            await self._revise(best, self._state.advice(best), None)
 
     async def _revise(
         self, draft: Draft, feedback: tuple[Feedback, ...], author: str | None

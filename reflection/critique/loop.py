@@ -117,13 +117,13 @@ class Reflection(RunState[Decision]):
 
     @property
     def best(self) -> Draft | None:
-        """The best-scored draft, the latest of equals; the first if none was scored."""
+        """The best-scored draft, the earlier of equals; the first if none was scored."""
         if self.chosen is not None:
             return self.drafts[self.chosen]
         best = self.drafts[0] if self.drafts else None
         for draft in self.drafts:
             top = best.score if best else None
-            if draft.score is not None and (top is None or draft.score >= top - TOLERANCE):
+            if draft.score is not None and (top is None or draft.score > top + TOLERANCE):
                 best = draft
         return best
 
