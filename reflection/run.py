@@ -17,7 +17,7 @@ from pydantic import (
 )
 from pydantic_core import to_json
 
-from reflection.text import cut_encoded, cut_with_note
+from reflection.text import cut_encoded, cut_with_note, encoded_size
 
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 ModelName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
@@ -289,36 +289,63 @@ class Room(NamedTuple):
     reason: str
 
 
+# Cautious: a token has about 4 bytes of English, and 3 or more of nearly every other script.
+BYTES_A_TOKEN = 3
+INSTRUCTION_TOKENS = 600
+
+
+def call_tokens(texts: Iterable[str], limit: int) -> int:
+    """Estimate the most tokens of a call, by the texts in its prompt and its output limit."""
+    return sum(map(encoded_size, texts)) // BYTES_A_TOKEN + INSTRUCTION_TOKENS + limit
+
+
+def likely(
+    spent: Sequence[Spending], alike: Sequence[Spending] = (), expected: int | None = None
+) -> Spending:
+    """Assume what a call takes: as much as the largest one of those alike, or of all in `spent`.
+
+    It takes at most `expected` tokens. None where no reply reported any.
+    """
+    tokens, cost = (
+        max(_known(name, alike) or _known(name, spent), default=None)
+        for name in ("tokens", "cost_usd")
+    )
+    if tokens is not None and expected is not None:
+        tokens = min(tokens, expected)
+    # A limit is on tokens in and out together.
+    return Spending(calls=1, input_tokens=tokens, output_tokens=0, cost_usd=cost)
+
+
+def _known(name: str, calls: Sequence[Spending]) -> list[Any]:
+    return [size for call in calls if (size := getattr(call, name)) is not None]
+
+
 def room(
     budget: Budget,
     spent: Sequence[Spending],
     wanted: int,
     alike: Sequence[Spending] = (),
     what: str = "call",
+    expected: int | None = None,
 ) -> Room:
     """Return how many of `wanted` calls fit in the budget after those in `spent`.
 
     Each is assumed to be as large as the largest of the calls `alike`, or of all so far if there
-    are none, and a call without reported usage as large as the largest so far. Before the first
-    call its size is unknown, so only one call is allowed. A limit on something that no reply
-    reports can't be enforced: then nothing fits. `what` names a call in the reason.
+    are none, but not larger than `expected` tokens; and a call without reported usage as large as
+    the largest so far. Before the first call its size is unknown, so only one call is allowed. A
+    limit on something that no reply reports can't be enforced: then nothing fits. `what` names a
+    call in the reason.
     """
-    tokens, like = [call.tokens for call in spent], [call.tokens for call in alike]
-    costs, cost_like = [call.cost_usd for call in spent], [call.cost_usd for call in alike]
+    call = likely(spent, alike, expected)
+    took = f"a {what}{' like the next' if alike else ''} took up to"
+    if expected is not None and call.tokens == expected:
+        took = f"the next {what} may take up to"
+    tokens, costs = [one.tokens for one in spent], [one.cost_usd for one in spent]
     return min(
-        _fits("tokens", budget.tokens, tokens, wanted, like, what),
-        _fits("US dollars", budget.usd, costs, wanted, cost_like, what),
+        _fits("tokens", budget.tokens, tokens, wanted, call.tokens, what, took),
+        _fits("US dollars", budget.usd, costs, wanted, call.cost_usd, what, took),
         key=lambda fits: fits.calls,
     )
-
-
-def refusal(budget: Budget, spent: Sequence[Spending], alike: Sequence[Spending]) -> str | None:
-    """Explain why the next call does not fit; None if it does.
-
-    A budget is exceeded by at most one call, by as much as it is larger than assumed.
-    """
-    fits = room(budget, spent, 1, alike)
-    return None if fits.calls else fits.reason
 
 
 def _fits(
@@ -326,27 +353,24 @@ def _fits(
     bound: float | None,
     spent: Sequence[float | None],
     wanted: int,
-    alike: Sequence[float | None],
+    size: float | None,
     what: str,
+    took: str,
 ) -> Room:
     if bound is None:
         return Room(wanted, "")
     if not spent:
         return Room(min(wanted, 1), f"the first {what} shows how large a {what} is")
-    known = [size for size in spent if size is not None]
-    if not known:
+    known = [one for one in spent if one is not None]
+    if not known or size is None:
         unseen = f"the provider does not report {unit}"
         return Room(0, f"{unseen}, so a limit of {bound:,g} can't be enforced")
-    likely = [size for size in alike if size is not None]
-    largest = max(likely or known)
     used = sum(known) + max(known) * (len(spent) - len(known))
     calls = wanted if used < bound else 0
-    if largest > 0:
-        calls = int((bound - used) / largest + 1e-9)
-    took = f"a {what}{' like the next' if likely else ''} took up to {largest:,.6g}"
-    return Room(
-        max(0, min(wanted, calls)), f"{used:,.6g} of {bound:,g} {unit} are spent, and {took}"
-    )
+    if size > 0:
+        calls = int((bound - used) / size + 1e-9)
+    said = f"{used:,.6g} of {bound:,g} {unit} are spent, and {took} {size:,.6g}"
+    return Room(max(0, min(wanted, calls)), said)
 
 
 class Decided(Protocol):
@@ -368,6 +392,8 @@ class RunState(Generic[DecisionT]):
     """
 
     request: Bounded
+    # The calls that judge a draft, without which it is no use to revise one.
+    judges = 0
     decisions: list[DecisionT] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     spent: dict[Part, list[Spending]] = field(
@@ -414,8 +440,34 @@ class RunState(Generic[DecisionT]):
         raise NotImplementedError
 
     def no_room(self, part: Part) -> str | None:
-        """Explain why the budget has no room for the next call of a part; None if it has."""
-        return refusal(self.budget, self.every_spending, self.spent[part])
+        """Explain why the budget has no room for the next call of a part; None if it has.
+
+        A revision has room where its judging has, too. A budget is exceeded by at most one call,
+        by as much as it is larger than assumed.
+        """
+        spent, alike, expected = self.every_spending, self._alike(part), self._expected(part)
+        fits = room(self.budget, spent, 1, alike, expected=expected)
+        judges = self.judges if part == "revising" and fits.calls else 0
+        if judges:
+            spent = [*spent, likely(spent, alike, expected)]
+            alike, expected = self._alike("evaluating"), self._expected("evaluating")
+            fits = room(self.budget, spent, judges, alike, expected=expected)
+        if fits.calls >= max(judges, 1):
+            return None
+        return f"with a revision, {fits.reason} to judge it" if judges else fits.reason
+
+    def _alike(self, part: Part) -> Sequence[Spending]:
+        """List the calls that show how large the next one of a part is."""
+        return self.spent[part]
+
+    def _expected(self, part: Part) -> int | None:
+        """Estimate the tokens of the first call of a part; None where none has to be."""
+        known = self.budget.tokens is None or self.spent[part]
+        return None if known else call_tokens(*self.prompt(part))
+
+    def prompt(self, part: Part) -> tuple[list[str], int]:
+        """List the texts in the prompt of a part's next call, and give its output limit."""
+        raise NotImplementedError
 
     def pay(self, part: Part, spending: Spending | None, attempts: int) -> None:
         """Count a reply, and the failed attempts before it."""

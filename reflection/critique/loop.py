@@ -111,6 +111,22 @@ class Reflection(RunState[Decision]):
         self.allowed = self.request.max_revisions
 
     @property
+    def judges(self) -> int:
+        """The calls that judge a draft."""
+        return len(self.request.panel_judges)
+
+    def prompt(self, part: Part) -> tuple[list[str], int]:
+        """List the texts in the prompt of a part's next call, and give its output limit."""
+        request, best = self.request, self.best
+        texts = [request.query, *request.sources]
+        if part == "evaluating":
+            meanings = [criterion.meaning for criterion in self.criteria]
+            return [*texts, *meanings, self.drafts[-1].text], request.judge_max_output_tokens
+        if best is not None:
+            texts += [best.text, *(point.advice for point in self.advice(best))]
+        return texts, request.max_output_tokens
+
+    @property
     def revisions(self) -> int:
         """The number of revisions made so far."""
         return sum(draft.origin == "revised" for draft in self.drafts)

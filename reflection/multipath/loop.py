@@ -25,7 +25,7 @@ from reflection.multipath.result import (
 from reflection.multipath.state import Critique, Node, Passage, State, transition
 from reflection.multipath.suite import Disputed, Failure, Suite, TestReport
 from reflection.multipath.verdict import believed, quarantine
-from reflection.run import Part, Review, RunState, Spending, Usage, refusal, total, usage
+from reflection.run import Part, Review, RunState, Spending, Usage, total, usage
 from reflection.text import cut_encoded, encoded_size, tally_words
 
 REASON_BYTES = 1_000
@@ -90,13 +90,33 @@ class Run(RunState[Decision]):
         if said not in self.warnings and len(self.warnings) < MOST_WARNINGS:
             self.warnings.append(said)
 
+    @property
+    def judges(self) -> int:
+        """The calls that judge a draft: code is tested, which costs nothing."""
+        return 1 if self.state.mode == "research" else 0
+
+    @property
+    def _asked(self) -> list[Spending]:
+        return [spending for part in PARTS[1:] for spending in self.spent[part]]
+
+    def _alike(self, part: Part) -> Sequence[Spending]:
+        return self.spent[part] or (self._asked if self.spent["retrieving"] else [])
+
+    def prompt(self, part: Part) -> tuple[list[str], int]:
+        """List the texts in the prompt of a part's next call, and give its output limit."""
+        texts = [self.request.prompt]
+        if part != "evaluating" or self.drafts:
+            texts += [source.passage.text for source in self.sources]
+            texts += [self.state.output, *(point.words for point in self.state.critiques)]
+        if self.suite is not None and self.suite.file is not None:
+            texts.append(self.suite.file.text)
+        return texts, self.request.max_output_tokens
+
     def no_room(self, part: Part) -> str | None:
         """Explain why the budget has no room for the next call of a part; None if it has."""
         searched = self.spent["retrieving"]
-        asked = [spending for name in PARTS[1:] for spending in self.spent[name]]
-        if asked or not searched:
-            alike = self.spent[part] or (asked if searched else [])
-            return refusal(self.budget, [*searched, *asked], alike)
+        if self._asked or not searched:
+            return super().no_room(part)
         # The cost of a search says nothing about the size of a call that writes or judges.
         used = total(searched)
         tokens = ("tokens", self.budget.tokens, used.tokens)
