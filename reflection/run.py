@@ -392,8 +392,6 @@ class RunState(Generic[DecisionT]):
     """
 
     request: Bounded
-    # The calls that judge a draft, without which it is no use to revise one.
-    judges = 0
     decisions: list[DecisionT] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     spent: dict[Part, list[Spending]] = field(
@@ -455,6 +453,11 @@ class RunState(Generic[DecisionT]):
         if fits.calls >= max(judges, 1):
             return None
         return f"with a revision, {fits.reason} to judge it" if judges else fits.reason
+
+    @property
+    def judges(self) -> int:
+        """The calls that judge a draft; without them there is no use in revising one."""
+        return 0
 
     def _alike(self, part: Part) -> Sequence[Spending]:
         """List the calls that show how large the next one of a part is."""
