@@ -228,10 +228,6 @@ class Nodes:
         if report is None:
             return CUT_SHORT
         self._run.tested(report)
-        # A run from before this rule keeps its own, which ended it earlier.
-        if self._run.disputed(older=True) and not workflow.patched("disputed-tests"):
-            self._run.older = True
-            self._run.tested(report)
         return None
 
     def _bounds(self) -> dict[str, Any]:

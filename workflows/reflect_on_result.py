@@ -316,7 +316,7 @@ class Drafts:
         are asked in parallel, or one by one if a budget limits the calls.
         """
         report = await self._check(draft)
-        if report.failures and workflow.patched("failed-guardrails"):
+        if report.failures:
             return Evaluation(error="; ".join(report.failures))
         judges = self._request.panel_judges
         if self._request.budget_tokens is None and self._request.budget_usd is None:

@@ -75,8 +75,7 @@ class SelfConsistencyWorkflow(RunWorkflow[Sampling]):
             while not self._state.stopped:
                 await self._wave()
             unanswered = self._state.unanswered
-            # A run from before this change may wait for a person already.
-            if unanswered is not None and workflow.patched("unanswered"):
+            if unanswered is not None:
                 raise lost(unanswered).failure
             if self._state.waits_for_review:
                 waits = telemetry.NEEDS_REVIEW.value_set(True)

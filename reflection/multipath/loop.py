@@ -43,8 +43,7 @@ class Run(RunState[Decision]):
     `after` is the last completed node. `allowed` is R_max, once the path is chosen, and `granted`
     counts the drafts that people requested. `untested` says why there is no suite. `chosen` is the
     index of the draft that a person replaced the others with. `assembled` is the newest report in
-    its final form, if an activity returned it. `older`: the run keeps the rule for setting tests
-    aside that it began with.
+    its final form, if an activity returned it.
     """
 
     request: MultiPathRequest
@@ -56,7 +55,6 @@ class Run(RunState[Decision]):
     suite: Suite | None = None
     untested: str | None = None
     quarantined: tuple[Disputed, ...] = ()
-    older: bool = False
     drafts: list[Draft] = field(default_factory=list)
     allowed: int | None = None
     granted: int = 0
@@ -79,10 +77,7 @@ class Run(RunState[Decision]):
     @property
     def open(self) -> bool:
         """Whether something is left to fix, or could not be checked."""
-        disputed = len(self.quarantined)
-        if self.older and self.suite and 2 * disputed < len(self.suite.cases):
-            disputed = 0
-        return is_open(self.kept, disputed)
+        return is_open(self.kept, len(self.quarantined))
 
     def warn(self, warning: str) -> None:
         """Keep a warning for the result, once."""
@@ -176,18 +171,13 @@ class Run(RunState[Decision]):
         for warning in report.warnings:
             self.warn(warning)
         self._amend(report=report)
-        self.quarantined = self.disputed(older=self.older)
+        if self.suite is not None:
+            last = self.state.revisions >= (self.allowed or 0)
+            self.quarantined = quarantine(self.drafts, self.suite, last=last)
         for draft in self.drafts:
             if draft.report is not None:
                 self._amend(draft.index, error=believed(draft.report, self.quarantined))
         self._set(error=self._deciding().error)
-
-    def disputed(self, *, older: bool) -> tuple[Disputed, ...]:
-        """Return the tests to be set aside now, by today's rule or by the older one."""
-        if self.suite is None:
-            return ()
-        last = self.state.revisions >= (self.allowed or 0)
-        return quarantine(self.drafts, self.suite, last=last, older=older)
 
     def decide(self, at: datetime, author: str | None = None, asked: str | None = None) -> Decision:
         """Apply the transition function to the last completed node."""
@@ -199,7 +189,7 @@ class Run(RunState[Decision]):
             return self.settle(None, why, at, author, asked, node=step.node)
         ending, more = step.ending, ""
         if ending == "passed" and self.quarantined:
-            ending = ending if self.older else "max_revisions"
+            ending = "max_revisions"
             apart = tally_words(len(self.quarantined), "test")
             told = "; ".join(test.words for test in self.quarantined)
             more = f", except {apart} written by the model that no draft passed: {told}"

@@ -157,17 +157,6 @@ def test_only_the_model_s_own_tests_are_quarantined(
     assert ("draft 5 gave 99" in run.decisions[-1].reason) is (disputed > 0)
 
 
-def test_a_run_from_before_keeps_the_rule_that_it_began_with() -> None:
-    """It ended after three drafts, closed where less than half of its tests were set aside."""
-    run = coded([verdict(True, True, False)] * 2)
-    run.older = True
-    write(run, "three")
-    run.tested(verdict(True, True, False))
-    leave(run, "test_code")
-
-    assert (run.decisions[-1].stop_reason, run.open) == ("passed", False)
-
-
 def test_a_quarantine_holds_for_all_drafts() -> None:
     """The best code is kept once the test that it failed is disputed, and the run is open.
 
