@@ -26,7 +26,7 @@ with workflow.unsafe.imports_passed_through():
     from reflection.critique.request import ReflectOnResultRequest
     from reflection.critique.result import Decision, Draft, Progress, ReflectOnResultResult
     from reflection.critique.sheet import sheet
-    from reflection.run import Part, Review, fitted
+    from reflection.run import Part, fitted
     from reflection.sheet import Sheet
     from workflows import base
     from workflows.base import RunWorkflow
@@ -160,15 +160,6 @@ class ReflectOnResultWorkflow(RunWorkflow[Reflection]):
             return
         self._state.evaluated(draft.index, evaluation)
         self._decided(self._state.decide(workflow.now()))
-
-    def _refuse_review(self, given: Review) -> str | None:
-        best = self._state.best
-        if given.draft is not None and best is not None and given.draft != best.index:
-            return f"draft {best.index + 1} is under review now"
-        reason = None if given.revise is None else loop.no_grant(self._state)
-        if reason is not None:
-            return f"no further revision is possible: {reason}"
-        return base.refuse_text(given.replace, self._state.request.draft_bytes)
 
     def _replace(self, text: str, author: str) -> None:
         loop.replace(self._state, text, author, workflow.now())

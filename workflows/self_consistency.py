@@ -11,7 +11,7 @@ with workflow.unsafe.imports_passed_through():
     import telemetry
     from activities.language_model.port import TASK_QUEUE
     from activities.sampling import MeaningTask, SampleTask, SamplingActivities
-    from reflection.run import Review, fitted
+    from reflection.run import fitted
     from reflection.sampling import loop
     from reflection.sampling.answers import Clusters, read_answer
     from reflection.sampling.loop import Sampling
@@ -25,7 +25,6 @@ with workflow.unsafe.imports_passed_through():
     )
     from reflection.sampling.sheet import sheet
     from reflection.sheet import Sheet
-    from reflection.text import encoded_size
     from workflows import base
     from workflows.base import RunWorkflow, refusal
     from workflows.calls import (
@@ -117,18 +116,9 @@ class SelfConsistencyWorkflow(RunWorkflow[Sampling]):
             raise refusal('give one JSON object, such as {"answer": "..."}')
         if self._next_index >= self._state.request.max_responses:
             raise refusal("the run has already asked for its maximum number of answers")
-        reason = self._refuse_answer(given.answer)
+        reason = self._state.unreadable_answer(given.answer)
         if reason is not None:
             raise refusal(reason)
-
-    def _refuse_answer(self, answer: str) -> str | None:
-        """Explain why a person's answer can't count; None if it can."""
-        request = self._state.request
-        if encoded_size(answer) > request.answer_bytes:
-            return "the answer is too long"
-        if read_answer(request.answers, answer) is None:
-            return f"the answer can't be read as {request.answers}"
-        return None
 
     def _take_index(self) -> int:
         self._next_index += 1
@@ -166,11 +156,6 @@ class SelfConsistencyWorkflow(RunWorkflow[Sampling]):
             response = await self._meanings.named(waiting.pop(0))
             more = bool(waiting or self._put_in)
             self._span_decision(self._state.count(response, more_follow=more, at=workflow.now()))
-
-    def _refuse_review(self, given: Review) -> str | None:
-        if given.revise is not None or given.score is not None:
-            return "an answer can only be accepted or replaced"
-        return None if given.replace is None else self._refuse_answer(given.replace)
 
     def _replace(self, text: str, _author: str) -> None:
         self._state.replacement = text.strip()

@@ -37,7 +37,7 @@ def test_no_workflow_overrides_a_handler(kind: type) -> None:
     handlers = {"progress", "decisions", "review", "finish_now", "_takes_review", "_takes_finish"}
     hooks = {"_progress", "_sheet"}
     if issubclass(kind, RunWorkflow):
-        hooks |= {"_refuse_review", "_replace", "_numbers", "_updates"}
+        hooks |= {"_replace", "_numbers", "_updates"}
 
     assert issubclass(kind, Workflow)
     assert not handlers & set(vars(kind))

@@ -97,7 +97,7 @@ def test_the_latest_report_is_kept() -> None:
     run = researched([[UNCLEAR], [UNCLEAR]])
     write(run, "A third [1].")
 
-    assert run.kept is run.drafts[2]
+    assert run.best is run.drafts[2]
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_what_a_run_keeps_is_bounded() -> None:
 def test_a_person_s_draft_raises_r_max_by_what_it_takes() -> None:
     """R_max is R_n and one more; a review of a draft that is not under review is refused."""
     run = researched([[UNCLEAR]] * 2, max_revisions=2, review_open=True)
-    refused = loop.refused(run, Review(accept=True, draft=0))
+    refused = run.refused(Review(accept=True, draft=0))
 
     granted = loop.grant(run, "shorter", "ann", START)
 

@@ -1,6 +1,5 @@
 """Whether code is right: values compared, E, and which tests are believed."""
 
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
