@@ -125,7 +125,7 @@ class RunWorkflow(Workflow, Generic[StateT]):
         """Begin with nothing asked yet."""
         super().__init__(state.request.budget_seconds)
         self._state = state
-        self._calls = Calls(self._people, state.lose)
+        self._calls = Calls(self._people, state)
         self._step: Any = "starting"
 
     @workflow.query(description="Each decision so far, with every number it was based on")

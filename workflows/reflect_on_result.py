@@ -34,7 +34,6 @@ with workflow.unsafe.imports_passed_through():
         Calls,
         Lost,
         People,
-        attempts_of,
         call_times,
         explain,
         lost,
@@ -271,20 +270,15 @@ class Drafts:
         self, part: Part, activity: Callable[..., Awaitable[Written]], task: object, summary: str
     ) -> Written | Lost | None:
         """Ask, count what was spent, and say why there is no text; None where it was cut short."""
-        written = await self._calls.make(activity, task, summary, self._times)
+        written = await self._calls.ask(part, activity, task, summary, self._times)
         if isinstance(written, ActivityError):
-            self._state.pay(part, None, attempts_of(written, self._request.max_attempts))
             return lost(explain(written))
-        if written is None:
-            return None
-        self._state.pay(part, written.spending, written.attempts)
-        return lost(written.error) if written.text is None else written
+        return lost(written.error) if written and written.text is None else written
 
     def _keep(
         self, written: Written, revised: Draft | None = None, author: str | None = None
     ) -> bool:
         index, seed = len(self._state.drafts), self._request.seed
-        self._state.left_out(written.left_out)
         if written.cut:
             most = self._request.draft_bytes
             self._state.warn(f"draft {index + 1} was cut to {most:,} bytes, the size for a result")
@@ -389,12 +383,8 @@ class Drafts:
         )
         again = " again: its reply could not be read" if error else ""
         summary = f"draft {draft.index + 1}: ask {judge or 'the judge'}{again}"
-        reply = await self._calls.make(CritiqueActivities.judge_draft, task, summary, self._times)
+        asked = CritiqueActivities.judge_draft, task, summary
+        reply = await self._calls.ask("evaluating", *asked, self._times)
         if isinstance(reply, ActivityError):
-            self._state.pay("evaluating", None, attempts_of(reply, request.max_attempts))
             return JudgeReply(error=explain(reply))
-        if reply is None:
-            return JudgeReply(error=NO_TIME)
-        self._state.pay("evaluating", reply.spending, reply.attempts)
-        self._state.left_out(reply.left_out)
-        return reply
+        return reply or JudgeReply(error=NO_TIME)

@@ -318,7 +318,7 @@ class Meanings:
             max_attempts=self._request.max_attempts,
         )
         asked = SamplingActivities.compare_meaning, task, "do two answers mean the same?"
-        meaning = await self._calls.make(*asked, self._times)
+        meaning = await self._calls.ask("evaluating", *asked, self._times)
         if meaning is None:
             self._sampling.warn(NOT_COMPARED)
             return False
@@ -326,9 +326,6 @@ class Meanings:
             failure = permanent(meaning)
             if failure is not None:
                 raise failure
-            made = attempts_of(meaning, self._request.max_attempts)
-            self._sampling.pay("evaluating", None, made)
             self._sampling.warn(f"two answers could not be compared: {explain(meaning)}")
             return False
-        self._sampling.pay("evaluating", meaning.spending, meaning.attempts)
         return meaning.same is True
