@@ -29,7 +29,6 @@ with workflow.unsafe.imports_passed_through():
     from reflection.details import details
     from reflection.run import Finish, Part, Record, Request, Review, RunState, Usage
     from reflection.sheet import Sheet
-    from reflection.text import encoded_size
     from workflows.calls import SOMEBODY, Calls, People, run_locally
 
 # Search attributes are keywords, numbers and booleans, and an update is typed by its value.
@@ -126,7 +125,7 @@ class RunWorkflow(Workflow, Generic[StateT]):
         """Begin with nothing asked yet."""
         super().__init__(state.request.budget_seconds)
         self._state = state
-        self._calls = Calls(self._people, state.lose)
+        self._calls = Calls(self._people, state)
         self._step: Any = "starting"
 
     @workflow.query(description="Each decision so far, with every number it was based on")
@@ -148,13 +147,9 @@ class RunWorkflow(Workflow, Generic[StateT]):
         left = self._people.seconds_left()
         if given.revise is not None and left is not None and left <= 0:
             raise refusal("no further revision is possible: the time is up")
-        reason = self._refuse_review(given)
+        reason = self._state.refused(given)
         if reason is not None:
             raise refusal(reason)
-
-    def _refuse_review(self, given: Review) -> str | None:
-        """Explain why the run can't do what a review says; None if it can."""
-        raise NotImplementedError
 
     def _replace(self, text: str, author: str) -> None:
         raise NotImplementedError
@@ -311,11 +306,6 @@ def numbers(record: Record, fields: Iterable[str]) -> dict[str, Attribute]:
 def known(values: Mapping[str, Attribute | None]) -> dict[str, Attribute]:
     """Leave out the attributes of a span that have no value."""
     return {name: value for name, value in values.items() if value is not None}
-
-
-def refuse_text(text: str | None, most: int) -> str | None:
-    """Explain why a person's text is refused; None if it is not longer than `most` bytes."""
-    return f"the text is over {most:,} bytes" if encoded_size(text or "") > most else None
 
 
 def spending(usage: Usage, model: str | None) -> list[Update]:

@@ -162,7 +162,6 @@ def test_there_are_histories() -> None:
         "agent-failed",
         "agent-finished",
         "agent-generation-failed",
-        "agent-quarantined",
         "agent-reflection-failed",
         "agent-researched",
         "agent-review-timeout",

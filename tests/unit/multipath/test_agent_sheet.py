@@ -191,7 +191,7 @@ def test_what_must_be_known_is_flagged(run: Run, flag: str) -> None:
 def test_a_quarantined_test_is_marked() -> None:
     """A test of the model's own that no draft passes stands apart from what is believed."""
     assert table(told(coded([verdict(True, False, True)] * 5)), "Tests").rows[0] == (
-        "add(0, 0) (quarantined)", "0", "failed", "expected 0, got 99",
+        "add(0, 0) (quarantined)", "0", "failed", "failed", "expected 0, got 99",
     )  # fmt: skip
 
 
