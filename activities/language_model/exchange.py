@@ -73,8 +73,8 @@ async def bounded(
             await response.aclose()
     except Exception as error:
         broken = "broke off its reply" if exchange.status else "can't be reached"
-        refused = type(error) is ValueError
-        exchange.failed = str(error) if refused else f"{broken}: {error or type(error).__name__}"
+        said = str(error) or type(error).__name__
+        exchange.failed = said if type(error) is ValueError else f"{broken}: {said}"
         raise
     kept = [pair for pair in response.headers.multi_items() if pair[0].lower() not in ENCODED]
     return httpx.Response(exchange.status, headers=kept, content=exchange.body, request=request)
