@@ -5,8 +5,8 @@ sources were given, a reply that its provider cut off. A rule without proof can 
 judge's confidence.
 
 Add your own at the end of this file, and name it in a request beside Mull's own:
-`"guardrails": ["default", "no_prices"]`. It must be pure: no model, file, clock or network. A module
-of your own that the worker imports will do too: each guardrail runs, for at most five seconds, in a
+`"guardrails": ["default", "no_prices"]`. It must be pure: no model, file, clock or network. Another
+module that the worker imports will do too: each guardrail runs, for at most five seconds, in a
 process that imports its module.
 
     @guardrail("no_prices")
