@@ -20,11 +20,12 @@ from tests.scripted import (
     ScriptedCritic,
     ScriptedModel,
     ScriptedRetriever,
+    code,
     reflection,
     routed,
 )
 from tests.workflows.batches import DraftReader, judging
-from tests.workflows.multipath.running import ScriptedTester, code, report, served
+from tests.workflows.multipath.running import ScriptedTester, report, served
 
 MOST = 512 * 1024
 # Six bytes in JSON, as every control character is.
