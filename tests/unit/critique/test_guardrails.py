@@ -398,7 +398,7 @@ def test_names_are_looked_up_once_and_what_breaks_is_named() -> None:
 
     assert len(known_guardrails()) >= 9
     assert [cap.guardrail for cap in found.caps] == ["too_short"]
-    assert found.failures == ("guardrail gone is no longer registered",)
+    assert found.failures == ("guardrail gone is not registered in a module that can be imported",)
 
 
 def gullible_judge(prompt: str) -> str:
