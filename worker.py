@@ -40,7 +40,7 @@ from connection import TASK_QUEUE, ConfigurationError, NoServerError, address, c
 from reflection.multipath.request import Limits
 from reflection.run import explain
 from reflection.text import terminal_safe
-from workflows.base import OneInput
+from workflows.base import Inbound
 from workflows.batch import BatchWorkflow
 from workflows.multi_path import MultiPathWorkflow
 from workflows.reflect_on_result import ReflectOnResultWorkflow
@@ -158,7 +158,7 @@ def _workflow_worker(client: Client, options: dict[str, Any]) -> Worker:
         task_queue=TASK_QUEUE,
         workflows=WORKFLOWS,
         activities=[known, prepare_reflection, check_draft, read_examples],
-        interceptors=[OneInput()],
+        interceptors=[Inbound()],
         graceful_shutdown_timeout=GRACE,
         **chosen,
     )

@@ -48,9 +48,8 @@ class BatchWorkflow(Workflow):
         if encoded_size(workflow.info().workflow_id) > request.id_bytes:
             said = f"workflow id over {request.id_bytes} bytes; the ids of the runs begin with it"
             raise ApplicationError(said, type=base.INVALID_REQUEST, non_retryable=True)
-        with base.run_span({"mull.batch.runs": request.total}) as span:
+        with self._running(**{"batch.runs": request.total}) as span:
             await self._find_attributes()
-            self._show()
             try:
                 await self._make_runs()
             except asyncio.CancelledError:
@@ -127,11 +126,9 @@ class BatchWorkflow(Workflow):
             self._batch.ended(planned, "completed", result.usage)
         del self._tasks[planned]
         self._made += 1
-        self._show()
 
     def _conclude(self, span: Span) -> BatchResult:
         result = self._batch.result()
-        self._show()
         self._write(
             telemetry.STOP_REASON.value_set(result.stop_reason),
             base.set_or_clear(telemetry.TOKENS, result.tokens),

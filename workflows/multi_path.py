@@ -76,7 +76,7 @@ class MultiPathWorkflow(RunWorkflow[Run]):
         """Do a node's work, and decide."""
         if not self._has_room(self._part(node)):
             return
-        self._at(node)
+        self._step = node
         with self._node_span(node) as leave:
             ended = await self._work[node]()
             leave(ended)
@@ -89,7 +89,7 @@ class MultiPathWorkflow(RunWorkflow[Run]):
 
     async def _find_tests(self) -> bool:
         """Find or write the tests for the code; False if the run ended meanwhile."""
-        self._at("generate_code")
+        self._step = "generate_code"
         await self._nodes.find_tests()
         if self._state.suite is not None:
             return True

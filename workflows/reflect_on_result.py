@@ -111,7 +111,7 @@ class ReflectOnResultWorkflow(RunWorkflow[Reflection]):
             self._state.drafts.append(given)
         if not self._has_room(None):
             return
-        self._at("writing")
+        self._step = "writing"
         if not self._state.drafts and not await self._drafts.write():
             self._cut_short()
         elif gate.stop_reason is not None:
@@ -134,7 +134,7 @@ class ReflectOnResultWorkflow(RunWorkflow[Reflection]):
         number = self._state.revisions + 1
         told = {"mull.revision": number}
         with base.span(telemetry.SPAN_REFLECTION, "CHAIN", told, f"revision {number}"):
-            self._at("revising")
+            self._step = "revising"
             revised = await self._drafts.revise(draft, feedback, author)
             if isinstance(revised, str):
                 self._stop("revision_failed", f"the draft could not be revised: {revised}")
@@ -147,7 +147,7 @@ class ReflectOnResultWorkflow(RunWorkflow[Reflection]):
         """Judge the newest draft, and decide."""
         if not self._has_room("evaluating"):
             return
-        self._at("evaluating")
+        self._step = "evaluating"
         draft = self._state.drafts[-1]
         name = telemetry.SPAN_EVALUATION.format(criteria=self._state.request.criteria_name)
         with base.span(name, "EVALUATOR", {"mull.draft.index": draft.index}) as span:

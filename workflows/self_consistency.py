@@ -138,11 +138,9 @@ class SelfConsistencyWorkflow(RunWorkflow[Sampling]):
         with base.span(telemetry.SPAN_WAVE, "CHAIN", told, f"wave {number}"):
             for _ in range(plan.calls):
                 self._samples.start(self._take_index())
-            self._show()
             self._state.cancelled += await self._samples.settle(self._people)
             await self._count(self._samples.collect())
         if not self._state.stopped:
-            self._show()
             self._write(*self._updates())
 
     async def _count(self, responses: list[Response]) -> None:
