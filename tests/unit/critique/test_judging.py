@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from reflection.critique.criteria import PRESETS, Criterion, overall
 from reflection.critique.evaluation import (
@@ -240,3 +241,14 @@ def test_the_prompt_tells_what_each_criterion_means(criteria: tuple[Criterion, .
         each.name for each in criteria
     ]
     assert list(schema["properties"]) == ["feedback", "criteria_scores", "confidence"]
+
+
+def test_the_schema_of_the_same_criteria_is_derived_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A judge is asked for every draft, and to derive it takes longer than the rest of its call."""
+    first = judge_schema(TWO)
+    monkeypatch.delattr(BaseModel, "model_json_schema")
+
+    again = judge_schema(TWO)
+
+    assert again == first
+    assert again is not first
