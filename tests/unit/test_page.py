@@ -5,6 +5,7 @@
 
 import os
 from datetime import datetime, timedelta
+from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -12,11 +13,11 @@ import pytest
 
 from commands.page import RunFacts, page_html
 from reflection.sheet import Chart, Curve, Sheet
-from tests.unit.page import WEB_UI, Page
 from tests.unit.runs import START, finished
 from tests.unit.sheets import ASKED, HOSTILE, SHEETS, told
 
 GOLDEN = Path(__file__).with_name("golden")
+WEB_UI = "http://127.0.0.1:8233/namespaces/default/workflows/a/b/history"
 FACTS = RunFacts(
     workflow_id="ask-what-is-3-43-7f3a91c2",
     run_id="0197c2",
@@ -25,6 +26,31 @@ FACTS = RunFacts(
     web_ui=WEB_UI,
     settings={"question": "What is 3 * 43?", "rule": "combined", "seed": None, "tests": {"a": 1}},
 )
+
+
+class Page(HTMLParser):
+    """Every element and attribute of a page, and whether each element is closed in order."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def named(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
 
 
 def chart(page: str) -> ET.Element:

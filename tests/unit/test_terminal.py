@@ -14,9 +14,8 @@ from commands.terminal import (
     print_waiting,
 )
 from reflection.sheet import Sheet, Step, Text, Waiting
-from tests.unit.critique.shown import console, written
 from tests.unit.runs import START, sampled
-from tests.unit.sheets import ASKED, SHEETS, told
+from tests.unit.sheets import ASKED, SHEETS, console, told, written
 
 
 def test_the_result_of_a_run() -> None:

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reflection.multipath.cases import (
@@ -125,6 +125,7 @@ def test_tests_are_of_the_function_that_is_asked_for() -> None:
     assert [case.call for case in parse_tests(text, "g").cases] == [f"g({n})" for n in range(20)]
 
 
+@settings(max_examples=50)
 @given(st.recursive(st.none() | st.integers() | st.text(), st.lists), st.text())
 def test_any_reply_is_read(value: Any, text: str) -> None:
     """Whatever the members are, the reply gives tests or an error, and raises nothing."""

@@ -164,8 +164,6 @@ def test_no_text_makes_it_fail(text: str) -> None:
     [
         said(*[{**ISSUE, "sentence": "." * 1_000}] * 200),
         (said(ISSUE) + " ") * 2_000,
-        said({"advice": "-" * 300_000 + "a"}),
-        '{"issues" ' * 30_000,
         "".join(f'{{"issues": {number}}} ' for number in range(15_000)),
     ],
 )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reflection.multipath.cases import read_literal
@@ -319,6 +319,7 @@ VALUES = st.recursive(
 )
 
 
+@settings(max_examples=40)
 @given(VALUES, VALUES)
 def test_any_two_literals_are_compared(expected: str, got: str) -> None:
     """Whatever the values are, they are the same or differ, and each is the same as itself."""
