@@ -6,13 +6,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from commands.terminal import (
-    print_answer,
-    print_review,
-    print_sheet,
-    print_steps,
-    print_waiting,
-)
+from commands.terminal import print_answer, print_review, print_sheet, print_steps, print_waiting
 from reflection.sheet import Sheet, Step, Text, Waiting
 from tests.unit.runs import START, sampled
 from tests.unit.sheets import ASKED, SHEETS, console, told, written

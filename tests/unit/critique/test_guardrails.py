@@ -156,7 +156,7 @@ HONEST_TEXTS: dict[str, list[tuple[str, dict[str, Any]]]] = {
         (
             "It argues that small farms feed cities better.",
             {"query": "Summarise this 2,000-word essay."},
-        ),
+        )
     ],
     "addresses_judge": [
         (
@@ -207,10 +207,7 @@ HONEST_TEXTS: dict[str, list[tuple[str, dict[str, Any]]]] = {
         (HONEST.replace("It isn't dead", "It is dead"), OLD),
         (HONEST.replace("towards the light.", "towards the light [1]."), OLD),
         ("The man bites the dog.", {"previous": "The dog bites the man."}),
-        (
-            "```python\nif a <= b:\n    f()\n```",
-            {"previous": "```python\nif a < b:\n    f()\n```"},
-        ),
+        ("```python\nif a <= b:\n    f()\n```", {"previous": "```python\nif a < b:\n    f()\n```"}),
         (f"{HONEST} Fishing does harm too, for without grazers the weeds win out.", OLD),
     ],
 }

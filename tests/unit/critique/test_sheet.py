@@ -13,15 +13,7 @@ from reflection.critique.result import Step, StopReason
 from reflection.critique.sheet import STEP_WORDS, judged_words, sheet
 from reflection.run import usage
 from reflection.sheet import Sheet, Waiting
-from tests.unit.critique.reflected import (
-    ADVICE,
-    START,
-    capped,
-    judged,
-    reflected,
-    spending,
-    write,
-)
+from tests.unit.critique.reflected import ADVICE, START, capped, judged, reflected, spending, write
 from tests.unit.sheets import column, fact, table
 
 

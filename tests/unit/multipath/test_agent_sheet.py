@@ -44,19 +44,6 @@ def test_what_the_tests_expect_stands_before_any_was_run() -> None:
     assert "Tests" not in [table.title for table in told(routed("code")).tables]
 
 
-def test_an_error_stands_with_its_traceback() -> None:
-    """Code that a test still fails shows the test, what was expected, and its own frames."""
-    shown = told(coded([verdict(True, False, True)], max_revisions=1))
-
-    assert shown.verdict.tone == "warning"
-    assert table(shown, "Errors (E)").rows == (
-        (1, "it returned 99, not 0", "add(0, 0)", "0", "99", None),
-    )
-    trace = next(text for text in shown.texts if text.title == "traceback")
-    assert 'File "main.py", line 2, in add' in trace.content
-    assert not trace.folded
-
-
 def unchecked() -> Run:
     run = routed("research")
     write(run, "Kafka keeps a log [1].")
@@ -248,19 +235,6 @@ def test_a_run_that_goes_on_names_its_step() -> None:
     assert empty.busy == "Retrieving passages, 1 call in flight"
     assert [table.title for table in empty.tables] == ["Usage"]
     assert empty.charts == ()
-
-
-def test_a_person_is_named_in_what_they_decided() -> None:
-    """Who asked for what stands in the decision."""
-    run = researched([[UNCLEAR]], max_revisions=1, review_open=True)
-    loop.grant(run, "name the release", "ann", START)
-
-    decisions = told(run).decisions
-
-    assert decisions is not None
-    assert column(decisions, "because")[-1] == (
-        "a person asked for another draft: name the release (by ann)"
-    )
 
 
 def test_every_step_has_words() -> None:

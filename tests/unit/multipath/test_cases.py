@@ -7,14 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reflection.multipath.cases import (
-    calls,
-    case_of,
-    entry_in,
-    entry_of,
-    parse_tests,
-    steps,
-)
+from reflection.multipath.cases import calls, case_of, entry_in, entry_of, parse_tests, steps
 from reflection.multipath.extraction import examples
 from reflection.multipath.suite import Case
 
