@@ -13,7 +13,16 @@ from reflection.critique.result import Step, StopReason
 from reflection.critique.sheet import STEP_WORDS, judged_words, sheet
 from reflection.run import usage
 from reflection.sheet import Sheet, Waiting
-from tests.unit.critique.reflected import ADVICE, START, capped, judged, reflected, spending, write
+from tests.unit.critique.reflected import (
+    ADVICE,
+    START,
+    capped,
+    judged,
+    panel,
+    reflected,
+    spending,
+    write,
+)
 from tests.unit.sheets import column, fact, table
 
 
@@ -102,6 +111,37 @@ def test_a_run_that_goes_on_names_its_step_and_the_best_so_far() -> None:
 def test_every_step_has_words() -> None:
     """No run stands without a sentence for it."""
     assert set(STEP_WORDS) == set(get_args(Step))
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        (reflected([]), "no draft yet"),
+        (ended([], "budget"), "no draft"),
+        (ended(["one"], "budget"), "draft 1 of 1, not evaluated"),
+        (
+            reflected([None]),
+            "draft 1 of 1, no score: unreadable twice: no JSON object in the reply",
+        ),
+    ],
+)
+def test_the_best_draft_has_its_score_or_why_there_is_none(state: Reflection, words: str) -> None:
+    """A draft that nobody could judge has no number, and a run without a draft says so."""
+    assert fact(told(state), "best").value == words
+
+
+def test_a_cut_draft_says_so_in_its_note() -> None:
+    """Whoever copies the draft reads that it is not whole."""
+    answer = told(ended(["part"], "budget", cut=True)).answer
+
+    assert answer is not None
+    assert "cut to the size limit of a result" in answer.note
+
+
+def test_a_lone_judge_is_folded_away_and_a_panel_is_not() -> None:
+    """The table of judges is for the page alone, unless one of the drafts had several."""
+    assert table(told(reflected([0.42])), "Panel").folded
+    assert not table(told(reflected([0.42, panel()])), "Panel").folded
 
 
 def test_a_guardrails_feedback_has_its_name() -> None:

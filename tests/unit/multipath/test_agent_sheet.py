@@ -44,6 +44,19 @@ def test_what_the_tests_expect_stands_before_any_was_run() -> None:
     assert "Tests" not in [table.title for table in told(routed("code")).tables]
 
 
+def test_an_error_stands_with_its_traceback() -> None:
+    """Code that a test still fails shows the test, what was expected, and its own frames."""
+    shown = told(coded([verdict(True, False, True)], max_revisions=1))
+
+    assert shown.verdict.tone == "warning"
+    assert table(shown, "Errors (E)").rows == (
+        (1, "it returned 99, not 0", "add(0, 0)", "0", "99", None),
+    )
+    trace = next(text for text in shown.texts if text.title == "traceback")
+    assert 'File "main.py", line 2, in add' in trace.content
+    assert not trace.folded
+
+
 def unchecked() -> Run:
     run = routed("research")
     write(run, "Kafka keeps a log [1].")
