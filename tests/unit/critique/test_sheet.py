@@ -13,16 +13,8 @@ from reflection.critique.result import Step, StopReason
 from reflection.critique.sheet import STEP_WORDS, judged_words, sheet
 from reflection.run import usage
 from reflection.sheet import Sheet, Waiting
-from tests.unit.critique.reflected import (
-    ADVICE,
-    START,
-    capped,
-    judged,
-    panel,
-    reflected,
-    spending,
-    write,
-)
+from tests.unit.critique.reflected import ADVICE, capped, judged, panel, reflected, write
+from tests.unit.runs import START, spending
 from tests.unit.sheets import column, fact, table
 
 

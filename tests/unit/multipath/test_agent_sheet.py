@@ -15,7 +15,6 @@ from reflection.multipath.suite import Case, Failure, Suite, TestFile, module_hi
 from reflection.sheet import Sheet, Waiting
 from tests.unit.multipath.agent_runs import (
     CASES,
-    START,
     UNCLEAR,
     UNSUPPORTED,
     coded,
@@ -25,6 +24,7 @@ from tests.unit.multipath.agent_runs import (
     verdict,
     write,
 )
+from tests.unit.runs import START
 from tests.unit.sheets import column, fact, table
 
 FILE = TestFile(name="test_add.py", text="def test_add(): ...")
