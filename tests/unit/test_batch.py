@@ -53,10 +53,7 @@ def spent(tokens: int | None, cost: float | None = None) -> Usage:
             {"variants": [variant() | {"takes": {"query": "text"}}]},
             "item 0 has no text, which a takes",
         ),
-        (
-            {"variants": [variant(colour=1)]},
-            "variant a with item 0: colour: no such field",
-        ),
+        ({"variants": [variant(colour=1)]}, "variant a with item 0: colour: no such field"),
         ({"items": [{"query": "x"}, {"query": " "}]}, "variant a with item 1: query: "),
         ({"items": [{"query": "x" * 90_000}] * 6}, "540,1"),
         ({"variants": [variant(sources=["y" * 500_000])]}, "bytes of items and variants exceed"),

@@ -55,7 +55,7 @@ def test_a_refusal_names_the_field(fields: dict[str, Any], said: str) -> None:
     assert "\n" not in explain(caught.value)
 
 
-@pytest.mark.parametrize("responses", [1, 10, 60, 200, 1_000])
+@pytest.mark.parametrize("responses", [1, 60, 1_000])
 @pytest.mark.parametrize("character", ["a", "数", "\x01"])
 def test_the_largest_result_fits_a_payload(responses: int, character: str) -> None:
     """All answers different and as long as may be, every reasoning too: under 512 KiB."""
@@ -63,9 +63,9 @@ def test_the_largest_result_fits_a_payload(responses: int, character: str) -> No
         question=cut_encoded(character * 20_000, 20_000), rule="fixed", max_responses=responses
     )
     sampling = Sampling(request)
+    reasoning = cut_encoded(character * 300_000, request.reasoning_bytes)
     for index in range(responses):
         answer = cut_encoded(f"{index} {character * 3_000}", request.answer_bytes)
-        reasoning = cut_encoded(character * 300_000, request.reasoning_bytes)
         sampling.count(Response(index=index, answer=answer, vote=answer, reasoning=reasoning))
 
     result = fitted(loop.result(sampling), "final_answer")

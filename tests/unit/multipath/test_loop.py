@@ -15,7 +15,6 @@ from reflection.text import encoded_size
 from tests.unit.multipath.agent_runs import (
     CASES,
     PASSAGES,
-    START,
     SUITE,
     UNCLEAR,
     UNSUPPORTED,
@@ -26,6 +25,7 @@ from tests.unit.multipath.agent_runs import (
     verdict,
     write,
 )
+from tests.unit.runs import START
 
 USERS = Suite(origin="user", kind="cases", cases=CASES)
 ADD_12, ADD_00, ADD_11 = (case.call for case in CASES)

@@ -1,20 +1,13 @@
 """Whether code is right: values compared, E, and which tests are believed."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reflection.multipath.cases import read_literal
 from reflection.multipath.request import Limits
 from reflection.multipath.result import Draft
-from reflection.multipath.suite import (
-    Case,
-    Failure,
-    Suite,
-    SuiteOrigin,
-    TestOutcome,
-    TestReport,
-)
+from reflection.multipath.suite import Case, Failure, Suite, SuiteOrigin, TestOutcome, TestReport
 from reflection.multipath.verdict import (
     SILENT,
     Answer,
@@ -77,10 +70,7 @@ def test_answers_are_compared_with_what_is_expected() -> None:
 
     assert [each.passed for each in outcomes] == [True, False, False]
     assert first_failure(outcomes) == Failure(
-        message="f(1) gives (4,), expected 4",
-        test="f(1)",
-        expected="4",
-        got="(4,)",
+        message="f(1) gives (4,), expected 4", test="f(1)", expected="4", got="(4,)"
     )
     assert outcomes[2].message == "f(2) raises KeyError: 1"
     assert outcomes[2].traceback == "File"
@@ -305,6 +295,7 @@ VALUES = st.recursive(
 )
 
 
+@settings(max_examples=40)
 @given(VALUES, VALUES)
 def test_any_two_literals_are_compared(expected: str, got: str) -> None:
     """Whatever the values are, they are the same or differ, and each is the same as itself."""
