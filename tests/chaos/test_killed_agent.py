@@ -53,6 +53,7 @@ async def finished(handle: Handle) -> MultiPathResult:
 
 async def until_code_runs(handle: Handle, worker: ForkServerProcess) -> set[int]:
     """Wait for the code's processes, and return their ids."""
+    assert worker.pid is not None
     async with asyncio.timeout(90):
         while True:
             pending = (await handle.describe()).raw_description.pending_activities

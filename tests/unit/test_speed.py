@@ -5,7 +5,7 @@ import importlib
 import inspect
 import json
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from time import process_time
@@ -156,21 +156,21 @@ def taken(call: Callable[[], object]) -> float:
         gc.enable()
 
 
-def is_slow(call: Callable[[int], Callable[[], object]]) -> bool:
+def is_slow(calls: Sequence[Callable[[], object]]) -> bool:
     """Tell whether 100 kB take more than three times as long as 50 kB, or three seconds.
 
-    Smaller texts come first, as most functions are so fast for them that a quadratic one, too,
-    would take under 0.25 seconds for 100 kB: nothing is too slow then. A busy machine may take some
-    more once, but not twice.
+    The calls are with texts of SIZES, the smaller ones first: most functions are so fast for those
+    that even a quadratic one would take under 0.25 seconds for 100 kB, and nothing is too slow
+    then. A busy machine may take some more once, but not twice.
     """
     took = []
-    for size in SIZES:
-        took.append(taken(call(size)))
+    for size, call in zip(SIZES, calls, strict=True):
+        took.append(taken(call))
         if took[-1] * (SIZES[-1] / size) ** 2 < 0.25:
             return False
     *_, half, full = took
     if full >= 3 * half:
-        half, full = max(half, taken(call(SIZES[-2]))), min(full, taken(call(SIZES[-1])))
+        half, full = max(half, taken(calls[-2])), min(full, taken(calls[-1]))
     return full >= 3 * half or full >= 3
 
 
@@ -184,9 +184,9 @@ def _request(worst: str) -> None:
 @pytest.mark.parametrize("piece", [*PIECES[::4], *MORE])
 def test_no_repeated_piece_is_slow(piece: str) -> None:
     """No function is slow for a text that repeats the worst there is."""
-    sized = {size: functions((piece * size)[:size]) for size in SIZES}
+    sized = [functions((piece * size)[:size]) for size in SIZES]
 
-    slow = [name for name in sized[SIZES[0]] if is_slow(lambda size, name=name: sized[size][name])]
+    slow = [name for name in sized[0] if is_slow([calls[name] for calls in sized])]
 
     assert slow == []
 
@@ -200,7 +200,7 @@ def test_what_is_not_linear_is_found(power: float, slow: bool) -> None:
         while process_time() < end:
             pass
 
-    assert is_slow(lambda size: partial(busy, size)) == slow
+    assert is_slow([partial(busy, size) for size in SIZES]) == slow
 
 
 NO_TEXTS = [
