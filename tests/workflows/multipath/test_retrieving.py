@@ -9,7 +9,7 @@ from temporalio.client import Client
 from activities.documents.folder import LOCK_SECONDS
 from activities.documents.meaning import EMBEDDING_SECONDS
 from activities.documents.retrieval import Retrieval
-from activities.language_model.port import PermanentModelError, TransientModelError
+from activities.language_model.port import PermanentModelError
 from reflection.multipath.result import MultiPathResult
 from reflection.run import Spending
 from tests.activities.documents.documents import MODEL, Documents, ScriptedEmbedder
@@ -46,17 +46,6 @@ async def test_a_search_by_meaning_is_paid_for(client: Client, tmp_path: Path) -
     assert result.usage.cost_usd == pytest.approx(0.002 + 0.004)
 
 
-async def test_a_search_without_a_price_makes_the_cost_unknown(
-    client: Client, tmp_path: Path
-) -> None:
-    """A cost that the embedding model's provider does not report is unknown, and never 0."""
-    result = await search(client, tmp_path, ScriptedEmbedder(spending=Spending(calls=1)))
-
-    part = result.usage.parts["retrieving"]
-    assert (part.calls, part.input_tokens, part.cost_usd) == (2, None, None)
-    assert (result.usage.tokens, result.usage.cost_usd) == (None, None)
-
-
 async def test_a_search_by_words_costs_nothing(client: Client) -> None:
     """Without an embedding model usage has no part for it, however often it was tried."""
     retriever = ScriptedRetriever([OSError("the disk is away"), found(None)])
@@ -76,30 +65,6 @@ async def test_failed_embedding_is_counted(client: Client, tmp_path: Path) -> No
     calls = {name: each.calls for name, each in result.usage.parts.items()}
     assert (calls["retrieving"], calls["retried"]) == (1, 1)
     assert result.warnings[-1] == "searched by words alone: house/embedding failed: no such model"
-
-
-async def test_a_busy_embedding_model_is_asked_again(client: Client, tmp_path: Path) -> None:
-    """A search whose embedding model is busy once is made again, with no warning."""
-    busy = TransientModelError("busy", "RateLimitError", 429)
-
-    result = await search(client, tmp_path, ScriptedEmbedder(None, busy))
-
-    calls = {name: each.calls for name, each in result.usage.parts.items()}
-    assert (calls["retrieving"], calls["retried"]) == (2, 1)
-    assert not [each for each in result.warnings if "words alone" in each]
-
-
-async def test_words_are_enough_in_the_end(client: Client, tmp_path: Path) -> None:
-    """After the last attempt with a busy embedding model the search by words stands."""
-    busy = [TransientModelError("busy", "RateLimitError", 429, 0.1) for _ in range(2)]
-    documents = Documents(tmp_path, ScriptedEmbedder(*busy))
-    documents.write("tides.md", "Burntcoat Head has the highest tide.")
-    asked = {"docs": "docs", "embedding_model": MODEL, "max_attempts": 2}
-
-    result = await run(client, researching(FINE), None, documents.retriever, **asked)
-
-    assert result.usage.parts["retried"].calls == 2
-    assert result.warnings[-1] == "searched by words alone: house/embedding failed: busy"
 
 
 async def test_failed_attempts_of_a_search_by_meaning_are_counted(client: Client) -> None:
