@@ -8,6 +8,7 @@ from temporalio.client import Client
 from reflection.run import Spending
 from tests.conftest import QUERY, begin, reflect, served
 from tests.scripted import (
+    JUDGING,
     WRITING,
     Judged,
     ScriptedAgent,
@@ -52,7 +53,7 @@ def model_of(workflow: str, unpriced: bool) -> ScriptedModel | ScriptedCritic | 
         "generate_report": [FINE] * 3,
         "reflect_on_report": [reflection("mend")] * 3,
     }
-    return ScriptedAgent(script, **({"judging": PAGE} if unpriced else {}))
+    return ScriptedAgent(script, judging=PAGE if unpriced else JUDGING)
 
 
 @pytest.mark.parametrize(
@@ -164,4 +165,5 @@ async def test_usage_is_split_by_part(client: Client) -> None:
     assert (judged.usage.calls, judged.usage.tokens) == (4, 300)
     calls = {name: each.calls for name, each in coded.usage.parts.items() if each.calls}
     assert calls == {"generating": 2, "evaluating": 1, "revising": 1}
-    assert (coded.usage.tokens, coded.usage.cost_usd) == (350, pytest.approx(0.007))
+    assert coded.usage.tokens == 350
+    assert coded.usage.cost_usd == pytest.approx(0.007)

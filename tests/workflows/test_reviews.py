@@ -33,8 +33,8 @@ class Waiting(NamedTuple):
     seen: tuple[str, object]
     refused: Sequence[tuple[Any, str]]
     replaced: dict[str, object]
-    # How many of its tokens the run has spent, which is too many for a revision.
-    bound: tuple[int, int] | None = None
+    # Too few for one more revision.
+    budget_tokens: int | None = None
 
 
 def poor(*more: float) -> ScriptedCritic:
@@ -73,7 +73,7 @@ REFLECT = Waiting(
         ({"revise": "shorter"}, "300 of 320 tokens"),
     ],
     {"draft": " 7 \n", "score": None},
-    (300, 320),
+    320,
 )
 AGENT = Waiting(
     "MultiPathWorkflow",
@@ -86,7 +86,7 @@ AGENT = Waiting(
         ({"revise": "shorter"}, "200 of 250 tokens"),
     ],
     {"output": " 7 \n", "open": False, "critiques": []},
-    (200, 250),
+    250,
 )
 REFUSED: list[tuple[Any, str]] = [
     ({}, "give one of accept, revise, replace and score"),
@@ -171,7 +171,7 @@ async def test_a_person_replaces_the_result(client: Client, loop: Waiting) -> No
 async def test_wrong_reviews_are_refused_and_change_nothing(client: Client, loop: Waiting) -> None:
     """What can't be read, followed or paid for is refused with a reason, and the run waits on."""
     of_another = [] if loop is ASK else [({"accept": True, "draft": 1}, "draft 1 is under review")]
-    bound = {} if loop.bound is None else {"budget_tokens": loop.bound[1]}
+    bound: dict[str, Any] = {"budget_tokens": loop.budget_tokens}
 
     async with waiting(client, loop, **bound) as handle:
         before = await handle.query("progress")
