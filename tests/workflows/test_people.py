@@ -63,12 +63,10 @@ each_loop = pytest.mark.parametrize("loop", [ASK, REFLECT, AGENT], ids=lambda lo
 
 
 @asynccontextmanager
-async def standing(
-    client: Client, loop: Slow, model: Model, **fields: Any
-) -> AsyncIterator[Handle]:
+async def standing(client: Client, loop: Slow, model: Model) -> AsyncIterator[Handle]:
     """A run whose slow calls are all that is left to wait for."""
     async with served(client, model):
-        handle = await begin(client, {**loop.request, **fields}, loop.workflow)
+        handle = await begin(client, loop.request, loop.workflow)
         async with asyncio.timeout(20):
             while not loop.standing.items() <= (await handle.query("progress")).items():
                 await asyncio.sleep(0.05)
@@ -108,7 +106,8 @@ async def test_a_person_can_finish_with_what_there_is(client: Client, loop: Slow
 @each_loop
 async def test_a_deadline_keeps_what_came(client: Client, loop: Slow) -> None:
     """At the deadline the calls in flight are cancelled, and what there is comes back."""
-    async with standing(client, loop, loop.model(), budget_seconds=4) as handle:
+    async with served(client, loop.model()):
+        handle = await begin(client, {**loop.request, "budget_seconds": 5}, loop.workflow)
         result = await handle.result()
 
     assert loop.kept.items() <= result.items()
