@@ -20,7 +20,7 @@ from temporalio.envconfig import ClientConfig
 from temporalio.exceptions import ApplicationError
 from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig
 
-from reflection.run import Request, explain, parse_request, short_name
+from reflection.request import Request, explain, parse_request, short_name
 from reflection.text import terminal_safe
 
 TASK_QUEUE = "mull"

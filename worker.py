@@ -38,7 +38,7 @@ from activities.server import CODE_HEARTBEAT_SECONDS, ServerActivities
 from commands.session import end_process
 from connection import TASK_QUEUE, ConfigurationError, NoServerError, address, connect
 from reflection.multipath.request import Limits
-from reflection.run import explain
+from reflection.request import explain
 from reflection.text import terminal_safe
 from workflows.base import Inbound
 from workflows.batch import BatchWorkflow

@@ -15,7 +15,7 @@ from reflection.critique.request import ReflectOnResultRequest
 from reflection.multipath.cases import entry_in, entry_of
 from reflection.multipath.extraction import examples
 from reflection.multipath.suite import Case
-from reflection.run import Record
+from reflection.request import Record
 from reflection.text import terminal_safe
 
 

@@ -13,7 +13,8 @@ from reflection.critique.prompts import (
     build_revision_prompt,
 )
 from reflection.critique.request import Format
-from reflection.run import Record, Spending
+from reflection.request import Record
+from reflection.run import Spending
 from reflection.text import cut_with_note, encoded_size, well_formed
 
 

@@ -29,7 +29,7 @@ from reflection.critique.request import ReflectOnResultRequest
 from reflection.multipath import result as multipath
 from reflection.multipath import sheet as walked
 from reflection.multipath.request import MultiPathRequest
-from reflection.run import Record, Request
+from reflection.request import Record, Request
 from reflection.sampling import result as sampling
 from reflection.sampling import sheet as sampled
 from reflection.sampling.request import SelfConsistencyRequest

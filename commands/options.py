@@ -12,7 +12,7 @@ import typer
 from pydantic import ValidationError
 
 from commands.session import Exit, fail
-from reflection.run import Frozen, explain
+from reflection.request import Frozen, explain
 from reflection.text import well_formed
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The workflow's id.")]

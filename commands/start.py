@@ -18,7 +18,7 @@ from reflection.critique.guardrails import DEFAULT, default_guardrails, known_gu
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.multipath.request import Limits, MultiPathRequest
 from reflection.multipath.suite import TestFile
-from reflection.run import Request
+from reflection.request import Request
 from reflection.sampling.request import SelfConsistencyRequest
 
 HELP = {

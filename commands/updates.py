@@ -18,7 +18,7 @@ from commands.loops import SAMPLING, FoundRun, reach_open, standing_of
 from commands.options import Id, Json, checked, read_given
 from commands.session import Exit, connected, fail, say_unserved, unserved, with_client
 from commands.terminal import print_review
-from reflection.run import Finish, Review
+from reflection.request import Finish, Review
 from reflection.sampling.result import PersonsAnswer
 from reflection.text import lasting_words, until_words
 

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from reflection.run import Part, Record, Spending, Usage
+from reflection.request import Record
+from reflection.run import Part, Spending, Usage
 from reflection.text import tally_words, usd
 
 if TYPE_CHECKING:

@@ -29,7 +29,8 @@ with workflow.unsafe.imports_passed_through():
     import telemetry
     from activities.server import ServerActivities
     from reflection.details import details
-    from reflection.run import Finish, Part, Record, Request, Review, RunState, Usage
+    from reflection.request import Finish, Record, Request, Review
+    from reflection.run import Part, RunState, Usage
     from reflection.sheet import Sheet
     from workflows.calls import SOMEBODY, Calls, People, run_locally
 

@@ -21,7 +21,8 @@ from temporalio.exceptions import TimeoutError as CallTimedOut
 
 with workflow.unsafe.imports_passed_through():
     from activities.language_model import port as models
-    from reflection.run import Finish, Part, Review, RunState
+    from reflection.request import Finish, Review
+    from reflection.run import Part, RunState
 
 Value = TypeVar("Value")
 

@@ -15,7 +15,8 @@ with workflow.unsafe.imports_passed_through():
     from reflection.multipath.result import Decision, MultiPathResult, Progress, StopReason
     from reflection.multipath.sheet import sheet
     from reflection.multipath.state import Node
-    from reflection.run import Part, fitted
+    from reflection.request import fitted
+    from reflection.run import Part
     from reflection.sheet import Sheet
     from workflows import base
     from workflows.base import RunWorkflow

@@ -26,7 +26,8 @@ with workflow.unsafe.imports_passed_through():
     from reflection.critique.request import ReflectOnResultRequest
     from reflection.critique.result import Decision, Draft, Progress, ReflectOnResultResult
     from reflection.critique.sheet import sheet
-    from reflection.run import Part, fitted
+    from reflection.request import fitted
+    from reflection.run import Part
     from reflection.sheet import Sheet
     from workflows import base
     from workflows.base import RunWorkflow

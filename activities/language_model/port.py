@@ -16,7 +16,8 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.server import heartbeating
-from reflection.run import Record, Spending
+from reflection.request import Record
+from reflection.run import Spending
 
 TASK_QUEUE = "mull-llm"
 

@@ -31,7 +31,7 @@ from reflection.batch.loop import Batch
 from reflection.batch.request import BatchRequest, Planned, RunType
 from reflection.batch.result import BatchResult, BatchRun, RunResult
 from reflection.critique.result import ReflectOnResultResult
-from reflection.run import Record
+from reflection.request import Record
 from reflection.sampling.result import SelfConsistencyResult
 from reflection.sheet import Sheet
 from reflection.text import encoded_size, tally_words, terminal_safe

@@ -20,7 +20,7 @@ from reflection.critique import worth
 from reflection.critique.calibration import Estimate
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.critique.worth import Comparison, Outcome
-from reflection.run import Record
+from reflection.request import Record
 from reflection.sampling.answers import find_marked, read_answer
 from reflection.sampling.prompts import build_prompt
 from reflection.sampling.request import AnswerKind, SelfConsistencyRequest

@@ -14,7 +14,7 @@ from pydantic import Field
 from commands.measuring.plans import Fields, read_lines
 from commands.options import Json
 from commands.session import Exit, fail
-from reflection.run import Record
+from reflection.request import Record
 from reflection.sampling.replay import (
     MAX_CONCURRENCY,
     Recorded,

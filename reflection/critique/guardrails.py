@@ -40,7 +40,7 @@ from reflection.critique.forms import (
     read,
 )
 from reflection.critique.injections import said_to_judge
-from reflection.run import Record
+from reflection.request import Record
 from reflection.text import cut_encoded, fold, terminal_safe, words
 
 DEFAULT = "default"

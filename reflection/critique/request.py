@@ -17,7 +17,8 @@ from pydantic import (
 from reflection.critique.criteria import PRESETS, CriteriaPreset, Criterion
 from reflection.critique.evaluation import Panel, Score
 from reflection.critique.guardrails import DEFAULT
-from reflection.run import PERSONS_REVISIONS, Bounded, ModelName, Words
+from reflection.request import Bounded, ModelName, Words
+from reflection.run import PERSONS_REVISIONS
 from reflection.text import encoded_size, within
 
 Format = Literal["json", "python", "markdown"]

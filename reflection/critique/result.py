@@ -5,7 +5,8 @@ from typing import Literal
 
 from reflection.critique.criteria import Criterion
 from reflection.critique.evaluation import Evaluation
-from reflection.run import Record, Spending, Usage
+from reflection.request import Record
+from reflection.run import Spending, Usage
 
 StopReason = Literal[
     "passed",

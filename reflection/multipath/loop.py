@@ -25,7 +25,8 @@ from reflection.multipath.result import (
 from reflection.multipath.state import Critique, Node, Passage, State, transition
 from reflection.multipath.suite import Disputed, Failure, Suite, TestReport
 from reflection.multipath.verdict import believed, quarantine
-from reflection.run import DraftState, Part, Review, Spending, Usage, total, usage
+from reflection.request import Review
+from reflection.run import DraftState, Part, Spending, Usage, total, usage
 from reflection.text import cut_encoded, tally_words
 
 REASON_BYTES = 1_000

@@ -19,7 +19,8 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 
 from pydantic import AliasChoices, Field, model_validator
 
-from reflection.run import Request, Ruling
+from reflection.request import Request
+from reflection.run import Ruling
 from reflection.sampling.posterior import flip_probability, lead_probability, reach_probability
 from reflection.sampling.tally import at_least, at_most, entropy, normalized
 

@@ -19,7 +19,7 @@ from reflection.critique import guardrails
 from reflection.critique.criteria import PRESETS
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.multipath.request import Limits, MultiPathRequest
-from reflection.run import Request
+from reflection.request import Request
 from reflection.sampling.request import SelfConsistencyRequest
 
 REQUESTS: dict[str, type[Request]] = {

@@ -11,7 +11,7 @@ from reflection.multipath.result import Draft, Routing
 from reflection.multipath.state import Critique, Mode, Passage
 from reflection.multipath.suite import Failure, Suite, TestFile, TestOutcome, TestReport
 from reflection.multipath.verdict import bounded, brief
-from reflection.run import fitted
+from reflection.request import fitted
 from reflection.text import CUT_NOTE, cut_encoded
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
