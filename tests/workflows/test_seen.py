@@ -1,6 +1,7 @@
 """What Temporal and its Web UI show of a run."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple
@@ -174,3 +175,17 @@ async def test_the_web_ui_shows_a_run_as_it_is_when_asked(client: Client) -> Non
             details = metadata.current_details
 
     assert "1 call in flight" in details
+
+
+async def test_a_draft_comes_with_what_the_guardrails_found(client: Client) -> None:
+    """A revision costs two calls and nothing more: no local activity checks what was written."""
+    model = ScriptedCritic(["first", "second"], [0.4, 0.9])
+
+    async with served(client, model):
+        handle = await begin_reflecting(client)
+        await handle.result()
+        history = await handle.fetch_history()
+
+    kinds = Counter(event.WhichOneof("attributes") for event in history.events)
+    assert kinds["marker_recorded_event_attributes"] == 2
+    assert kinds["workflow_task_completed_event_attributes"] == 5
