@@ -15,7 +15,7 @@ from reflection.critique.prompts import (
     build_revision_prompt,
 )
 from reflection.critique.request import Format
-from reflection.request import Record
+from reflection.request import DRAFT_BYTES, OUTPUT_TOKENS, Record
 from reflection.run import Spending
 from reflection.text import cut_with_note, encoded_size, well_formed
 
@@ -28,14 +28,14 @@ class WritingTask(Record):
 
     index: int
     query: str
-    sources: tuple[str, ...]
-    format: Format | None
-    model: str | None
-    temperature: float
-    seed: int | None
-    max_output_tokens: int
-    timeout_seconds: float
-    draft_bytes: int
+    sources: tuple[str, ...] = ()
+    format: Format | None = None
+    model: str | None = None
+    temperature: float = 0.7
+    seed: int | None = None
+    max_output_tokens: int = OUTPUT_TOKENS
+    timeout_seconds: float = 120
+    draft_bytes: int = DRAFT_BYTES
     max_attempts: int = 5
     guardrails: tuple[str, ...] = ()
     asks_for: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -108,10 +108,10 @@ def ask(
     **fields: Any,
 ) -> None:
     """Start a run of self-consistency."""
-    fields["question"] = _subject(question, "the question")
+    fields["question"] = subject_of(question, "the question")
     if prompt_template is not None:
         fields["prompt_template"] = options.read_file("--prompt-template", prompt_template)
-    _start(SelfConsistencyRequest, fields, workflow_id, detach, as_json, require_confidence)
+    begin(SelfConsistencyRequest, fields, workflow_id, detach, as_json, require_confidence)
 
 
 def guardrail_help() -> str:
@@ -192,7 +192,7 @@ def reflect(
     """Start a run of reflection."""
     if (query, draft) == ("-", "-"):
         fail("QUERY and --draft can't both read standard input.", Exit.USAGE)
-    fields["query"] = _subject(query, "the query")
+    fields["query"] = subject_of(query, "the query")
     fields["draft"] = None if draft is None else options.read_given("--draft", draft)
     fields["sources"] = [options.read_file("--source", path) for path in source or []]
     fields["judges"] = judge or []
@@ -203,7 +203,7 @@ def reflect(
         expected = f"expected any of {', '.join(known_guardrails())}"
         fail(f"--guardrail: unknown guardrail {', '.join(unknown)}; {expected}.", Exit.USAGE)
     fields["guardrails"] = [*([] if no_guardrails else ["default"]), *(guardrail or [])]
-    _start(ReflectOnResultRequest, fields, workflow_id, detach, as_json, require_score)
+    begin(ReflectOnResultRequest, fields, workflow_id, detach, as_json, require_score)
 
 
 @options.takes_fields(Limits, {"Each run of the code in the sandbox": LIMITS})
@@ -264,7 +264,7 @@ def agent(
             fail(said, Exit.USAGE)
     limits = {name: fields.pop(name) for name in LIMITS}
     fields["limits"] = {name: bound for name, bound in limits.items() if bound is not None}
-    fields["prompt"] = _subject(prompt, "the prompt")
+    fields["prompt"] = subject_of(prompt, "the prompt")
     fields["judge"] = judge
     if fields["docs"]:
         # Only the worker can tell whether the folder exists, and where its links lead.
@@ -276,22 +276,24 @@ def agent(
         fields["packages"] = [name.strip() for name in packages.split(",") if name.strip()]
     bar = 1.0 if require_closed else None
     place = None if out is None else options.place_for("--out", out)
-    _start(MultiPathRequest, fields, workflow_id, detach, as_json, bar, place)
+    begin(MultiPathRequest, fields, workflow_id, detach, as_json, bar, place)
 
 
-def _subject(given: str, what: str) -> str:
+def subject_of(given: str, what: str) -> str:
+    """Return a command's argument; - reads it from standard input."""
     return options.read_stdin(what) if given == "-" else given
 
 
-def _start(
+def begin(
     kind: type[Request],
     fields: dict[str, Any],
     workflow_id: str | None,
     detach: bool,
     as_json: bool,
-    bar: float | None,
+    bar: float | None = None,
     out: Path | None = None,
-) -> None:
+) -> NoReturn:
+    """Start the run of a command, or exit where its fields make no request of this kind."""
     request = options.checked(kind, fields)
     for note in options.unused(
         request, {name for name, value in fields.items() if value is not None}

@@ -31,6 +31,10 @@ class Request(Frozen):
     """The one object that starts a workflow. Unknown fields are refused by name."""
 
 
+DRAFT_BYTES = 100_000
+OUTPUT_TOKENS = 4096
+
+
 class Bounded(Request):
     """A request whose run is bounded: in tokens, US dollars, seconds, tries and waiting."""
 
@@ -52,7 +56,7 @@ class Bounded(Request):
     @property
     def draft_bytes(self) -> int:
         """The size in bytes to which a draft is cut."""
-        raise NotImplementedError
+        return DRAFT_BYTES
 
 
 class Record(Frozen):

@@ -1,4 +1,4 @@
-"""What every run has: decisions, drafts and the best one, spending, budget and warnings."""
+"""What every run has: decisions, spending, budget and warnings."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -184,18 +184,6 @@ def _fits(
     return Room(max(0, min(wanted, calls)), said)
 
 
-class Drafted(Protocol):
-    """A draft of any loop."""
-
-    @property
-    def index(self) -> int:
-        """Its place among the drafts, from 0."""
-
-    @property
-    def model(self) -> str | None:
-        """The model that wrote it."""
-
-
 class Decided(Protocol):
     """A decision of any loop."""
 
@@ -203,9 +191,20 @@ class Decided(Protocol):
     def stop(self) -> bool:
         """Whether it ends the run."""
 
+    @property
+    def reason(self) -> str:
+        """Why it was made, in words."""
+
+    @property
+    def author(self) -> str | None:
+        """The person who made it."""
+
+    @property
+    def at(self) -> datetime | None:
+        """When it was made."""
+
 
 DecisionT = TypeVar("DecisionT", bound=Decided)
-DraftT = TypeVar("DraftT", bound=Drafted)
 
 
 @dataclass
@@ -265,6 +264,14 @@ class RunState(Generic[DecisionT]):
         """Explain why a review is refused; None if it is accepted."""
         raise NotImplementedError
 
+    def replace(self, text: str, author: str, at: datetime) -> None:
+        """Take a person's text as the result."""
+        raise NotImplementedError
+
+    def progress(self, step: str, in_flight: int, review_until: datetime | None) -> Record:
+        """Say where the run stands; `in_flight` is the number of calls under way."""
+        raise NotImplementedError
+
     def no_room(self, part: Part) -> str | None:
         """Explain why the budget has no room for the next call of a part; None if it has.
 
@@ -319,72 +326,3 @@ class RunState(Generic[DecisionT]):
         """Warn about parameters that the provider does not support."""
         for name in names:
             self.warn(f"the provider does not take {name}; it was not sent")
-
-
-PERSONS_REVISIONS = 5
-
-
-@dataclass
-class DraftState(RunState[DecisionT], Generic[DecisionT, DraftT]):
-    """What the state of a loop has that revises drafts.
-
-    `chosen` is the index of the draft that a person scored, or replaced the best one with, and
-    `granted` counts the revisions that people requested.
-    """
-
-    drafts: list[DraftT] = field(default_factory=list)
-    chosen: int | None = None
-    granted: int = 0
-
-    @property
-    def best(self) -> DraftT | None:
-        """The draft that becomes the result."""
-        return self._best() if self.chosen is None else self.drafts[self.chosen]
-
-    @property
-    def model(self) -> str | None:
-        """The model that wrote the newest draft, or that the request names."""
-        written = [draft.model for draft in self.drafts if draft.model is not None]
-        return written[-1] if written else self.request.model
-
-    def refused(self, given: Review) -> str | None:
-        """Explain why a review is refused; None if it is accepted."""
-        best = self.best
-        if given.draft is not None and best is not None and given.draft != best.index:
-            return f"draft {best.index + 1} is under review now"
-        if encoded_size(given.replace or "") > self.request.draft_bytes:
-            return f"the text is over {self.request.draft_bytes:,} bytes"
-        if given.revise is None:
-            return None
-        reason = self.no_room("revising")
-        if self.granted >= PERSONS_REVISIONS:
-            reason = f"at most {PERSONS_REVISIONS} revisions can be requested"
-        return f"no further revision is possible: {reason}" if reason else None
-
-    def stop(
-        self, reason: Any, explanation: str, at: datetime, author: str | None = None
-    ) -> DecisionT:
-        """End the run, or wait if a person has to review the result first."""
-        why = self._waits(reason)
-        said = f"{explanation}; {why}" if why else explanation
-        return self.settle(reason, said, at, author, waits=why is not None)
-
-    def settle(
-        self,
-        reason: Any,
-        explanation: str,
-        at: datetime,
-        author: str | None = None,
-        *,
-        waits: bool = False,
-    ) -> DecisionT:
-        """Record a decision: the run ends for a reason, goes on, or waits for a person."""
-        raise NotImplementedError
-
-    def _best(self) -> DraftT | None:
-        """Return the best draft, the earlier of equals."""
-        raise NotImplementedError
-
-    def _waits(self, reason: Any) -> str | None:
-        """Explain why a person has to review the result; None if no review is needed."""
-        raise NotImplementedError

@@ -116,9 +116,6 @@ class MultiPathWorkflow(RunWorkflow[Run]):
         else:
             self._stop(ended.reason, ended.said)
 
-    def _replace(self, text: str, author: str) -> None:
-        loop.replace(self._state, text, author, workflow.now())
-
     async def _revise_for(self, asked: str, author: str) -> None:
         self._decided(loop.grant(self._state, asked, author, workflow.now()))
 

@@ -37,7 +37,6 @@ with workflow.unsafe.imports_passed_through():
         People,
         call_times,
         explain,
-        lost,
         run_locally,
     )
 
@@ -163,9 +162,6 @@ class ReflectOnResultWorkflow(RunWorkflow[Reflection]):
         self._state.evaluated(draft.index, evaluation)
         self._decided(self._state.decide(workflow.now()))
 
-    def _replace(self, text: str, author: str) -> None:
-        loop.replace(self._state, text, author, workflow.now())
-
     def _score(self, score: float, author: str) -> None:
         loop.score(self._state, score, author)
 
@@ -279,10 +275,7 @@ class Drafts:
         self, part: Part, activity: Callable[..., Awaitable[Written]], task: object, summary: str
     ) -> Written | Lost | None:
         """Ask, count what was spent, and say why there is no text; None where it was cut short."""
-        written = await self._calls.ask(part, activity, task, summary, self._times)
-        if isinstance(written, ActivityError):
-            return lost(explain(written))
-        return lost(written.error) if written and written.text is None else written
+        return await self._calls.text(part, activity, task, summary, self._times)
 
     def _keep(
         self, written: Written, revised: Draft | None = None, author: str | None = None

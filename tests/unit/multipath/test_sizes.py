@@ -53,7 +53,7 @@ def longest(mode: Mode, character: str) -> Run:
             run.tested(report.model_copy(update={"passed": 3 if index else 4}))
         run.after = "reflect_on_report" if mode == "research" else "test_code"
         run.decide(START)
-    loop.replace(run, cut_encoded(worst, 60_000), character * 200, START)
+    run.replace(cut_encoded(worst, 60_000), character * 200, START)
     run.settle("replaced_by_person", worst, START)
     return run
 
