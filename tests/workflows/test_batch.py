@@ -167,10 +167,14 @@ async def test_finishing_it_keeps_the_runs_that_have_ended(client: Client) -> No
 
     Until then `progress` counts what has ended, failed and runs, and what it cost.
     """
-    async with served(client, DraftReader()):
+    model = DraftReader()
+    async with served(client, model):
         request = batch_of("score 0.4", "slow", "slow", "score 0.9", max_concurrency=2)
         handle = await begin_batch(client, request)
         seen = await until(handle, done=1, running=2)
+        async with asyncio.timeout(30):
+            while len(model.calls) < 3:
+                await asyncio.sleep(0.05)
         await handle.execute_update("finish_now", {"author": "Ada"})
         result = BatchResult.model_validate(await asyncio.wait_for(handle.result(), 30))
 
