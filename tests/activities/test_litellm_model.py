@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import json
 import math
 import subprocess
 import sys
@@ -243,6 +244,8 @@ async def test_an_error_is_of_its_class(
 CHAT = "http://127.0.0.1:{port}/v1/chat/completions"
 UNUSABLE = "answered 200 with no usable reply: "
 BLANKS = b" " * 200_000
+BROKEN = "what came is no HTTP, or not whole"
+UNPACKED = "it can't be unpacked"
 SAID: list[tuple[str, Scripted, str]] = [
     ("bad JSON", Scripted(body=b"{nope"), f"{UNUSABLE}{{nope"),
     ("HTML", Scripted(body=b"<html>hello"), f"{UNUSABLE}<html>hello"),
@@ -253,6 +256,17 @@ SAID: list[tuple[str, Scripted, str]] = [
     ("500 empty", Scripted(status=500, body=b""), "answered 500: an empty body"),
     ("500 blanks", Scripted(status=500, body=BLANKS), "answered 500: an empty body"),
     ("reset", Scripted(reset=True), "can't be reached: [Errno 104] Connection reset by peer"),
+    ("half a reply", Scripted(cut=True), f"broke off its reply: {BROKEN}"),
+    ("no HTTP", Scripted(headers={"Content-Length": "abc"}), f"can't be reached: {BROKEN}"),
+    ("no gzip", Scripted(headers={"Content-Encoding": "gzip"}), f"broke off its reply: {UNPACKED}"),
+    (
+        "redirect nowhere",
+        Scripted(status=302, headers={"Location": "http://[::bad"}),
+        (
+            "answered 302, a redirect, and redirects are not followed: "
+            "set the address that answers itself"
+        ),
+    ),
     ("no choices", Scripted(choices=[]), "answered 200: the provider replied without any choice"),
     (
         "a coding that was not asked for",
@@ -317,6 +331,18 @@ async def test_a_call_ends_within_its_time_out(build: Build, heavy: Scripted) ->
             await model.complete(call(timeout_seconds=1.0))
 
         assert time.monotonic() - started < 3.0
+
+
+@pytest.mark.parametrize("count", ["NaN", "1e999", '"5"', "5.5", "true", "9" * 5_000, "[1]"])
+async def test_a_count_that_is_none_is_unknown(build: Build, count: str) -> None:
+    """A reply that was paid for is used, whatever stands where its tokens should."""
+    whole = json.loads(Scripted("cheese").payload("scripted"))
+    whole["usage"] = {"prompt_tokens": "COUNT", "completion_tokens": 4, "total_tokens": 9}
+
+    reply = await ask(build, Scripted(body=json.dumps(whole).replace('"COUNT"', count).encode()))
+
+    assert reply.text == "cheese"
+    assert (reply.spending.input_tokens, reply.spending.output_tokens) == (None, None)
 
 
 async def test_a_packed_reply_is_read(build: Build) -> None:
