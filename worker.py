@@ -34,9 +34,16 @@ from activities.multipath import MultiPathActivities
 from activities.sampling import SamplingActivities
 from activities.sandbox import port as sandboxes
 from activities.sandbox.port import Sandbox, SandboxActivities, SandboxError
-from activities.server import CODE_HEARTBEAT_SECONDS, ServerActivities
-from commands.session import end_process
-from connection import TASK_QUEUE, ConfigurationError, NoServerError, address, connect
+from commands.command import end_process
+from connection import (
+    CODE_HEARTBEAT_SECONDS,
+    TASK_QUEUE,
+    ConfigurationError,
+    NoServerError,
+    ServerActivities,
+    address,
+    connect,
+)
 from reflection.multipath.request import Limits
 from reflection.request import explain
 from reflection.text import terminal_safe

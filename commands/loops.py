@@ -18,7 +18,7 @@ from temporalio.service import RPCError
 
 from activities.language_model import port as models
 from activities.sandbox import port as sandbox
-from commands.session import Exit, fail
+from commands.command import Exit, fail
 from connection import TASK_QUEUE
 from reflection.batch import sheet as batch
 from reflection.batch.request import BatchRequest

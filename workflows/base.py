@@ -28,7 +28,7 @@ from temporalio.worker import (
 
 with workflow.unsafe.imports_passed_through():
     import telemetry
-    from activities.server import ServerActivities
+    from connection import ServerActivities
     from reflection.details import details
     from reflection.request import Finish, Record, Request, Review
     from reflection.run import Part, RunState, Usage

@@ -18,7 +18,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.language_model.port import TransientModelError
-from activities.server import heartbeating
+from connection import heartbeating
 from reflection.multipath.state import Passage
 from reflection.request import Record
 from reflection.run import Spending, total

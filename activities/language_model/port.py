@@ -15,7 +15,7 @@ from pydantic import Field
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.server import heartbeating
+from connection import heartbeating
 from reflection.request import Record
 from reflection.run import Spending
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import typer
 
-from commands.session import Exit, fail
+from commands.command import Exit, fail
 from reflection.critique.prompts import build_judge_prompt
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.request import explain

@@ -11,9 +11,8 @@ from typing import Annotated, get_args
 import typer
 from pydantic import Field
 
+from commands.command import Exit, Json, fail
 from commands.measuring.plans import Fields, read_lines
-from commands.options import Json
-from commands.session import Exit, fail
 from reflection.request import Record
 from reflection.sampling.replay import (
     MAX_CONCURRENCY,

@@ -12,7 +12,7 @@ from activities.documents.retrieval import DocumentActivities
 from activities.multipath import MultiPathActivities
 from activities.sampling import SamplingActivities
 from activities.sandbox.port import SandboxActivities
-from activities.server import ServerActivities
+from connection import ServerActivities
 
 ACTIVITIES = {
     SamplingActivities: ["compare_meaning", "sample_answer"],
