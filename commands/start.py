@@ -210,7 +210,7 @@ def reflect(
 @command.takes_fields(
     MultiPathRequest,
     {
-        "Documents": ("docs", "passages", "embedding_model"),
+        "Documents": ("docs", "passages"),
         PATH: ("mode", "model", "creative", "temperature", "seed", "max_output_tokens"),
         "How long to revise": ("max_revisions",),
         CODE: ("entry", "language"),
