@@ -6,8 +6,8 @@ judge's confidence.
 
 Add your own at the end of this file, and name it in a request beside Mull's own:
 `"guardrails": ["default", "no_prices"]`. It must be pure: no model, file, clock or network. Another
-module that the worker imports will do too: each guardrail runs, for at most five seconds, in a
-process that imports its module.
+module that the worker imports will do too: your own run, for at most five seconds, in a process
+that imports their module.
 
     @guardrail("no_prices")
     def no_prices(checked: Checked) -> Finding | None:
@@ -440,5 +440,8 @@ def addresses_judge(checked: Checked) -> Finding | None:
     shown = terminal_safe(said, 50)
     return Finding(0.3, f"the draft speaks to its judge ({shown!r}): take that out")
 
+
+OF_MULL = frozenset(_GUARDRAILS)
+"""Those above, which take time linear in the length of a text."""
 
 # Your own guardrails go here.
