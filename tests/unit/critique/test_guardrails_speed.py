@@ -39,7 +39,7 @@ PIECES = [
 def functions(text: str) -> dict[str, Callable[[], object]]:
     """Every public function of the room that takes text, with this one in each place."""
     checked = Checked(query=text, draft=text, previous=text[:-1], sources=(text,), asks_for=EVERY)
-    forms = ("a list of JSON", "YAML", "a table", "a Python function")
+    forms = ("a list as JSON", "a list in a table", "a Python function")
     said = [Feedback(advice=text, place=text)]
     return {
         "read": lambda: read.__wrapped__(text),
