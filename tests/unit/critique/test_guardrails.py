@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from reflection.critique.criteria import PRESETS
 from reflection.critique.evaluation import Feedback, Judgement, evaluate, parse_judgement
@@ -18,6 +20,7 @@ from reflection.critique.guardrails import (
     known_guardrails,
 )
 from reflection.critique.prompts import build_judge_prompt, build_revision_prompt
+from tests.unit.test_speed import EVERY, PIECES
 
 QUERY = "Explain how coral reefs form and why they bleach."
 HONEST = (
@@ -378,3 +381,22 @@ def test_a_judge_that_quotes_the_draft_s_scores_is_unreadable() -> None:
     for text in (f"The draft says {full}. {own}", f"{own} The draft says {full}."):
         error = parse_judgement(text, PRESETS["general"], 0.7).error
         assert "several JSON objects" in (error or "")
+
+
+@settings(max_examples=100)
+@given(
+    st.lists(st.sampled_from([*PIECES, HONEST]) | st.text(max_size=20), max_size=40).map("".join),
+    st.lists(st.sampled_from(PIECES) | st.text(max_size=20), max_size=20).map("".join),
+    st.sampled_from([None, "json", "python", "markdown"]),
+)
+@example("```\n\r0", "", None)
+def test_no_text_makes_a_guardrail_fail(draft: str, other: str, form: str | None) -> None:
+    """Whatever the texts are, every guardrail returns a finding or none, with a plain reason."""
+    checked = Checked(
+        query=other, draft=draft, previous=other, sources=(other,), format=form, asks_for=EVERY
+    )
+
+    report = check(checked, ["default"])
+
+    assert report.failures == ()
+    assert all(0 <= cap.cap < 1 and "\n" not in cap.reason for cap in report.caps)
