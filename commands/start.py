@@ -86,7 +86,7 @@ _judge = partial(typer.Option, envvar="MULL_JUDGE_MODEL", metavar="MODEL")
             "entropy_threshold", "entropy_weight", "min_entropy_samples", "epsilon",
             "beta_threshold", "ahead_by", "futility",
         ),
-        BOUNDS: ("max_concurrency", *BUDGETS, "sample_timeout_seconds", "max_attempts"),
+        BOUNDS: ("max_concurrency", "hurry", *BUDGETS, "sample_timeout_seconds", "max_attempts"),
         REVIEW: ("review_when", "review_timeout_seconds"),
     },
 )  # fmt: skip
