@@ -8,7 +8,7 @@ import sys
 import uuid
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.text import Text as Line
@@ -41,19 +41,27 @@ SHOWN_BY_DOCTOR = {
 }
 
 
+class Wanted(NamedTuple):
+    """How a result is printed, and what it is held to.
+
+    `required` is a confidence or a score; `out` is a file for the answer, otherwise printed. With
+    `accept_any` a doubtful result is as good as any other.
+    """
+
+    as_json: bool = False
+    accept_any: bool = False
+    required: float | None = None
+    out: Path | None = None
+
+
 async def start(
     client: Client,
     request: Request,
     workflow_id: str | None = None,
     detach: bool = False,
-    as_json: bool = False,
-    required: float | None = None,
-    out: Path | None = None,
+    wanted: Wanted = Wanted(),  # noqa: B008 - frozen
 ) -> Exit:
-    """Start a run and follow it, or print its id at once with `detach`.
-
-    `required` is a confidence or a score; `out` is a file for the answer, otherwise printed.
-    """
+    """Start a run and follow it, or print its id at once with `detach`."""
     loop = loop_of(request)
     missing = await unserved(client, loop.queues(request))
     if missing:
@@ -77,36 +85,29 @@ async def start(
         said = f"a run with the id {chosen} is already running. Watch it, or choose another id."
         fail(said, Exit.USAGE)
     if detach:
-        sys.stdout.write(json.dumps({"id": chosen}) + "\n" if as_json else f"{chosen}\n")
+        sys.stdout.write(json.dumps({"id": chosen}) + "\n" if wanted.as_json else f"{chosen}\n")
         return Exit.DONE
     Console(stderr=True).print(f"run {chosen}", style="dim", markup=False, highlight=False)
-    return await follow(handle, loop, request, as_json, required, out)
+    return await follow(handle, loop, request, wanted)
 
 
-async def follow(
-    handle: Handle,
-    loop: Loop,
-    request: Any,
-    as_json: bool,
-    required: float | None = None,
-    out: Path | None = None,
-) -> Exit:
+async def follow(handle: Handle, loop: Loop, request: Any, wanted: Wanted) -> Exit:
     """Show each step of a run as it happens, then the result; Ctrl-C detaches."""
     ending = asyncio.create_task(handle.result())
     try:
         await show_live(handle, loop, request, ending)
         result = await ending
     except WorkflowFailureError as error:
-        return await ended_badly(error, handle, loop, as_json)
+        return await ended_badly(error, handle, loop, wanted.as_json)
     except asyncio.CancelledError:
         sys.stderr.write(f"\nDetached; the run continues. Follow it with: mull watch {handle.id}\n")
-        if out is not None:
-            there = f"mull show {handle.id} > {shlex.quote(str(out))}"
-            sys.stderr.write(f"{out} was not written. Once the run has ended: {there}\n")
+        if wanted.out is not None:
+            there = f"mull show {handle.id} > {shlex.quote(str(wanted.out))}"
+            sys.stderr.write(f"{wanted.out} was not written. Once the run has ended: {there}\n")
         raise
     run_id = handle.result_run_id or (await handle.describe()).run_id
     sheet = loop.sheet(result, (), request)
-    return show_result(handle, loop, sheet, result, run_id, as_json, required, out)
+    return show_result(handle, loop, sheet, result, run_id, wanted)
 
 
 def show_result(
@@ -115,9 +116,7 @@ def show_result(
     sheet: Sheet,
     result: Any,
     run_id: str | None,
-    as_json: bool,
-    required: float | None = None,
-    out: Path | None = None,
+    wanted: Wanted,
     *,
     decisions: bool = False,
 ) -> Exit:
@@ -126,13 +125,13 @@ def show_result(
     The answer of a run with drafts goes alone to standard output or to its file, and the details
     to standard error. Any other result goes to standard output as a whole.
     """
-    answer = sheet.answer
+    answer, out = sheet.answer, wanted.out
     if out is not None and answer is None:
         sys.stderr.write(f"{out} was not written: there is no output.\n")
     elif out is not None and answer is not None:
         instead = f" `mull show {handle.id}` prints the result."
         write_file(out, terminal.with_newline(answer.content), answer.title, instead)
-    if as_json:
+    if wanted.as_json:
         sys.stdout.write(result.model_dump_json() + "\n")
     else:
         console = Console(stderr=loop.drafts)
@@ -147,10 +146,14 @@ def show_result(
         if page:
             sys.stderr.write(f"Web UI: {page}\n")
         say_further(handle, loop)
-    missed = None if required is None else loop.below(result, required)
+    missed = None if wanted.required is None else loop.below(result, wanted.required)
+    doubt = "" if wanted.accept_any else loop.doubt(result)
     if missed is not None:
         sys.stderr.write(f"{missed}, which was required.\n")
-    return Exit.DONE if missed is None and loop.conclusive(result) else Exit.BELOW_BAR
+    elif doubt:
+        sys.stderr.write(f"Not to be built on: {doubt}. With --accept-any the exit code is 0.\n")
+    missing = loop.answers and answer is None
+    return Exit.BELOW_BAR if missing or missed is not None or doubt else Exit.DONE
 
 
 def say_further(handle: Handle, loop: Loop) -> None:

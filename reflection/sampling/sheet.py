@@ -11,7 +11,13 @@ from itertools import groupby
 from reflection import sheet as parts
 from reflection.details import bar
 from reflection.sampling.request import SelfConsistencyRequest
-from reflection.sampling.result import Decision, Progress, Response, SelfConsistencyResult
+from reflection.sampling.result import (
+    FEW_VOTES,
+    Decision,
+    Progress,
+    Response,
+    SelfConsistencyResult,
+)
 from reflection.sampling.rules import AGREEMENT, COMPARED, RULES
 from reflection.sampling.tally import classify_consensus, classify_entropy, classify_uncertainty
 from reflection.text import tally_words, terminal_safe
@@ -20,8 +26,6 @@ Seen = Progress | SelfConsistencyResult
 
 MOST_ERRORS = 3
 LEADER_COLUMNS = 12
-# Below this, even answers that all agree show little.
-FEW_VOTES = 3
 UNCERTAINTY_TONES: dict[str, parts.Tone] = {"low": "good", "medium": "warning", "high": "bad"}
 
 

@@ -19,7 +19,7 @@ from reflection.sampling.loop import progress as asking
 from reflection.sampling.loop import result as voted
 from tests.unit.critique.reflected import reflected
 from tests.unit.multipath.agent_runs import UNCLEAR, coded, researched, routed, standing, verdict
-from tests.unit.runs import sampled
+from tests.unit.runs import finished, sampled
 from tests.unit.sheets import console, written
 
 
@@ -37,7 +37,8 @@ def no_web_ui(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def shown(loop: Loop, ended: Any, **options: Any) -> int:
     handle: Any = Handle()
-    return follow.show_result(handle, loop, loop.sheet(ended), ended, None, False, **options)
+    wanted = follow.Wanted(**options)
+    return follow.show_result(handle, loop, loop.sheet(ended), ended, None, wanted)
 
 
 def test_each_type_has_its_own_names() -> None:
@@ -54,21 +55,57 @@ UNDECIDED = voted(sampled(["A", "B"] * 5)).model_copy(update={"stop_reason": "no
 DRAFTED = judged(reflected([0.8]))
 
 
+ACCEPTED = {"stop_reason": "accepted_by_person"}
+FAILS = walked(coded([verdict(True, False)], max_revisions=1))
+
+
+def voted_on(answers: list[str | None], **settings: Any) -> Any:
+    return voted(finished(answers, **settings))
+
+
 @pytest.mark.parametrize(
-    ("loop", "ended", "conclusive"),
+    ("loop", "ended", "doubt"),
     [
-        (SAMPLING, UNDECIDED, False),
-        (SAMPLING, UNDECIDED.model_copy(update={"stop_reason": "accepted_by_person"}), True),
-        (CRITIQUE, DRAFTED, True),
-        (CRITIQUE, DRAFTED.model_copy(update={"draft": None}), False),
-        (MULTIPATH, walked(researched([[UNCLEAR]] * 3)), True),
-        (MULTIPATH, walked(routed(None)), False),
+        (SAMPLING, UNDECIDED, "there is no consensus"),
+        (SAMPLING, UNDECIDED.model_copy(update=ACCEPTED), ""),
+        (SAMPLING, voted_on(["A", "B"] * 5), "several answers share the lead"),
+        (SAMPLING, voted_on(["A"] * 3), "only 3 of at least 5 readable answers"),
+        (SAMPLING, voted_on(["A", "A"], rule="predictive", epsilon=0), "only 2 votes"),
+        (SAMPLING, voted_on(["A", None], rule="fixed", max_responses=2), "only 1 vote"),
+        (SAMPLING, voted_on(["A"], rule="fixed", max_responses=1), ""),
+        (SAMPLING, voted_on(["A", "A"], rule="curtail", max_responses=3), ""),
+        (SAMPLING, voted_on(["A"] * 5), ""),
+        (CRITIQUE, DRAFTED, ""),
+        (MULTIPATH, walked(researched([[UNCLEAR]] * 3)), "1 critique remains"),
+        (MULTIPATH, FAILS, "a test still fails: it returned 99, not 0"),
+        (MULTIPATH, FAILS.model_copy(update=ACCEPTED), ""),
+        (MULTIPATH, walked(researched([[]])), ""),
     ],
 )
-def test_only_what_can_be_built_on_is_conclusive(loop: Loop, ended: Any, conclusive: bool) -> None:
-    """An answer that a person took, a draft, an output; else the exit code says so."""
-    assert loop.conclusive(ended) == conclusive
-    assert shown(loop, ended) == (0 if conclusive else 4)
+def test_what_is_doubtful_is_exit_code_4(
+    loop: Loop, ended: Any, doubt: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is said why; --accept-any makes it 0, and never a bar that was asked for."""
+    code, said = shown(loop, ended), capsys.readouterr().err
+
+    assert (loop.doubt(ended), code) == (doubt, 4 if doubt else 0)
+    assert (f"Not to be built on: {doubt}. With --accept-any" in said) == bool(doubt)
+    assert shown(loop, ended, accept_any=True) == 0
+    if loop.below(ended, 1.0):
+        assert shown(loop, ended, accept_any=True, required=1.0) == 4
+
+
+@pytest.mark.parametrize(
+    ("loop", "ended"),
+    [
+        (SAMPLING, voted_on([None] * 10)),
+        (CRITIQUE, DRAFTED.model_copy(update={"draft": None, "drafts": (), "best": None})),
+        (MULTIPATH, walked(routed(None))),
+    ],
+)
+def test_no_answer_at_all_is_exit_code_4(loop: Loop, ended: Any) -> None:
+    """There is nothing that --accept-any could accept."""
+    assert (shown(loop, ended), shown(loop, ended, accept_any=True)) == (4, 4)
 
 
 @pytest.mark.parametrize(
