@@ -5,13 +5,19 @@ import json
 import re
 import shlex
 import sys
+import time
 import uuid
+from collections.abc import Iterable
 from contextlib import nullcontext
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from rich.console import Console
+from rich.status import Status
 from rich.text import Text as Line
+from temporalio.api.enums.v1 import PendingActivityState
+from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.exceptions import (
     ApplicationError,
@@ -28,9 +34,15 @@ from connection import DATA_CONVERTER, TASK_QUEUE
 from reflection.details import bar
 from reflection.request import Request
 from reflection.sheet import Sheet
-from reflection.text import terminal_safe
+from reflection.text import lasting_words, terminal_safe
 
 LOOK_SECONDS = 0.4
+# Between two requests to the server for the calls under way.
+ASK_SECONDS = 2.0
+# Where nobody can see a line that changes in place, something is printed at least this often.
+QUIET_SECONDS = 10.0
+NOBODY = "no worker answers; the run waits for one"
+ERROR_COLUMNS = 200
 SUMMARY_BYTES = 200
 BAR_COLUMNS = 20
 REPLY_COLUMNS = 2_000
@@ -219,43 +231,99 @@ def new_id(command: str, text: str) -> str:
     return "-".join(part for part in (command, slug, uuid.uuid4().hex[:8]) if part)
 
 
+class Pulse:
+    """Say how long a run has taken and what it waits for.
+
+    In a terminal the status line says it always; elsewhere a line does where nothing else was
+    printed for 10 s.
+    """
+
+    def __init__(self, handle: Handle, console: Console, status: Status | None) -> None:
+        self._handle, self._console, self._status = handle, console, status
+        self._began = self._spoke = self._asked = time.monotonic()
+        self._slow: str | None = None
+
+    async def beat(self, busy: str, *, spoke: bool) -> None:
+        """Say it if it is time; `spoke` is whether something else was printed just now."""
+        now = time.monotonic()
+        if spoke:
+            self._spoke = now
+        due = self._status is None and now - self._spoke >= QUIET_SECONDS
+        if due or (self._status and now - self._asked >= ASK_SECONDS):
+            self._slow, self._asked = await _slow(self._handle), now
+        words = f"{lasting_words(int(now - self._began))}: {self._slow or busy}"
+        if self._status:
+            self._status.update(terminal.cut(words))
+        elif due:
+            words = f"{words}; {busy}" if self._slow else words
+            self._console.print(Line(words), style="dim", soft_wrap=True, highlight=False)
+            self._spoke = now
+
+
 async def show_live(handle: Handle, loop: Loop, request: Any, ending: "asyncio.Task[Any]") -> None:
     """Print new steps, and once that a person's review is awaited, until the run ends."""
     console = Console(stderr=True)
     shown, silent, waited = 0, False, False
     with console.status(loop.doing) if console.is_terminal else nullcontext() as status:
+        pulse = Pulse(handle, console, status)
         while not ending.done():
             await asyncio.wait({ending}, timeout=LOOK_SECONDS)
             seen = None if ending.done() else await look(handle, loop)
-            if seen is not None:
+            if ending.done():
+                break
+            before, was_silent, busy = shown, silent, NOBODY
+            if seen is None and not silent:
+                console.print(NOBODY, soft_wrap=True)
+            elif seen is not None:
                 sheet = loop.sheet(seen.progress, seen.decisions, request)
-                if status:
-                    reads = getattr(seen.progress, "step", None) == "retrieve"
-                    reading = await _reading(handle) if reads else None
-                    status.update(terminal.cut(reading or sheet.busy or sheet.verdict.words))
+                busy = sheet.busy or sheet.verdict.words
                 shown = terminal.print_steps(console, sheet.steps, shown)
                 if sheet.waiting and not waited:
                     terminal.print_waiting(console, handle.id, sheet.waiting.until)
-                waited, silent = sheet.waiting is not None, False
-            elif not (ending.done() or silent):
-                sys.stderr.write("no worker answers; the run waits for one\n")
-                silent = True
+                waited = sheet.waiting is not None
+            silent = seen is None
+            # A wait for a person may last for weeks: it is said once.
+            await pulse.beat(busy, spoke=waited or shown > before or silent > was_silent)
     if not ending.cancelled() and ending.exception() is None:
         terminal.print_steps(console, loop.sheet(ending.result(), (), request).steps, shown)
 
 
-async def _reading(handle: Handle) -> str | None:
-    """Read how far the search for documents is, from its latest heartbeat."""
+async def _slow(handle: Handle) -> str | None:
+    """Read how far the search for documents is, or what the slowest call waits for."""
     try:
         described = await handle.describe()
     except RPCError:
         return None
-    for pending in described.raw_description.pending_activities:
-        if pending.activity_type.name == "retrieve":
-            return reading_words(
-                await DATA_CONVERTER.decode(list(pending.heartbeat_details.payloads))
-            )
-    return None
+    pending = described.raw_description.pending_activities
+    for call in pending:
+        if call.activity_type.name == "retrieve":
+            return reading_words(await DATA_CONVERTER.decode(list(call.heartbeat_details.payloads)))
+    return slow_words(pending, datetime.now(UTC))
+
+
+def slow_words(pending: Iterable[PendingActivityInfo], now: datetime) -> str | None:
+    """Say of the call with most attempts what it waits for, and its last error; None if it is new.
+
+    A call is slow after 10 s, or once an attempt failed.
+    """
+    call = max(pending, key=lambda one: (one.attempt, -one.last_started_time.seconds), default=None)
+    if call is None:
+        return None
+    runs = call.state == PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
+    since = call.last_started_time if runs else call.scheduled_time
+    seconds = (now - since.ToDatetime(UTC)).total_seconds()
+    if call.attempt < 2 and seconds < QUIET_SECONDS:
+        return None
+    words = f"attempt {call.attempt} of a call has taken {lasting_words(max(0, int(seconds)))}"
+    if not runs:
+        words = "a call waits for " + (
+            f"attempt {call.attempt}" if call.attempt > 1 else "a worker"
+        )
+    if call.HasField("last_failure"):
+        kind = call.last_failure.application_failure_info.type
+        error = ": ".join(filter(None, (kind, call.last_failure.message)))
+        words += f", last error {terminal_safe(error, ERROR_COLUMNS)}"
+    return words
 
 
 def reading_words(details: list[Any]) -> str | None:

@@ -42,6 +42,11 @@ class Response(Record):
     attempts: int = 1
     spending: Spending | None = None
 
+    @property
+    def failed(self) -> bool:
+        """Whether no reply came, which is not the same as one that can't be read."""
+        return self.error is not None and self.spending is None
+
 
 class Decision(Record):
     """What was decided after one response, and every number it was based on.
@@ -82,7 +87,8 @@ class PersonsAnswer(Request):
 class Progress(Record):
     """Where a run stands: what `progress` returns while it runs and after.
 
-    `added` counts the answers of people that wait for the wave in flight to end.
+    `added` counts the answers of people that wait for the wave in flight to end, and `failed` the
+    responses without a reply.
     """
 
     question: str
@@ -104,6 +110,7 @@ class Progress(Record):
     needs_review: bool = False
     review_until: datetime | None = None
     added: int = 0
+    failed: int = 0
 
 
 class SelfConsistencyResult(Record):

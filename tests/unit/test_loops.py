@@ -1,10 +1,14 @@
 """What the command line knows of each workflow type, and what it prints of a run that ended."""
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import typer
+from rich.console import Console
+from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 
@@ -274,3 +278,64 @@ def test_a_machine_is_told_what_to_review(loop: Loop, progress: Any, fields: str
 def test_the_reading_of_documents_has_a_bar(details: list[object], said: str | None) -> None:
     """Two counts of a heartbeat make one; anything else is not shown."""
     assert follow.reading_words(details) == said
+
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def pending(attempt: int, seconds: int, kind: str = "", *, runs: bool = True) -> Any:
+    """Return a call under way as the server describes it."""
+    call = PendingActivityInfo(attempt=attempt, state=2 if runs else 1)  # type: ignore[arg-type]
+    (call.last_started_time if runs else call.scheduled_time).FromDatetime(
+        NOW - timedelta(seconds=seconds)
+    )
+    if kind:
+        call.last_failure.message = "slow\x1b down"
+        call.last_failure.application_failure_info.type = kind
+    return call
+
+
+@pytest.mark.parametrize(
+    ("calls", "said"),
+    [
+        ([], None),
+        ([pending(1, 9)], None),
+        ([pending(1, 3), pending(1, 75)], "attempt 1 of a call has taken 1 min 15 s"),
+        ([pending(1, 12, runs=False)], "a call waits for a worker"),
+        (
+            [pending(1, 90), pending(3, 2, "RateLimitError")],
+            "attempt 3 of a call has taken 2 s, last error RateLimitError: slow␛ down",
+        ),
+        (
+            [pending(2, -5, "Timeout", runs=False)],
+            "a call waits for attempt 2, last error Timeout: slow␛ down",
+        ),
+    ],
+)
+def test_a_slow_call_is_told(calls: list[Any], said: str | None) -> None:
+    """Its attempt, how long it has taken, and its last error; not of a call that is new."""
+    assert follow.slow_words(calls, NOW) == said
+
+
+async def test_silence_is_broken(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a pipe something is printed every 10 s, with what the slowest call waits for."""
+    slow: list[str | None] = [None, "a call waits for attempt 2"]
+    clock = iter([0, 5, 10, 15, 20, 25])
+
+    async def slowest(_: Any) -> str | None:
+        return slow.pop(0)
+
+    monkeypatch.setattr(follow, "_slow", slowest)
+    monkeypatch.setattr(follow, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    handle: Any = Handle()
+    pulse = follow.Pulse(handle, Console(stderr=True), None)
+
+    for spoke in (False, False, False, False, True):
+        await pulse.beat("wave 1 is running", spoke=spoke)
+
+    assert capsys.readouterr().err.splitlines() == [
+        "10 s: wave 1 is running",
+        "20 s: a call waits for attempt 2; wave 1 is running",
+    ]
