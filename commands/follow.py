@@ -19,6 +19,7 @@ from rich.text import Text as Line
 from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.client import Client, WorkflowFailureError
+from temporalio.common import WorkflowIDReusePolicy
 from temporalio.exceptions import (
     ApplicationError,
     CancelledError,
@@ -29,13 +30,15 @@ from temporalio.service import RPCError
 
 from commands import terminal
 from commands.command import Exit, fail, run_page, say_unserved, unserved, write_file
-from commands.loops import Handle, Loop, Seen, look, loop_of
+from commands.loops import Handle, Loop, Seen, look, loop_of, reach, request_of
 from connection import DATA_CONVERTER, TASK_QUEUE
 from reflection.details import bar
 from reflection.request import Request
 from reflection.sheet import Sheet
 from reflection.text import lasting_words, terminal_safe
 
+ANEW = WorkflowIDReusePolicy.ALLOW_DUPLICATE
+UNLESS_DONE = WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY
 LOOK_SECONDS = 0.4
 # Between two requests to the server for the calls under way.
 ASK_SECONDS = 2.0
@@ -66,23 +69,33 @@ class Wanted(NamedTuple):
     out: Path | None = None
 
 
+class New(NamedTuple):
+    """Under which id a run is started, even if one is done (`again`), and whether to detach."""
+
+    workflow_id: str | None = None
+    again: bool = False
+    detach: bool = False
+
+
 async def start(
     client: Client,
     request: Request,
-    workflow_id: str | None = None,
-    detach: bool = False,
-    wanted: Wanted = Wanted(),  # noqa: B008 - frozen
+    new: New,
+    wanted: Wanted,
 ) -> Exit:
-    """Start a run and follow it, or print its id at once with `detach`."""
+    """Start a run and follow it, or print its id at once.
+
+    The result of a run that is done is printed as if it had just ended, and nothing is paid.
+    """
     loop = loop_of(request)
     missing = await unserved(client, loop.queues(request))
     if missing:
-        say_unserved(missing, "run", waits=detach)
+        say_unserved(missing, "run", waits=new.detach)
     for queue in await unserved(client, loop.optional_queues(request)):
         said = f'no worker is polling task queue "{queue}"'
         sys.stderr.write(f"Note: {said}; a run that needs it waits for a worker.\n")
     subject = getattr(request, loop.subject)
-    chosen = workflow_id or new_id(loop.command, subject)
+    chosen = new.workflow_id or new_id(loop.command, subject)
     summary = terminal_safe(subject, 120).encode()[:SUMMARY_BYTES].decode(errors="ignore")
     try:
         handle: Handle = await client.start_workflow(
@@ -92,15 +105,29 @@ async def start(
             task_queue=TASK_QUEUE,
             result_type=loop.result,
             static_summary=summary,
+            # What has failed, or was cancelled, has no result, and is started anew.
+            id_reuse_policy=ANEW if new.again else UNLESS_DONE,
         )
     except WorkflowAlreadyStartedError:
-        said = f"a run with the id {chosen} is already running. Watch it, or choose another id."
-        fail(said, Exit.USAGE)
-    if detach:
+        handle = await _done(client, chosen, request)
+    if new.detach:
         sys.stdout.write(json.dumps({"id": chosen}) + "\n" if wanted.as_json else f"{chosen}\n")
         return Exit.DONE
     Console(stderr=True).print(f"run {chosen}", style="dim", markup=False, highlight=False)
     return await follow(handle, loop, request, wanted)
+
+
+async def _done(client: Client, run: str, request: Request) -> Handle:
+    """Find the run that is done and was started by the same request, or exit."""
+    found = await reach(client, run)
+    if found.goes_on:
+        said = f"a run with the id {run} is already running. Watch it, or choose another id."
+        fail(said, Exit.USAGE)
+    if await request_of(client, found) != request:
+        said = f"the run with the id {run} is done, and was another request."
+        fail(f"{said} Choose another id, or start anew with --again.", Exit.USAGE)
+    sys.stderr.write("This run is done, so nothing is paid again; --again starts it anew.\n")
+    return found.handle
 
 
 async def follow(handle: Handle, loop: Loop, request: Any, wanted: Wanted) -> Exit:
@@ -253,7 +280,7 @@ class Pulse:
             self._slow, self._asked = await _slow(self._handle), now
         words = f"{lasting_words(int(now - self._began))}: {self._slow or busy}"
         if self._status:
-            self._status.update(terminal.cut(words))
+            self._status.update(Line(words))
         elif due:
             words = f"{words}; {busy}" if self._slow else words
             self._console.print(Line(words), style="dim", soft_wrap=True, highlight=False)

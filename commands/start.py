@@ -13,7 +13,7 @@ import typer
 
 from commands import command, follow
 from commands.command import Exit, fail, with_client
-from commands.follow import Wanted
+from commands.follow import New, Wanted
 from reflection.critique.criteria import Criterion
 from reflection.critique.guardrails import DEFAULT, default_guardrails, known_guardrails
 from reflection.critique.request import ReflectOnResultRequest
@@ -105,8 +105,9 @@ def ask(
     require_confidence: Annotated[
         float | None, typer.Option(min=0, max=1, help="Exit with code 4 below this confidence.")
     ] = None,
-    workflow_id: command.NewId = None,
     accept_any: command.AcceptAny = False,
+    workflow_id: command.NewId = None,
+    again: command.Again = False,
     detach: command.Detach = False,
     as_json: command.Json = False,
     **fields: Any,
@@ -116,7 +117,7 @@ def ask(
     if prompt_template is not None:
         fields["prompt_template"] = command.read_file("--prompt-template", prompt_template)
     wanted = Wanted(as_json, accept_any, require_confidence)
-    begin(SelfConsistencyRequest, fields, workflow_id, detach, wanted)
+    begin(SelfConsistencyRequest, fields, New(workflow_id, again, detach), wanted)
 
 
 def guardrail_help() -> str:
@@ -189,8 +190,9 @@ def reflect(
         float | None,
         typer.Option(min=0, max=1, help="Exit with code 4 below this score, or without a score."),
     ] = None,
-    workflow_id: command.NewId = None,
     accept_any: command.AcceptAny = False,
+    workflow_id: command.NewId = None,
+    again: command.Again = False,
     detach: command.Detach = False,
     as_json: command.Json = False,
     **fields: Any,
@@ -210,7 +212,7 @@ def reflect(
         fail(f"--guardrail: unknown guardrail {', '.join(unknown)}; {expected}.", Exit.USAGE)
     fields["guardrails"] = [*([] if no_guardrails else ["default"]), *(guardrail or [])]
     wanted = Wanted(as_json, accept_any, require_score)
-    begin(ReflectOnResultRequest, fields, workflow_id, detach, wanted)
+    begin(ReflectOnResultRequest, fields, New(workflow_id, again, detach), wanted)
 
 
 @command.takes_fields(Limits, {"Each run of the code in the sandbox": LIMITS})
@@ -257,8 +259,9 @@ def agent(
         bool,
         typer.Option("--require-closed", help="Exit with code 4 if critiques or an error remain."),
     ] = False,
-    workflow_id: command.NewId = None,
     accept_any: command.AcceptAny = False,
+    workflow_id: command.NewId = None,
+    again: command.Again = False,
     detach: command.Detach = False,
     as_json: command.Json = False,
     **fields: Any,
@@ -285,7 +288,7 @@ def agent(
     bar = 1.0 if require_closed else None
     place = None if out is None else command.place_for("--out", out)
     wanted = Wanted(as_json, accept_any, bar, place)
-    begin(MultiPathRequest, fields, workflow_id, detach, wanted)
+    begin(MultiPathRequest, fields, New(workflow_id, again, detach), wanted)
 
 
 def subject_of(given: str, what: str) -> str:
@@ -296,8 +299,7 @@ def subject_of(given: str, what: str) -> str:
 def begin(
     kind: type[Request],
     fields: dict[str, Any],
-    workflow_id: str | None,
-    detach: bool,
+    new: New,
     wanted: Wanted,
 ) -> NoReturn:
     """Start the run of a command, or exit where its fields make no request of this kind."""
@@ -307,7 +309,7 @@ def begin(
     ):
         typer.echo(f"Note: {note}.", err=True)
 
-    with_client(lambda client: follow.start(client, request, workflow_id, detach, wanted))
+    with_client(lambda client: follow.start(client, request, new, wanted))
 
 
 def _own_criteria(preset: str | None, given: Sequence[str]) -> list[dict[str, object]]:
