@@ -216,6 +216,7 @@ def progress(
         needs_review=needs_review,
         review_until=review_until,
         added=added,
+        failed=sum(response.failed for response in sampling.responses),
     )
 
 
