@@ -6,6 +6,7 @@ from typing import Any
 
 from commands.measuring.batches import Findings, Read
 from commands.measuring.calibrate import REVERSED, JudgePlan
+from commands.measuring.maps import diagram
 from reflection.batch.result import BatchResult
 from reflection.batch.sheet import cost_words
 from reflection.critique.calibration import (
@@ -17,7 +18,7 @@ from reflection.critique.calibration import (
     calibrate,
 )
 from reflection.critique.evaluation import Evaluation
-from reflection.sheet import EMBEDDED, Chart, Curve, Fact, Sheet, Table, Verdict, columns
+from reflection.sheet import EMBEDDED, Fact, Sheet, Table, Verdict, columns
 from reflection.text import tally_words, terminal_safe, usd
 
 FEW = 30
@@ -25,6 +26,7 @@ FEW = 30
 JUDGES_A_TABLE = 2
 JUDGE_COLUMNS = 24
 NONE = "-"
+AXIS = "scores; labels below scores: the judge is too generous"
 
 
 def findings(plan: JudgePlan, identity: str, batch: BatchResult, reads: Sequence[Read]) -> Findings:
@@ -71,7 +73,10 @@ def findings(plan: JudgePlan, identity: str, batch: BatchResult, reads: Sequence
         ),
         facts=tuple(Fact(label=label, value=value) for label, value in facts.items()),
         flags=said,
-        charts=tuple(_diagram(judge) for judge in judges),
+        charts=tuple(
+            diagram(judge.judge, AXIS, judge.reliability, "mean label", "mean score")
+            for judge in judges
+        ),
         tables=(
             *(_table("Scores beside labels, 95 % intervals", ESTIMATES, some) for some in groups),
             *(_table("Verdicts, repeats and cost", COUNTS, some) for some in groups),
@@ -155,29 +160,13 @@ def _table(
     )
 
 
-def _diagram(judge: Calibration) -> Chart:
-    """Draw mean labels beside mean scores; a generous judge has labels below its scores."""
-    bins = judge.reliability
-    return Chart(
-        title=f"Reliability of {judge.judge}",
-        axis="scores; labels below scores: the judge is too generous",
-        curves=(
-            Curve(name="mean label", points=tuple(one.label for one in bins)),
-            Curve(name="mean score", points=tuple(one.score for one in bins)),
-        ),
-        places=tuple(f"{one.low:.1f}" for one in bins),
-        gap="no draft",
-    )
-
-
 def _bins(judge: Calibration) -> Table:
     return Table(
         title=f"Reliability of {judge.judge}",
         columns=columns("scores", "drafts|number", "mean score|number", "mean label|number"),
         rows=tuple(
-            (f"{one.low:.1f} to {one.high:.1f}", one.count, one.score, one.label)
+            (f"{one.low:.2f} to {one.high:.2f}", one.count, one.score, one.label)
             for one in judge.reliability
-            if one.count
         ),
         folded=True,
     )

@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from math import ceil, floor, fsum
+from math import ceil, fsum
 from typing import Annotated
 
 from pydantic import BeforeValidator, Field
@@ -72,16 +72,13 @@ class Estimate(Record):
 
 
 class Bin(Record):
-    """The examples whose score is at least `low` and under `high` (in the last bin, up to 1).
-
-    `score` and `label` are their means, None where `count` is 0.
-    """
+    """The examples of one bin: the least and the greatest score, and both means."""
 
     low: float
     high: float
     count: int
-    score: float | None = None
-    label: float | None = None
+    score: float
+    label: float
 
 
 class Verdicts(Record):
@@ -203,7 +200,7 @@ def _calibrate(
         kendall=numbers.estimate(numbers.kendall, scores, labels),
         auc=numbers.estimate(numbers.auc, scores, passes),
         calibration_error=numbers.estimate(numbers.calibration_error, scores, labels),
-        reliability=reliability(scores, labels),
+        reliability=numbers.reliability(scores, labels),
         self_preference=numbers.estimate(
             numbers.preference_gap, [gap for gap, _ in gaps], [own for _, own in gaps]
         ),
@@ -249,27 +246,6 @@ def position_gain(in_order: Sequence[Scores], in_reverse: Sequence[Scores]) -> f
         if 2 * place != len(order) - 1 and any(name in scores for scores in in_reverse)
     ]
     return average(gains) if gains else None
-
-
-def reliability(scores: Sequence[float], labels: Sequence[float]) -> tuple[Bin, ...]:
-    """Sort scores, 0 to 1, into ten bins of equal width, for a reliability diagram.
-
-    Source: Niculescu-Mizil and Caruana (2005), Predicting good probabilities with supervised
-    learning.
-    """
-    inside: list[list[tuple[float, float]]] = [[] for _ in range(BINS)]
-    for score, label in zip(scores, labels, strict=True):
-        inside[min(floor(score * BINS + EDGE), BINS - 1)].append((score, label))
-    return tuple(
-        Bin(
-            low=place / BINS,
-            high=(place + 1) / BINS,
-            count=len(pairs),
-            score=statistics.fmean(score for score, _ in pairs) if pairs else None,
-            label=statistics.fmean(label for _, label in pairs) if pairs else None,
-        )
-        for place, pairs in enumerate(inside)
-    )
 
 
 def repeatability(

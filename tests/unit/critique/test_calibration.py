@@ -13,7 +13,6 @@ from reflection.critique.calibration import (
     calibrate,
     position_gain,
     recommend,
-    reliability,
     repeatability,
     verdicts,
 )
@@ -62,7 +61,7 @@ def test_agreement() -> None:
     assert found.kendall.value == pytest.approx(0.912871, abs=1e-6)
     assert found.auc.value == 1.0
     assert found.calibration_error.value == pytest.approx(0.175)
-    assert [one.count for one in found.reliability] == [0, 0, 0, 2, 0, 0, 0, 0, 1, 1]
+    assert [(one.low, one.count) for one in found.reliability] == [(0.3, 2), (0.8, 1), (0.9, 1)]
     assert None not in (found.spearman.low, found.spearman.high)
     # Judges come in order of appearance; the same scores have the same intervals.
     assert second == found.model_copy(update={"judge": "a second"})
@@ -252,20 +251,6 @@ def test_recommend(
 def test_nothing_to_recommend(scores: list[float], passes: list[bool]) -> None:
     """No threshold is recommended where none tells passes from fails."""
     assert recommend(scores, passes) is None
-
-
-@pytest.mark.parametrize(
-    ("score", "place"),
-    [(0.0, 0), (0.0999, 0), (0.1, 1), (0.3, 3), (0.7, 7), (0.7 - 1e-16, 7), (1.0, 9)],
-)
-def test_bins(score: float, place: int) -> None:
-    """A bin begins with its lower edge, and the last one ends with 1; an empty one has no mean."""
-    bins = reliability([score, score], [1.0, 0.0])
-
-    assert len(bins) == 10
-    assert (bins[place].low, bins[place].high) == (place / 10, (place + 1) / 10)
-    assert (bins[place].count, bins[place].score, bins[place].label) == (2, score, 0.5)
-    assert {(one.count, one.score) for one in bins if one is not bins[place]} == {(0, None)}
 
 
 def test_failures() -> None:
