@@ -7,7 +7,7 @@ READY := .venv/.ready
 .PHONY: demo test lint lock clean house mutants
 
 demo: $(READY)
-	@$(PYTHON) -m commands.demo
+	@$(PYTHON) -m commands.embedded
 
 test: $(READY) lint
 	$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder

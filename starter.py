@@ -55,7 +55,7 @@ COMMANDS = {
     "finish": ("updates", "End a run with what it has, and cancel the calls in flight."),
     "cancel": ("updates", "Cancel a run and its calls in flight; it ends without a result."),
     "add": ("updates", "Add an answer of your own to a run, as the next vote."),
-    "doctor": ("doctor.command", "Check an installation, and say what to do about each problem."),
+    "doctor": ("doctor", "Check an installation, and say what to do about each problem."),
     "dev": ("embedded", "Run Temporal with its Web UI, and a worker, until Ctrl-C."),
     "replay": (
         "measuring.replay",

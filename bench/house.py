@@ -56,14 +56,14 @@ def product_files() -> list[Path]:
     return [Path(name) for name in listed if not name.startswith(("tests/", "examples/"))]
 
 
-def test_lines() -> int:
-    """Count the lines of the Python files below tests."""
-    return sum(len(path.read_bytes().splitlines()) for path in (ROOT / "tests").rglob("*.py"))
+def lines_of(path: Path) -> int:
+    """Count the lines of a file, by its path from the root."""
+    return len((ROOT / path).read_bytes().splitlines())
 
 
 def sizes(files: list[Path]) -> Iterator[tuple[str, object]]:
     """Measure lines, files and folders."""
-    lines = {path: len((ROOT / path).read_bytes().splitlines()) for path in files}
+    lines = {path: lines_of(path) for path in files}
     depths = Counter(len(path.parts) - 1 for path in files if "inside" not in path.parts)
     yield "product: lines", sum(lines.values())
     yield "product: files", len(files)
@@ -75,7 +75,7 @@ def sizes(files: list[Path]) -> Iterator[tuple[str, object]]:
     )
     largest = max(lines, key=lambda path: lines[path])
     yield "product: the longest file", f"{largest} ({lines[largest]})"
-    yield "tests: lines of Python", test_lines()
+    yield "tests: lines of Python", sum(map(lines_of, (ROOT / "tests").rglob("*.py")))
 
 
 def names(files: list[Path]) -> Iterator[tuple[str, object]]:

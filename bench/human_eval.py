@@ -12,20 +12,18 @@ first drafts failed, and seconds. With tests and `another type`, fails unless al
 
 import argparse
 import asyncio
-import os
 import re
 import statistics
-import subprocess
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import telemetry
 from activities.sandbox.selftest import examine, names
-from bench.overhead import reach
-from commands.embedded import Place, free_port, server_command
+from commands.embedded import Place, free_port, temporal
 from reflection.multipath.request import Limits
 from reflection.multipath.suite import Failure
 from tests.activities.code_tests.problems import BREAKINGS, PROBLEMS
@@ -54,52 +52,38 @@ def show(name: str, runs: Sequence[Run], took: float) -> bool:
     print(f"{name:<36} {repaired} of {len(runs)} passed after two drafts, in {took:.1f} s", end="")
     print(f" ({median:.2f} s a run). First drafts:", *(f"{count} {why};" for why, count in reasons))
     others = [run for run in runs if not run.repaired]
-    for (why, origin, drafts), count in Counter(map(ended, others)).most_common():
-        print(f"{'':<36} {count} {why} after {drafts} drafts, tests: {origin}")
+    ended = Counter(
+        f"{run.result.stop_reason} after {run.result.revisions} drafts, tests: "
+        f"{run.result.suite.origin if run.result.suite else 'none'}"
+        for run in others
+    )
+    for words, count in ended.most_common():
+        print(f"{'':<36} {count} {words}")
     if others:
         print(f"{'':<36} {', '.join(run.problem.name for run in others)}")
     return not others
 
 
-def ended(run: Run) -> tuple[str, str, int]:
-    """Return how a run ended, the origin of its tests, and its number of drafts."""
-    suite = run.result.suite
-    return run.result.stop_reason, suite.origin if suite else "none", run.result.revisions
-
-
-async def benchmark(
-    place: Place, server: "subprocess.Popen[bytes]", options: argparse.Namespace
-) -> bool:
+async def main(options: argparse.Namespace) -> None:
     """Measure each available sandbox with each kind of tests."""
     telemetry.set_up(None)
-    os.environ["TEMPORAL_ADDRESS"] = place.address
-    client, right = await reach(server), True
-    for backend in names(options.backend):
-        found = await examine(backend, Limits())
-        if found.sandbox is None or found.trouble:
-            print(f"not measured: {found.name}: {found.trouble}")
-            continue
-        for tests in [options.tests] if options.tests else TESTS:
-            started = time.perf_counter()
-            asked = (PROBLEMS[: options.problems], tests, options.broken)
-            runs = await solve_all(client, found.sandbox, *asked)
-            name = f"{backend}, {tests}, {options.broken}"
-            all_repaired = show(name, runs, time.perf_counter() - started)
-            right &= all_repaired or tests == "prompt" or options.broken != USUAL
-    return right
-
-
-def main(options: argparse.Namespace) -> None:
-    """Start a server, measure, stop it."""
-    with tempfile.TemporaryDirectory() as name:
-        place = Place(free_port(), free_port(), Path(name) / "temporal.db")
-        with (Path(name) / "log").open("wb") as log:
-            server = subprocess.Popen(server_command(place), stdout=log, stderr=log)
-        try:
-            right = asyncio.run(benchmark(place, server, options))
-        finally:
-            server.terminate()
-            server.wait(30)
+    right = True
+    async with AsyncExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        place = Place(free_port(), free_port(), Path(folder, "temporal.db"))
+        _, client = await stack.enter_async_context(temporal(place, Path(folder, "log")))
+        for backend in names(options.backend):
+            found = await examine(backend, Limits())
+            if found.sandbox is None or found.trouble:
+                print(f"not measured: {found.name}: {found.trouble}")
+                continue
+            for tests in [options.tests] if options.tests else TESTS:
+                started = time.perf_counter()
+                asked = (PROBLEMS[: options.problems], tests, options.broken)
+                runs = await solve_all(client, found.sandbox, *asked)
+                name = f"{backend}, {tests}, {options.broken}"
+                all_repaired = show(name, runs, time.perf_counter() - started)
+                right &= all_repaired or tests == "prompt" or options.broken != USUAL
     if not right:
         raise SystemExit("not every problem was repaired")
 
@@ -112,4 +96,4 @@ if __name__ == "__main__":
     parser.add_argument("--broken", choices=BREAKINGS, default=USUAL, metavar="KIND")
     parser.add_argument("--backend", help="bubblewrap or landlock; default: all available")
     parser.add_argument("--problems", type=int, default=len(PROBLEMS))
-    main(parser.parse_args())
+    asyncio.run(main(parser.parse_args()))

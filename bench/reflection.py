@@ -10,9 +10,7 @@ feedback, 300 tokens of judgement), and the chapter's own numbers.
 
 import argparse
 import asyncio
-import os
 import statistics
-import subprocess
 import tempfile
 import time
 import uuid
@@ -25,8 +23,7 @@ from temporalio.client import Client
 import telemetry
 import worker
 from activities.language_model.embedded import EmbeddedModel
-from bench.overhead import reach
-from commands.embedded import Place, free_port, server_command
+from commands.embedded import Place, free_port, temporal
 from reflection.critique.criteria import PRESETS
 from reflection.critique.evaluation import Feedback
 from reflection.critique.prompts import build_judge_prompt, build_revision_prompt
@@ -70,8 +67,7 @@ def at_the_chapters_size() -> dict[str, int]:
 
 def tokens(spending: dict[str, Any]) -> int:
     """Add tokens in and out."""
-    total: int = spending["input_tokens"] + spending["output_tokens"]
-    return total
+    return int(spending["input_tokens"] + spending["output_tokens"])
 
 
 async def measure(client: Client, queries: list[str]) -> None:
@@ -97,33 +93,21 @@ async def measure(client: Client, queries: list[str]) -> None:
     print(f"the chapter: {SINGLE:,} to {REFLECT:,} tokens, {REFLECT / SINGLE - 1:+.1%}")
 
 
-async def benchmark(place: Place, server: "subprocess.Popen[bytes]", queries: list[str]) -> None:
+async def main(queries: list[str]) -> None:
     """Serve every queue with the toy model, and measure."""
     telemetry.set_up(None)
-    os.environ["TEMPORAL_ADDRESS"] = place.address
-    client = await reach(server)
-    with worker.adapters(EmbeddedModel.name) as (model, _):
-        async with AsyncExitStack() as stack:
-            for serving in worker.build(client, worker.QUEUES, model):
-                await stack.enter_async_context(serving)
-            await run(client, queries[0], reflect=False)
-            await measure(client, queries)
-
-
-def main(options: argparse.Namespace) -> None:
-    """Start a server, measure, stop it."""
-    with tempfile.TemporaryDirectory() as name:
-        place = Place(free_port(), free_port(), Path(name) / "temporal.db")
-        with (Path(name) / "log").open("wb") as log:
-            server = subprocess.Popen(server_command(place), stdout=log, stderr=log)
-        try:
-            asyncio.run(benchmark(place, server, QUERIES[: options.queries]))
-        finally:
-            server.terminate()
-            server.wait(30)
+    async with AsyncExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        place = Place(free_port(), free_port(), Path(folder, "temporal.db"))
+        _, client = await stack.enter_async_context(temporal(place, Path(folder, "log")))
+        model, _ = stack.enter_context(worker.adapters(EmbeddedModel.name))
+        for serving in worker.build(client, worker.QUEUES, model):
+            await stack.enter_async_context(serving)
+        await run(client, queries[0], reflect=False)
+        await measure(client, queries)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--queries", type=int, default=len(QUERIES))
-    main(parser.parse_args())
+    asyncio.run(main(QUERIES[: parser.parse_args().queries]))

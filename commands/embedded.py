@@ -1,8 +1,10 @@
 """An embedded Temporal with its Web UI, and a worker: for trying Mull, not for production.
 
-`dev` runs both until it is interrupted.
+`dev` runs both until it is interrupted. `make demo` runs both for one question; its model is the
+one that MULL_MODEL names, or else an embedded toy.
 """
 
+import argparse
 import asyncio
 import os
 import shutil
@@ -11,7 +13,7 @@ import socket
 import sys
 from asyncio.subprocess import DEVNULL, Process
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Annotated, NamedTuple, TypeVar
 
@@ -21,8 +23,10 @@ from temporalio.service import RPCError
 
 import telemetry
 from activities.language_model import port
-from commands.session import Exit, fail, unserved
+from commands import follow
+from commands.session import Exit, end_process, fail, unserved
 from connection import TASK_QUEUE, ConfigurationError, NoServerError, connect
+from reflection.sampling.request import SelfConsistencyRequest
 from telemetry import SEARCH_ATTRIBUTES
 
 Value = TypeVar("Value")
@@ -41,6 +45,9 @@ PORT, UI_PORT = 7233, 8233
 ROOT = Path(__file__).parents[1]
 START_SECONDS = 60
 STOP_SECONDS = 30
+QUESTION = "What is 2 + 3?"
+FOLDER = Path("build")
+TOY_TOKENS = 200
 
 
 class Place(NamedTuple):
@@ -74,10 +81,8 @@ def is_free(port: int) -> bool:
 
 def free_port() -> int:
     """Find a free port of 127.0.0.1."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
 
 
 @asynccontextmanager
@@ -240,3 +245,53 @@ def _say(place: Place, log: Path) -> None:
         f"Log       {log}\n"
         f'Try: {elsewhere}{mull} ask "Is 91 prime?"   Ctrl-C stops everything.\n'
     )
+
+
+async def demo() -> Exit:
+    """Ask the model one question, and print where to look at the run."""
+    telemetry.set_up(None)
+    FOLDER.mkdir(exist_ok=True)
+    usual = is_free(PORT) and is_free(UI_PORT)
+    port, ui_port = (PORT, UI_PORT) if usual else (free_port(), free_port())
+    place = Place(port, ui_port, FOLDER / "demo.db")
+    sys.stderr.write("Starting Temporal, its Web UI, a worker and a model ...\n")
+    log, spans = FOLDER / "demo.log", FOLDER / "demo-spans.jsonl"
+    async with temporal(place, log) as (_, client), working(client, spans, log):
+        model = os.environ["MULL_MODEL"]
+        toy = model == TOY_MODEL
+        warning = " (a toy: it shows how Mull works, not how good models are)"
+        sys.stderr.write(f"Model     {model}{warning if toy else ''}\nQuestion  {QUESTION}\n\n")
+        request = SelfConsistencyRequest(
+            question=QUESTION,
+            answers="number",
+            preset="thorough",
+            seed=7,
+            max_output_tokens=TOY_TOKENS if toy else 2_000,
+        )
+        ended = await follow.start(client, request)
+        sys.stderr.write(
+            "\nThe demo is over and nothing is left running. To see this run in the Web UI:\n"
+            f"  .venv/bin/mull dev --port {port} --ui-port {ui_port} --db {place.db}\n"
+        )
+        return ended
+
+
+def main() -> int:
+    """Run the demo of `make demo`; on an interrupt, stop everything it started."""
+
+    async def guarded() -> Exit:
+        running = asyncio.create_task(demo())
+        _on_signals(running.cancel)
+        return await running
+
+    argparse.ArgumentParser("python -m commands.embedded", description=__doc__).parse_args()
+    try:
+        with suppress(asyncio.CancelledError):
+            return asyncio.run(guarded())
+    except typer.Exit as ended:
+        return ended.exit_code
+    return Exit.DETACHED
+
+
+if __name__ == "__main__":
+    end_process(main())

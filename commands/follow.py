@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.text import Text as Line
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.exceptions import (
     ApplicationError,
@@ -33,6 +34,7 @@ from reflection.text import terminal_safe
 LOOK_SECONDS = 0.4
 SUMMARY_BYTES = 200
 BAR_COLUMNS = 20
+REPLY_COLUMNS = 2_000
 # What `mull doctor` shows on the worker's machine after an error of this type.
 SHOWN_BY_DOCTOR = {
     "RetrievalError": "the folders that may be searched",
@@ -136,7 +138,9 @@ def show_result(
     else:
         console = Console(stderr=loop.drafts)
         if loop.reply is not None:
-            terminal.print_reply(console, loop.reply(result))
+            reply = Line(terminal_safe(loop.reply(result), REPLY_COLUMNS), "bold")
+            console.print(reply, soft_wrap=not console.is_terminal)
+            console.print()
         elif loop.drafts and answer is not None and out is None:
             terminal.print_answer(answer)
         terminal.print_sheet(console, sheet, decisions=decisions)
@@ -163,7 +167,16 @@ async def ended_badly(
 
     With `whole`, a run with drafts shows everything known, not only the best draft.
     """
-    status, said, hint = _how(error.cause)
+    cause = error.cause
+    status, said, hint = "failed", f"the run failed. {terminal_safe(str(cause), 1_000)}", ""
+    if isinstance(cause, CancelledError):
+        status, said = "cancelled", "The run was cancelled."
+    elif isinstance(cause, TerminatedError):
+        status, said = "terminated", "the run was terminated."
+    elif isinstance(cause, ApplicationError):
+        said = f"the run failed. {terminal_safe(f'{cause.type}: {cause.message}', 1_000)}"
+        if shown := SHOWN_BY_DOCTOR.get(cause.type or ""):
+            hint = f"`mull doctor` shows {shown}: run it where the worker runs.\n"
     seen = await look(handle, loop) if loop.drafts else None
     sheet = stood_at(loop, seen) if seen else None
     best = sheet.answer if sheet else None
@@ -250,17 +263,3 @@ def reading_words(details: list[Any]) -> str | None:
             share = bar(min(done / total, 1.0), BAR_COLUMNS)
             return f"Reading documents {share} {done:,} of {total:,} files"
     return None
-
-
-def _how(cause: BaseException) -> tuple[str, str, str]:
-    """Return a run's status, why it has no result, and what to do about it."""
-    if isinstance(cause, CancelledError):
-        return "cancelled", "The run was cancelled.", ""
-    if isinstance(cause, TerminatedError):
-        return "terminated", "the run was terminated.", ""
-    said, hint = str(cause), ""
-    if isinstance(cause, ApplicationError):
-        said = f"{cause.type}: {cause.message}"
-        if shown := SHOWN_BY_DOCTOR.get(cause.type or ""):
-            hint = f"`mull doctor` shows {shown}: run it where the worker runs.\n"
-    return "failed", f"the run failed. {terminal_safe(said, 1_000)}", hint

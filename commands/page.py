@@ -12,10 +12,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from reflection.details import cell_words, trimmed
-from reflection.sheet import Chart, Curve, Sheet, Text
+from reflection.sheet import Chart, Curve, Sheet
 from reflection.text import neutral, terminal_safe
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 HERE = Path(__file__).parent
 
 # The chart: its size, its margins, and how much fits into it.
@@ -58,12 +57,9 @@ def page_html(sheet: Sheet, run: RunFacts | None = None) -> str:
     return template.render(
         sheet=sheet,
         title=terminal_safe(f"Mull: {sheet.subject}", 80),
-        policy=POLICY,
-        short=sheet.answer is not None and _short(sheet.answer),
         charts=[drawing(chart) for chart in sheet.charts],
         tables=[trimmed(table) for table in (*sheet.tables, *decisions) if table.rows],
         run=run,
-        identity=_identity(run) if run else [],
         linked=bool(run and run.web_ui and urlsplit(run.web_ui).scheme in {"http", "https"}),
         settings=_settings(run, sheet.subject) if run else [],
     )
@@ -111,7 +107,13 @@ def drawing(chart: Chart) -> dict[str, object]:
                 "shape": SHAPES[number % len(SHAPES)],
                 "lines": _lines(curve.points, x, y),
                 "marks": [
-                    (x(at + 0.5), y(value), _label(curve, at, names[at], value))
+                    (
+                        x(at + 0.5),
+                        y(value),
+                        curve.labels[at]
+                        if at < len(curve.labels)
+                        else f"{names[at]}: {curve.name} {value:.4g}",
+                    )
                     for at, value in enumerate(curve.points)
                     if value is not None and count <= MOST_MARKS
                 ],
@@ -120,10 +122,6 @@ def drawing(chart: Chart) -> dict[str, object]:
         ],
         "spoken": ", ".join(_ends(curve) for curve in chart.curves if _ends(curve)),
     }
-
-
-def _label(curve: Curve, at: int, name: str, value: float) -> str:
-    return curve.labels[at] if at < len(curve.labels) else f"{name}: {curve.name} {value:.4g}"
 
 
 def _ends(curve: Curve) -> str:
@@ -179,31 +177,6 @@ def _bounds(chart: Chart, y: Place) -> list[dict[str, object]]:
     return placed
 
 
-def _short(answer: Text) -> bool:
-    words = answer.content
-    return (
-        answer.kind == "plain" and len(words) <= 300 and "\n" not in words and len(answer.note) < 60
-    )
-
-
-def _identity(run: RunFacts) -> list[tuple[str, str]]:
-    """List a run's ids and times."""
-    lasted = "unknown"
-    if run.started and run.closed:
-        lasted = f"{(run.closed - run.started).total_seconds():,.1f} s"
-    return [
-        ("workflow id", run.workflow_id),
-        ("run id", run.run_id),
-        ("started", _time(run.started)),
-        ("closed", _time(run.closed)),
-        ("lasted", lasted),
-    ]
-
-
-def _time(moment: datetime | None) -> str:
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" if moment else "unknown"
-
-
 def _settings(run: RunFacts, subject: str) -> list[tuple[str, str]]:
     """List the fields of a request that have a value, without the question itself."""
     return [
@@ -231,13 +204,12 @@ def _templates() -> Environment:
             neutral(value) if isinstance(value, str) and not isinstance(value, Markup) else value
         ),
     )
-    found.filters["unbroken"] = _unbroken
-    found.filters["words"] = lambda cell, column: _unbroken(
-        terminal_safe(cell_words(cell, column), CELL_COLUMNS)
+    found.filters["words"] = lambda cell, column: terminal_safe(
+        cell_words(cell, column), CELL_COLUMNS
+    )
+    # Keeps a per cent sign on the line of its number.
+    found.filters["unbroken"] = lambda words: words.replace(" %", "\u00a0%")
+    found.filters["time"] = lambda moment: (
+        f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" if moment else "unknown"
     )
     return found
-
-
-def _unbroken(words: str) -> str:
-    """Keep a per cent sign on the line of its number."""
-    return words.replace(" %", "\u00a0%")

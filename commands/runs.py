@@ -143,15 +143,13 @@ async def _batches(client: Client, rows: Sequence[Row]) -> dict[str, str]:
 
     async def far(row: Row) -> tuple[str, str] | None:
         handle = client.get_workflow_handle(row["id"], run_id=row["run_id"])
-        seen = await look(handle, BATCH, timedelta(seconds=PATIENCE_SECONDS))
-        return (
-            (row["run_id"], f"{seen.progress.done:,}/{seen.progress.total:,} done")
-            if seen
-            else None
-        )
+        if seen := await look(handle, BATCH, timedelta(seconds=PATIENCE_SECONDS)):
+            return row["run_id"], f"{seen.progress.done:,}/{seen.progress.total:,} done"
+        return None
 
-    open_ones = [row for row in rows if row["workflow"] == BATCH.workflow and _goes_on(row)]
-    return dict(found for found in await asyncio.gather(*map(far, open_ones)) if found)
+    batches = [row for row in rows if row["workflow"] == BATCH.workflow]
+    running = [row for row in batches if row["status"] == "running"]
+    return dict(found for found in await asyncio.gather(*map(far, running)) if found)
 
 
 def _row(run: WorkflowExecution) -> Row:
@@ -194,12 +192,8 @@ def runs_table(rows: Sequence[Row], batches: Mapping[str, str], width: int) -> T
     return table
 
 
-def _goes_on(row: Row) -> bool:
-    return bool(row["status"] == "running")
-
-
 def _waits(row: Row) -> bool:
-    return _goes_on(row) and row["MullNeedsReview"] is True
+    return bool(row["status"] == "running" and row["MullNeedsReview"])
 
 
 def _ended(row: Row) -> str | None:

@@ -11,19 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from commands import follow
-from commands.options import (
-    Detach,
-    Json,
-    NewId,
-    checked,
-    place_for,
-    read_file,
-    read_given,
-    read_stdin,
-    takes_fields,
-    unused,
-)
+from commands import follow, options
 from commands.session import Exit, fail, with_client
 from reflection.critique.criteria import Criterion
 from reflection.critique.guardrails import DEFAULT, default_guardrails, known_guardrails
@@ -89,7 +77,7 @@ _file = partial(typer.Option, metavar="FILE")
 _judge = partial(typer.Option, envvar="MULL_JUDGE_MODEL", metavar="MODEL")
 
 
-@takes_fields(
+@options.takes_fields(
     SelfConsistencyRequest,
     {
         ANSWERS: ("model", "answers", "temperature", "seed", "max_output_tokens"),
@@ -114,15 +102,15 @@ def ask(
     require_confidence: Annotated[
         float | None, typer.Option(min=0, max=1, help="Exit with code 4 below this confidence.")
     ] = None,
-    workflow_id: NewId = None,
-    detach: Detach = False,
-    as_json: Json = False,
+    workflow_id: options.NewId = None,
+    detach: options.Detach = False,
+    as_json: options.Json = False,
     **fields: Any,
 ) -> None:
     """Start a run of self-consistency."""
     fields["question"] = _subject(question, "the question")
     if prompt_template is not None:
-        fields["prompt_template"] = read_file("--prompt-template", prompt_template)
+        fields["prompt_template"] = options.read_file("--prompt-template", prompt_template)
     _start(SelfConsistencyRequest, fields, workflow_id, detach, as_json, require_confidence)
 
 
@@ -134,7 +122,7 @@ def guardrail_help() -> str:
     return f"{said} Only when named: {', '.join(others)}." if others else said
 
 
-@takes_fields(
+@options.takes_fields(
     ReflectOnResultRequest,
     {
         DRAFTS: ("model", "format", "temperature", "seed", "max_output_tokens"),
@@ -196,17 +184,17 @@ def reflect(
         float | None,
         typer.Option(min=0, max=1, help="Exit with code 4 below this score, or without a score."),
     ] = None,
-    workflow_id: NewId = None,
-    detach: Detach = False,
-    as_json: Json = False,
+    workflow_id: options.NewId = None,
+    detach: options.Detach = False,
+    as_json: options.Json = False,
     **fields: Any,
 ) -> None:
     """Start a run of reflection."""
     if (query, draft) == ("-", "-"):
         fail("QUERY and --draft can't both read standard input.", Exit.USAGE)
     fields["query"] = _subject(query, "the query")
-    fields["draft"] = None if draft is None else read_given("--draft", draft)
-    fields["sources"] = [read_file("--source", path) for path in source or []]
+    fields["draft"] = None if draft is None else options.read_given("--draft", draft)
+    fields["sources"] = [options.read_file("--source", path) for path in source or []]
     fields["judges"] = judge or []
     if criterion:
         fields["criteria"] = _own_criteria(fields["criteria"], criterion)
@@ -218,8 +206,8 @@ def reflect(
     _start(ReflectOnResultRequest, fields, workflow_id, detach, as_json, require_score)
 
 
-@takes_fields(Limits, {"Each run of the code in the sandbox": LIMITS})
-@takes_fields(
+@options.takes_fields(Limits, {"Each run of the code in the sandbox": LIMITS})
+@options.takes_fields(
     MultiPathRequest,
     {
         "Documents": ("docs", "passages", "embedding_model"),
@@ -262,9 +250,9 @@ def agent(
         bool,
         typer.Option("--require-closed", help="Exit with code 4 if critiques or an error remain."),
     ] = False,
-    workflow_id: NewId = None,
-    detach: Detach = False,
-    as_json: Json = False,
+    workflow_id: options.NewId = None,
+    detach: options.Detach = False,
+    as_json: options.Json = False,
     **fields: Any,
 ) -> None:
     """Start a run of the multi-path agent."""
@@ -287,12 +275,12 @@ def agent(
     if packages is not None:
         fields["packages"] = [name.strip() for name in packages.split(",") if name.strip()]
     bar = 1.0 if require_closed else None
-    place = None if out is None else place_for("--out", out)
+    place = None if out is None else options.place_for("--out", out)
     _start(MultiPathRequest, fields, workflow_id, detach, as_json, bar, place)
 
 
 def _subject(given: str, what: str) -> str:
-    return read_stdin(what) if given == "-" else given
+    return options.read_stdin(what) if given == "-" else given
 
 
 def _start(
@@ -304,8 +292,10 @@ def _start(
     bar: float | None,
     out: Path | None = None,
 ) -> None:
-    request = checked(kind, fields)
-    for note in unused(request, {name for name, value in fields.items() if value is not None}):
+    request = options.checked(kind, fields)
+    for note in options.unused(
+        request, {name for name, value in fields.items() if value is not None}
+    ):
         typer.echo(f"Note: {note}.", err=True)
 
     with_client(
@@ -330,14 +320,14 @@ def _own_criteria(preset: str | None, given: Sequence[str]) -> list[dict[str, ob
         }
         with suppress(ValueError):  # what is no number is refused below, by the field's name
             known["weight"] = float(weight) if star else None
-        found.append(checked(Criterion, known, "--criterion").model_dump())
+        found.append(options.checked(Criterion, known, "--criterion").model_dump())
     return found
 
 
 def _tests(path: Path) -> dict[str, str]:
     """Read a file of tests, or exit if it is not Python, before any model is called."""
-    known = {"name": path.name, "text": read_file("--tests", path)}
-    checked(TestFile, known, "--tests")
+    known = {"name": path.name, "text": options.read_file("--tests", path)}
+    options.checked(TestFile, known, "--tests")
     if path.suffix == ".py":
         try:
             with warnings.catch_warnings():

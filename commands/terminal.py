@@ -19,7 +19,6 @@ from reflection.sheet import Cell, Column, Sheet, Step, Table, Text, Tone
 from reflection.text import neutral, tally_words, terminal_safe, until_words, well_formed
 
 SUBJECT_COLUMNS = 400
-REPLY_COLUMNS = 2_000
 NOTE_COLUMNS = 400
 CELL_COLUMNS = 200
 STEP_CHARACTERS = 1_000
@@ -59,7 +58,12 @@ def print_sheet(
     run without a stop reason. Texts are not printed: the answer goes to standard output on its own,
     and the page has the others.
     """
-    rows: list[Row] = [_verdict(sheet, label)]
+    verdict = sheet.verdict
+    line = Line(terminal_safe(verdict.words, NOTE_COLUMNS), STYLES[verdict.tone])
+    if verdict.stop_reason is not None:
+        label = "stopped"
+        line.append(f" ({terminal_safe(verdict.stop_reason, NARROW_CELL_COLUMNS)})", "not bold dim")
+    rows: list[Row] = [(label, line)]
     if subject:
         rows.append(("asked", Line(terminal_safe(sheet.subject, SUBJECT_COLUMNS))))
     if sheet.waiting:
@@ -73,7 +77,14 @@ def print_sheet(
     rows += [
         ("warning", Line(terminal_safe(said, NOTE_COLUMNS), "yellow")) for said in sheet.warnings
     ]
-    console.print(_panel(rows))
+    grid, before = Grid.grid(padding=(0, 2, 0, 0)), ""
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(ratio=1)
+    for name, value in rows:
+        # A repeated name is shown once.
+        grid.add_row("" if name == before else name, value)
+        before = name
+    console.print(grid)
     for table in sheet.tables:
         if table.rows and not table.folded:
             _print_table(console, table, MOST_ROWS)
@@ -115,13 +126,6 @@ def print_review(console: Console, sheet: Sheet) -> None:
     console.rule(style="dim")
 
 
-def print_reply(console: Console, reply: str) -> None:
-    """Print the sentence that sums up a result; it is wrapped only in a terminal."""
-    line = Line(terminal_safe(reply, REPLY_COLUMNS), "bold")
-    console.print(line, soft_wrap=not console.is_terminal)
-    console.print()
-
-
 def with_newline(text: str) -> str:
     """End a text with exactly one newline, as files of text and code do."""
     return text.rstrip("\n") + "\n"
@@ -150,15 +154,6 @@ def _line(words: str) -> str:
     return neutral(words[:STEP_CHARACTERS]).replace("\n", " ").replace("\t", " ")
 
 
-def _verdict(sheet: Sheet, label: str) -> Row:
-    verdict = sheet.verdict
-    line = Line(terminal_safe(verdict.words, NOTE_COLUMNS), STYLES[verdict.tone])
-    if verdict.stop_reason is None:
-        return (label, line)
-    reason = terminal_safe(verdict.stop_reason, NARROW_CELL_COLUMNS)
-    return ("stopped", line.append(f" ({reason})", "not bold dim"))
-
-
 def _facts(sheet: Sheet) -> list[Row]:
     """List the facts; a curve with the same name as a fact is drawn beside it."""
     curves = {
@@ -177,18 +172,6 @@ def _facts(sheet: Sheet) -> list[Row]:
             line.append(f"  {terminal_safe(fact.note, NOTE_COLUMNS)}", "dim")
         rows.append((terminal_safe(fact.label, NARROW_CELL_COLUMNS), line))
     return rows
-
-
-def _panel(rows: Sequence[Row]) -> Grid:
-    """Show each value beside its name; a repeated name is shown once."""
-    grid = Grid.grid(padding=(0, 2, 0, 0))
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column(ratio=1)
-    before = ""
-    for name, value in rows:
-        grid.add_row("" if name == before else name, value)
-        before = name
-    return grid
 
 
 def _print_table(console: Console, table: Table, most: int) -> None:

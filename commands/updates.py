@@ -20,7 +20,6 @@ from commands.session import Exit, connected, fail, say_unserved, unserved, with
 from commands.terminal import print_review
 from reflection.run import Finish, Review
 from reflection.sampling.result import PersonsAnswer
-from reflection.sheet import Waiting
 from reflection.text import lasting_words, until_words
 
 HELP = {
@@ -136,8 +135,8 @@ async def _show(client: Client, run: str, as_json: bool) -> Exit:
     sheet = loop.sheet(seen.progress, seen.decisions)
     if sheet.waiting is None:
         fail(f"the run is not waiting for a review. See `mull show {run}`.", Exit.USAGE)
+    until = sheet.waiting.until
     if as_json:
-        until = sheet.waiting.until
         document = {
             "id": run,
             "workflow": loop.workflow,
@@ -148,19 +147,14 @@ async def _show(client: Client, run: str, as_json: bool) -> Exit:
         sys.stdout.write(json.dumps(document) + "\n")
     else:
         print_review(Console(), sheet)
-        _print_choices(run, sheet.waiting, loop.actions)
+        said = "without a time limit"
+        if until is not None:
+            left = max(0, round((until - datetime.now(UTC)).total_seconds()))
+            said = f"{until_words(until)}, {lasting_words(left)} more"
+        sys.stderr.write(f"It waits {said}.\nTo decide, run one of:\n")
+        for action in loop.actions:
+            sys.stderr.write(f"    mull review {run} --{action}{GIVEN[action]}\n")
     return Exit.DONE
-
-
-def _print_choices(run: str, waiting: Waiting, actions: tuple[str, ...]) -> None:
-    if waiting.until is None:
-        sys.stderr.write("It waits without a time limit.\n")
-    else:
-        left = max(0, round((waiting.until - datetime.now(UTC)).total_seconds()))
-        sys.stderr.write(f"It waits {until_words(waiting.until)}, {lasting_words(left)} more.\n")
-    sys.stderr.write("To decide, run one of:\n")
-    for action in actions:
-        sys.stderr.write(f"    mull review {run} --{action}{GIVEN[action]}\n")
 
 
 async def _reviewable(client: Client, run: str) -> FoundRun:

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from temporalio import activity
 
 from activities.sandbox.port import Program, Result, Sandbox, run
+from reflection.multipath import verdict
 from reflection.multipath.cases import parsed, steps
 from reflection.multipath.request import Limits, PackageName
 from reflection.multipath.suite import (
@@ -27,15 +28,6 @@ from reflection.multipath.suite import (
     TestFile,
     TestOutcome,
     TestReport,
-)
-from reflection.multipath.verdict import (
-    Answer,
-    ProgramEnd,
-    bounded,
-    brief,
-    first_failure,
-    judge,
-    stopped,
 )
 from reflection.run import Record, explain
 from reflection.text import cut_encoded, well_formed
@@ -116,18 +108,18 @@ class TestingActivities:
                 outcomes=(),
                 passed=0,
                 total=len(suite.cases) or None,
-                error=bounded(Failure(message=f"the code can't be run: {explain(error)}")),
+                error=verdict.bounded(Failure(message=f"the code can't be run: {explain(error)}")),
                 forgeable=suite.forgeable,
                 status="error",
                 backend=self._sandbox.name,
             )
         result = await run(self._sandbox, program)
-        verdict = _verdict(suite, result, result_lines(result, nonce))
+        found = _verdict(suite, result, result_lines(result, nonce))
         return TestReport(
-            outcomes=brief(verdict.outcomes),
-            passed=verdict.passed,
-            total=verdict.total,
-            error=verdict.error,
+            outcomes=verdict.brief(found.outcomes),
+            passed=found.passed,
+            total=found.total,
+            error=found.error,
             forgeable=suite.forgeable,
             status=result.status,
             backend=result.backend,
@@ -231,7 +223,9 @@ class _Verdict(NamedTuple):
 
 def _verdict(suite: Suite, result: Result, lines: list[Line]) -> _Verdict:
     """Read what came of the tests. Output that is missing, doubled or malformed is a failure."""
-    ending = ProgramEnd.model_validate(result.model_dump(include=set(ProgramEnd.model_fields)))
+    ending = verdict.ProgramEnd.model_validate(
+        result.model_dump(include=set(verdict.ProgramEnd.model_fields))
+    )
     for line in lines:
         broken = None
         if "broken" in line:
@@ -240,7 +234,7 @@ def _verdict(suite: Suite, result: Result, lines: list[Line]) -> _Verdict:
         elif "unreadable" in line:
             broken = Failure(message=f"the tests can't be read: {line['unreadable']}")
         if broken:
-            return _Verdict((), 0, len(suite.cases) or None, bounded(broken))
+            return _Verdict((), 0, len(suite.cases) or None, verdict.bounded(broken))
     last = only(lines, "end")
     ended = last is not None and last["end"] is True and ending.status in HARMLESS
     match suite.kind:
@@ -252,11 +246,11 @@ def _verdict(suite: Suite, result: Result, lines: list[Line]) -> _Verdict:
             return _of_pytest(ending, lines, ended)
 
 
-def _of_cases(suite: Suite, ending: ProgramEnd, lines: list[Line], ended: bool) -> _Verdict:
+def _of_cases(suite: Suite, ending: verdict.ProgramEnd, lines: list[Line], ended: bool) -> _Verdict:
     numbered = [(count_in(line, "case"), line) for line in lines if "case" in line]
     often = Counter(number for number, _ in numbered)
     answers = {
-        number: Answer(
+        number: verdict.Answer(
             value=text_in(line, "value"),
             message=text_in(line, "message"),
             traceback=text_in(line, "traceback"),
@@ -264,37 +258,39 @@ def _of_cases(suite: Suite, ending: ProgramEnd, lines: list[Line], ended: bool) 
         for number, line in numbered
         if number is not None and often[number] == 1
     }
-    outcomes = judge(suite.cases, answers)
+    outcomes = verdict.judge(suite.cases, answers)
     missing = next((case for n, case in enumerate(suite.cases) if n not in answers), None)
-    error = first_failure(outcomes)
+    error = verdict.first_failure(outcomes)
     if error is None and (missing or not ended):
-        error = stopped(ending, missing.call if missing else None)
+        error = verdict.stopped(ending, missing.call if missing else None)
     return _Verdict(outcomes, _passed(outcomes), len(suite.cases), error)
 
 
-def _of_script(ending: ProgramEnd, lines: list[Line], ended: bool) -> _Verdict:
+def _of_script(ending: verdict.ProgramEnd, lines: list[Line], ended: bool) -> _Verdict:
     last = only(lines, "passed")
     passed = count_in(last, "passed") if last else None
     if last is None or passed is None:
         started = _started(lines)
-        error = stopped(ending, text_in(started, "started"))
+        error = verdict.stopped(ending, text_in(started, "started"))
         return _Verdict((), count_in(started, "held") or 0, None, error)
     if last.get("end") is True:
-        return _Verdict((), passed, passed, None if ended else stopped(ending))
+        return _Verdict((), passed, passed, None if ended else verdict.stopped(ending))
     outcome = _outcome(last, text_in(last, "test") or "the script")
-    return _Verdict((outcome,), passed, None, first_failure([outcome]))
+    return _Verdict((outcome,), passed, None, verdict.first_failure([outcome]))
 
 
-def _of_pytest(ending: ProgramEnd, lines: list[Line], ended: bool) -> _Verdict:
+def _of_pytest(ending: verdict.ProgramEnd, lines: list[Line], ended: bool) -> _Verdict:
     named = [(text_in(line, "test"), line) for line in lines if "test" in line]
     outcomes = tuple(_outcome(line, name) for name, line in named if name)
-    error = first_failure(outcomes)
+    error = verdict.first_failure(outcomes)
     last = only(lines, "end") or {}
     passed, failed = count_in(last, "passed"), count_in(last, "failed")
     if passed is None or failed is None or not ended:
         collected = count_in(only(lines, "collected") or {}, "collected")
         test = text_in(_started(lines), "started")
-        return _Verdict(outcomes, _passed(outcomes), collected, error or stopped(ending, test))
+        return _Verdict(
+            outcomes, _passed(outcomes), collected, error or verdict.stopped(ending, test)
+        )
     if error is None and failed:
         error = Failure(message=f"{failed:,} tests fail")
     if error is None and not passed:

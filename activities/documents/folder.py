@@ -15,20 +15,10 @@ from typing import NamedTuple, Self
 
 from filelock import FileLock, Timeout
 
+from activities.documents import retrieval
 from activities.documents.index import changes, lacks_resources, opened, search, update
 from activities.documents.meaning import MeaningSearch, Meant, fuse
-from activities.documents.retrieval import (
-    Embedder,
-    Progress,
-    Retrieval,
-    RetrievalError,
-    RetrievalTask,
-    TransientRetrievalError,
-    WordsAloneError,
-    unwatched,
-)
 from activities.documents.roots import Roots, UnreadableError, Walked, folder_words, walk
-from activities.documents.threads import CheckStopped, Threads
 from reflection.multipath.state import Passage
 from reflection.text import terminal_safe
 
@@ -67,21 +57,21 @@ class FolderRetriever:
         self,
         roots: Roots,
         cache: Path,
-        embedder: Embedder | None = None,
+        embedder: retrieval.Embedder | None = None,
         lock_seconds: float = LOCK_SECONDS,
     ) -> None:
         self._roots = roots
         self._cache = cache
         self._embedder = embedder
         self._lock_seconds = lock_seconds
-        self._threads = Threads()
+        self._threads = retrieval.Threads()
         # By real path. Searches that wait for their turn hold no thread.
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._checked: dict[str, Snapshot] = {}
 
     @classmethod
     def from_environment(
-        cls, environment: Mapping[str, str], embedder: Embedder | None = None
+        cls, environment: Mapping[str, str], embedder: retrieval.Embedder | None = None
     ) -> Self:
         """Read MULL_DOCUMENTS, and where the cache is."""
         return cls(Roots.from_environment(environment), cache_folder(environment), embedder)
@@ -90,7 +80,9 @@ class FolderRetriever:
         """Close the threads."""
         self._threads.close()
 
-    async def retrieve(self, task: RetrievalTask, progress: Progress = unwatched) -> Retrieval:
+    async def retrieve(
+        self, task: retrieval.RetrievalTask, progress: retrieval.Progress = retrieval.unwatched
+    ) -> retrieval.Retrieval:
         """Find passages; `progress` is called from a thread.
 
         Raises RetrievalError, in one of its two kinds, and WordsAloneError.
@@ -109,18 +101,18 @@ class FolderRetriever:
                 return await self._retrieve(folder, place, task, progress)
         except UnreadableError as error:
             said = f"the folder {folder_words(task.docs)} can't be read: {error}"
-            raise RetrievalError(said) from None
+            raise retrieval.RetrievalError(said) from None
         except (OSError, sqlite3.Error) as error:
             reason = error.strerror if isinstance(error, OSError) else error
-            raise TransientRetrievalError(
+            raise retrieval.TransientRetrievalError(
                 f"the worker can't keep an index of the documents ({reason}): set MULL_CACHE, "
                 "where it runs, to a folder that it may write and that has room, or allow its "
                 "process more open files"
             ) from None
 
     async def _retrieve(
-        self, folder: str, place: Path, task: RetrievalTask, progress: Progress
-    ) -> Retrieval:
+        self, folder: str, place: Path, task: retrieval.RetrievalTask, progress: retrieval.Progress
+    ) -> retrieval.Retrieval:
         async with self._turns[folder]:
             found, checked = await self._threads.run(
                 lambda check: self._find(folder, place, task, progress, check)
@@ -135,7 +127,7 @@ class FolderRetriever:
             meaning = MeaningSearch(self._embedder, model, seconds, place, self._threads)
             meant = await meaning.search(task.prompt)
         ranking = fuse([found.passages, meant.passages]) if meant.passages else found.passages
-        retrieval = found.model_copy(
+        merged = found.model_copy(
             update={
                 "passages": tuple(pick_passages(ranking, task.passages)),
                 "warnings": (*found.warnings, *meant.warnings),
@@ -144,17 +136,17 @@ class FolderRetriever:
             }
         )
         if meant.busy is not None:
-            raise WordsAloneError(meant.busy, retrieval)
-        return retrieval
+            raise retrieval.WordsAloneError(meant.busy, merged)
+        return merged
 
     def _find(
         self,
         folder: str,
         place: Path,
-        task: RetrievalTask,
-        progress: Progress,
-        check_stopped: CheckStopped,
-    ) -> tuple[Retrieval, Snapshot]:
+        task: retrieval.RetrievalTask,
+        progress: retrieval.Progress,
+        check_stopped: retrieval.CheckStopped,
+    ) -> tuple[retrieval.Retrieval, Snapshot]:
         """Bring the index to the state of the files, and rank its passages by words.
 
         This changes nothing of the retriever, so that a thread that hangs is in nobody's way.
@@ -187,16 +179,16 @@ class FolderRetriever:
             warnings.append(
                 f"the folder {folder_words(task.docs)} has no file that can be searched"
             )
-        retrieval = Retrieval(
+        summary = retrieval.Retrieval(
             passages=tuple(passages),
             files=len(checked.walked.files) + sum(map(len, checked.walked.left_out.values())),
             searched=searched,
             left_out=left_out_lines(checked.walked, unread),
             warnings=tuple(warnings),
         )
-        return retrieval, checked
+        return summary, checked
 
-    def _empty(self, place: Path, check_stopped: CheckStopped) -> None:
+    def _empty(self, place: Path, check_stopped: retrieval.CheckStopped) -> None:
         with (
             locked(place.parent, self._lock_seconds, check_stopped) as held,
             suppress(FileNotFoundError),
@@ -208,7 +200,7 @@ class FolderRetriever:
 
 
 @contextmanager
-def locked(place: Path, seconds: float, check_stopped: CheckStopped) -> Iterator[bool]:
+def locked(place: Path, seconds: float, check_stopped: retrieval.CheckStopped) -> Iterator[bool]:
     """Hold an index's lock among all processes, and yield True; False where another holds it.
 
     The system lets go of it when the process that holds it dies.

@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from activities.documents.formats import format_of, read_document
-from activities.documents.retrieval import Progress
+from activities.documents.retrieval import CheckStopped, Progress
 from activities.documents.roots import Found, UnreadableError, Walked, read_bytes
-from activities.documents.threads import CheckStopped
 from reflection.multipath.state import Passage
 from reflection.text import cut_encoded, encoded_size, well_formed
 
@@ -181,7 +180,9 @@ def _index_file(
     name = f"{name} {_word_parts(name)}"
     for ordinal, part in enumerate(parts, row * ROWS):
         text = well_formed(part.text)
-        place = [ordinal, copy_number(text), part.first_line, part.last_line, part.page]
+        # The same number for copies of a text.
+        copy = int(hashlib.sha256(text.encode()).hexdigest()[:15], 16)
+        place = [ordinal, copy, part.first_line, part.last_line, part.page]
         database.execute(
             "INSERT INTO passages (rowid, copy, first_line, last_line, page, text, parts, name) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -256,11 +257,6 @@ def read_passages(database: sqlite3.Connection, scores: Mapping[int, float]) -> 
                 page=page,
             )
     return found
-
-
-def copy_number(text: str) -> int:
-    """Make a number of a text, the same for its copies."""
-    return int(hashlib.sha256(text.encode()).hexdigest()[:15], 16)
 
 
 def source_of(path: str) -> str:

@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from activities.documents.index import opened, read_passages
-from activities.documents.retrieval import EMBEDDING_BATCH, Embedder
-from activities.documents.threads import Threads
+from activities.documents.retrieval import EMBEDDING_BATCH, Embedder, Threads
 from activities.language_model.layers import observed, record_spending
 from activities.language_model.port import ModelError, TransientModelError
 from reflection.multipath.state import Passage

@@ -1,13 +1,17 @@
-"""The ports to documents and to embedding models, and the activity that retrieves passages.
+"""The ports to documents and embedding models, the activity that retrieves, and its threads.
 
 RetrievalError                   the documents can't be searched, and a retry would not help
 └── TransientRetrievalError   a retry may work: Temporal retries it
 WordsAloneError      the embedding model is busy; holds the keyword search's result
+StoppedError         nobody waits for the work in a thread any more
 """
 
+import asyncio
+import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
@@ -20,8 +24,14 @@ from reflection.run import Record, Spending
 # How many texts one embedding call has: every provider accepts this many.
 EMBEDDING_BATCH = 64
 
+THREADS = 16
+STOP_SECONDS = 2.0
+
+Result = TypeVar("Result")
 # Called from any thread with how many files were read, and how many there are.
 Progress = Callable[[int, int], None]
+# Long work calls this often; it raises StoppedError once nobody waits for the work any more.
+CheckStopped = Callable[[], None]
 
 
 def unwatched(done: int, total: int) -> None:
@@ -140,3 +150,43 @@ class DocumentActivities:
                     non_retryable=not isinstance(error, TransientRetrievalError),
                 ) from None
         return found.model_copy(update={"attempts": info.attempt})
+
+
+class StoppedError(BaseException):
+    """Nobody waits for the work any more. No `except Exception` on its way swallows it."""
+
+
+class Threads:
+    """Sixteen threads that nothing else of the worker uses."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="mull-documents")
+
+    async def run(self, work: Callable[[CheckStopped], Result]) -> Result:
+        """Run `work` in a thread; what it is given raises StoppedError once this is cancelled.
+
+        The cancellation goes on when the thread has ended, or after two seconds. A thread that is
+        left behind counts as busy until it ends, so `work` must change nothing that others use.
+        """
+        stop = threading.Event()
+
+        def check_stopped() -> None:
+            if stop.is_set():
+                raise StoppedError
+
+        running = self._pool.submit(work, check_stopped)
+        waited = asyncio.wrap_future(running)
+        # Asked for, so that asyncio does not log what a cancelled work raised.
+        waited.add_done_callback(lambda done: done.cancelled() or done.exception())
+        try:
+            await asyncio.wait([waited])
+        except asyncio.CancelledError:
+            stop.set()
+            if not running.cancel():
+                await asyncio.wait([waited], timeout=STOP_SECONDS)
+            raise
+        return waited.result()
+
+    def close(self) -> None:
+        """Begin no more work, and let each thread end with what it has."""
+        self._pool.shutdown(wait=False, cancel_futures=True)

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import NamedTuple, Self
 
-from activities.documents.retrieval import RetrievalError
-from activities.documents.threads import CheckStopped
+from activities.documents.retrieval import CheckStopped, RetrievalError
 from reflection.text import terminal_safe
 
 VARIABLE = "MULL_DOCUMENTS"

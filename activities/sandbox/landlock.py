@@ -11,16 +11,9 @@ from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
+from activities.sandbox import limits
 from activities.sandbox.backend import Launch, Slot, uninterrupted
 from activities.sandbox.inside.confinement import DEVICE, KEEP, LIST, READ, USE, clear, version
-from activities.sandbox.limits import (
-    FILES_PER_MIB,
-    all_can_enter,
-    all_can_read,
-    can_become,
-    end_all_of,
-    tasks_of,
-)
 from activities.sandbox.packages import importable, visible
 from activities.sandbox.port import SandboxError
 from activities.sandbox.seccomp import build_filter
@@ -110,7 +103,7 @@ def _held(bases: list[Path], undone: ExitStack) -> Held:
     reached = (
         base
         for base in bases
-        if os.access(base, os.W_OK) and all(map(all_can_enter, (base, *base.parents)))
+        if os.access(base, os.W_OK) and all(map(limits.all_can_enter, (base, *base.parents)))
     )
     base = next(reached, None)
     if base is None:
@@ -193,7 +186,7 @@ class Landlock:
     @asynccontextmanager
     async def prepare(self, slot: Slot) -> AsyncIterator[Launch]:
         """Make the folders of one run, and delete them with all that it leaves in them."""
-        user = slot.uid if slot.uid is not None and can_become(slot.uid) else None
+        user = slot.uid if slot.uid is not None and limits.can_become(slot.uid) else None
         folder = make_folders(user)
         try:
             yield self._launch(slot, user, folder)
@@ -216,15 +209,15 @@ class Landlock:
             uid=user,
             packages=str(folder.packages),
             path=f"{folder.commands}:/usr/bin:/bin",
-            disk=partial(used, folder.box, most_files=slot.limits.disk_mb * FILES_PER_MIB),
+            disk=partial(used, folder.box, most_files=slot.limits.disk_mb * limits.FILES_PER_MIB),
             nested=False,
             modules=("init", "confinement"),
             # The program can't stop it, and its children would outlive it if it were killed.
             patience=PATIENCE_SECONDS,
             settings={
                 "tops": (str(folder.shown.top), str(folder.written.top)),
-                "others": 0 if user is not None else tasks_of(os.getuid()),
-                "reads_all": user is not None and not all_can_read(seen),
+                "others": 0 if user is not None else limits.tasks_of(os.getuid()),
+                "reads_all": user is not None and not limits.all_can_read(seen),
                 "rules": {
                     **_system(),
                     **dict.fromkeys(map(str, (*packages.values(), *shown)), USE),
@@ -242,6 +235,6 @@ class Landlock:
 def _clear(user: int | None, folder: RunFolder) -> None:
     try:
         if user is not None:
-            end_all_of(user)
+            limits.end_all_of(user)
     finally:
         delete_folders(folder)

@@ -1,32 +1,35 @@
 """`compare`: the same questions by several methods, to see whether reflection is worth its cost."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from statistics import fmean
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from commands import options
-from commands.measuring.plans import (
-    BOUNDS,
-    EVALUATION_OUT,
-    Fields,
-    Forecast,
-    PlannedCalls,
-    judge_tokens,
-    read_lines,
-    tokens_of,
-)
+from commands.measuring import plans
 from commands.measuring.replay import readable_kind
 from commands.options import checked
 from commands.session import Exit, fail
 from reflection.batch.request import BatchRequest
+from reflection.batch.result import BatchResult
+from reflection.critique import worth
+from reflection.critique.calibration import Estimate
 from reflection.critique.request import ReflectOnResultRequest
+from reflection.critique.worth import Comparison, Outcome
 from reflection.run import Record
-from reflection.sampling.answers import read_answer
+from reflection.sampling.answers import find_marked, read_answer
 from reflection.sampling.prompts import build_prompt
 from reflection.sampling.request import AnswerKind, SelfConsistencyRequest
+from reflection.sampling.result import SelfConsistencyResult
+from reflection.sheet import EMBEDDED, Fact, Sheet, Table, Verdict, table
+from reflection.text import tally_words, terminal_safe, usd
+
+if TYPE_CHECKING:
+    from commands.measuring.batches import Findings, Read
 
 HELP = {
     "compare": """
@@ -55,11 +58,12 @@ server or worker, 5 cancelled or not agreed to, 130 detached (the batch goes on)
 }
 
 FORM = '{"question": "What is 6 times 7?", "gold": "42"}'
+FEW = 50
 METHODS = "single,reflect,self_consistency"
 # Of one call; other questions may take far less or more.
 DRAFT_OUT, SAMPLE_OUT = 500, 300
 ASSUMED = (
-    f"{DRAFT_OUT} out for a draft, {EVALUATION_OUT} for an evaluation and {SAMPLE_OUT} for a "
+    f"{DRAFT_OUT} out for a draft, {plans.EVALUATION_OUT} for an evaluation and {SAMPLE_OUT} for a "
     "sampled answer, and as many of them as there may be"
 )
 REFLECTION = "Reflection and its judge"
@@ -69,7 +73,7 @@ REFLECTION = "Reflection and its judge"
     ReflectOnResultRequest, {REFLECTION: ("criteria", "max_revisions", "score_threshold")}
 )
 @options.takes_fields(SelfConsistencyRequest, {"Sampling": ("model", "max_responses")})
-@options.takes_fields(BatchRequest, {"Bounds": BOUNDS})
+@options.takes_fields(BatchRequest, {"Bounds": plans.BOUNDS})
 def compare(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Questions, JSON lines.")],
     methods: Annotated[
@@ -117,11 +121,10 @@ def compare(
         methods=names,
         reflecting=checked(ReflectOnResultRequest, known),
         sampling=checked(SelfConsistencyRequest, asked),
-        questions=read_lines(file, partial(read_question, kind), FORM, exact=True),
+        questions=plans.read_lines(file, partial(read_question, kind), FORM, exact=True),
     )
-    request = plan.request({name: fields[name] for name in BOUNDS})
+    request = plan.request({name: fields[name] for name in plans.BOUNDS})
     from commands.measuring.batches import Order, measure
-    from commands.measuring.comparison import findings
 
     measure(
         Order(
@@ -143,7 +146,7 @@ class Question(Record):
         return f'{self.question}\n\nEnd with one line "Answer: " that has the final answer alone.'
 
 
-def read_question(kind: AnswerKind, fields: Fields) -> Question:
+def read_question(kind: AnswerKind, fields: plans.Fields) -> Question:
     """Read a question and its gold. Raises ValueError."""
     found = Question.model_validate(fields)
     SelfConsistencyRequest(question=found.question)
@@ -181,31 +184,35 @@ class MethodPlan(NamedTuple):
             fields = alike | {"reflect": False}
         return {"name": method, "workflow": workflow, "request": fields, "takes": takes}
 
-    def forecast(self) -> Forecast:
+    def forecast(self) -> plans.Forecast:
         """Count the calls of each method and their tokens, at their maximum."""
         parts = [part for method in self.methods for part in self._calls(method)]
-        return Forecast(parts, ASSUMED)
+        return plans.Forecast(parts, ASSUMED)
 
-    def _calls(self, method: str) -> list[PlannedCalls]:
+    def _calls(self, method: str) -> list[plans.PlannedCalls]:
         count, model = len(self.questions), self.reflecting.model
-        asked = tokens_of(one.query for one in self.questions)
+        asked = plans.tokens_of(one.query for one in self.questions)
         if method == "single":
-            return [PlannedCalls(method, model, count, asked, count * DRAFT_OUT)]
+            return [plans.PlannedCalls(method, model, count, asked, count * DRAFT_OUT)]
         if method == "self_consistency":
             most, kind = self.sampling.max_responses, self.sampling.answers
             prompts = (build_prompt(one.question, None, kind) for one in self.questions)
-            calls, asked = most * count, most * tokens_of(prompts)
-            return [PlannedCalls(method, model, calls, asked, calls * SAMPLE_OUT)]
+            calls, asked = most * count, most * plans.tokens_of(prompts)
+            return [plans.PlannedCalls(method, model, calls, asked, calls * SAMPLE_OUT)]
         revisions = self.reflecting.max_revisions
         drafts = count * (1 + revisions)
         # A revision is shown the draft and the feedback on it.
-        asked = asked * (1 + revisions) + count * revisions * (DRAFT_OUT + EVALUATION_OUT)
-        judging = sum(judge_tokens(self.reflecting, one.question, "") for one in self.questions)
+        asked = asked * (1 + revisions) + count * revisions * (DRAFT_OUT + plans.EVALUATION_OUT)
+        judging = sum(
+            plans.judge_tokens(self.reflecting, one.question, "") for one in self.questions
+        )
         judged = drafts * (judging // count + DRAFT_OUT)
         return [
-            PlannedCalls("reflect, writing", model, drafts, asked, drafts * DRAFT_OUT),
+            plans.PlannedCalls("reflect, writing", model, drafts, asked, drafts * DRAFT_OUT),
             *(
-                PlannedCalls("reflect, judging", judge, drafts, judged, drafts * EVALUATION_OUT)
+                plans.PlannedCalls(
+                    "reflect, judging", judge, drafts, judged, drafts * plans.EVALUATION_OUT
+                )
                 for judge in self.reflecting.panel_judges
             ),
         ]
@@ -214,3 +221,165 @@ class MethodPlan(NamedTuple):
 def _given(request: ReflectOnResultRequest | SelfConsistencyRequest, *less: str) -> dict[str, Any]:
     """Dump the fields of a request that were set, without those in `less`."""
     return request.model_dump(mode="json", exclude_unset=True, exclude=set(less))
+
+
+def findings(
+    plan: MethodPlan, identity: str, batch: BatchResult, reads: "Sequence[Read]"
+) -> "Findings":
+    """Compare the methods; the document has the data to compute the numbers again."""
+    from commands.measuring.batches import Findings
+
+    # Runs that were not started, were cancelled, or whose result is not kept are left out.
+    made = [read for read in reads if read.result is not None or read.run.status == "failed"]
+    outcomes = [_outcome(plan, read) for read in made]
+    ordered = sorted(outcomes, key=lambda one: (plan.methods.index(one.method), one.question))
+    comparison = worth.compare(ordered)
+    results = [read.result for read in reads if read.result is not None]
+    said = (*_on_models(plan, results), *_on_runs(outcomes, results, batch))
+    failed = all(one.error is not None for one in outcomes)
+    document = {
+        "id": identity,
+        "questions": len(plan.questions),
+        "seed": plan.sampling.seed,
+        "comparison": comparison.model_dump(mode="json"),
+        "outcomes": [one.model_dump(mode="json") for one in outcomes],
+        "batch": batch.model_dump(mode="json", exclude={"runs"}),
+        "warnings": list(said),
+    }
+    questions = tally_words(len(plan.questions), "question")
+    sheet = Sheet(
+        subject="Is reflection worth its cost?",
+        verdict=Verdict(
+            words=f"{questions} by {', '.join(plan.methods)}", tone="bad" if failed else "plain"
+        ),
+        facts=(Fact(label="batch", value=identity), *_costs(comparison, outcomes)),
+        flags=said,
+        tables=(_methods(comparison), _changes(comparison)),
+    )
+    return Findings(document, sheet, failed)
+
+
+def _outcome(plan: MethodPlan, read: "Read") -> Outcome:
+    run, result, kind = read.run, read.result, plan.sampling.answers
+    text = answer = None
+    if isinstance(result, SelfConsistencyResult):
+        text = answer = result.final_answer
+    elif result is not None:
+        text, marked = result.draft, find_marked(result.draft or "")
+        answer = marked.answer if marked else None
+    form = read_answer(kind, answer)
+    return Outcome(
+        question=run.item,
+        method=run.variant,
+        right=form == plan.questions[run.item].gold,
+        answer=form,
+        revisions=getattr(result, "revisions", None),
+        tokens=run.tokens,
+        cost_usd=run.cost_usd,
+        seconds=read.seconds,
+        workflow_id=run.workflow_id,
+        error=(run.error or "no answer") if text is None else None,
+    )
+
+
+def _on_models(plan: MethodPlan, results: Sequence[Any]) -> Iterator[str]:
+    judges = {name for result in results for name in getattr(result, "judges", ())}
+    writers = {result.model for result in results}
+    named = {plan.sampling.model or "", *plan.reflecting.judges}
+    for name in sorted(named | judges | writers):
+        if name.startswith(EMBEDDED):
+            yield f"{name} is the embedded toy model: what it writes and judges is noise."
+    if len(plan.questions) < FEW:
+        few = tally_words(len(plan.questions), "question")
+        yield f"{few} are few: note the intervals and p."
+    if judges & writers:
+        yield "The judge also wrote the texts: models tend to score their own texts high."
+
+
+def _on_runs(
+    outcomes: Sequence[Outcome], results: Sequence[Any], batch: BatchResult
+) -> Iterator[str]:
+    unjudged = Counter(
+        result.stop_explanation for result in results if result.stop_reason == "evaluation_failed"
+    )
+    for said, count in unjudged.most_common(3):
+        runs = tally_words(count, "run")
+        yield f"{runs} by reflect stopped unjudged: {terminal_safe(said, 200)}."
+    if batch.stop_reason != "completed":
+        left = tally_words(batch.not_started + batch.cancelled, "run")
+        yield f"{left} not made: {batch.stop_explanation}."
+    if batch.completed > len(results):
+        gone = tally_words(batch.completed - len(results), "result")
+        yield f"{gone} no longer kept by the server, and left out."
+    failed = Counter((one.method, one.error) for one in outcomes if one.error is not None)
+    for (method, error), count in failed.most_common(3):
+        runs = f"{tally_words(count, 'run')} by {method} failed, and count as wrong"
+        yield f"{runs}: {terminal_safe(error or '', 200)}"
+    yield from batch.warnings
+
+
+def _costs(found: Comparison, outcomes: Sequence[Outcome]) -> Iterator[Fact]:
+    """Compare the cost of reflection here with the source's numbers."""
+    paired = next((one for one in found.paired if one.method == "reflect"), None)
+    if paired is None or paired.tokens_change is None or paired.baseline != "single":
+        return
+    known = [one.revisions for one in outcomes if one.method == "reflect"]
+    revisions = [count for count in known if count is not None]
+    note = f"with {fmean(revisions):.2f} revisions a question" if revisions else ""
+    change = f"{paired.tokens_change:+,.0f} % of single's tokens"
+    yield Fact(label="reflect takes", value=change, note=note)
+    scored = worth.REFLECT + worth.EVALUATION
+    more, again = (
+        100 * (tokens - worth.SINGLE) // worth.SINGLE for tokens in (worth.REFLECT, scored)
+    )
+    yield Fact(
+        label="the chapter",
+        value=f"{worth.SINGLE:,} to {worth.REFLECT:,} tokens, +{more} %, for one revision;"
+        f" Mull also scores the revision: {scored:,}, +{again} %",
+    )
+
+
+def _methods(found: Comparison) -> Table:
+    names = ("accuracy", "95 % interval", "tokens", "cost", "seconds")
+    rows = []
+    for one in found.methods:
+        # A star marks a mean over fewer than all questions.
+        tokens, cost = (
+            "*" if mean.value is not None and mean.known < one.questions else ""
+            for mean in (one.tokens, one.cost_usd)
+        )
+        rows.append((
+            one.method,
+            one.questions,
+            *_cells(one.accuracy),
+            "unknown" if one.tokens.value is None else f"{one.tokens.value:,.0f}{tokens}",
+            usd(one.cost_usd.value) + cost,
+            "-" if one.seconds.value is None else f"{one.seconds.value:,.1f}",
+        ))  # fmt: skip
+    numbers = (f"{name}|number" for name in names)
+    return table("Methods, with means of a question", ("method", "runs|number", *numbers), rows)
+
+
+def _changes(found: Comparison) -> Table:
+    names = ("change", "95 % interval", "wrong to right", "right to wrong", "p", "tokens")
+    rows = []
+    for one in found.paired:
+        change = one.tokens_change
+        rows.append((
+            one.method,
+            *_cells(one.accuracy, "+"),
+            one.wrong_to_right,
+            one.right_to_wrong,
+            f"{one.p_value:.3f}",
+            "unknown" if change is None else f"{change:+,.0f} %",
+        ))  # fmt: skip
+    numbers = (f"{name}|number" for name in names)
+    return table(f"Against {found.baseline}", ("method", *numbers), rows)
+
+
+def _cells(found: Estimate, sign: str = "") -> tuple[str, str]:
+    """Format a share and its interval in percent."""
+    if found.value is None or found.low is None or found.high is None:
+        return "-", "-"
+    low, high = (f"{100 * end:{sign}.0f}" for end in (found.low, found.high))
+    return f"{100 * found.value:{sign}.0f} %", f"{low} to {high}"

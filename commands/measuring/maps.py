@@ -10,6 +10,7 @@ from scipy.optimize import isotonic_regression, minimize
 from scipy.special import expit, log_expit, logit
 from scipy.stats import binomtest
 
+from commands.measuring.calibrate import diagram
 from commands.measuring.replay import orderings
 from commands.session import Exit, fail
 from reflection.critique import statistics as numbers
@@ -18,7 +19,7 @@ from reflection.critique.statistics import Array
 from reflection.sampling import probability as known
 from reflection.sampling.replay import Recorded, Replay
 from reflection.sampling.rules import Stopping
-from reflection.sheet import Chart, Curve, Fact, Sheet, Verdict, table
+from reflection.sheet import Fact, Sheet, Verdict, table
 
 # With fewer questions a map makes a model that is well calibrated worse.
 LEAST, LEAST_ISOTONIC = 50, 200
@@ -170,17 +171,4 @@ def sheet(made: known.CalibrationMap, bins: Sequence[Bin], remarks: Iterable[str
         facts=tuple(Fact(label=label, value=value) for label, value in facts.items()),
         charts=(diagram(made.name, "probability", bins, "right", "probability"),),
         tables=(table("Reliability on the questions held out", names, rows),),
-    )
-
-
-def diagram(name: str, axis: str, bins: Sequence[Bin], label: str, score: str) -> Chart:
-    """Draw each bin's mean label beside its mean score."""
-    return Chart(
-        title=f"Reliability of {name}",
-        axis=axis,
-        curves=(
-            Curve(name=label, points=tuple(one.label for one in bins)),
-            Curve(name=score, points=tuple(one.score for one in bins)),
-        ),
-        places=tuple(f"{one.score:.2f}" for one in bins),
     )

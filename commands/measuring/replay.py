@@ -26,7 +26,7 @@ from reflection.sampling.replay import (
 )
 from reflection.sampling.request import AnswerKind
 from reflection.sampling.rules import Rule, Stopping
-from reflection.sheet import Sheet, Table, Verdict, columns
+from reflection.sheet import Sheet, Verdict, table
 from reflection.text import tally_words
 
 FORM = '{"id": 1, "gold": "4", "answers": ["4"]}'
@@ -219,10 +219,10 @@ def sheet(
     """Show what each rule costs and how often it is right, the cheapest first."""
     ranked = sorted(outcomes.items(), key=lambda pair: pair[1].calls)
     named = ("calls", "rounds", "saved", "accuracy", "95 % interval")
-    table = Table(
-        title="Rules",
-        columns=columns("rule", *(f"{name}|number" for name in named), "Pareto"),
-        rows=tuple((name, *_cells(outcome)) for name, outcome in ranked),
+    rules = table(
+        "Rules",
+        ("rule", *(f"{name}|number" for name in named), "Pareto"),
+        ((name, *_cells(outcome)) for name, outcome in ranked),
         tones=tuple("good" if outcome.pareto else "plain" for _, outcome in ranked),
     )
     said = f"{tally_words(len(questions), 'question')} by {tally_words(len(outcomes), 'rule')}"
@@ -230,7 +230,7 @@ def sheet(
         subject="Which stopping rule?",
         verdict=Verdict(words=said),
         flags=tuple(_remarks(questions, max_responses)),
-        tables=(table,),
+        tables=(rules,),
     )
 
 

@@ -106,7 +106,12 @@ which names no reasons, comparisons, choices or conditions | 0.2 + 0.02 a word, 
     """
     text = " ".join(query[:QUERY_CHARACTERS].split(" ")).strip()
     simple = _simple(text)
-    return simple if simple is not None else round(min(1.0, _open(text)), 4)
+    if simple is not None:
+        return simple
+    parts = sum(len(sign.findall(text)) for sign in (BREAK, LIST_ITEM, JOINING))
+    made, bound = len(DELIVERABLE.findall(text)), len(CONSTRAINT.findall(text))
+    added = min(0.15, 0.03 * parts) + min(0.15, 0.06 * made) + min(0.08, 0.04 * bound)
+    return round(min(1.0, OPEN + added + 0.07 * min(1.0, len(text.split()) / 200)), 4)
 
 
 def _simple(text: str) -> float | None:
@@ -132,16 +137,4 @@ def _is_closed(asked: str) -> bool:
         and not any(sign.search(one_name) for sign in (ASKS_MORE, JOINED_CLAUSES, BREAK))
         and not DELIVERABLE.match(asked)
         and not any(mark in asked.rstrip("?!. ") for mark in ",;:")
-    )
-
-
-def _open(text: str) -> float:
-    parts = sum(len(sign.findall(text)) for sign in (BREAK, LIST_ITEM, JOINING))
-    made, bound = len(DELIVERABLE.findall(text)), len(CONSTRAINT.findall(text))
-    return (
-        OPEN
-        + min(0.15, 0.03 * parts)
-        + min(0.15, 0.06 * made)
-        + min(0.08, 0.04 * bound)
-        + 0.07 * min(1.0, len(text.split()) / 200)
     )

@@ -28,9 +28,16 @@ from typing import Literal, NamedTuple
 from reflection.critique.complexity import SIMPLE, complexity
 from reflection.critique.criteria import ASKS_FOR_CITATIONS, ASKS_FOR_LENGTH
 from reflection.critique.evaluation import Cap
-from reflection.critique.forms import defect, lack
+from reflection.critique.forms import (
+    FOOTNOTE,
+    Reading,
+    addresses,
+    cited_numbers,
+    defect,
+    lack,
+    read,
+)
 from reflection.critique.injections import said_to_judge
-from reflection.critique.prose import FOOTNOTE, Reading, addresses, cited_numbers, read
 from reflection.run import Record
 from reflection.text import cut_encoded, fold, terminal_safe, words
 

@@ -1,14 +1,10 @@
-"""A comparison of methods over the same questions: whether reflection is worth its cost.
-
-scipy takes a second to import: only a command that measures imports this.
-"""
+"""A comparison of methods over the same questions: whether reflection is worth its cost."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import sqrt
 from statistics import fmean
 
 from pydantic import Field
-from scipy.stats import binomtest
 
 from reflection.critique.calibration import Estimate
 from reflection.run import Record
@@ -161,6 +157,9 @@ def wilson(right: int, size: int) -> Estimate:
     """
     if not size:
         return Estimate()
+    # scipy takes a second to import: a mistyped command should not wait for that.
+    from scipy.stats import binomtest
+
     ends = binomtest(right, size).proportion_ci(method="wilson")
     return Estimate(value=right / size, low=float(ends.low), high=float(ends.high))
 
@@ -188,5 +187,7 @@ def mcnemar(gained: int, lost: int) -> float:
     McNemar (1947), Note on the sampling error of the difference between correlated proportions or
     percentages; Liddell (1976), Practical tests of 2 x 2 tables, for the exact one.
     """
+    from scipy.stats import binomtest
+
     changed = gained + lost
     return float(binomtest(gained, changed).pvalue) if changed else 1.0

@@ -309,7 +309,15 @@ def parse_tests(text: str, entry: str | None = None) -> Tests:
     name = entry or (told if NAME.fullmatch(told) else entry_of(pairs))
     if name is None:
         return Tests(error='"entry" names no function')
-    held = [case for case in dict.fromkeys(pairs) if _holds(case, name)]
+    # An outcome names its test by the whole call, so that the quarantine can find it.
+    held = [
+        case
+        for case in dict.fromkeys(pairs)
+        if encoded_size(case.call) <= OUTCOME_BYTES["test"]
+        and max(len(case.call), len(case.expected)) <= LENGTH
+        and is_literal(case.expected)
+        and calls(case.call, name)
+    ]
     given = Counter(case.call for case in held)
     cases = tuple(case for case in held if given[case.call] == 1)
     if len(cases) < LEAST:
@@ -319,10 +327,3 @@ def parse_tests(text: str, entry: str | None = None) -> Tests:
         )
         return Tests(entry=entry, error=error)
     return Tests(cases=cases[:MOST], entry=name)
-
-
-def _holds(case: Case, entry: str) -> bool:
-    # An outcome names its test by the whole call, so that the quarantine can find it.
-    short = encoded_size(case.call) <= OUTCOME_BYTES["test"]
-    short = short and len(case.call) <= LENGTH and len(case.expected) <= LENGTH
-    return short and is_literal(case.expected) and calls(case.call, entry)

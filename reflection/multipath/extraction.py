@@ -6,16 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from reflection.multipath.cases import (
-    called,
-    calls,
-    case_of,
-    equation,
-    is_literal,
-    parsed,
-    statements,
-    unparsed,
-)
+from reflection.multipath import cases
 from reflection.multipath.suite import Case
 from reflection.replies import after_thought
 from reflection.text import well_formed
@@ -63,11 +54,11 @@ def extract_code(text: str, entry: str | None = None) -> str | None:
         # A sentence that happens to parse does nothing.
         acts = any(
             not isinstance(node, ast.Expr) or isinstance(node.value, ast.Call)
-            for node in statements(said)
+            for node in cases.statements(said)
         )
         return said.strip("\n") + "\n" if acts else None
     widest = WIDEST.match(said, first.start())
-    if widest is not None and statements(_block(widest).text):
+    if widest is not None and cases.statements(_block(widest).text):
         found = [widest]
     else:
         found = list(islice(BLOCK.finditer(said), MOST_BLOCKS))
@@ -77,7 +68,7 @@ def extract_code(text: str, entry: str | None = None) -> str | None:
 
     def rank(numbered: tuple[int, CodeBlock]) -> tuple[bool, bool, int, bool, int]:
         number, block = numbered
-        names = [node.name for node in statements(block.text) if isinstance(node, kinds)]
+        names = [node.name for node in cases.statements(block.text) if isinstance(node, kinds)]
         asked = number if entry in names else 0
         makes = any(not name.lower().startswith("test") for name in names)
         return block.python, block.complete, asked, makes, len(block.text)
@@ -104,12 +95,12 @@ def examples(prompt: str, entry: str | None) -> tuple[Case, ...]:
     defined = set(DEFINED.findall(prompt))
     found: dict[str, Case] = {}
     for case in _cases(prompt.splitlines()):
-        names = [entry] if entry else called(case.call)
+        names = [entry] if entry else cases.called(case.call)
         name = next((name for name in names if entry or not defined or name in defined), None)
         if name is None or case.call in found:
             continue
-        alone = calls(case.call, name)
-        if alone or calls(case.call, name, defined):
+        alone = cases.calls(case.call, name)
+        if alone or cases.calls(case.call, name, defined):
             entry = name
             found[case.call] = case.model_copy(update={"beside": not alone})
     return tuple(found.values())[:MOST_CASES]
@@ -122,21 +113,16 @@ def _cases(lines: Sequence[str]) -> Iterator[Case]:
             continue
         if text.startswith(SESSION):
             said = text.removeprefix(SESSION).strip()
-            case = _session(said, lines[number + 1 : number + 1 + OUTPUT_LINES])
+            after = [row.strip() for row in lines[number + 1 : number + 1 + OUTPUT_LINES]]
+            ends = (n for n, row in enumerate(after) if not row or row.startswith(ENDS_OUTPUT))
+            output = after[: next(ends, len(after))]
+            # All lines of the output count, or else the first.
+            whole = "\n".join(output)
+            case = _case(said, whole, output[0]) if output else _line(said)
         else:
             case = _line(text)
         if case is not None:
             yield case
-
-
-def _session(said: str, after: Sequence[str]) -> Case | None:
-    """Read the output after a session's input: all of its lines, or the first."""
-    output: list[str] = []
-    for line in after:
-        if not line.strip() or line.strip().startswith(ENDS_OUTPUT):
-            break
-        output.append(line.strip())
-    return _case(said, "\n".join(output), *output[:1]) if output else _line(said)
 
 
 def _line(text: str) -> Case | None:
@@ -147,21 +133,21 @@ def _line(text: str) -> Case | None:
         call = text[: arrow.start()].strip().strip("`")
         if case := _case(call, value, bare, TRUTHS.get(bare, "")):
             return case
-    match statements(text) if "==" in text else ():
+    match cases.statements(text) if "==" in text else ():
         case [ast.Assert(test=said)] | [ast.Expr(value=said)]:
-            return equation(said)
+            return cases.equation(said)
     return None
 
 
 def _case(call: str, *values: str) -> Case | None:
     """Make a test from a call and the first of the values that is a literal."""
-    expected = next((value for value in values if is_literal(value)), None)
-    if expected is None or parsed(call, "eval") is None:
+    expected = next((value for value in values if cases.is_literal(value)), None)
+    if expected is None or cases.parsed(call, "eval") is None:
         return None
-    return case_of(_bare(call), _bare(expected))
+    return cases.case_of(_bare(call), _bare(expected))
 
 
 def _bare(text: str) -> str:
     """Write an expression on one line, without a trailing comment."""
-    tree = parsed(text, "eval")
-    return (unparsed(tree) if tree else None) or text
+    tree = cases.parsed(text, "eval")
+    return (cases.unparsed(tree) if tree else None) or text

@@ -10,16 +10,7 @@ from itertools import pairwise
 from typing import Literal, NamedTuple, get_args
 
 from reflection.details import code
-from reflection.multipath.citations import FOOTNOTE, cited, uncited, without_footnotes
-from reflection.multipath.markup import (
-    blocks,
-    fenced_lines,
-    plain_words,
-    sentences,
-    stands_in,
-    unfenced,
-    visible,
-)
+from reflection.multipath import markup
 from reflection.multipath.result import Source
 from reflection.multipath.state import Critique, Passage
 from reflection.text import fold, neutral
@@ -99,11 +90,11 @@ def check_report(report: str, sources: Sequence[Source]) -> tuple[Critique, ...]
     These are a cited number without a source, a citation in "Further considerations" or in a
     footnote, findings without citations although there are sources, and no findings at all.
     """
-    parts = split(visible(unfenced(report)))
-    if not any(letter.isalnum() for letter in FOOTNOTE.sub("", parts.findings)):
+    parts = split(markup.visible(markup.unfenced(report)))
+    if not any(letter.isalnum() for letter in markup.FOOTNOTE.sub("", parts.findings)):
         return (Critique(aspect="completeness", advice=EMPTY),)
     found = [*_unknown(parts.findings, sources), *_demarcation(parts)]
-    if sources and not cited(parts.findings):
+    if sources and not markup.cited(parts.findings):
         found.append(Critique(aspect="citation", advice=UNCITED))
     return tuple(found[:MOST_CRITIQUES])
 
@@ -130,10 +121,10 @@ def assemble(
     suggestions form one section, without citations; it and all footnotes are left out if
     `creative` is false. The list of sources is generated: those that are cited, then the others.
     """
-    shown = visible(unfenced(report))
+    shown = markup.visible(markup.unfenced(report))
     for _ in range(0 if creative else ROUNDS):
         # What is left of a line may begin a footnote, or the section, by itself.
-        bare = visible(without_footnotes(shown))
+        bare = markup.visible(markup.without_footnotes(shown))
         if bare == shown:
             break
         shown = bare
@@ -149,8 +140,8 @@ def assemble(
         "" if sources else NO_SOURCE,
         parts.findings,
         _section(parts.considerations, suggestions) if creative else "",
-        uncited(notes) if creative else "",
-        _list(cited(parts.findings), sources),
+        markup.uncited(notes) if creative else "",
+        _list(markup.cited(parts.findings), sources),
     ]
     return "\n\n".join(text.strip("\n") for text in texts if text.strip())
 
@@ -165,7 +156,7 @@ def where(passage: Passage) -> str:
 
 def split(report: str) -> Parts:
     """Split a report that `visible` returned into its parts, line by line."""
-    lines, fenced, headings = report.split("\n"), fenced_lines(report), _headings(report)
+    lines, fenced, headings = report.split("\n"), markup.fenced_lines(report), _headings(report)
     kept: dict[Part, list[str]] = {part: [] for part in PARTS}
     last = dict.fromkeys(kept, -1)
     sections: list[tuple[Part, int]] = [("findings", 0)]
@@ -224,7 +215,7 @@ def _headings(text: str) -> dict[int, Heading]:
     A line in bold alone, and "Further considerations:" in any form, are headings too.
     """
     lines, headings = text.split("\n"), dict[int, Heading]()
-    for opening, token in pairwise(blocks(text)):
+    for opening, token in pairwise(markup.blocks(text)):
         first, end = opening.map or (0, 0)
         if opening.type == "heading_open" and not LISTED.match(lines[first]):
             headings[first] = Heading(int(opening.tag[1]), _title(token.content), "", end - first)
@@ -244,12 +235,14 @@ def _unknown(findings: str, sources: Sequence[Source]) -> Iterator[Critique]:
     known = {source.number for source in sources}
     names = "[1]" if len(known) == 1 else f"[1] to [{max(known, default=0)}]"
     given = f"cite one of {names} where it supports the claim, or leave the claim out"
-    unknown = [number for number in cited(findings) if number not in known]
+    unknown = [number for number in markup.cited(findings) if number not in known]
     for number in unknown[:MOST_CRITIQUES]:
         yield Critique(
             aspect="citation",
             advice=f"[{number}] is no source: {given if known else NONE_GIVEN}",
-            sentence=next((text for text in sentences(findings) if number in cited(text)), None),
+            sentence=next(
+                (text for text in markup.sentences(findings) if number in markup.cited(text)), None
+            ),
             cited=number,
         )
 
@@ -257,8 +250,8 @@ def _unknown(findings: str, sources: Sequence[Source]) -> Iterator[Critique]:
 def _demarcation(parts: Parts) -> Iterator[Critique]:
     """Yield a critique for each idea that is cited as if a source had it."""
     for text in (parts.considerations, parts.footnotes):
-        for sentence in sentences(text) if cited(text) else ():
-            for number in cited(sentence):
+        for sentence in markup.sentences(text) if markup.cited(text) else ():
+            for number in markup.cited(sentence):
                 yield Critique(
                     aspect="demarcation",
                     advice=f"[{number}] stands with an idea of your own: leave the citation out "
@@ -275,28 +268,23 @@ def _section(own: str, suggestions: Sequence[str]) -> str:
     list, in which no heading, link, HTML or code stands. Nothing in the section cites.
     """
     # What is left of a line without its citation may be a heading, or open a block of code.
-    written = _below(visible(uncited(own)))
-    said = plain_words(own)
-    items = [_item(idea) for idea in dict.fromkeys(suggestions) if not stands_in(idea, said)]
+    lines = markup.visible(markup.uncited(own)).split("\n")
+    for place, heading in _headings("\n".join(lines)).items():
+        if heading.level < UNDER_ALL:
+            lines[place : place + heading.lines] = [""] * heading.lines
+            lines[place] = f"### {heading.title}"
+    written = "\n".join(lines).strip("\n")
+    said = markup.plain_words(own)
+    items = [_item(idea) for idea in dict.fromkeys(suggestions) if not markup.stands_in(idea, said)]
     texts = [written, "\n".join(f"- {item}" for item in items if item)]
     filled = [text for text in texts if text.strip()]
     return "\n\n".join([f"## {TITLE}", *filled]) if filled else ""
 
 
-def _below(text: str) -> str:
-    """Move the headings of a text to the level below the section's."""
-    lines = text.split("\n")
-    for place, heading in _headings(text).items():
-        if heading.level < UNDER_ALL:
-            lines[place : place + heading.lines] = [""] * heading.lines
-            lines[place] = f"### {heading.title}"
-    return "\n".join(lines).strip("\n")
-
-
 def _item(suggestion: str) -> str:
     line = " ".join(neutral(suggestion).replace("`", "'").split())
-    bare = uncited(line.lstrip(BLOCK_MARKS)).strip().lstrip(BLOCK_MARKS)
-    return SPECIAL.sub(r"\\\g<0>", fold(bare) if cited(bare) else bare)
+    bare = markup.uncited(line.lstrip(BLOCK_MARKS)).strip().lstrip(BLOCK_MARKS)
+    return SPECIAL.sub(r"\\\g<0>", fold(bare) if markup.cited(bare) else bare)
 
 
 def _list(numbers: Sequence[int], sources: Sequence[Source]) -> str:

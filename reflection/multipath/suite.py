@@ -64,9 +64,7 @@ class Suite(Record):
     @property
     def forgeable(self) -> bool:
         """Whether the code under test runs beside its tests and could forge the verdict."""
-        if any(case.beside for case in self.cases):
-            return True
-        return self.kind != "cases"
+        return self.kind != "cases" or any(case.beside for case in self.cases)
 
     @property
     def words(self) -> str:

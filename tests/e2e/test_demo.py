@@ -14,7 +14,7 @@ def test_the_demo_answers_and_leaves_nothing_running(root: Path, tmp_path: Path)
     known = {name: value for name, value in os.environ.items() if name != "MULL_MODEL"}
 
     done = subprocess.run(
-        [sys.executable, "-m", "commands.demo"],
+        [sys.executable, "-m", "commands.embedded"],
         cwd=tmp_path,
         env={**known, "PYTHONPATH": str(root), "NO_COLOR": "1"},
         capture_output=True,

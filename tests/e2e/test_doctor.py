@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from commands.doctor.server import temporal_command
+from commands.doctor import temporal_command
 from tests.e2e.conftest import Cli
 
 SECRET = "sk-secret-7f3a"

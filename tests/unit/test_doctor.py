@@ -9,17 +9,22 @@ import pytest
 from rich.cells import cell_len
 
 from activities.sandbox.selftest import Examined, ProbeOutcome
-from commands.doctor.command import Check, State, exit_code, print_checks, print_document
-from commands.doctor.installation import (
+from commands.doctor import (
+    attributes_check,
+    exit_code,
+    print_checks,
+    temporal_command,
+)
+from commands.installation import (
+    Check,
+    State,
     document_checks,
     model_checks,
     package_checks,
     sandbox_checks,
-    sandbox_failure,
-    sandbox_passes,
+    sandbox_rows,
     telemetry_checks,
 )
-from commands.doctor.server import attributes_check, temporal_command
 from telemetry import SEARCH_ATTRIBUTES
 
 SECRET = "sk-secret-7f3a"
@@ -148,8 +153,8 @@ async def test_sandboxes_are_shown_with_what_they_were_tried_with(
     network = ProbeOutcome("network", True, "neither TCP nor a local socket can be reached")
     monkeypatch.setenv("MULL_SANDBOX", "jail")
 
-    passes = sandbox_passes(Examined("landlock", "ABI 7", None, (network,)))
-    failure = sandbox_failure(Examined("landlock", "ABI 7", None, (network, files)), "warning")
+    passes = sandbox_rows(Examined("landlock", "ABI 7", None, (network,)), "warning")
+    [failure] = sandbox_rows(Examined("landlock", "ABI 7", None, (network, files)), "warning")
     [unknown] = await sandbox_checks()
 
     assert [check[1:] for check in passes] == [
@@ -169,15 +174,16 @@ def test_checks_are_printed_and_are_one_document(
     command = "temporal operator search-attribute create --type Keyword" + " --name A" * 9
     check = Check("server", "search attributes", "warning", "missing " * 30, ("add",), (command,))
 
-    print_checks([check, Check("server", "server", "ok", "answers")])
+    code = print_checks([check, Check("server", "server", "ok", "answers")], as_json=False)
     lines = capsys.readouterr().out.splitlines()
-    print_document([check], 3)
+    print_checks([check], as_json=True)
     document = json.loads(capsys.readouterr().out)
 
     assert f"    {command}" in lines
     assert all(cell_len(line) <= 80 for line in lines if command not in line)
+    assert code == 0
     assert lines[-1] == "1 ok, 1 warning, 0 wrong."
     assert document == {
-        "exit_code": 3, "ok": 0, "warning": 1, "wrong": 0,
+        "exit_code": 0, "ok": 0, "warning": 1, "wrong": 0,
         "checks": [{**check._asdict(), "do": ["add"], "commands": [command]}],
     }  # fmt: skip

@@ -14,7 +14,7 @@ import typer
 from typer import rich_utils
 
 import starter
-from commands import follow, start, updates
+from commands import follow, options, start, updates
 from reflection.critique import guardrails
 from reflection.critique.criteria import PRESETS
 from reflection.critique.request import ReflectOnResultRequest
@@ -205,10 +205,10 @@ def test_an_option_without_effect_is_named(
 def test_the_demo_has_a_help() -> None:
     """It starts nothing."""
     done = subprocess.run(
-        [sys.executable, "-m", "commands.demo", "--help"], capture_output=True, check=True
+        [sys.executable, "-m", "commands.embedded", "--help"], capture_output=True, check=True
     )
 
-    assert done.stdout.startswith(b"usage: python -m commands.demo")
+    assert done.stdout.startswith(b"usage: python -m commands.embedded")
 
 
 def test_choices_are_completed() -> None:
@@ -311,7 +311,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(
     said: str,
 ) -> None:
     """It names the option, not the request's field, and no run is started."""
-    monkeypatch.setattr(start, "read_stdin", lambda _: "q")
+    monkeypatch.setattr(options, "read_stdin", lambda _: "q")
 
     code, request = typed(command, *arguments)
 

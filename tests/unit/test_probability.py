@@ -46,9 +46,7 @@ def test_knots_that_are_no_map(knots: list[tuple[float, float]]) -> None:
 def test_the_prompt_s_hash() -> None:
     """It is of all that is asked but the question: the template, and how to reply."""
     hashes = {
-        hash_prompt(template, kind)
-        for template in (None, "Think.")
-        for kind in ("exact", "number")
+        hash_prompt(template, kind) for template in (None, "Think.") for kind in ("exact", "number")
     }
 
     assert len(hashes) == 4

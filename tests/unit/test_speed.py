@@ -13,13 +13,11 @@ import pytest
 
 import reflection
 from activities.code_tests.activity import by_pytest
-from activities.documents.formats import decode, html_lines, text_lines
-from activities.documents.passages import parts_of
+from activities.documents.formats import decode, html_lines, parts_of, text_lines
 from activities.documents.roots import UnreadableError
 from reflection import details, replies, run, text
 from reflection.multipath import (
     cases,
-    citations,
     extraction,
     markup,
     prompts,
@@ -65,9 +63,9 @@ def functions(worst: str) -> dict[str, Callable[[], object]]:
             f"{of.__name__}.{name}": partial(getattr(of, name), worst)
             for of, names in {
                 cases: "read_literal is_literal called entry_in statements parse_tests",
-                citations: "cited uncited without_footnotes",
                 extraction: "extract_code",
-                markup: "blocks fenced_lines masked visible unfenced sentences plain_words",
+                markup: "cited uncited without_footnotes blocks fenced_lines masked visible "
+                "unfenced sentences plain_words",
                 replies: "plain plain_text spoken after_thought",
                 report: "split",
                 routing: "parse_route build_route_prompt",

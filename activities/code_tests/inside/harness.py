@@ -169,16 +169,15 @@ def frames(error: BaseException, paths: Collection[str]) -> str:
         for frame in traceback.walk_tb(error.__traceback__)
         if frame[0].f_code.co_filename in paths
     )
-    kept = [_named(frame) for frame in stack[-FRAMES:]]
+    kept = [
+        f'File "{Path(frame.filename).name}", line {frame.lineno}, in {frame.name[:WIDTH]}\n'
+        f"    {(frame.line or '')[:WIDTH]}"
+        for frame in stack[-FRAMES:]
+    ]
     if isinstance(error, SyntaxError) and error.filename and error.filename in paths:
         kept.append(f'File "{Path(error.filename).name}", line {error.lineno}')
         kept.append(f"    {(error.text or '').strip()[:WIDTH]}")
     return "\n".join([*kept, said(error)[:WIDTH]]) if kept else ""
-
-
-def _named(frame: traceback.FrameSummary) -> str:
-    place = f'File "{Path(frame.filename).name}", line {frame.lineno}, in {frame.name[:WIDTH]}'
-    return f"{place}\n    {(frame.line or '')[:WIDTH]}"
 
 
 class UnplainError(Exception):

@@ -12,18 +12,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
-from .harness import (
-    FOLDER,
-    SOLUTION,
-    Channel,
-    also_named,
-    asked,
-    frames,
-    load,
-    public,
-    said,
-    shown,
-)
+from . import harness
 
 CHECK = "check"
 NOTHING = (
@@ -98,12 +87,12 @@ class Assertions:
         """Make the error of an assertion: its source, its operator, and what it compared."""
         self.ran = True
         error = AssertionError(*[message for message in more[-1:] if message is not None])
-        compared = {"test": test, "got": shown(got)}
+        compared = {"test": test, "got": harness.shown(got)}
         if words in SAME:
-            compared["expected"] = shown(more[0])
-        value = shown(got, IN_WORDS)
+            compared["expected"] = harness.shown(more[0])
+        value = harness.shown(got, IN_WORDS)
         said_of = {"": "is not true", "not": "is not false"}
-        other = said_of.get(words) or f"{words} {shown(more[0], IN_WORDS)} is false"
+        other = said_of.get(words) or f"{words} {harness.shown(more[0], IN_WORDS)} is false"
         compared["message"] = f"{value} {other}"
         error.__dict__["compared"] = compared
         return error
@@ -219,17 +208,17 @@ class _Script:
 
 def main() -> None:
     """Import the code, run the script, and say how many assertions held and which failed."""
-    task = asked()
-    channel = Channel(task["nonce"])
-    solution = load(channel)
+    task = harness.asked()
+    channel = harness.Channel(task["nonce"])
+    solution = harness.load(channel)
     if solution is None:
         return
     try:
-        script = _Script(str(FOLDER / task["file"]))
+        script = _Script(str(harness.FOLDER / task["file"]))
     except Exception as error:  # a file that is not Python fails in several ways
-        channel.say(unreadable=said(error))
+        channel.say(unreadable=harness.said(error))
         return
-    also_named(solution, task["entry"])
+    harness.also_named(solution, task["entry"])
     assertions = Assertions(channel.say)
     raised = _outcome(script, solution, assertions, task["entry"])
     more = {"end": True} if raised is None else _failure(raised, script)
@@ -244,7 +233,7 @@ def _outcome(
         _run(script, solution, assertions, entry)
     except BaseException as error:  # the code may raise anything, SystemExit too
         left = isinstance(error, SystemExit) and not error.code
-        if not left or frames(error, {SOLUTION}):
+        if not left or harness.frames(error, {harness.SOLUTION}):
             return error
     if assertions.ran or (script.judges and not script.asserts):
         return None
@@ -253,7 +242,7 @@ def _outcome(
 
 def _run(script: _Script, solution: ModuleType, assertions: Assertions, entry: str | None) -> None:
     module = ModuleType("__main__")
-    vars(module).update(public(solution), __file__=script.path, **{HOOK: assertions})
+    vars(module).update(harness.public(solution), __file__=script.path, **{HOOK: assertions})
     sys.modules["__main__"] = module
     exec(script.code, module.__dict__)  # noqa: S102 its purpose
     check = vars(module).get(CHECK)
@@ -273,7 +262,7 @@ def _candidate(solution: ModuleType, entry: str | None) -> object:
         value
         for name, value in vars(solution).items()
         if isinstance(value, FunctionType)
-        and value.__code__.co_filename == SOLUTION
+        and value.__code__.co_filename == harness.SOLUTION
         and not name.startswith("_")
     ]
     if len(functions) != 1:
@@ -284,10 +273,10 @@ def _candidate(solution: ModuleType, entry: str | None) -> object:
 def _failure(error: BaseException, script: _Script) -> dict[str, Any]:
     """Say which test failed: the assertion, or the statement that raised."""
     compared = dict(getattr(error, "compared", {}))
-    message = str(error) if isinstance(error, _UncheckedError) else said(error)
+    message = str(error) if isinstance(error, _UncheckedError) else harness.said(error)
     if "message" in compared:
         compared["message"] = f"{message}: {compared['message']}"
-    traceback = frames(error, {SOLUTION, script.path})
+    traceback = harness.frames(error, {harness.SOLUTION, script.path})
     line, at = 0, error.__traceback__
     while at:
         line = at.tb_lineno if at.tb_frame.f_code.co_filename == script.path else line

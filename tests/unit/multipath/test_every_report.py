@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from reflection.multipath import report as reports
-from reflection.multipath.citations import cited, uncited
-from reflection.multipath.markup import visible
+from reflection.multipath.markup import cited, uncited, visible
 from reflection.multipath.report import assemble, check_report, with_checks
 from reflection.multipath.result import Source
 from tests.unit.multipath.sourced import SOURCES

@@ -2,8 +2,15 @@
 
 import pytest
 
-from reflection.multipath.citations import cited, uncited
-from reflection.multipath.markup import plain_words, sentences, stands_in, unfenced, visible
+from reflection.multipath.markup import (
+    cited,
+    plain_words,
+    sentences,
+    stands_in,
+    uncited,
+    unfenced,
+    visible,
+)
 
 HIDDEN = [
     ("A <!-- shown --> B", "A \\<!-- shown --> B"),

@@ -7,14 +7,30 @@ import socket
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import urlsplit
 
-from commands.doctor.command import Check, State
 from telemetry import CONTENT_VARIABLE, captures_content
 
 if TYPE_CHECKING:
     from activities.sandbox.selftest import Examined
+
+State = Literal["ok", "warning", "wrong"]
+
+
+class Check(NamedTuple):
+    """One check: its area and name, what was found, and lines that say what to do.
+
+    `commands` can be copied to fix the problem.
+    """
+
+    area: str
+    name: str
+    state: State
+    said: str
+    do: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+
 
 # LiteLLM's names of providers and their variables; one variable of each row is enough.
 PROVIDERS: Mapping[str, tuple[str, ...]] = {
@@ -171,24 +187,21 @@ async def sandbox_checks() -> list[Check]:
         return [Check("sandbox", "sandbox", "wrong", said, (ELSEWHERE,))]
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            *before, chosen = await choose()
+            examined = await choose()
     except NoSandboxError as error:
         none = Check("sandbox", "sandbox", "wrong", "No code can run here.", (ELSEWHERE,))
-        return [*(sandbox_failure(found, "wrong") for found in error.examined), none]
+        return [*(row for one in error.examined for row in sandbox_rows(one, "wrong")), none]
     except (TimeoutError, ValueError, OSError) as error:
         said = str(error) or f"The self-test took over {PATIENCE_SECONDS} s."
         do = "Try again, or set MULL_SANDBOX to another sandbox."
         return [Check("sandbox", "sandbox", "wrong", said, (do,))]
-    return [*(sandbox_failure(found, "warning") for found in before), *sandbox_passes(chosen)]
+    return [row for one in examined for row in sandbox_rows(one, "warning")]
 
 
-def sandbox_failure(found: "Examined", state: State) -> Check:
-    """Name the checks that a sandbox failed."""
-    return Check("sandbox", found.name, state, found.trouble)
-
-
-def sandbox_passes(found: "Examined") -> list[Check]:
-    """List the checks of a sandbox that passed."""
+def sandbox_rows(found: "Examined", failing: State) -> list[Check]:
+    """List the checks that a sandbox passed, or else name those that it failed."""
+    if found.trouble:
+        return [Check("sandbox", found.name, failing, found.trouble)]
     said = f"{found.version} passes its self-test"
     tried = [Check("sandbox", name, "ok", seen) for name, _, seen in found.findings]
     return [Check("sandbox", found.name, "ok", said), *tried]

@@ -1,31 +1,48 @@
-"""What `doctor` checks at the Temporal server: namespace, search attributes and workers."""
+"""`doctor`: check the Temporal server and this machine, and say what to do about each problem."""
 
 import asyncio
+import json
+import os
 import shlex
 import shutil
 import sys
-from collections.abc import Awaitable, Mapping
+from collections import Counter
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, GetSystemInfoRequest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
+import connection
 import telemetry
 from activities.server import TYPES
-from commands.doctor.command import Check
-from commands.session import unserved
-from connection import (
-    DEFAULT_ADDRESS,
-    ConfigurationError,
-    NoServerError,
-    address,
-    connect,
-    namespace,
-)
+from commands import installation
+from commands.installation import Check, State
+from commands.options import Json
+from commands.session import Exit, unserved
+from reflection.text import tally_words, terminal_safe
 from telemetry import SEARCH_ATTRIBUTES
 
+HELP = {
+    "doctor": """
+Server, workers, models, documents, sandbox, packages and telemetry: each check is ok, a warning or
+wrong, with what to do. Models, keys (their names, not their values), documents and the sandbox are
+checked on this machine: run it where the worker runs.
+
+Exit codes: 0 ok or only warnings, 1 something is wrong, 3 no server or no worker.
+"""
+}
+STYLES: dict[State, str] = {"ok": "green", "warning": "yellow", "wrong": "bold red"}
+UNREACHED = frozenset({"server", "workers"})
+# Commands to copy are never cut.
+SAID_COLUMNS = 2_000
 ATTRIBUTES = "search attributes"
 PATIENCE_SECONDS = 3
 QUEUES = {
@@ -36,19 +53,77 @@ QUEUES = {
 START = "Start one with `mull dev`, or set TEMPORAL_ADDRESS."
 
 
+def doctor(as_json: Json = False) -> None:
+    """Run all checks, and print what was found."""
+    raise typer.Exit(print_checks(asyncio.run(run_checks()), as_json=as_json))
+
+
+async def run_checks() -> list[Check]:
+    """Run all checks; those of the server and the sandbox, the slowest, run concurrently."""
+    server, sandbox = await asyncio.gather(server_checks(), installation.sandbox_checks())
+    return [
+        *server,
+        *installation.model_checks(os.environ),
+        *installation.document_checks(os.environ),
+        *sandbox,
+        *installation.package_checks(),
+        *installation.telemetry_checks(os.environ),
+    ]
+
+
+def exit_code(checks: Iterable[Check]) -> Exit:
+    """Return 3 without a server or a worker, 1 if anything else is wrong, otherwise 0."""
+    wrong = {check.area for check in checks if check.state == "wrong"}
+    if wrong & UNREACHED:
+        return Exit.UNREACHABLE
+    return Exit.FAILED if wrong else Exit.DONE
+
+
+def print_checks(checks: Sequence[Check], *, as_json: bool) -> Exit:
+    """Print one row for each check, the commands to copy and totals, or else one JSON document."""
+    code, states = exit_code(checks), Counter(check.state for check in checks)
+    if as_json:
+        counts = {name: states[name] for name in STYLES}
+        listed = [check._asdict() for check in checks]
+        sys.stdout.write(json.dumps({"exit_code": int(code), **counts, "checks": listed}) + "\n")
+        return code
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    for name in ("area", "check", "state"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("found", overflow="fold")
+    area = ""
+    for check in checks:
+        found = Text(terminal_safe(check.said, SAID_COLUMNS))
+        for line in check.do:
+            found.append(f"\n→ {terminal_safe(line, SAID_COLUMNS)}", "bold")
+        shown = "" if check.area == area else check.area
+        table.add_row(shown, Text(check.name), Text(check.state, STYLES[check.state]), found)
+        area = check.area
+    console = Console()
+    console.print(table)
+    # Unwrapped, so that they can be copied whatever the width.
+    commands = [line for check in checks for line in check.commands]
+    lines = [f"    {terminal_safe(line, SAID_COLUMNS)}\n" for line in commands]
+    sys.stdout.write("".join(["\n", *lines]) if lines else "")
+    warnings = tally_words(states["warning"], "warning")
+    total = f"{states['ok']} ok, {warnings}, {states['wrong']} wrong."
+    console.print(Text(f"\n{total}", "bold"))
+    return code
+
+
 async def server_checks() -> list[Check]:
     """Check the server and what only it knows; wait at most 3 s for an answer."""
     try:
         telemetry.set_up(None)
         async with asyncio.timeout(PATIENCE_SECONDS):
-            client = await connect(quiet=True)
+            client = await connection.connect(quiet=True)
     except TimeoutError:
-        said = f"No server answered at {address()} within {PATIENCE_SECONDS} s."
+        said = f"No server answered at {connection.address()} within {PATIENCE_SECONDS} s."
         return [Check("server", "server", "wrong", said, (START,))]
-    except (NoServerError, ConfigurationError) as error:
+    except (connection.NoServerError, connection.ConfigurationError) as error:
         return [Check("server", "server", "wrong", str(error), (START,))]
     found = [
-        await _guarded("server", "server", _server(client)),
+        await _guarded("server", "server", _version(client)),
         await _guarded("server", "namespace", _namespace(client)),
     ]
     if found[-1].state == "wrong":
@@ -72,14 +147,14 @@ async def _guarded(area: str, name: str, looking: Awaitable[Check]) -> Check:
         return Check(area, name, "warning" if name == ATTRIBUTES else "wrong", said)
 
 
-async def _server(client: Client) -> Check:
+async def _version(client: Client) -> Check:
     info = await client.workflow_service.get_system_info(GetSystemInfoRequest())
     version = f", Temporal {info.server_version}" if info.server_version else ""
-    return Check("server", "server", "ok", f"answers at {address()}{version}")
+    return Check("server", "server", "ok", f"answers at {connection.address()}{version}")
 
 
 async def _namespace(client: Client) -> Check:
-    name = namespace()
+    name = connection.namespace()
     try:
         request = DescribeNamespaceRequest(namespace=name)
         await client.workflow_service.describe_namespace(request)
@@ -100,7 +175,7 @@ async def _attributes(client: Client) -> Check:
     request = ListSearchAttributesRequest(namespace=client.namespace)
     answer = await client.operator_service.list_search_attributes(request)
     known = {name: TYPES.get(number, "") for name, number in answer.custom_attributes.items()}
-    return attributes_check(known, address(), namespace())
+    return attributes_check(known, connection.address(), connection.namespace())
 
 
 async def _queue(client: Client, name: str) -> Check:
@@ -128,7 +203,7 @@ def attributes_check(known: Mapping[str, str], address: str, namespace: str) -> 
     if not said:
         return Check("server", ATTRIBUTES, "ok", f"all {len(SEARCH_ATTRIBUTES)} are registered")
     create = f"{temporal_command()} operator search-attribute create"
-    create += "" if address == DEFAULT_ADDRESS else f" --address {shlex.quote(address)}"
+    create += "" if address == connection.DEFAULT_ADDRESS else f" --address {shlex.quote(address)}"
     create += "" if namespace == "default" else f" --namespace {shlex.quote(namespace)}"
     commands = []
     for kind in dict.fromkeys(missing.values()):

@@ -1,1 +1,0 @@
-"""Checks of an installation, each with what to do about a problem."""
