@@ -360,6 +360,7 @@ ESTIMATES = (
     ("Kendall's tau-b", "1", lambda judge: estimate_words(judge.kendall)),
     ("AUC, pass against fail", "1", lambda judge: estimate_words(judge.auc)),
     ("expected calibration error", "0", lambda judge: estimate_words(judge.calibration_error)),
+    ("of it noise alone", "", lambda one: _known(one.calibration_floor, "{:.2f}")),
     ("self-preference gap", "0", lambda one: estimate_words(one.self_preference, signed=True)),
     ("length bias", "0", lambda judge: estimate_words(judge.length_bias, signed=True)),
     ("position bias", "0", lambda judge: estimate_words(judge.position_bias, signed=True)),
@@ -368,6 +369,7 @@ COUNTS = (
     ("deviation when repeated", "0", lambda one: _known(one.repeatability.deviation, "{:.3f}")),
     ("same verdict when repeated", "100%", lambda one: _known(one.repeatability.same_verdict)),
     ("recommended threshold", "", lambda one: _known(one.recommended, "{0.threshold:.2f}")),
+    ("Youden's J at it, held out", "1", lambda one: _known(one.recommended, "{0.youden:.2f}")),
     ("accuracy at it", "100%", lambda one: _known(one.recommended, "{0.accuracy:.0%}")),
     (
         "false passes, fails at it",

@@ -112,7 +112,7 @@ def calibrated(
     found = {
         "ece": numbers.calibration_error(chances.ravel(), right.ravel()),
         "ece_raw": numbers.calibration_error(shares.ravel(), right.ravel()),
-        "ece_floor": numbers.error_floor(chances),
+        "ece_floor": numbers.noise_errors(chances).mean(),
         "brier": np.mean((chances - right) ** 2),
         "brier_raw": np.mean((shares - right) ** 2),
     }

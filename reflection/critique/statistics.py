@@ -101,7 +101,7 @@ def calibration_error(scores: Array, labels: Array, axis: int = -1) -> Array:
     """Compute the expected calibration error, 0 to 1, over ten bins of equal mass.
 
     That is the sum over bins of (examples in it / all) x |mean label - mean score|. Undefined
-    without values. It is never negative, so noise alone makes it positive: see `error_floor`.
+    without values. It is never negative, so noise alone makes it positive: see `noise_errors`.
     Sources: Naeini, Cooper and Hauskrecht (2015), Obtaining well calibrated probabilities using
     Bayesian binning; Nixon et al. (2019), Measuring calibration in deep learning, for the bins.
     """
@@ -130,18 +130,31 @@ def reliability(scores: Sequence[float], labels: Sequence[float]) -> tuple[Bin, 
     )
 
 
-def error_floor(scores: Array) -> float:
-    """Compute the calibration error that a perfectly calibrated scorer shows, for noise alone.
+def noise_errors(scores: Array) -> Array:
+    """Compute the calibration errors that a perfectly calibrated scorer shows, for noise alone.
 
     Labels are drawn as the scores say, 200 times. Scores in one row are of one question and share
     its draw, as answers to one question are mostly all right or all wrong; where they are not,
-    the floor is somewhat lower. Undefined without values.
-    Source: Broecker and Smith (2007), Increasing the reliability of reliability diagrams.
+    the errors are somewhat smaller. Source: Broecker and Smith (2007), Increasing the reliability
+    of reliability diagrams.
     """
     drawn = np.random.default_rng(0).random((DRAWS, len(scores), *[1] * (scores.ndim - 1)))
     places = mass_bins(scores.ravel()).astype(int)
     totals = [np.bincount(places, ((one < scores) - scores).ravel()) for one in drawn]
-    return float(np.abs(totals).sum() / DRAWS / scores.size)
+    return np.asarray(np.abs(totals).sum(axis=1) / scores.size)
+
+
+def estimate_error(scores: Sequence[float], labels: Sequence[float]) -> tuple[Estimate, float]:
+    """Estimate the calibration error, and what it would be for noise alone; at least one score.
+
+    A resample adds noise to that of the scores, so that the bootstrap never comes near to 0: the
+    interval reaches as far below the value as above it.
+    """
+    found, floor = estimate(calibration_error, scores, labels), noise_errors(np.array(scores))
+    if found.value is not None and found.high is not None:
+        low = max(0.0, round(2 * found.value - found.high, DIGITS))
+        found = found.model_copy(update={"low": min(low, found.low or 0.0)})
+    return found, round(float(floor.mean()), DIGITS)
 
 
 def preference_gap(gaps: Array, own: Array, axis: int = -1) -> Array:

@@ -1,5 +1,7 @@
 """All that a labelled set says of each judge."""
 
+from random import Random
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +13,7 @@ from reflection.critique.calibration import (
     Scored,
     Verdicts,
     calibrate,
+    held_out_youden,
     position_gain,
     recommend,
     repeatability,
@@ -70,7 +73,7 @@ def test_agreement() -> None:
 @pytest.mark.parametrize(
     ("given", "labels", "threshold", "same"),
     [
-        ([(0, 0.2), (0, 0.4), (1, 0.6), (1, 0.6)], (0.0, 1.0), 0.45, 1.0),
+        ([(0, 0.2), (0, 0.4), (1, 0.2), (2, 0.6), (2, 0.6)], (0.0, 0.0, 1.0), 0.45, 1.0),
         # Where no threshold is recommended, repeats are compared at the source's 0.7.
         ([(0, 0.6), (0, 0.8)], (1.0,), 0.7, 0.0),
     ],
@@ -276,3 +279,48 @@ def test_verdicts_at_the_source_s_threshold() -> None:
     assert verdicts([0.9, 0.1], [YES, YES]) == Verdicts(
         threshold=0.7, accuracy=0.5, youden=None, false_passes=0, false_fails=1
     )
+
+
+def test_a_coin_is_not_recommended() -> None:
+    """Where scores tell nothing there is no threshold, though one of them looks good."""
+    chance, tempting = Random(0), 0
+    for _ in range(8):
+        scores = [chance.randrange(101) / 100 for _ in range(50)]
+        passes = [chance.random() < 0.5 for _ in range(50)]
+        tempting += recommend(scores, passes) is not None
+
+        found = calibrate(labelled(*map(float, passes)), map(scored, range(50), scores))[0]
+
+        assert found.recommended is None
+    assert tempting >= 6
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_noise_is_no_miscalibration(seed: int) -> None:
+    """A judge whose scores are exactly how likely a pass is has an interval with noise alone."""
+    chance = Random(seed)
+    scores = [chance.randrange(101) / 100 for _ in range(50)]
+    labels = [float(chance.random() < score) for score in scores]
+
+    right = calibrate(labelled(*labels), map(scored, range(50), scores))[0]
+    wrong = calibrate(labelled(*(1 - label for label in labels)), map(scored, range(50), scores))[0]
+
+    error, floor = right.calibration_error, right.calibration_floor
+    assert None not in (error.low, error.high, floor)
+    assert (error.low or 0) <= (floor or 0) <= (error.high or 0)
+    assert (wrong.calibration_error.low or 0) > (floor or 0)
+
+
+def test_a_held_out_j_is_less() -> None:
+    """The best of many thresholds is worth less on examples that did not choose it."""
+    chance = Random(0)
+    scores = [chance.random() for _ in range(50)]
+    passes = [chance.random() < 0.3 + 0.4 * score for score in scores]
+    best, held_out = recommend(scores, passes), held_out_youden(scores, passes)
+
+    assert best is not None
+    assert best.youden is not None
+    assert held_out is not None
+    assert held_out < best.youden
+    assert held_out_youden([0.1, 0.2, 0.8, 0.9] * 5, [NO, NO, YES, YES] * 5) == 1.0
+    assert held_out_youden([], []) is None
