@@ -40,7 +40,7 @@ from connection import TASK_QUEUE, ConfigurationError, NoServerError, address, c
 from reflection.multipath.request import Limits
 from reflection.run import explain
 from reflection.text import terminal_safe
-from workflows.base import OneInput
+from workflows.base import Inbound
 from workflows.batch import BatchWorkflow
 from workflows.multi_path import MultiPathWorkflow
 from workflows.reflect_on_result import ReflectOnResultWorkflow
@@ -74,7 +74,7 @@ def adapters(default: str | None, calls_per_second: float | None = None) -> Iter
     gc.disable()
     from activities.documents.folder import FolderRetriever
     from activities.language_model.embedded import EmbeddedModel
-    from activities.language_model.layers import ObservedModel, PacedModel
+    from activities.language_model.layers import ObservedEmbedder, ObservedModel, PacedModel
     from activities.language_model.litellm_model import LiteLLMModel
 
     gc.freeze()
@@ -84,9 +84,10 @@ def adapters(default: str | None, calls_per_second: float | None = None) -> Iter
         if default == EmbeddedModel.name:
             endpoints[default] = stack.enter_context(EmbeddedModel()).endpoint
         model = LiteLLMModel(default, endpoints)
-        retriever = FolderRetriever.from_environment(os.environ, model)
+        observed, embedder = ObservedModel(model, default), ObservedEmbedder(model)
+        paced = PacedModel(observed, default, calls_per_second, embedder)
+        retriever = FolderRetriever.from_environment(os.environ, paced)
         stack.callback(retriever.close)
-        paced = PacedModel(ObservedModel(model, default), default, calls_per_second)
         yield Adapters(paced, retriever)
 
 
@@ -157,7 +158,7 @@ def _workflow_worker(client: Client, options: dict[str, Any]) -> Worker:
         task_queue=TASK_QUEUE,
         workflows=WORKFLOWS,
         activities=[known, prepare_reflection, check_draft, read_examples],
-        interceptors=[OneInput()],
+        interceptors=[Inbound()],
         graceful_shutdown_timeout=GRACE,
         **chosen,
     )

@@ -3,19 +3,20 @@
 They are not workflow code, so that rules can change while a run is open: history keeps the results.
 """
 
-import asyncio
+from importlib import import_module
 
 from temporalio import activity
 
 from activities.readers import read_apart
 from reflection.critique.complexity import complexity
 from reflection.critique.criteria import Criterion
-from reflection.critique.guardrails import Checked, Report, are_built_in, check, known_guardrails
+from reflection.critique.guardrails import Checked, Report, check, known_guardrails, modules_of
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.multipath.cases import entry_in, entry_of
 from reflection.multipath.extraction import examples
 from reflection.multipath.suite import Case
 from reflection.run import Record
+from reflection.text import terminal_safe
 
 
 class Prepared(Record):
@@ -51,10 +52,20 @@ async def prepare_reflection(request: ReflectOnResultRequest) -> Prepared:
 
 @activity.defn
 async def check_draft(task: CheckTask) -> Report:
-    """Run the named guardrails; one that fails is named in the report."""
-    if are_built_in(task.guardrails):
-        return await read_apart(check, task.checked, task.guardrails)
-    return await asyncio.to_thread(check, task.checked, task.guardrails)
+    """Run the named guardrails in a process that is ended after five seconds; report what fails."""
+    modules = modules_of(task.guardrails)
+    try:
+        return await read_apart(_check, modules, task.checked, task.guardrails)
+    except RuntimeError as error:
+        apart = "they run in a process of their own, without the worker's variables"
+        said = f"the guardrails could not be run: {terminal_safe(str(error), 200)}; {apart}"
+        return Report(failures=(said,))
+
+
+def _check(modules: tuple[str, ...], checked: Checked, names: tuple[str, ...]) -> Report:
+    for module in modules:
+        import_module(module)
+    return check(checked, names)
 
 
 class ExamplesTask(Record):

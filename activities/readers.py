@@ -4,13 +4,14 @@ A thread would not do: a slow pattern holds the interpreter's lock, and with it 
 """
 
 import asyncio
+import atexit
 import os
 import pickle
+import signal
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from subprocess import PIPE, Popen
-from threading import Timer
 from typing import IO, Any, TypeVar, cast
 
 READERS = 4
@@ -37,38 +38,46 @@ def _call(work: Callable[..., Result], inputs: tuple[object, ...]) -> Result:
         command = [sys.executable, "-c", PROGRAM, *sys.path]
         # A session of its own, as Ctrl-C is the worker's; and no key in its environment.
         reader = Popen(command, stdin=PIPE, stdout=PIPE, env={}, start_new_session=True)  # noqa: S603 - our own program
-    clock = Timer(SECONDS, reader.kill)
-    clock.start()
     try:
         with_pipes = cast("IO[bytes]", reader.stdin), cast("IO[bytes]", reader.stdout)
-        pickle.dump((work, inputs), with_pipes[0])
+        pickle.dump((work, inputs, SECONDS), with_pipes[0])
         with_pipes[0].flush()
         value, error = pickle.load(with_pipes[1])  # noqa: S301 - from our own process
     except (OSError, EOFError):
         reader.communicate()
         ended = f"its process ended, after {SECONDS:g} seconds at the latest"
         raise RuntimeError(f"the text could not be read: {ended}") from None
-    finally:
-        clock.cancel()
     _idle.append(reader)
     if error is not None:
         raise RuntimeError(error)
     return cast("Result", value)
 
 
+@atexit.register
+def _end() -> None:
+    """End the idle ones; where this process is ended without notice, they see no more input."""
+    while _idle:
+        _idle.pop().communicate()
+
+
 def serve() -> None:
-    """Answer calls on standard input until it ends; what they print goes to standard error."""
+    """Answer calls on standard input until it ends; what they print goes to standard error.
+
+    The clock of a call is here, so that it ends, too, when its caller is gone.
+    """
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     while True:
         try:
-            work, inputs = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the worker
+            work, inputs, seconds = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the worker
         except EOFError:
             return
         reply: tuple[Any, str | None]
+        signal.setitimer(signal.ITIMER_REAL, seconds)
         try:
             reply = work(*inputs), None
         except Exception as error:
             reply = None, f"{type(error).__name__}: {error}"
+        signal.setitimer(signal.ITIMER_REAL, 0)
         pickle.dump(reply, replies)
         replies.flush()

@@ -7,6 +7,7 @@ nested objects are never values. Numbers keep the characters in which they were 
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from json import JSONDecodeError, JSONDecoder
 from typing import Annotated, Any, NamedTuple, TypeVar
 
@@ -143,9 +144,15 @@ def reply_schema(model: type[Reply]) -> dict[str, Any]:
     Bounds stay in it, which keep a small model to the point; an adapter leaves them out for a
     provider that refuses them.
     """
-    schema = model.model_json_schema()
+    schema = _derived(model)
     sent: dict[str, Any] = _sent(schema, schema.get("$defs", {}))
     return sent
+
+
+@lru_cache(maxsize=64)
+def _derived(model: type[Reply]) -> dict[str, Any]:
+    """Derive pydantic's schema once: that takes longer than the rest of a call, but the model."""
+    return model.model_json_schema()
 
 
 def _sent(part: object, definitions: dict[str, Any]) -> Any:

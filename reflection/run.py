@@ -17,7 +17,7 @@ from pydantic import (
 )
 from pydantic_core import to_json
 
-from reflection.text import cut_encoded, cut_with_note
+from reflection.text import cut_encoded, cut_with_note, encoded_size
 
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 ModelName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
@@ -37,6 +37,7 @@ class Request(Frozen):
 class Bounded(Request):
     """A request whose run is bounded: in tokens, US dollars, seconds, tries and waiting."""
 
+    model: ModelName | None = Field(None, description="Any LiteLLM name; else the worker's own.")
     budget_tokens: int | None = Field(None, ge=1, description="The most tokens, in and out.")
     budget_usd: float | None = Field(
         None, gt=0, allow_inf_nan=False, description="The most US dollars."
@@ -50,6 +51,11 @@ class Bounded(Request):
     review_timeout_seconds: Seconds | None = Field(
         None, description="Seconds to wait for a person's review; no limit by default."
     )
+
+    @property
+    def draft_bytes(self) -> int:
+        """The size in bytes to which a draft is cut."""
+        raise NotImplementedError
 
 
 class Record(Frozen):
@@ -289,36 +295,63 @@ class Room(NamedTuple):
     reason: str
 
 
+# Cautious: a token has about 4 bytes of English, and 3 or more of nearly every other script.
+BYTES_A_TOKEN = 3
+INSTRUCTION_TOKENS = 600
+
+
+def call_tokens(texts: Iterable[str], limit: int) -> int:
+    """Estimate the most tokens of a call, by the texts in its prompt and its output limit."""
+    return sum(map(encoded_size, texts)) // BYTES_A_TOKEN + INSTRUCTION_TOKENS + limit
+
+
+def likely(
+    spent: Sequence[Spending], alike: Sequence[Spending] = (), expected: int | None = None
+) -> Spending:
+    """Assume what a call takes: as much as the largest one of those alike, or of all in `spent`.
+
+    It takes at most `expected` tokens. None where no reply reported any.
+    """
+    tokens, cost = (
+        max(_known(name, alike) or _known(name, spent), default=None)
+        for name in ("tokens", "cost_usd")
+    )
+    if tokens is not None and expected is not None:
+        tokens = min(tokens, expected)
+    # A limit is on tokens in and out together.
+    return Spending(calls=1, input_tokens=tokens, output_tokens=0, cost_usd=cost)
+
+
+def _known(name: str, calls: Sequence[Spending]) -> list[Any]:
+    return [size for call in calls if (size := getattr(call, name)) is not None]
+
+
 def room(
     budget: Budget,
     spent: Sequence[Spending],
     wanted: int,
     alike: Sequence[Spending] = (),
     what: str = "call",
+    expected: int | None = None,
 ) -> Room:
     """Return how many of `wanted` calls fit in the budget after those in `spent`.
 
     Each is assumed to be as large as the largest of the calls `alike`, or of all so far if there
-    are none, and a call without reported usage as large as the largest so far. Before the first
-    call its size is unknown, so only one call is allowed. A limit on something that no reply
-    reports can't be enforced: then nothing fits. `what` names a call in the reason.
+    are none, but not larger than `expected` tokens; and a call without reported usage as large as
+    the largest so far. Before the first call its size is unknown, so only one call is allowed. A
+    limit on something that no reply reports can't be enforced: then nothing fits. `what` names a
+    call in the reason.
     """
-    tokens, like = [call.tokens for call in spent], [call.tokens for call in alike]
-    costs, cost_like = [call.cost_usd for call in spent], [call.cost_usd for call in alike]
+    call = likely(spent, alike, expected)
+    took = f"a {what}{' like the next' if alike else ''} took up to"
+    if expected is not None and call.tokens == expected:
+        took = f"the next {what} may take up to"
+    tokens, costs = [one.tokens for one in spent], [one.cost_usd for one in spent]
     return min(
-        _fits("tokens", budget.tokens, tokens, wanted, like, what),
-        _fits("US dollars", budget.usd, costs, wanted, cost_like, what),
+        _fits("tokens", budget.tokens, tokens, wanted, call.tokens, what, took),
+        _fits("US dollars", budget.usd, costs, wanted, call.cost_usd, what, took),
         key=lambda fits: fits.calls,
     )
-
-
-def refusal(budget: Budget, spent: Sequence[Spending], alike: Sequence[Spending]) -> str | None:
-    """Explain why the next call does not fit; None if it does.
-
-    A budget is exceeded by at most one call, by as much as it is larger than assumed.
-    """
-    fits = room(budget, spent, 1, alike)
-    return None if fits.calls else fits.reason
 
 
 def _fits(
@@ -326,27 +359,36 @@ def _fits(
     bound: float | None,
     spent: Sequence[float | None],
     wanted: int,
-    alike: Sequence[float | None],
+    size: float | None,
     what: str,
+    took: str,
 ) -> Room:
     if bound is None:
         return Room(wanted, "")
     if not spent:
         return Room(min(wanted, 1), f"the first {what} shows how large a {what} is")
-    known = [size for size in spent if size is not None]
-    if not known:
+    known = [one for one in spent if one is not None]
+    if not known or size is None:
         unseen = f"the provider does not report {unit}"
         return Room(0, f"{unseen}, so a limit of {bound:,g} can't be enforced")
-    likely = [size for size in alike if size is not None]
-    largest = max(likely or known)
     used = sum(known) + max(known) * (len(spent) - len(known))
     calls = wanted if used < bound else 0
-    if largest > 0:
-        calls = int((bound - used) / largest + 1e-9)
-    took = f"a {what}{' like the next' if likely else ''} took up to {largest:,.6g}"
-    return Room(
-        max(0, min(wanted, calls)), f"{used:,.6g} of {bound:,g} {unit} are spent, and {took}"
-    )
+    if size > 0:
+        calls = int((bound - used) / size + 1e-9)
+    said = f"{used:,.6g} of {bound:,g} {unit} are spent, and {took} {size:,.6g}"
+    return Room(max(0, min(wanted, calls)), said)
+
+
+class Drafted(Protocol):
+    """A draft of any loop."""
+
+    @property
+    def index(self) -> int:
+        """Its place among the drafts, from 0."""
+
+    @property
+    def model(self) -> str | None:
+        """The model that wrote it."""
 
 
 class Decided(Protocol):
@@ -358,6 +400,7 @@ class Decided(Protocol):
 
 
 DecisionT = TypeVar("DecisionT", bound=Decided)
+DraftT = TypeVar("DraftT", bound=Drafted)
 
 
 @dataclass
@@ -413,9 +456,44 @@ class RunState(Generic[DecisionT]):
         """End the run, by what a person said of the result."""
         raise NotImplementedError
 
+    def refused(self, given: Review) -> str | None:
+        """Explain why a review is refused; None if it is accepted."""
+        raise NotImplementedError
+
     def no_room(self, part: Part) -> str | None:
-        """Explain why the budget has no room for the next call of a part; None if it has."""
-        return refusal(self.budget, self.every_spending, self.spent[part])
+        """Explain why the budget has no room for the next call of a part; None if it has.
+
+        A revision has room where its judging has, too. A budget is exceeded by at most one call,
+        by as much as it is larger than assumed.
+        """
+        spent, alike, expected = self.every_spending, self._alike(part), self._expected(part)
+        fits = room(self.budget, spent, 1, alike, expected=expected)
+        judges = self.judges if part == "revising" and fits.calls else 0
+        if judges:
+            spent = [*spent, likely(spent, alike, expected)]
+            alike, expected = self._alike("evaluating"), self._expected("evaluating")
+            fits = room(self.budget, spent, judges, alike, expected=expected)
+        if fits.calls >= max(judges, 1):
+            return None
+        return f"with a revision, {fits.reason} to judge it" if judges else fits.reason
+
+    @property
+    def judges(self) -> int:
+        """The calls that judge a draft; without them there is no use in revising one."""
+        return 0
+
+    def _alike(self, part: Part) -> Sequence[Spending]:
+        """List the calls that show how large the next one of a part is."""
+        return self.spent[part]
+
+    def _expected(self, part: Part) -> int | None:
+        """Estimate the tokens of the first call of a part; None where none has to be."""
+        known = self.budget.tokens is None or self.spent[part]
+        return None if known else call_tokens(*self.prompt(part))
+
+    def prompt(self, part: Part) -> tuple[list[str], int]:
+        """List the texts in the prompt of a part's next call, and give its output limit."""
+        raise NotImplementedError
 
     def pay(self, part: Part, spending: Spending | None, attempts: int) -> None:
         """Count a reply, and the failed attempts before it."""
@@ -436,3 +514,72 @@ class RunState(Generic[DecisionT]):
         """Warn about parameters that the provider does not support."""
         for name in names:
             self.warn(f"the provider does not take {name}; it was not sent")
+
+
+PERSONS_REVISIONS = 5
+
+
+@dataclass
+class DraftState(RunState[DecisionT], Generic[DecisionT, DraftT]):
+    """What the state of a loop has that revises drafts.
+
+    `chosen` is the index of the draft that a person scored, or replaced the best one with, and
+    `granted` counts the revisions that people requested.
+    """
+
+    drafts: list[DraftT] = field(default_factory=list)
+    chosen: int | None = None
+    granted: int = 0
+
+    @property
+    def best(self) -> DraftT | None:
+        """The draft that becomes the result."""
+        return self._best() if self.chosen is None else self.drafts[self.chosen]
+
+    @property
+    def model(self) -> str | None:
+        """The model that wrote the newest draft, or that the request names."""
+        written = [draft.model for draft in self.drafts if draft.model is not None]
+        return written[-1] if written else self.request.model
+
+    def refused(self, given: Review) -> str | None:
+        """Explain why a review is refused; None if it is accepted."""
+        best = self.best
+        if given.draft is not None and best is not None and given.draft != best.index:
+            return f"draft {best.index + 1} is under review now"
+        if encoded_size(given.replace or "") > self.request.draft_bytes:
+            return f"the text is over {self.request.draft_bytes:,} bytes"
+        if given.revise is None:
+            return None
+        reason = self.no_room("revising")
+        if self.granted >= PERSONS_REVISIONS:
+            reason = f"at most {PERSONS_REVISIONS} revisions can be requested"
+        return f"no further revision is possible: {reason}" if reason else None
+
+    def stop(
+        self, reason: Any, explanation: str, at: datetime, author: str | None = None
+    ) -> DecisionT:
+        """End the run, or wait if a person has to review the result first."""
+        why = self._waits(reason)
+        said = f"{explanation}; {why}" if why else explanation
+        return self.settle(reason, said, at, author, waits=why is not None)
+
+    def settle(
+        self,
+        reason: Any,
+        explanation: str,
+        at: datetime,
+        author: str | None = None,
+        *,
+        waits: bool = False,
+    ) -> DecisionT:
+        """Record a decision: the run ends for a reason, goes on, or waits for a person."""
+        raise NotImplementedError
+
+    def _best(self) -> DraftT | None:
+        """Return the best draft, the earlier of equals."""
+        raise NotImplementedError
+
+    def _waits(self, reason: Any) -> str | None:
+        """Explain why a person has to review the result; None if no review is needed."""
+        raise NotImplementedError

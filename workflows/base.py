@@ -14,9 +14,11 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 from opentelemetry import trace
 from opentelemetry.trace import Span
 from temporalio import workflow
+from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.common import SearchAttributeKey, SearchAttributeUpdate
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import (
+    HandleQueryInput,
     HandleUpdateInput,
     Interceptor,
     WorkflowInboundInterceptor,
@@ -29,7 +31,6 @@ with workflow.unsafe.imports_passed_through():
     from reflection.details import details
     from reflection.run import Finish, Part, Record, Request, Review, RunState, Usage
     from reflection.sheet import Sheet
-    from reflection.text import encoded_size
     from workflows.calls import SOMEBODY, Calls, People, run_locally
 
 # Search attributes are keywords, numbers and booleans, and an update is typed by its value.
@@ -67,6 +68,7 @@ class Workflow:
         """Begin the time budget, in seconds."""
         self._people = People(budget_seconds)
         self._registered: frozenset[str] = frozenset()
+        self._trace_id: str | None = None
 
     @workflow.query(description="Where the run stands, and what it has spent")
     def progress(self) -> Record:
@@ -111,12 +113,18 @@ class Workflow:
         if written:
             workflow.upsert_search_attributes(written)
 
-    def _show(self) -> None:
-        """Bring the current details of the Web UI up to date."""
-        context = trace.get_current_span().get_span_context()
-        recorded = context.is_valid and context.trace_flags.sampled
-        trace_id = f"{context.trace_id:032x}" if recorded else None
-        workflow.set_current_details(details(self._sheet(), trace_id, workflow.info().workflow_id))
+    @contextmanager
+    def _running(self, **held_to: Attribute) -> Iterator[Span]:
+        """Span the run, with what it is held to."""
+        with run_span({f"mull.{name}": value for name, value in held_to.items()}) as span:
+            context = span.get_span_context()
+            recorded = context.is_valid and context.trace_flags.sampled
+            self._trace_id = f"{context.trace_id:032x}" if recorded else None
+            yield span
+
+    def written_details(self) -> str:
+        """Write where the run stands, for the Web UI."""
+        return details(self._sheet(), self._trace_id, workflow.info().workflow_id)
 
 
 class RunWorkflow(Workflow, Generic[StateT]):
@@ -126,7 +134,7 @@ class RunWorkflow(Workflow, Generic[StateT]):
         """Begin with nothing asked yet."""
         super().__init__(state.request.budget_seconds)
         self._state = state
-        self._calls = Calls(self._people, state.lose)
+        self._calls = Calls(self._people, state)
         self._step: Any = "starting"
 
     @workflow.query(description="Each decision so far, with every number it was based on")
@@ -148,13 +156,9 @@ class RunWorkflow(Workflow, Generic[StateT]):
         left = self._people.seconds_left()
         if given.revise is not None and left is not None and left <= 0:
             raise refusal("no further revision is possible: the time is up")
-        reason = self._refuse_review(given)
+        reason = self._state.refused(given)
         if reason is not None:
             raise refusal(reason)
-
-    def _refuse_review(self, given: Review) -> str | None:
-        """Explain why the run can't do what a review says; None if it can."""
-        raise NotImplementedError
 
     def _replace(self, text: str, author: str) -> None:
         raise NotImplementedError
@@ -179,12 +183,6 @@ class RunWorkflow(Workflow, Generic[StateT]):
     def _warn(self, warning: str) -> None:
         self._state.warn(warning)
 
-    @contextmanager
-    def _running(self, **held_to: Attribute) -> Iterator[Span]:
-        """Span the run, with what it is held to."""
-        with run_span({f"mull.{name}": value for name, value in held_to.items()}) as span:
-            yield span
-
     def _has_room(self, part: Part | None) -> bool:
         """Tell whether the next call may be made; end the run where it may not."""
         if self._people.over:
@@ -208,7 +206,7 @@ class RunWorkflow(Workflow, Generic[StateT]):
         """Wait for a person, and do what they say."""
         timeout = self._state.request.review_timeout_seconds
         self._people.begin_wait(timeout)
-        self._at("waiting_for_review")
+        self._step = "waiting_for_review"
         try:
             said = await self._people.wait()
         except asyncio.CancelledError:
@@ -241,14 +239,9 @@ class RunWorkflow(Workflow, Generic[StateT]):
     def _settle(self, reason: str, said: str, author: str | None = None) -> None:
         self._decided(self._state.settle(reason, said, workflow.now(), author))
 
-    def _at(self, step: str) -> None:
-        self._step = step
-        self._show()
-
     def _decided(self, decision: Any) -> None:
-        """Span a decision with its numbers, and show where the run stands."""
+        """Span a decision with its numbers, and write the search attributes if the run goes on."""
         self._span_decision(decision)
-        self._show()
         if not decision.stop:
             self._write(*self._updates())
 
@@ -259,7 +252,6 @@ class RunWorkflow(Workflow, Generic[StateT]):
     def _conclude(self, span: Span, memo: Mapping[str, Any], *updates: Update) -> None:
         """Record the outcome everywhere but in the result."""
         last = self._state.decisions[-1]
-        self._show()
         stopped = telemetry.STOP_REASON.value_set(last.stop_reason)
         self._write(*self._updates(), stopped, *updates)
         ended = {"stop_reason": last.stop_reason, "stop_explanation": last.reason}
@@ -313,11 +305,6 @@ def known(values: Mapping[str, Attribute | None]) -> dict[str, Attribute]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def refuse_text(text: str | None, most: int) -> str | None:
-    """Explain why a person's text is refused; None if it is not longer than `most` bytes."""
-    return f"the text is over {most:,} bytes" if encoded_size(text or "") > most else None
-
-
 def spending(usage: Usage, model: str | None) -> list[Update]:
     """List the search attributes of what was spent, and on which model."""
     spent = [
@@ -337,19 +324,30 @@ def refusal(reason: str) -> ApplicationError:
     return ApplicationError(reason, type="Refused", non_retryable=True)
 
 
-class OneInput(Interceptor):
-    """Has each update with no or several inputs refused in words, as one wrong input is."""
+class Inbound(Interceptor):
+    """Sees what comes in to a run: updates, and the Web UI's query for the details."""
 
     def workflow_interceptor_class(
         self, _: WorkflowInterceptorClassInput
     ) -> type[WorkflowInboundInterceptor]:
-        """Return the part that sees the updates of a run."""
-        return _OneInput
+        """Return the part that sees what comes in to one run."""
+        return _Inbound
 
 
-class _OneInput(WorkflowInboundInterceptor):
+class _Inbound(WorkflowInboundInterceptor):
     def handle_update_validator(self, call: HandleUpdateInput) -> None:
-        """Hand the validator one input, whatever was given: None or all of them together."""
+        """Hand the validator one input, whatever was given: None or all of them together.
+
+        So an update with no or several inputs is refused in words, as one wrong input is.
+        """
         if len(call.args) != 1:
             call.args = [call.args or None]
         super().handle_update_validator(call)
+
+    async def handle_query(self, call: HandleQueryInput) -> object:
+        """Write the current details where they are asked for: to keep them would cost every run."""
+        answer: object = await super().handle_query(call)
+        run: Workflow | None = workflow.instance()
+        if isinstance(answer, WorkflowMetadata) and run is not None:
+            answer.current_details = run.written_details()
+        return answer

@@ -25,9 +25,6 @@ with workflow.unsafe.imports_passed_through():
     from workflows.base import Workflow
     from workflows.calls import SOMEBODY
 
-# The children's ids are built from it, and are in every record.
-ID_BYTES = 100
-
 
 @workflow.defn(failure_exception_types=[ValidationError])
 class BatchWorkflow(Workflow):
@@ -48,12 +45,11 @@ class BatchWorkflow(Workflow):
     @workflow.run
     async def run(self, request: BatchRequest) -> BatchResult:
         """Make every run that fits the budgets, and return what became of each."""
-        if encoded_size(workflow.info().workflow_id) > ID_BYTES:
-            said = f"workflow id over {ID_BYTES} bytes; the ids of the runs are built from it"
+        if encoded_size(workflow.info().workflow_id) > request.id_bytes:
+            said = f"workflow id over {request.id_bytes} bytes; the ids of the runs begin with it"
             raise ApplicationError(said, type=base.INVALID_REQUEST, non_retryable=True)
-        with base.run_span({"mull.batch.runs": request.total}) as span:
+        with self._running(**{"batch.runs": request.total}) as span:
             await self._find_attributes()
-            self._show()
             try:
                 await self._make_runs()
             except asyncio.CancelledError:
@@ -61,7 +57,7 @@ class BatchWorkflow(Workflow):
                 raise
             if not self._batch.over:
                 # Go on in a new history, with the records of all runs so far.
-                carried = {"carried": self._batch.runs}
+                carried = {"carried": self._batch.carried()}
                 workflow.continue_as_new(request.model_copy(update=carried))
             return self._conclude(span)
 
@@ -130,11 +126,9 @@ class BatchWorkflow(Workflow):
             self._batch.ended(planned, "completed", result.usage)
         del self._tasks[planned]
         self._made += 1
-        self._show()
 
     def _conclude(self, span: Span) -> BatchResult:
         result = self._batch.result()
-        self._show()
         self._write(
             telemetry.STOP_REASON.value_set(result.stop_reason),
             base.set_or_clear(telemetry.TOKENS, result.tokens),

@@ -21,7 +21,7 @@ from temporalio.exceptions import TimeoutError as CallTimedOut
 
 with workflow.unsafe.imports_passed_through():
     from activities.language_model import port as models
-    from reflection.run import Finish, Review
+    from reflection.run import Finish, Part, Review, RunState
 
 Value = TypeVar("Value")
 
@@ -245,13 +245,32 @@ async def settle(
 class Calls:
     """Calls that are awaited one by one, or side by side; `in_flight` counts those under way.
 
-    `lost` is called with the number of cancelled calls.
+    What they cost, and how many were cancelled, is counted in the run's state.
     """
 
-    def __init__(self, people: People, lost: Callable[[int], None]) -> None:
+    def __init__(self, people: People, state: RunState[Any]) -> None:
         self._people = people
-        self._lost = lost
+        self._state = state
         self.in_flight = 0
+
+    async def ask(
+        self,
+        part: Part,
+        activity: Callable[..., Awaitable[Value]],
+        task: object,
+        summary: str,
+        times: dict[str, Any],
+    ) -> Value | ActivityError | None:
+        """Ask a model as `make` does; count what it cost, and warn of what it does not take."""
+        reply = await self.make(activity, task, summary, times)
+        if isinstance(reply, ActivityError):
+            most = self._state.request.max_attempts
+            self._state.pay(part, None, attempts_of(reply, most))
+        elif reply is not None:
+            receipt: Any = getattr(reply, "receipt", reply)
+            self._state.pay(part, receipt.spending, receipt.attempts)
+            self._state.left_out(getattr(receipt, "left_out", ()))
+        return reply
 
     async def make(
         self,
@@ -267,9 +286,9 @@ class Calls:
         )
         self.in_flight += 1
         try:
-            self._lost(await settle([call], self._people))
+            self._state.lose(await settle([call], self._people))
         except asyncio.CancelledError:
-            self._lost(1)
+            self._state.lose(1)
             raise
         finally:
             self.in_flight -= 1

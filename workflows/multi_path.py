@@ -15,7 +15,7 @@ with workflow.unsafe.imports_passed_through():
     from reflection.multipath.result import Decision, MultiPathResult, Progress, StopReason
     from reflection.multipath.sheet import sheet
     from reflection.multipath.state import Node
-    from reflection.run import Part, Review, fitted
+    from reflection.run import Part, fitted
     from reflection.sheet import Sheet
     from workflows import base
     from workflows.base import RunWorkflow
@@ -76,7 +76,7 @@ class MultiPathWorkflow(RunWorkflow[Run]):
         """Do a node's work, and decide."""
         if not self._has_room(self._part(node)):
             return
-        self._at(node)
+        self._step = node
         with self._node_span(node) as leave:
             ended = await self._work[node]()
             leave(ended)
@@ -89,7 +89,7 @@ class MultiPathWorkflow(RunWorkflow[Run]):
 
     async def _find_tests(self) -> bool:
         """Find or write the tests for the code; False if the run ended meanwhile."""
-        self._at("generate_code")
+        self._step = "generate_code"
         await self._nodes.find_tests()
         if self._state.suite is not None:
             return True
@@ -114,9 +114,6 @@ class MultiPathWorkflow(RunWorkflow[Run]):
             self._cut_short()
         else:
             self._stop(ended.reason, ended.said)
-
-    def _refuse_review(self, given: Review) -> str | None:
-        return loop.refused(self._state, given)
 
     def _replace(self, text: str, author: str) -> None:
         loop.replace(self._state, text, author, workflow.now())

@@ -33,7 +33,6 @@ with workflow.unsafe.imports_passed_through():
         Calls,
         Lost,
         People,
-        attempts_of,
         call_times,
         explain,
         lost,
@@ -228,10 +227,6 @@ class Nodes:
         if report is None:
             return CUT_SHORT
         self._run.tested(report)
-        # A run from before this rule keeps its own, which ended it earlier.
-        if self._run.disputed(older=True) and not workflow.patched("disputed-tests"):
-            self._run.older = True
-            self._run.tested(report)
         return None
 
     def _bounds(self) -> dict[str, Any]:
@@ -282,16 +277,10 @@ class Nodes:
         task: AgentTask,
         summary: str,
     ) -> Value | Lost | Ended:
-        reply = await self._calls.make(activity, task, summary, self._times)
+        reply = await self._calls.ask(part, activity, task, summary, self._times)
         if isinstance(reply, ActivityError):
-            tried = attempts_of(reply, self._request.max_attempts)
-            self._run.pay(part, None, tried)
             return lost(explain(reply))
-        if reply is None:
-            return CUT_SHORT
-        self._run.pay(part, reply.receipt.spending, reply.receipt.attempts)
-        self._run.left_out(reply.receipt.left_out)
-        return reply
+        return reply or CUT_SHORT
 
     def _keep(self, mode: Mode, reply: Generated | Lost | Ended) -> Ended | None:
         """Keep a new draft, with the person who asked for it where one did.

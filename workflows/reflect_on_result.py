@@ -26,7 +26,7 @@ with workflow.unsafe.imports_passed_through():
     from reflection.critique.request import ReflectOnResultRequest
     from reflection.critique.result import Decision, Draft, Progress, ReflectOnResultResult
     from reflection.critique.sheet import sheet
-    from reflection.run import Part, Review, fitted
+    from reflection.run import Part, fitted
     from reflection.sheet import Sheet
     from workflows import base
     from workflows.base import RunWorkflow
@@ -34,7 +34,6 @@ with workflow.unsafe.imports_passed_through():
         Calls,
         Lost,
         People,
-        attempts_of,
         call_times,
         explain,
         lost,
@@ -112,7 +111,7 @@ class ReflectOnResultWorkflow(RunWorkflow[Reflection]):
             self._state.drafts.append(given)
         if not self._has_room(None):
             return
-        self._at("writing")
+        self._step = "writing"
         if not self._state.drafts and not await self._drafts.write():
             self._cut_short()
         elif gate.stop_reason is not None:
@@ -121,10 +120,10 @@ class ReflectOnResultWorkflow(RunWorkflow[Reflection]):
             await self._evaluate()
 
     async def _revise_until_decided(self) -> None:
-        """Revise the newest draft by its feedback, until a decision ends the run or waits."""
+        """Revise the best draft by its feedback, until a decision ends the run or waits."""
         while (last := self._state.last) is None or not (last.stop or last.waits_for_review):
-            newest = self._state.drafts[-1]
-            await self._revise(newest, self._state.advice(newest), None)
+            best = self._state.best or self._state.drafts[0]
+            await self._revise(best, self._state.advice(best), None)
 
     async def _revise(
         self, draft: Draft, feedback: tuple[Feedback, ...], author: str | None
@@ -135,7 +134,7 @@ class ReflectOnResultWorkflow(RunWorkflow[Reflection]):
         number = self._state.revisions + 1
         told = {"mull.revision": number}
         with base.span(telemetry.SPAN_REFLECTION, "CHAIN", told, f"revision {number}"):
-            self._at("revising")
+            self._step = "revising"
             revised = await self._drafts.revise(draft, feedback, author)
             if isinstance(revised, str):
                 self._stop("revision_failed", f"the draft could not be revised: {revised}")
@@ -148,7 +147,7 @@ class ReflectOnResultWorkflow(RunWorkflow[Reflection]):
         """Judge the newest draft, and decide."""
         if not self._has_room("evaluating"):
             return
-        self._at("evaluating")
+        self._step = "evaluating"
         draft = self._state.drafts[-1]
         name = telemetry.SPAN_EVALUATION.format(criteria=self._state.request.criteria_name)
         with base.span(name, "EVALUATOR", {"mull.draft.index": draft.index}) as span:
@@ -160,15 +159,6 @@ class ReflectOnResultWorkflow(RunWorkflow[Reflection]):
             return
         self._state.evaluated(draft.index, evaluation)
         self._decided(self._state.decide(workflow.now()))
-
-    def _refuse_review(self, given: Review) -> str | None:
-        best = self._state.best
-        if given.draft is not None and best is not None and given.draft != best.index:
-            return f"draft {best.index + 1} is under review now"
-        reason = None if given.revise is None else loop.no_grant(self._state)
-        if reason is not None:
-            return f"no further revision is possible: {reason}"
-        return base.refuse_text(given.replace, self._state.request.draft_bytes)
 
     def _replace(self, text: str, author: str) -> None:
         loop.replace(self._state, text, author, workflow.now())
@@ -280,20 +270,15 @@ class Drafts:
         self, part: Part, activity: Callable[..., Awaitable[Written]], task: object, summary: str
     ) -> Written | Lost | None:
         """Ask, count what was spent, and say why there is no text; None where it was cut short."""
-        written = await self._calls.make(activity, task, summary, self._times)
+        written = await self._calls.ask(part, activity, task, summary, self._times)
         if isinstance(written, ActivityError):
-            self._state.pay(part, None, attempts_of(written, self._request.max_attempts))
             return lost(explain(written))
-        if written is None:
-            return None
-        self._state.pay(part, written.spending, written.attempts)
-        return lost(written.error) if written.text is None else written
+        return lost(written.error) if written and written.text is None else written
 
     def _keep(
         self, written: Written, revised: Draft | None = None, author: str | None = None
     ) -> bool:
         index, seed = len(self._state.drafts), self._request.seed
-        self._state.left_out(written.left_out)
         if written.cut:
             most = self._request.draft_bytes
             self._state.warn(f"draft {index + 1} was cut to {most:,} bytes, the size for a result")
@@ -316,7 +301,7 @@ class Drafts:
         are asked in parallel, or one by one if a budget limits the calls.
         """
         report = await self._check(draft)
-        if report.failures and workflow.patched("failed-guardrails"):
+        if report.failures:
             return Evaluation(error="; ".join(report.failures))
         judges = self._request.panel_judges
         if self._request.budget_tokens is None and self._request.budget_usd is None:
@@ -398,12 +383,8 @@ class Drafts:
         )
         again = " again: its reply could not be read" if error else ""
         summary = f"draft {draft.index + 1}: ask {judge or 'the judge'}{again}"
-        reply = await self._calls.make(CritiqueActivities.judge_draft, task, summary, self._times)
+        asked = CritiqueActivities.judge_draft, task, summary
+        reply = await self._calls.ask("evaluating", *asked, self._times)
         if isinstance(reply, ActivityError):
-            self._state.pay("evaluating", None, attempts_of(reply, request.max_attempts))
             return JudgeReply(error=explain(reply))
-        if reply is None:
-            return JudgeReply(error=NO_TIME)
-        self._state.pay("evaluating", reply.spending, reply.attempts)
-        self._state.left_out(reply.left_out)
-        return reply
+        return reply or JudgeReply(error=NO_TIME)

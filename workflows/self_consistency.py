@@ -11,7 +11,7 @@ with workflow.unsafe.imports_passed_through():
     import telemetry
     from activities.language_model.port import TASK_QUEUE
     from activities.sampling import MeaningTask, SampleTask, SamplingActivities
-    from reflection.run import Review, fitted
+    from reflection.run import fitted
     from reflection.sampling import loop
     from reflection.sampling.answers import Clusters, read_answer
     from reflection.sampling.loop import Sampling
@@ -25,7 +25,6 @@ with workflow.unsafe.imports_passed_through():
     )
     from reflection.sampling.sheet import sheet
     from reflection.sheet import Sheet
-    from reflection.text import encoded_size
     from workflows import base
     from workflows.base import RunWorkflow, refusal
     from workflows.calls import (
@@ -75,8 +74,7 @@ class SelfConsistencyWorkflow(RunWorkflow[Sampling]):
             while not self._state.stopped:
                 await self._wave()
             unanswered = self._state.unanswered
-            # A run from before this change may wait for a person already.
-            if unanswered is not None and workflow.patched("unanswered"):
+            if unanswered is not None:
                 raise lost(unanswered).failure
             if self._state.waits_for_review:
                 waits = telemetry.NEEDS_REVIEW.value_set(True)
@@ -118,18 +116,9 @@ class SelfConsistencyWorkflow(RunWorkflow[Sampling]):
             raise refusal('give one JSON object, such as {"answer": "..."}')
         if self._next_index >= self._state.request.max_responses:
             raise refusal("the run has already asked for its maximum number of answers")
-        reason = self._refuse_answer(given.answer)
+        reason = self._state.unreadable_answer(given.answer)
         if reason is not None:
             raise refusal(reason)
-
-    def _refuse_answer(self, answer: str) -> str | None:
-        """Explain why a person's answer can't count; None if it can."""
-        request = self._state.request
-        if encoded_size(answer) > request.answer_bytes:
-            return "the answer is too long"
-        if read_answer(request.answers, answer) is None:
-            return f"the answer can't be read as {request.answers}"
-        return None
 
     def _take_index(self) -> int:
         self._next_index += 1
@@ -149,11 +138,9 @@ class SelfConsistencyWorkflow(RunWorkflow[Sampling]):
         with base.span(telemetry.SPAN_WAVE, "CHAIN", told, f"wave {number}"):
             for _ in range(plan.calls):
                 self._samples.start(self._take_index())
-            self._show()
             self._state.cancelled += await self._samples.settle(self._people)
             await self._count(self._samples.collect())
         if not self._state.stopped:
-            self._show()
             self._write(*self._updates())
 
     async def _count(self, responses: list[Response]) -> None:
@@ -167,11 +154,6 @@ class SelfConsistencyWorkflow(RunWorkflow[Sampling]):
             response = await self._meanings.named(waiting.pop(0))
             more = bool(waiting or self._put_in)
             self._span_decision(self._state.count(response, more_follow=more, at=workflow.now()))
-
-    def _refuse_review(self, given: Review) -> str | None:
-        if given.revise is not None or given.score is not None:
-            return "an answer can only be accepted or replaced"
-        return None if given.replace is None else self._refuse_answer(given.replace)
 
     def _replace(self, text: str, _author: str) -> None:
         self._state.replacement = text.strip()
@@ -334,7 +316,7 @@ class Meanings:
             max_attempts=self._request.max_attempts,
         )
         asked = SamplingActivities.compare_meaning, task, "do two answers mean the same?"
-        meaning = await self._calls.make(*asked, self._times)
+        meaning = await self._calls.ask("evaluating", *asked, self._times)
         if meaning is None:
             self._sampling.warn(NOT_COMPARED)
             return False
@@ -342,9 +324,6 @@ class Meanings:
             failure = permanent(meaning)
             if failure is not None:
                 raise failure
-            made = attempts_of(meaning, self._request.max_attempts)
-            self._sampling.pay("evaluating", None, made)
             self._sampling.warn(f"two answers could not be compared: {explain(meaning)}")
             return False
-        self._sampling.pay("evaluating", meaning.spending, meaning.attempts)
         return meaning.same is True

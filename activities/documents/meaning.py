@@ -14,12 +14,10 @@ import numpy.typing as npt
 
 from activities.documents.index import opened, read_passages
 from activities.documents.retrieval import EMBEDDING_BATCH, Embedder, Threads
-from activities.language_model.layers import observed, record_spending
 from activities.language_model.port import ModelError, TransientModelError
 from reflection.multipath.state import Passage
 from reflection.run import Spending, total
 from reflection.text import tally_words
-from telemetry import KIND, SPAN_EMBEDDINGS
 
 EMBEDDED_PASSAGES = 20_000
 EMBEDDED_CHARACTERS = 4_000
@@ -79,7 +77,7 @@ class MeaningSearch:
         except ModelError as error:
             warning = f"searched by words alone: {self.model} failed: {error}"
             busy = error if isinstance(error, TransientModelError) else None
-            return Meant((), (warning,), total(self.spent), failed=1, busy=busy)
+            return Meant((), (warning,), total(self.spent), failed=error.spending.calls, busy=busy)
         passages = await self.threads.run(lambda _: self._nearest(rows, vectors, query))
         unseen = len(rows) - len(vectors)
         warning = f"{tally_words(unseen, 'passage')} not searched by meaning yet"
@@ -125,17 +123,8 @@ class MeaningSearch:
             return list(read_passages(database, scores).values())
 
     async def _embed(self, texts: Sequence[str]) -> list[Vector]:
-        """Embed texts in a span and two metrics, in which neither texts nor vectors stand."""
-        with observed("embeddings", SPAN_EMBEDDINGS, self.model) as span:
-            span.set_attributes({KIND: "EMBEDDING", "mull.texts": len(texts)})
-            cut = [text[:EMBEDDED_CHARACTERS] for text in texts]
-            found = await self.embedder.embed(cut, self.model, self.seconds)
-            span.set_attribute("gen_ai.embeddings.dimension.count", len(found.vectors[0]))
-            if found.provider is not None:
-                span.set_attribute("gen_ai.provider.name", found.provider)
-            # Nothing is written, so that a 0 says nothing.
-            sent = found.spending.model_copy(update={"output_tokens": None})
-            record_spending(span, "embeddings", self.model, sent)
+        cut = [text[:EMBEDDED_CHARACTERS] for text in texts]
+        found = await self.embedder.embed(cut, self.model, self.seconds)
         self.spent.append(found.spending)
         vectors = np.asarray(found.vectors, np.float32)
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)

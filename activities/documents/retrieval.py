@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from time import monotonic
 from typing import NamedTuple, Protocol, TypeVar
 
 from temporalio import activity
@@ -19,7 +20,7 @@ from temporalio.exceptions import ApplicationError
 from activities.language_model.port import TransientModelError
 from activities.server import heartbeating
 from reflection.multipath.state import Passage
-from reflection.run import Record, Spending
+from reflection.run import Record, Spending, total
 
 # How many texts one embedding call has: every provider accepts this many.
 EMBEDDING_BATCH = 64
@@ -125,13 +126,14 @@ class DocumentActivities:
         """Find the passages that fit a prompt.
 
         While an embedding model is busy the search is retried; the last attempt returns the keyword
-        search's result. The heartbeat's details are two counts: files read, and files in all.
+        search's result. A 429 uses up no attempt while there is time for another search in this
+        one. The heartbeat's details are two counts: files read, and files in all.
         Raises ApplicationError, non-retryable if a retry would not help.
         """
         info = activity.info()
         async with heartbeating() as progress:
             try:
-                found = await self._retriever.retrieve(task, progress)
+                found = await self._unlimited(task, progress)
             except WordsAloneError as error:
                 # Without a known maximum, treat this attempt as the last.
                 most = info.retry_policy.maximum_attempts if info.retry_policy else 0
@@ -150,6 +152,34 @@ class DocumentActivities:
                     non_retryable=not isinstance(error, TransientRetrievalError),
                 ) from None
         return found.model_copy(update={"attempts": info.attempt})
+
+    async def _unlimited(self, task: RetrievalTask, progress: Progress) -> Retrieval:
+        """Search again after each 429, in the first half of the attempt. Raises as a search does.
+
+        What is embedded is kept, so that the next search goes on from there.
+        """
+        limit, started = activity.info().start_to_close_timeout, monotonic()
+        limited = list[Retrieval]()
+        while True:
+            try:
+                found = await self._retriever.retrieve(task, progress)
+            except WordsAloneError as error:
+                cause, found = error.cause, _summed([*limited, error.found])
+                wait = 1.0 if cause.retry_after is None else cause.retry_after
+                ends = monotonic() + wait - started
+                if cause.status != 429 or limit is None or ends > limit.total_seconds() / 2:
+                    raise WordsAloneError(cause, found) from None
+                limited.append(error.found)
+                await asyncio.sleep(wait)
+            else:
+                return _summed([*limited, found])
+
+
+def _summed(searches: Sequence[Retrieval]) -> Retrieval:
+    """Return the last of several searches, with what all of them cost."""
+    paid = [search.spending for search in searches if search.spending is not None]
+    cost = {"spending": total(paid) if paid else None, "failed": sum(s.failed for s in searches)}
+    return searches[-1].model_copy(update=cost)
 
 
 class StoppedError(BaseException):

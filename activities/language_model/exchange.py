@@ -5,6 +5,7 @@ HTTP response at the end of the chain of causes is read first, then the exceptio
 has a key or the prompt in it.
 """
 
+import json
 import math
 import re
 import zlib
@@ -27,6 +28,8 @@ MOST_BYTES = 16 * 2**20
 MOST_ERROR_BYTES = 64 * 2**10
 # A reply has one choice, and embeddings come by the 64. LiteLLM takes 20 µs for each object.
 MOST_OBJECTS = 50_000
+# LiteLLM takes up to 0.3 ms for a value that it does not expect, and a completion has a hundred.
+MOST_VALUES = 2_000
 SHOWN_BYTES = 120
 CODINGS = ("gzip", "deflate")
 ENCODED = {"content-encoding", "content-length", "transfer-encoding"}
@@ -73,33 +76,53 @@ async def bounded(
             await response.aclose()
     except Exception as error:
         broken = "broke off its reply" if exchange.status else "can't be reached"
-        refused = type(error) is ValueError
-        exchange.failed = str(error) if refused else f"{broken}: {error or type(error).__name__}"
+        unread = isinstance(error, UnicodeError)
+        said = "its headers can't be read" if unread else str(error) or type(error).__name__
+        exchange.failed = said if type(error) is ValueError else f"{broken}: {said}"
         raise
     kept = [pair for pair in response.headers.multi_items() if pair[0].lower() not in ENCODED]
     return httpx.Response(exchange.status, headers=kept, content=exchange.body, request=request)
 
 
 async def _read(response: httpx.Response) -> bytes:
-    status, coding = response.status_code, response.headers.get("Content-Encoding", "identity")
+    status, coding = response.status_code, response.headers.get("Content-Encoding", "").lower()
     if 300 <= status < 400:
         host = httpx.URL(response.headers.get("Location", "")).host
         line = "and redirects are not followed: set the address that answers itself"
         raise ValueError(f"answered {status}, a redirect{f' to {host}' if host else ''}, {line}")
-    if coding.lower() not in (*CODINGS, "identity"):
+    if coding not in (*CODINGS, "identity", ""):
         raise ValueError(f"answered in the coding {coding[:20]!r}, which was not asked for")
     most, body = MOST_BYTES if status < 400 else MOST_ERROR_BYTES, bytearray()
     # 32 more than the largest window: a header of gzip or of zlib, whichever came.
-    decoder = None if coding == "identity" else zlib.decompressobj(zlib.MAX_WBITS + 32)
+    decoder = None if coding not in CODINGS else zlib.decompressobj(zlib.MAX_WBITS + 32)
     assert isinstance(response.stream, httpx.AsyncByteStream)  # noqa: S101 - of an async client
     async for chunk in response.stream:
         room = most + 1 - len(body)
         body += decoder.decompress(chunk, room) if decoder else chunk[:room]
         if len(body) > most:
             break
-    if status < 400 and (len(body) > most or body.count(b"{") > MOST_OBJECTS):
+    large = len(body) > most or body.count(b"{") > MOST_OBJECTS
+    if status < 400 and (large or _has_too_many_values(body)):
         raise ValueError(f"answered {status} with more than a reply can be")
     return bytes(body[:most])
+
+
+def _has_too_many_values(body: bytearray) -> bool:
+    """Count the values of a reply; vectors and lists of tokens are free but in a completion."""
+    try:
+        whole = json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    left, count = [whole], 0
+    free = set() if isinstance(whole, dict) and "choices" in whole else {int, float}
+    while left and count <= MOST_VALUES:
+        value = left.pop()
+        count += 1
+        if isinstance(value, dict):
+            left += value.values()
+        elif isinstance(value, list) and not set(map(type, value)) <= free:
+            left += value
+    return count + len(left) > MOST_VALUES
 
 
 LINE_CHARACTERS = 300

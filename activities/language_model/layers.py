@@ -11,12 +11,14 @@ import asyncio
 import json
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 from opentelemetry import metrics, trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
+from activities.documents.retrieval import Embedded, Embedder
 from activities.language_model import port
 from activities.language_model.port import (
     LanguageModel,
@@ -27,7 +29,9 @@ from activities.language_model.port import (
     TransientModelError,
 )
 from reflection.run import Spending
-from telemetry import KIND, SPAN_CHAT, TRACER, captures_content
+from telemetry import KIND, SPAN_CHAT, SPAN_EMBEDDINGS, TRACER, captures_content
+
+Value = TypeVar("Value")
 
 
 @contextmanager
@@ -87,6 +91,26 @@ class ObservedModel:
             _describe_reply(span, call, reply)
             record_spending(span, "chat", name, reply.spending)
         return reply
+
+
+class ObservedEmbedder:
+    """An embedding model whose every call makes an `embeddings {model}` span, without a text."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+
+    async def embed(self, texts: Sequence[str], model: str, timeout_seconds: float) -> Embedded:
+        """Embed the texts inside a span. Raises what the model raises."""
+        with observed("embeddings", SPAN_EMBEDDINGS, model) as span:
+            span.set_attributes({KIND: "EMBEDDING", "mull.texts": len(texts)})
+            found = await self._embedder.embed(texts, model, timeout_seconds)
+            span.set_attribute("gen_ai.embeddings.dimension.count", len(found.vectors[0]))
+            if found.provider is not None:
+                span.set_attribute("gen_ai.provider.name", found.provider)
+            # Nothing is written, so that a 0 says nothing.
+            sent = found.spending.model_copy(update={"output_tokens": None})
+            record_spending(span, "embeddings", model, sent)
+        return found
 
 
 def _labels(operation: str, model: str) -> dict[str, str]:
@@ -210,9 +234,9 @@ def _now() -> float:
 
 
 class PacedModel:
-    """A language model that is called at the pace that it bears.
+    """A language model, and an embedding model, that are called at the pace that they bear.
 
-    All its models together get at most `calls_per_second`, evenly.
+    All models together get at most `calls_per_second`, evenly.
     """
 
     def __init__(
@@ -220,8 +244,10 @@ class PacedModel:
         model: port.LanguageModel,
         default_model: str | None = None,
         calls_per_second: float | None = None,
+        embedder: Embedder | None = None,
     ) -> None:
         self._model = model
+        self._embedder = embedder
         self._default_model = default_model
         self._paces: dict[str | None, Pace] = {}
         self._all = Pace(calls_per_second) if calls_per_second else None
@@ -229,13 +255,23 @@ class PacedModel:
     async def complete(self, call: ModelCall) -> ModelReply:
         """Make the call when its turn comes. Raises what the model raises, and NotYetError."""
         name = call.model or self._default_model
+        return await self._in_turn(name, lambda: self._model.complete(call))
+
+    async def embed(self, texts: Sequence[str], model: str, timeout_seconds: float) -> Embedded:
+        """Embed the texts when their turn comes. Raises as `complete` does."""
+        embedder = self._embedder
+        if embedder is None:
+            raise port.PermanentModelError("no embedding models are served", "NoModel")
+        return await self._in_turn(model, lambda: embedder.embed(texts, model, timeout_seconds))
+
+    async def _in_turn(self, name: str | None, make: Callable[[], Awaitable[Value]]) -> Value:
         pace = self._paces.setdefault(name, Pace(within=self._all))
         try:
             began = await pace.turn()
         except TimeoutError:
             raise port.NotYetError(pace.seconds_left()) from None
         try:
-            reply = await self._model.complete(call)
+            reply = await make()
         except port.SampleError:
             pace.replied()
             raise

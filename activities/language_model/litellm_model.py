@@ -39,15 +39,22 @@ litellm.DEFAULT_MAX_RETRIES = 0  # type: ignore[attr-defined]  # it is read ther
 # A cache would make all samples of a question equal, and their entropy 0.
 litellm.cache = None
 
-_send = LiteLLMAiohttpTransport.handle_async_request
+
+def _bind(transport: type[httpx.AsyncBaseTransport]) -> None:
+    """Bound what is sent and read by a transport of this type."""
+    send = transport.handle_async_request
+
+    async def send_bounded(self: Any, request: httpx.Request) -> httpx.Response:
+        return await bounded(request, lambda asked: send(self, asked))
+
+    transport.handle_async_request = send_bounded  # type: ignore[method-assign]
 
 
-async def _send_bounded(self: LiteLLMAiohttpTransport, request: httpx.Request) -> httpx.Response:
-    return await bounded(request, lambda asked: _send(self, asked))
-
-
-# Every provider's client sends by this method, and follows redirects unless it is kept from it.
-LiteLLMAiohttpTransport.handle_async_request = _send_bounded  # type: ignore[method-assign]
+# Every provider's client sends by one of these two, as LiteLLM's settings and variables say, and
+# follows redirects unless it is kept from it. One provider has a client of its own.
+_bind(LiteLLMAiohttpTransport)
+_bind(httpx.AsyncHTTPTransport)
+_UNBOUNDED = "aiohttp_openai"
 
 JSON_OBJECT: dict[str, Any] = {"type": "json_object"}
 # These servers hold any model to a schema; LiteLLM only knows which models do.
@@ -272,6 +279,9 @@ class LiteLLMModel:
             line = f"no provider for the model {name!r}: put one first, as in openai/{name}"
             raise PermanentModelError(line, type(error).__name__, 400) from None
         _refuse_credentials(route)
+        if route.provider == _UNBOUNDED:
+            line = f"replies to {name!r} would not be bounded: name it openai/… instead"
+            raise PermanentModelError(line, "BadRequestError", 400)
         return route
 
 

@@ -40,7 +40,6 @@ RESULTS: dict[RunType, type[Record]] = {
     "ReflectOnResultWorkflow": ReflectOnResultResult,
     "SelfConsistencyWorkflow": SelfConsistencyResult,
 }
-MOST_ID_BYTES = 100
 AT_ONCE = 16
 
 Handle: TypeAlias = WorkflowHandle[Any, BatchResult]
@@ -88,8 +87,8 @@ def measure(
     `find` is given the batch's id, its result, and all its runs.
     """
     chosen = order.workflow_id or new_id(order.command, order.file.stem)
-    if encoded_size(chosen) > MOST_ID_BYTES:
-        said = f"--id: at most {MOST_ID_BYTES} bytes, because the ids of the runs begin with it."
+    if encoded_size(chosen) > (most := order.request.id_bytes):
+        said = f"--id: at most {most} bytes, because the ids of the runs begin with it."
         fail(said, Exit.USAGE)
     page = None if html is None else place_for("--html", html)
     if order.estimate:
@@ -182,7 +181,8 @@ async def _carried(client: Client, identity: str, request: BatchRequest) -> tupl
         if described is None or described.status is not WorkflowExecutionStatus.COMPLETED:
             return None
         handle = client.get_workflow_handle(batch.id_of(planned), result_type=RunResult)
-        return batch.run(planned, "completed", (await handle.result()).usage)
+        run = batch.run(planned, "completed", (await handle.result()).usage)
+        return run.model_copy(update={"workflow_id": ""})
 
     found = await _side_by_side(batch.waiting, completed)
     return tuple(run for run in found if run is not None)

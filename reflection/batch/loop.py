@@ -13,9 +13,7 @@ from reflection.batch.result import (
     RunStatus,
 )
 from reflection.run import Budget, Spending, Usage, room
-from reflection.text import cut_encoded
-
-ERROR_BYTES = 120
+from reflection.text import cut_encoded, encoded_size
 
 
 class Batch:
@@ -31,15 +29,25 @@ class Batch:
         self._explanation = ""
         self._budget = Budget(request.budget_tokens, request.budget_usd)
         places = {variant.name: place for place, variant in enumerate(request.variants)}
-        self._ended = {
-            Planned(run.item, places[run.variant], run.repeat): run for run in request.carried
-        }
+        self._error_bytes = request.error_bytes(encoded_size(identity))
+        self._ended = dict[Planned, BatchRun]()
+        for run in request.carried:
+            planned = Planned(run.item, places[run.variant], run.repeat)
+            named = {"workflow_id": run.workflow_id or self.id_of(planned)}
+            self._ended[planned] = run.model_copy(update=named)
         self.waiting = [planned for planned in request.plan() if planned not in self._ended]
 
     @property
     def runs(self) -> tuple[BatchRun, ...]:
         """The runs that have ended, by item, variant and repeat."""
         return tuple(run for _, run in sorted(self._ended.items()))
+
+    def carried(self) -> tuple[BatchRun, ...]:
+        """List the runs that have ended for the next history, without what can be told again."""
+        ended = dict(sorted(self._ended.items()))
+        told = {at: self.id_of(at) == run.workflow_id for at, run in ended.items()}
+        short = {"workflow_id": ""}
+        return tuple(run.model_copy(update=short if told[at] else {}) for at, run in ended.items())
 
     @property
     def over(self) -> bool:
@@ -94,7 +102,7 @@ class Batch:
             repeat=planned.repeat,
             workflow_id=self.id_of(planned),
             status=status,
-            error=None if error is None else cut_encoded(error, ERROR_BYTES),
+            error=None if error is None else cut_encoded(error, self._error_bytes),
             tokens=usage.tokens if usage else None,
             cost_usd=usage.cost_usd if usage else None,
         )

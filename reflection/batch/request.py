@@ -6,16 +6,23 @@ from itertools import product
 from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import FailFast, Field, JsonValue, StringConstraints, model_validator
+from pydantic_core import to_json
 
 from reflection.batch.result import BatchRun
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.run import Frozen, Request, explain, parse_request
 from reflection.sampling.request import SelfConsistencyRequest
 
-# The request carries every run's record when it continues as new, and must fit a 2 MiB payload.
-ITEMS_BYTES = 1_000_000
-VARIANTS_BYTES = 100_000
+# The largest event is 512 KiB: the request, which carries every run's record when it continues as
+# new, and the result, in which each record has an id.
+EVENT_BYTES = 500_000
 RUNS = 2_000
+# The bytes of a record with the largest numbers, without its id and its variant's name. One that
+# failed has no numbers, and an error in their place.
+RECORD_BYTES = 150
+NUMBERS_BYTES = 30
+ERROR_BYTES = 120
+ID_BYTES = range(48, 101)
 # Several runs are started by one message to the server, of at most 4 MB.
 STARTED_BYTES = 2_500_000
 
@@ -82,8 +89,35 @@ class BatchRequest(Request):
     def concurrency(self) -> int:
         """The most runs in flight: `max_concurrency`, or fewer to fit one message."""
         items = max(map(_size, self.items))
-        variants = max(_size(variant.model_dump(mode="json")) for variant in self.variants)
+        variants = max(map(_size, self.variants))
         return max(1, min(self.max_concurrency, STARTED_BYTES // (items + variants)))
+
+    @property
+    def given_bytes(self) -> int:
+        """The bytes of the items and the variants."""
+        return _size(self.items) + _size(self.variants)
+
+    @property
+    def record_bytes(self) -> int:
+        """The most bytes of all records without ids."""
+        each = (variant.repeats * (RECORD_BYTES + len(variant.name)) for variant in self.variants)
+        return len(self.items) * sum(each)
+
+    @property
+    def id_bytes(self) -> int:
+        """The most bytes of the batch's id, with which the ids of its runs begin."""
+        left = EVENT_BYTES - self.record_bytes
+        return min(ID_BYTES[-1], left // self.total - self._place_bytes)
+
+    def error_bytes(self, id_bytes: int) -> int:
+        """Return the most bytes of a run's error, beside a batch's id of so many bytes."""
+        ids = self.total * (id_bytes + self._place_bytes)
+        left = EVENT_BYTES - self.record_bytes - max(self.given_bytes, ids)
+        return min(ERROR_BYTES, NUMBERS_BYTES + left // self.total)
+
+    @property
+    def _place_bytes(self) -> int:
+        return max(len(f"/{len(self.items)}-{variant.name}-99") for variant in self.variants)
 
     def plan(self) -> Iterator[Planned]:
         """Yield every run in starting order.
@@ -104,15 +138,14 @@ class BatchRequest(Request):
 
     @model_validator(mode="after")
     def _small(self) -> Self:
-        variants = [variant.model_dump(mode="json") for variant in self.variants]
-        for name, value, most in (
-            ("items", self.items, ITEMS_BYTES),
-            ("variants", variants, VARIANTS_BYTES),
-        ):
-            if _size(value) > most:
-                raise ValueError(f"{name}: {_size(value):,} bytes exceed the limit of {most:,}")
         if self.total > RUNS:
             raise ValueError(f"{self.total:,} runs exceed the limit of {RUNS:,}")
+        most = EVENT_BYTES - max(self.record_bytes, _size(self.carried))
+        if self.given_bytes > most:
+            given = f"{self.given_bytes:,} bytes of items and variants"
+            raise ValueError(f"{given} exceed the limit of {most:,} beside {self.total:,} runs")
+        if self.id_bytes < ID_BYTES[0]:
+            raise ValueError(f"{self.total:,} runs need shorter names of their variants")
         return self
 
     @model_validator(mode="after")
@@ -143,4 +176,4 @@ class BatchRequest(Request):
 
 
 def _size(value: object) -> int:
-    return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+    return len(to_json(value))

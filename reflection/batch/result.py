@@ -13,6 +13,7 @@ BatchStopReason = Literal["completed", "budget", "finished_by_person"]
 class BatchRun(Record):
     """The outcome of one run; read its own result by its `workflow_id`.
 
+    A run that is carried over has no `workflow_id` where it can be told from the batch's.
     `item` and `repeat` count from 0, and `variant` is its name. Tokens in and out together and US
     dollars are None where the provider did not say, and for a run without a result.
     """

@@ -5,7 +5,9 @@ sources were given, a reply that its provider cut off. A rule without proof can 
 judge's confidence.
 
 Add your own at the end of this file, and name it in a request beside Mull's own:
-`"guardrails": ["default", "no_prices"]`. It must be pure: no model, file, clock or network.
+`"guardrails": ["default", "no_prices"]`. It must be pure: no model, file, clock or network. Another
+module that the worker imports will do too: each guardrail runs, for at most five seconds, in a
+process that imports its module.
 
     @guardrail("no_prices")
     def no_prices(checked: Checked) -> Finding | None:
@@ -117,9 +119,15 @@ def default_guardrails() -> list[str]:
     return [*_BY_DEFAULT]
 
 
-def are_built_in(names: Sequence[str]) -> bool:
-    """Whether every process has these guardrails, and none was registered in this one alone."""
-    return all(_GUARDRAILS[name].__module__ == __name__ for name in names if name in _GUARDRAILS)
+def modules_of(names: Sequence[str]) -> tuple[str, ...]:
+    """List the modules that register the named guardrails, for a process that has none of them."""
+    modules = (_GUARDRAILS[name].__module__ for name in _each(names) if name in _GUARDRAILS)
+    return tuple(dict.fromkeys(modules))
+
+
+def _each(names: Sequence[str]) -> dict[str, None]:
+    named = (one for name in names for one in (_BY_DEFAULT if name == DEFAULT else [name]))
+    return dict.fromkeys(named)
 
 
 def check(checked: Checked, names: Sequence[str]) -> Report:
@@ -128,10 +136,9 @@ def check(checked: Checked, names: Sequence[str]) -> Report:
     A guardrail that raises or is not registered is listed among the failures.
     """
     found, failures = list[Cap](), list[str]()
-    named = (one for name in names for one in (_BY_DEFAULT if name == DEFAULT else [name]))
-    for name in dict.fromkeys(named):
+    for name in _each(names):
         if name not in _GUARDRAILS:
-            failures.append(f"guardrail {name} is no longer registered")
+            failures.append(f"guardrail {name} is not registered in a module that can be imported")
             continue
         try:
             finding = _GUARDRAILS[name](checked)

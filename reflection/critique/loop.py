@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from reflection.critique.criteria import TOLERANCE, Criterion, passes, rounded
 from reflection.critique.evaluation import Evaluation, Feedback
-from reflection.critique.request import PERSONS_REVISIONS, ReflectOnResultRequest
+from reflection.critique.request import ReflectOnResultRequest
 from reflection.critique.result import (
     Decision,
     Draft,
@@ -16,7 +16,7 @@ from reflection.critique.result import (
     Step,
     StopReason,
 )
-from reflection.run import Part, Ruling, RunState, Spending
+from reflection.run import DraftState, Part, Ruling, Spending
 
 STRICT_THRESHOLD = 0.95
 
@@ -87,43 +87,52 @@ UNREVIEWED: frozenset[StopReason] = frozenset({"disabled", "skipped", "finished_
 
 
 @dataclass
-class Reflection(RunState[Decision]):
+class Reflection(DraftState[Decision, Draft]):
     """The drafts, evaluations, decisions and spending of a run so far.
 
     `criteria` are those that drafts are judged by. `allowed` is the number of revisions that may
-    be made, and `granted` counts those that people requested. `chosen` is the index of the draft
-    that a person scored or replaced the best one with.
+    be made.
     """
 
     request: ReflectOnResultRequest
-    drafts: list[Draft] = field(default_factory=list)
     spent: dict[Part, list[Spending]] = field(
         default_factory=lambda: {"generating": [], "evaluating": [], "revising": []}
     )
-    granted: int = 0
     criteria: tuple[Criterion, ...] = ()
     allowed: int = 0
     complexity: float | None = None
-    chosen: int | None = None
 
     def __post_init__(self) -> None:
         self.criteria = self.request.judged_by
         self.allowed = self.request.max_revisions
 
     @property
+    def judges(self) -> int:
+        """The calls that judge a draft."""
+        return len(self.request.panel_judges)
+
+    def prompt(self, part: Part) -> tuple[list[str], int]:
+        """List the texts in the prompt of a part's next call, and give its output limit."""
+        request, best = self.request, self.best
+        texts = [request.query, *request.sources]
+        if part == "evaluating":
+            meanings = [criterion.meaning for criterion in self.criteria]
+            return [*texts, *meanings, self.drafts[-1].text], request.judge_max_output_tokens
+        if best is not None:
+            texts += [best.text, *(point.advice for point in self.advice(best))]
+        return texts, request.max_output_tokens
+
+    @property
     def revisions(self) -> int:
         """The number of revisions made so far."""
         return sum(draft.origin == "revised" for draft in self.drafts)
 
-    @property
-    def best(self) -> Draft | None:
-        """The best-scored draft, the latest of equals; the first if none was scored."""
-        if self.chosen is not None:
-            return self.drafts[self.chosen]
+    def _best(self) -> Draft | None:
+        """Return the best-scored draft, the earlier of equals; the first if none was scored."""
         best = self.drafts[0] if self.drafts else None
         for draft in self.drafts:
             top = best.score if best else None
-            if draft.score is not None and (top is None or draft.score >= top - TOLERANCE):
+            if draft.score is not None and (top is None or draft.score > top + TOLERANCE):
                 best = draft
         return best
 
@@ -154,14 +163,6 @@ class Reflection(RunState[Decision]):
         if ruling.stop_reason is not None:
             return self.stop(ruling.stop_reason, ruling.reason, at)
         return self.settle(None, ruling.reason, at)
-
-    def stop(
-        self, reason: StopReason, explanation: str, at: datetime, author: str | None = None
-    ) -> Decision:
-        """End the run, or wait if a person has to review the result first."""
-        why = self._waits(reason)
-        said = f"{explanation}; {why}" if why else explanation
-        return self.settle(reason, said, at, author, waits=why is not None)
 
     def advice(self, draft: Draft) -> tuple[Feedback, ...]:
         """Return the feedback of a draft's evaluation."""
@@ -217,13 +218,6 @@ def grant(state: Reflection, asked: str, author: str, at: datetime) -> Decision:
     return state.settle(None, "a person asked for a revision", at, author, asked)
 
 
-def no_grant(state: Reflection) -> str | None:
-    """Explain why a person can't have one more revision; None if they can."""
-    if state.granted >= PERSONS_REVISIONS:
-        return f"at most {PERSONS_REVISIONS} revisions can be requested"
-    return state.no_room("revising")
-
-
 def replace(state: Reflection, text: str, author: str, at: datetime) -> None:
     """Take a person's text as the result, unscored."""
     state.chosen = len(state.drafts)
@@ -250,7 +244,7 @@ def progress(
     best, last = state.best, state.last
     return Progress(
         query=state.request.query,
-        model=_model(state),
+        model=state.model,
         step="finished" if state.stopped else step,
         in_flight=in_flight,
         drafts=tuple(state.drafts),
@@ -286,18 +280,13 @@ def result(state: Reflection) -> ReflectOnResultResult:
         revisions=state.revisions,
         usage=state.used,
         query=state.request.query,
-        model=_model(state),
+        model=state.model,
         judges=_judges(state),
         criteria=state.criteria,
         score_threshold=state.request.score_threshold,
         complexity=state.complexity,
         warnings=tuple(state.warnings),
     )
-
-
-def _model(state: Reflection) -> str | None:
-    written = [draft.model for draft in state.drafts if draft.model is not None]
-    return written[-1] if written else state.request.model
 
 
 def _judges(state: Reflection) -> tuple[str, ...]:

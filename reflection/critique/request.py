@@ -17,7 +17,7 @@ from pydantic import (
 from reflection.critique.criteria import PRESETS, CriteriaPreset, Criterion
 from reflection.critique.evaluation import Panel, Score
 from reflection.critique.guardrails import DEFAULT
-from reflection.run import Bounded, ModelName, Words
+from reflection.run import PERSONS_REVISIONS, Bounded, ModelName, Words
 from reflection.text import encoded_size, within
 
 Format = Literal["json", "python", "markdown"]
@@ -28,7 +28,6 @@ DRAFT_BYTES = 100_000
 # A result holds every draft and repeats the best, and must fit a 2 MiB payload.
 DRAFTS_BYTES = 650_000
 HISTORY_BYTES = 20_000_000
-PERSONS_REVISIONS = 5
 
 GuardrailName = Annotated[str, StringConstraints(min_length=1, max_length=100)]
 OWN_CRITERIA = TypeAdapter(tuple[Criterion, ...])
@@ -44,7 +43,6 @@ class ReflectOnResultRequest(Bounded):
 
     query: Annotated[Words, AfterValidator(partial(within, most=QUERY_BYTES))]
     draft: str | None = Field(None, description="A draft to judge in place of a generated one.")
-    model: ModelName | None = Field(None, description="Any LiteLLM name; else the worker's own.")
     judges: Annotated[tuple[ModelName, ...], FailFast()] = Field(
         (), max_length=5, description="The models that judge; none: the worker's own judge."
     )

@@ -109,7 +109,7 @@ class Progress(Record):
 class ReflectOnResultResult(Record):
     """The best draft, why reflection stopped, and what it cost.
 
-    `draft` is the text of the best-scored draft (`best` is its index), the latest of equals; the
+    `draft` is the text of the best-scored draft (`best` is its index), the earlier of equals; the
     first one if none was scored; a person's text if they replaced it; None if the run ended before
     the first draft. `score` is 0 to 1, None if there is none. `complexity` is the query's, 0 to 1,
     if it was estimated or given.

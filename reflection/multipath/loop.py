@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from reflection.multipath.report import assemble
-from reflection.multipath.request import OUTPUT_BYTES, PERSONS_REVISIONS, MultiPathRequest
+from reflection.multipath.request import MultiPathRequest
 from reflection.multipath.result import (
     Decision,
     Draft,
@@ -25,8 +25,8 @@ from reflection.multipath.result import (
 from reflection.multipath.state import Critique, Node, Passage, State, transition
 from reflection.multipath.suite import Disputed, Failure, Suite, TestReport
 from reflection.multipath.verdict import believed, quarantine
-from reflection.run import Part, Review, RunState, Spending, Usage, refusal, total, usage
-from reflection.text import cut_encoded, encoded_size, tally_words
+from reflection.run import DraftState, Part, Review, Spending, Usage, total, usage
+from reflection.text import cut_encoded, tally_words
 
 REASON_BYTES = 1_000
 PASSAGE_BYTES = 6_000
@@ -35,16 +35,14 @@ PARTS: tuple[Part, ...] = ("retrieving", "generating", "evaluating", "revising")
 
 
 @dataclass
-class Run(RunState[Decision]):
+class Run(DraftState[Decision, Draft]):
     """The state S of a run, and its drafts, decisions and spending so far.
 
     In `spent`, `retrieving` is the search by meaning, `generating` first drafts and tests,
     `evaluating` routes and reflections, `revising` every later draft.
-    `after` is the last completed node. `allowed` is R_max, once the path is chosen, and `granted`
-    counts the drafts that people requested. `untested` says why there is no suite. `chosen` is the
-    index of the draft that a person replaced the others with. `assembled` is the newest report in
-    its final form, if an activity returned it. `older`: the run keeps the rule for setting tests
-    aside that it began with.
+    `after` is the last completed node. `allowed` is R_max, once the path is chosen. `untested` says
+    why there is no suite. `assembled` is the newest report in its final form, if an activity
+    returned it.
     """
 
     request: MultiPathRequest
@@ -56,11 +54,7 @@ class Run(RunState[Decision]):
     suite: Suite | None = None
     untested: str | None = None
     quarantined: tuple[Disputed, ...] = ()
-    older: bool = False
-    drafts: list[Draft] = field(default_factory=list)
     allowed: int | None = None
-    granted: int = 0
-    chosen: int | None = None
     assembled: str | None = None
 
     def __post_init__(self) -> None:
@@ -72,17 +66,15 @@ class Run(RunState[Decision]):
         return self.last.next if self.last is not None else "retrieve"
 
     @property
-    def kept(self) -> Draft | None:
-        """The draft that becomes the result."""
-        return self.drafts[self.chosen] if self.chosen is not None else best_of(self.drafts)
-
-    @property
     def open(self) -> bool:
         """Whether something is left to fix, or could not be checked."""
-        disputed = len(self.quarantined)
-        if self.older and self.suite and 2 * disputed < len(self.suite.cases):
-            disputed = 0
-        return is_open(self.kept, disputed)
+        return is_open(self.best, len(self.quarantined))
+
+    def refused(self, given: Review) -> str | None:
+        """Explain why a review is refused; None if it is accepted."""
+        if given.score is not None:
+            return "a result of the agent has no score: accept, revise or replace it"
+        return super().refused(given)
 
     def warn(self, warning: str) -> None:
         """Keep a warning for the result, once."""
@@ -90,13 +82,33 @@ class Run(RunState[Decision]):
         if said not in self.warnings and len(self.warnings) < MOST_WARNINGS:
             self.warnings.append(said)
 
+    @property
+    def judges(self) -> int:
+        """The calls that judge a draft: code is tested, which costs nothing."""
+        return 1 if self.state.mode == "research" else 0
+
+    @property
+    def _asked(self) -> list[Spending]:
+        return [spending for part in PARTS[1:] for spending in self.spent[part]]
+
+    def _alike(self, part: Part) -> Sequence[Spending]:
+        return self.spent[part] or (self._asked if self.spent["retrieving"] else [])
+
+    def prompt(self, part: Part) -> tuple[list[str], int]:
+        """List the texts in the prompt of a part's next call, and give its output limit."""
+        texts = [self.request.prompt]
+        if part != "evaluating" or self.drafts:
+            texts += [source.passage.text for source in self.sources]
+            texts += [self.state.output, *(point.words for point in self.state.critiques)]
+        if self.suite is not None and self.suite.file is not None:
+            texts.append(self.suite.file.text)
+        return texts, self.request.max_output_tokens
+
     def no_room(self, part: Part) -> str | None:
         """Explain why the budget has no room for the next call of a part; None if it has."""
         searched = self.spent["retrieving"]
-        asked = [spending for name in PARTS[1:] for spending in self.spent[name]]
-        if asked or not searched:
-            alike = self.spent[part] or (asked if searched else [])
-            return refusal(self.budget, [*searched, *asked], alike)
+        if self._asked or not searched:
+            return super().no_room(part)
         # The cost of a search says nothing about the size of a call that writes or judges.
         used = total(searched)
         tokens = ("tokens", self.budget.tokens, used.tokens)
@@ -131,6 +143,9 @@ class Run(RunState[Decision]):
         self._set(mode=routing.mode)
         self.allowed = None if routing.mode is None else self.request.r_max(routing.mode)
 
+    def _best(self) -> Draft | None:
+        return best_of(self.drafts)
+
     def generated(self, draft: Draft, assembled: str | None = None) -> None:
         """Add a new T_m, and its final form; R_n grows by one."""
         self.drafts.append(draft)
@@ -156,18 +171,13 @@ class Run(RunState[Decision]):
         for warning in report.warnings:
             self.warn(warning)
         self._amend(report=report)
-        self.quarantined = self.disputed(older=self.older)
+        if self.suite is not None:
+            last = self.state.revisions >= (self.allowed or 0)
+            self.quarantined = quarantine(self.drafts, self.suite, last=last)
         for draft in self.drafts:
             if draft.report is not None:
                 self._amend(draft.index, error=believed(draft.report, self.quarantined))
         self._set(error=self._deciding().error)
-
-    def disputed(self, *, older: bool) -> tuple[Disputed, ...]:
-        """Return the tests to be set aside now, by today's rule or by the older one."""
-        if self.suite is None:
-            return ()
-        last = self.state.revisions >= (self.allowed or 0)
-        return quarantine(self.drafts, self.suite, last=last, older=older)
 
     def decide(self, at: datetime, author: str | None = None, asked: str | None = None) -> Decision:
         """Apply the transition function to the last completed node."""
@@ -179,7 +189,7 @@ class Run(RunState[Decision]):
             return self.settle(None, why, at, author, asked, node=step.node)
         ending, more = step.ending, ""
         if ending == "passed" and self.quarantined:
-            ending = ending if self.older else "max_revisions"
+            ending = "max_revisions"
             apart = tally_words(len(self.quarantined), "test")
             told = "; ".join(test.words for test in self.quarantined)
             more = f", except {apart} written by the model that no draft passed: {told}"
@@ -187,14 +197,10 @@ class Run(RunState[Decision]):
             more = f": {self.routing.error or self.routing.reason}"
         return self.stop(ending, step.reason + more, at)
 
-    def stop(
-        self, reason: StopReason, explanation: str, at: datetime, author: str | None = None
-    ) -> Decision:
-        """End the run, or wait if a person has to review an open draft first."""
+    def _waits(self, reason: StopReason) -> str | None:
         wanted = self.request.review_open and reason != "finished_by_person"
-        waits = wanted and self.kept is not None and self.open
-        said = f"{explanation}; an open result waits for a review" if waits else explanation
-        return self.settle(reason, said, at, author, waits=waits)
+        open_ = wanted and self.best is not None and self.open
+        return "an open result waits for a review" if open_ else None
 
     def settle(
         self,
@@ -236,7 +242,7 @@ class Run(RunState[Decision]):
 
     def _deciding(self) -> Draft:
         """Return the deciding draft: the best one if it passes its tests, else the newest."""
-        best = self.kept
+        best = self.best
         passes = best is not None and best.report is not None and best.error is None
         return best if best is not None and passes else self.drafts[-1]
 
@@ -247,29 +253,12 @@ class Run(RunState[Decision]):
         self.state = self.state.model_copy(update=known)
 
 
-def refused(run: Run, given: Review) -> str | None:
-    """Explain why a review is refused; None if it is accepted."""
-    under_review = run.kept
-    if given.score is not None:
-        return "a result of the agent has no score: accept, revise or replace it"
-    if given.draft is not None and under_review is not None and given.draft != under_review.index:
-        return f"draft {under_review.index + 1} is under review now"
-    if encoded_size(given.replace or "") > OUTPUT_BYTES:
-        return f"the text is over {OUTPUT_BYTES:,} bytes"
-    if given.revise is None:
-        return None
-    reason = run.no_room("revising")
-    if run.granted >= PERSONS_REVISIONS:
-        reason = f"at most {PERSONS_REVISIONS} drafts can be requested"
-    return f"no further revision is possible: {reason}" if reason else None
-
-
 def grant(run: Run, asked: str, author: str, at: datetime) -> Decision:
     """Grant a person exactly one more revision of the draft that they saw.
 
     Their words are added to K or E, so the transition function leads to the next draft.
     """
-    seen = run.kept
+    seen = run.best
     if seen is None:
         raise ValueError("there is no draft to revise")
     critique = Critique(aspect="person", advice=asked, author=author)
@@ -315,7 +304,7 @@ def result(run: Run) -> MultiPathResult:
 
     Raises ValueError before that.
     """
-    last, kept = run.last, run.kept
+    last, kept = run.last, run.best
     if last is None or not last.stop or last.stop_reason is None:
         raise ValueError("the run has not ended")
     output = kept.text if kept else None
@@ -344,7 +333,6 @@ def _standing(run: Run) -> dict[str, Any]:
 
     Of the drafts, the newest and the best alone keep the outcomes of each test.
     """
-    written = [draft.model for draft in run.drafts if draft.model is not None]
     tested = [draft for draft in run.drafts if draft.report is not None]
     whole = {draft.index for draft in (best_of(tested), *tested[-1:]) if draft}
     drafts = tuple(
@@ -352,7 +340,7 @@ def _standing(run: Run) -> dict[str, Any]:
     )
     return {
         "prompt": run.request.prompt,
-        "model": written[-1] if written else run.request.model,
+        "model": run.model,
         "mode": run.state.mode,
         "routing": run.routing,
         "sources": run.sources,

@@ -11,7 +11,6 @@ from reflection.text import within
 
 PROMPT_BYTES = 100_000
 OUTPUT_BYTES = 60_000
-PERSONS_REVISIONS = 5
 R_MAX: dict[Mode, int] = {"research": 3, "code": 5}
 
 Folder = Annotated[str, StringConstraints(min_length=1, max_length=4_096)]
@@ -50,7 +49,6 @@ class MultiPathRequest(Bounded):
         " names there.",
     )
     mode: Mode | None = Field(None, description="The path; the agent chooses by default.")
-    model: ModelName | None = Field(None, description="Any LiteLLM name; else the worker's own.")
     judge: ModelName | None = Field(
         None, description="The model that reflects on reports; else the worker's own judge."
     )
@@ -89,6 +87,11 @@ class MultiPathRequest(Bounded):
     review_open: bool = Field(
         False, description="A result that is open (critiques or an error) waits for a person."
     )
+
+    @property
+    def draft_bytes(self) -> int:
+        """The size in bytes to which a draft is cut."""
+        return OUTPUT_BYTES
 
     def r_max(self, mode: Mode) -> int:
         """Return the most drafts that may be made, the first one included."""

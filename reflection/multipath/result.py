@@ -84,15 +84,16 @@ class Draft(Record):
 
 
 def best_of(drafts: Sequence[Draft]) -> Draft | None:
-    """Return the latest report, or the code that passes most tests, the latest of equals.
+    """Return the latest report, or the code that passes most tests, the earlier of equals.
 
     Tested code is preferred to untested code. None if there is no draft.
     """
 
     def rank(draft: Draft) -> tuple[bool, int, int]:
-        if draft.mode == "research" or draft.report is None:
+        if draft.mode == "research":
             return False, -1, draft.index
-        return draft.error is None, draft.report.passed, draft.index
+        passed = draft.report.passed if draft.report else -1
+        return passed >= 0 and draft.error is None, passed, -draft.index
 
     return max(drafts, key=rank, default=None)
 

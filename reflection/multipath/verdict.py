@@ -48,10 +48,8 @@ STOPPED = {
 }
 SILENT = "the code gave no result: it ended the process, or closed or corrupted its output"
 
-# How many drafts, at the least, must have failed a test that is set aside; and how many different
-# ones were enough before the last draft, under the older rule.
+# How many drafts, at the least, must have failed a test that is set aside.
 DRAFTS = 2
-DRAFTS_ONCE = 3
 
 Numeric = int | float | complex
 Cut = TypeVar("Cut", Failure, TestOutcome)
@@ -197,18 +195,13 @@ def _key(value: object) -> object:
     return isinstance(value, bool), value
 
 
-def quarantine(
-    drafts: Sequence[Draft], suite: Suite, *, last: bool, older: bool = False
-) -> tuple[Disputed, ...]:
+def quarantine(drafts: Sequence[Draft], suite: Suite, *, last: bool) -> tuple[Disputed, ...]:
     """Return the tests that are disputed, with what each draft gave.
 
     That is a case written by the model, once the `last` draft is made, that every draft ran and
     failed, two at least. If all cases would be set aside, none is: then the drafts are wrong.
-
-    The `older` rule is that of runs from before this one: drafts that did not run the case don't
-    count, and before the last draft three different ones are enough.
     """
-    if suite.origin != "model" or suite.kind != "cases":
+    if not last or suite.origin != "model" or suite.kind != "cases":
         return ()
     doubted = []
     for case in suite.cases:
@@ -218,9 +211,7 @@ def quarantine(
             for outcome in (draft.report.outcomes if draft.report else ())
             if outcome.test == case.call
         ]
-        enough = last and len(told) >= (DRAFTS if older else max(DRAFTS, len(drafts)))
-        if older and not last:
-            enough = len({draft.text.strip() for draft, _ in told}) >= DRAFTS_ONCE
+        enough = len(told) >= max(DRAFTS, len(drafts))
         if enough and not any(outcome.passed for _, outcome in told):
             given = tuple(f"draft {draft.index + 1} {_gave(outcome)}" for draft, outcome in told)
             doubted.append(Disputed(**dict(told[-1][1]), given=given))

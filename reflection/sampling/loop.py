@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from reflection.run import Room, Ruling, RunState, room
+from reflection.run import Review, Room, Ruling, RunState, room
+from reflection.sampling.answers import read_answer
 from reflection.sampling.request import SelfConsistencyRequest
 from reflection.sampling.result import Decision, Progress, Response, SelfConsistencyResult
 from reflection.sampling.rules import StoppingRule, StopReason, Waves
@@ -14,6 +15,7 @@ from reflection.sampling.tally import (
     classify_entropy,
     classify_uncertainty,
 )
+from reflection.text import encoded_size
 
 
 @dataclass
@@ -65,6 +67,20 @@ class Sampling(RunState[Decision]):
         calls = sum(response.attempts for response in self.responses)
         often = f"{len(self.responses)} samples, {calls} calls"
         return f"{kind}: no reply ever came ({often}); the last error: {said or kind}"
+
+    def unreadable_answer(self, answer: str) -> str | None:
+        """Explain why a person's answer can't count; None if it can."""
+        if encoded_size(answer) > self.request.answer_bytes:
+            return "the answer is too long"
+        if read_answer(self.request.answers, answer) is None:
+            return f"the answer can't be read as {self.request.answers}"
+        return None
+
+    def refused(self, given: Review) -> str | None:
+        """Explain why a review is refused; None if it is accepted."""
+        if given.revise is not None or given.score is not None:
+            return "an answer can only be accepted or replaced"
+        return None if given.replace is None else self.unreadable_answer(given.replace)
 
     def plan(self) -> Room:
         """Size the next wave by the rule, the concurrency limit and the budget; 0: no budget."""

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from reflection.run import Bounded, ModelName, Words
+from reflection.run import Bounded, Words
 from reflection.sampling.rules import Stopping
 from reflection.text import encoded_size, within
 
@@ -29,7 +29,6 @@ class SelfConsistencyRequest(Bounded, Stopping):
     """
 
     question: Annotated[Words, AfterValidator(partial(within, most=QUESTION_BYTES))]
-    model: ModelName | None = Field(None, description="Any LiteLLM name; else the worker's own.")
     answers: AnswerKind = Field(
         "exact",
         description="How answers are compared; llm asks the model whether two mean the same.",

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -79,3 +80,35 @@ async def test_no_key_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     found = await read_apart(Path.read_text, Path("/proc/self/environ"))
 
     assert "secret" not in found
+
+
+CALLER = """
+import asyncio, os, re, signal, sys, threading
+from activities import readers
+
+readers.SECONDS = 1.0
+asyncio.run(readers.read_apart(str.upper, "a"))
+print(readers._idle[0].pid, flush=True)
+"""
+BUSY = f"""
+threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGKILL)).start()
+readers._call(re.match, ({ENDLESS!r}, "a" * 40))
+"""
+
+
+@pytest.mark.parametrize("end", ["sys.exit()", "os._exit(0)", BUSY])
+def test_readers_end_with_who_started_them(root: Path, end: str) -> None:
+    """However a process ends, in the midst of a call too, its readers do, without a warning."""
+    done = subprocess.run(
+        [sys.executable, "-W", "always::ResourceWarning", "-c", CALLER + end],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    reader, until = Path("/proc", done.stdout.strip(), "cmdline"), time.monotonic() + 5
+    assert done.stderr == ""
+    while reader.exists() and reader.read_bytes():
+        assert time.monotonic() < until
+        time.sleep(0.02)

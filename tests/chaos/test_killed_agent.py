@@ -2,9 +2,8 @@
 
 import asyncio
 import json
-import signal
-import subprocess
 import time
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +51,9 @@ async def finished(handle: Handle) -> MultiPathResult:
     return MultiPathResult.model_validate(await asyncio.wait_for(handle.result(), 120))
 
 
-async def until_code_runs(handle: Handle, worker: "subprocess.Popen[bytes]") -> set[int]:
+async def until_code_runs(handle: Handle, worker: ForkServerProcess) -> set[int]:
     """Wait for the code's processes, and return their ids."""
+    assert worker.pid is not None
     async with asyncio.timeout(90):
         while True:
             pending = (await handle.describe()).raw_description.pending_activities
@@ -84,18 +84,18 @@ def alive(process: int) -> bool:
 
 @pytest.mark.parametrize("backend", ["bubblewrap", "landlock"])
 async def test_a_worker_killed_while_code_runs(
-    client: Client, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: str
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: str
 ) -> None:
     """The code is gone within a second, and the run goes on elsewhere and ends alike."""
     monkeypatch.setenv("MULL_SANDBOX", backend)
     with ScriptedEndpoint([said] * 30) as endpoint:
-        async with working(root, endpoint, tmp_path / "spans") as working_at:
+        async with working(endpoint, tmp_path / "spans") as working_at:
             worker = working_at()
             expected = await finished(await start(client, prompt=TASK))
             handle = await start(client, prompt=TASK)
             code = await until_code_runs(handle, worker)
-            worker.send_signal(signal.SIGKILL)
-            worker.wait(10)
+            worker.kill()
+            worker.join(10)
             gone = await seconds_until_gone(code)
             working_at()
             result = await finished(handle)

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import signal
 from pathlib import Path
 
 from temporalio.client import Client
@@ -25,7 +24,7 @@ def judged(request: Body) -> Scripted:
     return Scripted(json.dumps(said), delay=0.4)
 
 
-async def test_a_killed_worker_changes_nothing(client: Client, root: Path, tmp_path: Path) -> None:
+async def test_a_killed_worker_changes_nothing(client: Client, tmp_path: Path) -> None:
     """Every run is made and recorded once, those in flight at the kill too."""
     request = {
         "items": drafts(*(f"score 0.{place}" for place in range(1, RUNS + 1))),
@@ -34,14 +33,14 @@ async def test_a_killed_worker_changes_nothing(client: Client, root: Path, tmp_p
         "runs_per_execution": 5,
     }
     with ScriptedEndpoint(by_seed=lambda _: judged) as endpoint:
-        async with working(root, endpoint, tmp_path / "spans") as start:
+        async with working(endpoint, tmp_path / "spans") as start:
             process = start()
             handle = await begin(client, request, "BatchWorkflow")
             async with asyncio.timeout(60):
                 while len(endpoint.requests) < 4:
                     await asyncio.sleep(0.02)
-            process.send_signal(signal.SIGKILL)
-            process.wait(10)
+            process.kill()
+            process.join(10)
             start()
             result = BatchResult.model_validate(await asyncio.wait_for(handle.result(), 90))
         made = len(endpoint.requests)

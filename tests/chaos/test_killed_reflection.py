@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import signal
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from temporalio.client import Client, WorkflowHandle
 
 from reflection.critique.result import ReflectOnResultResult
 from tests.chaos.working import working
-from tests.conftest import begin_reflecting, served
+from tests.conftest import begin_reflecting
 from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint
 
 DRAFTS = ["draft one", "draft two", "draft three"]
@@ -49,27 +48,12 @@ async def until_waiting(handle: WorkflowHandle[Any, Any]) -> None:
             await asyncio.sleep(0.2)
 
 
-async def undisturbed(client: Client, environment: pytest.MonkeyPatch) -> ReflectOnResultResult:
-    """The same run in a worker that nobody kills."""
-    # Imported while other tests are collected, LiteLLM would warn in theirs, which is an error.
-    from activities.language_model.litellm_model import LiteLLMModel
-
-    with ScriptedEndpoint([said] * 9) as endpoint:
-        environment.setenv("OPENAI_API_BASE", endpoint.url)
-        environment.setenv("OPENAI_API_KEY", "scripted")
-        async with served(client, LiteLLMModel("openai/scripted")):
-            handle = await begin_reflecting(client, **FIELDS)
-            await until_waiting(handle)
-            await handle.execute_update("review", ACCEPT)
-            return ReflectOnResultResult.model_validate(await handle.result())
-
-
-async def disturbed(
-    client: Client, root: Path, traces: Path, kills: list[int]
+async def run(
+    client: Client, traces: Path, kills: list[int]
 ) -> tuple[ReflectOnResultResult, Counter[tuple[str, str]]]:
-    """Run while the worker is killed after so many calls each, and once more while it waits."""
+    """Run while the worker is killed after so many calls each, and then once more as it waits."""
     with ScriptedEndpoint([said] * 30) as endpoint:
-        async with working(root, endpoint, traces) as start:
+        async with working(endpoint, traces) as start:
             process = start()
             handle = await begin_reflecting(client, **FIELDS)
             for calls in kills:
@@ -77,13 +61,14 @@ async def disturbed(
                     while len(endpoint.requests) < calls:
                         await asyncio.sleep(0.02)
                 await asyncio.sleep(0.25)
-                process.send_signal(signal.SIGKILL)
-                process.wait(10)
+                process.kill()
+                process.join(10)
                 process = start()
             await until_waiting(handle)
-            process.send_signal(signal.SIGKILL)
-            process.wait(10)
-            start()
+            if kills:
+                process.kill()
+                process.join(10)
+                start()
             await handle.execute_update("review", ACCEPT)
             result = ReflectOnResultResult.model_validate(await handle.result())
         return result, Counter(map(key, endpoint.requests))
@@ -104,18 +89,13 @@ def lasting(result: ReflectOnResultResult) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kills", [[2, 8], [4]])
-@pytest.mark.filterwarnings("ignore::UserWarning")  # what LiteLLM's types say at its first call
 async def test_a_worker_killed_at_each_step_changes_nothing(
-    client: Client,
-    root: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    kills: list[int],
+    client: Client, tmp_path: Path, kills: list[int]
 ) -> None:
     """The same drafts, scores, decisions and spending, and no call more than the ones lost."""
-    expected = await undisturbed(client, monkeypatch)
+    expected, _ = await run(client, tmp_path / "undisturbed", [])
 
-    result, made = await disturbed(client, root, tmp_path / "traces", kills)
+    result, made = await run(client, tmp_path / "traces", kills)
 
     assert lasting(result) == lasting(expected)
     assert (result.draft, result.stop_reason) == ("draft two", "accepted_by_person")

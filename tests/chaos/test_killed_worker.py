@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import signal
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
@@ -45,20 +44,20 @@ async def asked(endpoint: ScriptedEndpoint, calls: int) -> None:
 
 @pytest.mark.parametrize("kill_after", [[3], [6], [2, 7]])
 async def test_a_killed_worker_changes_nothing(
-    client: Client, root: Path, tmp_path: Path, kill_after: list[int]
+    client: Client, tmp_path: Path, kill_after: list[int]
 ) -> None:
     """The run ends alike, decision for decision, and no recorded call is made twice."""
     undisturbed = await run_undisturbed(client)
     traces = tmp_path / "spans"
     with ScriptedEndpoint(by_seed=said) as endpoint:
-        async with working(root, endpoint, traces) as start:
+        async with working(endpoint, traces) as start:
             process = start()
             handle = await begin(client, REQUEST)
             for calls in kill_after:
                 await asked(endpoint, calls)
                 await asyncio.sleep(0.5)
-                process.send_signal(signal.SIGKILL)
-                process.wait(10)
+                process.kill()
+                process.join(10)
                 process = start()
             result = SelfConsistencyResult.model_validate(await handle.result())
         made = Counter(each["seed"] for each in endpoint.requests)

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from temporalio.client import Client
 
 from commands.embedded import Place
 from connection import connect
+from tests import forks
 from tests.scripted_endpoint import Body, Reply, Scripted, ScriptedEndpoint, failing
 
 ROOT = Path(__file__).parents[2]
@@ -63,15 +63,12 @@ def _replied(seed: int) -> Scripted:
 @contextmanager
 def worker(environment: dict[str, str], log: Path) -> Iterator[None]:
     """Run a worker process of its own."""
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [sys.executable, "worker.py"], cwd=ROOT, env=environment, stdout=output, stderr=output
-        )
-        try:
-            yield
-        finally:
-            process.terminate()
-            process.wait(60)
+    process = forks.start(["worker.py"], environment, log, log)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.join(60)
 
 
 def commands_beside(place: Place, namespace: str) -> dict[str, str]:
@@ -105,21 +102,14 @@ def cli(environment: dict[str, str]) -> Cli:
     """Run a command to its end, and return what it printed and its exit code."""
 
     def run(*arguments: str, stdin: str = "", **more: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            [sys.executable, "starter.py", *arguments],
-            cwd=ROOT,
-            env={**environment, **more},
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=90,
-            check=False,
-        )
+        known = {**environment, **more}
+        return forks.run("starter.py", *arguments, environment=known, stdin=stdin)
 
     for _ in range(60):
         served = run("ask", "ready?", "--seed", str(AGREE), "--max-responses", "1")
         if served.returncode == 0:
             return run
+        time.sleep(0.2)
     pytest.fail(f"the worker did not start: {served.stderr}")
 
 

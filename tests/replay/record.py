@@ -246,7 +246,6 @@ async def record_agents(client: Client) -> None:
     model = agents.coding(agents.GOOD, route=[])
     await one("examples", model, agents.ScriptedTester(passes), prompt=examples, mode="code")
     doubted = agents.ScriptedTester(*[fails] * 3)
-    # agent-quarantined is from before every draft had to fail, when three sufficed.
     await one("disputed", agents.coding(*[agents.GOOD] * 3), doubted, max_revisions=3)
     await one("untested", agents.coding(agents.GOOD, write_tests=[["no", "no"]]), doubted)
     broken = agents.ScriptedTester(ApplicationError("no namespace", type="sandbox_error"))

@@ -81,7 +81,8 @@ class Outcome(WorkflowInboundInterceptor):
         finally:
             attributes = workflow.info().typed_search_attributes
             known["attributes"] = {pair.key.name: pair.value for pair in attributes}
-            known["memo"], known["details"] = workflow.memo(), workflow.get_current_details()
+            known["memo"] = workflow.memo()
+            known["details"] = workflow.instance().written_details()
             Outcome.found = known
         return result
 
@@ -162,7 +163,6 @@ def test_there_are_histories() -> None:
         "agent-failed",
         "agent-finished",
         "agent-generation-failed",
-        "agent-quarantined",
         "agent-reflection-failed",
         "agent-researched",
         "agent-review-timeout",

@@ -46,9 +46,14 @@ def replied(index: int, answer: str | Response | None) -> Response:
         model="openai/gpt-test",
         seed=7 + index,
         finish_reason="stop",
-        spending=Spending(
-            calls=1, input_tokens=100, output_tokens=40, cached_tokens=0, cost_usd=0.0002
-        ),
+        spending=spending(100, 40, 0.0002),
+    )
+
+
+def spending(read: int, written: int, usd: float = 0.001) -> Spending:
+    """Return what one call cost."""
+    return Spending(
+        calls=1, input_tokens=read, output_tokens=written, cached_tokens=0, cost_usd=usd
     )
 
 

@@ -1,4 +1,8 @@
-"""Sheets of runs of every kind for the renderers' tests, and text that would break out of them."""
+"""Sheets of runs of every kind for the renderers' tests, and a terminal that tests can read."""
+
+from io import StringIO
+
+from rich.console import Console
 
 from reflection.critique.loop import result as reflect_result
 from reflection.critique.sheet import sheet as reflect_sheet
@@ -19,14 +23,32 @@ from reflection.sheet import (
     Verdict,
     Waiting,
 )
-from tests.unit.critique.reflected import reflected
-from tests.unit.multipath.agent_runs import UNCLEAR, coded, researched, verdict
+from tests.unit.critique.reflected import WEIGHED, capped, panel, reflected
+from tests.unit.multipath.agent_runs import UNCLEAR, UNSUPPORTED, coded, researched, verdict
 from tests.unit.runs import START, failed, finished, put_in, sampled
 
 HOSTILE = (
     "</title></style><script>alert('1')</script><img src=x onerror=\"y\"> [red]x[/red] :smile:"
     " \x1b[31m\x07\x00 ```\n# heading\n[link](http://x) **bold** |cell|\u202e 日本"
 )
+
+
+def console(width: int = 80, *, terminal: bool = False) -> Console:
+    """Return a console without colour that keeps what it is given."""
+    return Console(
+        file=StringIO(),
+        width=width,
+        force_terminal=terminal,
+        color_system=None,
+        no_color=True,
+        legacy_windows=False,
+    )
+
+
+def written(on: Console) -> str:
+    """Return what was printed, without the spaces at the ends of lines."""
+    assert isinstance(on.file, StringIO)
+    return "\n".join(line.rstrip() for line in on.file.getvalue().splitlines())
 
 
 def told(sampling: Sampling, **changes: object) -> Sheet:
@@ -78,14 +100,20 @@ ANSWERS = ["129", "129", "139", None, "129", "139", *["129"] * 4]
 ASKED = told(sampled(ANSWERS), warnings=("seed was left out",))
 SHEETS = {
     "ask": ASKED,
-    "ask, many": told(sampled(["A", None] * 500, rule="fixed", max_responses=1000)),
+    "ask, many": told(sampled(["A", None] * 100, rule="fixed", max_responses=200)),
     "ask, going on": told(sampled(["A", "B"])),
     "ask, people": told(finished(["A", failed(1, "Blocked"), put_in(2, "B", "Ann")])),
     "ask, unreadable": told(sampled([None] * 10)),
-    "reflect": reflect_sheet(reflect_result(reflected([0.42, 0.75]))),
-    "research": agent_sheet(agent_result(researched([[UNCLEAR], []]))),
+    "reflect": reflect_sheet(
+        reflect_result(reflected([0.42, capped(0.9), panel()], criteria=WEIGHED))
+    ),
+    "research": agent_sheet(
+        agent_result(researched([[UNSUPPORTED, UNCLEAR], []], ["See it as a queue."]))
+    ),
     "code": agent_sheet(
-        agent_result(coded([verdict(True, False, True), verdict(True, True, True)]))
+        agent_result(
+            coded([verdict(True, True, False), verdict(False, True, False)], max_revisions=2)
+        )
     ),
     "hostile": everywhere(HOSTILE),
 }

@@ -9,34 +9,6 @@ from tests.unit.runs import START, failed, finished, put_in, sampled
 from tests.unit.sheets import ANSWERS, column, fact, table, told
 
 
-def test_a_finished_run() -> None:
-    """Its verdict, its answer, the measures, the votes, each decision and each response."""
-    shown = told(sampled(["129", "129", "139", "129", "129"]), warnings=("seed was left out",))
-
-    assert shown.subject == "What is 3 * 43?"
-    assert (shown.verdict.words, shown.verdict.tone) == ("confidence 0.8 reaches 0.8", "good")
-    assert shown.answer is not None
-    assert (shown.answer.content, shown.answer.note) == ("129", "agreement 0.80")
-    agreement = fact(shown, "agreement")
-    assert (agreement.value, agreement.note) == ("0.80", "uncertainty low")
-    assert fact(shown, "entropy").value == "0.72"
-    assert fact(shown, "answers").value == "5, in 1 wave"
-    assert (shown.flags, shown.warnings) == ((), ("seed was left out",))
-    assert table(shown, "Votes").rows == (("129", 4, 0.8), ("139", 1, 0.2))
-    assert shown.decisions is not None
-    *counts, entropy, compared, outcome, leader, reason, at = shown.decisions.rows[-1]
-    assert counts == [5, 1, "129", "4-1", 0.8]
-    assert entropy == pytest.approx(0.7219, abs=1e-4)
-    assert (compared, outcome, leader, at) == ("0.8 vs 0.8", "stop", "129", None)
-    assert reason == "confidence 0.8 reaches 0.8"
-    assert [text.title for text in shown.texts][2:] == ["3. 139", "4. 129", "5. 129"]
-    assert shown.texts[0].content == "Sample 1: 3 * 43 = 3 * 40 + 3 * 3 = 129."
-    assert shown.texts[0].note == (
-        "finish reason stop; by openai/gpt-test; seed 7; at 2026-03-01 12:00:00 UTC; 1 attempt;"
-        " spent 1 call, 100 tokens in and 40 out, cost $0.00020"
-    )
-
-
 def test_a_run_that_goes_on() -> None:
     """The wave, the calls in flight, the leader so far and what was spent."""
     shown = told(sampled(["129", "139"]))
@@ -167,12 +139,3 @@ def test_the_rules_thresholds_are_bounds(
     chart = told(sampled(["A"] * 2, **settings)).charts[0]
 
     assert [(bound.label, bound.curve) for bound in chart.bounds] == lines
-
-
-def test_an_unreadable_answer_moves_no_curve() -> None:
-    """It is a gap in every curve."""
-    chart = told(finished(["A", None, "A"])).charts[0]
-
-    assert chart.curves[0].points == (1.0, None, 1.0)
-    assert chart.gap == "unreadable answer"
-    assert [(band.label, band.points) for band in chart.bands] == [("wave 1", 3)]

@@ -53,13 +53,14 @@ def spent(tokens: int | None, cost: float | None = None) -> Usage:
             {"variants": [variant() | {"takes": {"query": "text"}}]},
             "item 0 has no text, which a takes",
         ),
-        (
-            {"variants": [variant(colour=1)]},
-            "variant a with item 0: colour: no such field",
-        ),
+        ({"variants": [variant(colour=1)]}, "variant a with item 0: colour: no such field"),
         ({"items": [{"query": "x"}, {"query": " "}]}, "variant a with item 1: query: "),
-        ({"items": [{"query": "x" * 90_000}] * 12}, "items: 1,080,1"),
-        ({"variants": [variant(sources=["y" * 100_001])]}, "variants: 100,"),
+        ({"items": [{"query": "x" * 90_000}] * 6}, "540,1"),
+        ({"variants": [variant(sources=["y" * 500_000])]}, "bytes of items and variants exceed"),
+        (
+            {"items": [{"query": "x"}] * 400, "variants": [variant("v" * 40, 5)]},
+            "2,000 runs need shorter names of their variants",
+        ),
         ({"items": [{"query": "x"}] * 201, "variants": [variant(repeats=10)]}, "2,010 runs"),
     ],
 )
@@ -75,7 +76,7 @@ def test_what_is_refused(fields: dict[str, Any], said: str) -> None:
 
 def test_large_runs_are_fewer_at_once() -> None:
     """What starts runs goes to the server in one message: 32 of 180 KB would not fit into it."""
-    large = {"items": [{"query": "x" * 90_000}] * 10, "variants": [variant(sources=["y" * 90_000])]}
+    large = {"items": [{"query": "x" * 90_000}] * 4, "variants": [variant(sources=["y" * 90_000])]}
 
     request = BatchRequest.model_validate({**large, "max_concurrency": 32})
 
@@ -100,14 +101,21 @@ def test_runs_in_flight_count_as_the_largest_so_far() -> None:
 
 
 def test_an_error_is_cut_to_what_a_long_result_can_hold() -> None:
-    """The record of 2,000 failed runs fits a payload of 2 MiB, with its items beside it."""
-    batch = Batch(request_of(400, variant("v" * 40, 5), max_concurrency=32), "i" * 100)
+    """The records of 2,000 failed runs fit an event, as a result and carried with their items."""
+    items = [{"query": "\x01" * 40} for _ in range(400)]
+    request = request_of(400, variant("v" * 20, 5), max_concurrency=32)
+    request = BatchRequest.model_validate(request.model_dump() | {"items": items})
+    batch = Batch(request, "i" * request.id_bytes)
     while (planned := batch.next()) is not None:
         batch.ended(planned, "failed", error='"' * 5_000)
 
-    size = len(batch.result().model_dump_json().encode())
+    carrying = request.model_copy(update={"carried": batch.carried()})
+    again = Batch(BatchRequest.model_validate_json(carrying.model_dump_json()), batch._identity)
 
-    assert (batch.result().failed, size < 1_000_000) == (2_000, True)
+    assert batch.result().failed == 2_000
+    assert again.result() == batch.result()
+    assert 400_000 < len(carrying.model_dump_json().encode()) <= 512 * 1024
+    assert 400_000 < len(batch.result().model_dump_json().encode()) <= 512 * 1024
 
 
 def ended(batch: Batch, *errors: str | None) -> Batch:

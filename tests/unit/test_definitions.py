@@ -1,6 +1,12 @@
-"""What the SDK makes of the workflows' classes: it drops a validator or a type in silence."""
+"""What the SDK makes of the workflows' classes: it drops a validator or a type in silence.
 
+And what it does not watch: workflows run outside its sandbox, so no run may write to a module.
+"""
+
+import ast
 import inspect
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from temporalio.workflow import _Definition
@@ -31,8 +37,53 @@ def test_no_workflow_overrides_a_handler(kind: type) -> None:
     handlers = {"progress", "decisions", "review", "finish_now", "_takes_review", "_takes_finish"}
     hooks = {"_progress", "_sheet"}
     if issubclass(kind, RunWorkflow):
-        hooks |= {"_refuse_review", "_replace", "_numbers", "_updates"}
+        hooks |= {"_replace", "_numbers", "_updates"}
 
     assert issubclass(kind, Workflow)
     assert not handlers & set(vars(kind))
     assert {"run", "__init__", *hooks} <= set(vars(kind))
+
+
+MUTATORS = frozenset(
+    {"add", "append", "clear", "discard", "extend", "insert", "pop", "popitem", "remove"}
+    | {"setdefault", "sort", "update"}
+)
+# Filled when a worker starts, by the decorator of guardrails.
+GUARDRAILS = "reflection/critique/guardrails.py"
+KNOWN = {f"{GUARDRAILS}: _GUARDRAILS", f"{GUARDRAILS}: _BY_DEFAULT"}
+
+
+def written(tree: ast.Module) -> Iterator[str]:
+    """Name what functions of a module write to that is the module's."""
+    own = {
+        name.id
+        for statement in tree.body
+        for name in ast.walk(statement)
+        if isinstance(statement, ast.Assign | ast.AnnAssign)
+        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
+    }
+    for node in ast.walk(tree):
+        target: ast.AST | None = None
+        if isinstance(node, ast.Global):
+            yield ", ".join(node.names)
+        elif isinstance(node, ast.Subscript | ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            target = node.value
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            target = node.func.value if node.func.attr in MUTATORS else None
+        if isinstance(target, ast.Name) and target.id in own:
+            yield target.id
+
+
+def test_no_module_holds_what_runs_write_to() -> None:
+    """Two runs in one worker share their modules, and a replay finds them as the last run left."""
+    root = Path(__file__).parents[2]
+    found = {
+        f"{path.relative_to(root)}: {name}"
+        for room in ("workflows", "reflection")
+        for path in (root / room).rglob("*.py")
+        for name in written(ast.parse(path.read_text()))
+    }
+
+    assert found == KNOWN
+    assert list(written(ast.parse("A = {}\ndef f():\n    A['b'] = 1"))) == ["A"]
+    assert list(written(ast.parse("A = []\ndef f():\n    A.append(1)"))) == ["A"]

@@ -73,27 +73,19 @@ def test_flags_and_warnings_are_shown_as_text() -> None:
     assert "- seed was left out" in details(noted)
 
 
-def test_the_newest_decisions_are_kept() -> None:
-    """Of many decisions the newest thirty are shown, and the others counted."""
+def test_of_a_long_run_the_newest_decisions_are_shown() -> None:
+    """Thirty of them, the others counted; who tells few more gets the same, without steps."""
     sampling = sampled(["A", "B"] * 50, rule="fixed", max_responses=100)
-    whole = details(told(sampling))
-
-    assert "\n(70 earlier left out)\n" in whole
-    assert "\n 70     " not in whole
-    assert "\n 71     " in whole
-    assert "\n100     " in whole
-
-
-def test_a_long_run_costs_no_more_than_a_short_one() -> None:
-    """Told of the newest decisions alone, it shows the same table, without steps."""
-    sampling = sampled(["A", "B"] * 50, rule="fixed", max_responses=100)
-
     newest = sheet(progress(sampling, 0), sampling.decisions, sampling.request, 40)
+    whole = details(told(sampling))
 
     assert newest.steps == ()
     assert newest.decisions is not None
     assert (len(newest.decisions.rows), newest.decisions.earlier) == (40, 60)
-    assert "\n(70 earlier left out)\n" in details(newest)
+    for shown in (whole, details(newest)):
+        assert "\n(70 earlier left out)\n" in shown
+        assert "\n 70     " not in shown
+        assert "\n 71     " in shown
 
 
 @pytest.mark.parametrize("shown", SHEETS.values(), ids=SHEETS)

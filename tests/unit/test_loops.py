@@ -18,16 +18,9 @@ from reflection.multipath.request import MultiPathRequest
 from reflection.sampling.loop import progress as asking
 from reflection.sampling.loop import result as voted
 from tests.unit.critique.reflected import reflected
-from tests.unit.critique.shown import console, written
-from tests.unit.multipath.agent_runs import (
-    UNCLEAR,
-    coded,
-    researched,
-    routed,
-    standing,
-    verdict,
-)
+from tests.unit.multipath.agent_runs import UNCLEAR, coded, researched, routed, standing, verdict
 from tests.unit.runs import sampled
+from tests.unit.sheets import console, written
 
 
 class Handle:

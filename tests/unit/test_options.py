@@ -202,15 +202,6 @@ def test_an_option_without_effect_is_named(
     assert capsys.readouterr().err.splitlines() == [f"Note: {note}." for note in notes]
 
 
-def test_the_demo_has_a_help() -> None:
-    """It starts nothing."""
-    done = subprocess.run(
-        [sys.executable, "-m", "commands.embedded", "--help"], capture_output=True, check=True
-    )
-
-    assert done.stdout.startswith(b"usage: python -m commands.embedded")
-
-
 def test_choices_are_completed() -> None:
     """A shell offers the values of an option that has a list of them."""
     known = {

@@ -6,14 +6,7 @@ from typing import Any
 
 import pytest
 
-from reflection.sampling.replay import (
-    Recorded,
-    Replay,
-    Runs,
-    compare_rules,
-    interval,
-    recorded,
-)
+from reflection.sampling.replay import Recorded, Replay, Runs, compare_rules, interval, recorded
 from reflection.sampling.request import AnswerKind
 from reflection.sampling.rules import Stopping, StoppingRule, Waves
 from reflection.sampling.tally import Tally

@@ -5,7 +5,16 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from reflection.run import Budget, Spending, explain, fitted, room, total, usage
+from reflection.run import (
+    Budget,
+    Spending,
+    call_tokens,
+    explain,
+    fitted,
+    room,
+    total,
+    usage,
+)
 from reflection.sampling import loop
 from reflection.sampling.loop import Sampling
 from reflection.sampling.request import WAVE_BYTES, SelfConsistencyRequest
@@ -46,7 +55,7 @@ def test_a_refusal_names_the_field(fields: dict[str, Any], said: str) -> None:
     assert "\n" not in explain(caught.value)
 
 
-@pytest.mark.parametrize("responses", [1, 10, 60, 200, 1_000])
+@pytest.mark.parametrize("responses", [1, 60, 1_000])
 @pytest.mark.parametrize("character", ["a", "数", "\x01"])
 def test_the_largest_result_fits_a_payload(responses: int, character: str) -> None:
     """All answers different and as long as may be, every reasoning too: under 512 KiB."""
@@ -54,9 +63,9 @@ def test_the_largest_result_fits_a_payload(responses: int, character: str) -> No
         question=cut_encoded(character * 20_000, 20_000), rule="fixed", max_responses=responses
     )
     sampling = Sampling(request)
+    reasoning = cut_encoded(character * 300_000, request.reasoning_bytes)
     for index in range(responses):
         answer = cut_encoded(f"{index} {character * 3_000}", request.answer_bytes)
-        reasoning = cut_encoded(character * 300_000, request.reasoning_bytes)
         sampling.count(Response(index=index, answer=answer, vote=answer, reasoning=reasoning))
 
     result = fitted(loop.result(sampling), "final_answer")
@@ -126,3 +135,34 @@ def test_as_many_calls_fit_as_the_largest_so_far_allows(
 
     assert found.calls == fits
     assert found.reason or fits == 5
+
+
+@pytest.mark.parametrize(
+    ("budget", "expected", "fits"),
+    [
+        (Budget(tokens=9_000), None, False),
+        (Budget(tokens=9_000), 1_000, True),
+        (Budget(tokens=9_000), 1_001, False),
+        (Budget(tokens=16_000), 20_000, True),
+        (Budget(tokens=9_000, usd=0.15), 1_000, False),
+        (Budget(tokens=9_000, usd=0.16), 1_000, True),
+    ],
+)
+def test_the_first_call_of_a_kind_is_as_large_as_it_may_get(
+    budget: Budget, expected: int | None, fits: bool
+) -> None:
+    """A call that may take 1,000 tokens fits 9,000 after one of 8,000; its price is not known.
+
+    It is never taken to be larger than the largest call so far.
+    """
+    found = room(budget, [spent(8_000, 0.08)], 1, expected=expected)
+
+    assert bool(found.calls) is fits
+
+
+@pytest.mark.parametrize(
+    ("texts", "tokens"), [((), 700), (("a" * 300,), 800), (("数" * 98, "a" * 9), 801)]
+)
+def test_a_call_is_sized_by_its_texts_and_its_limit(texts: tuple[str, ...], tokens: int) -> None:
+    """Three bytes are a token, which is more than models count; instructions are 600."""
+    assert call_tokens(texts, 100) == tokens

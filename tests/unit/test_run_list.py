@@ -7,7 +7,7 @@ from temporalio.client import WorkflowExecutionStatus
 
 from commands.loops import status_words
 from commands.runs import SHOWN, runs_table
-from tests.unit.critique.shown import console, written
+from tests.unit.sheets import console, written
 
 AGENT = "agent-write-a-function-that-add-7f3a91c2"
 ASK = "ask-is-91-prime-7f3a91c2"

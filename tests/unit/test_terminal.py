@@ -6,17 +6,10 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from commands.terminal import (
-    print_answer,
-    print_review,
-    print_sheet,
-    print_steps,
-    print_waiting,
-)
+from commands.terminal import print_answer, print_review, print_sheet, print_steps, print_waiting
 from reflection.sheet import Sheet, Step, Text, Waiting
-from tests.unit.critique.shown import console, written
 from tests.unit.runs import START, sampled
-from tests.unit.sheets import ASKED, SHEETS, told
+from tests.unit.sheets import ASKED, SHEETS, console, told, written
 
 
 def test_the_result_of_a_run() -> None:

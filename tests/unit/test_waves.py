@@ -50,11 +50,7 @@ def test_exhaustive(
 ) -> None:
     """In every state up to 8 answers the wave is as long as the shortest end of all streams."""
     settings = Stopping(
-        rule=rule,
-        confidence_threshold=threshold,
-        futility=futility,
-        max_responses=8,
-        **gates,
+        rule=rule, confidence_threshold=threshold, futility=futility, max_responses=8, **gates
     )
 
     assert wrong_lengths(settings) == []

@@ -1,5 +1,6 @@
 """A whole run through a real server, with a scripted model and every task replayed."""
 
+import asyncio
 import time
 from datetime import timedelta
 
@@ -223,6 +224,23 @@ async def test_what_temporal_shows_of_a_run(client: Client) -> None:
         if event.HasField("activity_task_scheduled_event_attributes")
     ]
     assert summaries == [f'"sample {number} of at most 10"' for number in range(1, 6)]
+
+
+async def test_the_web_ui_shows_a_run_as_it_is_when_asked(client: Client) -> None:
+    """The details count a call as done once its reply has come, and not only after its wave."""
+    model = ScriptedModel(["7", "7", "7"], delays=[0, 0, 3])
+
+    async with served(client, model):
+        handle = await begin(client, {"question": SUM, "rule": "fixed", "max_responses": 3})
+        details = ""
+        while "1 call in flight" not in details and "Stopped" not in details:
+            await asyncio.sleep(0.1)
+            metadata = await handle.query(
+                "__temporal_workflow_metadata", result_type=WorkflowMetadata
+            )
+            details = metadata.current_details
+
+    assert "1 call in flight" in details
 
 
 async def test_what_the_web_ui_shows_of_a_run(client: Client) -> None:

@@ -1,57 +1,223 @@
-"""No event of a run passes 512 KiB, whatever its request allows."""
+"""No event of a run passes 512 KiB, with every field of its request at its bound."""
 
-from typing import Any
+import json
+import uuid
+from typing import Any, NamedTuple
 
 import pytest
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowHandle
 
+from activities.documents.retrieval import Retrieval
 from activities.language_model.port import LanguageModel
+from reflection.batch.loop import Batch
+from reflection.batch.request import BatchRequest
+from reflection.multipath.state import Passage
+from reflection.run import Spending
 from reflection.text import CUT_NOTE
-from tests.conftest import begin, served
-from tests.scripted import ScriptedCritic, ScriptedModel
-from tests.workflows.multipath.running import researching
+from tests.conftest import begin
+from tests.scripted import (
+    ScriptedAgent,
+    ScriptedCritic,
+    ScriptedModel,
+    ScriptedRetriever,
+    code,
+    reflection,
+    routed,
+)
+from tests.workflows.batches import DraftReader, judging
+from tests.workflows.multipath.running import ScriptedTester, report, served
 
-LARGE = "é" * 49_500
-SCORES = [0.1 + place / 20 for place in range(11)]
-RUNS: list[tuple[str, dict[str, Any], LanguageModel]] = [
-    (
-        "SelfConsistencyWorkflow",
-        {"question": LARGE, "rule": "fixed", "max_responses": 60, "min_responses": 1},
-        ScriptedModel([f"{place} " + "é" * 400 for place in range(60)]),
-    ),
-    (
-        "ReflectOnResultWorkflow",
-        {
-            "query": LARGE,
-            "sources": [LARGE],
-            "max_revisions": 10,
-            "min_gain": 0,
-            "score_threshold": 1,
-            "min_complexity": 0,
-            "guardrails": [],
-            "max_output_tokens": 32_768,
-        },
-        ScriptedCritic([f"{place}{LARGE}" for place in range(11)], SCORES),
-    ),
-    (
-        "MultiPathWorkflow",
-        {"prompt": LARGE, "mode": "research", "max_revisions": 1},
-        researching(f"# Report\n\n{LARGE}"),
-    ),
-]
+MOST = 512 * 1024
+# Six bytes in JSON, as every control character is.
+SIX = "\x01"
+NAME = SIX * 200
+SPENT = Spending(
+    calls=1, input_tokens=10**9, output_tokens=10**9, cached_tokens=10**9, cost_usd=0.1234567890123
+)
+BOUNDS = {
+    "budget_tokens": 10**15,
+    "budget_usd": 1e300,
+    "budget_seconds": 2_591_999.999,
+    "review_timeout_seconds": 2_591_999.999,
+    "max_attempts": 100,
+    "temperature": 1.9999999999999,
+    "seed": 2**31,
+    "max_output_tokens": 32_768,
+    "model": NAME,
+}
 
 
-@pytest.mark.parametrize(("kind", "request_", "model"), RUNS, ids=[run[0] for run in RUNS])
-async def test_no_event_passes_512_kib(
-    client: Client, kind: str, request_: dict[str, Any], model: LanguageModel
-) -> None:
+def six(size: int) -> str:
+    """A text that takes so many bytes in JSON."""
+    return SIX * (size // 6)
+
+
+class Largest(NamedTuple):
+    """A run with everything as large as it may be."""
+
+    kind: str
+    request: dict[str, Any]
+    model: LanguageModel
+    retriever: ScriptedRetriever | None = None
+    tester: ScriptedTester | None = None
+
+
+def asked(answer: str, count: int) -> Largest:
+    """Every sample has another answer, with a reasoning as long as a reply may be."""
+    request = {
+        "question": six(100_000),
+        "prompt_template": six(20_000),
+        "rule": "fixed",
+        "max_responses": count,
+        "min_responses": 1,
+        "max_concurrency": 32,
+    }
+    texts = [f"{place} {answer}" for place in range(count)]
+    return Largest("SelfConsistencyWorkflow", request, ScriptedModel(texts, spending=SPENT))
+
+
+def judged(revisions: int, judges: int, sources: int) -> Largest:
+    """Each draft is as long as a reply may be, and each judge finds as much wrong as one can."""
+    names = [f"{'x' * 38}_{chr(97 + place)}" for place in range(10)]
+    points = [
+        {"criterion": name, "place": f"{place}{six(200)}", "advice": f"a{place}{six(600)}"}
+        for name in names
+        for place in range(20)
+    ]
+    panel = [NAME[:-1] + chr(97 + place) for place in range(judges)]
+    said = [
+        json.dumps({"feedback": points, "criteria_scores": dict.fromkeys(names, 0.1 + at / 20)})
+        for at in range(revisions + 1)
+    ]
+    request = {
+        "query": six(100_000),
+        "sources": [six(20_000)] * sources,
+        "criteria": [{"name": name, "meaning": SIX * 500, "weight": 99.99} for name in names],
+        "judges": panel,
+        "score_threshold": 1,
+        "min_gain": 0,
+        "min_complexity": 0,
+        "max_revisions": revisions,
+        "guardrails": [],
+        "judge_max_output_tokens": 32_768,
+    }
+    drafts = [f"{place}{SIX * 30_000}" for place in range(revisions + 1)]
+    critic = ScriptedCritic(
+        drafts, said, panel=dict.fromkeys(panel, said), writing=SPENT, judging=SPENT
+    )
+    return Largest("ReflectOnResultWorkflow", request, critic)
+
+
+def researched() -> Largest:
+    """Twenty passages of the longest kind, and reports with as many issues as one may have."""
+    source = f"{SIX * 255}/{SIX * 255}.md"
+    passages = [
+        Passage(
+            id=f"{'a' * 12}-{number}",
+            source=f"{number}{source}",
+            first_line=999_999,
+            last_line=999_999,
+            score=0.123456789012,
+            text=f"{number}{SIX * 1_500}",
+        )
+        for number in range(20)
+    ]
+    found = Retrieval(passages=tuple(passages), files=50_000, searched=50_000, spending=SPENT)
+    issues = [f"mend {number} {six(600)}" for number in range(50)]
+    wrong = reflection(*issues, sentence=f"It is {six(600)}", suggestions=issues)
+    script = {
+        "generate_report": [f"{place} {SIX * 30_000}" for place in range(10)],
+        "reflect_on_report": [wrong] * 10,
+    }
+    request = {
+        "prompt": six(100_000),
+        "mode": "research",
+        "docs": SIX * 4_096,
+        "embedding_model": NAME,
+        "judge": NAME,
+        "passages": 20,
+        "max_revisions": 10,
+        "packages": ["p" * 100] * 50,
+    }
+    agent = ScriptedAgent(script, writing=SPENT, judging=SPENT)
+    return Largest("MultiPathWorkflow", request, agent, ScriptedRetriever([found]))
+
+
+def coded() -> Largest:
+    """The longest test file, and ten drafts of code as long as they may be, none of which holds."""
+    request = {
+        "prompt": six(100_000),
+        "entry": "f" * 100,
+        "tests": {"name": "test_it.py", "text": six(200_000)},
+        "max_revisions": 10,
+        "packages": ["p" * 100] * 50,
+    }
+    script = {
+        "route": [routed("code", six(600))],
+        "generate_code": [
+            code(f"def {request['entry']}():\n    return '{place}{'é' * 29_000}'")
+            for place in range(10)
+        ],
+    }
+    failed = report(*[False] * 25, calls=[f"{place}{six(600)}" for place in range(25)])
+    agent = ScriptedAgent(script, writing=SPENT, judging=SPENT)
+    return Largest("MultiPathWorkflow", request, agent, None, ScriptedTester(*[failed] * 10))
+
+
+RUNS = {
+    "few answers": asked(six(1_900), 30),
+    "many answers": asked(six(340), 160),
+    "one revision": judged(1, 2, 10),
+    "ten revisions": judged(10, 1, 5),
+    "research": researched(),
+    "code": coded(),
+}
+
+
+async def sizes(handle: WorkflowHandle[Any, Any]) -> list[int]:
+    return [event.ByteSize() async for event in handle.fetch_history_events()]
+
+
+@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
+async def test_no_event_passes_512_kib(client: Client, run: Largest) -> None:
     """What is cut has a note at its end, and the result a line in its warnings."""
-    async with served(client, model):
-        handle = await begin(client, request_, kind)
+    async with served(client, run.model, run.tester, run.retriever):
+        handle = await begin(client, {**BOUNDS, **run.request}, run.kind)
         result = await handle.result()
-    sizes = [event.ByteSize() async for event in handle.fetch_history_events()]
+    found = await sizes(handle)
 
-    assert max(sizes) <= 512 * 1024
-    if kind != "SelfConsistencyWorkflow":
-        assert all(draft["text"].endswith(CUT_NOTE) for draft in result["drafts"])
-        assert any("draft 1 was cut" in warning for warning in result["warnings"])
+    assert max(found) <= MOST
+    if result.get("mode", "research") == "research" and "drafts" in result:
+        assert len(result["drafts"]) == run.request["max_revisions"] + ("query" in run.request)
+        assert all(draft["cut"] or CUT_NOTE in draft["text"] for draft in result["drafts"])
+        assert any("cut" in warning for warning in result["warnings"])
+
+
+async def test_no_event_of_a_batch_passes_512_kib(client: Client) -> None:
+    """Its start with 1,998 runs that failed, what it continues with, and its result."""
+    queries = [f"{place} {SIX * 30}" for place in range(400)]
+    request = BatchRequest.model_validate(
+        {
+            "items": [{"query": query, "draft": "score 0.4"} for query in queries],
+            "variants": [judging("v" * 10, 5)],
+            "runs_per_execution": 1,
+        }
+    )
+    identity = f"batch-{uuid.uuid4().hex}".ljust(request.id_bytes, "i")
+    batch = Batch(request, identity)
+    for _ in range(1_998):
+        planned = batch.next()
+        assert planned is not None
+        batch.ended(planned, "failed", error=six(1_000))
+    request = request.model_copy(update={"carried": batch.carried()})
+
+    async with served(client, DraftReader()):
+        handle = await client.start_workflow(
+            "BatchWorkflow", request, id=identity, task_queue="mull"
+        )
+        result = await handle.result()
+    first = client.get_workflow_handle(identity, run_id=handle.result_run_id)
+    found = [await sizes(first), await sizes(client.get_workflow_handle(identity))]
+
+    assert (result["completed"], result["failed"]) == (2, 1_998)
+    assert max(map(max, found)) <= MOST

@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import Any
 
+from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanContext
@@ -11,6 +12,13 @@ from temporalio.client import Client
 from activities.language_model.layers import ObservedModel
 from tests.conftest import begin, served
 from tests.scripted import ScriptedModel
+
+
+def test_a_tracer_is_made_once(spans: InMemorySpanExporter) -> None:
+    """The plugin asks for one at every call, and making it takes as long as a span."""
+    del spans
+
+    assert trace.get_tracer("mull") is trace.get_tracer("mull")
 
 
 async def run_once(client: Client, **fields: Any) -> None:

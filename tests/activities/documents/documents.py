@@ -15,6 +15,7 @@ from activities.documents.retrieval import (
     unwatched,
 )
 from activities.documents.roots import Roots
+from activities.language_model.layers import ObservedEmbedder
 from reflection.run import Spending
 
 
@@ -31,7 +32,8 @@ class Documents:
 
     def worker(self, embedder: Embedder | None = None, lock_seconds: float = 20) -> FolderRetriever:
         """Build a retriever as another worker would, which knows nothing of the first."""
-        return FolderRetriever(Roots([str(self.root)]), self.cache, embedder, lock_seconds)
+        observed = None if embedder is None else ObservedEmbedder(embedder)
+        return FolderRetriever(Roots([str(self.root)]), self.cache, observed, lock_seconds)
 
     def write(self, name: str, content: str | bytes) -> Path:
         path = self.folder / name

@@ -42,7 +42,7 @@ async def test_what_can_not_be_searched(error: RetrievalError, permanent: bool) 
 
 
 def busy(retry_after: float | None) -> ScriptedRetriever:
-    error = TransientModelError("busy", "RateLimitError", 429, retry_after)
+    error = TransientModelError("busy", "ServiceUnavailableError", 503, retry_after)
     return ScriptedRetriever([WordsAloneError(error, of_passages([passage(1, "apple")]))])
 
 
@@ -63,7 +63,7 @@ async def test_a_busy_embedding_model_is_asked_again(retry_after: float | None) 
         await attempt(4, 5).run(activities.retrieve, TASK)
 
     delay = None if retry_after is None else timedelta(seconds=retry_after)
-    assert (raised.value.type, raised.value.non_retryable) == ("RateLimitError", False)
+    assert (raised.value.type, raised.value.non_retryable) == ("ServiceUnavailableError", False)
     assert raised.value.next_retry_delay == delay
 
 

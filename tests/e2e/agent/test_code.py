@@ -33,9 +33,10 @@ def test_examples_of_the_prompt_are_its_tests(cli: Cli) -> None:
     done = cli("agent", f"{ADD}\n\n>>> add(2, 3)\n5\n", "--json")
 
     result = json.loads(done.stdout)
-    assert (result["suite"]["origin"], result["suite"]["cases"]) == (
-        "prompt", [{"call": "add(2, 3)", "expected": "5"}],
-    )  # fmt: skip
+    assert result["suite"]["origin"] == "prompt"
+    assert [(each["call"], each["expected"]) for each in result["suite"]["cases"]] == [
+        ("add(2, 3)", "5")
+    ]
     assert (result["stop_reason"], result["forgeable"]) == ("passed", False)
 
 

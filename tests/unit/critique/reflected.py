@@ -1,16 +1,16 @@
 """Whole runs of reflection for tests: the real rule decides over scores that a test writes down."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from reflection.critique.evaluation import Cap, Evaluation, Feedback, Judgement
 from reflection.critique.loop import Reflection
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.critique.result import Draft
-from reflection.run import Part, Spending
+from reflection.run import Part
+from tests.unit.runs import START, spending
 
-START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 WRITER, JUDGE = "openai/gpt-test", "openai/gpt-judge"
 QUERY = "Compare Kafka and Pulsar for an audit log."
 TOO_SHORT = Cap(
@@ -22,6 +22,12 @@ ADVICE = Feedback(
     place="second paragraph",
     judge=JUDGE,
 )
+
+WEIGHED = [
+    {"name": "completeness", "meaning": "Nothing that was asked for is missing.", "weight": 2},
+    {"name": "correctness", "meaning": "It is true."},
+    {"name": "clarity", "meaning": "It is understood at once."},
+]
 
 
 def reflected(scores: Sequence[float | Evaluation | None], **fields: Any) -> Reflection:
@@ -78,15 +84,22 @@ def judged(score: float | Evaluation | None) -> Evaluation:
     )
 
 
+def panel() -> Evaluation:
+    """Return what a panel of three made of a draft: one is unsure, one gave no reply."""
+    return judged(0.75).model_copy(
+        update={
+            "spread": 0.3,
+            "judgements": (
+                Judgement(judge="a", score=0.6, scores={"clarity": 0.6}, replies=1),
+                Judgement(judge="b", score=0.9, confidence="low", replies=2),
+                Judgement(judge="c", error="no reply in time"),
+            ),
+        }
+    )
+
+
 def capped(score: float) -> Evaluation:
     """Return an evaluation that a guardrail capped at 0.5."""
     return judged(score).model_copy(
         update={"score": 0.5, "confidence": "low", "guardrails": (TOO_SHORT,)}
-    )
-
-
-def spending(read: int, written: int) -> Spending:
-    """Return what one call cost: $0.001."""
-    return Spending(
-        calls=1, input_tokens=read, output_tokens=written, cached_tokens=0, cost_usd=0.001
     )

@@ -1,28 +1,20 @@
 """What a run of reflection shows: the facts on its sheet, whichever renderer draws it."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import get_args
 
 import pytest
 
 from reflection.critique import loop
-from reflection.critique.evaluation import Cap, Evaluation, Feedback, Judgement
+from reflection.critique.evaluation import Cap, Evaluation, Feedback
 from reflection.critique.loop import Reflection, progress, result
-from reflection.critique.result import ReflectOnResultResult, Step
+from reflection.critique.result import Step, StopReason
 from reflection.critique.sheet import STEP_WORDS, judged_words, sheet
 from reflection.run import usage
 from reflection.sheet import Sheet, Waiting
-from tests.unit.critique.reflected import (
-    ADVICE,
-    JUDGE,
-    START,
-    WRITER,
-    capped,
-    judged,
-    reflected,
-    spending,
-    write,
-)
+from tests.unit.critique.reflected import ADVICE, capped, judged, panel, reflected, write
+from tests.unit.runs import START, spending
 from tests.unit.sheets import column, fact, table
 
 
@@ -32,28 +24,65 @@ def told(state: Reflection) -> Sheet:
     return sheet(result(state)) if state.stopped else sheet(standing, state.decisions)
 
 
-def skipped(**changes: object) -> ReflectOnResultResult:
+def ended(texts: Sequence[str], reason: StopReason, **cut: bool) -> Reflection:
+    """A run that stopped before anything was evaluated."""
     state = reflected([])
-    write(state, "only one")
-    state.stop("skipped", "the estimated complexity 0.30 is not above 0.5", START)
-    return result(state).model_copy(update=changes)
+    for text in texts:
+        write(state, text, **cut)
+    state.stop(reason, "the reason", START)
+    return state
 
 
-def test_a_finished_run_says_why_it_ended_and_what_the_best_draft_is_worth() -> None:
-    """The verdict, the answer, and the numbers it rests on."""
-    shown = told(reflected([0.42, 0.75]))
+def unjudged() -> Reflection:
+    state = reflected([0.6])
+    write(state, "later")
+    state.stop("deadline", "the time budget of 5 seconds is used up", START)
+    return state
 
-    assert shown.subject == "Compare Kafka and Pulsar for an audit log."
-    assert shown.verdict.words == "score 0.75 reaches 0.7"
-    assert (shown.verdict.stop_reason, shown.verdict.tone) == ("passed", "good")
-    assert shown.answer is not None
-    assert shown.answer.content == "Kafka keeps a log. Revision 1."
-    assert fact(shown, "best").value == "draft 2 of 2, score 0.75"
-    assert fact(shown, "threshold").value == "0.7"
-    assert fact(shown, "revisions").value == "1"
-    assert fact(shown, "spent").value == "4 calls, 800 tokens in and 520 out, cost $0.0040"
-    assert (fact(shown, "model").value, fact(shown, "judge").value) == (WRITER, JUDGE)
-    assert (shown.flags, shown.waiting, shown.busy) == ((), None, "")
+
+SIMPLE = {"complexity": 0.3}
+BETTER = "draft 1 scored higher than the drafts after it"
+HELD = "draft 2 was not judged; the best earlier draft is given instead"
+LEAVE_OUT = "leave out --{} to have it judged and revised"
+
+
+@pytest.mark.parametrize(
+    ("state", "changes", "tone", "flag"),
+    [
+        (ended([], "budget"), {}, "bad", "there is no draft"),
+        (reflected([None]), {}, "bad", "the draft has no score"),
+        (reflected([0.6, 0.5], max_revisions=1), {}, "warning", BETTER),
+        (unjudged(), {}, "warning", HELD),
+        (
+            ended(["part"], "budget", cut=True),
+            {},
+            "warning",
+            "the draft was cut to the size limit of a result",
+        ),
+        (
+            ended(["one"], "skipped"),
+            SIMPLE,
+            "plain",
+            "use --min-complexity 0 to have it judged and revised anyway",
+        ),
+        (ended(["one"], "skipped"), {}, "plain", LEAVE_OUT.format("synthesis-follows")),
+        (ended(["one"], "disabled"), {}, "plain", LEAVE_OUT.format("no-reflect")),
+        (reflected([0.42, 0.75]), {}, "good", None),
+    ],
+)
+def test_what_a_reader_has_to_know_is_flagged(
+    state: Reflection, changes: dict[str, object], tone: str, flag: str | None
+) -> None:
+    """A draft that is missing, cut, unjudged or not the newest; and how it would be reflected on.
+
+    Where no draft has a score the first one is the answer, and there is no curve.
+    """
+    shown = sheet(result(state).model_copy(update=changes))
+
+    assert shown.verdict.tone == tone
+    assert flag in shown.flags if flag else shown.flags == ()
+    assert (shown.answer is None) == (not state.drafts)
+    assert bool(shown.charts) == any(draft.score is not None for draft in state.drafts)
 
 
 def test_a_run_that_goes_on_names_its_step_and_the_best_so_far() -> None:
@@ -71,88 +100,40 @@ def test_a_run_that_goes_on_names_its_step_and_the_best_so_far() -> None:
     assert column(shown.decisions, "because") == ["score 0.42 is below 0.7, with 3 revisions left"]
 
 
-def test_before_the_first_draft_there_is_nothing_to_show() -> None:
-    """No table, no curve, no answer; and where a run ends so, it says that there is no draft."""
-    state = reflected([])
-    shown = told(state)
-    state.stop("budget", "90 of 100 tokens are spent", START)
-
-    assert fact(shown, "best").value == "no draft yet"
-    assert [table.title for table in shown.tables] == ["Usage"]
-    assert (shown.charts, shown.answer, shown.steps) == ((), None, ())
-    assert told(state).flags == ("there is no draft",)
-    assert told(state).verdict.tone == "bad"
-
-
 def test_every_step_has_words() -> None:
     """No run stands without a sentence for it."""
     assert set(STEP_WORDS) == set(get_args(Step))
 
 
-def test_the_drafts_stand_in_their_order_and_the_best_is_marked() -> None:
-    """A capped score has the judges' beside it, and a change its sign."""
-    shown = told(reflected([0.42, capped(0.9), 0.75]))
-    drafts = table(shown, "Drafts")
-
-    assert drafts.rows == (
-        ("1", "generated", 0.42, None, None, 30, WRITER),
-        ("2", "revised", 0.5, "judged 0.90, capped by too_short", "+0.08", 30, WRITER),
-        ("3 best", "revised", 0.75, None, "+0.25", 30, WRITER),
-    )
-    assert drafts.tones == ("plain", "plain", "good")
-    assert [text.title for text in shown.texts] == ["draft 1, generated", "draft 2, revised"]
-
-
-def test_scores_by_criterion_have_a_column_for_each_draft() -> None:
-    """Weights and meanings stand beside them, so that the whole score can be followed."""
-    criteria = [
-        {"name": "tone", "meaning": "It is courteous.", "weight": 2},
-        {"name": "facts", "meaning": "It is true."},
-    ]
-    scored = Evaluation(score=0.8, judged=0.8, criteria={"tone": 0.9, "facts": 0.6})
-
-    found = table(told(reflected([scored], criteria=criteria)), "Criteria")
-
-    assert [column.name for column in found.columns] == [
-        "criterion", "weight", "draft 1", "meaning",
-    ]  # fmt: skip
-    assert found.rows == (
-        ("tone", "2", 0.9, "It is courteous."),
-        ("facts", "1", 0.6, "It is true."),
-    )
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        (reflected([]), "no draft yet"),
+        (ended([], "budget"), "no draft"),
+        (ended(["one"], "budget"), "draft 1 of 1, not evaluated"),
+        (
+            reflected([None]),
+            "draft 1 of 1, no score: unreadable twice: no JSON object in the reply",
+        ),
+    ],
+)
+def test_the_best_draft_has_its_score_or_why_there_is_none(state: Reflection, words: str) -> None:
+    """A draft that nobody could judge has no number, and a run without a draft says so."""
+    assert fact(told(state), "best").value == words
 
 
-def test_the_panel_stands_judge_by_judge() -> None:
-    """Each judge's score, the one that was left out and why, and the spread."""
-    judgements = (
-        Judgement(judge="a", score=0.6, scores={"tone": 0.6}),
-        Judgement(judge="b", score=0.9, confidence="low"),
-        Judgement(judge="c", error="no reply in time"),
-    )
-    evaluation = judged(0.75).model_copy(update={"judgements": judgements, "spread": 0.3})
+def test_a_cut_draft_says_so_in_its_note() -> None:
+    """Whoever copies the draft reads that it is not whole."""
+    answer = told(ended(["part"], "budget", cut=True)).answer
 
-    shown = told(reflected([evaluation]))
-    panel = table(shown, "Panel")
-
-    assert column(panel, "judge") == ["a", "b", "c"]
-    assert column(panel, "score") == [0.6, 0.9, None]
-    assert column(panel, "left out because") == [None, None, "no reply in time"]
-    assert column(panel, "tone") == [0.6, None, None]
-    assert fact(shown, "spread").value == "0.30"
-    assert not panel.folded
-    assert table(told(reflected([0.75])), "Panel").folded
+    assert answer is not None
+    assert "cut to the size limit of a result" in answer.note
 
 
-def test_guardrails_and_feedback_of_the_best_draft_come_first() -> None:
-    """What has to be changed is read first, and what was said of several drafts stands once."""
-    shown = told(reflected([0.42, capped(0.9), 0.45], max_revisions=2))
-
-    assert table(shown, "Guardrails").rows == (
-        (2, "too_short", "0.5", "0.8", "240 characters are few for this query"),
-    )
-    assert table(shown, "Feedback").rows == (
-        ("2, 1, 3", "completeness", "second paragraph", "Name the license of each.", JUDGE),
-    )
+def test_a_lone_judge_is_folded_away_and_a_panel_is_not() -> None:
+    """The table of judges is for the page alone, unless one of the drafts had several."""
+    assert table(told(reflected([0.42])), "Panel").folded
+    assert not table(told(reflected([0.42, panel()])), "Panel").folded
 
 
 def test_a_guardrails_feedback_has_its_name() -> None:
@@ -188,59 +169,6 @@ def test_who_made_a_score_what_it_is(
     evaluation = Evaluation(score=score, judged=judges, author=author, guardrails=held)
 
     assert judged_words(evaluation) == words
-
-
-def test_an_evaluation_that_failed_has_no_number_and_its_error() -> None:
-    """A draft that nobody could judge has no score, no curve, and the reason is told."""
-    shown = told(reflected([None]))
-
-    assert column(table(shown, "Drafts"), "score") == [None]
-    assert shown.charts == ()
-    assert shown.flags == ("the draft has no score",)
-    assert shown.verdict.tone == "bad"
-    assert "no score: unreadable twice: no JSON object" in fact(shown, "best").value
-
-
-def test_the_curve_has_the_scores_and_the_threshold() -> None:
-    """What the judges said is a curve of its own where a guardrail or a person held."""
-    one, both = told(reflected([0.0, 0.5, 1.0])).charts[0], told(reflected([capped(0.9)])).charts[0]
-
-    assert [curve.points for curve in one.curves] == [(0.0, 0.5, 1.0)]
-    assert [(bound.label, bound.value) for bound in one.bounds] == [("threshold 0.7", 0.7)]
-    assert {curve.name: curve.points for curve in both.curves} == {
-        "score": (0.5,), "judges' score": (0.9,),
-    }  # fmt: skip
-
-
-def test_a_better_draft_before_the_last_is_said_to_be_taken() -> None:
-    """A revision that is worse, or that nobody judged, does not replace what was better."""
-    worse = reflected([0.6, 0.5], max_revisions=1)
-    unjudged = reflected([0.6])
-    write(unjudged, "later")
-    unjudged.stop("deadline", "the time budget of 5 seconds is used up", START)
-
-    assert told(worse).flags == ("draft 1 scored higher than the drafts after it",)
-    assert told(unjudged).flags == (
-        "draft 2 was not judged; the best earlier draft is given instead",
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("reason", "complexity", "hint"),
-    [
-        ("skipped", 0.3, "use --min-complexity 0 to have it judged and revised anyway"),
-        ("skipped", None, "leave out --synthesis-follows to have it judged and revised"),
-        ("disabled", None, "leave out --no-reflect to have it judged and revised"),
-    ],
-)
-def test_what_was_not_reflected_on_says_how_it_would_be(
-    reason: str, complexity: float | None, hint: str
-) -> None:
-    """A run that skips reflection names the option that has it reflect all the same."""
-    shown = sheet(skipped(stop_reason=reason, complexity=complexity))
-
-    assert hint in shown.flags
-    assert shown.verdict.tone == "plain"
 
 
 def test_a_cost_that_nobody_knows_is_unknown() -> None:
@@ -318,17 +246,3 @@ def test_a_person_who_decides_is_named_once() -> None:
     ]  # fmt: skip
     assert column(decisions, "decision") == ["revise", "revise", "stop: finished_by_person"]
     assert column(decisions, "at")[-1] == "2026-03-01 12:00:00 UTC"
-
-
-def test_the_first_draft_is_the_best_where_none_has_a_score() -> None:
-    """A run that ends before any evaluation has its draft all the same, cut or whole."""
-    state = reflected([])
-    write(state, "part", cut=True)
-    state.stop("budget", "90 of 100 tokens are spent", START)
-
-    shown = told(state)
-
-    assert shown.answer is not None
-    assert shown.answer.content == "part"
-    assert "cut to the size limit of a result" in shown.answer.note
-    assert "the draft was cut to the size limit of a result" in shown.flags

@@ -6,7 +6,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reflection.critique.calibration import Estimate, average
@@ -124,6 +124,7 @@ def test_an_interval() -> None:
     assert estimate(auc, [0.2, 0.8, 0.9], [0, 1, 1]) == Estimate(value=1.0, low=1.0, high=1.0)
 
 
+@settings(max_examples=30)
 @given(st.lists(st.integers(0, 4), min_size=2, max_size=8), st.randoms())
 def test_all_at_once_is_one_by_one(first: list[int], chance: Random) -> None:
     """A statistic of many rows at once is that of each row alone, whatever is tied."""

@@ -103,7 +103,6 @@ def test_prices(model: str | None, price: tuple[float, float] | None) -> None:
     ("arguments", "absent"),
     [
         (["--help"], {"numpy", "scipy", "temporalio", "pydantic"}),
-        (["calibrate", "--help"], {"numpy", "scipy", "temporalio"}),
         (["calibrate", "/none.jsonl"], {"numpy", "scipy", "temporalio"}),
         (["compare", "/none.jsonl"], {"numpy", "scipy", "temporalio"}),
     ],

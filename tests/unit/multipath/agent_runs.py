@@ -1,7 +1,7 @@
 """Whole runs of the agent for tests: the real transition function decides over what tests write."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from reflection.multipath.loop import Run, progress
@@ -9,9 +9,8 @@ from reflection.multipath.request import MultiPathRequest
 from reflection.multipath.result import Draft, Progress, Routing, Step
 from reflection.multipath.state import Critique, Mode, Passage
 from reflection.multipath.suite import Case, Failure, Suite, TestOutcome, TestReport
-from reflection.run import Spending
+from tests.unit.runs import START, spending
 
-START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 WRITER = "openai/gpt-test"
 PROMPT = "Compare Kafka and Pulsar for an audit log."
 TASK = "Write add(a, b), which adds two numbers."
@@ -167,10 +166,3 @@ def standing(run: Run, step: Step = "generate_report", in_flight: int = 1) -> Pr
     """Say where a run stands that goes on, or waits for a person."""
     waits = run.last is not None and run.last.waits_for_review
     return progress(run, "waiting_for_review" if waits else step, in_flight, None)
-
-
-def spending(read: int, written: int) -> Spending:
-    """Return what one call cost: $0.001."""
-    return Spending(
-        calls=1, input_tokens=read, output_tokens=written, cached_tokens=0, cost_usd=0.001
-    )

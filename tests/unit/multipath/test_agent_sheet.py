@@ -15,8 +15,6 @@ from reflection.multipath.suite import Case, Failure, Suite, TestFile, module_hi
 from reflection.sheet import Sheet, Waiting
 from tests.unit.multipath.agent_runs import (
     CASES,
-    PASSAGES,
-    START,
     UNCLEAR,
     UNSUPPORTED,
     coded,
@@ -26,6 +24,7 @@ from tests.unit.multipath.agent_runs import (
     verdict,
     write,
 )
+from tests.unit.runs import START
 from tests.unit.sheets import column, fact, table
 
 FILE = TestFile(name="test_add.py", text="def test_add(): ...")
@@ -35,56 +34,6 @@ BETTER = [verdict(True, True, False), verdict(False, False, True)]
 def told(run: Run) -> Sheet:
     """Return the sheet of a run that ended, or that goes on."""
     return sheet(result(run)) if run.stopped else sheet(standing(run), run.decisions)
-
-
-def test_the_sheet_of_a_research() -> None:
-    """Why it ended, its path, every draft with its K, its sources, ideas, and what it cost."""
-    shown = told(researched([[UNSUPPORTED, UNCLEAR], []], ["See it as a queue."]))
-
-    assert shown.verdict.words == "the reflection found nothing to fix"
-    assert (shown.verdict.stop_reason, shown.verdict.tone) == ("consistent", "good")
-    assert shown.answer is not None
-    assert shown.answer.content.startswith("Kafka keeps a log [1]. Report 2.\n")
-    assert (shown.answer.title, shown.answer.kind) == ("report", "markdown")
-    assert fact(shown, "path").value == "research: it asks for a comparison"
-    assert fact(shown, "drafts").value == "2 of at most 3"
-    assert (fact(shown, "kept").value, fact(shown, "open").value) == ("draft 2: consistent", "no")
-    assert fact(shown, "spent").value == "3 calls, 250 tokens in and 410 out, cost $0.0030"
-    assert table(shown, "Drafts").rows == (
-        ("1", "generated", "2 critiques", 32, "openai/gpt-test"),
-        ("2 kept", "refined", "consistent", 32, "openai/gpt-test"),
-    )
-    assert table(shown, "Critiques (K)").rows == (
-        (
-            1, "citation", "[1]", "Kafka deletes records after a day [1].",
-            "The passage does not say so.", None,
-        ),
-        (1, "clarity", None, None, "Say which release is meant.", None),
-    )  # fmt: skip
-    assert table(shown, "Sources").rows == (
-        ("[1]", "kafka.md:3-9"), ("[2]", "papers/pulsar.pdf, page 4:1"),
-    )  # fmt: skip
-    assert column(table(shown, "Ideas beyond the documents"), "idea")[0] == "See it as a queue."
-    assert column(table(shown, "Usage"), "part") == [
-        "generating", "evaluating", "revising", "total",
-    ]  # fmt: skip
-    assert shown.flags == ()
-    texts = {text.title: text for text in shown.texts}
-    assert texts["[2] papers/pulsar.pdf, page 4:1"].content == PASSAGES[1].text
-    assert texts["[1] kafka.md:3-9"].note == "score 4.25"
-    assert texts["draft 2, refined, kept"].folded
-
-
-def test_each_test_has_what_came_of_it_with_each_draft() -> None:
-    """A column for the kept draft and the last, how it failed last, and what fails comes first."""
-    tests = table(told(coded(BETTER, max_revisions=2)), "Tests")
-
-    assert tests.rows == (
-        ("add(-1, 1)", "0", "failed", "passed", "expected 0, got 99"),
-        ("add(1, 2)", "3", "passed", "failed", "expected 3, got 99"),
-        ("add(0, 0)", "0", "passed", "failed", "expected 0, got 99"),
-    )
-    assert tests.tones == ("warning", "good", "good")
 
 
 def test_what_the_tests_expect_stands_before_any_was_run() -> None:
@@ -188,13 +137,6 @@ def test_what_must_be_known_is_flagged(run: Run, flag: str) -> None:
     assert not flag.startswith("the result is open") or shown.flags[0].endswith(still)
 
 
-def test_a_quarantined_test_is_marked() -> None:
-    """A test of the model's own that no draft passes stands apart from what is believed."""
-    assert table(told(coded([verdict(True, False, True)] * 5)), "Tests").rows[0] == (
-        "add(0, 0) (quarantined)", "0", "failed", "expected 0, got 99",
-    )  # fmt: skip
-
-
 def test_examples_with_helpers_are_told_apart() -> None:
     """Where one test alone runs beside the code, the verdict could be forged, and is said to be."""
     cases = (*CASES, Case(call="right(add(1, 2))", expected="True", beside=True))
@@ -232,19 +174,6 @@ def test_a_module_that_is_missing_comes_with_a_hint(message: str, named: str | N
     hint = module_hint(Failure(message=message))
 
     assert (f"--packages {named}" in hint and "`solution`" in hint) if named else hint == ""
-
-
-def test_the_walk_has_a_level_for_each_node_and_a_point_for_each_decision() -> None:
-    """What the chart shows is what was decided, in its order, and the end, each with its reason."""
-    chart = told(researched([[UNSUPPORTED, UNCLEAR], []])).charts[0]
-    (walk,) = chart.curves
-
-    assert chart.levels == ("end", "reflect_on_report", "generate_report", "route", "retrieve")
-    assert walk.points == (1.0, 0.75, 0.5, 0.25, 0.5, 0.25, 0.0)
-    assert walk.labels[:1] == ("2 passages retrieved",)
-    assert walk.labels[3] == "2 critiques to fix"
-    assert walk.labels[-2:] == ("the reflection found nothing to fix",) * 2
-    assert chart.places[:3] == ("+0.0 s", "+1.0 s", "+5.0 s")
 
 
 @pytest.mark.parametrize(
@@ -319,19 +248,6 @@ def test_a_run_that_goes_on_names_its_step() -> None:
     assert empty.busy == "Retrieving passages, 1 call in flight"
     assert [table.title for table in empty.tables] == ["Usage"]
     assert empty.charts == ()
-
-
-def test_a_person_is_named_in_what_they_decided() -> None:
-    """Who asked for what stands in the decision."""
-    run = researched([[UNCLEAR]], max_revisions=1, review_open=True)
-    loop.grant(run, "name the release", "ann", START)
-
-    decisions = told(run).decisions
-
-    assert decisions is not None
-    assert column(decisions, "because")[-1] == (
-        "a person asked for another draft: name the release (by ann)"
-    )
 
 
 def test_every_step_has_words() -> None:

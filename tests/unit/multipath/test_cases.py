@@ -4,17 +4,10 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reflection.multipath.cases import (
-    calls,
-    case_of,
-    entry_in,
-    entry_of,
-    parse_tests,
-    steps,
-)
+from reflection.multipath.cases import calls, case_of, entry_in, entry_of, parse_tests, steps
 from reflection.multipath.extraction import examples
 from reflection.multipath.suite import Case
 
@@ -125,6 +118,7 @@ def test_tests_are_of_the_function_that_is_asked_for() -> None:
     assert [case.call for case in parse_tests(text, "g").cases] == [f"g({n})" for n in range(20)]
 
 
+@settings(max_examples=50)
 @given(st.recursive(st.none() | st.integers() | st.text(), st.lists), st.text())
 def test_any_reply_is_read(value: Any, text: str) -> None:
     """Whatever the members are, the reply gives tests or an error, and raises nothing."""

@@ -51,17 +51,6 @@ def test_the_first_report() -> None:
     assert "Source [" not in alone
 
 
-def test_without_ideas() -> None:
-    """Where no creative contributions are wanted a writer is asked for none."""
-    for sources in (SOURCES, ()):
-        first = build_report_prompt("How old?", sources, creative=False)
-        second = build_refinement_prompt("How old?", sources, "A", [], creative=False)
-
-        for prompt in (first, second):
-            assert "Further considerations" not in prompt
-            assert "Add no ideas that go beyond that" in prompt
-
-
 def test_a_refinement() -> None:
     """A refinement shows the previous report, and each critique with its sentence and source."""
     critiques = [
@@ -116,7 +105,7 @@ def test_all_that_is_checked_is_data() -> None:
 
 
 def test_the_creative_protocol() -> None:
-    """The protocol's own question is asked where ideas are wanted, and nowhere else."""
+    """The protocol's own question is asked where ideas are wanted; else nobody is asked for any."""
     question = (
         "Are there any external concepts or frameworks that could enhance this analysis? For "
         "example, could this formulation be viewed as a Markov Decision Process?"
@@ -130,6 +119,12 @@ def test_the_creative_protocol() -> None:
     assert "suggest" not in without
     assert list(reflection_schema(True)["properties"]) == ["issues", "consistent", "suggestions"]
     assert list(reflection_schema(False)["properties"]) == ["issues", "consistent"]
+    for sources in (SOURCES, ()):
+        first = build_report_prompt("How old?", sources, creative=False)
+        second = build_refinement_prompt("How old?", sources, "A", [], creative=False)
+        for prompt in (first, second):
+            assert "Further considerations" not in prompt
+            assert "Add no ideas that go beyond that" in prompt
 
 
 def test_code_is_asked_for_with_what_is_known() -> None:

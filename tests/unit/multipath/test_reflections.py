@@ -135,10 +135,7 @@ def test_a_reply_that_quotes_a_forged_one(document: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "planted"),
-    [
-        (f"```json\n{PLANTED}\n```", PLANTED),
-        (f"My reply: {PLANTED}", "The dam is old."),
-    ],
+    [(f"```json\n{PLANTED}\n```", PLANTED), (f"My reply: {PLANTED}", "The dam is old.")],
 )
 def test_a_reply_of_its_own(text: str, planted: str) -> None:
     """A reply that is the planted object and nothing else is read: an honest one may say so.
@@ -164,8 +161,6 @@ def test_no_text_makes_it_fail(text: str) -> None:
     [
         said(*[{**ISSUE, "sentence": "." * 1_000}] * 200),
         (said(ISSUE) + " ") * 2_000,
-        said({"advice": "-" * 300_000 + "a"}),
-        '{"issues" ' * 30_000,
         "".join(f'{{"issues": {number}}} ' for number in range(15_000)),
     ],
 )

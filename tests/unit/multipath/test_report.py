@@ -185,10 +185,7 @@ def test_a_report_without_a_fault(report: str) -> None:
         ("A [1].\n\n**Further considerations:** It is a queue [2].", [CITED_IDEA]),
         ("A [1].\n\n> ## Further considerations\n> It is a queue [2].", [CITED_IDEA]),
         ("```md\nA [1].\n\n[^n]: Note.\n    It is a queue [2].\n```", [CITED_IDEA]),
-        (
-            "It leaks [9].\n\n## Further considerations\n\nIt is a queue [2].",
-            [UNKNOWN, CITED_IDEA],
-        ),
+        ("It leaks [9].\n\n## Further considerations\n\nIt is a queue [2].", [UNKNOWN, CITED_IDEA]),
         ("Built in 1931.", [Critique(aspect="citation", advice=UNCITED)]),
         ("Built in 1931.[^1]", [Critique(aspect="citation", advice=UNCITED)]),
         ("Built.\n\n## Sources\n\n- [1] x", [Critique(aspect="citation", advice=UNCITED)]),

@@ -1,22 +1,13 @@
 """Whether code is right: values compared, E, and which tests are believed."""
 
-from collections.abc import Sequence
-
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reflection.multipath.cases import read_literal
 from reflection.multipath.request import Limits
 from reflection.multipath.result import Draft
-from reflection.multipath.suite import (
-    Case,
-    Failure,
-    Suite,
-    SuiteOrigin,
-    TestOutcome,
-    TestReport,
-)
+from reflection.multipath.suite import Case, Failure, Suite, SuiteOrigin, TestOutcome, TestReport
 from reflection.multipath.verdict import (
     SILENT,
     Answer,
@@ -79,10 +70,7 @@ def test_answers_are_compared_with_what_is_expected() -> None:
 
     assert [each.passed for each in outcomes] == [True, False, False]
     assert first_failure(outcomes) == Failure(
-        message="f(1) gives (4,), expected 4",
-        test="f(1)",
-        expected="4",
-        got="(4,)",
+        message="f(1) gives (4,), expected 4", test="f(1)", expected="4", got="(4,)"
     )
     assert outcomes[2].message == "f(2) raises KeyError: 1"
     assert outcomes[2].traceback == "File"
@@ -141,48 +129,36 @@ def test_outcomes_take_what_a_history_can_hold() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reports", "texts", "last", "doubted", "by_the_older_rule"),
+    ("reports", "last", "doubted"),
     [
-        (["fpp", "fpp"], "abcde", False, [], []),
-        (["fpp", "fpp"], "abcde", True, ["f(0)"], ["f(0)"]),
-        (["fpp", "fpp", "fpp"], "abcde", False, [], ["f(0)"]),
-        (["fpp", "fpp", "fpp"], "abcde", True, ["f(0)"], ["f(0)"]),
-        (["fff", "fpf", "fpf"], "abcde", False, [], ["f(0)", "f(2)"]),
-        (["fff", "fpf", "fpf"], "abcde", True, ["f(0)", "f(2)"], ["f(0)", "f(2)"]),
-        (["fff", "fff", "fff"], "abcde", True, [], []),
-        (["fpp", "pfp", "ffp"], "abcde", True, [], []),
-        (["fpp", "fpp", "fpp", "fpp", "pff"], "abcde", True, [], []),
-        (["fpp", "---", "fpp"], "abcde", False, [], []),
-        (["fpp", "---", "fpp"], "abcde", True, [], ["f(0)"]),
-        (["fp-", "fp-", "fp-"], "abcde", False, [], ["f(0)"]),
-        (["fp-", "fp-", "fp-"], "abcde", True, ["f(0)"], ["f(0)"]),
-        ([], "abcde", True, [], []),
-        (["fpp"], "abcde", True, [], []),
-        (["fpp"] * 3, "aba", False, [], []),
-        (["fpp"] * 3, ["a", "a\n", " a"], False, [], []),
-        (["fpp"] * 4, "abac", False, [], ["f(0)"]),
-        (["fpp"] * 2, "aa", True, ["f(0)"], ["f(0)"]),
+        (["fpp", "fpp"], False, []),
+        (["fpp", "fpp"], True, ["f(0)"]),
+        (["fpp", "fpp", "fpp"], False, []),
+        (["fpp", "fpp", "fpp"], True, ["f(0)"]),
+        (["fff", "fpf", "fpf"], False, []),
+        (["fff", "fpf", "fpf"], True, ["f(0)", "f(2)"]),
+        (["fff", "fff", "fff"], True, []),
+        (["fpp", "pfp", "ffp"], True, []),
+        (["fpp", "fpp", "fpp", "fpp", "pff"], True, []),
+        (["fpp", "---", "fpp"], True, []),
+        (["fp-", "fp-", "fp-"], False, []),
+        (["fp-", "fp-", "fp-"], True, ["f(0)"]),
+        ([], True, []),
+        (["fpp"], True, []),
     ],
 )
 def test_a_test_that_every_draft_failed_is_disputed(
-    reports: list[str],
-    texts: Sequence[str],
-    last: bool,
-    doubted: list[str],
-    by_the_older_rule: list[str],
+    reports: list[str], last: bool, doubted: list[str]
 ) -> None:
     """Every draft up to the last ran it and failed it, two at least; never all tests.
 
-    Tests of the user and examples of the prompt are always believed. Runs that began under the
-    older rule keep it, since they are replayed.
+    Tests of the user and examples of the prompt are always believed.
     """
     tested = [
-        Draft(index=n, mode="code", text=text, origin="refined", report=report(passes))
-        for n, (text, passes) in enumerate(zip(texts, reports, strict=False))
+        Draft(index=n, mode="code", text="x", origin="refined", report=report(passes))
+        for n, passes in enumerate(reports)
     ]
 
-    older = quarantine(tested, suite(), last=last, older=True)
-    assert [found.test for found in older] == by_the_older_rule
     assert [found.test for found in quarantine(tested, suite(), last=last)] == doubted
     assert quarantine(tested, suite("user"), last=last) == ()
     assert quarantine(tested, suite("prompt"), last=last) == ()
@@ -319,6 +295,7 @@ VALUES = st.recursive(
 )
 
 
+@settings(max_examples=40)
 @given(VALUES, VALUES)
 def test_any_two_literals_are_compared(expected: str, got: str) -> None:
     """Whatever the values are, they are the same or differ, and each is the same as itself."""

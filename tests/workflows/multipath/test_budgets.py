@@ -24,14 +24,15 @@ def endless() -> ScriptedAgent:
 
 @pytest.mark.parametrize(
     ("tokens", "calls", "drafts"),
-    [(1, 1, 0), (99, 1, 0), (100, 2, 1), (199, 2, 1), (200, 3, 1), (299, 3, 1), (300, 4, 2)],
+    [(1, 1, 0), (99, 1, 0), (100, 2, 1), (199, 2, 1), (200, 3, 1), (349, 3, 1), (350, 5, 2)],
 )
 async def test_a_token_budget_is_kept_to(
     client: Client, tokens: int, calls: int, drafts: int
 ) -> None:
     """A route and a reflection take 50 tokens each and a draft 100; what does not fit is not asked.
 
-    A call is taken to be as large as the largest like it, or of all where there was none.
+    A call is taken to be as large as the largest like it, or of all where there was none. A report
+    is refined only where its reflection fits too.
     """
     model = endless()
 

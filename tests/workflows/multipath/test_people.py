@@ -282,5 +282,5 @@ async def test_a_person_has_five_drafts_and_no_more(client: Client) -> None:
         await handle.execute_update("review", {"accept": True})
         result = await ended(handle)
 
-    assert "at most 5 drafts can be requested" in str(caught.value.cause)
+    assert "at most 5 revisions can be requested" in str(caught.value.cause)
     assert result.revisions == 6

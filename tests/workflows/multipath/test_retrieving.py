@@ -79,19 +79,19 @@ async def test_failed_embedding_is_counted(client: Client, tmp_path: Path) -> No
 
 
 async def test_a_busy_embedding_model_is_asked_again(client: Client, tmp_path: Path) -> None:
-    """A search whose embedding model is busy once is made again, with no warning."""
+    """A search whose embedding model is busy once is made again, and what it paid is counted."""
     busy = TransientModelError("busy", "RateLimitError", 429)
 
     result = await search(client, tmp_path, ScriptedEmbedder(None, busy))
 
     calls = {name: each.calls for name, each in result.usage.parts.items()}
-    assert (calls["retrieving"], calls["retried"]) == (2, 1)
+    assert (calls["retrieving"], calls["retried"]) == (3, 1)
     assert not [each for each in result.warnings if "words alone" in each]
 
 
 async def test_words_are_enough_in_the_end(client: Client, tmp_path: Path) -> None:
     """After the last attempt with a busy embedding model the search by words stands."""
-    busy = [TransientModelError("busy", "RateLimitError", 429, 0.1) for _ in range(2)]
+    busy = [TransientModelError("busy", "ServerError", 503, 0.1) for _ in range(2)]
     documents = Documents(tmp_path, ScriptedEmbedder(*busy))
     documents.write("tides.md", "Burntcoat Head has the highest tide.")
     asked = {"docs": "docs", "embedding_model": MODEL, "max_attempts": 2}

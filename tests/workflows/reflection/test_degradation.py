@@ -107,18 +107,19 @@ async def test_a_judge_that_never_answers(client: Client) -> None:
 async def test_a_draft_does_not_pass_where_a_guardrail_could_not_run(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A guardrail that raises fails the evaluation; no judge is asked, and the result names it."""
+    """One of the worker's own script fails the evaluation; no judge is asked, and it is named."""
     from reflection.critique import guardrails
 
-    def broken(_: guardrails.Checked) -> None:
-        raise ZeroDivisionError
+    def mine(_: guardrails.Checked) -> None:
+        raise NotImplementedError
 
-    monkeypatch.setitem(guardrails._GUARDRAILS, "mine", broken)
+    mine.__module__ = "__main__"
+    monkeypatch.setitem(guardrails._GUARDRAILS, "mine", mine)
 
     result = await reflect(client, ScriptedCritic(["first"], []), guardrails=["mine"])
 
     assert (result.draft, result.score, result.stop_reason) == ("first", None, "evaluation_failed")
-    assert "guardrail mine failed: ZeroDivisionError" in result.stop_explanation
+    assert "guardrail mine is not registered in a module that can" in result.stop_explanation
 
 
 async def test_finished_by_a_person_during_a_revision(client: Client) -> None:

@@ -1,5 +1,7 @@
 """The loop of reflection through a real server: which calls, which draft, which stop reason."""
 
+import json
+
 import pytest
 from temporalio.client import Client
 
@@ -47,15 +49,35 @@ async def test_n_revisions_are_n_regenerations(client: Client, most: int, calls:
 
 @pytest.mark.parametrize(
     ("scores", "best"),
-    [([0.4, 0.2, 0.3], 0), ([0.2, 0.5, 0.3], 1), ([0.4, 0.2, 0.4], 2), ([0.1, 0.6, 0.6], 2)],
+    [([0.4, 0.2, 0.3], 0), ([0.2, 0.5, 0.3], 1), ([0.4, 0.2, 0.4], 0), ([0.1, 0.6, 0.6], 1)],
 )
 async def test_the_best_draft_comes_back(client: Client, scores: list[float], best: int) -> None:
-    """The best-scored draft is the result, the latest among equals, whatever came last."""
+    """The best-scored draft is the result, the earlier among equals, whatever came last."""
     model = ScriptedCritic(["a", "b", "c"], scores)
 
     result = await reflect(client, model, max_revisions=2)
 
     assert (result.best, result.draft) == (best, "abc"[best])
+
+
+async def test_a_revision_starts_from_the_best_draft(client: Client) -> None:
+    """The third draft is made of the first, which the second fell behind, by its own feedback."""
+    told = [json.dumps(told_to(advice, score)) for advice, score in [("A1", 0.5), ("B1", 0.2)]]
+    model = ScriptedCritic(["first", "second", "third"], [*told, 0.9])
+
+    result = await reflect(client, model, max_revisions=2)
+
+    asked = model.calls[4].prompt
+    assert ("\nfirst\n" in asked, "A1" in asked) == (True, True)
+    assert ("second" in asked, "B1" in asked) == (False, False)
+    assert [draft.revises for draft in result.drafts] == [None, 0, 0]
+
+
+def told_to(advice: str, score: float) -> dict[str, object]:
+    """What a judge replies who has one thing to say."""
+    point = {"criterion": "clarity", "place": "the first sentence", "advice": advice}
+    scores = dict.fromkeys(("completeness", "correctness", "clarity"), score)
+    return {"feedback": [point], "criteria_scores": scores, "confidence": "medium"}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,51 @@
+"""No setting of LiteLLM leads a call around the bounds of an exchange."""
+
+import gzip
+
+import pytest
+
+from activities.language_model.port import ModelError, PermanentModelError
+from tests.activities.scripted_calls import NAME, Build, call, redirect
+from tests.scripted_endpoint import Scripted, ScriptedEndpoint
+
+BOMB = gzip.compress(b" " * 100_000_000, 9)
+FAULTS = {
+    "HTML": (Scripted(body=b"<html>hello"), "answered 200 with no usable reply: <html>hello"),
+    "redirect": (
+        Scripted(status=307, headers={"Location": "http://elsewhere.invalid"}),
+        "redirects are not followed",
+    ),
+    "bomb": (
+        Scripted(body=BOMB, headers={"Content-Encoding": "gzip"}),
+        "answered 200 with more than a reply can be",
+    ),
+    "reset": (Scripted(reset=True), "can't be reached: "),
+}
+
+
+@pytest.mark.parametrize("variable", ["DISABLE_AIOHTTP_TRANSPORT", "LITELLM_HTTP2"])
+@pytest.mark.parametrize(("fault", "said"), FAULTS.values(), ids=FAULTS)
+async def test_another_transport_has_the_same_bounds(
+    build: Build, monkeypatch: pytest.MonkeyPatch, variable: str, fault: Scripted, said: str
+) -> None:
+    """What is too large, packed, moved or broken off is told as it is by default."""
+    monkeypatch.setenv(variable, "True")
+
+    with ScriptedEndpoint([fault]) as server, pytest.raises(ModelError) as raised:
+        await build(NAME, redirect(server)).complete(call(timeout_seconds=20.0))
+
+    assert said in str(raised.value)
+    assert f":{server.port}/v1/chat/completions" in str(raised.value)
+
+
+async def test_a_client_that_nothing_bounds_is_refused(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LiteLLM has one more client of OpenAI's servers, and no call is made by it."""
+    with ScriptedEndpoint([]) as server:
+        monkeypatch.setenv("OPENAI_API_BASE", server.url)
+        with pytest.raises(PermanentModelError) as raised:
+            await build("aiohttp_openai/gpt-4o").complete(call())
+
+    assert "name it openai/" in str(raised.value)
+    assert server.requests == []

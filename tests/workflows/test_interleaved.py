@@ -1,0 +1,117 @@
+"""Two runs at once in one worker, outside the SDK's sandbox: neither sees anything of the other."""
+
+import asyncio
+import uuid
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+from temporalio.client import Client
+from temporalio.worker import Worker
+
+import worker
+from activities.language_model.port import LanguageModel, ModelCall, ModelReply
+from activities.sandbox.port import TASK_QUEUE as CODE
+from connection import TASK_QUEUE
+from tests.conftest import QUERY
+from tests.scripted import ScriptedCritic, ScriptedModel
+from tests.workflows import batches
+from tests.workflows.multipath import running as agents
+
+LEFT, RIGHT = "Alpha asks", "Beta asks"
+# What differs between two runs of the same request.
+OWN = frozenset({"timestamp", "at", "workflow_id"})
+
+
+class Both:
+    """Hand each call to the model of the run whose name is in the prompt; keep who asked."""
+
+    def __init__(self, models: Mapping[str, LanguageModel]) -> None:
+        self._models = models
+        self.asked: list[str] = []
+
+    async def complete(self, call: ModelCall) -> ModelReply:
+        """Reply as that model does, a little later."""
+        name = next(name for name in self._models if name in call.prompt)
+        self.asked.append(name)
+        await asyncio.sleep(0.05)
+        return await self._models[name].complete(call)
+
+
+def judged(name: str, *scores: float) -> dict[str, Any]:
+    """A batch whose items are one run's own."""
+    items = [{"query": f"{name}: {n}", "draft": f"score {s}"} for n, s in enumerate(scores)]
+    return {"items": items, "variants": [batches.judging()], "max_concurrency": 1}
+
+
+REQUESTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "SelfConsistencyWorkflow": (
+        {"question": f"{LEFT}?", "max_concurrency": 2},
+        {"question": f"{RIGHT}?", "max_concurrency": 2, "max_responses": 6},
+    ),
+    "ReflectOnResultWorkflow": (
+        {"query": f"{LEFT}: {QUERY}"},
+        {"query": f"{RIGHT}: {QUERY}", "max_revisions": 2, "score_threshold": 0.9},
+    ),
+    "MultiPathWorkflow": (
+        {"prompt": f"{LEFT}: {agents.PROMPT}", "mode": "research"},
+        {"prompt": f"{RIGHT}: {agents.TASK}", "mode": "code"},
+    ),
+    "BatchWorkflow": (judged(LEFT, 0.4, 0.9, 0.8), judged(RIGHT, 0.1, 0.2)),
+}
+
+
+def models(kind: str) -> tuple[LanguageModel, LanguageModel]:
+    """Make the model of each run anew."""
+    if kind == "SelfConsistencyWorkflow":
+        sure = ScriptedModel(["7", "8", "7", "9", *["7"] * 6])
+        return sure, ScriptedModel(["1", "1", "2", "2", "3", "1"])
+    if kind == "ReflectOnResultWorkflow":
+        better = ScriptedCritic(["a", "b"], [0.3, 0.8])
+        return better, ScriptedCritic(["d", "e", "f"], [0.4, 0.5, 0.45])
+    if kind == "MultiPathWorkflow":
+        reports = agents.researching(agents.WRONG, agents.FINE)
+        return reports, agents.coding(agents.BAD, agents.GOOD)
+    return batches.DraftReader(), batches.DraftReader()
+
+
+async def results(client: Client, kind: str, *requests: dict[str, Any]) -> tuple[list[Any], Both]:
+    """Make these runs side by side in one worker, as production has it; return what came."""
+    model = Both(dict(zip((LEFT, RIGHT), models(kind), strict=True)))
+    fails, passes = agents.report(False, True, True), agents.report(True, True, True)
+    tester = agents.ScriptedTester(fails, passes)
+    serving = worker.build(client, ["mull", "llm"], model)
+    serving.append(Worker(client, task_queue=CODE, activities=[tester.test_code]))
+    async with AsyncExitStack() as stack:
+        for one in serving:
+            await stack.enter_async_context(one)
+        runs = [
+            client.execute_workflow(
+                kind, request, id=f"two-{uuid.uuid4().hex}", task_queue=TASK_QUEUE
+            )
+            for request in requests
+        ]
+        found = await asyncio.wait_for(asyncio.gather(*runs), 60)
+    return [without_its_own(result) for result in found], model
+
+
+def without_its_own(value: Any) -> Any:
+    """Leave out times and ids."""
+    if isinstance(value, dict):
+        return {name: without_its_own(inner) for name, inner in value.items() if name not in OWN}
+    return [without_its_own(inner) for inner in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("kind", [kind.__name__ for kind in worker.WORKFLOWS])
+async def test_two_runs_at_once_are_as_each_alone(client: Client, kind: str) -> None:
+    """Their calls take turns, and each result is that of the same run without the other."""
+    left, right = REQUESTS[kind]
+
+    alone = [(await results(client, kind, one))[0][0] for one in (left, right)]
+    together, model = await results(client, kind, left, right)
+
+    assert together == alone
+    assert together[0] != together[1]
+    asked = "".join(name[0] for name in model.asked)
+    assert asked.strip("A") not in {"B" * asked.count("B"), ""}
