@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from commands.session import end_process, wrong_usage
+from commands.command import end_process, wrong_usage
 
 app = typer.Typer(
     name="mull",

@@ -34,11 +34,18 @@ from activities.multipath import MultiPathActivities
 from activities.sampling import SamplingActivities
 from activities.sandbox import port as sandboxes
 from activities.sandbox.port import Sandbox, SandboxActivities, SandboxError
-from activities.server import CODE_HEARTBEAT_SECONDS, ServerActivities
-from commands.session import end_process
-from connection import TASK_QUEUE, ConfigurationError, NoServerError, address, connect
+from commands.command import end_process
+from connection import (
+    CODE_HEARTBEAT_SECONDS,
+    TASK_QUEUE,
+    ConfigurationError,
+    NoServerError,
+    ServerActivities,
+    address,
+    connect,
+)
 from reflection.multipath.request import Limits
-from reflection.run import explain
+from reflection.request import explain
 from reflection.text import terminal_safe
 from workflows.base import Inbound
 from workflows.batch import BatchWorkflow
@@ -48,7 +55,12 @@ from workflows.self_consistency import SelfConsistencyWorkflow
 
 NAMES = {"mull": TASK_QUEUE, "llm": models.TASK_QUEUE, "code": sandboxes.TASK_QUEUE}
 QUEUES = tuple(NAMES)
-WORKFLOWS = [SelfConsistencyWorkflow, ReflectOnResultWorkflow, MultiPathWorkflow, BatchWorkflow]
+WORKFLOWS = [
+    SelfConsistencyWorkflow,
+    ReflectOnResultWorkflow,
+    MultiPathWorkflow,
+    BatchWorkflow,
+]
 GRACE = timedelta(seconds=20)
 NOTICE_CANCELLING = timedelta(seconds=2)
 STICKY = timedelta(seconds=5)

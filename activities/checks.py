@@ -10,12 +10,19 @@ from temporalio import activity
 from activities.readers import read_apart
 from reflection.critique.complexity import complexity
 from reflection.critique.criteria import Criterion
-from reflection.critique.guardrails import Checked, Report, check, known_guardrails, modules_of
+from reflection.critique.guardrails import (
+    Checked,
+    Report,
+    check,
+    known_guardrails,
+    modules_of,
+    named_guardrails,
+)
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.multipath.cases import entry_in, entry_of
 from reflection.multipath.extraction import examples
 from reflection.multipath.suite import Case
-from reflection.run import Record
+from reflection.request import Record
 from reflection.text import terminal_safe
 
 
@@ -23,12 +30,13 @@ class Prepared(Record):
     """The criteria and guardrails of a run, fixed when it starts.
 
     `complexity` is the query's, 0 to 1, as given or estimated. `unknown` are the guardrails that
-    the request names but this worker does not have.
+    the request names but this worker does not have, `guardrails` the others, each by its own name.
     """
 
     complexity: float
     criteria: tuple[Criterion, ...]
     unknown: tuple[str, ...] = ()
+    guardrails: tuple[str, ...] = ()
 
 
 class CheckTask(Record):
@@ -47,6 +55,7 @@ async def prepare_reflection(request: ReflectOnResultRequest) -> Prepared:
         complexity=complexity(request.query) if given is None else given,
         criteria=request.judged_by,
         unknown=tuple(name for name in request.guardrails if name not in known),
+        guardrails=named_guardrails(request.guardrails),
     )
 
 

@@ -4,44 +4,56 @@ from datetime import UTC, datetime
 
 from temporalio import activity
 
+from activities.checks import CheckTask, check_draft
 from activities.language_model.port import LanguageModel, ModelCall, SampleError, ask, calls_made
 from reflection.critique.criteria import Criterion
 from reflection.critique.evaluation import Feedback, JudgeReply, judge_schema, parse_judgement
+from reflection.critique.guardrails import Checked, Report, known_guardrails
 from reflection.critique.prompts import (
     build_draft_prompt,
     build_judge_prompt,
     build_revision_prompt,
 )
 from reflection.critique.request import Format
-from reflection.run import Record, Spending
+from reflection.request import DRAFT_BYTES, OUTPUT_TOKENS, Record
+from reflection.run import Spending
 from reflection.text import cut_with_note, encoded_size, well_formed
 
 
 class WritingTask(Record):
-    """What to write, and within which bounds; `index` counts drafts from 0."""
+    """What to write, and within which bounds; `index` counts drafts from 0.
+
+    The `guardrails` that check it at once, and the criteria that it `asks_for`, which they read.
+    """
 
     index: int
     query: str
-    sources: tuple[str, ...]
-    format: Format | None
-    model: str | None
-    temperature: float
-    seed: int | None
-    max_output_tokens: int
-    timeout_seconds: float
-    draft_bytes: int
+    sources: tuple[str, ...] = ()
+    format: Format | None = None
+    model: str | None = None
+    temperature: float = 0.7
+    seed: int | None = None
+    max_output_tokens: int = OUTPUT_TOKENS
+    timeout_seconds: float = 120
+    draft_bytes: int = DRAFT_BYTES
     max_attempts: int = 5
+    guardrails: tuple[str, ...] = ()
+    asks_for: tuple[str, ...] = ()
 
 
 class RevisionTask(WritingTask):
-    """What to revise: the previous draft, and the changes to make."""
+    """What to revise: the previous draft with its score, and the changes to make."""
 
     draft: str
     feedback: tuple[Feedback, ...]
+    score: float | None = None
 
 
 class Written(Record):
-    """A text, or None with the reason in `error`; and what it cost."""
+    """A text, or None with the reason in `error`; and what it cost.
+
+    `report` is what the task's guardrails found; None without any, or where they are not known.
+    """
 
     text: str | None
     cut: bool = False
@@ -52,6 +64,7 @@ class Written(Record):
     attempts: int = 1
     spending: Spending
     timestamp: datetime
+    report: Report | None = None
 
 
 class JudgingTask(Record):
@@ -163,7 +176,7 @@ class CritiqueActivities:
                 timestamp=datetime.now(UTC),
             )
         text = well_formed(reply.text)
-        return Written(
+        written = Written(
             text=cut_with_note(text, task.draft_bytes),
             cut=encoded_size(text) > task.draft_bytes,
             model=reply.model,
@@ -173,3 +186,23 @@ class CritiqueActivities:
             spending=reply.spending,
             timestamp=datetime.now(UTC),
         )
+        return written.model_copy(update={"report": await _report(task, written)})
+
+
+async def _report(task: WritingTask, written: Written) -> Report | None:
+    """Check a text where it was written, if this worker has the guardrails: that saves a hop."""
+    if not task.guardrails or not set(task.guardrails) <= set(known_guardrails()):
+        return None
+    revises = task if isinstance(task, RevisionTask) else None
+    checked = Checked(
+        query=task.query,
+        draft=written.text or "",
+        finish_reason=written.finish_reason,
+        cut=written.cut,
+        previous=revises and revises.draft,
+        previous_score=revises and revises.score,
+        sources=task.sources,
+        format=task.format,
+        asks_for=task.asks_for,
+    )
+    return await check_draft(CheckTask(checked=checked, guardrails=task.guardrails))

@@ -28,7 +28,8 @@ from reflection.multipath.routing import RouteReply, build_route_prompt, parse_r
 from reflection.multipath.state import Critique
 from reflection.multipath.suite import Case, Failure, Suite
 from reflection.replies import reply_schema
-from reflection.run import Record, Spending
+from reflection.request import Record
+from reflection.run import Spending
 from reflection.text import AGAIN, cut_with_note, encoded_size, well_formed
 
 NO_CODE = "NoCode: the reply contains no Python code"

@@ -12,7 +12,8 @@ from activities.language_model.port import (
     ask,
     calls_made,
 )
-from reflection.run import Record, Spending
+from reflection.request import Record
+from reflection.run import Spending
 from reflection.sampling.answers import read_answer
 from reflection.sampling.prompts import (
     build_meaning_prompt,

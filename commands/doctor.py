@@ -22,11 +22,10 @@ from temporalio.service import RPCError, RPCStatusCode
 
 import connection
 import telemetry
-from activities.server import TYPES
 from commands import installation
+from commands.command import Exit, Json, unserved
 from commands.installation import Check, State
-from commands.options import Json
-from commands.session import Exit, unserved
+from connection import TYPES
 from reflection.text import tally_words, terminal_safe
 from telemetry import SEARCH_ATTRIBUTES
 

@@ -24,7 +24,7 @@ from temporalio.service import RPCError
 import telemetry
 from activities.language_model import port
 from commands import follow
-from commands.session import Exit, end_process, fail, unserved
+from commands.command import Exit, end_process, fail, unserved
 from connection import TASK_QUEUE, ConfigurationError, NoServerError, connect
 from reflection.sampling.request import SelfConsistencyRequest
 from telemetry import SEARCH_ATTRIBUTES

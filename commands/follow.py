@@ -22,12 +22,11 @@ from temporalio.exceptions import (
 from temporalio.service import RPCError
 
 from commands import terminal
+from commands.command import Exit, fail, run_page, say_unserved, unserved, write_file
 from commands.loops import Handle, Loop, Seen, look, loop_of
-from commands.options import write_file
-from commands.session import Exit, fail, run_page, say_unserved, unserved
 from connection import DATA_CONVERTER, TASK_QUEUE
 from reflection.details import bar
-from reflection.run import Request
+from reflection.request import Request
 from reflection.sheet import Sheet
 from reflection.text import terminal_safe
 

@@ -18,7 +18,7 @@ from temporalio.service import RPCError
 
 from activities.language_model import port as models
 from activities.sandbox import port as sandbox
-from commands.session import Exit, fail
+from commands.command import Exit, fail
 from connection import TASK_QUEUE
 from reflection.batch import sheet as batch
 from reflection.batch.request import BatchRequest
@@ -26,14 +26,15 @@ from reflection.batch.result import BatchProgress, BatchResult
 from reflection.critique import result as critique
 from reflection.critique import sheet as criticised
 from reflection.critique.request import ReflectOnResultRequest
+from reflection.drafts import Progress, Result
 from reflection.multipath import result as multipath
 from reflection.multipath import sheet as walked
 from reflection.multipath.request import MultiPathRequest
-from reflection.run import Record, Request
+from reflection.request import Record, Request
 from reflection.sampling import result as sampling
 from reflection.sampling import sheet as sampled
 from reflection.sampling.request import SelfConsistencyRequest
-from reflection.sheet import Sheet
+from reflection.sheet import Sheet, draft_sheet
 
 LOOK = timedelta(seconds=10)
 
@@ -47,6 +48,7 @@ CODE = (sandbox.TASK_QUEUE,)
 class Loop:
     """A workflow type: the types of its messages, its sheet, and what a user can do with its runs.
 
+    - `progress`, `result` and `sheet` are by default those of a loop that shows drafts alone.
     - `command` is the prefix of its run ids, and `subject` the request's field with the question.
     - `reply` returns the sentence printed before the details on standard output. Without it the
       answer alone goes to standard output, and the details go to standard error.
@@ -58,19 +60,19 @@ class Loop:
     """
 
     workflow: str
-    doing: str
     request: type[Request]
-    progress: type[Record]
-    result: type[Record]
-    sheet: Callable[..., Sheet]
-    decision: type[Record] | None = None
     command: str = ""
     subject: str = ""
+    progress: type[Record] = Progress
+    result: type[Record] = Result
+    sheet: Callable[..., Sheet] = draft_sheet
+    decision: type[Record] | None = None
+    doing: str = "asking"
     reply: Callable[[Any], str] | None = None
     below: Callable[[Any, float], str | None] = lambda _result, _required: None
-    conclusive: Callable[[Any], bool] = lambda _result: True
-    actions: tuple[str, ...] = ()
-    reviewed: frozenset[str] = frozenset()
+    conclusive: Callable[[Any], bool] = lambda result: getattr(result, "answer", "") is not None
+    actions: tuple[str, ...] = ("accept", "replace")
+    reviewed: frozenset[str] = frozenset({"subject"})
     best: Callable[[Any], Record | None] | None = None
     unchecked: str = ""
     queues: Callable[[Any], tuple[str, ...]] = lambda _request: ANSWERED
@@ -104,7 +106,6 @@ def _open(result: multipath.MultiPathResult, _: float) -> str | None:
 
 SAMPLING = Loop(
     workflow="SelfConsistencyWorkflow",
-    doing="asking",
     request=SelfConsistencyRequest,
     progress=sampling.Progress,
     result=sampling.SelfConsistencyResult,
@@ -115,7 +116,6 @@ SAMPLING = Loop(
     reply=lambda result: result.reply,
     below=sampling.SelfConsistencyResult.below,
     conclusive=lambda result: result.conclusive,
-    actions=("accept", "replace"),
     reviewed=frozenset(
         {"question", "leader", "confidence", "normalized_entropy", "answer_distribution"}
     ),
@@ -166,7 +166,12 @@ BATCH = Loop(
     sheet=lambda seen, *_: batch.sheet(seen),
     further="To see the findings, repeat the calibrate or compare command with --id {id}.",
 )
-LOOPS = (SAMPLING, CRITIQUE, MULTIPATH, BATCH)
+LOOPS = (
+    SAMPLING,
+    CRITIQUE,
+    MULTIPATH,
+    BATCH,
+)
 
 
 def loop_of(request: Request) -> Loop:

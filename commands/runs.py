@@ -16,11 +16,10 @@ from rich.table import Table
 from rich.text import Text
 from temporalio.client import Client, WorkflowExecution, WorkflowFailureError
 
+from commands.command import Exit, Id, Json, connected, fail, place_for, run_page, write_file
 from commands.follow import ended_badly, failure_code, follow, say_further, show_result
 from commands.loops import BATCH, LOOPS, look, reach, request_of, standing_of, status_words
-from commands.options import Id, Json, place_for, write_file
 from commands.page import RunFacts, page_html
-from commands.session import Exit, connected, fail, run_page
 from commands.terminal import print_sheet
 from reflection.text import tally_words, usd
 

@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
-from commands import follow, options
-from commands.session import Exit, fail, with_client
+from commands import command, follow
+from commands.command import Exit, fail, with_client
 from reflection.critique.criteria import Criterion
 from reflection.critique.guardrails import DEFAULT, default_guardrails, known_guardrails
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.multipath.request import Limits, MultiPathRequest
 from reflection.multipath.suite import TestFile
-from reflection.run import Request
+from reflection.request import Request
 from reflection.sampling.request import SelfConsistencyRequest
 
 HELP = {
@@ -77,7 +77,7 @@ _file = partial(typer.Option, metavar="FILE")
 _judge = partial(typer.Option, envvar="MULL_JUDGE_MODEL", metavar="MODEL")
 
 
-@options.takes_fields(
+@command.takes_fields(
     SelfConsistencyRequest,
     {
         ANSWERS: ("model", "answers", "temperature", "seed", "max_output_tokens"),
@@ -102,16 +102,16 @@ def ask(
     require_confidence: Annotated[
         float | None, typer.Option(min=0, max=1, help="Exit with code 4 below this confidence.")
     ] = None,
-    workflow_id: options.NewId = None,
-    detach: options.Detach = False,
-    as_json: options.Json = False,
+    workflow_id: command.NewId = None,
+    detach: command.Detach = False,
+    as_json: command.Json = False,
     **fields: Any,
 ) -> None:
     """Start a run of self-consistency."""
-    fields["question"] = _subject(question, "the question")
+    fields["question"] = subject_of(question, "the question")
     if prompt_template is not None:
-        fields["prompt_template"] = options.read_file("--prompt-template", prompt_template)
-    _start(SelfConsistencyRequest, fields, workflow_id, detach, as_json, require_confidence)
+        fields["prompt_template"] = command.read_file("--prompt-template", prompt_template)
+    begin(SelfConsistencyRequest, fields, workflow_id, detach, as_json, require_confidence)
 
 
 def guardrail_help() -> str:
@@ -122,7 +122,7 @@ def guardrail_help() -> str:
     return f"{said} Only when named: {', '.join(others)}." if others else said
 
 
-@options.takes_fields(
+@command.takes_fields(
     ReflectOnResultRequest,
     {
         DRAFTS: ("model", "format", "temperature", "seed", "max_output_tokens"),
@@ -184,17 +184,17 @@ def reflect(
         float | None,
         typer.Option(min=0, max=1, help="Exit with code 4 below this score, or without a score."),
     ] = None,
-    workflow_id: options.NewId = None,
-    detach: options.Detach = False,
-    as_json: options.Json = False,
+    workflow_id: command.NewId = None,
+    detach: command.Detach = False,
+    as_json: command.Json = False,
     **fields: Any,
 ) -> None:
     """Start a run of reflection."""
     if (query, draft) == ("-", "-"):
         fail("QUERY and --draft can't both read standard input.", Exit.USAGE)
-    fields["query"] = _subject(query, "the query")
-    fields["draft"] = None if draft is None else options.read_given("--draft", draft)
-    fields["sources"] = [options.read_file("--source", path) for path in source or []]
+    fields["query"] = subject_of(query, "the query")
+    fields["draft"] = None if draft is None else command.read_given("--draft", draft)
+    fields["sources"] = [command.read_file("--source", path) for path in source or []]
     fields["judges"] = judge or []
     if criterion:
         fields["criteria"] = _own_criteria(fields["criteria"], criterion)
@@ -203,11 +203,11 @@ def reflect(
         expected = f"expected any of {', '.join(known_guardrails())}"
         fail(f"--guardrail: unknown guardrail {', '.join(unknown)}; {expected}.", Exit.USAGE)
     fields["guardrails"] = [*([] if no_guardrails else ["default"]), *(guardrail or [])]
-    _start(ReflectOnResultRequest, fields, workflow_id, detach, as_json, require_score)
+    begin(ReflectOnResultRequest, fields, workflow_id, detach, as_json, require_score)
 
 
-@options.takes_fields(Limits, {"Each run of the code in the sandbox": LIMITS})
-@options.takes_fields(
+@command.takes_fields(Limits, {"Each run of the code in the sandbox": LIMITS})
+@command.takes_fields(
     MultiPathRequest,
     {
         "Documents": ("docs", "passages", "embedding_model"),
@@ -250,9 +250,9 @@ def agent(
         bool,
         typer.Option("--require-closed", help="Exit with code 4 if critiques or an error remain."),
     ] = False,
-    workflow_id: options.NewId = None,
-    detach: options.Detach = False,
-    as_json: options.Json = False,
+    workflow_id: command.NewId = None,
+    detach: command.Detach = False,
+    as_json: command.Json = False,
     **fields: Any,
 ) -> None:
     """Start a run of the multi-path agent."""
@@ -264,7 +264,7 @@ def agent(
             fail(said, Exit.USAGE)
     limits = {name: fields.pop(name) for name in LIMITS}
     fields["limits"] = {name: bound for name, bound in limits.items() if bound is not None}
-    fields["prompt"] = _subject(prompt, "the prompt")
+    fields["prompt"] = subject_of(prompt, "the prompt")
     fields["judge"] = judge
     if fields["docs"]:
         # Only the worker can tell whether the folder exists, and where its links lead.
@@ -275,25 +275,27 @@ def agent(
     if packages is not None:
         fields["packages"] = [name.strip() for name in packages.split(",") if name.strip()]
     bar = 1.0 if require_closed else None
-    place = None if out is None else options.place_for("--out", out)
-    _start(MultiPathRequest, fields, workflow_id, detach, as_json, bar, place)
+    place = None if out is None else command.place_for("--out", out)
+    begin(MultiPathRequest, fields, workflow_id, detach, as_json, bar, place)
 
 
-def _subject(given: str, what: str) -> str:
-    return options.read_stdin(what) if given == "-" else given
+def subject_of(given: str, what: str) -> str:
+    """Return a command's argument; - reads it from standard input."""
+    return command.read_stdin(what) if given == "-" else given
 
 
-def _start(
+def begin(
     kind: type[Request],
     fields: dict[str, Any],
     workflow_id: str | None,
     detach: bool,
     as_json: bool,
-    bar: float | None,
+    bar: float | None = None,
     out: Path | None = None,
-) -> None:
-    request = options.checked(kind, fields)
-    for note in options.unused(
+) -> NoReturn:
+    """Start the run of a command, or exit where its fields make no request of this kind."""
+    request = command.checked(kind, fields)
+    for note in command.unused(
         request, {name for name, value in fields.items() if value is not None}
     ):
         typer.echo(f"Note: {note}.", err=True)
@@ -320,14 +322,14 @@ def _own_criteria(preset: str | None, given: Sequence[str]) -> list[dict[str, ob
         }
         with suppress(ValueError):  # what is no number is refused below, by the field's name
             known["weight"] = float(weight) if star else None
-        found.append(options.checked(Criterion, known, "--criterion").model_dump())
+        found.append(command.checked(Criterion, known, "--criterion").model_dump())
     return found
 
 
 def _tests(path: Path) -> dict[str, str]:
     """Read a file of tests, or exit if it is not Python, before any model is called."""
-    known = {"name": path.name, "text": options.read_file("--tests", path)}
-    options.checked(TestFile, known, "--tests")
+    known = {"name": path.name, "text": command.read_file("--tests", path)}
+    command.checked(TestFile, known, "--tests")
     if path.suffix == ".py":
         try:
             with warnings.catch_warnings():

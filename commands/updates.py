@@ -14,11 +14,21 @@ from temporalio.client import (
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
 
+from commands.command import (
+    Exit,
+    Id,
+    Json,
+    checked,
+    connected,
+    fail,
+    read_given,
+    say_unserved,
+    unserved,
+    with_client,
+)
 from commands.loops import SAMPLING, FoundRun, reach_open, standing_of
-from commands.options import Id, Json, checked, read_given
-from commands.session import Exit, connected, fail, say_unserved, unserved, with_client
 from commands.terminal import print_review
-from reflection.run import Finish, Review
+from reflection.request import Finish, Review
 from reflection.sampling.result import PersonsAnswer
 from reflection.text import lasting_words, until_words
 

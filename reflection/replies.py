@@ -19,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from reflection.run import explain
+from reflection.request import explain
 from reflection.text import fold, object_schema, well_formed
 
 MALFORMED_OBJECTS = 1_000

@@ -1,71 +1,14 @@
-"""What every run has: its request and records, reviews by people, spending and budget."""
+"""What every run has: decisions, spending, budget and warnings."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Annotated, Any, Generic, Literal, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    StringConstraints,
-    TypeAdapter,
-    ValidationError,
-    model_validator,
-)
-from pydantic_core import to_json
+from pydantic import Field
 
-from reflection.text import cut_encoded, cut_with_note, encoded_size
-
-Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
-ModelName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
-Seconds = Annotated[float, Field(gt=0, le=30 * 86_400, allow_inf_nan=False)]
-
-
-class Frozen(BaseModel):
-    """A value that never changes; an error about it names fields and never quotes the input."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
-
-
-class Request(Frozen):
-    """The one object that starts a workflow. Unknown fields are refused by name."""
-
-
-class Bounded(Request):
-    """A request whose run is bounded: in tokens, US dollars, seconds, tries and waiting."""
-
-    model: ModelName | None = Field(None, description="Any LiteLLM name; else the worker's own.")
-    budget_tokens: int | None = Field(None, ge=1, description="The most tokens, in and out.")
-    budget_usd: float | None = Field(
-        None, gt=0, allow_inf_nan=False, description="The most US dollars."
-    )
-    budget_seconds: Seconds | None = Field(
-        None, description="The most seconds, the wait for a person not counted."
-    )
-    max_attempts: int = Field(
-        5, ge=1, le=100, description="Attempts at one call, retries included."
-    )
-    review_timeout_seconds: Seconds | None = Field(
-        None, description="Seconds to wait for a person's review; no limit by default."
-    )
-
-    @property
-    def draft_bytes(self) -> int:
-        """The size in bytes to which a draft is cut."""
-        raise NotImplementedError
-
-
-class Record(Frozen):
-    """A part of a history or a result.
-
-    Fields of a newer version are ignored, so that an older worker or client still reads it.
-    """
-
-    model_config = ConfigDict(extra="ignore")
-
+from reflection.request import Bounded, Record, Review
+from reflection.text import encoded_size
 
 StopReasonT = TypeVar("StopReasonT", bound=str)
 
@@ -82,144 +25,6 @@ class Ruling(NamedTuple, Generic[StopReasonT]):
     def stop(self) -> bool:
         """Whether the run ends."""
         return self.stop_reason is not None
-
-
-# The largest event is 512 KiB.
-RESULT_BYTES = 500_000
-SHORTEST_CUT = 200
-TOO_LARGE = "texts over {most:,} bytes, and long lists, were cut to keep this result small"
-RecordT = TypeVar("RecordT", bound=Record)
-
-MOST_ERRORS = 20
-ERRORS_BYTES = 3_500
-NAME_CHARACTERS = 80
-MOST_MEMBERS = 1_000
-
-
-def explain(error: ValueError) -> str:
-    """Say in one line which fields are wrong and why, without quoting what was given.
-
-    At most 20 errors are listed, in at most 3,500 bytes.
-    """
-    if not isinstance(error, ValidationError):
-        return str(error)
-    errors = error.errors(include_url=False, include_context=False, include_input=False)
-    said = [_explain(one["loc"], one["type"], one["msg"]) for one in errors[:MOST_ERRORS]]
-    if len(errors) > MOST_ERRORS:
-        said.append(f"and {len(errors) - MOST_ERRORS:,} more")
-    return cut_encoded("; ".join(said), ERRORS_BYTES)
-
-
-def _explain(place: tuple[int | str, ...], kind: str, message: str) -> str:
-    field = ".".join(short_name(str(part)) for part in place)
-    if kind == "extra_forbidden":
-        return f"{field}: no such field"
-    if kind == "missing":
-        return f"{field}: missing"
-    said = message.removeprefix("Value error, ")
-    said = said.removeprefix("Input ").removeprefix("String ")
-    return f"{field}: {said}" if field else said
-
-
-def short_name(name: str) -> str:
-    """Cut a name that somebody gave to one line of at most 80 characters."""
-    line = " ".join(name[: 2 * NAME_CHARACTERS].split())
-    return line if len(line) <= NAME_CHARACTERS else f"{line[: NAME_CHARACTERS - 1]}…"
-
-
-def parse_request(kind: Any, data: bytes | str) -> Any:
-    """Read a request of this type from JSON, where `true` is no number and "5" no integer.
-
-    5.0 is an integer, as JSON means it. Raises ValueError, and its subclass ValidationError.
-    """
-    try:
-        given = json.loads(data, object_pairs_hook=_members, parse_float=_number)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-    except (json.JSONDecodeError, UnicodeDecodeError):
-        raise ValueError("not valid JSON") from None
-    return TypeAdapter(kind).validate_json(json.dumps(given), strict=True)
-
-
-def _members(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    if len(pairs) > MOST_MEMBERS:
-        raise ValueError(f"an object has {len(pairs):,} members; at most {MOST_MEMBERS:,} are read")
-    members: dict[str, object] = {}
-    for name, value in pairs:
-        if name in members:
-            raise ValueError(f"{short_name(name)}: stands twice in one object")
-        members[name] = value
-    return members
-
-
-def _number(written: str) -> float | int:
-    number = float(written)
-    return int(number) if number.is_integer() else number
-
-
-REPLACEMENT_CHARACTERS = 100_000
-
-
-class Review(Request):
-    """A person's review: one of four actions, and who did it.
-
-    `accept` takes the result as it is, `revise` says what to change, `replace` is a text to take
-    instead, and `score` (0 to 1) is the person's own. `draft` is the index, from 0, of the draft
-    that they looked at: if another one is under review meanwhile, the review is refused.
-    """
-
-    accept: bool = False
-    revise: str | None = Field(None, min_length=1, max_length=4_000)
-    replace: str | None = Field(None, min_length=1, max_length=REPLACEMENT_CHARACTERS)
-    score: float | None = Field(None, ge=0, le=1, allow_inf_nan=False)
-    author: str | None = Field(None, min_length=1, max_length=200)
-    draft: int | None = Field(None, ge=0)
-
-    @property
-    def action(self) -> str:
-        """The name of the action."""
-        given = {"revise": self.revise, "replace": self.replace, "score": self.score}
-        return next((name for name, value in given.items() if value is not None), "accept")
-
-    @model_validator(mode="after")
-    def _one_thing(self) -> Self:
-        given = [self.accept, *(x is not None for x in (self.revise, self.replace, self.score))]
-        if sum(given) != 1:
-            raise ValueError("give one of accept, revise, replace and score")
-        if not (self.revise or self.replace or "x").strip():
-            raise ValueError("give some text, not white space alone")
-        return self
-
-
-class Finish(Request):
-    """A person's request to end a run with what there is."""
-
-    author: str | None = Field(None, min_length=1, max_length=200)
-
-
-def fitted(result: RecordT, whole: str) -> RecordT:
-    """Cut the longest texts of a result, but for the one named `whole`, to fit an event.
-
-    Where that is not enough, early decisions and responses are left out. `warnings` says so.
-    """
-    data: dict[str, Any] = result.model_dump(mode="json")
-    kept, said, most = data[whole], data["warnings"], 64_000
-    while len(to_json(data)) > RESULT_BYTES and most > SHORTEST_CUT:
-        most = most * 3 // 4
-        data = {**_shortened(data, most), whole: kept}
-        data["warnings"] = [*said, TOO_LARGE.format(most=most)]
-    for name, count in (("decisions", 100), ("responses", 500)):
-        if len(to_json(data)) > RESULT_BYTES and name in data:
-            data[name] = data[name][-count:]
-    return result if most == 64_000 else type(result).model_validate(data)
-
-
-def _shortened(value: Any, most: int) -> Any:
-    if isinstance(value, dict):
-        return {name: _shortened(inner, most) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_shortened(inner, most) for inner in value]
-    return cut_with_note(value, most) if isinstance(value, str) else value
 
 
 Part = Literal["retrieving", "generating", "evaluating", "revising", "retried", "cancelled"]
@@ -379,18 +184,6 @@ def _fits(
     return Room(max(0, min(wanted, calls)), said)
 
 
-class Drafted(Protocol):
-    """A draft of any loop."""
-
-    @property
-    def index(self) -> int:
-        """Its place among the drafts, from 0."""
-
-    @property
-    def model(self) -> str | None:
-        """The model that wrote it."""
-
-
 class Decided(Protocol):
     """A decision of any loop."""
 
@@ -398,9 +191,20 @@ class Decided(Protocol):
     def stop(self) -> bool:
         """Whether it ends the run."""
 
+    @property
+    def reason(self) -> str:
+        """Why it was made, in words."""
+
+    @property
+    def author(self) -> str | None:
+        """The person who made it."""
+
+    @property
+    def at(self) -> datetime | None:
+        """When it was made."""
+
 
 DecisionT = TypeVar("DecisionT", bound=Decided)
-DraftT = TypeVar("DraftT", bound=Drafted)
 
 
 @dataclass
@@ -460,6 +264,14 @@ class RunState(Generic[DecisionT]):
         """Explain why a review is refused; None if it is accepted."""
         raise NotImplementedError
 
+    def replace(self, text: str, author: str, at: datetime) -> None:
+        """Take a person's text as the result."""
+        raise NotImplementedError
+
+    def progress(self, step: str, in_flight: int, review_until: datetime | None) -> Record:
+        """Say where the run stands; `in_flight` is the number of calls under way."""
+        raise NotImplementedError
+
     def no_room(self, part: Part) -> str | None:
         """Explain why the budget has no room for the next call of a part; None if it has.
 
@@ -514,72 +326,3 @@ class RunState(Generic[DecisionT]):
         """Warn about parameters that the provider does not support."""
         for name in names:
             self.warn(f"the provider does not take {name}; it was not sent")
-
-
-PERSONS_REVISIONS = 5
-
-
-@dataclass
-class DraftState(RunState[DecisionT], Generic[DecisionT, DraftT]):
-    """What the state of a loop has that revises drafts.
-
-    `chosen` is the index of the draft that a person scored, or replaced the best one with, and
-    `granted` counts the revisions that people requested.
-    """
-
-    drafts: list[DraftT] = field(default_factory=list)
-    chosen: int | None = None
-    granted: int = 0
-
-    @property
-    def best(self) -> DraftT | None:
-        """The draft that becomes the result."""
-        return self._best() if self.chosen is None else self.drafts[self.chosen]
-
-    @property
-    def model(self) -> str | None:
-        """The model that wrote the newest draft, or that the request names."""
-        written = [draft.model for draft in self.drafts if draft.model is not None]
-        return written[-1] if written else self.request.model
-
-    def refused(self, given: Review) -> str | None:
-        """Explain why a review is refused; None if it is accepted."""
-        best = self.best
-        if given.draft is not None and best is not None and given.draft != best.index:
-            return f"draft {best.index + 1} is under review now"
-        if encoded_size(given.replace or "") > self.request.draft_bytes:
-            return f"the text is over {self.request.draft_bytes:,} bytes"
-        if given.revise is None:
-            return None
-        reason = self.no_room("revising")
-        if self.granted >= PERSONS_REVISIONS:
-            reason = f"at most {PERSONS_REVISIONS} revisions can be requested"
-        return f"no further revision is possible: {reason}" if reason else None
-
-    def stop(
-        self, reason: Any, explanation: str, at: datetime, author: str | None = None
-    ) -> DecisionT:
-        """End the run, or wait if a person has to review the result first."""
-        why = self._waits(reason)
-        said = f"{explanation}; {why}" if why else explanation
-        return self.settle(reason, said, at, author, waits=why is not None)
-
-    def settle(
-        self,
-        reason: Any,
-        explanation: str,
-        at: datetime,
-        author: str | None = None,
-        *,
-        waits: bool = False,
-    ) -> DecisionT:
-        """Record a decision: the run ends for a reason, goes on, or waits for a person."""
-        raise NotImplementedError
-
-    def _best(self) -> DraftT | None:
-        """Return the best draft, the earlier of equals."""
-        raise NotImplementedError
-
-    def _waits(self, reason: Any) -> str | None:
-        """Explain why a person has to review the result; None if no review is needed."""
-        raise NotImplementedError

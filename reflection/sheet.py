@@ -7,9 +7,11 @@ all three. Texts are as they came from models and people: each renderer makes th
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
-from reflection.run import Part, Record, Spending, Usage
+from reflection.drafts import Decision, Drafted, Progress, Result, best_of
+from reflection.request import Record
+from reflection.run import Decided, Part, Spending, Usage
 from reflection.text import tally_words, usd
 
 if TYPE_CHECKING:
@@ -182,19 +184,28 @@ class Sheet(Record):
     waiting: Waiting | None = None
 
 
-# What all loops have, from which the shared parts of a sheet are made.
-Draft: TypeAlias = "critique.Draft | multipath.Draft"
 Made: TypeAlias = "critique.Draft | multipath.Draft | sampling.Response"
-Decision: TypeAlias = "critique.Decision | multipath.Decision | sampling.Decision"
-Seen: TypeAlias = (
-    "critique.Progress | multipath.Progress | sampling.Progress"
-    " | critique.ReflectOnResultResult | multipath.MultiPathResult | sampling.SelfConsistencyResult"
-)
+
+
+class Seen(Protocol):
+    """A progress or a result of any loop, from which the shared parts of a sheet are made."""
+
+    @property
+    def model(self) -> str | None:
+        """The model that wrote, or that the request names."""
+
+    @property
+    def usage(self) -> Usage:
+        """What was spent so far."""
+
+    @property
+    def stop_reason(self) -> str | None:
+        """Why the run ended; None while it goes on."""
 
 
 def run_sheet(
     seen: Seen,
-    made: Sequence[Decision],
+    made: Sequence[Decided],
     *,
     doing: str,
     waits: bool,
@@ -236,6 +247,27 @@ def run_sheet(
     )
 
 
+def draft_sheet(
+    seen: Progress | Result, decisions: Sequence[Decision] = (), request: object = None
+) -> Sheet:
+    """Build the sheet of a loop that shows its drafts and decisions and nothing else."""
+    del request  # for the signature that every loop's sheet has
+    made, best = seen.decisions if isinstance(seen, Result) else decisions, best_of(seen)
+    listed = draft_table(seen.drafts, best, "kept", "", [() for _ in seen.drafts])
+    return run_sheet(
+        seen,
+        made,
+        subject=seen.subject,
+        doing=seen.step.replace("_", " ") if isinstance(seen, Progress) else "",
+        waits=bool(made) and made[-1].waits_for_review,
+        answer=Text(title="answer", content=best.text, folded=False) if best else None,
+        facts=(),
+        tables=[listed],
+        decisions=decision_table(made, "decision, because", ((one.stop_reason,) for one in made)),
+        steps=tuple(Step(words=reason_words(one)) for one in made),
+    )
+
+
 def columns(*names: str) -> tuple[Column, ...]:
     """Name a table's columns and what they are: `score|share`, `chars|number`, `model|extra`."""
     parts = [name.split("|") for name in names]
@@ -258,8 +290,8 @@ def table(
 
 
 def draft_table(
-    drafts: Sequence[Draft],
-    best: "Draft | None",
+    drafts: Sequence[Drafted],
+    best: Drafted | None,
     mark: str,
     names: str,
     measures: Iterable[Sequence[Cell]],
@@ -276,12 +308,12 @@ def draft_table(
         for draft, measured in zip(drafts, measures, strict=True)
     )
     tones: tuple[Tone, ...] = tuple("good" if draft is best else "plain" for draft in drafts)
-    names = f"#, origin, {names}, chars|number|extra, model|extra"
+    names = f"#, origin, {names}{', ' if names else ''}chars|number|extra, model|extra"
     return table("Drafts", names, rows, tones=tones, newest=True)
 
 
 def decision_table(
-    decisions: Sequence[Decision], names: str, numbers: Iterable[Sequence[Cell]], **more: Any
+    decisions: Sequence[Decided], names: str, numbers: Iterable[Sequence[Cell]], **more: Any
 ) -> Table:
     """Make the table of decisions: the loop's numbers, why and by whom, and when.
 
@@ -309,7 +341,7 @@ def draft_words(index: int | None) -> str:
     return "no draft" if index is None else f"draft {index + 1}"
 
 
-def draft_name(draft: Draft) -> str:
+def draft_name(draft: Drafted) -> str:
     """Name a draft with where it is from, and which person is behind it."""
     return f"{draft_words(draft.index)}, {_origin_words(draft)}"
 
@@ -326,7 +358,7 @@ def made_words(made: Made) -> str:
     return "; ".join(known)
 
 
-def reason_words(made: Decision) -> str:
+def reason_words(made: Decided) -> str:
     """Say why something was decided, what a person wants changed, and who, unless named already."""
     asked = getattr(made, "asked", None)
     reason = f"{made.reason}: {asked}" if asked else made.reason
@@ -334,7 +366,7 @@ def reason_words(made: Decision) -> str:
     return reason if named else f"{reason} (by {made.author})"
 
 
-def _origin_words(draft: Draft) -> str:
+def _origin_words(draft: Drafted) -> str:
     return f"{draft.origin} by {draft.author}" if draft.author else draft.origin
 
 

@@ -3,7 +3,8 @@
 A workflow is a subclass with a state, a `run` that is its loop, and a few hooks. Handlers and their
 validators stand here alone, with concrete types, and call the hooks: the SDK drops the validator of
 an update that a subclass decorates again. `@workflow.init` and `@workflow.run` stand in each
-subclass. No constructor starts anything: it sets what a handler may read.
+subclass. No constructor starts anything: it sets what a handler may read. To add a workflow, follow
+docs/a-new-workflow.md.
 """
 
 import asyncio
@@ -27,10 +28,11 @@ from temporalio.worker import (
 
 with workflow.unsafe.imports_passed_through():
     import telemetry
-    from activities.server import ServerActivities
+    from connection import ServerActivities
     from reflection.details import details
-    from reflection.run import Finish, Part, Record, Request, Review, RunState, Usage
-    from reflection.sheet import Sheet
+    from reflection.request import Finish, Record, Request, Review
+    from reflection.run import Part, RunState, Usage
+    from reflection.sheet import Sheet, draft_sheet
     from workflows.calls import SOMEBODY, Calls, People, run_locally
 
 # Search attributes are keywords, numbers and booleans, and an update is typed by its value.
@@ -128,7 +130,10 @@ class Workflow:
 
 
 class RunWorkflow(Workflow, Generic[StateT]):
-    """A run with decisions, a budget, and a result that a person may review."""
+    """A run with decisions, a budget, and a result that a person may review.
+
+    A state whose `actions` have neither `revise` nor `score` needs no hook for them.
+    """
 
     def __init__(self, state: StateT) -> None:
         """Begin with nothing asked yet."""
@@ -160,8 +165,14 @@ class RunWorkflow(Workflow, Generic[StateT]):
         if reason is not None:
             raise refusal(reason)
 
+    def _progress(self) -> Any:
+        return self._state.progress(self._step, self._calls.in_flight, self._people.until)
+
+    def _sheet(self) -> Sheet:
+        return draft_sheet(self._progress(), self._state.decisions)
+
     def _replace(self, text: str, author: str) -> None:
-        raise NotImplementedError
+        self._state.replace(text, author, workflow.now())
 
     async def _revise_for(self, asked: str, author: str) -> None:
         raise NotImplementedError
@@ -170,12 +181,15 @@ class RunWorkflow(Workflow, Generic[StateT]):
         raise NotImplementedError
 
     def _numbers(self, decision: Any) -> dict[str, Attribute]:
-        """Name what the span of a decision shows."""
-        raise NotImplementedError
+        """Name what the span of a decision shows: its end, and no text of a model."""
+        waits = {"mull.needs_review": decision.waits_for_review}
+        return {**waits, **numbers(decision, ("stop", "stop_reason", "reason"))}
 
     def _updates(self) -> list[Update]:
         """List the search attributes of where the run stands."""
-        raise NotImplementedError
+        standing = self._progress()
+        waits = telemetry.NEEDS_REVIEW.value_set(self._state.decisions[-1].waits_for_review)
+        return [waits, *spending(standing.usage, standing.model)]
 
     def _has_ended(self) -> bool:
         return self._state.stopped and not self._people.waiting

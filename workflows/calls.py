@@ -20,8 +20,10 @@ from temporalio.exceptions import (
 from temporalio.exceptions import TimeoutError as CallTimedOut
 
 with workflow.unsafe.imports_passed_through():
+    from activities.critique import Written
     from activities.language_model import port as models
-    from reflection.run import Finish, Part, Review, RunState
+    from reflection.request import Finish, Review
+    from reflection.run import Part, RunState
 
 Value = TypeVar("Value")
 
@@ -271,6 +273,20 @@ class Calls:
             self._state.pay(part, receipt.spending, receipt.attempts)
             self._state.left_out(getattr(receipt, "left_out", ()))
         return reply
+
+    async def text(
+        self,
+        part: Part,
+        activity: Callable[..., Awaitable[Written]],
+        task: object,
+        summary: str,
+        times: dict[str, Any],
+    ) -> Written | Lost | None:
+        """Ask for a text as `ask` does; say why there is none, None where it was cut short."""
+        written = await self.ask(part, activity, task, summary, times)
+        if isinstance(written, ActivityError):
+            return lost(explain(written))
+        return lost(written.error) if written and written.text is None else written
 
     async def make(
         self,

@@ -15,7 +15,8 @@ with workflow.unsafe.imports_passed_through():
     from reflection.multipath.result import Decision, MultiPathResult, Progress, StopReason
     from reflection.multipath.sheet import sheet
     from reflection.multipath.state import Node
-    from reflection.run import Part, fitted
+    from reflection.request import fitted
+    from reflection.run import Part
     from reflection.sheet import Sheet
     from workflows import base
     from workflows.base import RunWorkflow
@@ -114,9 +115,6 @@ class MultiPathWorkflow(RunWorkflow[Run]):
             self._cut_short()
         else:
             self._stop(ended.reason, ended.said)
-
-    def _replace(self, text: str, author: str) -> None:
-        loop.replace(self._state, text, author, workflow.now())
 
     async def _revise_for(self, asked: str, author: str) -> None:
         self._decided(loop.grant(self._state, asked, author, workflow.now()))

@@ -26,7 +26,8 @@ with workflow.unsafe.imports_passed_through():
     from reflection.critique.request import ReflectOnResultRequest
     from reflection.critique.result import Decision, Draft, Progress, ReflectOnResultResult
     from reflection.critique.sheet import sheet
-    from reflection.run import Part, fitted
+    from reflection.request import fitted
+    from reflection.run import Part
     from reflection.sheet import Sheet
     from workflows import base
     from workflows.base import RunWorkflow
@@ -36,7 +37,6 @@ with workflow.unsafe.imports_passed_through():
         People,
         call_times,
         explain,
-        lost,
         run_locally,
     )
 
@@ -84,14 +84,16 @@ class ReflectOnResultWorkflow(RunWorkflow[Reflection]):
 
         Raises ApplicationError where the worker does not have a guardrail that the request names.
         """
-        await self._find_attributes()
+        _, found = await asyncio.gather(
+            self._find_attributes(), run_locally(prepare_reflection, self._state.request)
+        )
         for warning in warnings(self._state.request):
             self._state.warn(warning)
-        found = await run_locally(prepare_reflection, self._state.request)
         if found is None:
             self._state.warn("the query's complexity could not be estimated")
             return
         self._state.criteria = found.criteria
+        self._drafts.guardrails = found.guardrails
         if self._state.request.reflect and not self._state.request.synthesis_follows:
             self._state.complexity = found.complexity
         if found.unknown:
@@ -160,9 +162,6 @@ class ReflectOnResultWorkflow(RunWorkflow[Reflection]):
         self._state.evaluated(draft.index, evaluation)
         self._decided(self._state.decide(workflow.now()))
 
-    def _replace(self, text: str, author: str) -> None:
-        loop.replace(self._state, text, author, workflow.now())
-
     def _score(self, score: float, author: str) -> None:
         loop.score(self._state, score, author)
 
@@ -227,6 +226,9 @@ class Drafts:
         self._calls = calls
         self._people = people
         self._times = call_times(self._request.call_timeout_seconds, self._request.max_attempts)
+        self._reports: dict[int, Report] = {}
+        # Those that check a draft where it is written, if the worker that writes it has them.
+        self.guardrails: tuple[str, ...] = ()
 
     async def write(self) -> bool:
         """Ask for the first draft; False where the call was cut short.
@@ -243,7 +245,8 @@ class Drafts:
         self, draft: Draft, feedback: tuple[Feedback, ...], author: str | None
     ) -> str | bool:
         """Ask for a better draft: True, False where it was cut short, or why there is none."""
-        task = RevisionTask(**dict(self._task()), draft=draft.text, feedback=feedback)
+        revised = {"draft": draft.text, "score": draft.score, "feedback": feedback}
+        task = RevisionTask(**dict(self._task()), **revised)
         summary = f"draft {task.index + 1}: a revision of draft {draft.index + 1}"
         written = await self._written("revising", CritiqueActivities.revise_draft, task, summary)
         if isinstance(written, Lost):
@@ -264,27 +267,28 @@ class Drafts:
             timeout_seconds=request.call_timeout_seconds,
             draft_bytes=request.draft_bytes,
             max_attempts=request.max_attempts,
+            guardrails=self.guardrails,
+            asks_for=tuple(criterion.name for criterion in self._state.criteria),
         )
 
     async def _written(
         self, part: Part, activity: Callable[..., Awaitable[Written]], task: object, summary: str
     ) -> Written | Lost | None:
         """Ask, count what was spent, and say why there is no text; None where it was cut short."""
-        written = await self._calls.ask(part, activity, task, summary, self._times)
-        if isinstance(written, ActivityError):
-            return lost(explain(written))
-        return lost(written.error) if written and written.text is None else written
+        return await self._calls.text(part, activity, task, summary, self._times)
 
     def _keep(
         self, written: Written, revised: Draft | None = None, author: str | None = None
     ) -> bool:
         index, seed = len(self._state.drafts), self._request.seed
+        if written.report is not None:
+            self._reports[index] = written.report
         if written.cut:
             most = self._request.draft_bytes
             self._state.warn(f"draft {index + 1} was cut to {most:,} bytes, the size for a result")
         self._state.drafts.append(
             Draft(
-                **written.model_dump(exclude={"error"}),
+                **written.model_dump(exclude={"error", "report"}),
                 index=index,
                 origin="generated" if revised is None else "revised",
                 revises=None if revised is None else revised.index,
@@ -332,7 +336,7 @@ class Drafts:
             asks_for=tuple(criterion.name for criterion in self._state.criteria),
         )
         task = CheckTask(checked=checked, guardrails=self._request.guardrails)
-        report: Report | None = await run_locally(check_draft, task)
+        report = self._reports.get(draft.index) or await run_locally(check_draft, task)
         report = report or Report(failures=("the guardrails could not be run",))
         for failure in report.failures:
             self._state.warn(failure)

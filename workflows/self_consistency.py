@@ -11,7 +11,7 @@ with workflow.unsafe.imports_passed_through():
     import telemetry
     from activities.language_model.port import TASK_QUEUE
     from activities.sampling import MeaningTask, SampleTask, SamplingActivities
-    from reflection.run import fitted
+    from reflection.request import fitted
     from reflection.sampling import loop
     from reflection.sampling.answers import Clusters, read_answer
     from reflection.sampling.loop import Sampling

@@ -29,7 +29,7 @@ from reflection.multipath.suite import (
     TestOutcome,
     TestReport,
 )
-from reflection.run import Record, explain
+from reflection.request import Record, explain
 from reflection.text import cut_encoded, well_formed
 
 KEPT_BYTES = 500_000

@@ -18,9 +18,10 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.language_model.port import TransientModelError
-from activities.server import heartbeating
+from connection import heartbeating
 from reflection.multipath.state import Passage
-from reflection.run import Record, Spending, total
+from reflection.request import Record
+from reflection.run import Spending, total
 
 # How many texts one embedding call has: every provider accepts this many.
 EMBEDDING_BATCH = 64

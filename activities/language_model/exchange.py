@@ -10,6 +10,7 @@ import math
 import re
 import zlib
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -30,6 +31,8 @@ MOST_ERROR_BYTES = 64 * 2**10
 MOST_OBJECTS = 50_000
 # LiteLLM takes up to 0.3 ms for a value that it does not expect, and a completion has a hundred.
 MOST_VALUES = 2_000
+# Python reads no integer of over 4,300 digits.
+MOST_DIGITS = 1_000
 SHOWN_BYTES = 120
 CODINGS = ("gzip", "deflate")
 ENCODED = {"content-encoding", "content-length", "transfer-encoding"}
@@ -76,18 +79,29 @@ async def bounded(
             await response.aclose()
     except Exception as error:
         broken = "broke off its reply" if exchange.status else "can't be reached"
-        unread = isinstance(error, UnicodeError)
-        said = "its headers can't be read" if unread else str(error) or type(error).__name__
-        exchange.failed = said if type(error) is ValueError else f"{broken}: {said}"
+        exchange.failed = str(error) if type(error) is ValueError else f"{broken}: {_why(error)}"
         raise
     kept = [pair for pair in response.headers.multi_items() if pair[0].lower() not in ENCODED]
     return httpx.Response(exchange.status, headers=kept, content=exchange.body, request=request)
 
 
+def _why(error: Exception) -> str:
+    """Say what broke: the system in its own words, a parser's error in ours."""
+    if isinstance(error, UnicodeError):
+        return "its headers can't be read"
+    if isinstance(error, zlib.error):
+        return "it can't be unpacked"
+    if any(isinstance(cause, OSError) for cause in _causes(error)):
+        return str(error) or type(error).__name__
+    return "what came is no HTTP, or not whole"
+
+
 async def _read(response: httpx.Response) -> bytes:
     status, coding = response.status_code, response.headers.get("Content-Encoding", "").lower()
     if 300 <= status < 400:
-        host = httpx.URL(response.headers.get("Location", "")).host
+        host = ""
+        with suppress(httpx.InvalidURL):
+            host = httpx.URL(response.headers.get("Location", "")).host
         line = "and redirects are not followed: set the address that answers itself"
         raise ValueError(f"answered {status}, a redirect{f' to {host}' if host else ''}, {line}")
     if coding not in (*CODINGS, "identity", ""):
@@ -101,18 +115,38 @@ async def _read(response: httpx.Response) -> bytes:
         body += decoder.decompress(chunk, room) if decoder else chunk[:room]
         if len(body) > most:
             break
-    large = len(body) > most or body.count(b"{") > MOST_OBJECTS
-    if status < 400 and (large or _has_too_many_values(body)):
-        raise ValueError(f"answered {status} with more than a reply can be")
-    return bytes(body[:most])
-
-
-def _has_too_many_values(body: bytearray) -> bool:
-    """Count the values of a reply; vectors and lists of tokens are free but in a completion."""
+    if status >= 400:
+        return bytes(body[:most])
+    too_large = f"answered {status} with more than a reply can be"
+    if len(body) > most or body.count(b"{") > MOST_OBJECTS:
+        raise ValueError(too_large)
     try:
-        whole = json.loads(body)
+        whole = json.loads(body, parse_int=_integer)
     except (ValueError, RecursionError):
-        return False
+        return bytes(body)
+    if _has_too_many_values(whole):
+        raise ValueError(too_large)
+    if not isinstance(whole, dict) or "usage" not in whole or _counts(whole["usage"]):
+        return bytes(body)
+    # LiteLLM would refuse the whole reply, which was paid for.
+    return json.dumps({**whole, "usage": None}).encode()
+
+
+def _integer(digits: str) -> int | float:
+    """Read a whole number of any length."""
+    return int(digits) if len(digits) <= MOST_DIGITS else float(digits)
+
+
+def _counts(usage: object) -> bool:
+    """Tell whether all that should be a count of tokens is a whole number."""
+    if not isinstance(usage, dict):
+        return usage is None
+    counts = [value for name, value in usage.items() if name.endswith("_tokens")]
+    return all(count is None or type(count) is int for count in counts)
+
+
+def _has_too_many_values(whole: object) -> bool:
+    """Count the values of a reply; vectors and lists of tokens are free but in a completion."""
     left, count = [whole], 0
     free = set() if isinstance(whole, dict) and "choices" in whole else {int, float}
     while left and count <= MOST_VALUES:
@@ -293,7 +327,7 @@ def _answered_status(chain: list[BaseException]) -> int | None:
 def _code(error: BaseException) -> object:
     body = getattr(error, "body", None)
     inner = body.get("code") if isinstance(body, Mapping) else None
-    return inner or getattr(error, "code", None)
+    return inner or vars(error).get("code")
 
 
 def _wait(chain: list[BaseException]) -> float | None:

@@ -15,8 +15,9 @@ from pydantic import Field
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.server import heartbeating
-from reflection.run import Record, Spending
+from connection import heartbeating
+from reflection.request import Record
+from reflection.run import Spending
 
 TASK_QUEUE = "mull-llm"
 

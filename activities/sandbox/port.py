@@ -11,9 +11,9 @@ from pydantic import Field, StringConstraints, model_validator
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.server import CODE_HEARTBEAT_SECONDS, heartbeating
+from connection import CODE_HEARTBEAT_SECONDS, heartbeating
 from reflection.multipath.request import Limits, PackageName
-from reflection.run import Record, Request
+from reflection.request import Record, Request
 from reflection.text import encoded_size
 
 TASK_QUEUE = "mull-code"

@@ -35,7 +35,8 @@ REMEDY = (
     "Code is never run without one. Allow user namespaces, for bubblewrap, or use Linux 5.13 or "
     "later with Landlock among its LSMs; or serve only the other queues: --queues mull,llm"
 )
-_SLEEP = "import time; time.sleep(600)"
+# It ends with the worker, however that ends: then nobody can write to it any more.
+_WAIT = "import sys; sys.stdin.read()"
 _USUAL = Limits(wall_seconds=20, cpu_seconds=10)
 
 
@@ -191,9 +192,11 @@ class Targets:
         # Anybody may read it, so that only the sandbox hides it.
         folder.chmod(0o755)
         self._process = subprocess.Popen(  # noqa: S603 - the worker's own Python
-            [base_python(), "-I", "-S", "-c", _SLEEP], env={"MULL_SELF_TEST": self._secret}
+            [base_python(), "-I", "-S", "-c", _WAIT],
+            env={"MULL_SELF_TEST": self._secret},
+            stdin=subprocess.PIPE,
         )
-        stack.callback(self._process.wait)
+        stack.enter_context(self._process)
         stack.callback(self._process.kill)
         name = f"mull-self-test-{secrets.token_hex(8)}"
         tcp = stack.enter_context(socket.socket(socket.AF_INET))

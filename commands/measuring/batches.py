@@ -19,19 +19,18 @@ from temporalio.client import (
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
+from commands.command import Exit, fail, place_for, say_unserved, unserved, with_client, write_file
 from commands.follow import ended_badly, new_id, show_live
 from commands.loops import BATCH, FoundRun, request_of
 from commands.measuring.plans import Forecast
-from commands.options import place_for, write_file
 from commands.page import page_html
-from commands.session import Exit, fail, say_unserved, unserved, with_client
 from commands.terminal import print_sheet
 from connection import TASK_QUEUE
 from reflection.batch.loop import Batch
 from reflection.batch.request import BatchRequest, Planned, RunType
 from reflection.batch.result import BatchResult, BatchRun, RunResult
 from reflection.critique.result import ReflectOnResultResult
-from reflection.run import Record
+from reflection.request import Record
 from reflection.sampling.result import SelfConsistencyResult
 from reflection.sheet import Sheet
 from reflection.text import encoded_size, tally_words, terminal_safe

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from commands import options
+from commands import command
+from commands.command import Exit, checked, fail
 from commands.measuring import plans
-from commands.options import checked
-from commands.session import Exit, fail
 from reflection.batch.request import BatchRequest
 from reflection.batch.result import BatchResult
 from reflection.batch.sheet import cost_words
@@ -67,8 +66,8 @@ JUDGES = "Judges and criteria"
 _judging = partial(typer.Option, rich_help_panel=JUDGES)
 
 
-@options.takes_fields(ReflectOnResultRequest, {JUDGES: ("criteria",)})
-@options.takes_fields(BatchRequest, {"Bounds": plans.BOUNDS})
+@command.takes_fields(ReflectOnResultRequest, {JUDGES: ("criteria",)})
+@command.takes_fields(BatchRequest, {"Bounds": plans.BOUNDS})
 def calibrate(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Labelled drafts, JSON lines.")],
     judge: Annotated[
@@ -92,11 +91,11 @@ def calibrate(
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a page with reliability diagrams.")
     ] = None,
-    estimate: options.Estimate = False,
-    yes: options.Yes = False,
-    workflow_id: options.BatchId = None,
-    detach: options.Detach = False,
-    as_json: options.Json = False,
+    estimate: command.Estimate = False,
+    yes: command.Yes = False,
+    workflow_id: command.BatchId = None,
+    detach: command.Detach = False,
+    as_json: command.Json = False,
     **fields: Any,
 ) -> None:
     """Calibrate judges on a file, and print how good they are."""

@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from commands import options
+from commands import command
+from commands.command import Exit, checked, fail
 from commands.measuring import plans
 from commands.measuring.replay import readable_kind
-from commands.options import checked
-from commands.session import Exit, fail
 from reflection.batch.request import BatchRequest
 from reflection.batch.result import BatchResult
 from reflection.critique import worth
 from reflection.critique.calibration import Estimate
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.critique.worth import Comparison, Outcome
-from reflection.run import Record
+from reflection.request import Record
 from reflection.sampling.answers import find_marked, read_answer
 from reflection.sampling.prompts import build_prompt
 from reflection.sampling.request import AnswerKind, SelfConsistencyRequest
@@ -69,11 +68,11 @@ ASSUMED = (
 REFLECTION = "Reflection and its judge"
 
 
-@options.takes_fields(
+@command.takes_fields(
     ReflectOnResultRequest, {REFLECTION: ("criteria", "max_revisions", "score_threshold")}
 )
-@options.takes_fields(SelfConsistencyRequest, {"Sampling": ("model", "max_responses")})
-@options.takes_fields(BatchRequest, {"Bounds": plans.BOUNDS})
+@command.takes_fields(SelfConsistencyRequest, {"Sampling": ("model", "max_responses")})
+@command.takes_fields(BatchRequest, {"Bounds": plans.BOUNDS})
 def compare(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Questions, JSON lines.")],
     methods: Annotated[
@@ -100,11 +99,11 @@ def compare(
             "--no-guardrails", help="Use the judge's score unchanged.", rich_help_panel=REFLECTION
         ),
     ] = False,
-    estimate: options.Estimate = False,
-    yes: options.Yes = False,
-    workflow_id: options.BatchId = None,
-    detach: options.Detach = False,
-    as_json: options.Json = False,
+    estimate: command.Estimate = False,
+    yes: command.Yes = False,
+    workflow_id: command.BatchId = None,
+    detach: command.Detach = False,
+    as_json: command.Json = False,
     **fields: Any,
 ) -> None:
     """Run every question with every method, and print how they compare."""

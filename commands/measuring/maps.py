@@ -10,9 +10,9 @@ from scipy.optimize import isotonic_regression, minimize
 from scipy.special import expit, log_expit, logit
 from scipy.stats import binomtest
 
+from commands.command import Exit, fail
 from commands.measuring.calibrate import diagram
 from commands.measuring.replay import orderings
-from commands.session import Exit, fail
 from reflection.critique import statistics as numbers
 from reflection.critique.calibration import Bin
 from reflection.critique.statistics import Array

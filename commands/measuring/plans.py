@@ -11,10 +11,10 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import typer
 
-from commands.session import Exit, fail
+from commands.command import Exit, fail
 from reflection.critique.prompts import build_judge_prompt
 from reflection.critique.request import ReflectOnResultRequest
-from reflection.run import explain
+from reflection.request import explain
 from reflection.sheet import EMBEDDED
 from reflection.text import tally_words, usd
 

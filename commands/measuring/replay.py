@@ -11,10 +11,18 @@ from typing import Annotated, Any, get_args
 import typer
 from pydantic import Field
 
+from commands.command import (
+    Exit,
+    Json,
+    checked,
+    fail,
+    place_for,
+    read_file,
+    takes_fields,
+    write_file,
+)
 from commands.measuring.plans import Fields, read_lines
-from commands.options import Json, checked, place_for, read_file, takes_fields, write_file
-from commands.session import Exit, fail
-from reflection.run import Record
+from reflection.request import Record
 from reflection.sampling.probability import CalibrationMap, Source, hash_prompt
 from reflection.sampling.replay import (
     MAX_CONCURRENCY,

@@ -10,7 +10,7 @@ from pydantic_core import to_json
 
 from reflection.batch.result import BatchRun
 from reflection.critique.request import ReflectOnResultRequest
-from reflection.run import Frozen, Request, explain, parse_request
+from reflection.request import Frozen, Request, explain, parse_request
 from reflection.sampling.request import SelfConsistencyRequest
 
 # The largest event is 512 KiB: the request, which carries every run's record when it continues as

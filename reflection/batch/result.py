@@ -4,7 +4,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from reflection.run import Record, Usage
+from reflection.request import Record
+from reflection.run import Usage
 
 RunStatus = Literal["completed", "failed", "cancelled", "not_started"]
 BatchStopReason = Literal["completed", "budget", "finished_by_person"]

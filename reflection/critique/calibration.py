@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 
 from reflection.critique import criteria
-from reflection.run import Record
+from reflection.request import Record
 
 BINS = 10
 # Rounding may leave an average just below the bin edge that it should be on.

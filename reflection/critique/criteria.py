@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from reflection.run import Frozen
+from reflection.request import Frozen
 
 # Rounding may leave a weighted sum just below the threshold that it meets.
 TOLERANCE = 1e-9

@@ -19,7 +19,8 @@ from reflection.replies import (
     read_reply,
     reply_schema,
 )
-from reflection.run import Record, Spending
+from reflection.request import Record
+from reflection.run import Spending
 from reflection.text import cut_encoded, object_schema, well_formed
 
 Panel = Literal["mean", "median"]

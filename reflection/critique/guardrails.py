@@ -40,7 +40,7 @@ from reflection.critique.forms import (
     read,
 )
 from reflection.critique.injections import said_to_judge
-from reflection.run import Record
+from reflection.request import Record
 from reflection.text import cut_encoded, fold, terminal_safe, words
 
 DEFAULT = "default"
@@ -121,13 +121,15 @@ def default_guardrails() -> list[str]:
 
 def modules_of(names: Sequence[str]) -> tuple[str, ...]:
     """List the modules that register the named guardrails, for a process that has none of them."""
-    modules = (_GUARDRAILS[name].__module__ for name in _each(names) if name in _GUARDRAILS)
+    named = named_guardrails(names)
+    modules = (_GUARDRAILS[name].__module__ for name in named if name in _GUARDRAILS)
     return tuple(dict.fromkeys(modules))
 
 
-def _each(names: Sequence[str]) -> dict[str, None]:
+def named_guardrails(names: Sequence[str]) -> tuple[str, ...]:
+    """List these guardrails by their own names; `default` stands for all default ones."""
     named = (one for name in names for one in (_BY_DEFAULT if name == DEFAULT else [name]))
-    return dict.fromkeys(named)
+    return tuple(dict.fromkeys(named))
 
 
 def check(checked: Checked, names: Sequence[str]) -> Report:
@@ -136,7 +138,7 @@ def check(checked: Checked, names: Sequence[str]) -> Report:
     A guardrail that raises or is not registered is listed among the failures.
     """
     found, failures = list[Cap](), list[str]()
-    for name in _each(names):
+    for name in named_guardrails(names):
         if name not in _GUARDRAILS:
             failures.append(f"guardrail {name} is not registered in a module that can be imported")
             continue

@@ -16,7 +16,8 @@ from reflection.critique.result import (
     Step,
     StopReason,
 )
-from reflection.run import DraftState, Part, Ruling, Spending
+from reflection.drafts import DraftState
+from reflection.run import Part, Ruling, Spending
 
 STRICT_THRESHOLD = 0.95
 
@@ -93,6 +94,9 @@ class Reflection(DraftState[Decision, Draft]):
     `criteria` are those that drafts are judged by. `allowed` is the number of revisions that may
     be made.
     """
+
+    draft_type = Draft
+    actions = ("accept", "revise", "replace", "score")
 
     request: ReflectOnResultRequest
     spent: dict[Part, list[Spending]] = field(
@@ -216,14 +220,6 @@ def grant(state: Reflection, asked: str, author: str, at: datetime) -> Decision:
     state.granted += 1
     state.allowed = state.revisions + 1
     return state.settle(None, "a person asked for a revision", at, author, asked)
-
-
-def replace(state: Reflection, text: str, author: str, at: datetime) -> None:
-    """Take a person's text as the result, unscored."""
-    state.chosen = len(state.drafts)
-    state.drafts.append(
-        Draft(index=state.chosen, text=text, origin="replaced", author=author, timestamp=at)
-    )
 
 
 def score(state: Reflection, given: float, author: str) -> None:

@@ -17,14 +17,14 @@ from pydantic import (
 from reflection.critique.criteria import PRESETS, CriteriaPreset, Criterion
 from reflection.critique.evaluation import Panel, Score
 from reflection.critique.guardrails import DEFAULT
-from reflection.run import PERSONS_REVISIONS, Bounded, ModelName, Words
+from reflection.drafts import PERSONS_REVISIONS
+from reflection.request import DRAFT_BYTES, Bounded, ModelName, Words
 from reflection.text import encoded_size, within
 
 Format = Literal["json", "python", "markdown"]
 
 QUERY_BYTES = 100_000
 SOURCES_BYTES = 200_000
-DRAFT_BYTES = 100_000
 # A result holds every draft and repeats the best, and must fit a 2 MiB payload.
 DRAFTS_BYTES = 650_000
 HISTORY_BYTES = 20_000_000

@@ -3,9 +3,11 @@
 from datetime import datetime
 from typing import Literal
 
+from reflection import drafts
 from reflection.critique.criteria import Criterion
 from reflection.critique.evaluation import Evaluation
-from reflection.run import Record, Spending, Usage
+from reflection.request import Record
+from reflection.run import Usage
 
 StopReason = Literal[
     "passed",
@@ -27,27 +29,15 @@ Origin = Literal["given", "generated", "revised", "replaced"]
 Step = Literal["starting", "writing", "evaluating", "revising", "waiting_for_review", "finished"]
 
 
-class Draft(Record):
+class Draft(drafts.Draft):
     """One draft and its evaluation.
 
-    `index` counts from 0. `revises` is the index of the draft that it is a revision of. `change`
-    is its score less that of the draft evaluated before it. `author` is the person who wrote it
-    or asked for it. `cut` is true if the text was cut to the size limit of a result.
+    `revises` is the index of the draft that it is a revision of. `change` is its score less that
+    of the draft evaluated before it.
     """
 
-    index: int
-    text: str
     origin: Origin
     revises: int | None = None
-    author: str | None = None
-    model: str | None = None
-    seed: int | None = None
-    finish_reason: str | None = None
-    cut: bool = False
-    left_out: tuple[str, ...] = ()
-    attempts: int = 0
-    spending: Spending | None = None
-    timestamp: datetime | None = None
     evaluation: Evaluation | None = None
     change: float | None = None
 

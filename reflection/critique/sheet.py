@@ -138,7 +138,7 @@ def _flags(
         hint = "use --min-complexity 0 to have it judged and revised anyway"
     better = ""
     if best and best.score is not None and best is not seen.drafts[-1]:
-        better = f"{parts.draft_words(best.index)} scored higher than the drafts after it"
+        better = f"no draft after {parts.draft_words(best.index)} scored higher"
         if seen.drafts[-1].score is None:
             last = parts.draft_words(seen.drafts[-1].index)
             better = f"{last} was not judged; the best earlier draft is given instead"

@@ -7,7 +7,7 @@ from statistics import fmean
 from pydantic import Field
 
 from reflection.critique.calibration import Estimate
-from reflection.run import Record
+from reflection.request import Record
 
 BASELINE = "single"
 NORMAL_95 = 1.959964

@@ -18,7 +18,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from reflection.multipath.suite import OUTCOME_BYTES, Case
 from reflection.replies import Members, Number, OptionalText, Reply, Text, read_reply
-from reflection.run import Record
+from reflection.request import Record
 from reflection.text import encoded_size
 
 LITERAL_CHARACTERS = 10_000

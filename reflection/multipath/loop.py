@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from reflection.drafts import DraftState
 from reflection.multipath.report import assemble
 from reflection.multipath.request import MultiPathRequest
 from reflection.multipath.result import (
@@ -25,7 +26,8 @@ from reflection.multipath.result import (
 from reflection.multipath.state import Critique, Node, Passage, State, transition
 from reflection.multipath.suite import Disputed, Failure, Suite, TestReport
 from reflection.multipath.verdict import believed, quarantine
-from reflection.run import DraftState, Part, Review, Spending, Usage, total, usage
+from reflection.request import Review
+from reflection.run import Part, Spending, Usage, total, usage
 from reflection.text import cut_encoded, tally_words
 
 REASON_BYTES = 1_000
@@ -44,6 +46,8 @@ class Run(DraftState[Decision, Draft]):
     why there is no suite. `assembled` is the newest report in its final form, if an activity
     returned it.
     """
+
+    actions = ("accept", "revise", "replace")
 
     request: MultiPathRequest
     spent: dict[Part, list[Spending]] = field(default_factory=lambda: {part: [] for part in PARTS})
@@ -75,6 +79,17 @@ class Run(DraftState[Decision, Draft]):
         if given.score is not None:
             return "a result of the agent has no score: accept, revise or replace it"
         return super().refused(given)
+
+    def replace(self, text: str, author: str, at: datetime) -> None:
+        """Take a person's text as the result, unchecked."""
+        mode = self.state.mode
+        if mode is None:
+            raise ValueError("no path is chosen yet, so there is no draft to replace")
+        self.chosen = index = len(self.drafts)
+        theirs = Draft(
+            index=index, mode=mode, text=text, origin="replaced", author=author, timestamp=at
+        )
+        self.drafts.append(theirs)
 
     def warn(self, warning: str) -> None:
         """Keep a warning for the result, once."""
@@ -273,18 +288,6 @@ def grant(run: Run, asked: str, author: str, at: datetime) -> Decision:
     run.state = run.state.model_copy(update={"output": seen.text, **known})
     run.after = "test_code" if code else "reflect_on_report"
     return run.decide(at, author, asked)
-
-
-def replace(run: Run, text: str, author: str, at: datetime) -> None:
-    """Take a person's text as the result, unchecked."""
-    mode = run.state.mode
-    if mode is None:
-        raise ValueError("no path is chosen yet, so there is no draft to replace")
-    run.chosen = index = len(run.drafts)
-    theirs = Draft(
-        index=index, mode=mode, text=text, origin="replaced", author=author, timestamp=at
-    )
-    run.drafts.append(theirs)
 
 
 def progress(run: Run, step: Step, in_flight: int, review_until: datetime | None) -> Progress:

@@ -11,7 +11,7 @@ from reflection.multipath.report import MOST_CRITIQUES
 from reflection.multipath.result import Source
 from reflection.multipath.state import Aspect, Critique
 from reflection.replies import Reply, plain, read_reply, reply_schema
-from reflection.run import Record
+from reflection.request import Record
 from reflection.text import cut_encoded, well_formed, words
 
 MOST_SUGGESTIONS = 8

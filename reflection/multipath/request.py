@@ -6,7 +6,7 @@ from pydantic import FailFast, Field, StringConstraints, field_validator
 
 from reflection.multipath.state import Mode
 from reflection.multipath.suite import FILE_BYTES, TestFile
-from reflection.run import Bounded, Frozen, ModelName, Words
+from reflection.request import Bounded, Frozen, ModelName, Words
 from reflection.text import within
 
 PROMPT_BYTES = 100_000

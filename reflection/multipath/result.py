@@ -6,7 +6,8 @@ from typing import Literal
 
 from reflection.multipath.state import Critique, Mode, Node, Passage
 from reflection.multipath.suite import Disputed, Failure, Suite, TestReport
-from reflection.run import Record, Spending, Usage
+from reflection.request import Record
+from reflection.run import Spending, Usage
 
 StopReason = Literal[
     "consistent",

@@ -7,7 +7,7 @@ for the state, and 2.3 for the transitions.
 from typing import Literal, NamedTuple
 
 from reflection.multipath.suite import Failure
-from reflection.run import Record
+from reflection.request import Record
 from reflection.text import tally_words
 
 Mode = Literal["research", "code"]

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from reflection.run import Frozen, Record
+from reflection.request import Frozen, Record
 from reflection.text import tally_words
 
 FILE_BYTES = 200_000

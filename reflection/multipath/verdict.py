@@ -17,7 +17,7 @@ from reflection.multipath.suite import (
     TestOutcome,
     TestReport,
 )
-from reflection.run import Record
+from reflection.request import Record
 from reflection.text import cut_encoded, encoded_size, terminal_safe, well_formed
 
 RELATIVE = 1e-9

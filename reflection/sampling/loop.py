@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from reflection.run import Review, Room, Ruling, RunState, room
+from reflection.request import Review
+from reflection.run import Room, Ruling, RunState, room
 from reflection.sampling.answers import read_answer
 from reflection.sampling.request import SelfConsistencyRequest
 from reflection.sampling.result import Decision, Progress, Response, SelfConsistencyResult

@@ -12,7 +12,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import AfterValidator, Field
 
-from reflection.run import Record
+from reflection.request import Record
 from reflection.sampling.prompts import PLACE_OF_QUESTION, build_prompt
 from reflection.sampling.request import AnswerKind
 from reflection.sampling.rules import Share, Stopping

@@ -10,7 +10,7 @@ from math import sqrt
 from statistics import fmean, variance
 from typing import NamedTuple, TypeAlias
 
-from reflection.run import Record
+from reflection.request import Record
 from reflection.sampling.answers import read_answer
 from reflection.sampling.request import AnswerKind
 from reflection.sampling.rules import Stopping, StoppingRule, Waves

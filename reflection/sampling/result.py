@@ -4,7 +4,8 @@ from datetime import datetime
 
 from pydantic import Field
 
-from reflection.run import Record, Request, Spending, Usage
+from reflection.request import Record, Request
+from reflection.run import Spending, Usage
 from reflection.sampling.rules import Rule, StopReason
 from reflection.sampling.tally import (
     ConsensusType,

@@ -11,7 +11,7 @@ The entry says of the rule
   answer. False is for a rule that wants the votes themselves, as the source's modes and `fixed` do.
 
 Then add rows to `OF_ONE_RULE` in tests/unit/test_rules.py, and to the tables in docs/guide.md and
-docs/glossary.md. If the rule reads a setting, name it in `ONLY_WITH` of commands/options.py.
+docs/glossary.md. If the rule reads a setting, name it in `ONLY_WITH` of commands/command.py.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,7 +19,8 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 
 from pydantic import AliasChoices, Field, model_validator
 
-from reflection.run import Request, Ruling
+from reflection.request import Request
+from reflection.run import Ruling
 from reflection.sampling.posterior import flip_probability, lead_probability, reach_probability
 from reflection.sampling.tally import at_least, at_most, entropy, normalized
 

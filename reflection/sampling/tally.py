@@ -9,7 +9,7 @@ from functools import cache
 from math import log2
 from typing import Literal, NamedTuple
 
-from reflection.run import Record
+from reflection.request import Record
 
 EntropyLevel = Literal["concentrated", "scattered", "uniform"]
 UncertaintyLevel = Literal["low", "medium", "high"]

@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import json
 import math
 import subprocess
 import sys
@@ -20,15 +21,6 @@ from activities.language_model.port import (
 from reflection.run import Spending
 from tests.activities.scripted_calls import KEY, NAME, SCHEMA, Build, ask, call, redirect
 from tests.scripted_endpoint import Scripted, ScriptedEndpoint, embedded, embedding, failing
-
-
-@pytest.mark.parametrize("status", [408, 429, 500])
-async def test_a_call_is_made_once(build: Build, status: int) -> None:
-    """Neither LiteLLM nor the HTTP client tries again: that is Temporal's."""
-    with ScriptedEndpoint([failing(status)]) as server, pytest.raises(TransientModelError):
-        await build(NAME, redirect(server)).complete(call())
-
-    assert len(server.requests) == 1
 
 
 async def test_a_cancelled_call_hangs_up(build: Build) -> None:
@@ -57,34 +49,15 @@ async def test_fifty_calls_are_in_flight_together(build: Build) -> None:
     assert server.max_in_flight == 50
 
 
-async def test_a_reply_bears_the_outside_name(build: Build) -> None:
-    """A redirected model is reported by the name it was asked for."""
-    reply = await ask(build, "cheese")
+async def test_a_redirected_call_has_the_names_of_both_sides(build: Build) -> None:
+    """The server sees its own name for the model, its key, and what the call asks for.
 
-    assert reply.model_dump(exclude={"spending"}) == {
-        "text": "cheese",
-        "model": "house/scripted",
-        "provider": "house",
-        "finish_reason": "stop",
-        "response_id": "chatcmpl-scripted",
-        "left_out": (),
-    }
-
-
-async def test_the_reasoning_of_a_model_is_no_part_of_its_reply(build: Build) -> None:
-    """`reasoning_content` stays out of the text."""
-    message = {"role": "assistant", "content": "no", "reasoning_content": "cheese melts"}
+    The reply has the name that was asked for, and none of the model's reasoning.
+    """
+    message = {"role": "assistant", "content": "cheese", "reasoning_content": "it melts"}
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
-
-    reply = await ask(build, Scripted(choices=[choice]))
-
-    assert reply.text == "no"
-
-
-async def test_a_redirected_call_sends_the_endpoints_names(build: Build) -> None:
-    """The server sees its own name for the model, its key, and what the call asks for."""
-    with ScriptedEndpoint(["ok"]) as server:
-        await build(NAME, redirect(server)).complete(call(reply_schema=SCHEMA))
+    with ScriptedEndpoint([Scripted(choices=[choice])]) as server:
+        reply = await build(NAME, redirect(server)).complete(call(reply_schema=SCHEMA))
 
     assert server.authorizations == [f"Bearer {KEY}"]
     assert server.requests == [
@@ -100,6 +73,14 @@ async def test_a_redirected_call_sends_the_endpoints_names(build: Build) -> None
             },
         }
     ]
+    assert reply.model_dump(exclude={"spending"}) == {
+        "text": "cheese",
+        "model": "house/scripted",
+        "provider": "house",
+        "finish_reason": "stop",
+        "response_id": "chatcmpl-scripted",
+        "left_out": (),
+    }
 
 
 async def test_a_call_without_a_seed_sends_none(build: Build) -> None:
@@ -160,86 +141,10 @@ def test_the_port_does_not_import_litellm() -> None:
 
 
 SPENT = Spending(calls=1, input_tokens=11, output_tokens=7, cost_usd=0.0)
-TRANSIENT: list[tuple[str, Scripted, str, int | None, float | None]] = [
-    ("408", failing(408), "Timeout", 408, None),
-    ("409", failing(409), "ConflictError", 409, None),
-    ("429", failing(429), "RateLimitError", 429, None),
-    ("429 wait", failing(429, headers={"Retry-After": "3"}), "RateLimitError", 429, 3.0),
-    ("429 long", failing(429, headers={"Retry-After": "900"}), "RateLimitError", 429, 60.0),
-    ("400 of a rate limit", failing(400, message="rate limited"), "RateLimitError", 429, None),
-    ("500", failing(500), "InternalServerError", 500, None),
-    ("502", failing(502), "BadGatewayError", 502, None),
-    (
-        "503 wait",
-        failing(503, headers={"Retry-After": "Fri, 31 Dec 2099 23:59:59 GMT"}),
-        "ServiceUnavailableError",
-        503,
-        60.0,
-    ),
-    ("529", failing(529), "OverloadedError", 529, None),
-    ("bad JSON", Scripted(body=b"{nope"), "InternalServerError", 500, None),
-    ("HTML", Scripted(body=b"<html>hello"), "InternalServerError", 500, None),
-    ("empty body", Scripted(body=b""), "InternalServerError", 500, None),
-    ("cut body", Scripted(cut=True), "InternalServerError", 500, None),
-    ("reset", Scripted(reset=True), "InternalServerError", 500, None),
-    (
-        "200 with an error",
-        Scripted(body=b'{"object": "error", "message": "boom", "code": 500}'),
-        "InternalServerError",
-        500,
-        None,
-    ),
-]
-
-
-@pytest.mark.parametrize(
-    ("fault", "kind", "status", "wait"),
-    [row[1:] for row in TRANSIENT],
-    ids=[r[0] for r in TRANSIENT],
-)
-async def test_what_may_pass_is_transient(
-    build: Build, fault: Scripted, kind: str, status: int | None, wait: float | None
-) -> None:
-    """A fault that may be gone the next time keeps its class, status and wait of at most 60 s."""
-    with pytest.raises(TransientModelError) as raised:
-        await ask(build, fault)
-
-    error = raised.value
-    assert (error.kind, error.status, error.retry_after) == (kind, status, wait)
-
-
-PERMANENT = [
-    ("400", failing(400), "BadRequestError", 400),
-    ("401", failing(401), "AuthenticationError", 401),
-    ("401 of a rate limit", failing(401, message="rate limited"), "AuthenticationError", 401),
-    ("402", failing(402), "PaymentRequiredError", 402),
-    ("403", failing(403), "PermissionDeniedError", 403),
-    ("404", failing(404, "model_not_found"), "NotFoundError", 404),
-    ("413", failing(413), "RequestTooLargeError", 413),
-    ("422", failing(422), "BadRequestError", 422),
-    ("quota", failing(429, "insufficient_quota"), "insufficient_quota", 429),
-    (
-        "context",
-        failing(400, "context_length_exceeded", "This model's maximum context length is 8 tokens"),
-        "ContextWindowExceededError",
-        400,
-    ),
-]
-
-
-@pytest.mark.parametrize(
-    ("fault", "kind", "status"), [row[1:] for row in PERMANENT], ids=[r[0] for r in PERMANENT]
-)
-async def test_what_stays_is_permanent(
-    build: Build, fault: Scripted, kind: str, status: int
-) -> None:
-    """A fault that every such call would have is permanent, of the provider's class."""
-    with pytest.raises(PermanentModelError) as raised:
-        await ask(build, fault)
-
-    assert (raised.value.kind, raised.value.status) == (kind, status)
-
-
+UNCOUNTED = Spending(calls=1)
+DATE = "Fri, 31 Dec 2099 23:59:59 GMT"
+CONTEXT = "This model's maximum context length is 8 tokens"
+BOOM = Scripted(body=b'{"object": "error", "message": "boom", "code": 500}')
 TOOL_CALL = {
     "index": 0,
     "message": {
@@ -251,31 +156,96 @@ TOOL_CALL = {
     },
     "finish_reason": "tool_calls",
 }
-LOST = [
-    ("filter", Scripted(finish_reason="content_filter"), "ContentPolicyViolationError"),
-    ("refusal", Scripted(text=None, refusal="I can't"), "Refusal"),
-    ("cut off", Scripted("The answer is", finish_reason="length"), "CutOff"),
-    ("null", Scripted(text=None), "EmptyReply"),
-    ("no choices", Scripted(choices=[]), "EmptyReply"),
-    ("tool call", Scripted(choices=[TOOL_CALL], finish_reason="tool_calls"), "BrokenToolCall"),
-    ("blank", Scripted(" \n"), "EmptyReply"),
+# What a fault is called, and its status and wait in seconds if it may pass, its status if it
+# stays, and what it cost if one reply is lost.
+TRANSIENT: list[tuple[Scripted, str, int, float | None]] = [
+    (failing(408), "Timeout", 408, None),
+    (failing(409), "ConflictError", 409, None),
+    (failing(429), "RateLimitError", 429, None),
+    (failing(429, headers={"Retry-After": "3"}), "RateLimitError", 429, 3.0),
+    (failing(429, headers={"Retry-After": "900"}), "RateLimitError", 429, 60.0),
+    (failing(400, message="rate limited"), "RateLimitError", 429, None),
+    (failing(500), "InternalServerError", 500, None),
+    (failing(502), "BadGatewayError", 502, None),
+    (failing(503, headers={"Retry-After": DATE}), "ServiceUnavailableError", 503, 60.0),
+    (failing(529), "OverloadedError", 529, None),
+    (Scripted(body=b"{nope"), "InternalServerError", 500, None),
+    (Scripted(body=b""), "InternalServerError", 500, None),
+    (Scripted(cut=True), "InternalServerError", 500, None),
+    (Scripted(reset=True), "InternalServerError", 500, None),
+    (BOOM, "InternalServerError", 500, None),
+]
+PERMANENT: list[tuple[Scripted, str, int]] = [
+    (failing(400), "BadRequestError", 400),
+    (failing(401), "AuthenticationError", 401),
+    (failing(401, message="rate limited"), "AuthenticationError", 401),
+    (failing(402), "PaymentRequiredError", 402),
+    (failing(403), "PermissionDeniedError", 403),
+    (failing(404, "model_not_found"), "NotFoundError", 404),
+    (failing(413), "RequestTooLargeError", 413),
+    (failing(422), "BadRequestError", 422),
+    (failing(429, "insufficient_quota"), "insufficient_quota", 429),
+    (failing(400, "context_length_exceeded", CONTEXT), "ContextWindowExceededError", 400),
+]
+LOST: list[tuple[Scripted, str, Spending, str | None]] = [
+    (
+        Scripted(finish_reason="content_filter"),
+        "ContentPolicyViolationError",
+        SPENT,
+        "content_filter",
+    ),
+    (failing(400, "content_filter"), "ContentPolicyViolationError", UNCOUNTED, "content_filter"),
+    (
+        failing(400, "content_policy_violation"),
+        "ContentPolicyViolationError",
+        UNCOUNTED,
+        "content_filter",
+    ),
+    (Scripted(text=None, refusal="I can't"), "Refusal", SPENT, "stop"),
+    (Scripted("The answer is", finish_reason="length"), "CutOff", SPENT, "length"),
+    (Scripted(text=None), "EmptyReply", SPENT, "stop"),
+    (Scripted(" \n"), "EmptyReply", SPENT, "stop"),
+    (Scripted(choices=[]), "EmptyReply", SPENT, None),
+    (
+        Scripted(choices=[TOOL_CALL], finish_reason="tool_calls"),
+        "BrokenToolCall",
+        SPENT,
+        "tool_calls",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("reply", "kind"), [row[1:] for row in LOST], ids=[row[0] for row in LOST])
-async def test_a_lost_reply_keeps_what_it_cost(build: Build, reply: Scripted, kind: str) -> None:
-    """A reply that was filtered, refused, cut off or empty is lost, with its spending known."""
-    with pytest.raises(SampleError) as raised:
-        await ask(build, reply)
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        *((row[0], (TransientModelError, *row[1:])) for row in TRANSIENT),
+        *((row[0], (PermanentModelError, *row[1:], None)) for row in PERMANENT),
+        *((row[0], (SampleError, *row[1:])) for row in LOST),
+    ],
+)
+async def test_an_error_is_of_its_class(
+    build: Build, fault: Scripted, expected: tuple[object, ...]
+) -> None:
+    """What may pass keeps its status and a wait of at most 60 s; what stays is permanent.
 
-    error = raised.value
-    assert (error.kind, error.spending) == (kind, SPENT)
-    assert error.finish_reason == (None if reply.choices == [] else reply.finish_reason)
+    A reply that was filtered, refused, cut off or empty is lost, with its spending known. Neither
+    LiteLLM nor the HTTP client tries again: that is Temporal's.
+    """
+    with ScriptedEndpoint([fault]) as server, pytest.raises(ModelError) as raised:
+        await build(NAME, redirect(server)).complete(call())
+
+    error: Any = raised.value
+    lost = isinstance(error, SampleError)
+    known = (error.spending, error.finish_reason) if lost else (error.status, error.retry_after)
+    assert (type(error), error.kind, *known) == expected
+    assert len(server.requests) == 1
 
 
 CHAT = "http://127.0.0.1:{port}/v1/chat/completions"
 UNUSABLE = "answered 200 with no usable reply: "
 BLANKS = b" " * 200_000
+BROKEN = "what came is no HTTP, or not whole"
+UNPACKED = "it can't be unpacked"
 SAID: list[tuple[str, Scripted, str]] = [
     ("bad JSON", Scripted(body=b"{nope"), f"{UNUSABLE}{{nope"),
     ("HTML", Scripted(body=b"<html>hello"), f"{UNUSABLE}<html>hello"),
@@ -286,6 +256,17 @@ SAID: list[tuple[str, Scripted, str]] = [
     ("500 empty", Scripted(status=500, body=b""), "answered 500: an empty body"),
     ("500 blanks", Scripted(status=500, body=BLANKS), "answered 500: an empty body"),
     ("reset", Scripted(reset=True), "can't be reached: [Errno 104] Connection reset by peer"),
+    ("half a reply", Scripted(cut=True), f"broke off its reply: {BROKEN}"),
+    ("no HTTP", Scripted(headers={"Content-Length": "abc"}), f"can't be reached: {BROKEN}"),
+    ("no gzip", Scripted(headers={"Content-Encoding": "gzip"}), f"broke off its reply: {UNPACKED}"),
+    (
+        "redirect nowhere",
+        Scripted(status=302, headers={"Location": "http://[::bad"}),
+        (
+            "answered 302, a redirect, and redirects are not followed: "
+            "set the address that answers itself"
+        ),
+    ),
     ("no choices", Scripted(choices=[]), "answered 200: the provider replied without any choice"),
     (
         "a coding that was not asked for",
@@ -352,6 +333,18 @@ async def test_a_call_ends_within_its_time_out(build: Build, heavy: Scripted) ->
         assert time.monotonic() - started < 3.0
 
 
+@pytest.mark.parametrize("count", ["NaN", "1e999", '"5"', "5.5", "true", "9" * 5_000, "[1]"])
+async def test_a_count_that_is_none_is_unknown(build: Build, count: str) -> None:
+    """A reply that was paid for is used, whatever stands where its tokens should."""
+    whole = json.loads(Scripted("cheese").payload("scripted"))
+    whole["usage"] = {"prompt_tokens": "COUNT", "completion_tokens": 4, "total_tokens": 9}
+
+    reply = await ask(build, Scripted(body=json.dumps(whole).replace('"COUNT"', count).encode()))
+
+    assert reply.text == "cheese"
+    assert (reply.spending.input_tokens, reply.spending.output_tokens) == (None, None)
+
+
 async def test_a_packed_reply_is_read(build: Build) -> None:
     """A reply that is packed as the call allows is a reply like any other."""
     packed = gzip.compress(Scripted("cheese").payload("scripted"))
@@ -362,34 +355,19 @@ async def test_a_packed_reply_is_read(build: Build) -> None:
 
 
 @pytest.mark.parametrize("password", ["secret", "se@cr/et"])
-async def test_a_password_in_an_address_is_refused_in_words(build: Build, password: str) -> None:
-    """It would be sent nowhere, and it stands in no message."""
-    endpoint = Endpoint("scripted", f"http://me:{password}@127.0.0.1:1/v1", KEY)
+async def test_a_password_in_an_address_is_refused_in_words(
+    build: Build, monkeypatch: pytest.MonkeyPatch, password: str
+) -> None:
+    """It would be sent nowhere, and it stands in no message; a variable is named."""
+    address = f"http://me:{password}@127.0.0.1:1/v1"
+    monkeypatch.setenv("OPENAI_API_BASE", address)
 
     with pytest.raises(PermanentModelError, match="has a user or a password in it") as raised:
-        await build(NAME, {NAME: endpoint}).complete(call())
-
-    assert password not in str(raised.value)
-
-
-async def test_a_password_in_a_variable_is_refused_in_words(
-    build: Build, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The variable is named."""
-    monkeypatch.setenv("OPENAI_API_BASE", "http://me:secret@127.0.0.1:1/v1")
-
+        await build(NAME, {NAME: Endpoint("scripted", address, KEY)}).complete(call())
     with pytest.raises(PermanentModelError, match="OPENAI_API_BASE of openai/gpt-4o has a user"):
         await build("openai/gpt-4o").complete(call())
 
-
-@pytest.mark.parametrize("code", ["content_filter", "content_policy_violation"])
-async def test_a_content_filter_that_answers_400_loses_one_sample(build: Build, code: str) -> None:
-    """A 400 whose code names the content filter says nothing about other samples."""
-    with pytest.raises(SampleError) as raised:
-        await ask(build, failing(400, code))
-
-    assert raised.value.finish_reason == "content_filter"
-    assert raised.value.spending == Spending(calls=1)
+    assert password not in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -430,29 +408,28 @@ TEXTS = ["one", "three", "a"]
 
 
 async def test_each_text_has_its_vector(build: Build) -> None:
-    """Texts are sent at once to the server's embeddings, and their vectors come in order."""
-    with ScriptedEndpoint([embedding(lambda text: [len(text), 0.5])]) as server:
-        model: Any = build(None, redirect(server))
-        found = await model.embed(TEXTS, NAME, 5.0)
+    """At most 64 texts are sent at once, their vectors come in order, and the costs are added up.
 
-    assert (found.vectors, found.provider) == ([[3, 0.5], [5, 0.5], [1, 0.5]], "house")
-    assert found.spending == Spending(calls=1, input_tokens=5, output_tokens=0, cost_usd=0.0)
-    assert (server.paths, server.authorizations) == (["/v1/embeddings"], [f"Bearer {KEY}"])
-    assert server.requests[0]["input"] == TEXTS
-
-
-async def test_many_texts_make_several_calls(build: Build) -> None:
-    """A call has at most 64 texts, and what all of them cost is added up."""
+    Nothing to embed costs nothing.
+    """
     texts = [str(number) for number in range(130)]
-    reply = embedding(lambda text: [float(text)])
-
-    with ScriptedEndpoint([reply] * 3) as server:
+    with ScriptedEndpoint([embedding(lambda text: [float(text), 0.5])] * 3) as server:
         model: Any = build(None, redirect(server))
+        nothing = await model.embed([], NAME, 5.0)
         found = await model.embed(texts, NAME, 5.0)
 
-    assert [len(request["input"]) for request in server.requests] == [64, 64, 2]
-    assert found.vectors == [[number] for number in range(130)]
-    assert (found.spending.calls, found.spending.input_tokens) == (3, 15)
+    assert found.vectors == [[number, 0.5] for number in range(130)]
+    assert found.provider == "house"
+    assert found.spending == Spending(calls=3, input_tokens=15, output_tokens=0, cost_usd=0.0)
+    assert server.paths == ["/v1/embeddings"] * 3
+    assert server.authorizations == [f"Bearer {KEY}"] * 3
+    assert [request["input"] for request in server.requests] == [
+        texts[:64],
+        texts[64:128],
+        texts[128:],
+    ]
+    nought = Spending(input_tokens=0, output_tokens=0, cached_tokens=0, cost_usd=0.0)
+    assert (nothing.vectors, nothing.spending) == ([], nought)
 
 
 FAULTS = [
@@ -479,21 +456,3 @@ async def test_a_fault_is_told_once(
             await model.embed(TEXTS, NAME, 5.0)
 
     assert (raised.value.kind, len(server.requests)) == (kind, 1)
-
-
-async def test_a_slow_server_is_not_waited_for(build: Build) -> None:
-    """A call ends after its seconds."""
-    with ScriptedEndpoint([embedded([[1.0]], delay=3)]) as server:
-        model: Any = build(None, redirect(server))
-        with pytest.raises(TransientModelError, match=r"did not reply within 0\.2 seconds"):
-            await model.embed(["a"], NAME, 0.2)
-
-
-async def test_no_text_makes_no_call(build: Build) -> None:
-    """Nothing to embed costs nothing."""
-    with ScriptedEndpoint([]) as server:
-        model: Any = build(None, redirect(server))
-        found = await model.embed([], NAME, 5.0)
-
-    nothing = Spending(input_tokens=0, output_tokens=0, cached_tokens=0, cost_usd=0.0)
-    assert (found.vectors, found.spending) == ([], nothing)

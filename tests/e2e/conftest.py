@@ -25,7 +25,7 @@ Cli = Callable[..., "subprocess.CompletedProcess[str]"]
 AGREE, SPLIT, SLOW, NO_KEY = 0, 1_000, 2_000, 3_000
 # Drafts that get better, that stay low, and whose revision takes a minute.
 IMPROVES, STAYS_LOW, REVISES_SLOWLY = 5_000, 6_000, 7_000
-WORTH = {IMPROVES: (0.4, 0.75), STAYS_LOW: (0.4, 0.45), REVISES_SLOWLY: (0.4, 0.75)}
+WORTH = {IMPROVES: (0.4, 0.75), STAYS_LOW: (0.4, 0.45, 0.5), REVISES_SLOWLY: (0.4, 0.75)}
 JUDGES = "You judge a draft"
 
 
@@ -51,7 +51,7 @@ def _replied(seed: int) -> Scripted:
     behaviour *= 1_000
     if behaviour in WORTH:
         slow = behaviour == REVISES_SLOWLY and index
-        worth = WORTH[behaviour][min(index, 1)]
+        worth = WORTH[behaviour][min(index, len(WORTH[behaviour]) - 1)]
         return Scripted(text=f"Draft {index + 1}, worth {worth}.", delay=60 if slow else 0)
     if behaviour == NO_KEY:
         return failing(401)

@@ -13,7 +13,7 @@ from commands.embedded import Place
 # The same worker on a machine on which no backend can be had.
 BARE = (
     "import sys, worker; from activities.sandbox import selftest; selftest.BACKENDS = {};"
-    "sys.exit(worker.main(sys.argv[1:]))"
+    "worker.end_process(worker.main(sys.argv[1:]))"
 )
 REMEDY = "no sandbox passes its self-test, so no code is run"
 

@@ -79,7 +79,7 @@ def test_a_person_asks_for_a_revision(cli: Cli, run: str) -> None:
         time.sleep(0.2)
 
     assert said.returncode == 0, said.stderr
-    assert json.loads(waits.stdout)["draft"]["text"] == "Draft 3, worth 0.45."
+    assert json.loads(waits.stdout)["draft"]["text"] == "Draft 3, worth 0.5."
     assert cli("finish", run).returncode == 0
 
 

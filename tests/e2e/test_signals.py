@@ -15,6 +15,7 @@ from temporalio.client import Client
 
 from activities.sandbox.watcher import children, has_ended
 from commands.embedded import Place
+from connection import connect
 from tests.conftest import begin
 from tests.scripted_endpoint import Scripted, ScriptedEndpoint
 
@@ -22,6 +23,13 @@ BOUND_SECONDS = 2
 TOY = {"MULL_MODEL": "embedded/smollm2-135m"}
 SIGNALS = [signal.SIGTERM, signal.SIGINT]
 Worker = subprocess.Popen[str]
+
+
+@pytest.fixture
+async def client(place: Place, monkeypatch: pytest.MonkeyPatch) -> Client:
+    """A client of the namespace in which no other worker serves."""
+    monkeypatch.setenv("TEMPORAL_ADDRESS", place.address)
+    return await connect()
 
 
 def start(root: Path, address: str, queues: str, **more: str) -> Worker:
@@ -118,9 +126,10 @@ async def test_second_signal(
         with start(root, place.address, "mull,llm", **more) as worker:
             assert worker.stderr is not None
             handle = await begin(client, {"question": "How much?", "seed": 0})
-            while not endpoint.requests:
-                assert worker.poll() is None
-                await asyncio.sleep(0.02)
+            async with asyncio.timeout(60):
+                while not endpoint.requests:
+                    assert worker.poll() is None
+                    await asyncio.sleep(0.02)
 
             worker.send_signal(number)
             while "stopping" not in worker.stderr.readline():

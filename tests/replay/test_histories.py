@@ -151,46 +151,9 @@ async def test_other_readings_change_no_run_of_the_agent(
     await replay(path)
 
 
-def test_there_are_histories() -> None:
+def test_every_outcome_has_its_history() -> None:
     """Each way a run goes and ends is recorded."""
-    assert [path.stem for path in HISTORIES] == [
-        "agent-budget",
-        "agent-cancelled",
-        "agent-coded",
-        "agent-deadline",
-        "agent-disputed",
-        "agent-examples",
-        "agent-failed",
-        "agent-finished",
-        "agent-generation-failed",
-        "agent-reflection-failed",
-        "agent-researched",
-        "agent-review-timeout",
-        "agent-reviewed",
-        "agent-test-failed",
-        "agent-unrouted",
-        "agent-untested",
-        "batch-completed",
-        "batch-finished-by-a-person",
-        "budget",
-        "cancelled",
-        "comparisons",
-        "deadline",
-        "failed-samples",
-        "failed",
-        "finished-by-a-person",
-        "no-consensus",
-        "reflect-budget",
-        "reflect-cancelled",
-        "reflect-deadline",
-        "reflect-failed-revision",
-        "reflect-failed",
-        "reflect-panel",
-        "reflect-review-timeout",
-        "reflect-reviewed",
-        "reflect-revised",
-        "reflect-skipped",
-        "reflect-unreadable",
-        "reviewed",
-        "waves",
-    ]
+    outcomes = sorted((Path(__file__).parent / "outcomes").glob("*.json"))
+
+    assert len(HISTORIES) == 39
+    assert [path.name for path in HISTORIES] == [path.name for path in outcomes]

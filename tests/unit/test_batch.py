@@ -9,7 +9,8 @@ from reflection.batch.loop import Batch
 from reflection.batch.request import BatchRequest
 from reflection.batch.result import RunStatus
 from reflection.batch.sheet import sheet, standing
-from reflection.run import Usage, explain
+from reflection.request import explain
+from reflection.run import Usage
 from reflection.sheet import Sheet
 
 

@@ -5,16 +5,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from reflection.run import (
-    Budget,
-    Spending,
-    call_tokens,
-    explain,
-    fitted,
-    room,
-    total,
-    usage,
-)
+from reflection.request import explain, fitted
+from reflection.run import Budget, Spending, call_tokens, room, total, usage
 from reflection.sampling import loop
 from reflection.sampling.loop import Sampling
 from reflection.sampling.request import WAVE_BYTES, SelfConsistencyRequest

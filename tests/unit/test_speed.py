@@ -17,7 +17,7 @@ import reflection
 from activities.code_tests.activity import by_pytest
 from activities.documents.formats import decode, html_lines, parts_of, text_lines
 from activities.documents.roots import UnreadableError
-from reflection import details, replies, run, text
+from reflection import details, replies, request, text
 from reflection.multipath import (
     cases,
     extraction,
@@ -73,7 +73,7 @@ def functions(worst: str) -> dict[str, Callable[[], object]]:
                 replies: "plain plain_text spoken after_thought",
                 report: "split",
                 routing: "parse_route build_route_prompt",
-                run: "short_name",
+                request: "short_name",
                 answers: "read_text read_choice find_marked claimed unwrapped normal_form "
                 "read_number numeral",
                 questions: "parse_reply parse_meaning",
@@ -124,7 +124,7 @@ def functions(worst: str) -> dict[str, Callable[[], object]]:
         "text.cut_encoded": lambda: text.cut_encoded(worst, len(worst) // 2),
         "text.cut_with_note": lambda: text.cut_with_note(worst, len(worst) // 2),
         "text.within": lambda: text.within(worst, 1_000_000),
-        "run.parse_request": lambda: _request(worst),
+        "request.parse_request": lambda: _request(worst),
         "sampling.recorded": lambda: recorded("number", [worst], worst),
         "text.terminal_safe": lambda: text.terminal_safe(worst, len(worst) // 2),
         "verdict.bounded": lambda: verdict.bounded(failure),
@@ -177,7 +177,7 @@ def is_slow(calls: Sequence[Callable[[], object]]) -> bool:
 def _request(worst: str) -> None:
     for given in (worst, json.dumps({"question": worst}), json.dumps({worst: 1})):
         with suppress(ValueError):
-            run.parse_request(SelfConsistencyRequest, given)
+            request.parse_request(SelfConsistencyRequest, given)
 
 
 # Of the pieces that the guardrails are timed with every fourth is enough here.

@@ -1,41 +1,199 @@
-"""Budgets in tokens, US dollars and seconds, and what they leave."""
+"""Budgets in tokens and US dollars: checked before each call, whichever loop makes it."""
 
+from typing import Any
+
+import pytest
 from temporalio.client import Client
 
 from reflection.run import Spending
-from tests.conftest import ask
-from tests.scripted import ScriptedModel
+from tests.conftest import QUERY, begin, reflect, served
+from tests.scripted import (
+    JUDGING,
+    WRITING,
+    Judged,
+    ScriptedAgent,
+    ScriptedCritic,
+    ScriptedModel,
+    reflection,
+    routed,
+)
+from tests.workflows.multipath.running import (
+    BAD,
+    FINE,
+    GOOD,
+    PROMPT,
+    coding,
+    passage,
+    report,
+    research,
+    researching,
+    write_code,
+)
+
+REQUESTS: dict[str, dict[str, Any]] = {
+    "SelfConsistencyWorkflow": {"question": "How much?"},
+    "ReflectOnResultWorkflow": {"query": QUERY, "guardrails": [], "max_revisions": 3},
+    "MultiPathWorkflow": {"prompt": PROMPT, "max_revisions": 3},
+}
+ASK, REFLECT, AGENT = REQUESTS
+ANSWERS = {ASK: "final_answer", REFLECT: "draft", AGENT: "kept"}
+SAMPLE = Spending(calls=1, input_tokens=80, output_tokens=20)
+PAGE = Spending(calls=1, input_tokens=30, output_tokens=70)
 
 
-async def test_a_token_budget_is_never_overrun(client: Client) -> None:
-    """Samples of 100 tokens fit three times into 350, whatever the rule still wants."""
-    model = ScriptedModel(["1", "2", "3", "4", "5"])
-
-    result = await ask(client, model, budget_tokens=350)
-
-    assert (result.stop_reason, len(model.calls), result.waves) == ("budget", 3, (1, 2))
-    assert result.decisions[-1].index is None
-    assert "300 of 350 tokens are spent" in result.stop_explanation
-
-
-async def test_a_dollar_budget_needs_a_price(client: Client) -> None:
-    """Where the model has no price, a budget in dollars ends the run after the first call."""
-    unpriced = Spending(calls=1, input_tokens=80, output_tokens=20)
-    model = ScriptedModel(["1"] * 5, spending=unpriced)
-
-    result = await ask(client, model, budget_usd=1.0)
-
-    assert (result.stop_reason, len(model.calls)) == ("budget", 1)
-    assert "does not report US dollars" in result.stop_explanation
-    assert result.usage.cost_usd is None
+def model_of(workflow: str, unpriced: bool) -> ScriptedModel | ScriptedCritic | ScriptedAgent:
+    """A sample or a draft takes 100 tokens, and a judgement, a route or a reflection 50."""
+    if workflow == ASK:
+        return ScriptedModel(["1"] * 5, spending=SAMPLE if unpriced else None)
+    if workflow == REFLECT:
+        writing = PAGE if unpriced else WRITING
+        return ScriptedCritic(["a", "b", "c", "d"], [0.1, 0.2, 0.3, 0.4], writing=writing)
+    script = {
+        "route": [routed("research")],
+        "generate_report": [FINE] * 3,
+        "reflect_on_report": [reflection("mend")] * 3,
+    }
+    return ScriptedAgent(script, judging=PAGE if unpriced else JUDGING)
 
 
-async def test_a_deadline_keeps_what_came_and_cancels_the_rest(client: Client) -> None:
-    """At the deadline the answers that are in are counted, and the slow calls cancelled."""
-    model = ScriptedModel(["129", "129", "7", "129", "129"], delays=[0, 0, 60, 0, 60])
+@pytest.mark.parametrize(
+    ("workflow", "tokens", "calls", "answer"),
+    [
+        (ASK, 350, 3, "1"),
+        (REFLECT, 1, 1, "a"),
+        (REFLECT, 199, 1, "a"),
+        (REFLECT, 200, 2, "a"),
+        (REFLECT, 299, 2, "a"),
+        (REFLECT, 300, 4, "b"),
+        (REFLECT, 449, 4, "b"),
+        (REFLECT, 450, 6, "c"),
+        (AGENT, 99, 1, None),
+        (AGENT, 100, 2, 0),
+        (AGENT, 200, 3, 0),
+        (AGENT, 349, 3, 0),
+        (AGENT, 350, 5, 1),
+    ],
+)
+async def test_a_token_budget_is_kept_to(
+    client: Client, workflow: str, tokens: int, calls: int, answer: object
+) -> None:
+    """What does not fit any more is not asked, and what there is comes back.
 
-    result = await ask(client, model, budget_seconds=3)
+    A call is taken to be as large as the largest like it, or of all where there was none. A draft
+    is revised only where its judging fits too.
+    """
+    model = model_of(workflow, unpriced=False)
 
-    assert (result.stop_reason, result.final_answer) == ("deadline", "129")
-    assert [each.index for each in result.responses] == [0, 1, 3]
-    assert result.usage.parts["cancelled"].calls == 2
+    async with served(client, model):
+        request = {**REQUESTS[workflow], "budget_tokens": tokens}
+        result = await (await begin(client, request, workflow)).result()
+
+    assert (len(model.calls), result["stop_reason"]) == (calls, "budget")
+    assert result[ANSWERS[workflow]] == answer
+    assert f"of {tokens} tokens are spent" in result["stop_explanation"]
+
+
+@pytest.mark.parametrize(
+    ("workflow", "usd", "calls", "unpriced", "said"),
+    [
+        (ASK, 1.0, 1, True, "does not report US dollars"),
+        (REFLECT, 1.0, 1, True, "does not report US dollars"),
+        (AGENT, 1.0, 1, True, "does not report US dollars"),
+        (REFLECT, 0.0055, 2, False, "US dollars are spent"),
+        (REFLECT, 0.0065, 4, False, "US dollars are spent"),
+        (AGENT, 0.0045, 3, False, "US dollars are spent"),
+    ],
+)
+async def test_a_dollar_budget_is_kept_to(
+    client: Client, workflow: str, usd: float, calls: int, unpriced: bool, said: str
+) -> None:
+    """What a call cost is what the next one is taken to cost; without a price there is no next."""
+    model = model_of(workflow, unpriced)
+
+    async with served(client, model):
+        request = {**REQUESTS[workflow], "budget_usd": usd}
+        result = await (await begin(client, request, workflow)).result()
+
+    assert (result["stop_reason"], len(model.calls)) == ("budget", calls)
+    assert said in result["stop_explanation"]
+
+
+@pytest.mark.parametrize(("most", "calls"), [(100, 2), (4096, 1)])
+async def test_a_judge_is_sized_by_its_own_prompt_and_limit(
+    client: Client, most: int, calls: int
+) -> None:
+    """A judge that may take under 1,000 tokens is asked after a draft of 8,000 of 9,000."""
+    large = Spending(calls=1, input_tokens=7_000, output_tokens=1_000, cost_usd=0.002)
+    model = ScriptedCritic(["a"], [0.9], writing=large)
+
+    result = await reflect(client, model, budget_tokens=9_000, judge_max_output_tokens=most)
+
+    assert (len(model.calls), result.score) == (calls, 0.9 if calls == 2 else None)
+
+
+async def test_a_revision_needs_room_for_the_whole_panel(client: Client) -> None:
+    """Its score would be of fewer judges than the score that it is compared with."""
+    judges: dict[str, list[Judged | list[Judged]]] = {"x/a": [0.1, 0.9], "x/b": [0.1, 0.9]}
+    asked: list[int] = []
+
+    for tokens in (399, 400):
+        model = ScriptedCritic(["a", "b"], panel=judges)
+        await reflect(client, model, judges=list(judges), budget_tokens=tokens)
+        asked.append(len(model.calls))
+
+    assert asked == [3, 6]
+
+
+async def test_a_panel_under_a_budget_is_asked_one_by_one(client: Client) -> None:
+    """The judges that still fit are heard, and the others named: never more than one too many."""
+    judges: dict[str, list[Judged | list[Judged]]] = {"x/a": [0.9], "x/b": [0.9], "x/c": [0.9]}
+    model = ScriptedCritic(["a"], panel=judges)
+
+    result = await reflect(client, model, judges=[*judges], budget_tokens=240, max_revisions=0)
+
+    assert (result.score, len(model.calls), result.usage.tokens) == (0.9, 3, 200)
+    assert any("x/c was left out: 200 of 240 tokens" in each for each in result.warnings)
+
+
+async def test_a_second_try_has_to_fit_too(client: Client) -> None:
+    """An unreadable reply is not asked for again where the budget has no room for it."""
+    model = researching(FINE, reflect_on_report=[["no", reflection()]])
+
+    result = await research(client, model, passage(), budget_tokens=220)
+
+    assert (result.stop_reason, len(model.calls)) == ("budget", 3)
+    assert (result.output or "").startswith(FINE)
+
+
+async def test_tests_are_paid_for_and_running_them_is_not(client: Client) -> None:
+    """After the first code there is no room for a second, though its test costs nothing."""
+    model = coding(BAD, GOOD)
+
+    result = await write_code(client, model, report(False, True, True), budget_tokens=300)
+
+    assert (result.stop_reason, len(model.calls), len(result.drafts)) == ("budget", 3, 1)
+    assert (result.drafts[0].report is not None, result.open) == (True, True)
+
+
+async def test_usage_is_split_by_part(client: Client) -> None:
+    """Writing, judging and revising are counted apart, with tokens, dollars and calls."""
+    judged = await reflect(client, ScriptedCritic(["a", "b"], [0.1, 0.2]))
+    coded = await write_code(
+        client, coding(BAD, GOOD), report(False, True, True), report(True, True, True)
+    )
+
+    parts = {
+        name: (each.calls, each.input_tokens, each.output_tokens, each.cost_usd)
+        for name, each in judged.usage.parts.items()
+        if each.calls
+    }
+    assert parts == {
+        "generating": (1, 30, 70, 0.002),
+        "evaluating": (2, 80, 20, pytest.approx(0.002)),
+        "revising": (1, 30, 70, 0.002),
+    }
+    assert (judged.usage.calls, judged.usage.tokens) == (4, 300)
+    calls = {name: each.calls for name, each in coded.usage.parts.items() if each.calls}
+    assert calls == {"generating": 2, "evaluating": 1, "revising": 1}
+    assert coded.usage.tokens == 350
+    assert coded.usage.cost_usd == pytest.approx(0.007)

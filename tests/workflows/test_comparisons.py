@@ -7,7 +7,6 @@ import pytest
 from temporalio.client import (
     Client,
     WorkflowFailureError,
-    WorkflowHandle,
 )
 from temporalio.exceptions import CancelledError
 
@@ -34,62 +33,41 @@ async def test_answers_that_mean_the_same_are_one(client: Client) -> None:
     assert result.usage.calls == 9
 
 
-async def test_a_comparison_that_is_repeated_is_counted(client: Client) -> None:
-    """A comparison that failed in passing is a retried call."""
-    busy = TransientModelError("busy", "RateLimitError", 429, retry_after=0.1)
-    model = ScriptedModel(["a", "b"], same=lambda *_: False, judging=[busy])
-
-    result = await ask(client, model, answers="llm", max_responses=2)
-
-    assert result.usage.parts["evaluating"].calls == 1
-    assert result.usage.parts["retried"].calls == 1
-
-
-async def test_a_comparison_that_fails_for_good_counts_as_different(client: Client) -> None:
-    """The answers stay apart, and the result says that they could not be compared."""
+@pytest.mark.parametrize(("failures", "apart", "evaluating"), [(1, False, 1), (2, True, 0)])
+async def test_a_comparison_that_fails_is_a_call_that_was_retried(
+    client: Client, failures: int, apart: bool, evaluating: int
+) -> None:
+    """Where it fails for good the answers count as different, and the result says so."""
     busy = TransientModelError("busy", "OverloadedError", 529, retry_after=0.1)
-    model = ScriptedModel(["a", "b"], same=lambda *_: True, judging=[busy, busy])
+    model = ScriptedModel(["a", "b"], same=lambda *_: True, judging=[busy] * failures)
 
     result = await ask(client, model, answers="llm", max_responses=2, max_attempts=2)
 
-    assert result.answer_distribution == {"a": 0.5, "b": 0.5}
+    assert result.answer_distribution == ({"a": 0.5, "b": 0.5} if apart else {"a": 1.0})
     assert result.warnings == (
-        "two answers could not be compared: OverloadedError: busy (2 calls)",
+        ("two answers could not be compared: OverloadedError: busy (2 calls)",) if apart else ()
     )
+    parts = result.usage.parts
+    assert (parts["evaluating"].calls, parts["retried"].calls) == (evaluating, failures)
 
 
-async def comparing(
-    client: Client, model: ScriptedModel, **fields: Any
-) -> WorkflowHandle[Any, Any]:
-    request = {"question": SUM, "answers": "llm", "max_responses": 3, **fields}
-    handle = await begin(client, request)
-    await until_asked(model, 4)
-    return handle
-
-
-async def test_cancelling_ends_a_run_that_compares(client: Client) -> None:
-    """A cancel during a comparison is a cancel, and no answer about it."""
+@pytest.mark.parametrize("end", ["finished", "deadline", "cancelled"])
+async def test_a_run_that_ends_waits_for_no_comparison(client: Client, end: str) -> None:
+    """What is not compared counts as different, and a cancel is a cancel, and no answer."""
     model = ScriptedModel(["a", "b", "c"], same=lambda *_: True, judging_delay=60)
+    request: dict[str, Any] = {"question": SUM, "answers": "llm", "max_responses": 3}
+    bound = {"budget_seconds": 3} if end == "deadline" else {}
 
     async with served(client, model):
-        handle = await comparing(client, model)
-        await handle.cancel()
-        with pytest.raises(WorkflowFailureError) as caught:
-            await asyncio.wait_for(handle.result(), 15)
-
-    assert isinstance(caught.value.cause, CancelledError)
-
-
-@pytest.mark.parametrize("bound", [{}, {"budget_seconds": 3}])
-async def test_a_run_that_ends_waits_for_no_comparison(
-    client: Client, bound: dict[str, int]
-) -> None:
-    """Finished by a person or by its deadline: what is not compared counts as different."""
-    model = ScriptedModel(["a", "b", "c"], same=lambda *_: True, judging_delay=60)
-
-    async with served(client, model):
-        handle = await comparing(client, model, **bound)
-        if not bound:
+        handle = await begin(client, {**request, **bound})
+        await until_asked(model, 4)
+        if end == "cancelled":
+            await handle.cancel()
+            with pytest.raises(WorkflowFailureError) as caught:
+                await asyncio.wait_for(handle.result(), 15)
+            assert isinstance(caught.value.cause, CancelledError)
+            return
+        if end == "finished":
             await handle.execute_update("finish_now")
         result = SelfConsistencyResult.model_validate(await asyncio.wait_for(handle.result(), 15))
 

@@ -114,4 +114,4 @@ async def test_two_runs_at_once_are_as_each_alone(client: Client, kind: str) -> 
     assert together == alone
     assert together[0] != together[1]
     asked = "".join(name[0] for name in model.asked)
-    assert asked.strip("A") not in {"B" * asked.count("B"), ""}
+    assert asked not in {"".join(sorted(asked)), "".join(sorted(asked, reverse=True))}

@@ -3,6 +3,8 @@
 import gc
 import json
 import uuid
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from temporalio.api.common.v1 import Payload
@@ -12,9 +14,18 @@ from temporalio.exceptions import ApplicationError
 
 from tests.conftest import begin, failure, served, until_asked
 from tests.scripted import ScriptedCritic, ScriptedModel
+from tests.workflows.batches import batch_of, judging
 
-ASK, REFLECT, AGENT = "SelfConsistencyWorkflow", "ReflectOnResultWorkflow", "MultiPathWorkflow"
-FIELDS = {ASK: "question", REFLECT: "query", AGENT: "prompt"}
+# For a start that fails the SDK leaves a coroutine behind that it never awaits.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+FIELDS = {
+    "SelfConsistencyWorkflow": "question",
+    "ReflectOnResultWorkflow": "query",
+    "MultiPathWorkflow": "prompt",
+    "BatchWorkflow": "items",
+}
+ASK, REFLECT, AGENT, BATCH = FIELDS
+Start = tuple[str, list[Any], str | None]
 CLEAR = {"name": "clear", "meaning": "It is clear."}
 
 ASKED: list[tuple[dict[str, object], str]] = [
@@ -24,6 +35,10 @@ ASKED: list[tuple[dict[str, object], str]] = [
     ({"min_responses": 6, "max_responses": 5}, "min_responses (6) is above max_responses (5)"),
     ({"confidence_threshold": 1.5}, "confidence_threshold: "),
     ({"question": "secret-7" * 100_000}, "question: "),
+    ({"max_responses": "5"}, "max_responses: should be a valid integer"),
+    ({"max_responses": True}, "max_responses: should be a valid integer"),
+    ({"temperature": "0.7"}, "temperature: should be a valid number"),
+    ({"temperature": True}, "temperature: should be a valid number"),
 ]
 REFLECTED: list[tuple[dict[str, object], str]] = [
     ({"colour": "secret-8"}, "colour: no such field"),
@@ -51,6 +66,9 @@ REFLECTED: list[tuple[dict[str, object], str]] = [
         {"sources": ["secret-13" * 20_000], "max_revisions": 10, "judges": list("abcde")},
         "bytes of history, more than the limit",
     ),
+    ({"reflect": 1}, "reflect: should be a valid boolean"),
+    ({"reflect": "yes"}, "reflect: should be a valid boolean"),
+    ({"criteria": [{**CLEAR, "weight": "2"}]}, "criteria.0.weight: should be a valid"),
 ]
 AGENTS: list[tuple[dict[str, object], str]] = [
     ({"colour": "secret-8"}, "colour: no such field"),
@@ -67,143 +85,125 @@ AGENTS: list[tuple[dict[str, object], str]] = [
     ({"packages": ["../secret"]}, "packages.0: "),
     ({"limits": {"wall_seconds": 0}}, "limits.wall_seconds: "),
     ({"budget_seconds": 0}, "budget_seconds"),
+    ({"limits": {"memory_mb": "64"}}, "limits.memory_mb: should be a valid integer"),
 ]
 
 
-@pytest.mark.parametrize(
-    ("kind", "fields", "said"),
-    [
-        *((ASK, *row) for row in ASKED),
-        *((REFLECT, *row) for row in REFLECTED),
-        *((AGENT, *row) for row in AGENTS),
-    ],
-)
-async def test_a_malformed_request_fails_at_once(
-    client: Client, kind: str, fields: dict[str, object], said: str
-) -> None:
-    """The failure names the field and never quotes the input."""
-    request = {FIELDS[kind]: "secret-7", **fields}
+BATCHES: list[tuple[dict[str, object], str]] = [
+    (batch_of("secret", colour="secret"), "colour: no such field"),
+    (batch_of("secret") | {"variants": [judging(colour="secret")]}, "colour: no such field"),
+]
+LONG_ID = "b" * 101
 
+
+async def failures(client: Client, starts: Sequence[Start]) -> list[ApplicationError]:
+    """Start runs, and wait for each to fail before a model is asked, in few words."""
+    found = []
     async with served(client, ScriptedModel([])):
-        error = await failure(await begin(client, request, kind))
-
-    assert error.type == "InvalidRequest"
-    assert said in error.message
-    assert "secret" not in error.message
-
-
-@pytest.mark.parametrize(
-    ("request_", "said"), [({}, "question: missing"), ("secret-7", "SelfConsistencyRequest")]
-)
-async def test_a_request_without_its_question_fails_at_once(
-    client: Client, request_: object, said: str
-) -> None:
-    """An empty object and a text are no request either."""
-    async with served(client, ScriptedModel([])):
-        error = await failure(await begin(client, request_))
-
-    assert (error.type, said in error.message) == ("InvalidRequest", True)
-    assert "secret" not in error.message
-
-
-@pytest.mark.parametrize(("kind", "field"), FIELDS.items())
-@pytest.mark.parametrize("count", [0, 2, None], ids=["none", "two", "bytes"])
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-async def test_a_start_without_its_one_request_fails_at_once(
-    client: Client, kind: str, field: str, count: int | None
-) -> None:
-    """No input, two inputs and bytes are told what to give."""
-    inputs = [b"rubbish"] if count is None else [{field: "a"}] * count
-
-    async with served(client, ScriptedModel([])):
-        handle = await client.start_workflow(
-            kind, args=inputs, id=f"test-{uuid.uuid4()}", task_queue="mull"
-        )
-        error = await failure(handle)
-    # The SDK leaves a coroutine behind that it never awaits, here and not in a later test.
+        for kind, inputs, name in starts:
+            handle = await client.start_workflow(
+                kind, args=inputs, id=name or f"test-{uuid.uuid4()}", task_queue="mull"
+            )
+            found.append(await failure(handle))
+            last = [event async for event in handle.fetch_history_events()][-1]
+            assert last.ByteSize() < 4_096
+    # Here, and not in a later test.
     gc.collect()
+    return found
 
-    assert f'{{"{field}": "..."}}' in error.message
+
+@pytest.mark.parametrize("kind", FIELDS)
+async def test_a_malformed_request_fails_at_once(client: Client, kind: str) -> None:
+    """The failure names the field and never quotes the input.
+
+    Neither `true` nor a text is taken for a number, nor a number for a truth value.
+    """
+    wrong = {ASK: ASKED, REFLECT: REFLECTED, AGENT: AGENTS, BATCH: BATCHES}[kind]
+    whole = {} if kind == BATCH else {FIELDS[kind]: "secret-7"}
+    rows: list[tuple[object, str]] = [({**whole, **fields}, said) for fields, said in wrong]
+    rows += [({}, f"{FIELDS[kind]}: missing"), ("secret-7", "Request")]
+
+    errors = await failures(client, [(kind, [request], None) for request, _ in rows])
+
+    for (_, said), error in zip(rows, errors, strict=True):
+        assert (error.type, "secret" in error.message) == ("InvalidRequest", False)
+        assert said in error.message
+
+
+async def test_a_start_without_its_one_request_fails_at_once(client: Client) -> None:
+    """No input, two inputs and bytes are told what to give."""
+    starts: list[Start] = [
+        (kind, inputs, None)
+        for kind, field in FIELDS.items()
+        for inputs in ([], [{field: "a"}] * 2, [b"rubbish"])
+    ]
+
+    errors = await failures(client, starts)
+
+    for (kind, _, _), error in zip(starts, errors, strict=True):
+        assert f'{{"{FIELDS[kind]}": "..."}}' in error.message
+
+
+async def test_an_id_that_is_too_long_is_refused(client: Client) -> None:
+    """The ids of a batch's runs are made of its own, and stand in every record."""
+    [error] = await failures(client, [(BATCH, [batch_of("score 0.4")], LONG_ID)])
+
+    assert (error.type, "over 100 bytes" in error.message) == ("InvalidRequest", True)
 
 
 ONES = b"[" + b"1," * 900_000 + b"1]"
 MANY = json.dumps({f"secret-{place}" + "é" * 200: 1 for place in range(900)}).encode()
-FLOODS: list[tuple[bytes, str]] = [
-    (b"rubbish", "not valid JSON"),
-    (b"[" * 1_900_000, "nested too deeply"),
-    (ONES, "should be an object"),
-    (json.dumps({f"k{place}": 1 for place in range(150_000)}).encode(), "150,000 members"),
-    (MANY, "no such field; and 8"),
-    (b'{"%s": 1}' % (b"k" * 1_900_000), "k…: no such field"),
-    *((b'{"%s": %s}' % (field, ONES), "") for field in (b"items", b"sources", b"packages", b"x")),
-    (b'{"variants": [' + b"{}," * 500_000 + b"{}]}", ""),
-    (b'{"question": "a", "question": "b"}', "question: stands twice in one object"),
+# Up to the 2 MB that a server takes, for one workflow or for each.
+FLOODS: list[tuple[str | None, bytes, str]] = [
+    (None, b"rubbish", "not valid JSON"),
+    (None, MANY, "no such field; and 8"),
+    (None, b'{"%s": 1}' % (b"k" * 1_900_000), "k…: no such field"),
+    (None, b'{"question": "a", "question": "b"}', "question: stands twice in one object"),
+    (ASK, b"[" * 1_900_000, "nested too deeply"),
+    (ASK, ONES, "should be an object"),
+    (ASK, json.dumps({f"k{at}": 1 for at in range(150_000)}).encode(), "150,000 members"),
+    (ASK, b'{"x": %s}' % ONES, ""),
+    (REFLECT, b'{"sources": %s}' % ONES, ""),
+    (AGENT, b'{"packages": %s}' % ONES, ""),
+    (BATCH, b'{"items": %s}' % ONES, ""),
+    (BATCH, b'{"variants": [' + b"{}," * 500_000 + b"{}]}", ""),
 ]
-BATCH = "BatchWorkflow"
 
 
-@pytest.mark.parametrize("kind", [*FIELDS, BATCH])
-@pytest.mark.parametrize(("data", "said"), FLOODS)
-async def test_the_largest_rubbish_fails_at_once_in_few_words(
-    client: Client, kind: str, data: bytes, said: str
-) -> None:
-    """Up to the 2 MB that a server takes: at most 20 errors, 80 characters a name, 4 kB in all."""
-    request = RawValue(Payload(metadata={"encoding": b"json/plain"}, data=data))
-
-    async with served(client, ScriptedModel([])):
-        handle = await begin(client, request, kind)
-        error = await failure(handle)
-    last = [event async for event in handle.fetch_history_events()][-1]
-
-    assert error.type == "InvalidRequest"
-    assert said in error.message
-    assert max(map(len, error.message.split())) <= 80 + len("secret")
-    assert last.ByteSize() < 4_096
+def raw(encoding: bytes, data: bytes) -> RawValue:
+    return RawValue(Payload(metadata={"encoding": encoding}, data=data))
 
 
-@pytest.mark.parametrize("kind", [*FIELDS, BATCH])
-@pytest.mark.parametrize("count", [1, 2])
-@pytest.mark.parametrize("encoding", [b"binary/encrypted", b"json/protobuf"])
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-async def test_an_encoding_that_the_worker_lacks_fails_the_run(
-    client: Client, kind: str, count: int, encoding: bytes
-) -> None:
+@pytest.mark.parametrize("kind", FIELDS)
+async def test_the_largest_rubbish_fails_at_once_in_few_words(client: Client, kind: str) -> None:
+    """At most 20 errors, 80 characters a name, 4 kB in all."""
+    rows = [(data, said) for of, data, said in FLOODS if of in (None, kind)]
+
+    errors = await failures(client, [(kind, [raw(b"json/plain", data)], None) for data, _ in rows])
+
+    for (_, said), error in zip(rows, errors, strict=True):
+        assert error.type == "InvalidRequest"
+        assert said in error.message
+        assert max(map(len, error.message.split())) <= 80 + len("secret")
+
+
+async def test_an_encoding_that_the_worker_lacks_fails_the_run(client: Client) -> None:
     """The failure says what the input has to be, and the run does not wait for ever."""
-    inputs = [RawValue(Payload(metadata={"encoding": encoding}, data=b"secret"))] * count
+    rows = [
+        (kind, encoding, count)
+        for kind in FIELDS
+        for encoding in (b"binary/encrypted", b"json/protobuf")
+        for count in (1, 2)
+    ]
 
-    async with served(client, ScriptedModel([])):
-        handle = await client.start_workflow(
-            kind, args=inputs, id=f"test-{uuid.uuid4()}", task_queue="mull"
-        )
-        error = await failure(handle)
-    gc.collect()
+    errors = await failures(
+        client, [(kind, [raw(encoding, b"secret")] * count, None) for kind, encoding, count in rows]
+    )
 
-    assert error.type == "InvalidRequest"
-    told = f"encoded as {encoding.decode()}" if count == 1 else "one JSON object"
-    assert told in error.message
-
-
-STRICT: list[tuple[str, dict[str, object], str]] = [
-    (ASK, {"max_responses": "5"}, "max_responses: should be a valid integer"),
-    (ASK, {"max_responses": True}, "max_responses: should be a valid integer"),
-    (ASK, {"temperature": "0.7"}, "temperature: should be a valid number"),
-    (ASK, {"temperature": True}, "temperature: should be a valid number"),
-    (REFLECT, {"reflect": 1}, "reflect: should be a valid boolean"),
-    (REFLECT, {"reflect": "yes"}, "reflect: should be a valid boolean"),
-    (REFLECT, {"criteria": [{**CLEAR, "weight": "2"}]}, "criteria.0.weight: should be a valid"),
-    (AGENT, {"limits": {"memory_mb": "64"}}, "limits.memory_mb: should be a valid integer"),
-]
-
-
-@pytest.mark.parametrize(("kind", "fields", "said"), STRICT)
-async def test_a_number_is_a_number(
-    client: Client, kind: str, fields: dict[str, object], said: str
-) -> None:
-    """Neither `true` nor a text is taken for a number, nor a number for a truth value."""
-    async with served(client, ScriptedModel([])):
-        error = await failure(await begin(client, {FIELDS[kind]: "a", **fields}, kind))
-
-    assert said in error.message
+    for (_, encoding, count), error in zip(rows, errors, strict=True):
+        assert error.type == "InvalidRequest"
+        told = f"encoded as {encoding.decode()}" if count == 1 else "one JSON object"
+        assert told in error.message
 
 
 async def test_what_json_means_is_taken(client: Client) -> None:
@@ -216,25 +216,27 @@ async def test_what_json_means_is_taken(client: Client) -> None:
     assert result["final_answer"] == "7"
 
 
-@pytest.mark.parametrize("given", [[], [{"author": "a"}, {"author": "b"}]], ids=["none", "two"])
-@pytest.mark.parametrize("name", ["add_answer", "review", "finish_now"])
-async def test_an_update_without_its_one_input_is_refused(
-    client: Client, name: str, given: list[object]
-) -> None:
+async def test_an_update_without_its_one_input_is_refused(client: Client) -> None:
     """It is answered as every other refusal; to finish the run takes no input."""
-    model = ScriptedModel(["1"] * 5, delays=[1.5] * 5)
+    model = ScriptedModel(["1"] * 5, delays=[60] * 5)
+    two = [{"author": "a"}, {"author": "b"}]
+    wrong: list[tuple[str, list[Any]]] = [("add_answer", []), ("review", [])]
+    wrong += [
+        (name, given)
+        for name in ("add_answer", "review", "finish_now")
+        for given in (two, [b"rubbish"])
+    ]
 
     async with served(client, model):
         handle = await begin(client, {"question": "a"})
         await until_asked(model, 5)
-        if (name, given) == ("finish_now", []):
-            await handle.execute_update(name)
-        else:
+        for name, given in wrong:
             with pytest.raises(WorkflowUpdateFailedError) as caught:
                 await handle.execute_update(name, args=given)
             cause = caught.value.cause
             assert isinstance(cause, ApplicationError)
             assert cause.type == "Refused"
+        await handle.execute_update("finish_now")
         await handle.result()
 
 

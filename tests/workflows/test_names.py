@@ -1,7 +1,7 @@
 """The public names: histories, dashboards and other clients outlive the code behind them."""
 
-import pytest
 from pydantic import ValidationError
+from temporalio.workflow import _Definition
 
 import telemetry
 import worker
@@ -12,77 +12,52 @@ from activities.documents.retrieval import DocumentActivities
 from activities.multipath import MultiPathActivities
 from activities.sampling import SamplingActivities
 from activities.sandbox.port import SandboxActivities
-from activities.server import ServerActivities
-from workflows.batch import BatchWorkflow
-from workflows.multi_path import MultiPathWorkflow
-from workflows.reflect_on_result import ReflectOnResultWorkflow
-from workflows.self_consistency import SelfConsistencyWorkflow
+from connection import ServerActivities
 
-
-def names_of(kind: type, marker: str) -> list[str]:
-    found = [getattr(each, marker, None) for each in vars(kind).values()]
-    return sorted(each.name for each in found if each is not None)
-
-
-@pytest.mark.parametrize(
-    ("workflow", "name", "queries", "updates"),
-    [
-        (
-            SelfConsistencyWorkflow,
-            "SelfConsistencyWorkflow",
-            ["decisions", "progress"],
-            ["add_answer", "finish_now", "review"],
-        ),
-        (
-            ReflectOnResultWorkflow,
-            "ReflectOnResultWorkflow",
-            ["decisions", "progress"],
-            ["finish_now", "review"],
-        ),
-        (
-            MultiPathWorkflow,
-            "MultiPathWorkflow",
-            ["decisions", "progress"],
-            ["finish_now", "review"],
-        ),
-        (BatchWorkflow, "BatchWorkflow", ["progress"], ["finish_now"]),
+ACTIVITIES = {
+    SamplingActivities: ["compare_meaning", "sample_answer"],
+    ServerActivities: ["registered_search_attributes"],
+    CritiqueActivities: ["judge_draft", "revise_draft", "write_draft"],
+    DocumentActivities: ["retrieve"],
+    MultiPathActivities: [
+        "generate_code", "generate_report", "reflect_on_report", "route", "write_tests",
     ],
-)
-def test_workflow_types_queries_and_updates(
-    workflow: type, name: str, queries: list[str], updates: list[str]
-) -> None:
-    """The type and its handlers have the names that other clients call.
+    SandboxActivities: ["run_code"],
+    TestingActivities: ["test_code"],
+}  # fmt: skip
+
+
+def names_of(kind: type) -> list[str]:
+    marked = [getattr(each, "__temporal_activity_definition", None) for each in vars(kind).values()]
+    return sorted(each.name for each in marked if each is not None)
+
+
+def test_workflow_types_queries_and_updates() -> None:
+    """The types and their handlers have the names that other clients call.
 
     Only a malformed request fails a run by itself: a nondeterministic one waits for mended code.
     """
-    definition = vars(workflow)["__temporal_workflow_definition"]
+    definitions = [_Definition.must_from_class(kind) for kind in worker.WORKFLOWS]
 
-    assert definition.name == name
-    assert sorted(definition.queries) == queries
-    assert sorted(definition.updates) == updates
-    assert list(definition.failure_exception_types) == [ValidationError]
+    assert {
+        each.name: (*sorted(map(str, each.queries)), *sorted(map(str, each.updates)))
+        for each in definitions
+    } == {
+        "SelfConsistencyWorkflow": ("decisions", "progress", "add_answer", "finish_now", "review"),
+        "ReflectOnResultWorkflow": ("decisions", "progress", "finish_now", "review"),
+        "MultiPathWorkflow": ("decisions", "progress", "finish_now", "review"),
+        "BatchWorkflow": ("progress", "finish_now"),
+    }
+    for each in definitions:
+        assert list(each.failure_exception_types) == [ValidationError]
 
 
 def test_activity_types() -> None:
     """Histories name activities by these types."""
-    marker = "__temporal_activity_definition"
-
-    assert names_of(SamplingActivities, marker) == ["compare_meaning", "sample_answer"]
-    assert names_of(ServerActivities, marker) == ["registered_search_attributes"]
-    assert names_of(CritiqueActivities, marker) == ["judge_draft", "revise_draft", "write_draft"]
-    assert names_of(DocumentActivities, marker) == ["retrieve"]
-    assert names_of(MultiPathActivities, marker) == [
-        "generate_code",
-        "generate_report",
-        "reflect_on_report",
-        "route",
-        "write_tests",
-    ]
-    assert names_of(SandboxActivities, marker) == ["run_code"]
-    assert names_of(TestingActivities, marker) == ["test_code"]
-    local = (check_draft, prepare_reflection, read_examples)
-    quick = [vars(each)[marker].name for each in local]
-    assert quick == ["check_draft", "prepare_reflection", "read_examples"]
+    assert {kind: names_of(kind) for kind in ACTIVITIES} == ACTIVITIES
+    quick = (check_draft, prepare_reflection, read_examples)
+    found = [vars(each)["__temporal_activity_definition"].name for each in quick]
+    assert found == ["check_draft", "prepare_reflection", "read_examples"]
 
 
 def test_search_attributes() -> None:

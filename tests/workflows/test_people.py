@@ -1,86 +1,159 @@
-"""What people do to a run while it goes on: put in answers, finish it, cancel it."""
+"""What people do to a run while it works: put in answers, finish it, cancel it."""
 
 import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
 
 import pytest
 from temporalio.client import (
     Client,
     WorkflowFailureError,
+    WorkflowHandle,
     WorkflowUpdateFailedError,
 )
 from temporalio.exceptions import CancelledError
 
 from reflection.sampling.result import SelfConsistencyResult
-from tests.conftest import begin, served, until_asked
-from tests.scripted import ScriptedModel
+from tests.conftest import QUERY, begin, served, until_asked
+from tests.scripted import ScriptedAgent, ScriptedCritic, ScriptedModel
+from tests.workflows.multipath.running import PROMPT, WRONG, researching
 
 SUM = "What is the sum of the first 10 prime numbers?"
+Handle = WorkflowHandle[Any, Any]
+Model = ScriptedModel | ScriptedCritic | ScriptedAgent
+
+
+class Slow(NamedTuple):
+    """A run with calls that take a minute: where it stands then, and what it has to show."""
+
+    workflow: str
+    request: dict[str, Any]
+    model: Callable[[], Model]
+    standing: dict[str, object]
+    cancelled: list[Any]
+    kept: dict[str, object]
+
+
+ASK = Slow(
+    "SelfConsistencyWorkflow",
+    {"question": SUM},
+    lambda: ScriptedModel(["129", "129", "7", "129", "129"], delays=[0, 0, 60, 0, 60]),
+    {"in_flight": 2, "waves": [5], "stop_reason": None},
+    [2, 4],
+    {"final_answer": "129", "total_responses": 3},
+)
+REFLECT = Slow(
+    "ReflectOnResultWorkflow",
+    {"query": QUERY, "guardrails": []},
+    lambda: ScriptedCritic(["first", "second"], [0.4], delays={("write", 1): 60}),
+    {"step": "revising", "in_flight": 1, "score": 0.4, "best": 0},
+    [("write", 1)],
+    {"draft": "first", "score": 0.4},
+)
+AGENT = Slow(
+    "MultiPathWorkflow",
+    {"prompt": PROMPT},
+    lambda: ScriptedAgent(researching(WRONG, WRONG)._script, delays={("generate_report", 1): 60}),
+    {"step": "generate_report", "in_flight": 1, "revisions": 1, "mode": "research"},
+    [("generate_report", 1)],
+    {"kept": 0, "open": True, "revisions": 1},
+)
+each_loop = pytest.mark.parametrize("loop", [ASK, REFLECT, AGENT], ids=lambda loop: loop.workflow)
+
+
+@asynccontextmanager
+async def standing(client: Client, loop: Slow, model: Model) -> AsyncIterator[Handle]:
+    """A run whose slow calls are all that is left to wait for."""
+    async with served(client, model):
+        handle = await begin(client, loop.request, loop.workflow)
+        async with asyncio.timeout(20):
+            while not loop.standing.items() <= (await handle.query("progress")).items():
+                await asyncio.sleep(0.05)
+        yield handle
+
+
+async def until_cancelled(model: Model, calls: list[Any]) -> None:
+    async with asyncio.timeout(15):
+        while sorted(model.cancelled) != calls:
+            await asyncio.sleep(0.05)
+
+
+@each_loop
+async def test_a_person_can_finish_with_what_there_is(client: Client, loop: Slow) -> None:
+    """`finish_now` keeps what is in, cancels the calls in flight, and names who said so.
+
+    A review is refused: nobody is asked for one. `progress` and `decisions` answer afterwards.
+    """
+    model = loop.model()
+
+    async with standing(client, loop, model) as handle:
+        with pytest.raises(WorkflowUpdateFailedError) as caught:
+            await handle.execute_update("review", {"accept": True})
+        await handle.execute_update("finish_now", {"author": "ann"})
+        result = await handle.result()
+        after, decisions = await handle.query("progress"), await handle.query("decisions")
+        await until_cancelled(model, loop.cancelled)
+
+    assert "is not waiting for a review" in str(caught.value.cause)
+    assert loop.kept.items() <= result.items()
+    assert result["stop_reason"] == after["stop_reason"] == "finished_by_person"
+    assert decisions == result["decisions"]
+    assert (decisions[-1]["author"], decisions[-1]["stop"]) == ("ann", True)
+    assert result["usage"]["parts"]["cancelled"]["calls"] == len(loop.cancelled)
+
+
+@each_loop
+async def test_a_deadline_keeps_what_came(client: Client, loop: Slow) -> None:
+    """At the deadline the calls in flight are cancelled, and what there is comes back."""
+    async with served(client, loop.model()):
+        handle = await begin(client, {**loop.request, "budget_seconds": 5}, loop.workflow)
+        result = await handle.result()
+
+    assert loop.kept.items() <= result.items()
+    assert result["stop_reason"] == "deadline"
+    assert result["usage"]["parts"]["cancelled"]["calls"] == len(loop.cancelled)
+
+
+@each_loop
+async def test_cancelling_ends_the_calls_in_flight(client: Client, loop: Slow) -> None:
+    """Temporal's own cancel ends the run as cancelled; `progress` still has what there was."""
+    model = loop.model()
+
+    async with standing(client, loop, model) as handle:
+        before = await handle.query("progress")
+        await handle.cancel()
+        with pytest.raises(WorkflowFailureError) as caught:
+            await handle.result()
+        after = await handle.query("progress")
+        await until_cancelled(model, loop.cancelled)
+
+    assert isinstance(caught.value.cause, CancelledError)
+    assert after.get("drafts") == before.get("drafts") != []
 
 
 async def test_a_person_s_answer_votes_after_the_wave_in_flight(client: Client) -> None:
-    """An answer that is put in takes the next index, has its author, and costs no call."""
-    model = ScriptedModel(["1", "2", "1", "2", "1"], delays=[1.5] * 5)
+    """An answer that is put in takes the next index, has its author, and costs no call.
+
+    One that can't be read, has an unknown field or is no object is refused, and changes nothing.
+    """
+    model = ScriptedModel(["1", "2", "1", "2", "1"], delays=[1.0] * 5)
 
     async with served(client, model):
         handle = await begin(client, {"question": SUM, "max_responses": 6, "answers": "number"})
         await until_asked(model, 5)
+        for wrong in ({"answer": "soon"}, {"answer": ""}, {"answr": "1"}, b"rubbish"):
+            with pytest.raises(WorkflowUpdateFailedError):
+                await handle.execute_update("add_answer", wrong)
         index = await handle.execute_update("add_answer", {"answer": "1.0", "author": "ann"})
+        with pytest.raises(WorkflowUpdateFailedError) as caught:
+            await handle.execute_update("add_answer", {"answer": "1"})
         result = SelfConsistencyResult.model_validate(await handle.result())
 
     assert index == 5
+    assert "already asked for its maximum" in str(caught.value.cause)
     assert (result.responses[5].author, result.responses[5].vote) == ("ann", "1")
     assert (result.total_responses, result.usage.calls, result.waves) == (6, 5, (5,))
-
-
-async def test_wrong_updates_are_refused_and_change_nothing(client: Client) -> None:
-    """An unreadable answer, an unknown field and an update after the end are all refused."""
-    model = ScriptedModel(["1", "1", "1"], delays=[1.5] * 3)
-
-    async with served(client, model):
-        handle = await begin(client, {"question": SUM, "preset": "thrifty", "answers": "number"})
-        for wrong in ({"answer": "soon"}, {"answer": ""}, {"answr": "1"}):
-            with pytest.raises(WorkflowUpdateFailedError):
-                await handle.execute_update("add_answer", wrong)
-        result = SelfConsistencyResult.model_validate(await handle.result())
-
-    assert (result.total_responses, result.stop_reason) == (3, "rule")
-
-
-async def test_a_person_can_finish_with_what_there_is(client: Client) -> None:
-    """`finish_now` counts what is in, cancels the calls in flight, and names who said so."""
-    model = ScriptedModel(["1", "2", "2", "2", "1"], delays=[0, 60, 0, 60, 60])
-
-    async with served(client, model):
-        handle = await begin(client, {"question": SUM})
-        await until_asked(model, 5)
-        await asyncio.sleep(1)
-        await handle.execute_update("finish_now", {"author": "ann"})
-        result = SelfConsistencyResult.model_validate(await handle.result())
-        async with asyncio.timeout(15):
-            while len(model.cancelled) < 3:
-                await asyncio.sleep(0.1)
-
-    assert (result.stop_reason, result.total_responses) == ("finished_by_person", 2)
-    assert result.decisions[-1].author == "ann"
-    assert result.usage.parts["cancelled"].calls == 3
-    assert sorted(model.cancelled) == [1, 3, 4]
-
-
-async def test_cancelling_ends_the_calls_in_flight(client: Client) -> None:
-    """Temporal's own cancel ends the run as cancelled, and its calls soon after."""
-    model = ScriptedModel(["1"] * 5, delays=[60] * 5)
-
-    async with served(client, model):
-        handle = await begin(client, {"question": SUM})
-        await until_asked(model, 5)
-        await handle.cancel()
-        with pytest.raises(WorkflowFailureError) as caught:
-            await handle.result()
-        async with asyncio.timeout(15):
-            while len(model.cancelled) < 5:
-                await asyncio.sleep(0.1)
-
-    assert isinstance(caught.value.cause, CancelledError)
 
 
 async def test_an_answer_before_the_first_wave_votes_first(client: Client) -> None:
@@ -89,6 +162,8 @@ async def test_an_answer_before_the_first_wave_votes_first(client: Client) -> No
 
     handle = await begin(client, {"question": SUM, "answers": "number"})
     adding = asyncio.create_task(handle.execute_update("add_answer", {"answer": "1"}))
+    # Nothing tells when the server has an update that no worker took yet.
+    await asyncio.sleep(0.5)
     async with served(client, model):
         index = await adding
         result = SelfConsistencyResult.model_validate(await handle.result())
@@ -116,7 +191,7 @@ async def test_a_vote_that_was_taken_is_counted_when_the_run_is_finished(client:
 
 async def test_a_run_stops_once_and_the_last_vote_decides(client: Client) -> None:
     """An answer put in during a wave that would end the run is counted before the run ends."""
-    model = ScriptedModel(["1"] * 5, delays=[1.5] * 5)
+    model = ScriptedModel(["1"] * 5, delays=[1.0] * 5)
 
     async with served(client, model):
         handle = await begin(client, {"question": SUM})
@@ -129,31 +204,21 @@ async def test_a_run_stops_once_and_the_last_vote_decides(client: Client) -> Non
     assert (result.total_responses, result.consensus_confidence) == (6, 5 / 6)
 
 
-async def test_no_more_answers_are_taken_than_the_run_may_have(client: Client) -> None:
-    """Where every place is asked for already, an answer of a person is refused."""
-    model = ScriptedModel(["1"] * 3, delays=[1.5] * 3)
+@pytest.mark.parametrize("loop", [REFLECT, AGENT], ids=lambda loop: loop.workflow)
+async def test_finished_before_the_first_step(client: Client, loop: Slow) -> None:
+    """A run that a person ends before any worker has seen it asks nothing.
+
+    A draft that was given is never lost; where none was there is nothing.
+    """
+    given = {"draft": "mine"} if loop is REFLECT else {}
+    handle = await begin(client, {**loop.request, **given}, loop.workflow)
+    finishing = asyncio.create_task(handle.execute_update("finish_now", {"author": "ann"}))
+    await asyncio.sleep(0.3)
+    model = loop.model()
 
     async with served(client, model):
-        handle = await begin(client, {"question": SUM, "rule": "fixed", "max_responses": 3})
-        await until_asked(model, 3)
-        with pytest.raises(WorkflowUpdateFailedError) as caught:
-            await handle.execute_update("add_answer", {"answer": "1"})
-        result = SelfConsistencyResult.model_validate(await handle.result())
+        await finishing
+        result = await handle.result()
 
-    assert "already asked for its maximum" in str(caught.value.cause)
-    assert result.total_responses == 3
-
-
-@pytest.mark.parametrize("name", ["add_answer", "finish_now"])
-async def test_an_update_that_is_no_object_is_refused(client: Client, name: str) -> None:
-    """Bytes in the place of JSON change nothing, and the run goes on."""
-    model = ScriptedModel(["1"] * 5, delays=[1.5] * 5)
-
-    async with served(client, model):
-        handle = await begin(client, {"question": SUM})
-        await until_asked(model, 5)
-        with pytest.raises(WorkflowUpdateFailedError):
-            await handle.execute_update(name, b"rubbish")
-        result = SelfConsistencyResult.model_validate(await handle.result())
-
-    assert (result.total_responses, result.stop_reason) == (5, "rule")
+    assert (result.get("draft"), result.get("output")) == (given.get("draft"), None)
+    assert (result["stop_reason"], model.calls) == ("finished_by_person", [])

@@ -1,22 +1,17 @@
 """A whole run through a real server, with a scripted model and every task replayed."""
 
-import asyncio
-import time
 from datetime import timedelta
 
 import pytest
-from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.client import Client
 
 from activities.language_model.port import (
     NotYetError,
-    PermanentModelError,
     SampleError,
     TransientModelError,
 )
 from reflection.run import Spending
-from reflection.sampling.result import Decision, Progress
-from tests.conftest import ask, begin, failure, served, until_asked
+from tests.conftest import ask, begin, failure, served
 from tests.scripted import Said, ScriptedModel
 
 SUM = "What is the sum of the first 10 prime numbers?"
@@ -35,15 +30,6 @@ async def test_the_source_s_first_table_ends_with_five_calls(client: Client) -> 
     assert result.consensus_type == "strong"
     assert result.convergence_analysis.confidence_evolution == (1.0, 1.0, 1.0, 0.75, 0.8)
     assert len(model.calls) == 5
-
-
-async def test_a_thrifty_run_ends_with_three_agreeing_answers(client: Client) -> None:
-    """The preset `thrifty` first stops at 3-0."""
-    model = ScriptedModel(["129", "129", "129"])
-
-    result = await ask(client, model, preset="thrifty")
-
-    assert (result.stop_reason, result.waves, len(model.calls)) == ("rule", (3,), 3)
 
 
 async def test_votes_count_by_index_and_not_by_arrival(client: Client) -> None:
@@ -82,32 +68,6 @@ async def test_a_sample_that_fails_for_good_is_no_vote(client: Client) -> None:
     assert result.responses[1].error == "ContentPolicyViolationError: content filter"
     assert result.responses[2].error == "InternalServerError: overloaded (2 calls)"
     assert result.usage.parts["retried"].calls == 2
-
-
-async def test_a_permanent_error_fails_the_run_at_once(client: Client) -> None:
-    """What holds for every call ends the run as failed, by the provider's class name."""
-    model = ScriptedModel([PermanentModelError("no such key", "AuthenticationError", 401)] * 5)
-
-    async with served(client, model):
-        handle = await begin(client, {"question": SUM})
-        error = await failure(handle)
-
-    assert (error.type, error.message) == ("AuthenticationError", "no such key")
-    assert len(model.calls) <= 5
-
-
-async def test_a_retry_waits_as_long_as_the_server_asks(client: Client) -> None:
-    """Retry-After is the delay before the next attempt, and the first call counts as retried."""
-    limited = TransientModelError("slow down", "RateLimitError", 429, retry_after=2.0)
-    model = ScriptedModel([[limited, "129"]])
-    started = time.monotonic()
-
-    result = await ask(client, model, max_responses=1)
-
-    assert time.monotonic() - started >= 2.0
-    assert result.responses[0].attempts == 2
-    assert result.usage.parts["retried"].calls == 1
-    assert result.usage.calls == 1
 
 
 LIMITED = TransientModelError("slow down", "RateLimitError", 429, retry_after=0.0)
@@ -176,92 +136,6 @@ async def test_no_reply_by_the_deadline_fails_the_run(client: Client) -> None:
     assert (error.type, error.message) == (
         "NoReply", "no reply came to 5 calls: the time budget of 1 seconds is used up"
     )  # fmt: skip
-
-
-async def test_queries_tell_where_a_run_stands(client: Client) -> None:
-    """`progress` and `decisions` answer while the run goes on and after it."""
-    model = ScriptedModel(["1", "2", "1", "2", "1", "1"], delays=[0] * 5 + [2.0])
-
-    async with served(client, model):
-        handle = await begin(client, {"question": SUM, "max_responses": 6})
-        await until_asked(model, 6)
-        during = await handle.query("progress", result_type=Progress)
-        await handle.result()
-        after = await handle.query("decisions", result_type=list[Decision])
-
-    assert (during.total_responses, during.in_flight, during.waves) == (5, 1, (5, 1))
-    assert during.leader == "1"
-    assert [each.stop for each in after] == [False] * 5 + [True]
-
-
-async def test_what_temporal_shows_of_a_run(client: Client) -> None:
-    """Search attributes, memo and activity summaries carry the outcome, and no prompt text."""
-    model = ScriptedModel(["129"] * 5)
-
-    async with served(client, model):
-        handle = await begin(client, {"question": SUM})
-        await handle.result()
-        description = await handle.describe()
-        history = await handle.fetch_history()
-
-    found = {pair.key.name: pair.value for pair in description.typed_search_attributes}
-    assert {name: value for name, value in found.items() if name.startswith("Mull")} == {
-        "MullStopReason": "rule",
-        "MullConsensus": "strong",
-        "MullUncertainty": "low",
-        "MullEntropyLevel": "concentrated",
-        "MullModel": "scripted/model",
-        "MullConfidence": 1.0,
-        "MullNeedsReview": False,
-        "MullCostUsd": pytest.approx(0.005),
-        "MullSamples": 5,
-        "MullTokens": 500,
-    }
-    assert await description.memo_value("answer") == "129"
-    summaries = [
-        event.user_metadata.summary.data.decode()
-        for event in history.events
-        if event.HasField("activity_task_scheduled_event_attributes")
-    ]
-    assert summaries == [f'"sample {number} of at most 10"' for number in range(1, 6)]
-
-
-async def test_the_web_ui_shows_a_run_as_it_is_when_asked(client: Client) -> None:
-    """The details count a call as done once its reply has come, and not only after its wave."""
-    model = ScriptedModel(["7", "7", "7"], delays=[0, 0, 3])
-
-    async with served(client, model):
-        handle = await begin(client, {"question": SUM, "rule": "fixed", "max_responses": 3})
-        details = ""
-        while "1 call in flight" not in details and "Stopped" not in details:
-            await asyncio.sleep(0.1)
-            metadata = await handle.query(
-                "__temporal_workflow_metadata", result_type=WorkflowMetadata
-            )
-            details = metadata.current_details
-
-    assert "1 call in flight" in details
-
-
-async def test_what_the_web_ui_shows_of_a_run(client: Client) -> None:
-    """Current details have the decisions, and each call's events stand in the group of its wave."""
-    model = ScriptedModel(["129", "128", "129", "128", "129", "128"])
-
-    async with served(client, model):
-        handle = await begin(client, {"question": SUM, "max_responses": 6})
-        await handle.result()
-        metadata = await handle.query("__temporal_workflow_metadata", result_type=WorkflowMetadata)
-        history = await handle.fetch_history()
-
-    assert "Stopped (`max_responses`)" in metadata.current_details
-    assert "answers        6, in" in metadata.current_details
-    assert metadata.current_details.count("go on") == 5
-    groups = [
-        [marker.label.id for marker in event.event_group_markers]
-        for event in history.events
-        if event.HasField("activity_task_scheduled_event_attributes")
-    ]
-    assert groups == [["wave 1"]] * 5 + [["wave 2"]]
 
 
 def test_the_time_outs_nest() -> None:

@@ -1,4 +1,7 @@
-"""The 164 problems of HumanEval, each with its own solution and with a broken one."""
+"""Problems of HumanEval, each with its own solution and with a broken one.
+
+Every fourth is tried: `bench.human_eval` has all.
+"""
 
 import ast
 import asyncio
@@ -15,6 +18,7 @@ from tests.activities.code_tests.suites import file, tried
 # Their prompts give a value that their own solutions, and their own tests, contradict.
 WRONG_PROMPTS = {"HumanEval/47", "HumanEval/116", "HumanEval/148"}
 SUM_PRODUCT = PROBLEMS[8]
+SOME = [each for each in PROBLEMS[::4] if each.name not in WRONG_PROMPTS]
 FIRST = "assert candidate([]) == (0, 1)"
 SECOND = "assert candidate([1, 1, 1]) == (3, 1)"
 # What is wrong, what is said of it, and the test that it shows in.
@@ -58,15 +62,14 @@ async def of_all(sandbox: Sandbox, *, whole: bool) -> dict[str, TestReport]:
         code = problem.solution if whole else broken(problem.solution, problem.entry)
         return await tried(sandbox, code, file("human_eval.py", problem.check, problem.entry))
 
-    reports = await asyncio.gather(*map(report, PROBLEMS))
-    return {each.name: found for each, found in zip(PROBLEMS, reports, strict=True)}
+    reports = await asyncio.gather(*map(report, SOME))
+    return {each.name: found for each, found in zip(SOME, reports, strict=True)}
 
 
 async def test_every_solution_passes(sandbox: Sandbox) -> None:
-    """The tests of all problems hold for the solutions that come with them."""
+    """The tests of a problem hold for the solution that comes with it."""
     reports = await of_all(sandbox, whole=True)
 
-    assert len(reports) == 164
     assert {name: each.error for name, each in reports.items() if each.error} == {}
     assert all(each.passed > 0 and each.total == each.passed for each in reports.values())
 
@@ -82,7 +85,7 @@ async def test_every_broken_solution_fails_for_the_right_reason(sandbox: Sandbox
         raised = each.error.message.startswith("TypeError: ")
         assert raised or "broken" in (each.error.got or ""), name
     raising = [each for each in reports.values() if each.error and each.error.got is None]
-    assert len(raising) < 5
+    assert len(raising) < 3
 
 
 def _is_an_assertion(text: str) -> bool:
@@ -91,18 +94,21 @@ def _is_an_assertion(text: str) -> bool:
 
 async def test_the_examples_of_the_prompts_hold(sandbox: Sandbox) -> None:
     """What is read as an example in a prompt is one, but where the prompt itself is wrong."""
+    wrong = [each for each in PROBLEMS if each.name in WRONG_PROMPTS]
+    found = {each.name: examples(each.prompt, None) for each in PROBLEMS}
+    tested = [each for each in (*SOME, *wrong) if found[each.name]]
 
-    async def right(problem: Problem) -> bool | None:
-        suite = Suite(origin="prompt", kind="cases", cases=examples(problem.prompt, None))
-        report = await tried(sandbox, problem.solution, suite) if suite.cases else None
-        assert not report or all(problem.entry in each.test for each in report.outcomes)
-        return None if report is None else report.error is None
+    async def holds(problem: Problem) -> bool:
+        suite = Suite(origin="prompt", kind="cases", cases=found[problem.name])
+        report = await tried(sandbox, problem.solution, suite)
+        assert all(problem.entry in each.test for each in report.outcomes)
+        return report.error is None
 
-    found = await asyncio.gather(*map(right, PROBLEMS))
+    held = await asyncio.gather(*map(holds, tested))
 
-    verdicts = {each.name: held for each, held in zip(PROBLEMS, found, strict=True)}
-    assert {name for name, each in verdicts.items() if each is False} == WRONG_PROMPTS
-    assert sum(each is not None for each in found) == 133
+    verdicts = {each.name: right for each, right in zip(tested, held, strict=True)}
+    assert {name for name, right in verdicts.items() if not right} == WRONG_PROMPTS
+    assert sum(bool(cases) for cases in found.values()) == 133
 
 
 @pytest.mark.parametrize(("kind", "message", "test"), WAYS)

@@ -61,19 +61,6 @@ async def test_code_that_is_wrong_fails(sandbox: Sandbox) -> None:
     assert (report.passed, report.total) == (2, 4)
 
 
-async def test_an_exception_of_the_code_is_shown_where_it_is(sandbox: Sandbox) -> None:
-    """A traceback ends in the line of the code that raised, whatever pytest does around it."""
-    report = await tried(sandbox, "def f(x): return {}[x]\n", file("test_f.py", TESTS))
-
-    assert report.error is not None
-    assert report.error.message == "KeyError: 1"
-    assert (report.error.traceback or "").splitlines()[-3:] == [
-        'File "solution.py", line 1, in f',
-        "    def f(x): return {}[x]",
-        "KeyError: 1",
-    ]
-
-
 async def test_a_file_that_can_not_be_collected_fails(sandbox: Sandbox) -> None:
     """Where the tests need what the code lacks, E says what that is."""
     report = await tried(sandbox, "def g(x): return x\n", file("test_f.py", TESTS))
@@ -83,7 +70,7 @@ async def test_a_file_that_can_not_be_collected_fails(sandbox: Sandbox) -> None:
     assert report.passed == 0
 
 
-@pytest.mark.parametrize("name", ["test_f", "test_f.v2.py", "test_solution.py", "test_f.txt"])
+@pytest.mark.parametrize("name", ["test_f", "test_f.v2.py", "test_solution.py"])
 async def test_a_pytest_file_may_have_any_name(sandbox: Sandbox, name: str) -> None:
     """What pytest could not import by its name is renamed."""
     report = await tried(sandbox, "def f(x): return x + x\n", file(name, TESTS))

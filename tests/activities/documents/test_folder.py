@@ -22,7 +22,7 @@ from activities.documents.roots import Walked, walk
 from tests.activities.documents.documents import Documents
 
 ROOT = Path(__file__).parents[3]
-FILES = 600
+FILES = 400
 # What was written just now is read twice, lest a change in the same moment be missed.
 OLD_SECONDS = 1.1
 WORKER = """

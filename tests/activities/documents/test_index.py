@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from activities.documents.folder import cache_folder
-from activities.documents.retrieval import TransientRetrievalError
 from tests.activities.documents.documents import Documents
 
 ANY_TEXT = [
@@ -35,15 +34,14 @@ ANY_TEXT = [
 ]
 
 
-@pytest.mark.parametrize("prompt", ANY_TEXT, ids=range(len(ANY_TEXT)))
-async def test_any_text_is_a_query(documents: Documents, prompt: str) -> None:
+async def test_any_text_is_a_query(documents: Documents) -> None:
     """No query raises, and one with a word of a document finds it, whatever stands around it."""
     documents.write("fruit.txt", "An apple a day.")
     documents.write("other.txt", "Nothing of the kind.")
 
-    found = await documents.find(prompt.encode(errors="replace").decode())
-
-    assert [each.source for each in found.passages] == ["fruit.txt"] * ("apple" in prompt)
+    for prompt in ANY_TEXT:
+        found = await documents.sources(prompt.encode(errors="replace").decode())
+        assert found == ["fruit.txt"] * ("apple" in prompt), prompt[:50]
 
 
 @pytest.mark.parametrize(
@@ -83,7 +81,7 @@ async def test_a_long_prompt_is_searched_by_its_rare_words(documents: Documents)
 
 async def test_copies_are_found_once(documents: Documents) -> None:
     """A text that stands in many files takes one place, and the others find theirs."""
-    for number in range(1_500):
+    for number in range(300):
         documents.write(f"copy{number}.txt", "apple")
     documents.write("other.txt", "apple, and something else that makes it less of an apple")
 
@@ -240,12 +238,3 @@ async def test_a_damaged_index_is_built_anew(
     found = await documents.find("apple")
 
     assert [each.source for each in found.passages] == ["a.txt"]
-
-
-async def test_a_cache_that_is_no_folder(documents: Documents) -> None:
-    """Where a file is in the cache's place, the error says which variable to set."""
-    documents.write("a.txt", "apple")
-    documents.cache.write_text("a file")
-
-    with pytest.raises(TransientRetrievalError, match="set MULL_CACHE"):
-        await documents.find("apple")

@@ -1,6 +1,5 @@
 """Searching by meaning, what it costs, and its spans."""
 
-import asyncio
 import math
 from typing import Any
 
@@ -147,20 +146,6 @@ async def test_where_embedding_fails_words_are_searched(
     documents.retriever = documents.worker(again)
     await documents.find("apple", embedding_model=MODEL)
     assert [len(batch) for batch in again.batches] == ([1, 6] if failing == 2 else [1, 64, 6])
-
-
-async def test_a_call_that_is_cancelled_is_a_span_in_error(
-    documents: Documents, spans: InMemorySpanExporter
-) -> None:
-    """The span of a call that nobody waits for any more says so."""
-    spans.clear()
-    documents.write("a.txt", "apple")
-    documents.retriever = documents.worker(ScriptedEmbedder(asyncio.CancelledError()))
-
-    with pytest.raises(asyncio.CancelledError):
-        await documents.find("fruit", embedding_model=MODEL)
-
-    assert [attributes(span)["error.type"] for span in embeddings(spans)] == ["cancelled"]
 
 
 async def test_a_span_leaves_out_what_is_not_known(

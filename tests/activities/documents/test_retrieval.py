@@ -15,7 +15,7 @@ from activities.documents.retrieval import (
     WordsAloneError,
 )
 from activities.language_model.port import TransientModelError
-from activities.server import heartbeating
+from connection import heartbeating
 from tests.activities.documents.documents import Documents
 from tests.scripted import ScriptedRetriever, of_passages, passage
 

@@ -41,7 +41,7 @@ def unjudged() -> Reflection:
 
 
 SIMPLE = {"complexity": 0.3}
-BETTER = "draft 1 scored higher than the drafts after it"
+BETTER = "no draft after draft 1 scored higher"
 HELD = "draft 2 was not judged; the best earlier draft is given instead"
 LEAVE_OUT = "leave out --{} to have it judged and revised"
 

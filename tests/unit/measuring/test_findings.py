@@ -13,7 +13,7 @@ from reflection.critique.calibration import Estimate, Example
 from reflection.critique.evaluation import Cap, Evaluation
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.critique.result import Draft, ReflectOnResultResult
-from reflection.run import Record
+from reflection.request import Record
 from reflection.sampling.request import SelfConsistencyRequest
 from reflection.sheet import Sheet
 from tests.unit.measuring.commands import batch_of, run_of

@@ -5,7 +5,6 @@ from typing import get_args
 
 import pytest
 
-from reflection.multipath import loop
 from reflection.multipath.loop import Run, progress, result
 from reflection.multipath.request import MultiPathRequest
 from reflection.multipath.result import Step
@@ -80,7 +79,7 @@ def cut() -> Run:
 def replaced(mode: Mode) -> Run:
     run = routed(mode)
     write(run, "draft")
-    loop.replace(run, "mine", "ann", START)
+    run.replace("mine", "ann", START)
     run.settle("replaced_by_person", "replaced by ann", START, "ann")
     return run
 

@@ -10,7 +10,7 @@ from reflection.multipath.request import MultiPathRequest
 from reflection.multipath.result import Draft, best_of, is_open
 from reflection.multipath.state import Critique, Mode
 from reflection.multipath.suite import Suite
-from reflection.run import Review
+from reflection.request import Review
 from reflection.text import encoded_size
 from tests.unit.multipath.agent_runs import (
     CASES,

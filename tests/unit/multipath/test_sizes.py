@@ -11,7 +11,7 @@ from reflection.multipath.result import Draft, Routing
 from reflection.multipath.state import Critique, Mode, Passage
 from reflection.multipath.suite import Failure, Suite, TestFile, TestOutcome, TestReport
 from reflection.multipath.verdict import bounded, brief
-from reflection.run import fitted
+from reflection.request import fitted
 from reflection.text import CUT_NOTE, cut_encoded
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
@@ -53,7 +53,7 @@ def longest(mode: Mode, character: str) -> Run:
             run.tested(report.model_copy(update={"passed": 3 if index else 4}))
         run.after = "reflect_on_report" if mode == "research" else "test_code"
         run.decide(START)
-    loop.replace(run, cut_encoded(worst, 60_000), character * 200, START)
+    run.replace(cut_encoded(worst, 60_000), character * 200, START)
     run.settle("replaced_by_person", worst, START)
     return run
 

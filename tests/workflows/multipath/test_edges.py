@@ -1,5 +1,6 @@
 """Every edge of the transition function, walked by the workflow itself: result, history, spans."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from temporalio.client import Client
 
 from reflection.multipath.result import Decision
+from telemetry import NODE_KINDS
 from tests.scripted import ScriptedAgent, reflection, routed
 from tests.workflows.multipath.running import (
     BAD,
@@ -25,112 +27,54 @@ from tests.workflows.multipath.running import (
     start,
 )
 
-NODES = {
-    "retrieve",
-    "route",
-    "generate_report",
-    "reflect_on_report",
-    "generate_code",
-    "test_code",
-    "write_tests",
-}
+NODES = frozenset(NODE_KINDS)
 Edge = tuple[str, str]
+AGAIN, REPAIR = "generate_report reflect_on_report", "generate_code test_code"
+REPORT, CODE = f"retrieve route {AGAIN}", f"retrieve route {REPAIR}"
+PASSED, FAILED = report(True, True, True), report(False, True, False)
+MEND = [reflection("mend")] * 3
 
-RESEARCHED: list[Edge] = [
-    ("retrieve", "route"),
-    ("route", "generate_report"),
-    ("generate_report", "reflect_on_report"),
-]
-CODED: list[Edge] = [
-    ("retrieve", "route"),
-    ("route", "generate_code"),
-    ("generate_code", "test_code"),
-]
-AGAIN_REPORT: list[Edge] = [
-    ("reflect_on_report", "generate_report"),
-    ("generate_report", "reflect_on_report"),
-]
-AGAIN_CODE: list[Edge] = [("test_code", "generate_code"), ("generate_code", "test_code")]
-
-EDGES = [
+# A model, what the tests say, and the nodes in their order with the reason to stop.
+PATHS: list[tuple[ScriptedAgent, tuple[Any, ...], str]] = [
+    (researching(FINE), (), f"{REPORT} consistent"),
+    (researching(WRONG, FINE), (), f"{REPORT} {AGAIN} consistent"),
     (
-        "a consistent report",
-        researching(FINE),
+        researching(*[FINE] * 3, reflect_on_report=MEND),
         (),
-        {},
-        [*RESEARCHED, ("reflect_on_report", "consistent")],
+        f"{REPORT} {AGAIN} {AGAIN} max_revisions",
     ),
+    (coding(GOOD), (PASSED,), f"{CODE} passed"),
+    (coding(BAD, GOOD), (FAILED, PASSED), f"{CODE} {REPAIR} passed"),
     (
-        "a refined report",
-        researching(WRONG, FINE),
-        (),
-        {},
-        [*RESEARCHED, *AGAIN_REPORT, ("reflect_on_report", "consistent")],
-    ),
-    (
-        "R_n reaches R_max of 3",
-        researching(FINE, FINE, FINE, reflect_on_report=[reflection("mend")] * 3),
-        (),
-        {},
-        [*RESEARCHED, *AGAIN_REPORT, *AGAIN_REPORT, ("reflect_on_report", "max_revisions")],
-    ),
-    (
-        "code that passes",
-        coding(GOOD),
-        (report(True, True, True),),
-        {"prompt": TASK},
-        [*CODED, ("test_code", "passed")],
-    ),
-    (
-        "code that is repaired",
-        coding(BAD, GOOD),
-        (report(False, True, False), report(True, True, True)),
-        {"prompt": TASK},
-        [*CODED, *AGAIN_CODE, ("test_code", "passed")],
-    ),
-    (
-        "R_n reaches R_max of 5",
         coding(*[BAD] * 5),
-        (report(False, True, False), report(True, False, True)) * 2 + (report(False, True, True),),
-        {"prompt": TASK},
-        [*CODED, *AGAIN_CODE * 4, ("test_code", "max_revisions")],
+        (FAILED, report(True, False, True)) * 2 + (report(False, True, True),),
+        f"{CODE} {' '.join([REPAIR] * 4)} max_revisions",
     ),
-    (
-        "neither path",
-        ScriptedAgent({"route": [routed("neither")]}),
-        (),
-        {},
-        [("retrieve", "route"), ("route", "unrouted")],
-    ),
+    (ScriptedAgent({"route": [routed("neither")]}), (), "retrieve route unrouted"),
 ]
 
 
-@pytest.mark.parametrize(
-    ("model", "reports", "fields", "edges"),
-    [each[1:] for each in EDGES],
-    ids=[each[0] for each in EDGES],
-)
+@pytest.mark.parametrize(("model", "reports", "path"), PATHS, ids=[path for *_, path in PATHS])
 async def test_every_edge_is_walked(
     client: Client,
     spans: InMemorySpanExporter,
     model: ScriptedAgent,
     reports: tuple[Any, ...],
-    fields: dict[str, Any],
-    edges: list[Edge],
+    path: str,
 ) -> None:
     """Decisions, the history's activities and the spans name the nodes in the order of T(S)."""
     async with served(client, model, ScriptedTester(*reports), finding(passage())):
-        handle = await start(client, docs="tides", **fields)
+        handle = await start(client, docs="tides", **({"prompt": TASK} if reports else {}))
         result = await ended(handle)
         history = await handle.fetch_history()
 
-    visited = [after for after, _ in edges]
+    *visited, _ = path.split()
     scheduled = [
         event.activity_task_scheduled_event_attributes.activity_type.name
         for event in history.events
         if event.HasField("activity_task_scheduled_event_attributes")
     ]
-    assert [edge(each) for each in result.decisions] == edges
+    assert [edge(each) for each in result.decisions] == list(pairwise(path.split()))
     assert [each for each in scheduled if each != "write_tests"] == visited
     assert nodes(spans) == scheduled
 

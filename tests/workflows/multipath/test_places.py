@@ -8,10 +8,10 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 import worker
-from tests.conftest import SANDBOX
 
 with workflow.unsafe.imports_passed_through():
     from activities.sandbox.port import TASK_QUEUE, Program, Result, SandboxActivities
+    from tests.conftest import SANDBOX
     from tests.scripted import finished
     from workflows.calls import test_times as times_of_a_test
 

@@ -1,12 +1,8 @@
 """The research path: reports, what is wrong with them, and what is beyond the sources."""
 
-import pytest
 from temporalio.client import Client
 
-from activities.documents.retrieval import RetrievalError
-from activities.language_model.port import PermanentModelError, SampleError
-from tests.conftest import failure
-from tests.scripted import AgentTurn, ScriptedRetriever, reflection
+from tests.scripted import reflection
 from tests.workflows.multipath.running import (
     FINE,
     WRONG,
@@ -18,9 +14,6 @@ from tests.workflows.multipath.running import (
     served,
     start,
 )
-
-DOWN = PermanentModelError("no such key", "AuthenticationError", 401)
-EMPTY = SampleError("the reply is empty", "EmptyReply")
 
 
 async def test_passages_become_numbered_sources(client: Client) -> None:
@@ -49,18 +42,6 @@ async def test_the_search_is_as_asked_for(client: Client) -> None:
     assert (task.docs, task.passages, task.embedding_model) == ("tides", 3, "x/embed")
 
 
-async def test_documents_that_can_t_be_searched_fail_the_run(client: Client) -> None:
-    """No answer stands on less than was asked for: the failure names what is wrong, at once."""
-    retriever = ScriptedRetriever([RetrievalError("the folder tides is not allowed")])
-
-    async with served(client, researching(FINE), None, retriever):
-        error = await failure(await start(client, docs="tides"))
-
-    assert (error.type, error.message) == ("RetrievalError", "the folder tides is not allowed")
-    assert error.non_retryable
-    assert len(retriever.tasks) == 1
-
-
 async def test_a_refinement_sees_the_report_and_k(client: Client) -> None:
     """The previous report and what is wrong with it go back to the writer; K is of the last."""
     model = researching(WRONG, FINE)
@@ -73,17 +54,6 @@ async def test_a_refinement_sees_the_report_and_k(client: Client) -> None:
     assert [each.origin for each in result.drafts] == ["generated", "refined"]
     assert [len(each.critiques or ()) for each in result.drafts] == [2, 0]
     assert (result.stop_reason, result.open, result.kept) == ("consistent", False, 1)
-
-
-async def test_k_is_replaced_and_never_added_to(client: Client) -> None:
-    """The second refinement is asked to mend what the second reflection found, and no more."""
-    model = researching(FINE, FINE, FINE)
-
-    await research(client, model, passage())
-
-    asked = model.asked("generate_report")[2].prompt
-    assert "mend 2" in asked
-    assert "mend 1" not in asked
 
 
 async def test_what_needs_no_model_is_found_whatever_the_model_says(client: Client) -> None:
@@ -133,54 +103,3 @@ async def test_a_draft_is_the_report_alone(client: Client) -> None:
     result = await research(client, researching(written), passage())
 
     assert result.drafts[0].text == FINE
-
-
-@pytest.mark.parametrize(("most", "drafts"), [(1, 1), (2, 2), (None, 3), (4, 4)])
-async def test_r_max_counts_the_first_draft(client: Client, most: int | None, drafts: int) -> None:
-    """R_max is 3 unless it is given; what is left of K then is in the result, as open."""
-    model = researching(*[FINE] * 4, reflect_on_report=[reflection("mend")] * 4)
-
-    result = await research(client, model, passage(), max_revisions=most)
-
-    assert (result.stop_reason, result.revisions, len(result.drafts)) == (
-        "max_revisions",
-        drafts,
-        drafts,
-    )
-    assert (result.open, [each.advice for each in result.critiques]) == (True, ["mend"])
-    assert result.max_revisions == drafts
-
-
-async def test_the_latest_report_is_the_result(client: Client) -> None:
-    """Without a score there is no better one: the latest has been mended most often."""
-    model = researching("First [1].", "Second [1].", reflect_on_report=[reflection("mend")] * 2)
-
-    result = await research(client, model, passage(), max_revisions=2)
-
-    assert result.kept == 1
-    assert (result.output or "").startswith("Second [1].")
-
-
-async def test_an_unreadable_reflection_is_asked_for_once_more(client: Client) -> None:
-    """The judge is shown what was wrong, and its second reply counts."""
-    model = researching(FINE, reflect_on_report=[["Looks fine to me.", reflection()]])
-
-    result = await research(client, model, passage())
-
-    assert result.stop_reason == "consistent"
-    assert 'no JSON object with "issues"' in model.asked("reflect_on_report")[1].prompt
-
-
-@pytest.mark.parametrize("said", [["no", "no again"], [EMPTY, EMPTY], DOWN])
-async def test_a_reflection_that_can_t_be_had_keeps_the_report(
-    client: Client, said: AgentTurn | list[AgentTurn]
-) -> None:
-    """The latest draft comes back as open: nobody could check it."""
-    model = researching(FINE, reflect_on_report=[said])
-
-    result = await research(client, model, passage())
-
-    assert (result.stop_reason, result.kept, result.open) == ("reflection_failed", 0, True)
-    assert (result.output or "").startswith(FINE)
-    assert result.drafts[0].critiques is None
-    assert result.decisions[-1].after == "reflect_on_report"

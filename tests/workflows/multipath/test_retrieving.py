@@ -46,17 +46,6 @@ async def test_a_search_by_meaning_is_paid_for(client: Client, tmp_path: Path) -
     assert result.usage.cost_usd == pytest.approx(0.002 + 0.004)
 
 
-async def test_a_search_without_a_price_makes_the_cost_unknown(
-    client: Client, tmp_path: Path
-) -> None:
-    """A cost that the embedding model's provider does not report is unknown, and never 0."""
-    result = await search(client, tmp_path, ScriptedEmbedder(spending=Spending(calls=1)))
-
-    part = result.usage.parts["retrieving"]
-    assert (part.calls, part.input_tokens, part.cost_usd) == (2, None, None)
-    assert (result.usage.tokens, result.usage.cost_usd) == (None, None)
-
-
 async def test_a_search_by_words_costs_nothing(client: Client) -> None:
     """Without an embedding model usage has no part for it, however often it was tried."""
     retriever = ScriptedRetriever([OSError("the disk is away"), found(None)])

@@ -5,7 +5,7 @@ import json
 import pytest
 from temporalio.client import Client
 
-from activities.language_model.port import PermanentModelError, SampleError, TransientModelError
+from activities.language_model.port import PermanentModelError, TransientModelError
 from tests.conftest import QUERY, reflect
 from tests.scripted import Judged, ScriptedCritic, judgement, reply
 
@@ -29,12 +29,7 @@ def said(**changed: object) -> str:
     ("reply", "error"),
     [
         ("I would give it a nine.", 'no JSON object with "criteria_scores"'),
-        (said(clarity=1.2), "criteria_scores.clarity: should be less than or equal to 1"),
         (said(clarity=float("nan")), "criteria_scores.clarity: should be a number"),
-        (said(clarity=True), "criteria_scores.clarity: should be a number"),
-        ('{"criteria_scores": {"clarity": 0.9}}', "criteria_scores.completeness: missing"),
-        (said(clarity=0.0, correctness=0.0), "it has no feedback"),
-        ("[" * 100_000, 'no JSON object with "criteria_scores"'),
         ('{"criteria_scores": ' * 5_000, "incomplete or nested too deeply"),
     ],
 )
@@ -49,27 +44,6 @@ async def test_an_unreadable_judgement_is_asked_for_once_more(
     assert (result.stop_reason, result.score, len(model.calls)) == ("passed", 0.8, 3)
     assert error in model.calls[2].prompt
     assert result.usage.parts["evaluating"].calls == 2
-
-
-async def test_two_unreadable_judgements_are_no_number(client: Client) -> None:
-    """The draft comes back unscored, and the run says that nobody could judge it."""
-    model = ScriptedCritic(["first"], [["rubbish", "rubbish again"]])
-
-    result = await reflect(client, model)
-
-    assert (result.draft, result.score, result.stop_reason) == ("first", None, "evaluation_failed")
-    assert "no JSON object" in result.stop_explanation
-    assert len(model.calls) == 3
-
-
-async def test_a_failed_evaluation_of_a_revision_keeps_the_scored_draft(client: Client) -> None:
-    """What was scored before is the result, not the revision that nobody judged."""
-    model = ScriptedCritic(["first", "second"], [0.4, ["rubbish", "rubbish"]])
-
-    result = await reflect(client, model)
-
-    assert (result.draft, result.score) == ("first", 0.4)
-    assert result.stop_reason == "evaluation_failed"
 
 
 @pytest.mark.parametrize(("panel", "score"), [("mean", 0.5), ("median", 0.3)])
@@ -121,24 +95,6 @@ async def test_a_judge_of_its_own_text_is_warned_of(client: Client) -> None:
     assert not any("judged its own draft" in each for each in other.warnings)
 
 
-async def test_without_a_judge_the_writer_judges(client: Client) -> None:
-    """The model that the request names is enough for a whole run."""
-    model = ScriptedCritic(["first"], [0.8])
-
-    await reflect(client, model, model="x/writer")
-
-    assert [each.model for each in model.calls] == ["x/writer", "x/writer"]
-
-
-async def test_a_filtered_judgement_is_asked_for_again(client: Client) -> None:
-    """A judge's reply that was filtered is like one that can't be read."""
-    filtered = SampleError("filtered", "ContentPolicyViolationError", 400)
-
-    result = await reflect(client, ScriptedCritic(["first"], [[filtered, 0.8]]))
-
-    assert (result.stop_reason, result.score) == ("passed", 0.8)
-
-
 async def test_a_guardrail_caps_the_score_and_says_why(client: Client) -> None:
     """Where length was asked for, a short draft that a judge praises is capped and revised."""
     model = ScriptedCritic(["Short.", LONG], [0.95, 0.95])
@@ -165,24 +121,25 @@ async def test_a_doubt_lowers_the_confidence_alone(client: Client) -> None:
     assert (result.stop_reason, result.revisions) == ("passed", 0)
 
 
-async def test_the_criteria_s_order_and_weights_reach_the_judge(client: Client) -> None:
-    """The prompt has each criterion's meaning, the threshold, and the query as data."""
-    model = ScriptedCritic(["first"], [0.9])
+async def test_what_a_judge_is_asked(client: Client) -> None:
+    """The prompt has each criterion's meaning, the threshold, and the query as data.
 
-    await reflect(client, model, criteria="research", score_threshold=0.65)
+    Without a judge the writer judges; a judgement's tokens are apart from the draft's.
+    """
+    model = ScriptedCritic(["first"], [0.9])
+    room = {"max_output_tokens": 100, "judge_max_output_tokens": 9_000}
+
+    await reflect(
+        client, model, criteria="research", score_threshold=0.65, model="x/writer", **room
+    )
 
     prompt = model.calls[1].prompt
     assert "- citation_coverage: Every claim that needs support" in prompt
     assert "less than 0.65" in prompt
     assert json.dumps(QUERY) in prompt
     assert model.calls[1].reply_schema is not None
-
-
-def test_a_judgement_of_the_fake_is_readable() -> None:
-    """The fake's own replies are what a careful judge writes."""
-    prompt = "- clarity: It is clear.\n- depth: It is deep."
-
-    assert json.loads(judgement(prompt, 0.4))["criteria_scores"] == {"clarity": 0.4, "depth": 0.4}
+    assert [each.model for each in model.calls] == ["x/writer", "x/writer"]
+    assert [each.max_output_tokens for each in model.calls] == [100, 9_000]
 
 
 async def test_a_judge_that_failed_has_judged_nothing(client: Client) -> None:
@@ -205,12 +162,3 @@ async def test_what_a_judge_s_provider_does_not_take_is_told(client: Client) -> 
     result = await reflect(client, model)
 
     assert "the provider does not take seed; it was not sent" in result.warnings
-
-
-async def test_a_judge_has_room_to_think(client: Client) -> None:
-    """How many tokens a judgement may take is in the request, apart from the draft's."""
-    model = ScriptedCritic(["first"], [0.8])
-
-    await reflect(client, model, max_output_tokens=100, judge_max_output_tokens=9_000)
-
-    assert [each.max_output_tokens for each in model.calls] == [100, 9_000]

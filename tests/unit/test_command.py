@@ -14,12 +14,12 @@ import typer
 from typer import rich_utils
 
 import starter
-from commands import follow, options, start, updates
+from commands import follow, start, updates
 from reflection.critique import guardrails
 from reflection.critique.criteria import PRESETS
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.multipath.request import Limits, MultiPathRequest
-from reflection.run import Request
+from reflection.request import Request
 from reflection.sampling.request import SelfConsistencyRequest
 
 REQUESTS: dict[str, type[Request]] = {
@@ -302,7 +302,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(
     said: str,
 ) -> None:
     """It names the option, not the request's field, and no run is started."""
-    monkeypatch.setattr(options, "read_stdin", lambda _: "q")
+    monkeypatch.setattr("commands.command.read_stdin", lambda _: "q")
 
     code, request = typed(command, *arguments)
 

@@ -1,0 +1,244 @@
+"""What every loop has that writes drafts: the drafts, the best one, and what a person says of it.
+
+A loop that needs no records of its own takes those of this file: docs/a-new-workflow.md.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from reflection.request import OUTPUT_TOKENS, Record, Review, fitted
+from reflection.run import DecisionT, Part, RunState, Spending, Usage
+from reflection.text import encoded_size
+
+
+class Drafted(Protocol):
+    """A draft of any loop."""
+
+    @property
+    def index(self) -> int:
+        """Its place among the drafts, from 0."""
+
+    @property
+    def text(self) -> str:
+        """What was written."""
+
+    @property
+    def origin(self) -> str:
+        """How it came to be: `generated`, or `replaced` by a person."""
+
+    @property
+    def author(self) -> str | None:
+        """The person who wrote it or asked for it."""
+
+    @property
+    def model(self) -> str | None:
+        """The model that wrote it."""
+
+
+class Draft(Record):
+    """One draft: its text, who wrote it, and what it cost.
+
+    `index` counts from 0. `author` is the person who wrote it or asked for it. `cut` is true if the
+    text was cut to the size limit of a result.
+    """
+
+    index: int
+    text: str
+    origin: str
+    author: str | None = None
+    model: str | None = None
+    seed: int | None = None
+    finish_reason: str | None = None
+    cut: bool = False
+    left_out: tuple[str, ...] = ()
+    attempts: int = 0
+    spending: Spending | None = None
+    timestamp: datetime | None = None
+
+
+class Decision(Record):
+    """The end of a run, or a wait for a person: of a loop that compares no numbers.
+
+    `best` is the index of the best draft. `author` is the person who decided, at `at`.
+    """
+
+    best: int | None
+    stop: bool
+    stop_reason: str | None
+    reason: str
+    author: str | None = None
+    at: datetime | None = None
+    waits_for_review: bool = False
+
+
+class Progress(Record):
+    """Where a run stands, of a loop that shows its drafts and nothing else."""
+
+    subject: str
+    model: str | None
+    step: str
+    in_flight: int
+    drafts: tuple[Draft, ...]
+    best: int | None
+    usage: Usage
+    review_until: datetime | None = None
+    stop_reason: str | None = None
+    warnings: tuple[str, ...] = ()
+
+
+class Result(Record):
+    """The best draft as the answer, why the run ended, and what it cost."""
+
+    subject: str
+    model: str | None
+    answer: str | None
+    drafts: tuple[Draft, ...]
+    best: int | None
+    stop_reason: str
+    stop_explanation: str
+    decisions: tuple[Decision, ...]
+    usage: Usage
+    warnings: tuple[str, ...] = ()
+
+
+def best_of(seen: Progress | Result) -> Draft | None:
+    """Return the draft that is the answer, or would be now."""
+    return None if seen.best is None else seen.drafts[seen.best]
+
+
+DraftT = TypeVar("DraftT", bound=Drafted)
+PERSONS_REVISIONS = 5
+
+
+@dataclass
+class DraftState(RunState[DecisionT], Generic[DecisionT, DraftT]):
+    """What the state of a loop has that revises drafts.
+
+    `chosen` is the index of the draft that a person scored, or replaced the best one with, and
+    `granted` counts the revisions that people requested. A loop that needs no records of its own
+    takes those of this file, and says what its `subject`, its best draft and its reviews are.
+    """
+
+    draft_type: ClassVar[type[Any]] = Draft
+    actions: ClassVar[tuple[str, ...]] = ("accept", "replace")
+
+    drafts: list[DraftT] = field(default_factory=list)
+    chosen: int | None = None
+    granted: int = 0
+
+    @property
+    def best(self) -> DraftT | None:
+        """The draft that becomes the result."""
+        return self._best() if self.chosen is None else self.drafts[self.chosen]
+
+    @property
+    def model(self) -> str | None:
+        """The model that wrote the newest draft, or that the request names."""
+        written = [draft.model for draft in self.drafts if draft.model is not None]
+        return written[-1] if written else self.request.model
+
+    def refused(self, given: Review) -> str | None:
+        """Explain why a review is refused; None if it is accepted."""
+        best = self.best
+        if given.action not in self.actions:
+            return f"this result does not take {given.action}: choose {' or '.join(self.actions)}"
+        if given.draft is not None and best is not None and given.draft != best.index:
+            return f"draft {best.index + 1} is under review now"
+        if encoded_size(given.replace or "") > self.request.draft_bytes:
+            return f"the text is over {self.request.draft_bytes:,} bytes"
+        if given.revise is None:
+            return None
+        reason = self.no_room("revising")
+        if self.granted >= PERSONS_REVISIONS:
+            reason = f"at most {PERSONS_REVISIONS} revisions can be requested"
+        return f"no further revision is possible: {reason}" if reason else None
+
+    def stop(
+        self, reason: Any, explanation: str, at: datetime, author: str | None = None
+    ) -> DecisionT:
+        """End the run, or wait if a person has to review the result first."""
+        why = self._waits(reason)
+        said = f"{explanation}; {why}" if why else explanation
+        return self.settle(reason, said, at, author, waits=why is not None)
+
+    def settle(
+        self,
+        reason: Any,
+        explanation: str,
+        at: datetime,
+        author: str | None = None,
+        *,
+        waits: bool = False,
+    ) -> DecisionT:
+        """Record a decision: the run ends for a reason, goes on, or waits for a person."""
+        decision: Any = Decision(
+            best=self.best.index if self.best else None,
+            stop=reason is not None and not waits,
+            stop_reason=reason,
+            reason=explanation,
+            author=author,
+            at=at,
+            waits_for_review=waits,
+        )
+        self.decisions.append(decision)
+        return self.decisions[-1]
+
+    def replace(self, text: str, author: str, at: datetime) -> None:
+        """Take a person's text as the result."""
+        self.chosen = len(self.drafts)
+        own = self.draft_type(
+            index=self.chosen, text=text, origin="replaced", author=author, timestamp=at
+        )
+        self.drafts.append(own)
+
+    def progress(self, step: str, in_flight: int, review_until: datetime | None) -> Record:
+        """Say where the run stands; `in_flight` is the number of calls under way."""
+        last: Any = self.last
+        return Progress(
+            **self._standing(),
+            step="finished" if self.stopped else step,
+            in_flight=in_flight,
+            review_until=review_until,
+            stop_reason=last.stop_reason if self.stopped else None,
+        )
+
+    def result(self) -> Result:
+        """Build the result, once the newest decision has ended the run."""
+        last: Any = self.last
+        whole = Result(
+            **self._standing(),
+            answer=self.best.text if self.best else None,
+            stop_reason=last.stop_reason,
+            stop_explanation=last.reason,
+            decisions=tuple(self.decisions),
+        )
+        return fitted(whole, "answer")
+
+    def _standing(self) -> dict[str, Any]:
+        return {
+            "subject": self.subject,
+            "model": self.model,
+            "drafts": tuple(self.drafts),
+            "best": self.best.index if self.best else None,
+            "usage": self.used,
+            "warnings": tuple(self.warnings),
+        }
+
+    @property
+    def subject(self) -> str:
+        """The question, query or prompt."""
+        raise NotImplementedError
+
+    def prompt(self, part: Part) -> tuple[list[str], int]:
+        """List the texts in the prompt of a part's next call, and give its output limit."""
+        del part  # for loops whose calls differ
+        return [self.subject], OUTPUT_TOKENS
+
+    def _best(self) -> DraftT | None:
+        """Return the best draft, the earlier of equals."""
+        raise NotImplementedError
+
+    def _waits(self, reason: Any) -> str | None:
+        """Explain why a person has to review the result; None if no review is needed."""
+        raise NotImplementedError
