@@ -27,6 +27,7 @@ from commands.loops import Handle, Loop, Seen, look, loop_of
 from connection import DATA_CONVERTER, TASK_QUEUE
 from reflection.details import bar
 from reflection.request import Request
+from reflection.sampling.result import Bars
 from reflection.sheet import Sheet
 from reflection.text import terminal_safe
 
@@ -47,12 +48,12 @@ async def start(
     workflow_id: str | None = None,
     detach: bool = False,
     as_json: bool = False,
-    required: float | None = None,
+    required: Bars | float | None = None,
     out: Path | None = None,
 ) -> Exit:
     """Start a run and follow it, or print its id at once with `detach`.
 
-    `required` is a confidence or a score; `out` is a file for the answer, otherwise printed.
+    `required` is a score, or an answer's bars; `out` is a file for the answer, otherwise printed.
     """
     loop = loop_of(request)
     missing = await unserved(client, loop.queues(request))
@@ -88,7 +89,7 @@ async def follow(
     loop: Loop,
     request: Any,
     as_json: bool,
-    required: float | None = None,
+    required: Bars | float | None = None,
     out: Path | None = None,
 ) -> Exit:
     """Show each step of a run as it happens, then the result; Ctrl-C detaches."""
@@ -116,7 +117,7 @@ def show_result(
     result: Any,
     run_id: str | None,
     as_json: bool,
-    required: float | None = None,
+    required: Bars | float | None = None,
     out: Path | None = None,
     *,
     decisions: bool = False,

@@ -52,7 +52,7 @@ class Loop:
     - `command` is the prefix of its run ids, and `subject` the request's field with the question.
     - `reply` returns the sentence printed before the details on standard output. Without it the
       answer alone goes to standard output, and the details go to standard error.
-    - `below` explains how a result misses a required confidence or score.
+    - `below` explains how a result misses a required score, or the bars of an answer.
     - `actions` are the choices in a review, `reviewed` the fields of the progress that show what is
       reviewed, `best` the draft, and `unchecked` a note for whoever replaces the result.
     - `optional_queues` may be needed later in the run.
@@ -69,7 +69,7 @@ class Loop:
     decision: type[Record] | None = None
     doing: str = "asking"
     reply: Callable[[Any], str] | None = None
-    below: Callable[[Any, float], str | None] = lambda _result, _required: None
+    below: Callable[[Any, Any], str | None] = lambda _result, _required: None
     conclusive: Callable[[Any], bool] = lambda result: getattr(result, "answer", "") is not None
     actions: tuple[str, ...] = ("accept", "replace")
     reviewed: frozenset[str] = frozenset({"subject"})

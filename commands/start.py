@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
+from pydantic import ValidationError
 
 from commands import command, follow
 from commands.command import Exit, fail, with_client
@@ -18,8 +19,10 @@ from reflection.critique.guardrails import DEFAULT, default_guardrails, known_gu
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.multipath.request import Limits, MultiPathRequest
 from reflection.multipath.suite import TestFile
-from reflection.request import Request
+from reflection.request import Request, explain
+from reflection.sampling.probability import CalibrationMap
 from reflection.sampling.request import SelfConsistencyRequest
+from reflection.sampling.result import Bars
 
 HELP = {
     "ask": """
@@ -102,6 +105,14 @@ def ask(
     require_confidence: Annotated[
         float | None, typer.Option(min=0, max=1, help="Exit with code 4 below this confidence.")
     ] = None,
+    calibration: Annotated[
+        Path | None,
+        _file(help="A map of `mull replay --calibrate`, for how likely the answer is right."),
+    ] = None,
+    require_probability: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Exit with code 4 below this, or where it is unknown."),
+    ] = None,
     workflow_id: command.NewId = None,
     detach: command.Detach = False,
     as_json: command.Json = False,
@@ -111,7 +122,15 @@ def ask(
     fields["question"] = subject_of(question, "the question")
     if prompt_template is not None:
         fields["prompt_template"] = command.read_file("--prompt-template", prompt_template)
-    begin(SelfConsistencyRequest, fields, workflow_id, detach, as_json, require_confidence)
+    if calibration is not None:
+        given = command.read_file("--calibration", calibration)
+        try:
+            fields["calibration"] = CalibrationMap.model_validate_json(given)
+        except ValidationError as error:
+            fail(f"--calibration: {calibration} is not a map: {explain(error)}.", Exit.USAGE)
+    bars = Bars(require_confidence, require_probability)
+    asked = bars if bars != Bars() else None
+    begin(SelfConsistencyRequest, fields, workflow_id, detach, as_json, asked)
 
 
 def guardrail_help() -> str:
@@ -290,7 +309,7 @@ def begin(
     workflow_id: str | None,
     detach: bool,
     as_json: bool,
-    bar: float | None = None,
+    bar: Bars | float | None = None,
     out: Path | None = None,
 ) -> NoReturn:
     """Start the run of a command, or exit where its fields make no request of this kind."""

@@ -48,7 +48,7 @@ def ended_runs(
     return np.array(rows, dtype=float)
 
 
-def fit_knots(runs: Array) -> tuple[known.Knot, ...]:
+def fit_knots(runs: Array) -> list[known.Knot]:
     """Fit how likely the leader is right to its smoothed share, never surer than so many can show.
 
     From 200 questions on it is isotonic regression on at most 50 bins of equal mass, else a
@@ -75,7 +75,7 @@ def fit_knots(runs: Array) -> tuple[known.Knot, ...]:
         fitted = expit(slope * logit(knots) + start)
     least = 1 / (len(runs) + 2)
     chances = np.clip(fitted, least, 1 - least).round(6)
-    return tuple(map(known.Knot, knots.tolist(), chances.tolist()))
+    return list(map(known.Knot, knots.tolist(), chances.tolist()))
 
 
 def least_probability(chances: Array, right: Array, target: float) -> known.Target:
@@ -100,7 +100,7 @@ def least_probability(chances: Array, right: Array, target: float) -> known.Targ
 
 def calibrated(
     runs: Array, targets: Iterable[float], seed: int
-) -> tuple[tuple[known.Knot, ...], known.Measured, tuple[Bin, ...]]:
+) -> tuple[list[known.Knot], known.Measured, tuple[Bin, ...]]:
     """Fit a map on a random half of the questions, and measure it on the others."""
     half = len(runs) // 2
     if half < LEAST:

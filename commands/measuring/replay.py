@@ -23,7 +23,8 @@ from commands.command import (
 )
 from commands.measuring.plans import Fields, read_lines
 from reflection.request import Record
-from reflection.sampling.probability import CalibrationMap, Source, hash_prompt
+from reflection.sampling.probability import CalibrationMap, Source
+from reflection.sampling.prompts import hash_prompt
 from reflection.sampling.replay import (
     MAX_CONCURRENCY,
     Recorded,

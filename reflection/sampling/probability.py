@@ -1,23 +1,22 @@
 """How likely an answer is right: a map from its votes to a probability, fitted on labelled runs.
 
 The share of votes is agreement, and no probability: models agree on wrong answers too. `replay`
-fits a map for one model, prompt, kind of answers and rule; nothing here needs more than the map.
+fits a map for one model, prompt, kind of answers and rule, and for no other.
 """
 
 from bisect import bisect
-from collections.abc import Sequence
-from hashlib import sha256
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Annotated, Literal, NamedTuple
 
 from pydantic import AfterValidator, Field
 
 from reflection.request import Record
-from reflection.sampling.prompts import PLACE_OF_QUESTION, build_prompt
-from reflection.sampling.request import AnswerKind
 from reflection.sampling.rules import Share, Stopping
 
 MOST_KNOTS = 50
+# What a worker hands to a run whose model only the replies will name.
+MOST_MAPS = 20
 
 
 class Knot(NamedTuple):
@@ -27,16 +26,14 @@ class Knot(NamedTuple):
     probability: Share
 
 
-def _rising(knots: tuple[Knot, ...]) -> tuple[Knot, ...]:
+def _rising(knots: list[Knot]) -> list[Knot]:
     for (share, low), (following, high) in pairwise(knots):
         if share >= following or low > high:
             raise ValueError("shares must rise from knot to knot, and probabilities must not fall")
     return knots
 
 
-Knots = Annotated[
-    tuple[Knot, ...], Field(min_length=1, max_length=MOST_KNOTS), AfterValidator(_rising)
-]
+Knots = Annotated[list[Knot], Field(min_length=1, max_length=MOST_KNOTS), AfterValidator(_rising)]
 
 
 class Target(Record):
@@ -76,14 +73,56 @@ class Source(Record):
     prompt_hash: str | None = None
 
 
-class CalibrationMap(Source):
+class Setup(Source):
+    """All that a run must have in common with those that a map was fitted on."""
+
+    answers: str
+    stopping: Stopping
+
+
+class CalibrationMap(Setup):
     """A map, what the runs have in common that it was fitted on, and how good it is."""
 
     name: str
-    answers: AnswerKind
-    stopping: Stopping
     knots: Knots
     measured: Measured
+
+    @property
+    def unknown(self) -> list[str]:
+        """What the log did not say of its runs."""
+        return [name for name in Source.model_fields if getattr(self, name) is None]
+
+    def differences(self, run: Setup, *, by_hand: bool = False) -> list[str]:
+        """Say how a run differs; what the log did not say fits only a map given `by_hand`."""
+        own, other = _traits(self), _traits(run)
+        ignored = self.unknown if by_hand else ()
+        return [
+            f"{name} {other[name]}, where the map has {'none' if value is None else value}"
+            for name, value in own.items()
+            if value != other[name] and name not in ignored
+        ]
+
+
+class Calibrated(Record):
+    """The map that a run was given; `reason` says why it tells nothing of this run, if so."""
+
+    name: str
+    questions: int
+    ece: float
+    reason: str | None = None
+
+
+def _traits(setup: Setup) -> dict[str, object]:
+    whole = setup.model_dump(include={*Source.model_fields, "answers"})
+    return whole | setup.stopping.model_dump(include=set(Stopping.model_fields) - {"preset"})
+
+
+def nearest(maps: Iterable[CalibrationMap], run: Setup) -> tuple[CalibrationMap, ...]:
+    """Choose the map that differs least from a run; several where its model is not known yet."""
+    ranked = sorted(
+        maps, key=lambda made: (made.model != run.model, len(made.differences(run)), made.name)
+    )
+    return tuple(ranked[: 1 if run.model else MOST_MAPS])
 
 
 def probability(knots: Sequence[Knot], first: int, votes: int) -> float:
@@ -106,8 +145,3 @@ def smoothed(first: int, votes: int) -> float:
     Source: Krichevsky and Trofimov (1981), The performance of universal encoding.
     """
     return (first + 0.5) / (votes + 1)
-
-
-def hash_prompt(template: str | None, answers: AnswerKind) -> str:
-    """Hash all that is asked but the question: the template, and how to reply."""
-    return sha256(build_prompt(PLACE_OF_QUESTION, template, answers).encode()).hexdigest()

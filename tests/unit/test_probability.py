@@ -3,7 +3,8 @@
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from reflection.sampling.probability import CalibrationMap, Knot, hash_prompt, probability, smoothed
+from reflection.sampling.probability import CalibrationMap, Knot, probability, smoothed
+from reflection.sampling.prompts import hash_prompt
 
 KNOTS = [Knot(0.5, 0.2), Knot(0.75, 0.4), Knot(0.875, 0.9)]
 

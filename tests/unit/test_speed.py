@@ -33,7 +33,6 @@ from reflection.multipath.state import Critique, Passage
 from reflection.multipath.suite import Case, Failure, Suite, TestFile
 from reflection.sampling import answers
 from reflection.sampling import prompts as questions
-from reflection.sampling.probability import hash_prompt
 from reflection.sampling.replay import recorded
 from reflection.sampling.request import AnswerKind, SelfConsistencyRequest
 from tests.unit.critique.test_guardrails_speed import PIECES, seconds
@@ -106,7 +105,7 @@ def functions(worst: str) -> dict[str, Callable[[], object]]:
         ),
         "prompts.build_tests_prompt": lambda: prompts.build_tests_prompt(worst, None, worst),
         "questions.build_prompt": lambda: questions.build_prompt(worst, worst, "exact"),
-        "probability.hash_prompt": lambda: hash_prompt(worst, "exact"),
+        "questions.hash_prompt": lambda: questions.hash_prompt(worst, "exact"),
         "questions.build_meaning_prompt": lambda: questions.build_meaning_prompt(*[worst] * 3),
         "text.mark": lambda: text.mark("draft", [worst]),
         "text.unmistakable_mark": lambda: text.unmistakable_mark("draft", [worst]),

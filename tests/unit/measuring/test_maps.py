@@ -12,7 +12,8 @@ import pytest
 
 from commands.measuring.maps import calibrated, ended_runs, fit_knots, least_probability
 from commands.measuring.replay import read_recording
-from reflection.sampling.probability import CalibrationMap, Measured, Target, hash_prompt
+from reflection.sampling.probability import CalibrationMap, Measured, Target
+from reflection.sampling.prompts import hash_prompt
 from reflection.sampling.replay import recorded
 from reflection.sampling.rules import Stopping
 from tests.unit.measuring.commands import run, written
