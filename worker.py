@@ -155,7 +155,7 @@ def build(
 
 
 def _workflow_worker(client: Client, options: dict[str, Any]) -> Worker:
-    known = ServerActivities(client).registered_search_attributes
+    known = ServerActivities(client, os.environ.get("MULL_CALIBRATION") or None)
     chosen: dict[str, Any] = {
         # The SDK's sandbox takes a third of a run's time. Import contracts, and strict replay tests
         # that do run in it, enforce the same rules: docs/adr/0009.
@@ -167,7 +167,12 @@ def _workflow_worker(client: Client, options: dict[str, Any]) -> Worker:
         client,
         task_queue=TASK_QUEUE,
         workflows=WORKFLOWS,
-        activities=[known, prepare_reflection, check_draft, read_examples],
+        activities=[
+            known.registered_search_attributes,
+            prepare_reflection,
+            check_draft,
+            read_examples,
+        ],
         interceptors=[Inbound()],
         graceful_shutdown_timeout=GRACE,
         **chosen,

@@ -34,6 +34,7 @@ from commands.loops import Handle, Loop, Seen, look, loop_of, reach, request_of
 from connection import DATA_CONVERTER, TASK_QUEUE
 from reflection.details import bar
 from reflection.request import Request
+from reflection.sampling.result import Bars
 from reflection.sheet import Sheet
 from reflection.text import lasting_words, terminal_safe
 
@@ -59,13 +60,13 @@ SHOWN_BY_DOCTOR = {
 class Wanted(NamedTuple):
     """How a result is printed, and what it is held to.
 
-    `required` is a confidence or a score; `out` is a file for the answer, otherwise printed. With
+    `required` is a score, or an answer's bars; `out` is a file for the answer, otherwise printed. With
     `accept_any` a doubtful result is as good as any other.
     """
 
     as_json: bool = False
     accept_any: bool = False
-    required: float | None = None
+    required: Bars | float | None = None
     out: Path | None = None
 
 

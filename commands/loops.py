@@ -52,8 +52,8 @@ class Loop:
     - `command` is the prefix of its run ids, and `subject` the request's field with the question.
     - `reply` returns the sentence printed before the details on standard output. Without it the
       answer alone goes to standard output, and the details go to standard error.
-    - `below` explains how a result misses a required confidence or score, and `doubt` why not to
-      build on it whatever was required.
+    - `below` explains how a result misses a required score, or the bars of an answer, and `doubt`
+      why not to build on it whatever was required.
     - `actions` are the choices in a review, `reviewed` the fields of the progress that show what is
       reviewed, `best` the draft, and `unchecked` a note for whoever replaces the result.
     - `optional_queues` may be needed later in the run.
@@ -70,7 +70,7 @@ class Loop:
     decision: type[Record] | None = None
     doing: str = "asking"
     reply: Callable[[Any], str] | None = None
-    below: Callable[[Any, float], str | None] = lambda _result, _required: None
+    below: Callable[[Any, Any], str | None] = lambda _result, _required: None
     doubt: Callable[[Any], str] = lambda _result: ""
     actions: tuple[str, ...] = ("accept", "replace")
     reviewed: frozenset[str] = frozenset({"subject"})

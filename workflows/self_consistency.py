@@ -72,7 +72,10 @@ class SelfConsistencyWorkflow(RunWorkflow[Sampling]):
     async def run(self, request: SelfConsistencyRequest) -> SelfConsistencyResult:
         """Sample until a decision says stop, and return the result."""
         with self._running(rule=request.rule, max_responses=request.max_responses) as span:
-            await self._find_attributes()
+            if request.calibration is None:
+                self._state.maps = await self._find_attributes(self._state.setup)
+            else:
+                await self._find_attributes()
             while not self._state.stopped:
                 await self._wave()
             unanswered = self._state.unanswered
@@ -88,6 +91,7 @@ class SelfConsistencyWorkflow(RunWorkflow[Sampling]):
                 {
                     "answer": (result.final_answer or "")[:400],
                     "confidence": result.consensus_confidence,
+                    **base.known({"probability_right": result.probability_right}),
                 },
                 telemetry.NEEDS_REVIEW.value_set(False),
                 telemetry.CONSENSUS.value_set(result.consensus_type),

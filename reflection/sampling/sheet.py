@@ -94,6 +94,13 @@ def _facts(seen: Seen, shares: Sequence[float]) -> list[parts.Fact]:
         first, second, *_ = *shares, 0.0
         uncertainty, level = classify_uncertainty(first), classify_entropy(seen.normalized_entropy)
         note, tone = f"uncertainty {uncertainty}", UNCERTAINTY_TONES[uncertainty]
+        if by := seen.calibration:
+            chance = seen.probability_right
+            words = "unknown" if chance is None else f"{chance:.3f}"
+            told = f"by {by.name}: {by.questions:,} questions, calibration error {by.ece:.3f}"
+            facts.append(parts.Fact("probability right", words, by.reason or told))
+        else:
+            note += "; not a probability"
         meaning = f"{level}; 0: all agree, 1: all answers equally frequent"
         facts += [
             parts.Fact(AGREEMENT, f"{first:.2f}", note, tone=tone),

@@ -21,6 +21,7 @@ from reflection.multipath.loop import result as walked
 from reflection.multipath.request import MultiPathRequest
 from reflection.sampling.loop import progress as asking
 from reflection.sampling.loop import result as voted
+from reflection.sampling.result import Bars
 from tests.unit.critique.reflected import reflected
 from tests.unit.multipath.agent_runs import UNCLEAR, coded, researched, routed, standing, verdict
 from tests.unit.runs import finished, sampled
@@ -123,12 +124,12 @@ def test_no_answer_at_all_is_exit_code_4(loop: Loop, ended: Any) -> None:
             0.0,
             "no score shows that the draft reaches 0",
         ),
-        (SAMPLING, UNDECIDED, 0.5, None),
-        (SAMPLING, UNDECIDED, 0.6, "confidence 0.50 is below 0.6"),
+        (SAMPLING, UNDECIDED, Bars(0.5), None),
+        (SAMPLING, UNDECIDED, Bars(0.6), "confidence 0.50 is below 0.6"),
         (
             SAMPLING,
             UNDECIDED.model_copy(update={"valid_responses": 1}),
-            0.5,
+            Bars(0.5),
             "a run that was cut short can't show a confidence of 0.5",
         ),
         (MULTIPATH, walked(researched([[]])), 1.0, None),
@@ -147,7 +148,7 @@ def test_no_answer_at_all_is_exit_code_4(loop: Loop, ended: Any) -> None:
     ],
 )
 def test_a_bar_is_held_against_the_result(
-    loop: Loop, ended: Any, bar: float, said: str | None
+    loop: Loop, ended: Any, bar: Any, said: str | None
 ) -> None:
     """A score or confidence at the bar meets it; whatever is open misses it."""
     assert loop.below(ended, bar) == said

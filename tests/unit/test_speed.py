@@ -151,6 +151,7 @@ def functions(worst: str) -> dict[str, Callable[[], object]]:
         ),
         "prompts.build_tests_prompt": lambda: prompts.build_tests_prompt(worst, None, worst),
         "questions.build_prompt": lambda: questions.build_prompt(worst, worst, "exact"),
+        "questions.hash_prompt": lambda: questions.hash_prompt(worst, "exact"),
         "questions.build_meaning_prompt": lambda: questions.build_meaning_prompt(*[worst] * 3),
         "text.mark": lambda: text.mark("draft", [worst]),
         "text.unmistakable_mark": lambda: text.unmistakable_mark("draft", [worst]),
