@@ -187,9 +187,8 @@ class RunWorkflow(Workflow, Generic[StateT]):
 
     def _updates(self) -> list[Update]:
         """List the search attributes of where the run stands."""
-        standing = self._progress()
         waits = telemetry.NEEDS_REVIEW.value_set(self._state.decisions[-1].waits_for_review)
-        return [waits, *spending(standing.usage, standing.model)]
+        return [waits, *spending(self._state.used, self._state.model)]
 
     def _has_ended(self) -> bool:
         return self._state.stopped and not self._people.waiting
@@ -289,8 +288,8 @@ def span(
 ) -> Iterator[Span]:
     """Span a part of the run, and group its events in the history, where the group has a name."""
     events = workflow.create_event_group(group).scope() if group else nullcontext()
-    with trace.get_tracer(telemetry.TRACER).start_as_current_span(name) as current, events:
-        current.set_attributes({telemetry.KIND: kind, **attributes})
+    tracer, known = trace.get_tracer(telemetry.TRACER), {telemetry.KIND: kind, **attributes}
+    with tracer.start_as_current_span(name, attributes=known) as current, events:
         yield current
 
 

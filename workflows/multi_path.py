@@ -139,11 +139,9 @@ class MultiPathWorkflow(RunWorkflow[Run]):
         return {**base.numbers(decision, NUMBERS), **base.known(others)}
 
     def _updates(self) -> list[base.Update]:
-        standing, last = self._progress(), self._state.decisions[-1]
         return [
-            telemetry.REVISIONS.value_set(standing.revisions),
-            telemetry.NEEDS_REVIEW.value_set(last.waits_for_review),
-            *base.spending(standing.usage, standing.model),
+            telemetry.REVISIONS.value_set(self._state.state.revisions),
+            *super()._updates(),
         ]
 
     @contextmanager

@@ -185,12 +185,11 @@ class ReflectOnResultWorkflow(RunWorkflow[Reflection]):
         return {**index, **waits, **base.numbers(decision, NUMBERS)}
 
     def _updates(self) -> list[base.Update]:
-        standing, last = self._progress(), self._state.decisions[-1]
+        best = self._state.best
         return [
-            base.set_or_clear(telemetry.SCORE, standing.score),
-            telemetry.REVISIONS.value_set(standing.revisions),
-            telemetry.NEEDS_REVIEW.value_set(last.waits_for_review),
-            *base.spending(standing.usage, standing.model),
+            base.set_or_clear(telemetry.SCORE, best.score if best else None),
+            telemetry.REVISIONS.value_set(self._state.revisions),
+            *super()._updates(),
         ]
 
 
@@ -320,9 +319,15 @@ class Drafts:
         return evaluate(judgements, feedback, found, self._request.panel)
 
     async def _check(self, draft: Draft) -> Report:
-        """Run the guardrails; the result says which of them could not run."""
+        """Return what the guardrails found, and which of them could not run."""
         if not self._request.guardrails:
             return Report()
+        report = self._reports.get(draft.index) or await self._checked(draft)
+        for failure in report.failures:
+            self._state.warn(failure)
+        return report
+
+    async def _checked(self, draft: Draft) -> Report:
         before = None if draft.revises is None else self._state.drafts[draft.revises]
         checked = Checked(
             query=self._request.query,
@@ -336,11 +341,8 @@ class Drafts:
             asks_for=tuple(criterion.name for criterion in self._state.criteria),
         )
         task = CheckTask(checked=checked, guardrails=self._request.guardrails)
-        report = self._reports.get(draft.index) or await run_locally(check_draft, task)
-        report = report or Report(failures=("the guardrails could not be run",))
-        for failure in report.failures:
-            self._state.warn(failure)
-        return report
+        report: Report | None = await run_locally(check_draft, task)
+        return report or Report(failures=("the guardrails could not be run",))
 
     async def _judge(
         self, draft: Draft, judge: str | None
