@@ -14,7 +14,7 @@ from activities import checks
 from activities.checks import SHORT_BYTES, CheckTask, check_draft, read_apart
 from reflection.critique.forms import read
 from reflection.critique.guardrails import Checked, Report, check
-from tests.unit.critique.test_guardrails_speed import EVERY, seconds
+from tests.unit.test_speed import EVERY, seconds
 
 ENDLESS = "(a|a)*b"
 
