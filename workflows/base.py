@@ -8,7 +8,7 @@ docs/a-new-workflow.md.
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -56,15 +56,20 @@ UNREGISTERED = (
 class Workflow:
     """A run that is started by one request, shows where it stands, and can be ended by a person.
 
-    A subclass says what its `request_type` is, and the `example_field` of it that a message shows.
+    A subclass says what its `request_type` is.
     """
 
     request_type: ClassVar[type[Request]]
-    example_field: ClassVar[str]
 
     def __new__(cls, *inputs: object) -> Self:
         """Reject a start without a valid request, which would fail every workflow task."""
-        require_request(inputs, cls.request_type, cls.example_field)
+        if len(inputs) != 1 or not isinstance(inputs[0], cls.request_type):
+            example = f'{{"{cls.request_type.subject_field}": "..."}}'
+            raise ApplicationError(
+                f"no request: start this workflow with one JSON object, such as {example}",
+                type=INVALID_REQUEST,
+                non_retryable=True,
+            )
         return super().__new__(cls)
 
     def __init__(self, budget_seconds: float | None = None) -> None:
@@ -276,16 +281,6 @@ class RunWorkflow(Workflow, Generic[StateT]):
         ended = {"stop_reason": last.stop_reason, "stop_explanation": last.reason}
         workflow.upsert_memo({**ended, **memo})
         span.set_attributes(self._numbers(last))
-
-
-def require_request(inputs: Sequence[object], kind: type, field: str) -> None:
-    """Reject a start without a valid request, which would fail every workflow task."""
-    if len(inputs) != 1 or not isinstance(inputs[0], kind):
-        raise ApplicationError(
-            f'no request: start this workflow with one JSON object, such as {{"{field}": "..."}}',
-            type=INVALID_REQUEST,
-            non_retryable=True,
-        )
 
 
 @contextmanager

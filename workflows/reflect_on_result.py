@@ -24,7 +24,7 @@ with workflow.unsafe.imports_passed_through():
     from reflection.critique.guardrails import Checked, Report
     from reflection.critique.loop import Reflection, should_reflect, warnings
     from reflection.critique.request import ReflectOnResultRequest
-    from reflection.critique.result import Decision, Draft, Progress, ReflectOnResultResult
+    from reflection.critique.result import Decision, Draft, ReflectOnResultResult
     from reflection.critique.sheet import sheet
     from reflection.request import fitted
     from reflection.run import Part
@@ -52,7 +52,6 @@ class ReflectOnResultWorkflow(RunWorkflow[Reflection]):
     """Revise a draft until its score, a bound or a person says stop; keep the best one."""
 
     request_type = ReflectOnResultRequest
-    example_field = "query"
 
     @workflow.init
     def __init__(self, request: ReflectOnResultRequest) -> None:
@@ -74,7 +73,7 @@ class ReflectOnResultWorkflow(RunWorkflow[Reflection]):
             while not self._state.stopped:
                 await self._wait_for_review()
                 await self._revise_until_decided()
-            result = fitted(loop.result(self._state), "draft")
+            result = fitted(self._state.result(), "draft")
             memo = {"draft": (result.draft or "")[:400], "score": result.score}
             self._conclude(span, memo)
             return result
@@ -171,10 +170,6 @@ class ReflectOnResultWorkflow(RunWorkflow[Reflection]):
             self._decided(loop.grant(self._state, asked, author, workflow.now()))
             advice = Feedback(advice=asked, judge=author)
             await self._revise(best, (advice, *self._state.advice(best)), author)
-
-    def _progress(self) -> Progress:
-        in_flight, until = self._calls.in_flight, self._people.until
-        return loop.progress(self._state, self._step, in_flight, until)
 
     def _sheet(self) -> Sheet:
         return sheet(self._progress(), self._state.decisions, self._state.request)

@@ -57,7 +57,6 @@ class SelfConsistencyWorkflow(RunWorkflow[Sampling]):
     """Ask in waves, count votes by index, and stop when the rule, a bound or a person says so."""
 
     request_type = SelfConsistencyRequest
-    example_field = "question"
 
     @workflow.init
     def __init__(self, request: SelfConsistencyRequest) -> None:
