@@ -60,8 +60,8 @@ SHOWN_BY_DOCTOR = {
 class Wanted(NamedTuple):
     """How a result is printed, and what it is held to.
 
-    `required` is a score, or an answer's bars; `out` is a file for the answer, otherwise printed. With
-    `accept_any` a doubtful result is as good as any other.
+    `required` is a score, or an answer's bars; `out` is a file for the answer, otherwise printed.
+    With `accept_any` a doubtful result is as good as any other.
     """
 
     as_json: bool = False
