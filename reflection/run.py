@@ -234,6 +234,11 @@ class RunState(Generic[DecisionT]):
         return self.last is not None and self.last.stop
 
     @property
+    def model(self) -> str | None:
+        """The model that replied last, or that the request names."""
+        raise NotImplementedError
+
+    @property
     def budget(self) -> Budget:
         """What the request allows."""
         return Budget(self.request.budget_tokens, self.request.budget_usd)
