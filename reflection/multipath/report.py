@@ -15,8 +15,6 @@ from reflection.multipath.result import Source
 from reflection.multipath.state import Critique, Passage
 from reflection.text import fold, neutral
 
-TITLE = "Further considerations"
-
 PREFIX = r" {0,3}(?:> ?){0,5}"
 BOLD = re.compile(rf"{PREFIX}(?:\*\*|__)([^*_]{{1,200}})(?:\*\*|__)[ \t]*:?[ \t]*")
 LED = re.compile(
@@ -36,7 +34,6 @@ ENTRY = re.compile(
     r"[ \t>]*(?:[-*+][ \t]|\[(?:\d{1,4}|\^[^\]\s]{1,40})\]|\d{1,4}[.)][ \t]|\|)|(?: {2}|\t)|[ \t]*$"
 )
 DEFINED = re.compile(rf"{PREFIX}\[(\^?)([^\]\n]{{1,60}})\]:")
-INDENTED = re.compile(r"(?: {2}|\t)")
 BEGINS = re.compile(rf"{PREFIX}(?:[-*+>#|`~=]|\d{{1,9}}[.)][ \t])")
 UNDER_ALL = 7
 ROUNDS = 4
@@ -93,7 +90,19 @@ def check_report(report: str, sources: Sequence[Source]) -> tuple[Critique, ...]
     parts = split(markup.visible(markup.unfenced(report)))
     if not any(letter.isalnum() for letter in markup.FOOTNOTE.sub("", parts.findings)):
         return (Critique(aspect="completeness", advice=EMPTY),)
-    found = [*_unknown(parts.findings, sources), *_demarcation(parts)]
+    found = [*_unknown(parts.findings, sources)]
+    for text in (parts.considerations, parts.footnotes):
+        for sentence in markup.sentences(text) if markup.cited(text) else ():
+            found += [
+                Critique(
+                    aspect="demarcation",
+                    advice=f"[{number}] stands with an idea of your own: leave the citation out "
+                    f"there, or move what source {number} does say among the findings",
+                    sentence=sentence,
+                    cited=number,
+                )
+                for number in markup.cited(sentence)
+            ]
     if sources and not markup.cited(parts.findings):
         found.append(Critique(aspect="citation", advice=UNCITED))
     return tuple(found[:MOST_CRITIQUES])
@@ -169,7 +178,7 @@ def split(report: str) -> Parts:
         else:
             goes_on = (
                 not line.strip()
-                or INDENTED.match(line)
+                or line.startswith(("  ", "\t"))
                 or (lines[place - 1].strip() and place not in fenced and not BEGINS.match(line))
             )
             taken, in_note = [line], bool(defined[1] if defined else in_note and goes_on)
@@ -247,20 +256,6 @@ def _unknown(findings: str, sources: Sequence[Source]) -> Iterator[Critique]:
         )
 
 
-def _demarcation(parts: Parts) -> Iterator[Critique]:
-    """Yield a critique for each idea that is cited as if a source had it."""
-    for text in (parts.considerations, parts.footnotes):
-        for sentence in markup.sentences(text) if markup.cited(text) else ():
-            for number in markup.cited(sentence):
-                yield Critique(
-                    aspect="demarcation",
-                    advice=f"[{number}] stands with an idea of your own: leave the citation out "
-                    f"there, or move what source {number} does say among the findings",
-                    sentence=sentence,
-                    cited=number,
-                )
-
-
 def _section(own: str, suggestions: Sequence[str]) -> str:
     """Join the report's own ideas and the reflection's in one section; empty without any.
 
@@ -278,7 +273,7 @@ def _section(own: str, suggestions: Sequence[str]) -> str:
     items = [_item(idea) for idea in dict.fromkeys(suggestions) if not markup.stands_in(idea, said)]
     texts = [written, "\n".join(f"- {item}" for item in items if item)]
     filled = [text for text in texts if text.strip()]
-    return "\n\n".join([f"## {TITLE}", *filled]) if filled else ""
+    return "\n\n".join(["## Further considerations", *filled]) if filled else ""
 
 
 def _item(suggestion: str) -> str:
@@ -295,6 +290,7 @@ def _list(numbers: Sequence[int], sources: Sequence[Source]) -> str:
         for source in sources
     }
     used = [entries.pop(number, f"- [{number}] is not one of the sources") for number in numbers]
-    apart = ["Found but not cited:", "\n".join(entries.values())] if entries else []
-    listed = [*(["\n".join(used)] if used else []), *apart]
+    listed = ["\n".join(used)] if used else []
+    if entries:
+        listed += ["Found but not cited:", "\n".join(entries.values())]
     return "\n\n".join(["## Sources", *listed]) if listed else ""
