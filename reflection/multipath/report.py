@@ -5,7 +5,7 @@ footnotes. Source: section 2.4 of the report that `reflection.multipath.state` c
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Literal, NamedTuple, get_args
 
@@ -90,7 +90,22 @@ def check_report(report: str, sources: Sequence[Source]) -> tuple[Critique, ...]
     parts = split(markup.visible(markup.unfenced(report)))
     if not any(letter.isalnum() for letter in markup.FOOTNOTE.sub("", parts.findings)):
         return (Critique(aspect="completeness", advice=EMPTY),)
-    found = [*_unknown(parts.findings, sources)]
+    known = {source.number for source in sources}
+    names = "[1]" if len(known) == 1 else f"[1] to [{max(known, default=0)}]"
+    given = f"cite one of {names} where it supports the claim, or leave the claim out"
+    unknown = [number for number in markup.cited(parts.findings) if number not in known]
+    found = [
+        Critique(
+            aspect="citation",
+            advice=f"[{number}] is no source: {given if known else NONE_GIVEN}",
+            sentence=next(
+                (one for one in markup.sentences(parts.findings) if number in markup.cited(one)),
+                None,
+            ),
+            cited=number,
+        )
+        for number in unknown[:MOST_CRITIQUES]
+    ]
     for text in (parts.considerations, parts.footnotes):
         for sentence in markup.sentences(text) if markup.cited(text) else ():
             found += [
@@ -238,22 +253,6 @@ def _headings(text: str) -> dict[int, Heading]:
 
 def _title(text: str) -> str:
     return text.strip(" \t*_:.>")
-
-
-def _unknown(findings: str, sources: Sequence[Source]) -> Iterator[Critique]:
-    known = {source.number for source in sources}
-    names = "[1]" if len(known) == 1 else f"[1] to [{max(known, default=0)}]"
-    given = f"cite one of {names} where it supports the claim, or leave the claim out"
-    unknown = [number for number in markup.cited(findings) if number not in known]
-    for number in unknown[:MOST_CRITIQUES]:
-        yield Critique(
-            aspect="citation",
-            advice=f"[{number}] is no source: {given if known else NONE_GIVEN}",
-            sentence=next(
-                (text for text in markup.sentences(findings) if number in markup.cited(text)), None
-            ),
-            cited=number,
-        )
 
 
 def _section(own: str, suggestions: Sequence[str]) -> str:

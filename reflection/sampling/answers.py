@@ -209,25 +209,17 @@ def read_number(stripped: str) -> str | None:
     answer = claimed(stripped)
     if MAGNITUDE.search(answer):
         return None
-    *sides, last = EQUALS.split(_spelled(answer))
+    form = " ".join(normal_form(answer).casefold().split())
+    form = "".join(str(decimal(character, character)) for character in form)
+    for spelling, replacement in SPELLINGS:
+        form = spelling.sub(replacement, form)
+    *sides, last = EQUALS.split(unwrapped(form))
     for side in sides:
         mixed = re.search(r"\d", side) and re.search(r"[^\W\d_]", side)
         if mixed or SEVERAL.search(side):
             return None
-    return _only_number(last)
-
-
-def _spelled(text: str) -> str:
-    form = " ".join(normal_form(text).casefold().split())
-    form = "".join(str(decimal(character, character)) for character in form)
-    for spelling, replacement in SPELLINGS:
-        form = spelling.sub(replacement, form)
-    return unwrapped(form)
-
-
-def _only_number(text: str) -> str | None:
-    amounts = list(AMOUNT.finditer(text))
-    if not amounts or "\x00" in text or PART_OF_MORE.search(AMOUNT.sub("\x00", text)):
+    amounts = list(AMOUNT.finditer(last))
+    if not amounts or "\x00" in last or PART_OF_MORE.search(AMOUNT.sub("\x00", last)):
         return None
     values = {_value(amount) for amount in amounts}
     value = values.pop() if len(values) == 1 else None
