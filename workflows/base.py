@@ -28,10 +28,11 @@ from temporalio.worker import (
 
 with workflow.unsafe.imports_passed_through():
     import telemetry
-    from connection import ServerActivities
+    from connection import Registered, ServerActivities
     from reflection.details import details
     from reflection.request import Finish, Record, Request, Review
     from reflection.run import Part, RunState, Usage
+    from reflection.sampling.probability import CalibrationMap, Setup
     from reflection.sheet import Sheet, draft_sheet
     from workflows.calls import SOMEBODY, Calls, People, run_locally
 
@@ -101,13 +102,18 @@ class Workflow:
     def _warn(self, warning: str) -> None:
         raise NotImplementedError
 
-    async def _find_attributes(self) -> None:
-        """Ask once which search attributes are registered; warn if none are."""
-        registered = await run_locally(ServerActivities.registered_search_attributes)
+    async def _find_attributes(self, *run: Setup) -> tuple[CalibrationMap, ...]:
+        """Ask once which search attributes are registered; warn if none are.
+
+        Where it is said what the `run` is like, the worker's calibration maps for it are returned.
+        """
+        found = await run_locally(ServerActivities.registered_search_attributes, *run)
+        registered = found.names if isinstance(found, Registered) else found
         self._registered = frozenset(registered or ())
         if not registered:
             workflow.logger.warning(UNREGISTERED)
             self._warn(UNREGISTERED)
+        return found.maps if isinstance(found, Registered) else ()
 
     def _write(self, *updates: Update) -> None:
         """Write those search attributes that the server knows."""

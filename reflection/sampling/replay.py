@@ -4,7 +4,7 @@ A decision depends on the votes of each distinct answer, not on their names, so 
 questions share their states, and each rule decides on a state only once.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from math import sqrt
 from statistics import fmean, variance
@@ -89,6 +89,15 @@ class Runs(NamedTuple):
     right: int | None
 
 
+class End(NamedTuple):
+    """Where one run ended: its votes, largest first, and where the leader first occurs, if any."""
+
+    calls: int
+    rounds: int
+    counts: tuple[int, ...]
+    leader: int | None
+
+
 class Replay:
     """Every rule over the same orderings; what is computed for a state is kept between calls."""
 
@@ -110,21 +119,25 @@ class Replay:
         totals = [[0, 0, 0] for _ in self._next_waves]
         for ordering in orderings:
             count, available = count + 1, available + len(ordering)
-            states, leaders = self._walk(question.votes, ordering)
-            for total, next_wave in zip(totals, self._next_waves, strict=True):
-                calls = rounds = 0
-                # No rule can stop inside a wave, so none decides there.
-                while calls < len(ordering) and (wave := next_wave(states[calls])):
-                    calls, rounds = min(calls + wave, len(ordering)), rounds + 1
-                total[0] += calls
-                total[1] += rounds
-                final = leaders[calls]
-                if final is not None and question.right is not None:
-                    total[2] += question.right[final]
+            for total, end in zip(totals, self.ends(question.votes, ordering), strict=True):
+                total[0] += end.calls
+                total[1] += end.rounds
+                if end.leader is not None and question.right is not None:
+                    total[2] += question.right[end.leader]
         return [
             Runs(count, available, calls, rounds, None if question.right is None else right)
             for calls, rounds, right in totals
         ]
+
+    def ends(self, votes: Sequence[int], ordering: Sequence[int]) -> Iterator[End]:
+        """Run each rule once, until it stops or the ordering ends."""
+        states, leaders = self._walk(votes, ordering)
+        for next_wave in self._next_waves:
+            calls = rounds = 0
+            # No rule can stop inside a wave, so none decides there.
+            while calls < len(ordering) and (wave := next_wave(states[calls])):
+                calls, rounds = min(calls + wave, len(ordering)), rounds + 1
+            yield End(calls, rounds, states[calls][0], leaders[calls])
 
     def _walk(
         self, votes: Sequence[int], ordering: Sequence[int]

@@ -1,11 +1,13 @@
 """The progress and the result of a self-consistency run, with the source's field names."""
 
 from datetime import datetime
+from typing import NamedTuple
 
 from pydantic import Field
 
 from reflection.request import Record, Request
 from reflection.run import Spending, Usage
+from reflection.sampling.probability import Calibrated
 from reflection.sampling.rules import Rule, StopReason
 from reflection.sampling.tally import (
     ConsensusType,
@@ -13,6 +15,10 @@ from reflection.sampling.tally import (
     EntropyLevel,
     UncertaintyLevel,
 )
+from reflection.text import tally_words
+
+# Below this, even answers that all agree show little.
+FEW_VOTES = 3
 
 
 class Response(Record):
@@ -37,6 +43,11 @@ class Response(Record):
     finish_reason: str | None = None
     attempts: int = 1
     spending: Spending | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether no reply came, which is not the same as one that can't be read."""
+        return self.error is not None and self.spending is None
 
 
 class Decision(Record):
@@ -78,7 +89,8 @@ class PersonsAnswer(Request):
 class Progress(Record):
     """Where a run stands: what `progress` returns while it runs and after.
 
-    `added` counts the answers of people that wait for the wave in flight to end.
+    `added` counts the answers of people that wait for the wave in flight to end, and `failed` the
+    responses without a reply.
     """
 
     question: str
@@ -100,6 +112,16 @@ class Progress(Record):
     needs_review: bool = False
     review_until: datetime | None = None
     added: int = 0
+    failed: int = 0
+    probability_right: float | None = None
+    calibration: Calibrated | None = None
+
+
+class Bars(NamedTuple):
+    """What was asked of a result: the least confidence, and the least probability."""
+
+    confidence: float | None = None
+    probability: float | None = None
 
 
 class SelfConsistencyResult(Record):
@@ -108,7 +130,8 @@ class SelfConsistencyResult(Record):
     `final_answer` is the most frequent answer, among equals (`tied`) the one seen first, and None
     where none could be read. Shares, confidence and normalized entropy are 0 to 1, entropy is in
     bits. `waves` are the lengths of the waves. `voted_answer` is what the votes gave where
-    `final_answer` is a person's, `reviewer`'s, in its place.
+    `final_answer` is a person's, `reviewer`'s, in its place. `probability_right` is how likely the
+    answer is right by the map in `calibration`; the confidence is a share of votes.
     """
 
     final_answer: str | None
@@ -138,6 +161,8 @@ class SelfConsistencyResult(Record):
     min_responses: int = 1
     voted_answer: str | None = None
     reviewer: str | None = None
+    probability_right: float | None = None
+    calibration: Calibrated | None = None
 
     @property
     def cut_short(self) -> bool:
@@ -145,21 +170,40 @@ class SelfConsistencyResult(Record):
         return self.valid_responses < self.min_responses
 
     @property
-    def conclusive(self) -> bool:
-        """Whether the answers support a conclusion, or a person does."""
-        if self.stop_reason in {"accepted_by_person", "replaced_by_person"}:
-            return True
-        return self.quorum_met and self.stop_reason != "no_consensus"
+    def doubt(self) -> str:
+        """Say why not to build on the answer; empty where votes or a person back it.
 
-    def below(self, bar: float) -> str | None:
-        """Say how the confidence misses a bar that was asked for; None where it does not.
-
-        A confidence that rests on fewer answers than a rule would decide on meets no bar.
+        Fewer than three votes are enough where no more were allowed, or could change the answer.
         """
-        if self.consensus_confidence < bar - 1e-9:
-            return f"confidence {self.consensus_confidence:.2f} is below {bar:g}"
+        votes = self.valid_responses
+        if self.stop_reason in {"accepted_by_person", "replaced_by_person"}:
+            return ""
+        if not self.quorum_met or self.stop_reason == "no_consensus":
+            return "there is no consensus"
+        if self.tied:
+            return "several answers share the lead"
         if self.cut_short:
+            return f"only {votes} of at least {self.min_responses} readable answers"
+        few = votes < FEW_VOTES and self.stop_reason != "decided"
+        more = self.early_stopping or self.total_responses > votes
+        return f"only {tally_words(votes, 'vote')}" if few and more else ""
+
+    def below(self, bars: Bars) -> str | None:
+        """Say how the confidence or the probability misses its bar; None where neither does.
+
+        A confidence that rests on fewer answers than a rule would decide on meets no bar, and nor
+        does an unknown probability.
+        """
+        bar, least, known = bars.confidence, bars.probability, self.probability_right
+        if bar is not None and self.consensus_confidence < bar - 1e-9:
+            return f"confidence {self.consensus_confidence:.2f} is below {bar:g}"
+        if bar is not None and self.cut_short:
             return f"a run that was cut short can't show a confidence of {bar:g}"
+        if least is not None and known is None:
+            why = self.calibration.reason if self.calibration else "there is no calibration map"
+            return f"it is unknown whether the probability reaches {least:g}: {why}"
+        if least is not None and known is not None and known < least - 1e-9:
+            return f"probability {known:.3f} is below {least:g}"
         return None
 
     @property

@@ -23,7 +23,7 @@ def test_a_finished_run_is_told_to_the_digit() -> None:
     assert shown == (
         "**Stopped (`rule`): confidence 0.8 reaches 0.8**\n\n"
         "```text\n"
-        "agreement      0.80 (uncertainty low)\n"
+        "agreement      0.80 (uncertainty low; not a probability)\n"
         "entropy        0.72 (uniform; 0: all agree, 1: all answers equally frequent)\n"
         "consensus      strong\n"
         "answers        5, in 1 wave\n"

@@ -48,7 +48,7 @@ from reflection.sampling import prompts as questions
 from reflection.sampling.replay import recorded
 from reflection.sampling.request import AnswerKind, SelfConsistencyRequest
 
-SIZES = (6_250, 12_500, 25_000, 50_000)
+SIZES = (12_500, 25_000, 50_000, 100_000)
 GENERAL = PRESETS["general"]
 # The criteria of every preset: a guardrail that waits for some of them does its work.
 EVERY = tuple({one.name: None for preset in PRESETS.values() for one in preset})
@@ -75,7 +75,7 @@ MORE = [
 def guardrails(text: str) -> dict[str, Callable[[], object]]:
     """Every function of critiques that takes text, by its name, with this one in each place."""
     checked = Checked(query=text, draft=text, previous=text[:-1], sources=(text,), asks_for=EVERY)
-    forms = ("a list of JSON", "YAML", "a table", "a Python function")
+    forms = ("a list as JSON", "a list in a table", "a Python function")
     said = [Feedback(advice=text, place=text)]
     return {
         "read": lambda: read.__wrapped__(text),
@@ -151,6 +151,7 @@ def functions(worst: str) -> dict[str, Callable[[], object]]:
         ),
         "prompts.build_tests_prompt": lambda: prompts.build_tests_prompt(worst, None, worst),
         "questions.build_prompt": lambda: questions.build_prompt(worst, worst, "exact"),
+        "questions.hash_prompt": lambda: questions.hash_prompt(worst, "exact"),
         "questions.build_meaning_prompt": lambda: questions.build_meaning_prompt(*[worst] * 3),
         "text.mark": lambda: text.mark("draft", [worst]),
         "text.unmistakable_mark": lambda: text.unmistakable_mark("draft", [worst]),
@@ -203,21 +204,21 @@ def taken(call: Callable[[], object]) -> float:
 
 
 def is_slow(calls: Sequence[Callable[[], object]]) -> bool:
-    """Tell whether 50 kB take more than three times as long as 25 kB, or 1.5 seconds.
+    """Tell whether 100 kB take more than three times as long as 50 kB, or three seconds.
 
     The calls are with texts of SIZES, the smaller ones first: most functions are so fast for those
-    that even a quadratic one would take under an eighth of a second for 50 kB, and nothing is too
-    slow then. A busy machine may take some more once, but not twice.
+    that even a quadratic one would take under 0.25 seconds for 100 kB, and nothing is too slow
+    then. A busy machine may take some more once, but not twice.
     """
     took = []
     for size, call in zip(SIZES, calls, strict=True):
         took.append(taken(call))
-        if took[-1] * (SIZES[-1] / size) ** 2 < 0.125:
+        if took[-1] * (SIZES[-1] / size) ** 2 < 0.25:
             return False
     *_, half, full = took
     if full >= 3 * half:
         half, full = max(half, taken(calls[-2])), min(full, taken(calls[-1]))
-    return full >= 3 * half or full >= 1.5
+    return full >= 3 * half or full >= 3
 
 
 def _request(worst: str) -> None:
@@ -248,7 +249,7 @@ def test_no_repeated_piece_is_slow(table: Table, piece: str) -> None:
 def test_what_is_not_linear_is_found(
     monkeypatch: pytest.MonkeyPatch, power: float, slow: bool
 ) -> None:
-    """Of functions that take 0.3 seconds for 50 kB those are slow that grow much faster."""
+    """Of functions that take 0.3 seconds for 100 kB those are slow that grow much faster."""
     monkeypatch.setattr(sys.modules[__name__], "taken", lambda call: call())
 
     calls = [partial(pow, 0.3 ** (1 / power) * size / SIZES[-1], power) for size in SIZES]

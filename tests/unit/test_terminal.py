@@ -20,7 +20,7 @@ def test_the_result_of_a_run() -> None:
 
     assert written(on).splitlines() == [
         "stopped        the maximum of 10 (max_responses)",
-        "agreement      0.78  ██▆▇▅▆▆▇▇  uncertainty medium",
+        "agreement      0.78  ██▆▇▅▆▆▇▇  uncertainty medium; not a probability",
         "entropy        0.76  ▁▁█▇██▇▇▇  uniform; 0: all agree, 1: all answers equally",
         "               frequent",
         "consensus      emerging",

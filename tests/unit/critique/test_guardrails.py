@@ -226,13 +226,13 @@ def capped(row: dict[str, Any]) -> bool:
 
 
 def test_honest_drafts_are_hardly_ever_capped_and_fooling_ones_often() -> None:
-    """Of 60 honest drafts at most 3 lose their score, of 60 made to fool a judge at least 21."""
+    """Of 60 honest drafts at most 3 lose their score, of 60 made to fool a judge at least 45."""
     honest = [capped(row) for row in DRAFTS if row["honest"]]
     fooling = [capped(row) for row in DRAFTS if not row["honest"]]
 
     assert (len(honest), len(fooling)) == (60, 60)
     assert sum(honest) <= 3
-    assert sum(fooling) >= 21
+    assert sum(fooling) >= 45
 
 
 @pytest.mark.parametrize(
