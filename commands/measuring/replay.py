@@ -33,7 +33,8 @@ from reflection.sampling.replay import (
     compare_rules,
     recorded,
 )
-from reflection.sampling.request import AnswerKind
+from reflection.sampling.request import AnswerKind, SelfConsistencyRequest
+from reflection.sampling.result import SelfConsistencyResult
 from reflection.sampling.rules import Rule, Stopping
 from reflection.sheet import Sheet, Verdict, table
 from reflection.text import tally_words
@@ -55,7 +56,9 @@ With at most 10 answers, predictive at epsilon 0.05 stops as ahead_by does, at t
 The share of votes is agreement, and no probability: models agree on wrong answers too.
 --calibrate fits a map to how likely an answer is right, for one model and one --rule (combined by
 default), on half of the questions, and measures it on the other half. It takes 100 labelled
-questions, better 400 or more. "model", "temperature" and "prompt_hash" may stand in the lines.
+questions, better 400 or more. "model", "temperature" and "prompt_hash" may stand in the lines, as
+they do in those of `mull list --log FILE`: a log of your own runs, best with --rule fixed, in which
+gold is left for you to fill in.
 
 Examples:
 
@@ -222,6 +225,22 @@ def read_recording(kind: AnswerKind, fields: Fields) -> Recorded:
     """Read a question's recorded answers. Raises ValueError."""
     line = Recording.model_validate(fields)
     return recorded(kind, line.answers, line.gold, line.ok, line.tokens)
+
+
+def log_line(request: SelfConsistencyRequest, result: SelfConsistencyResult) -> str:
+    """Write what the model answered in a run as a line of a log, with gold left to fill in."""
+    given = [response for response in result.responses if response.author is None]
+    tokens = [one.spending.output_tokens if one.spending else 0 for one in given]
+    line = {
+        "question": request.question,
+        "gold": None,
+        "answers": [response.answer for response in given],
+        "model": result.model,
+        "temperature": request.temperature,
+        "prompt_hash": hash_prompt(request.prompt_template, request.answers),
+        "tokens": None if None in tokens else tokens,
+    }
+    return json.dumps(line, ensure_ascii=False) + "\n"
 
 
 def sheet(
