@@ -28,7 +28,7 @@ from activities.language_model.port import (
 # 32 for each token that a call may ask for: more is not read in a moment, and is no answer.
 MOST_BYTES = 2**20
 MOST_ERROR_BYTES = 16 * 2**10
-# Commas and opening brackets, in texts too. JSON takes 1 µs for a value, and nothing runs meanwhile.
+# Commas and opening brackets, in texts too: while JSON is read, at 1 µs each, nothing else runs.
 MOST_MARKS = 100_000
 # LiteLLM takes up to 0.3 ms for a value that it does not expect, and a completion has a hundred.
 MOST_VALUES = 2_000
