@@ -307,7 +307,7 @@ def begin(
     for note in command.unused(
         request, {name for name, value in fields.items() if value is not None}
     ):
-        typer.echo(f"Note: {note}.", err=True)
+        command.tell(f"Note: {note}.")
 
     with_client(lambda client: follow.start(client, request, new, wanted))
 
