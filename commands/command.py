@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 from urllib.parse import quote
 
 import typer
-from pydantic import ValidationError
 
-from reflection.request import Frozen, explain
 from reflection.text import well_formed
 
 if TYPE_CHECKING:
     from temporalio.client import Client
     from temporalio.service import RPCError
+
+    from reflection.request import Frozen
 
 # A poll lasts at most a minute, so a live worker has polled within this time.
 POLLED_WITHIN = timedelta(seconds=70)
@@ -414,11 +414,15 @@ def write_file(path: Path, text: str, what: str = "page", instead: str = "") -> 
     tell(f"wrote the {what} to {path}")
 
 
-def checked(kind: type[Frozen], fields: dict[str, Any], option: str | None = None) -> Any:
+def checked(kind: "type[Frozen]", fields: dict[str, Any], option: str | None = None) -> Any:
     """Build a model from the fields that are set, or exit with an error.
 
     The error names the option that the field comes from, or `option` if all come from that one.
     """
+    from pydantic import ValidationError
+
+    from reflection.request import explain
+
     try:
         return kind(**{name: value for name, value in fields.items() if value is not None})
     except ValidationError as error:
