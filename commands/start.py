@@ -103,7 +103,7 @@ def ask(
         ),
     ] = None,
     require_confidence: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Exit with code 4 below this confidence.")
+        float | None, typer.Option(min=0, max=1, help="Exit with code 4 below this agreement.")
     ] = None,
     accept_any: command.AcceptAny = False,
     workflow_id: command.NewId = None,

@@ -21,6 +21,7 @@ from reflection.multipath.result import (
     Step,
     StopReason,
     best_of,
+    better_report,
     is_open,
 )
 from reflection.multipath.state import Critique, Node, Passage, State, transition
@@ -316,8 +317,9 @@ def result(run: Run) -> MultiPathResult:
         if output is None:
             # For histories from before the activities returned it.
             output = assemble(kept.text, run.state.suggestions, run.sources, run.request.creative)
+    better = better_report(run.drafts, kept)
     return MultiPathResult(
-        **_standing(run),
+        **_standing(run) | {"warnings": (*run.warnings, *([better] if better else []))},
         output=output,
         stop_reason=last.stop_reason,
         stop_explanation=last.reason,

@@ -175,14 +175,14 @@ class SelfConsistencyResult(Record):
         return f"only {tally_words(votes, 'vote')}" if few and more else ""
 
     def below(self, bar: float) -> str | None:
-        """Say how the confidence misses a bar that was asked for; None where it does not.
+        """Say how the agreement misses a bar that was asked for; None where it does not.
 
-        A confidence that rests on fewer answers than a rule would decide on meets no bar.
+        An agreement that rests on fewer answers than a rule would decide on meets no bar.
         """
         if self.consensus_confidence < bar - 1e-9:
-            return f"confidence {self.consensus_confidence:.2f} is below {bar:g}"
+            return f"agreement {self.consensus_confidence:.2f} is below {bar:g}"
         if self.cut_short:
-            return f"a run that was cut short can't show a confidence of {bar:g}"
+            return f"a run that was cut short can't show an agreement of {bar:g}"
         return None
 
     @property
