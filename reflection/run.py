@@ -321,6 +321,9 @@ class RunState(ABC, Generic[DecisionT]):
         self.retried += attempts - (spending is not None)
         if spending is not None:
             self.spent[part].append(spending)
+            if self.budget.usd is not None and spending.calls and spending.cost_usd is None:
+                said = f"no price is known of a call for {part}: budget_usd takes it to cost"
+                self.warn(f"{said} as much as the dearest one")
 
     def lose(self, calls: int) -> None:
         """Count calls that were cancelled before their reply came."""
@@ -332,6 +335,6 @@ class RunState(ABC, Generic[DecisionT]):
             self.warnings.append(warning)
 
     def left_out(self, names: Iterable[str]) -> None:
-        """Warn about parameters that the provider does not support."""
+        """Warn about parameters that were not sent."""
         for name in names:
-            self.warn(f"the provider does not take {name}; it was not sent")
+            self.warn(f"{name} was not sent: the model refused it, or LiteLLM does not list it")

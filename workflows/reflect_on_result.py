@@ -280,6 +280,8 @@ class Drafts:
         if written.cut:
             most = self._request.draft_bytes
             self._state.warn(f"draft {index + 1} was cut to {most:,} bytes, the size for a result")
+        if written.finish_reason == "length":
+            self._state.warn(f"draft {index + 1} was cut off by its provider: it is not whole")
         self._state.drafts.append(
             Draft(
                 **written.model_dump(exclude={"error", "report"}),

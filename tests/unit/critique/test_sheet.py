@@ -88,10 +88,12 @@ def test_what_a_reader_has_to_know_is_flagged(
 def test_a_run_that_goes_on_names_its_step_and_the_best_so_far() -> None:
     """The step, the calls in flight, the drafts and decisions so far."""
     state = reflected([0.42])
-    state.warn("the provider does not take seed; it was not sent")
+    state.warn("seed was not sent")
     shown = told(state)
 
-    assert shown.warnings == ("the provider does not take seed; it was not sent",)
+    assert shown.warnings == (
+        "seed was not sent: the model refused it, or LiteLLM does not list it",
+    )
     assert shown.verdict.words == shown.busy == "Revising, 1 call in flight"
     assert shown.verdict.tone == "running"
     assert fact(shown, "revisions").value == "0 of at most 3"
