@@ -8,6 +8,7 @@ docs/a-new-workflow.md.
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -53,7 +54,7 @@ UNREGISTERED = (
 )
 
 
-class Workflow:
+class Workflow(ABC):
     """A run that is started by one request, shows where it stands, and can be ended by a person.
 
     A subclass says what its `request_type` is.
@@ -95,17 +96,17 @@ class Workflow:
         if not (by is None or isinstance(by, Finish)):
             raise refusal('give nothing, or one JSON object, such as {"author": "..."}')
 
-    def _progress(self) -> Record:
-        raise NotImplementedError
+    @abstractmethod
+    def _progress(self) -> Record: ...
 
-    def _sheet(self) -> Sheet:
-        raise NotImplementedError
+    @abstractmethod
+    def _sheet(self) -> Sheet: ...
 
-    def _has_ended(self) -> bool:
-        raise NotImplementedError
+    @abstractmethod
+    def _has_ended(self) -> bool: ...
 
-    def _warn(self, warning: str) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _warn(self, warning: str) -> None: ...
 
     async def _find_attributes(self, *run: Setup) -> tuple[CalibrationMap, ...]:
         """Ask once which search attributes are registered; warn if none are.
@@ -182,9 +183,6 @@ class RunWorkflow(Workflow, Generic[StateT]):
     def _sheet(self) -> Sheet:
         return draft_sheet(self._progress(), self._state.decisions)
 
-    def _replace(self, text: str, author: str) -> None:
-        self._state.replace(text, author, workflow.now())
-
     async def _revise_for(self, asked: str, author: str) -> None:
         raise NotImplementedError
 
@@ -247,7 +245,7 @@ class RunWorkflow(Workflow, Generic[StateT]):
         if isinstance(said, Finish):
             self._settle("finished_by_person", f"finished by {who}", who)
         elif said.replace is not None:
-            self._replace(said.replace, who)
+            self._state.replace(said.replace, who, workflow.now())
             self._settle("replaced_by_person", f"replaced by {who}", who)
         elif said.score is not None:
             self._score(said.score, who)
