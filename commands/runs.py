@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
@@ -28,7 +28,19 @@ from commands.command import (
     write_file,
 )
 from commands.follow import Wanted, ended_badly, failure_code, follow, say_further, show_result
-from commands.loops import BATCH, LOOPS, look, reach, request_of, standing_of, status_words
+from commands.loops import (
+    BATCH,
+    LOOPS,
+    SAMPLING,
+    FoundRun,
+    Handle,
+    look,
+    reach,
+    request_of,
+    standing_of,
+    status_words,
+)
+from commands.measuring.replay import log_line
 from commands.page import RunFacts, page_html
 from commands.terminal import print_sheet
 from reflection.text import tally_words, usd
@@ -56,6 +68,7 @@ WHERE = (
     "Temporal's list filter, such as MullConfidence < 0.6. A batch's runs are listed only if it"
     f" names {PARENT}."
 )
+LOG = "Write the answers of ended runs of `ask` for `mull replay`, with gold left to fill in."
 
 Row: TypeAlias = Mapping[str, Any]
 
@@ -133,14 +146,18 @@ async def list_(
     client: Client,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="The most runs to list.")] = 20,
     where: Annotated[str | None, typer.Option(metavar="FILTER", help=WHERE)] = None,
+    log: Annotated[Path | None, typer.Option(metavar="FILE", help=LOG)] = None,
     as_json: Json = False,
 ) -> Exit:
     """List runs."""
+    place = None if log is None else place_for("--log", log)
     types = ", ".join(f"'{loop.workflow}'" for loop in LOOPS)
     parts = [f"WorkflowType IN ({types})", *([f"({where})"] if where else [])]
     if where is None or PARENT not in where:
         parts.append(f"{PARENT} IS NULL")
     rows = [_row(run) async for run in client.list_workflows(" AND ".join(parts), limit=limit)]
+    if place is not None:
+        write_file(place, "".join([line async for line in _log(client, rows)]), "log")
     if as_json:
         sys.stdout.write(json.dumps({"runs": rows}) + "\n")
     elif rows:
@@ -150,6 +167,19 @@ async def list_(
     else:
         sys.stderr.write('No runs yet. Start one: mull ask "Is 91 prime?"\n')
     return Exit.DONE
+
+
+async def _log(client: Client, rows: Sequence[Row]) -> AsyncIterator[str]:
+    """Yield a line for each run of `ask` that has a result with answers of a model."""
+    for row in rows:
+        if (row["workflow"], row["status"]) == (SAMPLING.workflow, "completed"):
+            handle: Handle = client.get_workflow_handle(
+                row["id"], run_id=row["run_id"], result_type=SAMPLING.result
+            )
+            found = FoundRun(handle, SAMPLING, await handle.describe())
+            request, result = await request_of(client, found), await handle.result()
+            if request and any(response.author is None for response in result.responses):
+                yield log_line(request, result)
 
 
 async def _batches(client: Client, rows: Sequence[Row]) -> dict[str, str]:

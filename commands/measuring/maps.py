@@ -35,9 +35,10 @@ def ended_runs(
     is right. An ordering without a readable answer gives its place to the others.
     """
     replay, rows = Replay([stopping]), []
-    for votes, right in questions:
-        orders = orderings(len(votes), stopping.max_responses, count, chance)
-        ends = [end for order in orders for end in replay.ends(votes, order)]
+    for question in questions:
+        orders = orderings(len(question.votes), stopping.max_responses, count, chance)
+        ends = [end for order in orders for end in replay.ends(question, order)]
+        right = question.right
         found = [
             (end.counts[0], sum(end.counts), right[end.leader])
             for end in ends

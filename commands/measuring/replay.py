@@ -33,7 +33,8 @@ from reflection.sampling.replay import (
     compare_rules,
     recorded,
 )
-from reflection.sampling.request import AnswerKind
+from reflection.sampling.request import AnswerKind, SelfConsistencyRequest
+from reflection.sampling.result import SelfConsistencyResult
 from reflection.sampling.rules import Rule, Stopping
 from reflection.sheet import Sheet, Verdict, table
 from reflection.text import tally_words
@@ -45,7 +46,8 @@ HELP = {
 FILE has one JSON object a line: {"id": 1, "gold": "4", "answers": ["4", "5", null]}.
 Instead of gold, "ok" may say for each answer whether it is right: "ok": [1, 0, 0]; if both are
 given, ok counts. null is an answer that could not be read. Without gold and ok, calls and rounds
-are shown, but no accuracy.
+are shown, but no accuracy. "tokens" may say how long each answer is; the latency of a run is then
+the sum over its rounds of the longest answer, in tokens.
 
 Each question is run through each rule in several orderings of its answers, the first as
 recorded. If a question has fewer answers than --max-responses, its run ends after the last one.
@@ -54,7 +56,9 @@ With at most 10 answers, predictive at epsilon 0.05 stops as ahead_by does, at t
 The share of votes is agreement, and no probability: models agree on wrong answers too.
 --calibrate fits a map to how likely an answer is right, for one model and one --rule (combined by
 default), on half of the questions, and measures it on the other half. It takes 100 labelled
-questions, better 400 or more. "model", "temperature" and "prompt_hash" may stand in the lines.
+questions, better 400 or more. "model", "temperature" and "prompt_hash" may stand in the lines, as
+they do in those of `mull list --log FILE`: a log of your own runs, best with --rule fixed, in which
+gold is left for you to fill in.
 
 Examples:
 
@@ -214,12 +218,29 @@ class Recording(Record):
     answers: list[str | None] = Field(min_length=1)
     gold: str | None = None
     ok: list[Annotated[float, Field(ge=0, le=1, multiple_of=1)]] | None = None
+    tokens: list[Annotated[int, Field(ge=0)]] | None = None
 
 
 def read_recording(kind: AnswerKind, fields: Fields) -> Recorded:
     """Read a question's recorded answers. Raises ValueError."""
     line = Recording.model_validate(fields)
-    return recorded(kind, line.answers, line.gold, line.ok)
+    return recorded(kind, line.answers, line.gold, line.ok, line.tokens)
+
+
+def log_line(request: SelfConsistencyRequest, result: SelfConsistencyResult) -> str:
+    """Write what the model answered in a run as a line of a log, with gold left to fill in."""
+    given = [response for response in result.responses if response.author is None]
+    tokens = [one.spending.output_tokens if one.spending else 0 for one in given]
+    line = {
+        "question": request.question,
+        "gold": None,
+        "answers": [response.answer for response in given],
+        "model": result.model,
+        "temperature": request.temperature,
+        "prompt_hash": hash_prompt(request.prompt_template, request.answers),
+        "tokens": None if None in tokens else tokens,
+    }
+    return json.dumps(line, ensure_ascii=False) + "\n"
 
 
 def sheet(
@@ -227,11 +248,13 @@ def sheet(
 ) -> Sheet:
     """Show what each rule costs and how often it is right, the cheapest first."""
     ranked = sorted(outcomes.items(), key=lambda pair: pair[1].calls)
-    named = ("calls", "rounds", "saved", "accuracy", "95 % interval")
+    known = all(outcome.tokens is not None for outcome in outcomes.values())
+    lengths = ("tokens", "latency") if known else ()
+    named = ("calls", "rounds", "saved", *lengths, "accuracy", "95 % interval")
     rules = table(
         "Rules",
         ("rule", *(f"{name}|number" for name in named), "Pareto"),
-        ((name, *_cells(outcome)) for name, outcome in ranked),
+        ((name, *_cells(outcome, lengths)) for name, outcome in ranked),
         tones=tuple("good" if outcome.pareto else "plain" for _, outcome in ranked),
     )
     said = f"{tally_words(len(questions), 'question')} by {tally_words(len(outcomes), 'rule')}"
@@ -243,8 +266,9 @@ def sheet(
     )
 
 
-def _cells(outcome: RuleOutcome) -> tuple[str, ...]:
-    costs = (f"{outcome.calls:.2f}", f"{outcome.rounds:.2f}", f"{outcome.saved:.1%}")
+def _cells(outcome: RuleOutcome, lengths: Sequence[str]) -> tuple[str, ...]:
+    told = (f"{getattr(outcome, name):,.0f}" for name in lengths)
+    costs = (f"{outcome.calls:.2f}", f"{outcome.rounds:.2f}", f"{outcome.saved:.1%}", *told)
     if outcome.accuracy is None or outcome.accuracy_ci is None:
         return (*costs, "-", "-", "-")
     low, high = outcome.accuracy_ci
