@@ -86,7 +86,7 @@ def adapters(default: str | None, calls_per_second: float | None = None) -> Iter
     gc.disable()
     from activities.documents.folder import FolderRetriever
     from activities.language_model.embedded import EmbeddedModel
-    from activities.language_model.layers import ObservedEmbedder, ObservedModel, PacedModel
+    from activities.language_model.layers import ObservedModel, PacedModel
     from activities.language_model.litellm_model import LiteLLMModel
 
     gc.freeze()
@@ -95,12 +95,10 @@ def adapters(default: str | None, calls_per_second: float | None = None) -> Iter
         endpoints = {}
         if default == EmbeddedModel.name:
             endpoints[default] = stack.enter_context(EmbeddedModel()).endpoint
-        model = LiteLLMModel(default, endpoints)
-        observed, embedder = ObservedModel(model, default), ObservedEmbedder(model)
-        paced = PacedModel(observed, default, calls_per_second, embedder)
-        retriever = FolderRetriever.from_environment(os.environ, paced)
+        model = ObservedModel(LiteLLMModel(default, endpoints), default)
+        retriever = FolderRetriever.from_environment(os.environ)
         stack.callback(retriever.close)
-        yield Adapters(paced, retriever)
+        yield Adapters(PacedModel(model, default, calls_per_second), retriever)
 
 
 async def confined(queues: Sequence[str]) -> Sandbox | None:

@@ -187,8 +187,15 @@ def _beside(server: str) -> str | None:
 
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The workflow's id.")]
-NewId = Annotated[str | None, typer.Option("--id", help="The workflow's id.")]
+NewId = Annotated[
+    str | None,
+    typer.Option("--id", help="The workflow's id. If its run is done, print the result again."),
+]
+Again = Annotated[bool, typer.Option("--again", help="Start anew, even if the run is done.")]
 Detach = Annotated[bool, typer.Option("--detach", help="Return the id at once.")]
+AcceptAny = Annotated[
+    bool, typer.Option("--accept-any", help="Exit with code 0 although the result is doubtful.")
+]
 BatchId = Annotated[str | None, typer.Option("--id", help="The batch's id.")]
 Estimate = Annotated[bool, typer.Option("--estimate", help="Print the estimated cost and exit.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Start without asking.")]
@@ -220,7 +227,6 @@ ONLY_WITH: dict[str, tuple[str, tuple[object, ...]]] = {
 }
 ONLY_BESIDE = {
     "passages": ("docs",),
-    "embedding_model": ("docs",),
     "review_timeout_seconds": ("review_when", "review_below", "review_open"),
 }
 

@@ -268,7 +268,7 @@ async def demo() -> Exit:
             seed=7,
             max_output_tokens=TOY_TOKENS if toy else 2_000,
         )
-        ended = await follow.start(client, request)
+        ended = await follow.start(client, request, follow.New(), follow.Wanted(accept_any=True))
         sys.stderr.write(
             "\nThe demo is over and nothing is left running. To see this run in the Web UI:\n"
             f"  .venv/bin/mull dev --port {port} --ui-port {ui_port} --db {place.db}\n"

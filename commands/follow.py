@@ -5,14 +5,21 @@ import json
 import re
 import shlex
 import sys
+import time
 import uuid
+from collections.abc import Iterable
 from contextlib import nullcontext
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
+from rich.status import Status
 from rich.text import Text as Line
+from temporalio.api.enums.v1 import PendingActivityState
+from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.client import Client, WorkflowFailureError
+from temporalio.common import WorkflowIDReusePolicy
 from temporalio.exceptions import (
     ApplicationError,
     CancelledError,
@@ -23,15 +30,23 @@ from temporalio.service import RPCError
 
 from commands import terminal
 from commands.command import Exit, fail, run_page, say_unserved, unserved, write_file
-from commands.loops import Handle, Loop, Seen, look, loop_of
+from commands.loops import Handle, Loop, Seen, look, loop_of, reach, request_of
 from connection import DATA_CONVERTER, TASK_QUEUE
 from reflection.details import bar
 from reflection.request import Request
 from reflection.sampling.result import Bars
 from reflection.sheet import Sheet
-from reflection.text import terminal_safe
+from reflection.text import lasting_words, terminal_safe
 
+ANEW = WorkflowIDReusePolicy.ALLOW_DUPLICATE
+UNLESS_DONE = WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY
 LOOK_SECONDS = 0.4
+# Between two requests to the server for the calls under way.
+ASK_SECONDS = 2.0
+# Where nobody can see a line that changes in place, something is printed at least this often.
+QUIET_SECONDS = 10.0
+NOBODY = "no worker answers; the run waits for one"
+ERROR_COLUMNS = 200
 SUMMARY_BYTES = 200
 BAR_COLUMNS = 20
 REPLY_COLUMNS = 2_000
@@ -42,28 +57,46 @@ SHOWN_BY_DOCTOR = {
 }
 
 
+class Wanted(NamedTuple):
+    """How a result is printed, and what it is held to.
+
+    `required` is a score, or an answer's bars; `out` is a file for the answer, otherwise printed.
+    With `accept_any` a doubtful result is as good as any other.
+    """
+
+    as_json: bool = False
+    accept_any: bool = False
+    required: Bars | float | None = None
+    out: Path | None = None
+
+
+class New(NamedTuple):
+    """Under which id a run is started, even if one is done (`again`), and whether to detach."""
+
+    workflow_id: str | None = None
+    again: bool = False
+    detach: bool = False
+
+
 async def start(
     client: Client,
     request: Request,
-    workflow_id: str | None = None,
-    detach: bool = False,
-    as_json: bool = False,
-    required: Bars | float | None = None,
-    out: Path | None = None,
+    new: New,
+    wanted: Wanted,
 ) -> Exit:
-    """Start a run and follow it, or print its id at once with `detach`.
+    """Start a run and follow it, or print its id at once.
 
-    `required` is a score, or an answer's bars; `out` is a file for the answer, otherwise printed.
+    The result of a run that is done is printed as if it had just ended, and nothing is paid.
     """
     loop = loop_of(request)
     missing = await unserved(client, loop.queues(request))
     if missing:
-        say_unserved(missing, "run", waits=detach)
+        say_unserved(missing, "run", waits=new.detach)
     for queue in await unserved(client, loop.optional_queues(request)):
         said = f'no worker is polling task queue "{queue}"'
         sys.stderr.write(f"Note: {said}; a run that needs it waits for a worker.\n")
     subject = getattr(request, loop.subject)
-    chosen = workflow_id or new_id(loop.command, subject)
+    chosen = new.workflow_id or new_id(loop.command, subject)
     summary = terminal_safe(subject, 120).encode()[:SUMMARY_BYTES].decode(errors="ignore")
     try:
         handle: Handle = await client.start_workflow(
@@ -73,41 +106,48 @@ async def start(
             task_queue=TASK_QUEUE,
             result_type=loop.result,
             static_summary=summary,
+            # What has failed, or was cancelled, has no result, and is started anew.
+            id_reuse_policy=ANEW if new.again else UNLESS_DONE,
         )
     except WorkflowAlreadyStartedError:
-        said = f"a run with the id {chosen} is already running. Watch it, or choose another id."
-        fail(said, Exit.USAGE)
-    if detach:
-        sys.stdout.write(json.dumps({"id": chosen}) + "\n" if as_json else f"{chosen}\n")
+        handle = await _done(client, chosen, request)
+    if new.detach:
+        sys.stdout.write(json.dumps({"id": chosen}) + "\n" if wanted.as_json else f"{chosen}\n")
         return Exit.DONE
     Console(stderr=True).print(f"run {chosen}", style="dim", markup=False, highlight=False)
-    return await follow(handle, loop, request, as_json, required, out)
+    return await follow(handle, loop, request, wanted)
 
 
-async def follow(
-    handle: Handle,
-    loop: Loop,
-    request: Any,
-    as_json: bool,
-    required: Bars | float | None = None,
-    out: Path | None = None,
-) -> Exit:
+async def _done(client: Client, run: str, request: Request) -> Handle:
+    """Find the run that is done and was started by the same request, or exit."""
+    found = await reach(client, run)
+    if found.goes_on:
+        said = f"a run with the id {run} is already running. Watch it, or choose another id."
+        fail(said, Exit.USAGE)
+    if await request_of(client, found) != request:
+        said = f"the run with the id {run} is done, and was another request."
+        fail(f"{said} Choose another id, or start anew with --again.", Exit.USAGE)
+    sys.stderr.write("This run is done, so nothing is paid again; --again starts it anew.\n")
+    return found.handle
+
+
+async def follow(handle: Handle, loop: Loop, request: Any, wanted: Wanted) -> Exit:
     """Show each step of a run as it happens, then the result; Ctrl-C detaches."""
     ending = asyncio.create_task(handle.result())
     try:
         await show_live(handle, loop, request, ending)
         result = await ending
     except WorkflowFailureError as error:
-        return await ended_badly(error, handle, loop, as_json)
+        return await ended_badly(error, handle, loop, wanted.as_json)
     except asyncio.CancelledError:
         sys.stderr.write(f"\nDetached; the run continues. Follow it with: mull watch {handle.id}\n")
-        if out is not None:
-            there = f"mull show {handle.id} > {shlex.quote(str(out))}"
-            sys.stderr.write(f"{out} was not written. Once the run has ended: {there}\n")
+        if wanted.out is not None:
+            there = f"mull show {handle.id} > {shlex.quote(str(wanted.out))}"
+            sys.stderr.write(f"{wanted.out} was not written. Once the run has ended: {there}\n")
         raise
     run_id = handle.result_run_id or (await handle.describe()).run_id
     sheet = loop.sheet(result, (), request)
-    return show_result(handle, loop, sheet, result, run_id, as_json, required, out)
+    return show_result(handle, loop, sheet, result, run_id, wanted)
 
 
 def show_result(
@@ -116,9 +156,7 @@ def show_result(
     sheet: Sheet,
     result: Any,
     run_id: str | None,
-    as_json: bool,
-    required: Bars | float | None = None,
-    out: Path | None = None,
+    wanted: Wanted,
     *,
     decisions: bool = False,
 ) -> Exit:
@@ -127,13 +165,13 @@ def show_result(
     The answer of a run with drafts goes alone to standard output or to its file, and the details
     to standard error. Any other result goes to standard output as a whole.
     """
-    answer = sheet.answer
+    answer, out = sheet.answer, wanted.out
     if out is not None and answer is None:
         sys.stderr.write(f"{out} was not written: there is no output.\n")
     elif out is not None and answer is not None:
         instead = f" `mull show {handle.id}` prints the result."
         write_file(out, terminal.with_newline(answer.content), answer.title, instead)
-    if as_json:
+    if wanted.as_json:
         sys.stdout.write(result.model_dump_json() + "\n")
     else:
         console = Console(stderr=loop.drafts)
@@ -148,10 +186,14 @@ def show_result(
         if page:
             sys.stderr.write(f"Web UI: {page}\n")
         say_further(handle, loop)
-    missed = None if required is None else loop.below(result, required)
+    missed = None if wanted.required is None else loop.below(result, wanted.required)
+    doubt = "" if wanted.accept_any else loop.doubt(result)
     if missed is not None:
         sys.stderr.write(f"{missed}, which was required.\n")
-    return Exit.DONE if missed is None and loop.conclusive(result) else Exit.BELOW_BAR
+    elif doubt:
+        sys.stderr.write(f"Not to be built on: {doubt}. With --accept-any the exit code is 0.\n")
+    missing = loop.answers and answer is None
+    return Exit.BELOW_BAR if missing or missed is not None or doubt else Exit.DONE
 
 
 def say_further(handle: Handle, loop: Loop) -> None:
@@ -217,43 +259,99 @@ def new_id(command: str, text: str) -> str:
     return "-".join(part for part in (command, slug, uuid.uuid4().hex[:8]) if part)
 
 
+class Pulse:
+    """Say how long a run has taken and what it waits for.
+
+    In a terminal the status line says it always; elsewhere a line does where nothing else was
+    printed for 10 s.
+    """
+
+    def __init__(self, handle: Handle, console: Console, status: Status | None) -> None:
+        self._handle, self._console, self._status = handle, console, status
+        self._began = self._spoke = self._asked = time.monotonic()
+        self._slow: str | None = None
+
+    async def beat(self, busy: str, *, spoke: bool) -> None:
+        """Say it if it is time; `spoke` is whether something else was printed just now."""
+        now = time.monotonic()
+        if spoke:
+            self._spoke = now
+        due = self._status is None and now - self._spoke >= QUIET_SECONDS
+        if due or (self._status and now - self._asked >= ASK_SECONDS):
+            self._slow, self._asked = await _slow(self._handle), now
+        words = f"{lasting_words(int(now - self._began))}: {self._slow or busy}"
+        if self._status:
+            self._status.update(Line(words))
+        elif due:
+            words = f"{words}; {busy}" if self._slow else words
+            self._console.print(Line(words), style="dim", soft_wrap=True, highlight=False)
+            self._spoke = now
+
+
 async def show_live(handle: Handle, loop: Loop, request: Any, ending: "asyncio.Task[Any]") -> None:
     """Print new steps, and once that a person's review is awaited, until the run ends."""
     console = Console(stderr=True)
     shown, silent, waited = 0, False, False
     with console.status(loop.doing) if console.is_terminal else nullcontext() as status:
+        pulse = Pulse(handle, console, status)
         while not ending.done():
             await asyncio.wait({ending}, timeout=LOOK_SECONDS)
             seen = None if ending.done() else await look(handle, loop)
-            if seen is not None:
+            if ending.done():
+                break
+            before, was_silent, busy = shown, silent, NOBODY
+            if seen is None and not silent:
+                console.print(NOBODY, soft_wrap=True)
+            elif seen is not None:
                 sheet = loop.sheet(seen.progress, seen.decisions, request)
-                if status:
-                    reads = getattr(seen.progress, "step", None) == "retrieve"
-                    reading = await _reading(handle) if reads else None
-                    status.update(terminal.cut(reading or sheet.busy or sheet.verdict.words))
+                busy = sheet.busy or sheet.verdict.words
                 shown = terminal.print_steps(console, sheet.steps, shown)
                 if sheet.waiting and not waited:
                     terminal.print_waiting(console, handle.id, sheet.waiting.until)
-                waited, silent = sheet.waiting is not None, False
-            elif not (ending.done() or silent):
-                sys.stderr.write("no worker answers; the run waits for one\n")
-                silent = True
+                waited = sheet.waiting is not None
+            silent = seen is None
+            # A wait for a person may last for weeks: it is said once.
+            await pulse.beat(busy, spoke=waited or shown > before or silent > was_silent)
     if not ending.cancelled() and ending.exception() is None:
         terminal.print_steps(console, loop.sheet(ending.result(), (), request).steps, shown)
 
 
-async def _reading(handle: Handle) -> str | None:
-    """Read how far the search for documents is, from its latest heartbeat."""
+async def _slow(handle: Handle) -> str | None:
+    """Read how far the search for documents is, or what the slowest call waits for."""
     try:
         described = await handle.describe()
     except RPCError:
         return None
-    for pending in described.raw_description.pending_activities:
-        if pending.activity_type.name == "retrieve":
-            return reading_words(
-                await DATA_CONVERTER.decode(list(pending.heartbeat_details.payloads))
-            )
-    return None
+    pending = described.raw_description.pending_activities
+    for call in pending:
+        if call.activity_type.name == "retrieve":
+            return reading_words(await DATA_CONVERTER.decode(list(call.heartbeat_details.payloads)))
+    return slow_words(pending, datetime.now(UTC))
+
+
+def slow_words(pending: Iterable[PendingActivityInfo], now: datetime) -> str | None:
+    """Say of the call with most attempts what it waits for, and its last error; None if it is new.
+
+    A call is slow after 10 s, or once an attempt failed.
+    """
+    call = max(pending, key=lambda one: (one.attempt, -one.last_started_time.seconds), default=None)
+    if call is None:
+        return None
+    runs = call.state == PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
+    since = call.last_started_time if runs else call.scheduled_time
+    seconds = (now - since.ToDatetime(UTC)).total_seconds()
+    if call.attempt < 2 and seconds < QUIET_SECONDS:
+        return None
+    words = f"attempt {call.attempt} of a call has taken {lasting_words(max(0, int(seconds)))}"
+    if not runs:
+        words = "a call waits for " + (
+            f"attempt {call.attempt}" if call.attempt > 1 else "a worker"
+        )
+    if call.HasField("last_failure"):
+        kind = call.last_failure.application_failure_info.type
+        error = ": ".join(filter(None, (kind, call.last_failure.message)))
+        words += f", last error {terminal_safe(error, ERROR_COLUMNS)}"
+    return words
 
 
 def reading_words(details: list[Any]) -> str | None:

@@ -52,7 +52,8 @@ class Loop:
     - `command` is the prefix of its run ids, and `subject` the request's field with the question.
     - `reply` returns the sentence printed before the details on standard output. Without it the
       answer alone goes to standard output, and the details go to standard error.
-    - `below` explains how a result misses a required score, or the bars of an answer.
+    - `below` explains how a result misses a required score, or the bars of an answer, and `doubt`
+      why not to build on it whatever was required.
     - `actions` are the choices in a review, `reviewed` the fields of the progress that show what is
       reviewed, `best` the draft, and `unchecked` a note for whoever replaces the result.
     - `optional_queues` may be needed later in the run.
@@ -70,7 +71,7 @@ class Loop:
     doing: str = "asking"
     reply: Callable[[Any], str] | None = None
     below: Callable[[Any, Any], str | None] = lambda _result, _required: None
-    conclusive: Callable[[Any], bool] = lambda result: getattr(result, "answer", "") is not None
+    doubt: Callable[[Any], str] = lambda _result: ""
     actions: tuple[str, ...] = ("accept", "replace")
     reviewed: frozenset[str] = frozenset({"subject"})
     best: Callable[[Any], Record | None] | None = None
@@ -115,7 +116,7 @@ SAMPLING = Loop(
     subject="question",
     reply=lambda result: result.reply,
     below=sampling.SelfConsistencyResult.below,
-    conclusive=lambda result: result.conclusive,
+    doubt=lambda result: result.doubt,
     reviewed=frozenset(
         {"question", "leader", "confidence", "normalized_entropy", "answer_distribution"}
     ),
@@ -131,7 +132,6 @@ CRITIQUE = Loop(
     command="reflect",
     subject="query",
     below=critique.ReflectOnResultResult.below,
-    conclusive=lambda result: result.draft is not None,
     actions=("accept", "revise", "replace", "score"),
     reviewed=frozenset({"query", "score_threshold"}),
     best=criticised.best_of,
@@ -147,7 +147,7 @@ MULTIPATH = Loop(
     command="agent",
     subject="prompt",
     below=_open,
-    conclusive=lambda result: result.output is not None,
+    doubt=walked.doubt,
     actions=("accept", "revise", "replace"),
     reviewed=frozenset({"prompt", "mode", "sources", "suite", "quarantined"}),
     best=walked.kept_of,

@@ -16,8 +16,18 @@ from rich.table import Table
 from rich.text import Text
 from temporalio.client import Client, WorkflowExecution, WorkflowFailureError
 
-from commands.command import Exit, Id, Json, connected, fail, place_for, run_page, write_file
-from commands.follow import ended_badly, failure_code, follow, say_further, show_result
+from commands.command import (
+    AcceptAny,
+    Exit,
+    Id,
+    Json,
+    connected,
+    fail,
+    place_for,
+    run_page,
+    write_file,
+)
+from commands.follow import Wanted, ended_badly, failure_code, follow, say_further, show_result
 from commands.loops import (
     BATCH,
     LOOPS,
@@ -64,7 +74,9 @@ Row: TypeAlias = Mapping[str, Any]
 
 
 @connected
-async def show(client: Client, run: Id, as_json: Json = False) -> Exit:
+async def show(
+    client: Client, run: Id, accept_any: AcceptAny = False, as_json: Json = False
+) -> Exit:
     """Show a run."""
     found = await reach(client, run)
     handle, loop = found.handle, found.loop
@@ -74,7 +86,8 @@ async def show(client: Client, run: Id, as_json: Json = False) -> Exit:
         except WorkflowFailureError as error:
             return await ended_badly(error, handle, loop, as_json, whole=True)
         run_id, sheet = found.description.run_id, loop.sheet(result)
-        return show_result(handle, loop, sheet, result, run_id, as_json, decisions=True)
+        wanted = Wanted(as_json, accept_any)
+        return show_result(handle, loop, sheet, result, run_id, wanted, decisions=True)
     seen = await standing_of(found)
     if as_json:
         sys.stdout.write(seen.progress.model_dump_json() + "\n")
@@ -86,11 +99,13 @@ async def show(client: Client, run: Id, as_json: Json = False) -> Exit:
 
 
 @connected
-async def watch(client: Client, run: Id, as_json: Json = False) -> Exit:
+async def watch(
+    client: Client, run: Id, accept_any: AcceptAny = False, as_json: Json = False
+) -> Exit:
     """Follow a run."""
     found = await reach(client, run)
     request = await request_of(client, found)
-    return await follow(found.handle, found.loop, request, as_json)
+    return await follow(found.handle, found.loop, request, Wanted(as_json, accept_any))
 
 
 @connected

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from commands import command, follow
 from commands.command import Exit, fail, with_client
+from commands.follow import New, Wanted
 from reflection.critique.criteria import Criterion
 from reflection.critique.guardrails import DEFAULT, default_guardrails, known_guardrails
 from reflection.critique.request import ReflectOnResultRequest
@@ -32,8 +33,9 @@ Examples:
     mull ask "What is 17 * 23?" --answers number --preset thrifty
     mull ask - --json --require-confidence 0.8 < question.txt
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no server or worker, 4 below the bar or
-no consensus, 5 cancelled, 130 detached (the run goes on).
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no server or worker, 4 not to be built on (no
+consensus, a tie, fewer than three votes, cut short; --accept-any makes these 0) or below
+--require-confidence, 5 cancelled, 130 detached (the run goes on).
 """,
     "reflect": """
 Examples:
@@ -65,7 +67,8 @@ Examples:
 The report or the code goes to standard output or to --out, everything else to standard error.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no server or worker, 4 no report and no code, or
-open with --require-closed, 5 cancelled, 130 detached (the run goes on).
+still open: critiques, failing tests (--accept-any makes this 0, but not with --require-closed),
+5 cancelled, 130 detached (the run goes on).
 """,
 }
 
@@ -89,7 +92,7 @@ _judge = partial(typer.Option, envvar="MULL_JUDGE_MODEL", metavar="MODEL")
             "entropy_threshold", "entropy_weight", "min_entropy_samples", "epsilon",
             "beta_threshold", "ahead_by", "futility",
         ),
-        BOUNDS: ("max_concurrency", *BUDGETS, "sample_timeout_seconds", "max_attempts"),
+        BOUNDS: ("max_concurrency", "hurry", *BUDGETS, "sample_timeout_seconds", "max_attempts"),
         REVIEW: ("review_when", "review_timeout_seconds"),
     },
 )  # fmt: skip
@@ -105,6 +108,7 @@ def ask(
     require_confidence: Annotated[
         float | None, typer.Option(min=0, max=1, help="Exit with code 4 below this confidence.")
     ] = None,
+    accept_any: command.AcceptAny = False,
     calibration: Annotated[
         Path | None,
         _file(help="A map of `mull replay --calibrate`, for how likely the answer is right."),
@@ -114,6 +118,7 @@ def ask(
         typer.Option(min=0, max=1, help="Exit with code 4 below this, or where it is unknown."),
     ] = None,
     workflow_id: command.NewId = None,
+    again: command.Again = False,
     detach: command.Detach = False,
     as_json: command.Json = False,
     **fields: Any,
@@ -129,8 +134,8 @@ def ask(
         except ValidationError as error:
             fail(f"--calibration: {calibration} is not a map: {explain(error)}.", Exit.USAGE)
     bars = Bars(require_confidence, require_probability)
-    asked = bars if bars != Bars() else None
-    begin(SelfConsistencyRequest, fields, workflow_id, detach, as_json, asked)
+    wanted = Wanted(as_json, accept_any, bars if bars != Bars() else None)
+    begin(SelfConsistencyRequest, fields, New(workflow_id, again, detach), wanted)
 
 
 def guardrail_help() -> str:
@@ -203,7 +208,9 @@ def reflect(
         float | None,
         typer.Option(min=0, max=1, help="Exit with code 4 below this score, or without a score."),
     ] = None,
+    accept_any: command.AcceptAny = False,
     workflow_id: command.NewId = None,
+    again: command.Again = False,
     detach: command.Detach = False,
     as_json: command.Json = False,
     **fields: Any,
@@ -222,14 +229,15 @@ def reflect(
         expected = f"expected any of {', '.join(known_guardrails())}"
         fail(f"--guardrail: unknown guardrail {', '.join(unknown)}; {expected}.", Exit.USAGE)
     fields["guardrails"] = [*([] if no_guardrails else ["default"]), *(guardrail or [])]
-    begin(ReflectOnResultRequest, fields, workflow_id, detach, as_json, require_score)
+    wanted = Wanted(as_json, accept_any, require_score)
+    begin(ReflectOnResultRequest, fields, New(workflow_id, again, detach), wanted)
 
 
 @command.takes_fields(Limits, {"Each run of the code in the sandbox": LIMITS})
 @command.takes_fields(
     MultiPathRequest,
     {
-        "Documents": ("docs", "passages", "embedding_model"),
+        "Documents": ("docs", "passages"),
         PATH: ("mode", "model", "creative", "temperature", "seed", "max_output_tokens"),
         "How long to revise": ("max_revisions",),
         CODE: ("entry", "language"),
@@ -269,7 +277,9 @@ def agent(
         bool,
         typer.Option("--require-closed", help="Exit with code 4 if critiques or an error remain."),
     ] = False,
+    accept_any: command.AcceptAny = False,
     workflow_id: command.NewId = None,
+    again: command.Again = False,
     detach: command.Detach = False,
     as_json: command.Json = False,
     **fields: Any,
@@ -295,7 +305,8 @@ def agent(
         fields["packages"] = [name.strip() for name in packages.split(",") if name.strip()]
     bar = 1.0 if require_closed else None
     place = None if out is None else command.place_for("--out", out)
-    begin(MultiPathRequest, fields, workflow_id, detach, as_json, bar, place)
+    wanted = Wanted(as_json, accept_any, bar, place)
+    begin(MultiPathRequest, fields, New(workflow_id, again, detach), wanted)
 
 
 def subject_of(given: str, what: str) -> str:
@@ -306,11 +317,8 @@ def subject_of(given: str, what: str) -> str:
 def begin(
     kind: type[Request],
     fields: dict[str, Any],
-    workflow_id: str | None,
-    detach: bool,
-    as_json: bool,
-    bar: Bars | float | None = None,
-    out: Path | None = None,
+    new: New,
+    wanted: Wanted,
 ) -> NoReturn:
     """Start the run of a command, or exit where its fields make no request of this kind."""
     request = command.checked(kind, fields)
@@ -319,9 +327,7 @@ def begin(
     ):
         typer.echo(f"Note: {note}.", err=True)
 
-    with_client(
-        lambda client: follow.start(client, request, workflow_id, detach, as_json, bar, out)
-    )
+    with_client(lambda client: follow.start(client, request, new, wanted))
 
 
 def _own_criteria(preset: str | None, given: Sequence[str]) -> list[dict[str, object]]:

@@ -144,11 +144,6 @@ def print_answer(text: Text) -> None:
     sys.stdout.flush()
 
 
-def cut(words: str) -> Line:
-    """Keep words on one line of their cell, cut with an ellipsis."""
-    return Line(words, no_wrap=True, overflow="ellipsis")
-
-
 def _line(words: str) -> str:
     """Put words on one line, keeping the spaces that align them."""
     return neutral(words[:STEP_CHARACTERS]).replace("\n", " ").replace("\t", " ")

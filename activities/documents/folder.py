@@ -1,4 +1,4 @@
-"""Search documents in the worker's folders by words, and by meaning if asked."""
+"""Search documents in the worker's folders by words."""
 
 import asyncio
 import hashlib
@@ -17,13 +17,12 @@ from filelock import FileLock, Timeout
 
 from activities.documents import retrieval
 from activities.documents.index import changes, lacks_resources, opened, search, update
-from activities.documents.meaning import MeaningSearch, Meant, fuse
 from activities.documents.roots import Roots, UnreadableError, Walked, folder_words, walk
 from reflection.multipath.state import Passage
 from reflection.text import terminal_safe
 
 # Increase when splitting or storing changes: older indexes are then not used.
-VERSION = "5"
+VERSION = "6"
 HITS = 100
 LOCK_SECONDS = 60.0
 LOCK_POLL_SECONDS = 0.1
@@ -53,16 +52,9 @@ class FolderRetriever:
     It waits `lock_seconds` for another process that writes the index that it needs.
     """
 
-    def __init__(
-        self,
-        roots: Roots,
-        cache: Path,
-        embedder: retrieval.Embedder | None = None,
-        lock_seconds: float = LOCK_SECONDS,
-    ) -> None:
+    def __init__(self, roots: Roots, cache: Path, lock_seconds: float = LOCK_SECONDS) -> None:
         self._roots = roots
         self._cache = cache
-        self._embedder = embedder
         self._lock_seconds = lock_seconds
         self._threads = retrieval.Threads()
         # By real path. Searches that wait for their turn hold no thread.
@@ -70,11 +62,9 @@ class FolderRetriever:
         self._checked: dict[str, Snapshot] = {}
 
     @classmethod
-    def from_environment(
-        cls, environment: Mapping[str, str], embedder: retrieval.Embedder | None = None
-    ) -> Self:
+    def from_environment(cls, environment: Mapping[str, str]) -> Self:
         """Read MULL_DOCUMENTS, and where the cache is."""
-        return cls(Roots.from_environment(environment), cache_folder(environment), embedder)
+        return cls(Roots.from_environment(environment), cache_folder(environment))
 
     def close(self) -> None:
         """Close the threads."""
@@ -85,7 +75,7 @@ class FolderRetriever:
     ) -> retrieval.Retrieval:
         """Find passages; `progress` is called from a thread.
 
-        Raises RetrievalError, in one of its two kinds, and WordsAloneError.
+        Raises RetrievalError, in one of its two kinds.
         """
         folder = await self._threads.run(lambda _: self._roots.resolve(task.docs))
         name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:32]
@@ -118,26 +108,7 @@ class FolderRetriever:
                 lambda check: self._find(folder, place, task, progress, check)
             )
             self._checked[folder] = checked
-        if task.embedding_model is None or not found.searched:
-            meant = Meant()
-        elif self._embedder is None:
-            meant = Meant(warnings=("searched by words alone: no embedding models are served",))
-        else:
-            model, seconds = task.embedding_model, task.timeout_seconds
-            meaning = MeaningSearch(self._embedder, model, seconds, place, self._threads)
-            meant = await meaning.search(task.prompt)
-        ranking = fuse([found.passages, meant.passages]) if meant.passages else found.passages
-        merged = found.model_copy(
-            update={
-                "passages": tuple(pick_passages(ranking, task.passages)),
-                "warnings": (*found.warnings, *meant.warnings),
-                "spending": meant.spending,
-                "failed": meant.failed,
-            }
-        )
-        if meant.busy is not None:
-            raise retrieval.WordsAloneError(meant.busy, merged)
-        return merged
+        return found
 
     def _find(
         self,
@@ -180,7 +151,7 @@ class FolderRetriever:
                 f"the folder {folder_words(task.docs)} has no file that can be searched"
             )
         summary = retrieval.Retrieval(
-            passages=tuple(passages),
+            passages=tuple(pick_passages(passages, task.passages)),
             files=len(checked.walked.files) + sum(map(len, checked.walked.left_out.values())),
             searched=searched,
             left_out=left_out_lines(checked.walked, unread),

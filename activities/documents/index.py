@@ -1,4 +1,4 @@
-"""The index of one folder, in one SQLite file: a record of each file, its passages, and vectors.
+"""The index of one folder, in one SQLite file: a record of each file, and its passages.
 
 Its functions raise sqlite3.Error: `lacks_resources` tells a full disk, say, from a damaged file.
 """
@@ -30,14 +30,13 @@ CREATE TABLE IF NOT EXISTS files (
     id INTEGER PRIMARY KEY, path BLOB UNIQUE, signature, digest, reason, left_out
 );
 CREATE VIRTUAL TABLE IF NOT EXISTS passages USING fts5(
-    copy UNINDEXED, first_line UNINDEXED, last_line UNINDEXED, page UNINDEXED, text, parts, name,
+    first_line UNINDEXED, last_line UNINDEXED, page UNINDEXED, text, parts, name,
     tokenize = 'porter unicode61 remove_diacritics 2'
 );
-CREATE TABLE IF NOT EXISTS vectors (model, copy, vector, PRIMARY KEY (model, copy));
 """
 # The words of a file's name count half.
 RANKED = """
-SELECT rowid, bm25(passages, 0, 0, 0, 0, 1, 1, 0.5) AS score
+SELECT rowid, bm25(passages, 0, 0, 0, 1, 1, 0.5) AS score
 FROM passages WHERE passages MATCH ? ORDER BY score
 """
 READ = """
@@ -144,7 +143,6 @@ def update(
             database.commit()
             committed = time.monotonic()
     progress(total, total)
-    database.execute("DELETE FROM vectors WHERE copy NOT IN (SELECT copy FROM passages)")
     database.commit()
 
 
@@ -180,12 +178,10 @@ def _index_file(
     name = f"{name} {_word_parts(name)}"
     for ordinal, part in enumerate(parts, row * ROWS):
         text = well_formed(part.text)
-        # The same number for copies of a text.
-        copy = int(hashlib.sha256(text.encode()).hexdigest()[:15], 16)
-        place = [ordinal, copy, part.first_line, part.last_line, part.page]
+        place = [ordinal, part.first_line, part.last_line, part.page]
         database.execute(
-            "INSERT INTO passages (rowid, copy, first_line, last_line, page, text, parts, name) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO passages (rowid, first_line, last_line, page, text, parts, name) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
             [*place, text, _word_parts(text), name],
         )
 

@@ -27,7 +27,7 @@ from activities.language_model.port import (
 
 MOST_BYTES = 16 * 2**20
 MOST_ERROR_BYTES = 64 * 2**10
-# A reply has one choice, and embeddings come by the 64. LiteLLM takes 20 µs for each object.
+# A reply has one choice. LiteLLM takes 20 µs for each object.
 MOST_OBJECTS = 50_000
 # LiteLLM takes up to 0.3 ms for a value that it does not expect, and a completion has a hundred.
 MOST_VALUES = 2_000
@@ -146,7 +146,7 @@ def _counts(usage: object) -> bool:
 
 
 def _has_too_many_values(whole: object) -> bool:
-    """Count the values of a reply; vectors and lists of tokens are free but in a completion."""
+    """Count the values of a reply; lists of tokens are free but in a completion."""
     left, count = [whole], 0
     free = set() if isinstance(whole, dict) and "choices" in whole else {int, float}
     while left and count <= MOST_VALUES:

@@ -1,15 +1,14 @@
 """Language models through LiteLLM, the only file that imports it.
 
 It resolves a model's name, asks for a JSON schema in the provider's way, and reads a response: a
-reply, vectors, or an error.
+reply or an error.
 """
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from math import isfinite
 from types import MappingProxyType
 from typing import Any
 
@@ -18,7 +17,6 @@ import litellm
 from litellm.exceptions import UnsupportedParamsError
 from litellm.llms.custom_httpx.aiohttp_transport import LiteLLMAiohttpTransport
 
-from activities.documents.retrieval import EMBEDDING_BATCH, Embedded
 from activities.language_model.exchange import EXCHANGE, Exchange, bounded, one_line, read_error
 from activities.language_model.port import (
     ASKED_AGAIN,
@@ -30,12 +28,10 @@ from activities.language_model.port import (
     SampleError,
     TransientModelError,
 )
-from reflection.run import Spending, total
+from reflection.run import Spending
 
 litellm.suppress_debug_info = True
 litellm.drop_params = False
-# LiteLLM ignores a 0 that an embedding is called with.
-litellm.DEFAULT_MAX_RETRIES = 0  # type: ignore[attr-defined]  # it is read there, not declared
 # A cache would make all samples of a question equal, and their entropy 0.
 litellm.cache = None
 
@@ -195,26 +191,6 @@ def _tokens(counted: object, name: str) -> int | None:
     return count if isinstance(count, int) and 0 <= count <= _MOST_TOKENS else None
 
 
-def read_vectors(response: Any, count: int) -> list[list[float]]:
-    """Read one vector for every text, in the order of their `index`.
-
-    Raises TransientModelError if some are missing, empty, of different lengths, or not numbers.
-    """
-    rows = sorted(response.data or [], key=lambda row: row.get("index") or 0)
-    vectors = [row.get("embedding") for row in rows]
-    sizes = {len(vector) if isinstance(vector, list) else 0 for vector in vectors}
-    numbers = (number for vector in vectors for number in vector or [])
-    if (
-        len(vectors) != count
-        or len(sizes) != 1
-        or 0 in sizes
-        or not all(isinstance(number, int | float) and isfinite(number) for number in numbers)
-    ):
-        line = "the provider replied without a vector for every text"
-        raise TransientModelError(line, "EmptyReply")
-    return vectors
-
-
 class LiteLLMModel:
     """A language model that LiteLLM reaches: `default_model`, or the one a call names.
 
@@ -243,25 +219,6 @@ class LiteLLMModel:
                     **options,
                 )
             return read_reply(response, route, left_out, keep_cut=call.keep_cut)
-
-    async def embed(self, texts: Sequence[str], model: str, timeout_seconds: float) -> Embedded:
-        """Embed texts by calls of at most 64 texts, made once, within the seconds.
-
-        Raises ModelError, and nothing else.
-        """
-        route = self._route(model)
-        vectors: list[list[float]] = []
-        spent: list[Spending] = []
-        for start in range(0, len(texts), EMBEDDING_BATCH):
-            batch = list(texts[start : start + EMBEDDING_BATCH])
-            with _explained(route, "\n".join(batch), timeout_seconds):
-                async with asyncio.timeout(timeout_seconds):
-                    response = await litellm.aembedding(
-                        input=batch, **route.arguments(timeout_seconds)
-                    )
-                vectors += read_vectors(response, len(batch))
-                spent.append(read_spending(response, route))
-        return Embedded(vectors, total(spent), route.system)
 
     def _route(self, asked: str | None) -> Route:
         name = asked or self._default_model

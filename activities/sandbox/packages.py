@@ -15,22 +15,10 @@ from packaging.utils import canonicalize_name
 
 from activities.sandbox.port import PackageError
 
+FOLDERS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 SYSTEM = (
-    "/usr/bin",
-    "/usr/sbin",
-    "/usr/lib",
-    "/usr/lib32",
-    "/usr/lib64",
-    "/usr/libx32",
-    "/usr/share/zoneinfo",
-    "/bin",
-    "/sbin",
-    "/lib",
-    "/lib32",
-    "/lib64",
-    "/libx32",
-    "/etc/ld.so.cache",
-    "/etc/alternatives",
+    *(f"{top}/{name}" for top in ("", "/usr") for name in FOLDERS),
+    *("/usr/share/zoneinfo", "/etc/ld.so.cache", "/etc/alternatives"),
 )
 PROJECT = Path(__file__).resolve().parents[2]
 ALWAYS = ("numpy", "pytest")

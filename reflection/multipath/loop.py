@@ -27,21 +27,21 @@ from reflection.multipath.state import Critique, Node, Passage, State, transitio
 from reflection.multipath.suite import Disputed, Failure, Suite, TestReport
 from reflection.multipath.verdict import believed, quarantine
 from reflection.request import Review
-from reflection.run import Part, Spending, Usage, total, usage
+from reflection.run import Part, Spending
 from reflection.text import cut_encoded, tally_words
 
 REASON_BYTES = 1_000
 PASSAGE_BYTES = 6_000
 MOST_WARNINGS = 50
-PARTS: tuple[Part, ...] = ("retrieving", "generating", "evaluating", "revising")
+PARTS: tuple[Part, ...] = ("generating", "evaluating", "revising")
 
 
 @dataclass
 class Run(DraftState[Decision, Draft]):
     """The state S of a run, and its drafts, decisions and spending so far.
 
-    In `spent`, `retrieving` is the search by meaning, `generating` first drafts and tests,
-    `evaluating` routes and reflections, `revising` every later draft.
+    In `spent`, `generating` is first drafts and tests, `evaluating` routes and reflections,
+    `revising` every later draft.
     `after` is the last completed node. `allowed` is R_max, once the path is chosen. `untested` says
     why there is no suite. `assembled` is the newest report in its final form, if an activity
     returned it.
@@ -102,13 +102,6 @@ class Run(DraftState[Decision, Draft]):
         """The calls that judge a draft: code is tested, which costs nothing."""
         return 1 if self.state.mode == "research" else 0
 
-    @property
-    def _asked(self) -> list[Spending]:
-        return [spending for part in PARTS[1:] for spending in self.spent[part]]
-
-    def _alike(self, part: Part) -> Sequence[Spending]:
-        return self.spent[part] or (self._asked if self.spent["retrieving"] else [])
-
     def prompt(self, part: Part) -> tuple[list[str], int]:
         """List the texts in the prompt of a part's next call, and give its output limit."""
         texts = [self.request.prompt]
@@ -118,28 +111,6 @@ class Run(DraftState[Decision, Draft]):
         if self.suite is not None and self.suite.file is not None:
             texts.append(self.suite.file.text)
         return texts, self.request.max_output_tokens
-
-    def no_room(self, part: Part) -> str | None:
-        """Explain why the budget has no room for the next call of a part; None if it has."""
-        searched = self.spent["retrieving"]
-        if self._asked or not searched:
-            return super().no_room(part)
-        # The cost of a search says nothing about the size of a call that writes or judges.
-        used = total(searched)
-        tokens = ("tokens", self.budget.tokens, used.tokens)
-        for unit, bound, spent in (tokens, ("US dollars", self.budget.usd, used.cost_usd)):
-            if bound is not None and spent is None:
-                model = "the embedding model's provider does not report"
-                return f"{model} {unit}, so a limit of {bound:,g} {unit} can't be enforced"
-            if bound is not None and spent is not None and spent >= bound:
-                return f"{spent:,.6g} of {bound:,g} {unit} are spent on the search by meaning"
-        return None
-
-    @property
-    def used(self) -> Usage:
-        """What was spent so far, by part; `retrieving` only if there was a search by meaning."""
-        spent = {part: found for part, found in self.spent.items() if found or part in PARTS[1:]}
-        return usage(spent, self.retried, self.cancelled)
 
     def retrieved(self, passages: Sequence[Passage]) -> None:
         """Set D, and number its passages as sources from 1; long passages are cut."""

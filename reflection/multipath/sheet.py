@@ -106,6 +106,11 @@ def still_open(seen: Seen) -> str:
     return "the code was not tested" if kept.mode == "code" else "the report was not reflected on"
 
 
+def doubt(ended: MultiPathResult) -> str:
+    """Say why not to build on a result: what is open in it, unless a person accepted it."""
+    return "" if ended.stop_reason == "accepted_by_person" else still_open(ended)
+
+
 def _counts(passed: int | None, total: int | None) -> str | None:
     if passed is None or total is None:
         return None

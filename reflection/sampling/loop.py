@@ -1,5 +1,7 @@
 """The state of a sampling run, updated answer by answer, and its progress and result."""
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -139,6 +141,27 @@ class Sampling(RunState[Decision]):
         wanted = self._waves.length(self.tally.counts, self.unreadable, most)
         return room(self.budget, self.every_spending, wanted)
 
+    def decided_by(self, votes: Mapping[int, str | None]) -> bool:
+        """Tell whether replies that came, and are not counted yet, end a run in a hurry.
+
+        `votes` are by index, None for no vote. The rule takes those before which no reply is
+        missing, since what comes first is no fair sample; `fixed` takes all, since it ends only
+        where no other can change the answer. Answers that a model has to compare come later.
+        """
+        if not self.request.hurry or self.request.answers == "llm":
+            return False
+        counts, unreadable = Counter(self.tally.votes), self.unreadable
+        for expected, (index, vote) in enumerate(sorted(votes.items()), len(self.responses)):
+            if index != expected and self.request.rule != "fixed":
+                return False
+            if vote is None:
+                unreadable += 1
+            else:
+                counts[vote] += 1
+            if self._rule.decide(tuple(sorted(counts.values(), reverse=True)), unreadable).stop:
+                return True
+        return False
+
     def begin_wave(self, length: int) -> int:
         """Begin a wave of this length, and return its number, from 1."""
         self.waves.append(length)
@@ -164,6 +187,10 @@ class Sampling(RunState[Decision]):
             reason = f"{ruling.reason}; an answer added by a person follows"
             ruling = ruling._replace(stop_reason=None, reason=reason)
         return self._record(ruling, response.author, at, response)
+
+    def came_late(self, response: Response) -> None:
+        """Pay for a reply that came while those before it ended the run; it has no vote."""
+        self.pay("generating", response.spending, response.attempts)
 
     def settle(
         self, reason: StopReason, explanation: str, at: datetime | None, author: str | None = None
@@ -242,6 +269,7 @@ def progress(
         needs_review=needs_review,
         review_until=review_until,
         added=added,
+        failed=sum(response.failed for response in sampling.responses),
     )
 
 

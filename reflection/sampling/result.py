@@ -15,6 +15,10 @@ from reflection.sampling.tally import (
     EntropyLevel,
     UncertaintyLevel,
 )
+from reflection.text import tally_words
+
+# Below this, even answers that all agree show little.
+FEW_VOTES = 3
 
 
 class Response(Record):
@@ -39,6 +43,11 @@ class Response(Record):
     finish_reason: str | None = None
     attempts: int = 1
     spending: Spending | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether no reply came, which is not the same as one that can't be read."""
+        return self.error is not None and self.spending is None
 
 
 class Decision(Record):
@@ -80,7 +89,8 @@ class PersonsAnswer(Request):
 class Progress(Record):
     """Where a run stands: what `progress` returns while it runs and after.
 
-    `added` counts the answers of people that wait for the wave in flight to end.
+    `added` counts the answers of people that wait for the wave in flight to end, and `failed` the
+    responses without a reply.
     """
 
     question: str
@@ -102,6 +112,7 @@ class Progress(Record):
     needs_review: bool = False
     review_until: datetime | None = None
     added: int = 0
+    failed: int = 0
     probability_right: float | None = None
     calibration: Calibrated | None = None
 
@@ -159,11 +170,23 @@ class SelfConsistencyResult(Record):
         return self.valid_responses < self.min_responses
 
     @property
-    def conclusive(self) -> bool:
-        """Whether the answers support a conclusion, or a person does."""
+    def doubt(self) -> str:
+        """Say why not to build on the answer; empty where votes or a person back it.
+
+        Fewer than three votes are enough where no more were allowed, or could change the answer.
+        """
+        votes = self.valid_responses
         if self.stop_reason in {"accepted_by_person", "replaced_by_person"}:
-            return True
-        return self.quorum_met and self.stop_reason != "no_consensus"
+            return ""
+        if not self.quorum_met or self.stop_reason == "no_consensus":
+            return "there is no consensus"
+        if self.tied:
+            return "several answers share the lead"
+        if self.cut_short:
+            return f"only {votes} of at least {self.min_responses} readable answers"
+        few = votes < FEW_VOTES and self.stop_reason != "decided"
+        more = self.early_stopping or self.total_responses > votes
+        return f"only {tally_words(votes, 'vote')}" if few and more else ""
 
     def below(self, bars: Bars) -> str | None:
         """Say how the confidence or the probability misses its bar; None where neither does.

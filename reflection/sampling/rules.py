@@ -92,6 +92,13 @@ class Stopping(Request):
         None, description="Stop when agreement is at most this likely, whatever the rule."
     )
     quorum: int = Field(1, ge=1, description="The fewest readable answers for a consensus.")
+    hurry: int = Field(
+        0,
+        ge=0,
+        le=32,
+        description="Ask for at least this many answers at once, and cancel the calls under way"
+        " once those before them decide: sooner, for more tokens.",
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -292,6 +299,7 @@ class StoppingRule:
         self.settings = settings
         self._rule = RULES[settings.rule]
         self._gate = max(settings.min_responses, settings.quorum)
+        self._curtails = self._rule.curtails or (settings.rule == "fixed" and settings.hurry > 0)
         self._known: dict[tuple[tuple[int, ...], int], Ruling[StopReason]] = {}
 
     def decide(self, counts: tuple[int, ...], unreadable: int = 0) -> Ruling[StopReason]:
@@ -321,7 +329,7 @@ class StoppingRule:
         if ruling.stop:
             return ruling
         lead = state.first - state.second
-        if self._rule.curtails and lead > left:
+        if self._curtails and lead > left:
             late = f"the runner-up can't make up a lead of {lead} in {left} more answers"
             return Ruling("decided", late, lead, left)
         return self._futile(state, votes) or ruling
@@ -350,12 +358,16 @@ class Waves:
         """Return the answers to ask for next: 1 to `most`, and 0 where none are left.
 
         `counts` are the votes of each distinct answer, largest first. Where every continuation
-        of up to `most` answers goes on, it is `most`.
+        of up to `most` answers goes on, it is `most`. `hurry` is the least.
         """
         key = (counts, unreadable, most)
         known = self._known.get(key)
         if known is None:
-            known = self._known[key] = self._search(counts, unreadable, most)
+            hurried = min(
+                self._rule.settings.hurry, most, self._rule.calls_left(counts, unreadable)
+            )
+            known = max(hurried, self._search(counts, unreadable, most))
+            self._known[key] = known
         return known
 
     def _search(self, counts: tuple[int, ...], unreadable: int, most: int) -> int:

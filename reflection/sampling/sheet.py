@@ -11,7 +11,13 @@ from itertools import groupby
 from reflection import sheet as parts
 from reflection.details import bar
 from reflection.sampling.request import SelfConsistencyRequest
-from reflection.sampling.result import Decision, Progress, Response, SelfConsistencyResult
+from reflection.sampling.result import (
+    FEW_VOTES,
+    Decision,
+    Progress,
+    Response,
+    SelfConsistencyResult,
+)
 from reflection.sampling.rules import AGREEMENT, COMPARED, RULES
 from reflection.sampling.tally import classify_consensus, classify_entropy, classify_uncertainty
 from reflection.text import tally_words, terminal_safe
@@ -20,8 +26,6 @@ Seen = Progress | SelfConsistencyResult
 
 MOST_ERRORS = 3
 LEADER_COLUMNS = 12
-# Below this, even answers that all agree show little.
-FEW_VOTES = 3
 UNCERTAINTY_TONES: dict[str, parts.Tone] = {"low": "good", "medium": "warning", "high": "bad"}
 
 
@@ -67,7 +71,18 @@ def sheet(
 
 
 def _answer_words(answer: str | None) -> str:
-    return "(unreadable)" if answer is None else answer.strip() or "(empty)"
+    return "(no vote)" if answer is None else answer.strip() or "(empty)"
+
+
+def _lost(seen: Seen) -> dict[str, int]:
+    """Count the responses that failed, and the replies that can't be read."""
+    lost = seen.total_responses - seen.valid_responses
+    if isinstance(seen, Progress):
+        failed = seen.failed
+    else:
+        failed = sum(response.failed for response in seen.responses)
+    counts = {"failed": failed, "unreadable": lost - failed}
+    return {name: count for name, count in counts.items() if count > 0}
 
 
 def _facts(seen: Seen, shares: Sequence[float]) -> list[parts.Fact]:
@@ -92,8 +107,7 @@ def _facts(seen: Seen, shares: Sequence[float]) -> list[parts.Fact]:
             parts.Fact("entropy", f"{seen.normalized_entropy:.2f}", meaning),
             parts.Fact("consensus", classify_consensus(first, second)),
         ]
-    unread = seen.total_responses - seen.valid_responses
-    lost = f", {unread} unreadable" if unread else ""
+    lost = "".join(f", {count} {name}" for name, count in _lost(seen).items())
     waves = f", in {tally_words(len(seen.waves), 'wave')}" if seen.waves else ""
     facts.append(parts.Fact("answers", f"{seen.total_responses}{lost}{waves}"))
     if isinstance(seen, SelfConsistencyResult):
@@ -123,10 +137,11 @@ def _flags(
     least = settings.min_responses if settings else 1
     short = f"cut short: only {votes} of at least {least} readable answers"
     few = short if votes < least else f"only {tally_words(votes, 'vote')}"
+    nothing = "no answer could be read" if "unreadable" in _lost(seen) else "no reply came"
     people = [made.author for made in decisions if made.author and made.vote is not None]
     given = f"{len(people)} of {votes} ({', '.join(dict.fromkeys(people))})"
     return parts.said(
-        not votes and not replaced and "no answer could be read",
+        not votes and not replaced and nothing,
         votes
         and seen.stop_reason == "no_consensus"
         and "no consensus: the answers do not support a conclusion",
@@ -147,9 +162,9 @@ def _votes(seen: Seen) -> parts.Table:
         (_answer_words(answer), round(share * seen.valid_responses), share)
         for answer, share in order
     ]
-    unread = seen.total_responses - seen.valid_responses
-    if unread:
-        rows.append((f"{_answer_words(None)}: {tally_words(unread, 'answer')}", 0, 0.0))
+    rows += [
+        (f"({name}): {tally_words(count, 'answer')}", 0, 0.0) for name, count in _lost(seen).items()
+    ]
     return parts.table("Votes", "answer, votes|number, share|share", rows)
 
 
@@ -236,7 +251,7 @@ def _charts(
         bounds=_bounds(request) if request else (),
         bands=tuple(parts.Band(f"wave {wave}", len([*group])) for wave, group in waves),
         places=tuple(str((made.index or 0) + 1) for made in shown),
-        gap="unreadable answer",
+        gap="no vote",
     )
     return (chart,) if chart.curves else ()
 
@@ -255,10 +270,12 @@ def _bounds(request: SelfConsistencyRequest) -> tuple[parts.Bound, ...]:
 def _response(response: Response) -> parts.Text:
     """Show what a model or a person said, and how it came to be."""
     vote = response.vote if response.vote != response.answer else None
+    lost = response.error and ("(failed)" if response.failed else "(unreadable)")
     title = parts.said(
-        f"{response.index + 1}. {_answer_words(response.answer)}",
+        f"{response.index + 1}.",
+        None if lost and response.answer is None else _answer_words(response.answer),
         _by(response),
-        response.error and "(failed)",
+        lost,
     )
     note = parts.said(
         vote is not None and f"counted as {_answer_words(vote)}",

@@ -113,6 +113,11 @@ class Tally:
         return tuple(sorted(self._counts.values(), reverse=True))
 
     @property
+    def votes(self) -> dict[str, int]:
+        """The votes of each distinct answer, in the order first seen."""
+        return dict(self._counts)
+
+    @property
     def distribution(self) -> dict[str, float]:
         """The share of each distinct answer, 0 to 1, in the order first seen."""
         votes = self.measurement.votes

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 
-from tests.e2e.conftest import ROOT, SLOW, Cli
+from tests.e2e.conftest import AGREE, NO_KEY, ROOT, SLOW, Cli
 
 SUM = "What is the sum of the first 10 prime numbers?"
 
@@ -79,3 +79,27 @@ def test_an_id_in_use_is_refused(cli: Cli) -> None:
     assert (first.returncode, first.stdout) == (0, "chosen\n")
     assert second.returncode == 2
     assert "a run with the id chosen is already running" in second.stderr
+
+
+def test_an_id_that_is_done_is_not_paid_again(cli: Cli) -> None:
+    """The same request gets the earlier result, another one is refused, --again starts anew."""
+    asked = ("--seed", str(AGREE), "--id", "nightly", "--json")
+    first, second = cli("ask", SUM, *asked), cli("ask", SUM, *asked)
+    other = cli("ask", SUM, *asked, "--max-responses", "9")
+    anew = cli("ask", SUM, *asked, "--again")
+
+    paid = json.loads(first.stdout)["responses"][0]["timestamp"]
+    assert (second.returncode, second.stdout) == (0, first.stdout)
+    assert "nothing is paid again; --again starts it anew" in second.stderr
+    assert (other.returncode, other.stdout) == (2, "")
+    assert "the run with the id nightly is done, and was another request" in other.stderr
+    assert anew.returncode == 0
+    assert json.loads(anew.stdout)["responses"][0]["timestamp"] != paid
+
+
+def test_an_id_whose_run_failed_is_started_anew(cli: Cli) -> None:
+    """It has no result to return."""
+    refused = cli("ask", SUM, "--seed", str(NO_KEY), "--id", "mended")
+    mended = cli("ask", SUM, "--seed", str(AGREE), "--id", "mended")
+
+    assert (refused.returncode, mended.returncode) == (1, 0), mended.stderr

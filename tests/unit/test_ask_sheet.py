@@ -76,15 +76,19 @@ def test_few_votes_and_those_of_people_are_flagged(votes: int, few: str) -> None
 
 
 def test_what_failed_is_told() -> None:
-    """The commonest errors are facts, each with how often it came, and stand with the response."""
+    """The commonest errors are facts, each with how often it came; a failure is no reply."""
     shown = told(sampled([failed(0, "Blocked"), failed(1, "Blocked"), *[None] * 8]))
 
     assert (fact(shown, "error").value, fact(shown, "error").note) == ("Blocked", "2 x")
     assert shown.verdict.tone == "bad"
     assert shown.answer is None
     assert shown.charts == ()
-    assert table(shown, "Votes").rows == (("(unreadable): 10 answers", 0, 0.0),)
-    assert shown.texts[0].title == "1. (unreadable) (failed)"
+    assert table(shown, "Votes").rows == (
+        ("(failed): 2 answers", 0, 0.0),
+        ("(unreadable): 8 answers", 0, 0.0),
+    )
+    assert fact(shown, "answers").value == "10, 2 failed, 8 unreadable, in 2 waves"
+    assert shown.texts[0].title == "1. (failed)"
     assert shown.texts[0].content == "Blocked"
 
 
@@ -139,3 +143,12 @@ def test_the_rules_thresholds_are_bounds(
     chart = told(sampled(["A"] * 2, **settings)).charts[0]
 
     assert [(bound.label, bound.curve) for bound in chart.bounds] == lines
+
+
+def test_what_failed_is_not_called_unreadable() -> None:
+    """Neither while the run goes on, nor where nothing else came."""
+    sampling = sampled([failed(0, "Blocked"), "A", None])
+    none = finished([failed(0, "Blocked")])
+
+    assert fact(told(sampling), "answers").value == "3, 1 failed, 1 unreadable, in 1 wave"
+    assert "no reply came" in told(none).flags

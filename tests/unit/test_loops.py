@@ -1,10 +1,14 @@
 """What the command line knows of each workflow type, and what it prints of a run that ended."""
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import typer
+from rich.console import Console
+from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 
@@ -20,7 +24,7 @@ from reflection.sampling.loop import result as voted
 from reflection.sampling.result import Bars
 from tests.unit.critique.reflected import reflected
 from tests.unit.multipath.agent_runs import UNCLEAR, coded, researched, routed, standing, verdict
-from tests.unit.runs import sampled
+from tests.unit.runs import finished, sampled
 from tests.unit.sheets import console, written
 
 
@@ -38,7 +42,8 @@ def no_web_ui(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def shown(loop: Loop, ended: Any, **options: Any) -> int:
     handle: Any = Handle()
-    return follow.show_result(handle, loop, loop.sheet(ended), ended, None, False, **options)
+    wanted = follow.Wanted(**options)
+    return follow.show_result(handle, loop, loop.sheet(ended), ended, None, wanted)
 
 
 def test_each_type_has_its_own_names() -> None:
@@ -55,21 +60,57 @@ UNDECIDED = voted(sampled(["A", "B"] * 5)).model_copy(update={"stop_reason": "no
 DRAFTED = judged(reflected([0.8]))
 
 
+ACCEPTED = {"stop_reason": "accepted_by_person"}
+FAILS = walked(coded([verdict(True, False)], max_revisions=1))
+
+
+def voted_on(answers: list[str | None], **settings: Any) -> Any:
+    return voted(finished(answers, **settings))
+
+
 @pytest.mark.parametrize(
-    ("loop", "ended", "conclusive"),
+    ("loop", "ended", "doubt"),
     [
-        (SAMPLING, UNDECIDED, False),
-        (SAMPLING, UNDECIDED.model_copy(update={"stop_reason": "accepted_by_person"}), True),
-        (CRITIQUE, DRAFTED, True),
-        (CRITIQUE, DRAFTED.model_copy(update={"draft": None}), False),
-        (MULTIPATH, walked(researched([[UNCLEAR]] * 3)), True),
-        (MULTIPATH, walked(routed(None)), False),
+        (SAMPLING, UNDECIDED, "there is no consensus"),
+        (SAMPLING, UNDECIDED.model_copy(update=ACCEPTED), ""),
+        (SAMPLING, voted_on(["A", "B"] * 5), "several answers share the lead"),
+        (SAMPLING, voted_on(["A"] * 3), "only 3 of at least 5 readable answers"),
+        (SAMPLING, voted_on(["A", "A"], rule="predictive", epsilon=0), "only 2 votes"),
+        (SAMPLING, voted_on(["A", None], rule="fixed", max_responses=2), "only 1 vote"),
+        (SAMPLING, voted_on(["A"], rule="fixed", max_responses=1), ""),
+        (SAMPLING, voted_on(["A", "A"], rule="curtail", max_responses=3), ""),
+        (SAMPLING, voted_on(["A"] * 5), ""),
+        (CRITIQUE, DRAFTED, ""),
+        (MULTIPATH, walked(researched([[UNCLEAR]] * 3)), "1 critique remains"),
+        (MULTIPATH, FAILS, "a test still fails: it returned 99, not 0"),
+        (MULTIPATH, FAILS.model_copy(update=ACCEPTED), ""),
+        (MULTIPATH, walked(researched([[]])), ""),
     ],
 )
-def test_only_what_can_be_built_on_is_conclusive(loop: Loop, ended: Any, conclusive: bool) -> None:
-    """An answer that a person took, a draft, an output; else the exit code says so."""
-    assert loop.conclusive(ended) == conclusive
-    assert shown(loop, ended) == (0 if conclusive else 4)
+def test_what_is_doubtful_is_exit_code_4(
+    loop: Loop, ended: Any, doubt: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is said why; --accept-any makes it 0, and never a bar that was asked for."""
+    code, said = shown(loop, ended), capsys.readouterr().err
+
+    assert (loop.doubt(ended), code) == (doubt, 4 if doubt else 0)
+    assert (f"Not to be built on: {doubt}. With --accept-any" in said) == bool(doubt)
+    assert shown(loop, ended, accept_any=True) == 0
+    if loop.below(ended, 1.0):
+        assert shown(loop, ended, accept_any=True, required=1.0) == 4
+
+
+@pytest.mark.parametrize(
+    ("loop", "ended"),
+    [
+        (SAMPLING, voted_on([None] * 10)),
+        (CRITIQUE, DRAFTED.model_copy(update={"draft": None, "drafts": (), "best": None})),
+        (MULTIPATH, walked(routed(None))),
+    ],
+)
+def test_no_answer_at_all_is_exit_code_4(loop: Loop, ended: Any) -> None:
+    """There is nothing that --accept-any could accept."""
+    assert (shown(loop, ended), shown(loop, ended, accept_any=True)) == (4, 4)
 
 
 @pytest.mark.parametrize(
@@ -238,3 +279,64 @@ def test_a_machine_is_told_what_to_review(loop: Loop, progress: Any, fields: str
 def test_the_reading_of_documents_has_a_bar(details: list[object], said: str | None) -> None:
     """Two counts of a heartbeat make one; anything else is not shown."""
     assert follow.reading_words(details) == said
+
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def pending(attempt: int, seconds: int, kind: str = "", *, runs: bool = True) -> Any:
+    """Return a call under way as the server describes it."""
+    call = PendingActivityInfo(attempt=attempt, state=2 if runs else 1)  # type: ignore[arg-type]
+    (call.last_started_time if runs else call.scheduled_time).FromDatetime(
+        NOW - timedelta(seconds=seconds)
+    )
+    if kind:
+        call.last_failure.message = "slow\x1b down"
+        call.last_failure.application_failure_info.type = kind
+    return call
+
+
+@pytest.mark.parametrize(
+    ("calls", "said"),
+    [
+        ([], None),
+        ([pending(1, 9)], None),
+        ([pending(1, 3), pending(1, 75)], "attempt 1 of a call has taken 1 min 15 s"),
+        ([pending(1, 12, runs=False)], "a call waits for a worker"),
+        (
+            [pending(1, 90), pending(3, 2, "RateLimitError")],
+            "attempt 3 of a call has taken 2 s, last error RateLimitError: slow␛ down",
+        ),
+        (
+            [pending(2, -5, "Timeout", runs=False)],
+            "a call waits for attempt 2, last error Timeout: slow␛ down",
+        ),
+    ],
+)
+def test_a_slow_call_is_told(calls: list[Any], said: str | None) -> None:
+    """Its attempt, how long it has taken, and its last error; not of a call that is new."""
+    assert follow.slow_words(calls, NOW) == said
+
+
+async def test_silence_is_broken(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a pipe something is printed every 10 s, with what the slowest call waits for."""
+    slow: list[str | None] = [None, "a call waits for attempt 2"]
+    clock = iter([0, 5, 10, 15, 20, 25])
+
+    async def slowest(_: Any) -> str | None:
+        return slow.pop(0)
+
+    monkeypatch.setattr(follow, "_slow", slowest)
+    monkeypatch.setattr(follow, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    handle: Any = Handle()
+    pulse = follow.Pulse(handle, Console(stderr=True), None)
+
+    for spoke in (False, False, False, False, True):
+        await pulse.beat("wave 1 is running", spoke=spoke)
+
+    assert capsys.readouterr().err.splitlines() == [
+        "10 s: wave 1 is running",
+        "20 s: a call waits for attempt 2; wave 1 is running",
+    ]

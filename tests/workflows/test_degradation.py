@@ -46,7 +46,7 @@ from tests.workflows.multipath.running import (
 )
 
 DOWN = PermanentModelError("no such key", "AuthenticationError", 401)
-BUSY = TransientModelError("busy", "InternalServerError", 500)
+BUSY = TransientModelError("busy", "InternalServerError", 500, retry_after=0.01)
 EMPTY = SampleError("the reply is empty", "EmptyReply")
 FILTERED = SampleError("filtered", "ContentPolicyViolationError", 400)
 BROKEN = ApplicationError("no namespace", type="sandbox_error")

@@ -188,7 +188,7 @@ async def test_ids_are_of_content_and_the_cache_is_private(documents: Documents)
     documents.write("a.txt", "apple")
 
     [passage] = (await documents.find("apple")).passages
-    [kept] = (documents.cache / "documents" / "5").iterdir()
+    [kept] = (documents.cache / "documents" / "6").iterdir()
 
     assert passage.id == "a24a876b13db-0"
     assert kept.stat().st_mode & 0o077 == 0
