@@ -147,6 +147,10 @@ class _RequestConverter(PydanticJSONPlainPayloadConverter):
         return parse_request(type_hint, payload.data)
 
 
+# The SDK makes a converter for every task: what this one learns about types is kept for all.
+_JSON = _RequestConverter()
+
+
 def _request_of(type_hint: type | None) -> type[Request] | None:
     """Return the request among the types that a payload may be of."""
     for kind in (type_hint, *get_args(type_hint)):
@@ -175,7 +179,7 @@ class _MullPayloadConverter(CompositePayloadConverter):
 
     def __init__(self) -> None:
         usual = DefaultPayloadConverter.default_encoding_payload_converters
-        super().__init__(*usual, _RequestConverter())  # the last one of an encoding counts
+        super().__init__(*usual, _JSON)  # the last one of an encoding counts
 
     def from_payloads(
         self, payloads: Sequence[Payload], type_hints: list[type] | None = None

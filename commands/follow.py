@@ -95,7 +95,7 @@ async def start(
     for queue in await unserved(client, loop.optional_queues(request)):
         said = f'no worker is polling task queue "{queue}"'
         sys.stderr.write(f"Note: {said}; a run that needs it waits for a worker.\n")
-    subject = getattr(request, loop.subject)
+    subject = getattr(request, loop.request.subject_field)
     chosen = new.workflow_id or new_id(loop.command, subject)
     summary = terminal_safe(subject, 120).encode()[:SUMMARY_BYTES].decode(errors="ignore")
     try:

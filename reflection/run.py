@@ -234,6 +234,11 @@ class RunState(Generic[DecisionT]):
         return self.last is not None and self.last.stop
 
     @property
+    def model(self) -> str | None:
+        """The model that replied last, or that the request names."""
+        raise NotImplementedError
+
+    @property
     def budget(self) -> Budget:
         """What the request allows."""
         return Budget(self.request.budget_tokens, self.request.budget_usd)
@@ -308,6 +313,9 @@ class RunState(Generic[DecisionT]):
         self.retried += attempts - (spending is not None)
         if spending is not None:
             self.spent[part].append(spending)
+            if self.budget.usd is not None and spending.calls and spending.cost_usd is None:
+                said = f"no price is known of a call for {part}: budget_usd takes it to cost"
+                self.warn(f"{said} as much as the dearest one")
 
     def lose(self, calls: int) -> None:
         """Count calls that were cancelled before their reply came."""
@@ -319,6 +327,6 @@ class RunState(Generic[DecisionT]):
             self.warnings.append(warning)
 
     def left_out(self, names: Iterable[str]) -> None:
-        """Warn about parameters that the provider does not support."""
+        """Warn about parameters that were not sent."""
         for name in names:
-            self.warn(f"the provider does not take {name}; it was not sent")
+            self.warn(f"{name} was not sent: the model refused it, or LiteLLM does not list it")

@@ -290,6 +290,8 @@ class Nodes:
         index, seed, receipt = len(run.drafts), self._request.seed, reply.receipt
         if reply.text.endswith(CUT_NOTE):
             run.warn(f"draft {index + 1} was cut to {OUTPUT_BYTES:,} bytes, the size for a result")
+        elif reply.cut:
+            run.warn(f"draft {index + 1} was cut off by its provider: it is not whole")
         draft = Draft(
             index=index,
             mode=mode,

@@ -57,7 +57,6 @@ class SelfConsistencyWorkflow(RunWorkflow[Sampling]):
     """Ask in waves, count votes by index, and stop when the rule, a bound or a person says so."""
 
     request_type = SelfConsistencyRequest
-    example_field = "question"
 
     @workflow.init
     def __init__(self, request: SelfConsistencyRequest) -> None:
@@ -191,11 +190,11 @@ class SelfConsistencyWorkflow(RunWorkflow[Sampling]):
         return index | base.numbers(decision, NUMBERS)
 
     def _updates(self) -> list[base.Update]:
-        standing = self._progress()
-        updates: list[base.Update] = [telemetry.SAMPLES.value_set(standing.total_responses)]
-        if standing.leader is not None:
-            updates.append(telemetry.CONFIDENCE.value_set(standing.confidence))
-        return updates + base.spending(standing.usage, standing.model)
+        state, measured = self._state, self._state.tally.measurement
+        updates: list[base.Update] = [telemetry.SAMPLES.value_set(len(state.responses))]
+        if measured.leader is not None:
+            updates.append(telemetry.CONFIDENCE.value_set(measured.confidence))
+        return updates + base.spending(state.used, state.model)
 
 
 # Comparisons are many, and the beginning of a question tells what its answers are about.

@@ -1,8 +1,8 @@
 """The port to documents, the activity that retrieves, and its threads.
 
-RetrievalError                   the documents can't be searched, and a retry would not help
+RetrievalError                the documents can't be searched, and a retry would not help
 └── TransientRetrievalError   a retry may work: Temporal retries it
-StoppedError         nobody waits for the work in a thread any more
+StoppedError                  nobody waits for the work in a thread any more
 """
 
 import asyncio

@@ -11,45 +11,21 @@ import asyncio
 import json
 import time
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from opentelemetry import metrics, trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
-from activities.language_model import port
 from activities.language_model.port import (
     LanguageModel,
     ModelCall,
     ModelError,
     ModelReply,
+    NotYetError,
     SampleError,
     TransientModelError,
 )
 from reflection.run import Spending
 from telemetry import KIND, SPAN_CHAT, TRACER, captures_content
-
-
-@contextmanager
-def observed(model: str) -> Iterator[Span]:
-    """Span one call of a model, with its error if it fails, and record how long it took."""
-    labels, started = _labels(model), time.perf_counter()
-    with trace.get_tracer(TRACER).start_as_current_span(
-        SPAN_CHAT.format(model=model), kind=SpanKind.CLIENT, record_exception=False
-    ) as span:
-        span.set_attributes(labels)
-        try:
-            yield span
-        except (ModelError, asyncio.CancelledError) as error:
-            kind = error.kind if isinstance(error, ModelError) else "cancelled"
-            labels["error.type"] = kind
-            span.set_attribute("error.type", kind)
-            span.set_status(Status(StatusCode.ERROR, str(error)))
-            raise
-        finally:
-            meter = metrics.get_meter(TRACER)
-            duration = meter.create_histogram("gen_ai.client.operation.duration", unit="s")
-            duration.record(time.perf_counter() - started, labels)
 
 
 def record_spending(span: Span, model: str, spending: Spending) -> None:
@@ -77,13 +53,27 @@ class ObservedModel:
     async def complete(self, call: ModelCall) -> ModelReply:
         """Make the call inside its span. Raises what the model raises."""
         name = call.model or self._default_model or "unknown"
-        with observed(name) as span:
+        labels, started = _labels(name), time.perf_counter()
+        with trace.get_tracer(TRACER).start_as_current_span(
+            SPAN_CHAT.format(model=name), kind=SpanKind.CLIENT, record_exception=False
+        ) as span:
+            span.set_attributes(labels)
             _describe_call(span, call)
             try:
                 reply = await self._model.complete(call)
-            except SampleError as error:
-                record_spending(span, name, error.spending)
+            except (ModelError, asyncio.CancelledError) as error:
+                kind = "cancelled"
+                if isinstance(error, ModelError):
+                    kind = error.kind
+                    record_spending(span, name, error.spending)
+                labels["error.type"] = kind
+                span.set_attribute("error.type", kind)
+                span.set_status(Status(StatusCode.ERROR, str(error)))
                 raise
+            finally:
+                meter = metrics.get_meter(TRACER)
+                duration = meter.create_histogram("gen_ai.client.operation.duration", unit="s")
+                duration.record(time.perf_counter() - started, labels)
             _describe_reply(span, call, reply)
             record_spending(span, name, reply.spending)
         return reply
@@ -217,7 +207,7 @@ class PacedModel:
 
     def __init__(
         self,
-        model: port.LanguageModel,
+        model: LanguageModel,
         default_model: str | None = None,
         calls_per_second: float | None = None,
     ) -> None:
@@ -233,10 +223,10 @@ class PacedModel:
         try:
             began = await pace.turn()
         except TimeoutError:
-            raise port.NotYetError(pace.seconds_left()) from None
+            raise NotYetError(pace.seconds_left()) from None
         try:
             reply = await self._model.complete(call)
-        except port.SampleError:
+        except SampleError:
             pace.replied()
             raise
         except TransientModelError as error:

@@ -57,19 +57,6 @@ JOINING = re.compile(
     r"\b(?:and|also|then|as well as|in addition|furthermore|plus|followed by|finally)\b|;",
     re.IGNORECASE,
 )
-DELIVERABLE = re.compile(
-    r"\b(?:report|analy[sz]\w+|design\w*|compar\w+|plan\w*|writ(?:e|ing)|code|program|implement\w*|"
-    r"function|script|research\w*|essay|article|review\w*|summar\w+|evaluat\w+|assess\w*|"
-    r"strateg\w+|architect\w*|proposal|document\w*|guide|tutorial|specification|prov(?:e|ing)|"
-    r"proof|refactor\w*|debug\w*|survey|investigat\w+|recommend\w*|optimi[sz]\w+|deriv\w+)\b",
-    re.IGNORECASE,
-)
-CONSTRAINT = re.compile(
-    r"\b(?:must|at (?:least|most)|no (?:more|fewer|less) than|without|exactly|only|within|using|"
-    r"ensure|require\w*|including|cit(?:e|ing|ation)\w*|constraints?|under|format\w*|"
-    r"step[- ]by[- ]step|in detail|detailed|thorough\w*|comprehensive\w*)\b",
-    re.IGNORECASE,
-)
 
 
 def complexity(query: str) -> float:
@@ -91,9 +78,7 @@ which names no reasons, comparisons, choices or conditions | 0.2 + 0.02 a word, 
     | what the query has | adds | at most |
     |---|---|---|
     | each further sentence or list item, each `and`, `also`, `then`, `;` | 0.03 | 0.15 |
-    | each thing to make: report, analysis, design, code, plan ... | 0.06 | 0.15 |
-    | each constraint: must, at least, without, cite, in detail ... | 0.04 | 0.08 |
-    | its length in words | 0.07 for 200 | 0.07 |
+    | its length in words | 0.3 for 200 | 0.3 |
 
     Time is linear in the length; only the first 20,000 characters count. Source: the chapter
     requires a complexity but gives no rule; the table is Mull's own.
@@ -103,9 +88,7 @@ which names no reasons, comparisons, choices or conditions | 0.2 + 0.02 a word, 
     if simple is not None:
         return simple
     parts = sum(len(sign.findall(text)) for sign in (BREAK, LIST_ITEM, JOINING))
-    made, bound = len(DELIVERABLE.findall(text)), len(CONSTRAINT.findall(text))
-    added = min(0.15, 0.03 * parts) + min(0.15, 0.06 * made) + min(0.08, 0.04 * bound)
-    return round(0.55 + added + 0.07 * min(1.0, len(text.split()) / 200), 4)
+    return round(0.55 + min(0.15, 0.03 * parts) + 0.3 * min(1.0, len(text.split()) / 200), 4)
 
 
 def _simple(text: str) -> float | None:

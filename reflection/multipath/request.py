@@ -42,6 +42,8 @@ class MultiPathRequest(Bounded):
     `limits` bound each run of the code.
     """
 
+    subject_field = "prompt"
+
     prompt: Words
     docs: Folder | None = Field(
         None,

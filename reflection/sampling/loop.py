@@ -46,7 +46,7 @@ class Sampling(RunState[Decision]):
     waves: list[int] = field(default_factory=list)
     confidences: list[float] = field(default_factory=list)
     entropies: list[float] = field(default_factory=list)
-    model: str | None = None
+    replied: str | None = None
     replacement: str | None = None
     maps: tuple[CalibrationMap, ...] = ()
 
@@ -90,6 +90,11 @@ class Sampling(RunState[Decision]):
         if reasons:
             return None, told
         return probability(made.knots, measured.leader_votes, measured.votes), told
+
+    @property
+    def model(self) -> str | None:
+        """The model that replied last, or that the request names."""
+        return self.replied or self.request.model
 
     @property
     def waits_for_review(self) -> bool:
@@ -176,7 +181,7 @@ class Sampling(RunState[Decision]):
         """
         self.responses.append(response)
         self.pay("generating", response.spending, response.attempts)
-        self.model = response.model or self.model
+        self.replied = response.model or self.replied
         if response.vote is not None:
             measured = self.tally.add(response.vote)
             self.confidences.append(measured.confidence)
@@ -251,7 +256,7 @@ def progress(
         probability_right=probability_right,
         calibration=calibration,
         question=sampling.request.question,
-        model=sampling.model or sampling.request.model,
+        model=sampling.model,
         rule=sampling.request.rule,
         max_responses=sampling.request.max_responses,
         wave=len(sampling.waves),
@@ -308,7 +313,7 @@ def result(sampling: Sampling) -> SelfConsistencyResult:
         responses=tuple(sampling.responses),
         usage=sampling.used,
         question=sampling.request.question,
-        model=sampling.model or sampling.request.model,
+        model=sampling.model,
         rule=sampling.request.rule,
         warnings=tuple(sampling.warnings),
         min_responses=sampling.request.min_responses,

@@ -29,6 +29,8 @@ class SelfConsistencyRequest(Bounded, Stopping):
     Source: the self-reflection agent; its defaults.
     """
 
+    subject_field = "question"
+
     question: Annotated[Words, AfterValidator(partial(within, most=QUESTION_BYTES))]
     answers: AnswerKind = Field(
         "exact",

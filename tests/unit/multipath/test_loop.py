@@ -165,7 +165,7 @@ def test_a_quarantine_holds_for_all_drafts() -> None:
     reports = [verdict(False, True, True), verdict(False, True, False), verdict(False, False, True)]
     run = coded(reports, max_revisions=3)
 
-    ended = loop.result(run)
+    ended = run.result()
 
     assert [found.test for found in run.quarantined] == [ADD_12]
     assert [draft.error and draft.error.test for draft in ended.drafts] == [None, ADD_11, ADD_00]
@@ -242,14 +242,14 @@ def test_a_result_says_what_is_open() -> None:
     A report is given out as its activity put it together, else it is done here.
     """
     run = researched([[UNCLEAR]], ["an idea"], max_revisions=1)
-    first = loop.result(run)
-    second = loop.result(coded([NO], max_revisions=1))
+    first = run.result()
+    second = coded([NO], max_revisions=1).result()
     run.assembled = "as the activity said"
 
     assert (first.open, first.critiques, first.suggestions) == (True, (UNCLEAR,), ("an idea",))
     assert "Report 1.\n\n## Further considerations\n\n- an idea" in (first.output or "")
-    assert loop.result(run).output == "as the activity said"
+    assert run.result().output == "as the activity said"
     assert (second.open, second.error is not None) == (True, True)
     assert second.output == "def add(a, b):\n    return a + b  # 1\n"
     with pytest.raises(ValueError, match="the run has not ended"):
-        loop.result(researched([[UNCLEAR]]))
+        researched([[UNCLEAR]]).result()

@@ -161,4 +161,4 @@ async def test_what_a_judge_s_provider_does_not_take_is_told(client: Client) -> 
 
     result = await reflect(client, model)
 
-    assert "the provider does not take seed; it was not sent" in result.warnings
+    assert "seed was not sent: the model refused it, or LiteLLM does not list it" in result.warnings
