@@ -106,6 +106,15 @@ def test_a_map_tells_nothing_where_a_person_voted_or_ended_it(
     assert calibration.reason == reason
 
 
+@pytest.mark.parametrize(("rule", "same"), [("predictive", True), ("fixed", False)])
+def test_hurry_differs_only_where_it_changes_how_many_vote(rule: Any, same: bool) -> None:
+    """`fixed` in a hurry counts fewer votes; other rules decide on the same ones."""
+    usual, hurried = (Stopping(rule=rule, hurry=hurry) for hurry in (0, 5))
+    run = made(stopping=usual).model_copy(update={"stopping": hurried})
+
+    assert (made(stopping=usual).differences(run) == []) == same
+
+
 @pytest.mark.parametrize("end", ["budget", "deadline", "accepted_by_person"])
 def test_a_map_tells_nothing_of_a_run_that_was_cut_short(end: Any) -> None:
     """A budget, a deadline or a person ended it, and not the rule; waiting in vain is nothing."""
