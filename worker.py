@@ -27,7 +27,9 @@ import telemetry
 from activities.checks import check_draft, prepare_reflection, read_examples
 from activities.code_tests.activity import TestingActivities
 from activities.critique import CritiqueActivities
+from activities.doctor import Examination
 from activities.documents.retrieval import DocumentActivities, Retriever
+from activities.installation import answering_checks, sandbox_checks, worker_checks
 from activities.language_model import port as models
 from activities.language_model.port import LanguageModel
 from activities.multipath import MultiPathActivities
@@ -49,6 +51,7 @@ from reflection.request import explain
 from reflection.text import terminal_safe
 from workflows.base import Inbound
 from workflows.batch import BatchWorkflow
+from workflows.doctor import DoctorWorkflow
 from workflows.multi_path import MultiPathWorkflow
 from workflows.reflect_on_result import ReflectOnResultWorkflow
 from workflows.self_consistency import SelfConsistencyWorkflow
@@ -161,9 +164,10 @@ def _workflow_worker(client: Client, options: dict[str, Any]) -> Worker:
     return Worker(
         client,
         task_queue=TASK_QUEUE,
-        workflows=WORKFLOWS,
+        workflows=[*WORKFLOWS, DoctorWorkflow],
         activities=[
             known.registered_search_attributes,
+            Examination(worker_checks).examine,
             prepare_reflection,
             check_draft,
             read_examples,
@@ -198,6 +202,7 @@ def _model_worker(
             agent.reflect_on_report,
             agent.generate_code,
             agent.write_tests,
+            Examination(answering_checks(model)).examine,
             *searched,
         ],
         max_heartbeat_throttle_interval=NOTICE_CANCELLING,
@@ -212,7 +217,11 @@ def _code_worker(client: Client, sandbox: Sandbox) -> Worker:
         task_queue=sandboxes.TASK_QUEUE,
         # Tasks beyond this number wait in the queue, where another worker may take them.
         max_concurrent_activities=sandbox.at_once,
-        activities=[SandboxActivities(sandbox).run_code, TestingActivities(sandbox).test_code],
+        activities=[
+            SandboxActivities(sandbox).run_code,
+            TestingActivities(sandbox).test_code,
+            Examination(sandbox_checks).examine,
+        ],
         max_heartbeat_throttle_interval=timedelta(seconds=CODE_HEARTBEAT_SECONDS),
         graceful_shutdown_timeout=GRACE,
     )

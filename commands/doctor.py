@@ -1,14 +1,16 @@
-"""`doctor`: check the Temporal server and this machine, and say what to do about each problem."""
+"""`doctor`: check the Temporal server and its workers, and say what to do about each problem."""
 
 import asyncio
 import json
-import os
 import shlex
 import shutil
 import sys
+import uuid
 from collections import Counter
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
+from typing import Annotated
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -17,14 +19,14 @@ from rich.table import Table
 from rich.text import Text
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, GetSystemInfoRequest
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowFailureError
 from temporalio.service import RPCError, RPCStatusCode
 
 import connection
 import telemetry
-from commands import installation
+from activities.doctor import Check, DoctorRequest, DoctorResult, State
+from activities.installation import package_checks
 from commands.command import Exit, Json, unserved
-from commands.installation import Check, State
 from connection import TYPES
 from reflection.text import tally_words, terminal_safe
 from telemetry import SEARCH_ATTRIBUTES
@@ -32,8 +34,8 @@ from telemetry import SEARCH_ATTRIBUTES
 HELP = {
     "doctor": """
 Server, workers, models, documents, sandbox, packages and telemetry: each check is ok, a warning or
-wrong, with what to do. Models, keys (their names, not their values), documents and the sandbox are
-checked on this machine: run it where the worker runs.
+wrong, with what to do. The workers say what they are configured with (keys by name, not by value),
+and call each of their models once, for a few tokens; --offline leaves the calls out.
 
 Exit codes: 0 ok or only warnings, 1 something is wrong, 3 no server or no worker.
 """
@@ -44,6 +46,7 @@ UNREACHED = frozenset({"server", "workers"})
 SAID_COLUMNS = 2_000
 ATTRIBUTES = "search attributes"
 PATIENCE_SECONDS = 3
+EXAMINED_WITHIN = timedelta(seconds=90)
 QUEUES = {
     "mull": "workflows",
     "mull-llm": "model calls and retrieval",
@@ -52,22 +55,33 @@ QUEUES = {
 START = "Start one with `mull dev`, or set TEMPORAL_ADDRESS."
 
 
-def doctor(as_json: Json = False) -> None:
+def doctor(
+    offline: Annotated[bool, typer.Option("--offline", help="Call no model.")] = False,
+    as_json: Json = False,
+) -> None:
     """Run all checks, and print what was found."""
-    raise typer.Exit(print_checks(asyncio.run(run_checks()), as_json=as_json))
+    raise typer.Exit(print_checks(asyncio.run(run_checks(offline)), as_json=as_json))
 
 
-async def run_checks() -> list[Check]:
-    """Run all checks; those of the server and the sandbox, the slowest, run concurrently."""
-    server, sandbox = await asyncio.gather(server_checks(), installation.sandbox_checks())
-    return [
-        *server,
-        *installation.model_checks(os.environ),
-        *installation.document_checks(os.environ),
-        *sandbox,
-        *installation.package_checks(),
-        *installation.telemetry_checks(os.environ),
-    ]
+async def run_checks(offline: bool) -> list[Check]:
+    """Check the server from here, and have each worker that polls check itself."""
+    checks, client = await server_checks()
+    served = tuple(check.name for check in checks if check.name in QUEUES and check.state == "ok")
+    if client is None or "mull" not in served:
+        return [*checks, *package_checks()]
+    handle = await client.start_workflow(
+        "DoctorWorkflow",
+        DoctorRequest(queues=served, offline=offline),
+        id=f"doctor-{uuid.uuid4().hex}",
+        task_queue="mull",
+        result_type=DoctorResult,
+        execution_timeout=EXAMINED_WITHIN,
+    )
+    try:
+        return [*checks, *(await handle.result()).checks]
+    except WorkflowFailureError as error:
+        said = f"The workers could not be examined: {terminal_safe(str(error.cause), 300)}"
+        return [*checks, Check("workers", "examined", "wrong", said)]
 
 
 def exit_code(checks: Iterable[Check]) -> Exit:
@@ -110,28 +124,31 @@ def print_checks(checks: Sequence[Check], *, as_json: bool) -> Exit:
     return code
 
 
-async def server_checks() -> list[Check]:
-    """Check the server and what only it knows; wait at most 3 s for an answer."""
+async def server_checks() -> tuple[list[Check], Client | None]:
+    """Check the server and what only it knows; wait at most 3 s for an answer.
+
+    The client is None where there is no server or no namespace.
+    """
     try:
         telemetry.set_up(None)
         async with asyncio.timeout(PATIENCE_SECONDS):
             client = await connection.connect(quiet=True)
     except TimeoutError:
         said = f"No server answered at {connection.address()} within {PATIENCE_SECONDS} s."
-        return [Check("server", "server", "wrong", said, (START,))]
+        return [Check("server", "server", "wrong", said, (START,))], None
     except (connection.NoServerError, connection.ConfigurationError) as error:
-        return [Check("server", "server", "wrong", str(error), (START,))]
+        return [Check("server", "server", "wrong", str(error), (START,))], None
     found = [
         await _guarded("server", "server", _version(client)),
         await _guarded("server", "namespace", _namespace(client)),
     ]
     if found[-1].state == "wrong":
-        return found
+        return found, None
     rest = [
         _guarded("server", ATTRIBUTES, _attributes(client)),
         *(_guarded("workers", name, _queue(client, name)) for name in QUEUES),
     ]
-    return found + list(await asyncio.gather(*rest))
+    return found + list(await asyncio.gather(*rest)), client
 
 
 async def _guarded(area: str, name: str, looking: Awaitable[Check]) -> Check:

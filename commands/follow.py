@@ -344,7 +344,8 @@ def slow_words(pending: Iterable[PendingActivityInfo], now: datetime) -> str | N
     seconds = (now - since.ToDatetime(UTC)).total_seconds()
     if call.attempt < 2 and seconds < QUIET_SECONDS:
         return None
-    words = f"attempt {call.attempt} of a call has taken {lasting_words(max(0, int(seconds)))}"
+    words = f"a call has taken {lasting_words(max(0, int(seconds)))}"
+    words += f" in attempt {call.attempt}" if call.attempt > 1 else ""
     if not runs:
         words = "a call waits for " + (
             f"attempt {call.attempt}" if call.attempt > 1 else "a worker"

@@ -54,6 +54,16 @@ UNREGISTERED = (
 )
 
 
+def require(kind: type[Request], inputs: tuple[object, ...], example: str) -> None:
+    """Fail the run of a start without one valid request."""
+    if len(inputs) != 1 or not isinstance(inputs[0], kind):
+        raise ApplicationError(
+            f"no request: start this workflow with one JSON object, such as {example}",
+            type=INVALID_REQUEST,
+            non_retryable=True,
+        )
+
+
 class Workflow(ABC):
     """A run that is started by one request, shows where it stands, and can be ended by a person.
 
@@ -64,13 +74,7 @@ class Workflow(ABC):
 
     def __new__(cls, *inputs: object) -> Self:
         """Reject a start without a valid request, which would fail every workflow task."""
-        if len(inputs) != 1 or not isinstance(inputs[0], cls.request_type):
-            example = f'{{"{cls.request_type.subject_field}": "..."}}'
-            raise ApplicationError(
-                f"no request: start this workflow with one JSON object, such as {example}",
-                type=INVALID_REQUEST,
-                non_retryable=True,
-            )
+        require(cls.request_type, inputs, f'{{"{cls.request_type.subject_field}": "..."}}')
         return super().__new__(cls)
 
     def __init__(self, budget_seconds: float | None = None) -> None:

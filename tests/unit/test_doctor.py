@@ -8,16 +8,9 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from activities.sandbox.selftest import Examined, ProbeOutcome
-from commands.doctor import (
-    attributes_check,
-    exit_code,
-    print_checks,
-    temporal_command,
-)
-from commands.installation import (
-    Check,
-    State,
+from activities.doctor import Check, State
+from activities.installation import (
+    call_check,
     document_checks,
     model_checks,
     package_checks,
@@ -25,6 +18,22 @@ from commands.installation import (
     sandbox_rows,
     telemetry_checks,
 )
+from activities.language_model.port import (
+    ModelCall,
+    ModelError,
+    ModelReply,
+    PermanentModelError,
+    SampleError,
+    TransientModelError,
+)
+from activities.sandbox.selftest import Examined, ProbeOutcome
+from commands.doctor import (
+    attributes_check,
+    exit_code,
+    print_checks,
+    temporal_command,
+)
+from reflection.run import Spending
 from telemetry import SEARCH_ATTRIBUTES
 
 SECRET = "sk-secret-7f3a"
@@ -49,7 +58,7 @@ def test_the_exit_code_is_that_of_the_worst(states: list[tuple[str, State]], cod
     ("environment", "states", "said"),
     [
         ({}, "warning warning warning", "No key of a known provider"),
-        ({"OPENAI_API_KEY": SECRET}, "warning warning ok", "set here: OPENAI_API_KEY"),
+        ({"OPENAI_API_KEY": SECRET}, "warning warning ok", "set: OPENAI_API_KEY"),
         ({"GOOGLE_API_KEY": "x", "XAI_API_KEY": "x"}, "warning warning ok", "GOOGLE_API_KEY, XAI"),
         ({"OPENAI_API_KEY": ""}, "warning warning warning", "No key of a known provider"),
         ({"MULL_MODEL": "anthropic/c"}, "warning warning warning", "No provider key for anthropic"),
@@ -187,3 +196,34 @@ def test_checks_are_printed_and_are_one_document(
         "exit_code": 0, "ok": 0, "warning": 1, "wrong": 0,
         "checks": [{**check._asdict(), "do": ["add"], "commands": [command]}],
     }  # fmt: skip
+
+
+class Answering:
+    """A model that fails as it is told."""
+
+    def __init__(self, error: ModelError | None) -> None:
+        self._error = error
+
+    async def complete(self, call: ModelCall) -> ModelReply:
+        assert (call.model, call.max_output_tokens, call.keep_cut) == ("openai/x", 16, True)
+        if self._error:
+            raise self._error
+        return ModelReply(
+            text="ready", model="x", provider="x", finish_reason="stop", spending=Spending(calls=1)
+        )
+
+
+@pytest.mark.parametrize(
+    ("error", "state", "said"),
+    [
+        (None, "ok", "openai/x answers in 0.0 s"),
+        (SampleError("empty"), "ok", "openai/x answers in 0.0 s"),
+        (TransientModelError("slow down"), "warning", "openai/x can't be called: slow down."),
+        (PermanentModelError("no key"), "wrong", "openai/x can't be called: no key."),
+    ],
+)
+async def test_a_model_is_called_once(error: ModelError | None, state: State, said: str) -> None:
+    """An empty reply is one, a model that is busy is a warning, and a refused key is wrong."""
+    check = await call_check(Answering(error), "openai/x")
+
+    assert (check.state, check.said) == (state, said)

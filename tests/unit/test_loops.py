@@ -299,11 +299,11 @@ def pending(attempt: int, seconds: int, kind: str = "", *, runs: bool = True) ->
     [
         ([], None),
         ([pending(1, 9)], None),
-        ([pending(1, 3), pending(1, 75)], "attempt 1 of a call has taken 1 min 15 s"),
+        ([pending(1, 3), pending(1, 75)], "a call has taken 1 min 15 s"),
         ([pending(1, 12, runs=False)], "a call waits for a worker"),
         (
             [pending(1, 90), pending(3, 2, "RateLimitError")],
-            "attempt 3 of a call has taken 2 s, last error RateLimitError: slow␛ down",
+            "a call has taken 2 s in attempt 3, last error RateLimitError: slow␛ down",
         ),
         (
             [pending(2, -5, "Timeout", runs=False)],

@@ -13,7 +13,7 @@ from temporalio.worker import Worker
 import worker
 from activities.language_model.layers import PacedModel
 from activities.sandbox import port as sandbox
-from commands.follow import follow
+from commands.follow import Wanted, follow
 from commands.loops import Handle, Loop, loop_of
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.multipath.request import MultiPathRequest
@@ -184,7 +184,7 @@ async def test_what_is_left_of_a_run_whose_endpoint_fails(
         runs = [await start(client, str(row), fault) for row, fault in enumerate(FAULTS.values())]
         for (name, fault), (handle, loop, request) in zip(FAULTS.items(), runs, strict=True):
             capsys.readouterr()
-            code = await follow(handle, loop, request, as_json=False)
+            code = await follow(handle, loop, request, Wanted())
             printed = capsys.readouterr()
             shown = " ".join(f"{printed.err} {printed.out}".split())
             kept = fault.kept is not None and fault.kept in printed.out

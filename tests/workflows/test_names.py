@@ -8,11 +8,13 @@ import worker
 from activities.checks import check_draft, prepare_reflection, read_examples
 from activities.code_tests.activity import TestingActivities
 from activities.critique import CritiqueActivities
+from activities.doctor import Examination
 from activities.documents.retrieval import DocumentActivities
 from activities.multipath import MultiPathActivities
 from activities.sampling import SamplingActivities
 from activities.sandbox.port import SandboxActivities
 from connection import ServerActivities
+from workflows.doctor import DoctorWorkflow
 
 ACTIVITIES = {
     SamplingActivities: ["compare_meaning", "sample_answer"],
@@ -22,6 +24,7 @@ ACTIVITIES = {
     MultiPathActivities: [
         "generate_code", "generate_report", "reflect_on_report", "route", "write_tests",
     ],
+    Examination: ["examine"],
     SandboxActivities: ["run_code"],
     TestingActivities: ["test_code"],
 }  # fmt: skip
@@ -37,7 +40,9 @@ def test_workflow_types_queries_and_updates() -> None:
 
     Only a malformed request fails a run by itself: a nondeterministic one waits for mended code.
     """
-    definitions = [_Definition.must_from_class(kind) for kind in worker.WORKFLOWS]
+    definitions = [
+        _Definition.must_from_class(kind) for kind in (*worker.WORKFLOWS, DoctorWorkflow)
+    ]
 
     assert {
         each.name: (*sorted(map(str, each.queries)), *sorted(map(str, each.updates)))
@@ -47,6 +52,7 @@ def test_workflow_types_queries_and_updates() -> None:
         "ReflectOnResultWorkflow": ("decisions", "progress", "finish_now", "review"),
         "MultiPathWorkflow": ("decisions", "progress", "finish_now", "review"),
         "BatchWorkflow": ("progress", "finish_now"),
+        "DoctorWorkflow": (),
     }
     for each in definitions:
         assert list(each.failure_exception_types) == [ValidationError]

@@ -1,35 +1,72 @@
-"""What `doctor` checks on this machine: models, documents, sandbox, packages, telemetry."""
+"""What `doctor` asks a worker: its models, documents, sandbox, packages and telemetry."""
 
 import asyncio
 import os
 import platform
 import socket
-from collections.abc import Mapping
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from activities.doctor import Check, State
+from activities.language_model.port import (
+    LanguageModel,
+    ModelCall,
+    ModelError,
+    SampleError,
+    TransientModelError,
+)
 from telemetry import CONTENT_VARIABLE, captures_content
 
 if TYPE_CHECKING:
     from activities.sandbox.selftest import Examined
 
-State = Literal["ok", "warning", "wrong"]
+# Enough for one word, and little to pay.
+CALL_TOKENS = 16
+CALL_SECONDS = 40.0
 
 
-class Check(NamedTuple):
-    """One check: its area and name, what was found, and lines that say what to do.
+async def worker_checks(offline: bool) -> list[Check]:
+    """Check what every worker needs."""
+    del offline  # nobody is called
+    return [*package_checks(), *await asyncio.to_thread(telemetry_checks, os.environ)]
 
-    `commands` can be copied to fix the problem.
-    """
 
-    area: str
-    name: str
-    state: State
-    said: str
-    do: tuple[str, ...] = ()
-    commands: tuple[str, ...] = ()
+def answering_checks(model: LanguageModel) -> Callable[[bool], Awaitable[list[Check]]]:
+    """Return the checks of a worker that calls models and searches documents."""
+
+    async def checks(offline: bool) -> list[Check]:
+        names = () if offline else map(os.environ.get, ("MULL_MODEL", "MULL_JUDGE_MODEL"))
+        calls = [await call_check(model, name) for name in dict.fromkeys(names) if name]
+        return [*model_checks(os.environ), *calls, *document_checks(os.environ)]
+
+    return checks
+
+
+async def call_check(model: LanguageModel, name: str) -> Check:
+    """Make one small call of a model, and say how long it took."""
+    call = ModelCall(
+        model=name,
+        prompt="Reply with one word: ready",
+        temperature=0.0,
+        seed=0,
+        max_output_tokens=CALL_TOKENS,
+        timeout_seconds=CALL_SECONDS,
+        keep_cut=True,
+    )
+    began = time.monotonic()
+    try:
+        # A reply without a word is one too: some models think first.
+        with suppress(SampleError):
+            await model.complete(call)
+    except ModelError as error:
+        state: State = "warning" if isinstance(error, TransientModelError) else "wrong"
+        return Check("models", "call", state, f"{name} can't be called: {error}.")
+    return Check("models", "call", "ok", f"{name} answers in {time.monotonic() - began:.1f} s")
 
 
 # LiteLLM's names of providers and their variables; one variable of each row is enough.
@@ -69,7 +106,7 @@ KEYLESS = frozenset({"hosted_vllm", "ollama", "vertex_ai", "bedrock"})
 def model_checks(environment: Mapping[str, str]) -> list[Check]:
     """Check the models that are set here, and the keys of their providers."""
     known = [name for names in PROVIDERS.values() for name in names if environment.get(name)]
-    said = f"set here: {', '.join(known)}" if known else "No key of a known provider is set here."
+    said = f"set: {', '.join(known)}" if known else "No key of a known provider is set."
     do = () if known else ("Set one, such as OPENAI_API_KEY, in the worker's environment.",)
     keys = Check("models", "keys", "ok" if known else "warning", said, do)
     if not known and _provider(environment.get("MULL_MODEL", "")) == "embedded":
@@ -84,7 +121,7 @@ def _model(role: str, environment: Mapping[str, str]) -> Check:
     provider = _provider(name)
     state: State = "warning"
     if not name:
-        said = f"{variable} is not set here. {without}"
+        said = f"{variable} is not set. {without}"
         do = f"Set {variable} where the worker runs, or give {option} with each run."
     elif provider == "embedded" and role == "model":
         said, do = f"{name} is a toy.", "Set MULL_MODEL to a real model."
@@ -138,7 +175,7 @@ def document_checks(environment: Mapping[str, str]) -> list[Check]:
     given = [folder for folder in environment.get(DOCUMENTS, "").split(os.pathsep) if folder]
     if given:
         return [*map(_folder, given), _index(environment)]
-    said = f"{DOCUMENTS} is not set here: `agent --docs` is refused."
+    said = f"{DOCUMENTS} is not set: `agent --docs` is refused."
     do = f"Set it where the worker runs, to folders separated by {os.pathsep}."
     return [Check("documents", "folders", "warning", said, (do,))]
 
@@ -147,7 +184,7 @@ def _folder(given: str) -> Check:
     path = Path(given)
     state: State = "warning"
     if not path.is_dir():
-        state, said = "wrong", f"{given} is not a folder on this machine."
+        state, said = "wrong", f"{given} is not a folder on the worker's machine."
         do = f"Create it, or remove it from {DOCUMENTS}."
     elif not os.access(path, os.R_OK | os.X_OK):
         state, said = "wrong", f"{given} can't be read by this user."
@@ -177,8 +214,9 @@ PATIENCE_SECONDS = 30
 ELSEWHERE = "Serve the other queues here (`mull-worker --queues mull,llm`), and code on Linux."
 
 
-async def sandbox_checks() -> list[Check]:
+async def sandbox_checks(offline: bool = True) -> list[Check]:
     """Test the sandboxes with real programs, as a worker does when it starts."""
+    del offline  # nobody is called
     # On another system its imports fail.
     try:
         from activities.sandbox.selftest import NoSandboxError, choose
@@ -225,7 +263,7 @@ def telemetry_checks(environment: Mapping[str, str]) -> list[Check]:
 def _endpoint(environment: Mapping[str, str]) -> Check:
     given = environment.get(ENDPOINT, "")
     if not given:
-        said = f"spans and metrics are not exported ({ENDPOINT} is not set here)"
+        said = f"spans and metrics are not exported ({ENDPOINT} is not set)"
         return Check("telemetry", "endpoint", "ok", said)
     try:
         address = urlsplit(given)

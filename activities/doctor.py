@@ -1,0 +1,49 @@
+"""The port through which `doctor` asks a worker what it is configured with."""
+
+from collections.abc import Awaitable, Callable
+from typing import Literal, NamedTuple
+
+from temporalio import activity
+
+from reflection.request import Record, Request
+
+State = Literal["ok", "warning", "wrong"]
+
+
+class Check(NamedTuple):
+    """One check: its area and name, what was found, and lines that say what to do.
+
+    `commands` can be copied to fix the problem.
+    """
+
+    area: str
+    name: str
+    state: State
+    said: str
+    do: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+
+
+class DoctorRequest(Request):
+    """The queues whose workers are examined; `offline` leaves out the calls of models."""
+
+    queues: tuple[str, ...] = ("mull",)
+    offline: bool = False
+
+
+class DoctorResult(Record):
+    """What the workers found, each in its own environment; keys by their names alone."""
+
+    checks: tuple[Check, ...]
+
+
+class Examination:
+    """Makes the checks that the worker of a queue is given, with or without calls of models."""
+
+    def __init__(self, checks: Callable[[bool], Awaitable[list[Check]]]) -> None:
+        self._checks = checks
+
+    @activity.defn
+    async def examine(self, request: DoctorRequest) -> list[Check]:
+        """Check what this worker needs, in its own process."""
+        return await self._checks(request.offline)
