@@ -1,7 +1,7 @@
 """A draft's Markdown taken apart, and what is wrong with its form.
 
-The parts are prose, quotations, code and citations. A form is JSON, Python or Markdown, and only
-the first defect is told.
+The parts are prose, quotations, code and citations. A form is JSON, YAML, Python or Markdown, and
+only the first defect is told.
 """
 
 import ast
@@ -14,6 +14,7 @@ from itertools import pairwise
 from textwrap import dedent
 from typing import Any, Literal, NamedTuple
 
+import yaml  # type: ignore[import-untyped]
 from markdown_it import MarkdownIt
 
 from reflection.text import fold, terminal_safe
@@ -146,11 +147,17 @@ def defect(draft: str, form: Literal["json", "python", "markdown"]) -> str | Non
     return next(filter(None, map(_bad_python, blocks)), None) if blocks else "no block is Python"
 
 
+# The parser of YAML takes time quadratic in open brackets; what has more is not parsed.
+MOST_BRACKETS = 2_000
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
 FORM = re.compile(
     r"\b(?:(?<!such )as|return|output|only|als|(?:reply|respond|answer)\w* (?:in|with)) "
-    r"(?:(?!(?:the|this|that|my|your|our|its|these)\b)\w+ ){0,2}(json)\b"
+    r"(?:(?!(?:the|this|that|my|your|our|its|these)\b)\w+ ){0,2}(json|yaml)\b"
     r"|^(?:please )?(?:give|list|put|convert|format|write|show|gib)\b.* (?:in|into|to|als) "
-    r"(?:valid )?(json)\b|\b(?:as|into?) an? (?:\w+ )?(table)\b(?! of)|\bmarkdown (table)\b"
+    r"(?:valid )?(json|yaml)\b"
+    r"|\b(?:give|make|write|create)(?: me)? (?:an?|some|valid) (?:\w+ )?(json|yaml|table)\b"
+    r"(?! (?:of|tennis|manners))|\b(?:as|into?) an? (?:\w+ )?(table)\b(?! of)|\bmarkdown (table)\b"
 )
 NO_FORM = re.compile(
     r"^(?:how|why|what|when|which|who|is|are|does|do|did|explain)\b|\b(?:functions?|scripts?|class|"
@@ -183,6 +190,8 @@ def _lack(draft: str, form: str) -> str | None:
     if form == "json":
         begin, end = re.search(r"[{\[]", draft), max(draft.rfind("}"), draft.rfind("]")) + 1
         found = [_bad_json(draft[begin.start() : end] if begin else draft), *map(_bad_json, codes)]
+    elif form == "yaml":
+        found = list(map(_bad_yaml, codes or [draft]))
     elif form == "table":
         rows = re.findall(r"[|\t│┃&;]|<t[dr]| {3}|\S,\S", draft)
         found = [_bad_rows(reading) if len(rows) > 1 else "there is no table"]
@@ -214,6 +223,17 @@ def _bad_json(text: str) -> str | None:
     except (ValueError, RecursionError) as error:
         return str(error)
     return None
+
+
+def _bad_yaml(text: str) -> str | None:
+    if text.count("[") + text.count("{") > MOST_BRACKETS:
+        return None
+    try:
+        kinds = {type(event) for event in yaml.parse(text, Loader=LOADER)}
+    except yaml.YAMLError as error:
+        return terminal_safe(str(error), 120)
+    nodes = {yaml.MappingStartEvent, yaml.SequenceStartEvent}
+    return None if kinds & nodes else "it has neither names nor items"
 
 
 def _bad_python(block: Block) -> str | None:

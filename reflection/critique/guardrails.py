@@ -260,7 +260,7 @@ def malformed(checked: Checked) -> Finding | None:
 
     The request's format is checked strictly: JSON alone, without NaN and duplicate names; every
     block of Python (parsed, never run); Markdown without open fences or comments and uneven tables.
-    A form that only the query's words ask for (JSON, a table, Python) must be there once.
+    A form that only the query's words ask for (JSON, YAML, a table, Python) must be there once.
     Source: the reflection chapter's exercise 3, rule 3.
     """
     if checked.format:

@@ -75,7 +75,7 @@ MORE = [
 def guardrails(text: str) -> dict[str, Callable[[], object]]:
     """Every function of critiques that takes text, by its name, with this one in each place."""
     checked = Checked(query=text, draft=text, previous=text[:-1], sources=(text,), asks_for=EVERY)
-    forms = ("a list as JSON", "a list in a table", "a Python function")
+    forms = ("a list of JSON", "YAML", "a table", "a Python function")
     said = [Feedback(advice=text, place=text)]
     return {
         "read": lambda: read.__wrapped__(text),

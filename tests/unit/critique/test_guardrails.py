@@ -81,6 +81,8 @@ HOSTILE: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("{'a': 1}", JSON),
         ("[" * 50_000 + "]" * 50_000, JSON),
         ('{"reefs": ["a", "b"', {"query": "Return only valid JSON with two reefs."}),
+        ("reefs: [a, b", {"query": "Give me the reefs as YAML."}),
+        (HONEST, {"query": "Make me a table with a row for each reef."}),
         ("def f(:\n    pass", PYTHON),
         ("```python\ndef f():\nreturn 1\n```", PYTHON),
         ("```python\nx = 1\n```\nand\n```python\ny = = 2\n```", PYTHON),
