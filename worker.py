@@ -34,7 +34,7 @@ from activities.multipath import MultiPathActivities
 from activities.sampling import SamplingActivities
 from activities.sandbox import port as sandboxes
 from activities.sandbox.port import Sandbox, SandboxActivities, SandboxError
-from commands.command import end_process
+from commands.command import drop_empty_variables, end_process
 from connection import (
     CODE_HEARTBEAT_SECONDS,
     TASK_QUEUE,
@@ -180,7 +180,7 @@ def _model_worker(
     calls_per_second: float | None,
     retriever: Retriever | None,
 ) -> Worker:
-    judge = os.environ.get("MULL_JUDGE_MODEL") or None
+    judge = os.environ.get("MULL_JUDGE_MODEL")
     asked, critique = SamplingActivities(model), CritiqueActivities(model, judge)
     agent = MultiPathActivities(model, judge)
     searched = [] if retriever is None else [DocumentActivities(retriever).retrieve]
@@ -226,7 +226,7 @@ async def serve(options: argparse.Namespace) -> None:
         on_signals(end_at_once)
         loop.call_soon_threadsafe(stop.set)
 
-    default = os.environ.get("MULL_MODEL") or None
+    default = os.environ.get("MULL_MODEL")
     if default is None and "llm" in options.queues:
         logger.warning("MULL_MODEL is not set: runs that do not name a model will fail")
     client = await connect()
@@ -317,6 +317,7 @@ def _rate(text: str) -> float:
 def main(arguments: Sequence[str]) -> int:
     """Serve, and return an exit code: 0 stopped by a signal, 1 failed, 2 usage, 3 no server."""
     options = _parse(arguments)
+    drop_empty_variables()
     on_signals(end_at_once)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s: %(message)s")
     silence_ordinary()

@@ -4,8 +4,10 @@ import asyncio
 import inspect
 import os
 import re
+import shutil
 import socket
 import sys
+import textwrap
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
@@ -15,14 +17,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 from urllib.parse import quote
 
 import typer
-from pydantic import ValidationError
 
-from reflection.request import Frozen, explain
 from reflection.text import well_formed
 
 if TYPE_CHECKING:
     from temporalio.client import Client
     from temporalio.service import RPCError
+
+    from reflection.request import Frozen
 
 # A poll lasts at most a minute, so a live worker has polled within this time.
 POLLED_WITHIN = timedelta(seconds=70)
@@ -41,21 +43,42 @@ class Exit(IntEnum):
     DETACHED = 130
 
 
+def tell(words: str) -> None:
+    """Print lines to standard error, in a terminal broken between words: never within an id.
+
+    A line that is indented is a command to copy, and stays whole.
+    """
+    wraps = sys.stderr.isatty()
+    width = shutil.get_terminal_size().columns
+    for line in words.split("\n"):
+        parts = [line]
+        if wraps and not line.startswith(" "):
+            parts = textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False)
+        sys.stderr.write("\n".join(parts) + "\n")
+
+
 def fail(message: str, code: int) -> NoReturn:
     """Print an error to standard error and exit with this code."""
-    typer.echo(f"Error: {message}", err=True)
+    tell(f"Error: {message}")
     raise typer.Exit(code)
 
 
 def wrong_usage(error: typer.TyperException) -> int:
     """Print a usage error on one line, with the command for help; return the exit code."""
-    said = error.format_message().rstrip(".?").replace("Value error, ", "")
+    said = error.format_message().rstrip(".").replace("Value error, ", "")
     # Without arguments Typer has already printed the help.
     if said:
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "mull"
-        typer.echo(f"Error: {said}. See `{command} --help`.", err=True)
+        end = "" if said.endswith("?") else "."
+        tell(f"Error: {said}{end} See `{command} --help`.")
     return error.exit_code
+
+
+def drop_empty_variables() -> None:
+    """Unset the environment variables that are empty, which some programs take for a value."""
+    for name in [name for name, value in os.environ.items() if not value]:
+        del os.environ[name]
 
 
 def end_process(code: int) -> NoReturn:
@@ -138,7 +161,7 @@ def say_unserved(queues: list[str], what: str, *, waits: bool) -> None:
         start = "mull-worker" if "mull" in queues else f"mull-worker --queues {only}"
         hint = f"Start one with `{start}`, or an embedded one with `mull dev`."
         fail(f"{said}.\n{hint}", Exit.UNREACHABLE)
-    typer.echo(f"Note: {said}; the {what} waits for a worker.", err=True)
+    tell(f"Note: {said}; the {what} waits for a worker.")
 
 
 async def _polled(client: "Client", queue: str) -> bool:
@@ -387,14 +410,18 @@ def write_file(path: Path, text: str, what: str = "page", instead: str = "") -> 
         path.write_bytes(well_formed(text).encode())
     except OSError as error:
         fail(f"{path} can't be written: {error.strerror}.{instead}", Exit.FAILED)
-    typer.echo(f"wrote the {what} to {path}", err=True)
+    tell(f"wrote the {what} to {path}")
 
 
-def checked(kind: type[Frozen], fields: dict[str, Any], option: str | None = None) -> Any:
+def checked(kind: "type[Frozen]", fields: dict[str, Any], option: str | None = None) -> Any:
     """Build a model from the fields that are set, or exit with an error.
 
     The error names the option that the field comes from, or `option` if all come from that one.
     """
+    from pydantic import ValidationError
+
+    from reflection.request import explain
+
     try:
         return kind(**{name: value for name, value in fields.items() if value is not None})
     except ValidationError as error:

@@ -24,7 +24,7 @@ from temporalio.service import RPCError
 import telemetry
 from activities.language_model import port
 from commands import follow
-from commands.command import Exit, end_process, fail, unserved
+from commands.command import Exit, drop_empty_variables, end_process, fail, unserved
 from connection import TASK_QUEUE, ConfigurationError, NoServerError, connect
 from reflection.sampling.request import SelfConsistencyRequest
 from telemetry import SEARCH_ATTRIBUTES
@@ -268,12 +268,15 @@ async def demo() -> Exit:
             seed=7,
             max_output_tokens=TOY_TOKENS if toy else 2_000,
         )
-        ended = await follow.start(client, request, follow.New(), follow.Wanted(accept_any=True))
-        sys.stderr.write(
-            "\nThe demo is over and nothing is left running. To see this run in the Web UI:\n"
-            f"  .venv/bin/mull dev --port {port} --ui-port {ui_port} --db {place.db}\n"
-        )
-        return ended
+        run = follow.new_id("ask", QUESTION)
+        wanted = follow.Wanted(accept_any=True, web_ui=False)
+        ended = await follow.start(client, request, follow.New(run), wanted)
+    sys.stderr.write(
+        "\nThe demo is over and nothing is left running. To see this run in the Web UI, start\n"
+        f"    .venv/bin/mull dev --port {port} --ui-port {ui_port} --db {place.db}\n"
+        f"and open {place.web_ui}/namespaces/default/workflows/{run}\n"
+    )
+    return ended
 
 
 def main() -> int:
@@ -285,6 +288,7 @@ def main() -> int:
         return await running
 
     argparse.ArgumentParser("python -m commands.embedded", description=__doc__).parse_args()
+    drop_empty_variables()
     try:
         with suppress(asyncio.CancelledError):
             return asyncio.run(guarded())

@@ -29,7 +29,7 @@ from temporalio.exceptions import (
 from temporalio.service import RPCError
 
 from commands import terminal
-from commands.command import Exit, fail, run_page, say_unserved, unserved, write_file
+from commands.command import Exit, fail, run_page, say_unserved, tell, unserved, write_file
 from commands.loops import Handle, Loop, Seen, look, loop_of, reach, request_of
 from connection import DATA_CONVERTER, TASK_QUEUE
 from reflection.details import bar
@@ -61,13 +61,14 @@ class Wanted(NamedTuple):
     """How a result is printed, and what it is held to.
 
     `required` is a score, or an answer's bars; `out` is a file for the answer, otherwise printed.
-    With `accept_any` a doubtful result is as good as any other.
+    With `accept_any` a doubtful result is as good as any other. `web_ui` adds the run's address.
     """
 
     as_json: bool = False
     accept_any: bool = False
     required: Bars | float | None = None
     out: Path | None = None
+    web_ui: bool = True
 
 
 class New(NamedTuple):
@@ -94,7 +95,7 @@ async def start(
         say_unserved(missing, "run", waits=new.detach)
     for queue in await unserved(client, loop.optional_queues(request)):
         said = f'no worker is polling task queue "{queue}"'
-        sys.stderr.write(f"Note: {said}; a run that needs it waits for a worker.\n")
+        tell(f"Note: {said}; a run that needs it waits for a worker.")
     subject = getattr(request, loop.request.subject_field)
     chosen = new.workflow_id or new_id(loop.command, subject)
     summary = terminal_safe(subject, 120).encode()[:SUMMARY_BYTES].decode(errors="ignore")
@@ -127,7 +128,7 @@ async def _done(client: Client, run: str, request: Request) -> Handle:
     if await request_of(client, found) != request:
         said = f"the run with the id {run} is done, and was another request."
         fail(f"{said} Choose another id, or start anew with --again.", Exit.USAGE)
-    sys.stderr.write("This run is done, so nothing is paid again; --again starts it anew.\n")
+    tell("This run is done, so nothing is paid again; --again starts it anew.")
     return found.handle
 
 
@@ -140,10 +141,10 @@ async def follow(handle: Handle, loop: Loop, request: Any, wanted: Wanted) -> Ex
     except WorkflowFailureError as error:
         return await ended_badly(error, handle, loop, wanted.as_json)
     except asyncio.CancelledError:
-        sys.stderr.write(f"\nDetached; the run continues. Follow it with: mull watch {handle.id}\n")
+        tell(f"\nDetached; the run continues. To follow it:\n    mull watch {handle.id}")
         if wanted.out is not None:
             there = f"mull show {handle.id} > {shlex.quote(str(wanted.out))}"
-            sys.stderr.write(f"{wanted.out} was not written. Once the run has ended: {there}\n")
+            tell(f"{wanted.out} was not written. Once the run has ended:\n    {there}")
         raise
     run_id = handle.result_run_id or (await handle.describe()).run_id
     sheet = loop.sheet(result, (), request)
@@ -167,7 +168,7 @@ def show_result(
     """
     answer, out = sheet.answer, wanted.out
     if out is not None and answer is None:
-        sys.stderr.write(f"{out} was not written: there is no output.\n")
+        tell(f"{out} was not written: there is no output.")
     elif out is not None and answer is not None:
         instead = f" `mull show {handle.id}` prints the result."
         write_file(out, terminal.with_newline(answer.content), answer.title, instead)
@@ -182,16 +183,16 @@ def show_result(
         elif loop.drafts and answer is not None and out is None:
             terminal.print_answer(answer)
         terminal.print_sheet(console, sheet, decisions=decisions)
-        page = run_page(handle.id, run_id)
+        page = run_page(handle.id, run_id) if wanted.web_ui else None
         if page:
-            sys.stderr.write(f"Web UI: {page}\n")
+            tell(f"Web UI: {page}")
         say_further(handle, loop)
     missed = None if wanted.required is None else loop.below(result, wanted.required)
     doubt = "" if wanted.accept_any else loop.doubt(result)
     if missed is not None:
-        sys.stderr.write(f"{missed}, which was required.\n")
+        tell(f"{missed}, which was required.")
     elif doubt:
-        sys.stderr.write(f"Not to be built on: {doubt}. With --accept-any the exit code is 0.\n")
+        tell(f"Not to be built on: {doubt}. With --accept-any the exit code is 0.")
     missing = loop.answers and answer is None
     return Exit.BELOW_BAR if missing or missed is not None or doubt else Exit.DONE
 
@@ -199,7 +200,7 @@ def show_result(
 def say_further(handle: Handle, loop: Loop) -> None:
     """Print how to get what the result alone does not show, if there is more."""
     if loop.further:
-        sys.stderr.write(f"{loop.further.format(id=handle.id)}\n")
+        tell(f"{loop.further.format(id=handle.id)}")
 
 
 async def ended_badly(
@@ -218,7 +219,7 @@ async def ended_badly(
     elif isinstance(cause, ApplicationError):
         said = f"the run failed. {terminal_safe(f'{cause.type}: {cause.message}', 1_000)}"
         if shown := SHOWN_BY_DOCTOR.get(cause.type or ""):
-            hint = f"`mull doctor` shows {shown}: run it where the worker runs.\n"
+            hint = f"`mull doctor` shows {shown}: run it where the worker runs."
     seen = await look(handle, loop) if loop.drafts else None
     sheet = stood_at(loop, seen) if seen else None
     best = sheet.answer if sheet else None
@@ -232,8 +233,9 @@ async def ended_badly(
         said = f"{said} Its best draft so far is printed.{where}"
     elif loop.drafts and seen is None and status != "failed":
         said = f"{said} No worker answers, so its drafts can't be read now."
-    sys.stderr.write(f"{said}\n" if status == "cancelled" else f"Error: {said}\n")
-    sys.stderr.write(hint)
+    tell(said if status == "cancelled" else f"Error: {said}")
+    if hint:
+        tell(hint)
     if sheet and whole and not as_json:
         console = Console(stderr=True)
         terminal.print_sheet(console, sheet, subject=True, decisions=True, label="stood at")

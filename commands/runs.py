@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 from temporalio.client import Client, WorkflowExecution, WorkflowFailureError
+from temporalio.service import RPCError, RPCStatusCode
 
 from commands.command import (
     AcceptAny,
@@ -25,6 +26,7 @@ from commands.command import (
     fail,
     place_for,
     run_page,
+    tell,
     write_file,
 )
 from commands.follow import Wanted, ended_badly, failure_code, follow, say_further, show_result
@@ -42,7 +44,7 @@ from commands.loops import (
 )
 from commands.measuring.replay import log_line
 from commands.page import RunFacts, page_html
-from commands.terminal import print_sheet
+from commands.terminal import left_out_words, print_sheet
 from reflection.text import tally_words, usd
 
 HELP = {
@@ -69,6 +71,11 @@ WHERE = (
     f" names {PARENT}."
 )
 LOG = "Write the answers of ended runs of `ask` for `mull replay`, with gold left to fill in."
+
+FILTERS = (
+    f"It compares {', '.join(SHOWN)}, MullModel, WorkflowId, StartTime or ExecutionStatus with a"
+    " value, such as \"MullConfidence < 0.6 AND ExecutionStatus = 'Completed'\"."
+)
 
 Row: TypeAlias = Mapping[str, Any]
 
@@ -155,7 +162,12 @@ async def list_(
     parts = [f"WorkflowType IN ({types})", *([f"({where})"] if where else [])]
     if where is None or PARENT not in where:
         parts.append(f"{PARENT} IS NULL")
-    rows = [_row(run) async for run in client.list_workflows(" AND ".join(parts), limit=limit)]
+    try:
+        rows = [_row(run) async for run in client.list_workflows(" AND ".join(parts), limit=limit)]
+    except RPCError as error:
+        if where is None or error.status is not RPCStatusCode.INVALID_ARGUMENT:
+            raise
+        fail(f"--where: the server can't read this filter. {FILTERS}", Exit.USAGE)
     if place is not None:
         write_file(place, "".join([line async for line in _log(client, rows)]), "log")
     if as_json:
@@ -164,8 +176,10 @@ async def list_(
         console = Console()
         batches = await _batches(client, rows)
         console.print(runs_table(rows, batches, console.width), crop=False)
+    elif where is not None:
+        tell("No run matches this filter.")
     else:
-        sys.stderr.write('No runs yet. Start one: mull ask "Is 91 prime?"\n')
+        tell('No runs yet. Start one: mull ask "Is 91 prime?"')
     return Exit.DONE
 
 
@@ -211,9 +225,9 @@ def _row(run: WorkflowExecution) -> Row:
 def runs_table(rows: Sequence[Row], batches: Mapping[str, str], width: int) -> Table:
     """Build a table with one line for each run: id, status, quality of the result, start, cost.
 
-    Columns that do not fit are left out, the last ones first; ids are never cut if the table is
-    printed without cropping. `batches` has the progress of open batches by run id. A row has the
-    fields of `list --json`.
+    Columns that do not fit are left out, the last ones first, and named below the table; ids are
+    never cut if it is printed without cropping. `batches` has the progress of open batches by run
+    id. A row has the fields of `list --json`.
     """
     columns = {
         "id": [row["id"] for row in rows],
@@ -233,6 +247,8 @@ def runs_table(rows: Sequence[Row], batches: Mapping[str, str], width: int) -> T
     for place, row in enumerate(rows):
         cells = (Text(columns[name][place]) for name in widths)
         table.add_row(*cells, style="bold" if _waits(row) else None)
+    if left_out := [name for name in columns if name not in widths]:
+        table.caption, table.caption_justify = left_out_words(left_out, width), "left"
     return table
 
 
@@ -248,9 +264,9 @@ def _ended(row: Row) -> str | None:
 
 
 def _result_words(row: Row) -> str:
-    """Return the measure that fits the run's type: confidence, score, or drafts."""
+    """Return the measure that fits the run's type: agreement, score, or drafts."""
     if row["MullConfidence"] is not None:
-        return f"conf. {row['MullConfidence']:.2f}"
+        return f"agreement {row['MullConfidence']:.2f}"
     if row["MullScore"] is not None:
         return f"score {row['MullScore']:.2f}"
     if row["MullRevisions"] is not None and row["workflow"] == "MultiPathWorkflow":

@@ -106,7 +106,7 @@ def ask(
         ),
     ] = None,
     require_confidence: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Exit with code 4 below this confidence.")
+        float | None, typer.Option(min=0, max=1, help="Exit with code 4 below this agreement.")
     ] = None,
     accept_any: command.AcceptAny = False,
     calibration: Annotated[
@@ -325,7 +325,7 @@ def begin(
     for note in command.unused(
         request, {name for name, value in fields.items() if value is not None}
     ):
-        typer.echo(f"Note: {note}.", err=True)
+        command.tell(f"Note: {note}.")
 
     with_client(lambda client: follow.start(client, request, new, wanted))
 

@@ -109,9 +109,9 @@ def print_steps(console: Console, steps: Sequence[Step], shown: int = 0) -> int:
 
 
 def print_waiting(console: Console, run: str, until: datetime | None) -> None:
-    """Print on one line that a run waits for a person, and the command for the review."""
+    """Print that a run waits for a person, and below it the command for the review."""
     line = Line("waits for a person", "bold")
-    line.append(f" {until_words(until)}".rstrip() + f": mull review {run}")
+    line.append(f" {until_words(until)}".rstrip() + f":\n    mull review {run}")
     console.print(line, soft_wrap=True, highlight=False)
 
 
@@ -140,7 +140,12 @@ def print_answer(text: Text) -> None:
         sys.stdout.write(neutral(text.content).rstrip("\n") + "\n\n")
     else:
         plain = text.kind == "plain"
-        sys.stdout.write(well_formed(text.content if plain else with_newline(text.content)))
+        written = well_formed(text.content if plain else with_newline(text.content))
+        sys.stdout.write(written)
+        if not written.endswith("\n"):
+            # Not part of the answer; where both streams are one, the details begin on a new line.
+            sys.stdout.flush()
+            sys.stderr.write("\n")
     sys.stdout.flush()
 
 
@@ -199,8 +204,14 @@ def _print_table(console: Console, table: Table, most: int) -> None:
         console.print(Line(f"and {noun}", "dim"))
     hidden = [column.name for place, column in enumerate(table.columns) if place not in shown]
     if hidden:
-        names = terminal_safe(", ".join(hidden), CELL_COLUMNS)
-        console.print(Line(f"no room for: {names}", "dim"))
+        console.print(left_out_words(hidden, console.width))
+
+
+def left_out_words(columns: Sequence[str], width: int) -> Line:
+    """Say which columns of a table are not shown, and how to see them."""
+    names = terminal_safe(", ".join(columns), CELL_COLUMNS)
+    said = f"left out at {width} columns: {names} (widen the terminal, or use --json)"
+    return Line(said, "dim")
 
 
 def _fitting(table: Table, rows: Sequence[Sequence[Cell]], width: int) -> tuple[list[int], int]:

@@ -23,6 +23,7 @@ from commands.command import (
     fail,
     read_given,
     say_unserved,
+    tell,
     unserved,
     with_client,
 )
@@ -54,6 +55,10 @@ DONE = {
     "replace": "replaced",
     "score": "scored",
 }
+RESULT = (
+    "The calls in flight are cancelled, and the run ends with what it has. To see its result:\n"
+    "    mull show {id}"
+)
 GIVEN = {"accept": "", "revise": ' "WHAT TO CHANGE"', "replace": " FILE", "score": " 0.8"}
 
 Author = Annotated[str | None, typer.Option(help="Your name, recorded in the decisions.")]
@@ -100,14 +105,15 @@ async def finish(client: Client, run: Id, author: Author = None, as_json: Json =
     """End a run."""
     said = checked(Finish, {"author": author})
     await _update(client, await reach_open(client, run), "finish_now", said)
-    return _done(run, "finishing", as_json)
+    return _done(run, "finishing", as_json, RESULT.format(id=run))
 
 
 @connected
 async def cancel(client: Client, run: Id, as_json: Json = False) -> Exit:
     """Cancel a run."""
     await (await reach_open(client, run)).handle.cancel()
-    return _done(run, "cancelling", as_json)
+    said = f"The run ends without a result. What it had so far:\n    mull show {run}"
+    return _done(run, "cancelling", as_json, said)
 
 
 @connected
@@ -135,7 +141,7 @@ async def _review(client: Client, run: str, said: Review, as_json: bool) -> Exit
         said = said.model_copy(update={"replace": said.replace.strip()})
     await _update(client, found, "review", said)
     if said.action == "replace" and found.loop.unchecked:
-        sys.stderr.write(f"Note: {found.loop.unchecked}.\n")
+        tell(f"Note: {found.loop.unchecked}.")
     return _done(run, DONE[said.action], as_json)
 
 
@@ -161,9 +167,9 @@ async def _show(client: Client, run: str, as_json: bool) -> Exit:
         if until is not None:
             left = max(0, round((until - datetime.now(UTC)).total_seconds()))
             said = f"{until_words(until)}, {lasting_words(left)} more"
-        sys.stderr.write(f"It waits {said}.\nTo decide, run one of:\n")
+        tell(f"It waits {said}.\nTo decide, run one of:")
         for action in loop.actions:
-            sys.stderr.write(f"    mull review {run} --{action}{GIVEN[action]}\n")
+            tell(f"    mull review {run} --{action}{GIVEN[action]}")
     return Exit.DONE
 
 
@@ -190,10 +196,10 @@ async def _update(client: Client, run: FoundRun, name: str, argument: object) ->
         fail(f"{said} {later}", Exit.UNREACHABLE)
 
 
-def _done(run: str, what: str, as_json: bool) -> Exit:
-    """Report what was done: on standard error, or as a JSON document."""
+def _done(run: str, what: str, as_json: bool, further: str = "") -> Exit:
+    """Report what was done, and what happens next: on standard error, or as a JSON document."""
     if as_json:
         sys.stdout.write(json.dumps({"id": run, "done": what}) + "\n")
     else:
-        sys.stderr.write(f"{what}\n")
+        tell(f"{further or what}")
     return Exit.DONE

@@ -21,7 +21,7 @@ from reflection.replies import (
 )
 from reflection.request import Record
 from reflection.run import Spending
-from reflection.text import cut_encoded, object_schema, well_formed
+from reflection.text import cut_encoded, fold, object_schema, well_formed
 
 Panel = Literal["mean", "median"]
 Score = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
@@ -253,7 +253,7 @@ def parse_judgement(
     names = [criterion.name for criterion in criteria]
     scores: dict[str, float] = said.scores.model_dump(by_alias=True)
     score = overall(scores, tuple(criteria))
-    feedback = tuple(_feedback(said.feedback, names))[:MOST_POINTS]
+    feedback = tuple(_feedback(said.feedback, names, _plain(draft)))[:MOST_POINTS]
     error = None
     if _stands_in(draft, scores):
         error = "its scores are copied from the draft"
@@ -277,8 +277,16 @@ def _stands_in(draft: str, scores: Mapping[str, float]) -> bool:
     return True
 
 
-def _feedback(value: object, names: Sequence[str]) -> Iterator[Feedback]:
-    """Read feedback given as a text, a list of texts, objects, or texts by criterion."""
+def _plain(text: str) -> str:
+    """Write a text without what a quotation of it may change: case, spaces, quotes, ellipses."""
+    return " ".join(fold(text).casefold().split()).strip(" .…\"'`")
+
+
+def _feedback(value: object, names: Sequence[str], draft: str) -> Iterator[Feedback]:
+    """Read feedback given as a text, a list of texts, objects, or texts by criterion.
+
+    A place that does not stand in the draft, such as a line of the prompt, is dropped.
+    """
     points = value if isinstance(value, list) and not isinstance(value, Members) else [value]
     for point in points:
         if not isinstance(point, Members):
@@ -286,6 +294,7 @@ def _feedback(value: object, names: Sequence[str]) -> Iterator[Feedback]:
         elif advice := first_text(point, ADVICE):
             name = (first_text(point, ("criterion",)) or "").strip().lower()
             place = first_text(point, SAYS_WHERE)
+            place = place if place and (not draft or _plain(place) in draft) else None
             yield from _point(advice, name if name in names else None, place)
         else:
             for name in names:

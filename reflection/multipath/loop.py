@@ -20,6 +20,7 @@ from reflection.multipath.result import (
     Source,
     StopReason,
     best_of,
+    better_report,
     is_open,
 )
 from reflection.multipath.state import Critique, Node, Passage, State, transition
@@ -222,6 +223,8 @@ class Run(DraftState[Decision, Draft]):
                 # For histories from before the activities returned it.
                 parts = self.state.suggestions, self.sources, self.request.creative
                 output = assemble(kept.text, *parts)
+        if better := better_report(self.drafts, kept):
+            self.warn(better)
         return MultiPathResult(
             **self._ended(),
             output=output,

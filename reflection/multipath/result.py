@@ -99,6 +99,21 @@ def best_of(drafts: Sequence[Draft]) -> Draft | None:
     return max(drafts, key=rank, default=None)
 
 
+def better_report(drafts: Sequence[Draft], kept: Draft | None) -> str:
+    """Say which earlier report had fewer critiques than the one that is kept; empty if none had.
+
+    The latest report is kept, as in the source, and not the one with the fewest critiques.
+    """
+    if kept is None or not kept.critiques or kept.mode != "research":
+        return ""
+    earlier = [draft for draft in drafts[: kept.index] if draft.critiques is not None]
+    least = min(earlier, key=lambda draft: len(draft.critiques or ()), default=kept)
+    if len(least.critiques or ()) >= len(kept.critiques):
+        return ""
+    counts = f"{len(least.critiques or ())} instead of {len(kept.critiques)}"
+    return f"the latest report is kept, but draft {least.index + 1} had fewer critiques: {counts}"
+
+
 def is_open(draft: Draft | None, quarantined: int = 0) -> bool:
     """Tell whether a draft has critiques or an error, could not be checked, or is missing.
 

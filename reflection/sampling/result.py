@@ -189,16 +189,16 @@ class SelfConsistencyResult(Record):
         return f"only {tally_words(votes, 'vote')}" if few and more else ""
 
     def below(self, bars: Bars) -> str | None:
-        """Say how the confidence or the probability misses its bar; None where neither does.
+        """Say how the agreement or the probability misses its bar; None where neither does.
 
-        A confidence that rests on fewer answers than a rule would decide on meets no bar, and nor
+        An agreement that rests on fewer answers than a rule would decide on meets no bar, and nor
         does an unknown probability.
         """
         bar, least, known = bars.confidence, bars.probability, self.probability_right
         if bar is not None and self.consensus_confidence < bar - 1e-9:
-            return f"confidence {self.consensus_confidence:.2f} is below {bar:g}"
+            return f"agreement {self.consensus_confidence:.2f} is below {bar:g}"
         if bar is not None and self.cut_short:
-            return f"a run that was cut short can't show a confidence of {bar:g}"
+            return f"a run that was cut short can't show an agreement of {bar:g}"
         if least is not None and known is None:
             why = self.calibration.reason if self.calibration else "there is no calibration map"
             return f"it is unknown whether the probability reaches {least:g}: {why}"

@@ -24,6 +24,7 @@ from reflection.request import Request
 from reflection.run import Ruling
 from reflection.sampling.posterior import flip_probability, lead_probability, reach_probability
 from reflection.sampling.tally import at_least, at_most, entropy, normalized
+from reflection.text import tally_words
 
 Rule = Literal[
     "combined",
@@ -163,7 +164,7 @@ def _reaches(name: str, value: float, bound: float) -> Ruling[StopReason]:
 
 def _confidence_only(settings: Stopping, votes: Votes) -> Ruling[StopReason]:
     confidence = votes.first / sum(votes.counts)
-    return _reaches("confidence", confidence, settings.confidence_threshold)
+    return _reaches("agreement", confidence, settings.confidence_threshold)
 
 
 def _entropy_only(settings: Stopping, votes: Votes) -> Ruling[StopReason]:
@@ -182,11 +183,11 @@ def _combined(settings: Stopping, votes: Votes) -> Ruling[StopReason]:
         return _confidence_only(settings, votes)
     confidence = votes.first / sum(votes.counts)
     if at_least(confidence, 0.9):
-        return _reaches("confidence", confidence, 0.9)
+        return _reaches("agreement", confidence, 0.9)
     scaled = normalized(entropy(votes.counts), len(votes.counts))
     clear = at_most(scaled, settings.entropy_threshold) or at_least(confidence, 0.8)
     if at_least(confidence, settings.confidence_threshold) and clear:
-        return _reaches("confidence", confidence, settings.confidence_threshold)
+        return _reaches("agreement", confidence, settings.confidence_threshold)
     score = confidence * (1.0 - settings.entropy_weight * scaled)
     return _reaches("score", score, 0.9 * settings.confidence_threshold)
 
@@ -309,7 +310,8 @@ class StoppingRule:
             few = f"readable answers: {votes} of {most}, and the quorum is {quorum}"
             return Ruling("no_consensus", few, votes, quorum)
         if left == 0:
-            return Ruling("max_responses", f"the maximum of {most}", bound=most)
+            reached = f"the maximum of {tally_words(most, 'answer')} is reached"
+            return Ruling("max_responses", reached, bound=most)
         if votes < self._gate:
             return Ruling(None, f"{votes} of at least {self._gate} readable answers")
         state = Votes(counts, left)
@@ -329,8 +331,9 @@ class StoppingRule:
         chance = reach_probability(state.first, votes, state.calls_left, share)
         if not at_most(chance, epsilon):
             return None
-        reason = f"the chance that confidence reaches {share:.4g} is {chance:.4g}"
-        return Ruling("no_consensus", f"{reason}, within {epsilon:.4g}", chance, epsilon)
+        reason = f"chance that agreement still reaches {share:.4g}: {100 * chance:.3g} %"
+        limit = f"(limit {100 * epsilon:.3g} %)"
+        return Ruling("no_consensus", f"{reason} {limit}", chance, epsilon)
 
 
 class Waves:

@@ -26,6 +26,9 @@ Seen = Progress | SelfConsistencyResult
 
 MOST_ERRORS = 3
 LEADER_COLUMNS = 12
+EVEN, SCATTERED = 0.995, "widely scattered"
+NO_PROBABILITY = "a share, no probability"
+MINORITY = "most votes are for other answers: the rule expects no other leader, not more agreement"
 UNCERTAINTY_TONES: dict[str, parts.Tone] = {"low": "good", "medium": "warning", "high": "bad"}
 
 
@@ -100,8 +103,10 @@ def _facts(seen: Seen, shares: Sequence[float]) -> list[parts.Fact]:
             told = f"by {by.name}: {by.questions:,} questions, calibration error {by.ece:.3f}"
             facts.append(parts.Fact("probability right", words, by.reason or told))
         else:
-            note += "; not a probability"
-        meaning = f"{level}; 0: all agree, 1: all answers equally frequent"
+            note += f"; {NO_PROBABILITY}"
+        # The source calls all above 0.7 uniform, which is even only at 1.
+        even = level == "uniform" and seen.normalized_entropy < EVEN
+        meaning = f"{SCATTERED if even else level}; 0: all agree, 1: even"
         facts += [
             parts.Fact(AGREEMENT, f"{first:.2f}", note, tone=tone),
             parts.Fact("entropy", f"{seen.normalized_entropy:.2f}", meaning),
@@ -146,6 +151,7 @@ def _flags(
         and seen.stop_reason == "no_consensus"
         and "no consensus: the answers do not support a conclusion",
         votes and votes < max(least, FEW_VOTES) and f"{few}, so their agreement means little",
+        shares and shares[0] < 0.5 and not _tied(shares) and MINORITY,
         people and f"votes given by people, not by the model: {given}",
         votes and replaced and f"a person gave the answer; the votes gave {voted}",
         _tied(shares) and "tied: several answers share the lead, and the one seen first was taken",

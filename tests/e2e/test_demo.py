@@ -10,7 +10,7 @@ from commands.embedded import is_free
 
 
 def test_the_demo_answers_and_leaves_nothing_running(root: Path, tmp_path: Path) -> None:
-    """It shows waves, the answer, why it stopped and the run's page, then everything has ended."""
+    """It shows waves, the answer, why it stopped, and how to see the run's page afterwards."""
     known = {name: value for name, value in os.environ.items() if name != "MULL_MODEL"}
 
     done = subprocess.run(
@@ -32,6 +32,7 @@ def test_the_demo_answers_and_leaves_nothing_running(root: Path, tmp_path: Path)
     assert "a toy" in done.stderr
     page = re.search(r"http://127\.0\.0\.1:(\d+)/namespaces/default/workflows/ask-", done.stderr)
     assert page
+    assert done.stderr.index("mull dev") < page.start()
     assert is_free(int(page[1]))
     spans = (tmp_path / "build" / "demo-spans.jsonl").read_text()
     assert '"name": "invoke_workflow SelfConsistencyWorkflow"' in spans

@@ -89,7 +89,7 @@ def test_whoever_follows_is_told_the_command(cli: Cli) -> None:
 
     assert (done.returncode, done.stdout) == (0, "Draft 2, worth 0.45.")
     assert "waits for a person until 2" in done.stderr
-    assert "UTC: mull review timed\n" in done.stderr
+    assert "UTC:\n    mull review timed\n" in done.stderr
     assert "(review_timeout)" in done.stderr
 
 

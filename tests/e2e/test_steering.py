@@ -29,6 +29,9 @@ def test_a_run_can_be_shown_steered_and_finished(cli: Cli) -> None:
 
     assert "5 calls in flight" in standing.stdout, standing.stdout
     assert (added.returncode, finished.returncode) == (0, 0), added.stderr + finished.stderr
+    assert (
+        f"the run ends with what it has. To see its result:\n    mull show {run}" in finished.stderr
+    )
     assert json.loads(watched.stdout)["final_answer"] == "7"
     assert json.loads(watched.stdout)["stop_reason"] == "finished_by_person"
     assert (too_late.returncode, too_late.stderr) == (

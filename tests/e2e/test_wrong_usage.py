@@ -142,3 +142,25 @@ def test_a_worker_for_code_is_missed_where_code_is_wanted(cli: Cli) -> None:
     assert (
         'polling task queue "mull-code"; a run that needs it waits for a worker' in unknown.stderr
     )
+
+
+@pytest.mark.parametrize("given", ["nonsense =", "Foo = 1", "MullConfidence < high"])
+def test_a_filter_that_can_t_be_read_comes_with_an_example(cli: Cli, given: str) -> None:
+    """What can be asked is said in our words, not in the server's."""
+    done = cli("list", "--where", given)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "the server can't read this filter. It compares MullStopReason, " in done.stderr
+    assert "SQL" not in done.stderr
+
+
+def test_a_filter_without_a_match_is_not_an_empty_list(cli: Cli) -> None:
+    """There are runs, but none like that."""
+    done = cli("list", "--where", "MullModel = 'none'")
+
+    assert (done.returncode, done.stderr) == (0, "No run matches this filter.\n")
+
+
+def test_empty_variables_are_unset_ones(cli: Cli) -> None:
+    """An empty key would switch TLS on."""
+    assert cli("list", TEMPORAL_API_KEY="", TEMPORAL_TLS="").returncode == 0

@@ -33,7 +33,7 @@ def test_a_run_that_waits_for_a_person() -> None:
 
     assert shown.waiting == Waiting(until=START)
     assert shown.busy == "waiting for a person's review"
-    assert shown.verdict.words == "the maximum of 10"
+    assert shown.verdict.words == "the maximum of 10 answers is reached"
     assert shown.flags[0].startswith("tied: ")
 
 
@@ -152,3 +152,28 @@ def test_what_failed_is_not_called_unreadable() -> None:
 
     assert fact(told(sampling), "answers").value == "3, 1 failed, 1 unreadable, in 1 wave"
     assert "no reply came" in told(none).flags
+
+
+@pytest.mark.parametrize(
+    ("answers", "words"),
+    [
+        (["A"] * 5, "concentrated"),
+        (["A"] * 4 + ["B"], "widely scattered"),
+        (["A", "A", "B", "C", "D"], "widely scattered"),
+        (["A", "B"] * 5, "uniform"),
+    ],
+)
+def test_only_what_is_even_is_called_uniform(answers: list[str | None], words: str) -> None:
+    """The source calls everything above 0.7 so: its field stays, and people read what is so."""
+    entropy = fact(told(finished(answers)), "entropy")
+
+    assert entropy.note == f"{words}; 0: all agree, 1: even"
+
+
+def test_agreement_is_said_to_be_no_probability() -> None:
+    """So is that most votes are for other answers, where a rule ended such a run."""
+    shown = told(finished(["A"] * 4 + ["B"] * 3 + ["C"] * 3, rule="fixed"))
+
+    agreement = fact(shown, "agreement")
+    assert agreement.note == "uncertainty high; a share, no probability"
+    assert any(flag.startswith("most votes are for other answers") for flag in shown.flags)

@@ -154,7 +154,7 @@ def test_without_a_map_agreement_is_no_probability() -> None:
     ended = result(run)
 
     assert (ended.probability_right, ended.calibration) == (None, None)
-    assert fact(told(run), "agreement").note == ("uncertainty low; not a probability")
+    assert fact(told(run), "agreement").note == "uncertainty low; a share, no probability"
     assert str(ended.below(Bars(probability=0.5))).endswith("there is no calibration map")
 
 

@@ -14,7 +14,7 @@ import typer
 from typer import rich_utils
 
 import starter
-from commands import follow, start, updates
+from commands import command, follow, start, updates
 from reflection.critique import guardrails
 from reflection.critique.criteria import PRESETS
 from reflection.critique.request import ReflectOnResultRequest
@@ -333,3 +333,46 @@ def test_tests_are_python(
     shown = capsys.readouterr().err
     assert (code, request is None) == ((0, False) if said is None else (2, True))
     assert said is None or (f"Error: --tests: {path} is not Python: " in shown and said in shown)
+
+
+def test_hints_break_between_words(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a narrow terminal no id is broken, and a command to copy stays whole."""
+    run = "ask-what-is-the-sum-of-7f3a91c2"
+    said = f"the run has not ended. Follow it with `mull watch {run}`.\n    mull show {run} > {run}"
+    monkeypatch.setenv("COLUMNS", "40")
+
+    command.tell(said)
+    piped = capsys.readouterr().err
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    command.tell(said)
+
+    assert piped == f"{said}\n"
+    assert capsys.readouterr().err.splitlines() == [
+        "the run has not ended. Follow it with",
+        "`mull watch",
+        f"{run}`.",
+        f"    mull show {run} > {run}",
+    ]
+
+
+def test_empty_variables_are_unset_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The SDK takes an empty namespace or key for a value."""
+    monkeypatch.setenv("TEMPORAL_NAMESPACE", "")
+    monkeypatch.setenv("TEMPORAL_API_KEY", "key")
+
+    command.drop_empty_variables()
+
+    assert os.environ["TEMPORAL_API_KEY"] == "key"
+    assert "TEMPORAL_NAMESPACE" not in os.environ
+
+
+def test_a_suggestion_is_a_question(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It ends with its own mark alone."""
+    monkeypatch.setattr(sys, "argv", ["mull", "aks"])
+
+    assert starter.main() == 2
+    assert "Did you mean 'ask'? See `mull --help`." in capsys.readouterr().err

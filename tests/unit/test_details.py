@@ -21,10 +21,10 @@ def test_a_finished_run_is_told_to_the_digit() -> None:
     shown = details(told(sampling), "4bf92f3577b34da6")
 
     assert shown == (
-        "**Stopped (`rule`): confidence 0.8 reaches 0.8**\n\n"
+        "**Stopped (`rule`): agreement 0.8 reaches 0.8**\n\n"
         "```text\n"
-        "agreement      0.80 (uncertainty low; not a probability)\n"
-        "entropy        0.72 (uniform; 0: all agree, 1: all answers equally frequent)\n"
+        "agreement      0.80 (uncertainty low; a share, no probability)\n"
+        "entropy        0.72 (widely scattered; 0: all agree, 1: even)\n"
         "consensus      strong\n"
         "answers        5, in 1 wave\n"
         "stopping rule  combined\n"
@@ -49,7 +49,7 @@ def test_a_finished_run_is_told_to_the_digit() -> None:
         "2     1  129    2-0       1.00     0.00  go on     2 of at least 5 readable answers\n"
         "3     1  139    2-1       0.67     0.92  go on     3 of at least 5 readable answers\n"
         "4     1  129    3-1       0.75     0.81  go on     4 of at least 5 readable answers\n"
-        "5     1  129    4-1       0.80     0.72  stop      confidence 0.8 reaches 0.8\n"
+        "5     1  129    4-1       0.80     0.72  stop      agreement 0.8 reaches 0.8\n"
         "```\n\n"
         "Trace: `4bf92f3577b34da6`"
     )

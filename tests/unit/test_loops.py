@@ -123,12 +123,12 @@ def test_no_answer_at_all_is_exit_code_4(loop: Loop, ended: Any) -> None:
             "no score shows that the draft reaches 0",
         ),
         (SAMPLING, UNDECIDED, Bars(0.5), None),
-        (SAMPLING, UNDECIDED, Bars(0.6), "confidence 0.50 is below 0.6"),
+        (SAMPLING, UNDECIDED, Bars(0.6), "agreement 0.50 is below 0.6"),
         (
             SAMPLING,
             UNDECIDED.model_copy(update={"valid_responses": 1}),
             Bars(0.5),
-            "a run that was cut short can't show a confidence of 0.5",
+            "a run that was cut short can't show an agreement of 0.5",
         ),
         (MULTIPATH, researched([[]]).result(), 1.0, None),
         (

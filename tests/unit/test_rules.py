@@ -237,7 +237,7 @@ def test_futility_says_its_numbers() -> None:
 
     assert ruling.value == pytest.approx(56 / 462)
     assert ruling.bound == 0.2
-    assert ruling.reason == "the chance that confidence reaches 0.8 is 0.1212, within 0.2"
+    assert ruling.reason == "chance that agreement still reaches 0.8: 12.1 % (limit 20 %)"
 
 
 @pytest.mark.parametrize("rule", [*OF_SOURCE, "fixed"])

@@ -41,7 +41,7 @@ def test_each_kind_has_what_fits_it() -> None:
     assert [lines[0], *lines[2:]] == [
         "id ended by result start (UTC) cost",
         f"{AGENT} passed 2 drafts 03-01 12:05 $0.25",
-        f"{ASK} confidence conf. 0.80 03-01 12:05 -",
+        f"{ASK} confidence agreement 0.80 03-01 12:05 -",
         "reflect-7f3a91c2 running score 0.75 03-01 12:05 -",
         "batch-7f3a91c2 2/3 done - 03-01 12:05 -",
     ]
@@ -49,10 +49,10 @@ def test_each_kind_has_what_fits_it() -> None:
 
 @pytest.mark.parametrize("width", [80, 52])
 def test_an_id_is_never_broken(width: int) -> None:
-    """Columns after it are left out first, so that it can be copied."""
+    """Columns after it are left out first, so that it can be copied, and are named."""
     lines = shown(width)
 
-    assert len(lines) == 2 + len(ROWS)
+    assert lines[2 + len(ROWS)].startswith(f"left out at {width} columns: ")
     assert lines[2].startswith(f"{AGENT} passed")
     assert all(len(line) <= width for line in lines)
 

@@ -19,10 +19,9 @@ def test_the_result_of_a_run() -> None:
     print_sheet(on, ASKED)
 
     assert written(on).splitlines() == [
-        "stopped        the maximum of 10 (max_responses)",
-        "agreement      0.78  ██▆▇▅▆▆▇▇  uncertainty medium; not a probability",
-        "entropy        0.76  ▁▁█▇██▇▇▇  uniform; 0: all agree, 1: all answers equally",
-        "               frequent",
+        "stopped        the maximum of 10 answers is reached (max_responses)",
+        "agreement      0.78  ██▆▇▅▆▆▇▇  uncertainty medium; a share, no probability",
+        "entropy        0.76  ▁▁█▇██▇▇▇  widely scattered; 0: all agree, 1: even",
         "consensus      emerging",
         "answers        10, 1 unreadable, in 3 waves",
         "stopping rule  combined",
@@ -110,7 +109,7 @@ def test_a_wait_is_told_with_its_command() -> None:
     print_sheet(on, ASKED.model_copy(update={"waiting": Waiting(until=None)}))
 
     assert written(on).startswith(
-        "waits for a person until 2026-03-01 12:00:00 UTC: mull review ask-how-much"
+        "waits for a person until 2026-03-01 12:00:00 UTC:\n    mull review ask-how-much\n"
     )
     assert "waiting        for a person's review" in written(on)
 
@@ -143,14 +142,17 @@ def test_an_answer_is_written_to_the_letter(
     """In a pipe it is what the result holds; a report or code ends with one line end."""
     print_answer(Text.model_validate({"title": "t", "content": text, "kind": kind}))
 
-    assert capsys.readouterr().out == printed
+    said = capsys.readouterr()
+    assert said.out == printed
+    # Where both streams are one, what follows begins on a line of its own.
+    assert said.err == ("" if printed.endswith("\n") else "\n")
 
 
 @pytest.mark.parametrize(
     ("width", "hidden"),
     [
-        (60, "no room for: lead, agreement, entropy, compared, leader"),
-        (80, "no room for: entropy, compared, leader"),
+        (60, "left out at 60 columns: lead, agreement, entropy, compared, leader"),
+        (80, "left out at 80 columns: entropy, compared, leader"),
     ],
 )
 def test_columns_without_room_are_named(width: int, hidden: str) -> None:
@@ -159,7 +161,7 @@ def test_columns_without_room_are_named(width: int, hidden: str) -> None:
 
     print_sheet(on, ASKED, decisions=True)
 
-    assert written(on).splitlines()[-1] == hidden
+    assert f"\n{hidden} (widen the" in written(on).replace(",\nleader", ", leader")
 
 
 def test_long_answers_are_cut_before_the_decision_is_left_out() -> None:
@@ -169,7 +171,7 @@ def test_long_answers_are_cut_before_the_decision_is_left_out() -> None:
 
     print_sheet(on, told(sampled([words] * 3, rule="predictive")), decisions=True)
 
-    assert written(on).splitlines()[-7:-1:2] == [
+    assert written(on).splitlines()[-8:-2:2] == [
         "1     1  It is in Paris, on …   1-0  go on     chance that the answer still",
         "2     1  It is in Paris, on …   2-0  go on     chance that the answer still",
         "3     1  It is in Paris, on …   3-0  stop      chance that the answer still",

@@ -40,8 +40,8 @@ def said(**members: Any) -> str:
         (said(feedback="say why"), [ADVICE]),
         (said(feedback=["say why"]), [ADVICE]),
         (
-            said(feedback=[{"criterion": "Truth", "place": "line 1", "advice": "say why"}]),
-            [Feedback(advice="say why", criterion="truth", place="line 1")],
+            said(feedback=[{"criterion": "Truth", "place": "truth", "advice": "say why"}]),
+            [Feedback(advice="say why", criterion="truth", place="truth")],
         ),
         (
             said(feedback=[{"criterion": "style", "quote": "It", "suggestion": "say why"}]),
@@ -252,3 +252,22 @@ def test_the_schema_of_the_same_criteria_is_derived_once(monkeypatch: pytest.Mon
 
     assert again == first
     assert again is not first
+
+
+@pytest.mark.parametrize(
+    ("place", "kept"),
+    [
+        ("is on  the Left bank", "is on  the Left bank"),
+        ("'It is on the left …'", "'It is on the left …'"),
+        ("=== data 0123456789abcdef ===", None),
+        ("data 0123456789abcdef", None),
+        ("", None),
+    ],
+)
+def test_a_place_that_is_not_in_the_draft_is_dropped(place: str, kept: str | None) -> None:
+    """A mark of the prompt says nothing to who revises the draft; the advice stays."""
+    point = {"criterion": "truth", "place": place, "advice": "say why"}
+
+    read = parse_judgement(said(feedback=[point]), TWO, 0.7, "It is on the left\nbank.")
+
+    assert read.feedback == (Feedback(advice="say why", criterion="truth", place=kept),)

@@ -253,3 +253,21 @@ def test_a_result_says_what_is_open() -> None:
     assert second.output == "def add(a, b):\n    return a + b  # 1\n"
     with pytest.raises(ValueError, match="the run has not ended"):
         researched([[UNCLEAR]]).result()
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        ([[UNCLEAR], [UNCLEAR, UNSUPPORTED]], "draft 1 had fewer critiques: 1 instead of 2"),
+        ([[], [UNCLEAR]], None),
+        ([[UNCLEAR, UNSUPPORTED], [UNCLEAR]], None),
+        ([[UNCLEAR], [UNCLEAR]], None),
+    ],
+)
+def test_a_better_report_than_the_one_kept_is_named(
+    found: list[list[Critique]], said: str | None
+) -> None:
+    """The latest report is kept, as in the source, and the result warns where that is a loss."""
+    ended = researched(found, max_revisions=2).result()
+
+    assert ended.warnings == ((f"the latest report is kept, but {said}",) if said else ())
