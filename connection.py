@@ -2,8 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, get_args
 
 from temporalio import activity
@@ -27,7 +28,8 @@ from temporalio.exceptions import ApplicationError
 from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig
 from temporalio.service import RPCError
 
-from reflection.request import Request, explain, parse_request, short_name
+from reflection.request import Record, Request, explain, parse_request, short_name
+from reflection.sampling.probability import CalibrationMap, Setup, nearest
 from reflection.text import terminal_safe
 from telemetry import SEARCH_ATTRIBUTES
 
@@ -65,21 +67,47 @@ async def heartbeating(seconds: float = HEARTBEAT_SECONDS) -> AsyncIterator[Call
         beating.cancel()
 
 
-class ServerActivities:
-    """Queries to the server, as quick local activities."""
+class Registered(Record):
+    """The search attributes of a server, and the calibration maps that a run may need."""
 
-    def __init__(self, client: Client) -> None:
+    names: list[str]
+    maps: tuple[CalibrationMap, ...]
+
+
+class ServerActivities:
+    """Queries to the server, as quick local activities.
+
+    `calibration` is a folder of calibration maps, if there is one.
+    """
+
+    def __init__(self, client: Client, calibration: str | None = None) -> None:
         self._client = client
+        self._folder = calibration
         self._asked_at = float("-inf")
         self._registered: list[str] = []
 
     @activity.defn
-    async def registered_search_attributes(self) -> list[str]:
+    async def registered_search_attributes(
+        self, run: Setup | None = None
+    ) -> list[str] | Registered:
         """List Mull's search attributes that are registered with the right type.
 
         The list is empty if the server refuses: runs work without search attributes. An answer is
-        cached for a minute.
+        cached for a minute. A run that may be calibrated gets the nearest maps too, if there are
+        any: so its history has what explains its probability, and not one event more.
         """
+        names = await self._names()
+        maps = nearest(self._maps(self._folder), run) if run and self._folder else ()
+        return Registered(names=names, maps=maps) if maps else names
+
+    def _maps(self, folder: str) -> Iterator[CalibrationMap]:
+        for path in Path(folder).rglob("*.json"):
+            try:
+                yield CalibrationMap.model_validate_json(path.read_bytes())
+            except (OSError, ValueError):
+                activity.logger.warning("%s is not a calibration map, and is not used", path)
+
+    async def _names(self) -> list[str]:
         if time.monotonic() - self._asked_at > REMEMBER_SECONDS:
             request = ListSearchAttributesRequest(namespace=self._client.namespace)
             try:
@@ -119,6 +147,10 @@ class _RequestConverter(PydanticJSONPlainPayloadConverter):
         return parse_request(type_hint, payload.data)
 
 
+# The SDK makes a converter for every task: what this one learns about types is kept for all.
+_JSON = _RequestConverter()
+
+
 def _request_of(type_hint: type | None) -> type[Request] | None:
     """Return the request among the types that a payload may be of."""
     for kind in (type_hint, *get_args(type_hint)):
@@ -147,7 +179,7 @@ class _MullPayloadConverter(CompositePayloadConverter):
 
     def __init__(self) -> None:
         usual = DefaultPayloadConverter.default_encoding_payload_converters
-        super().__init__(*usual, _RequestConverter())  # the last one of an encoding counts
+        super().__init__(*usual, _JSON)  # the last one of an encoding counts
 
     def from_payloads(
         self, payloads: Sequence[Payload], type_hints: list[type] | None = None

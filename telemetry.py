@@ -26,7 +26,6 @@ SPAN_RUN = "invoke_workflow {type}"
 SPAN_WAVE = "mull.wave"
 SPAN_DECISION = "mull.decision"
 SPAN_CHAT = "chat {model}"
-SPAN_EMBEDDINGS = "embeddings {model}"
 SPAN_EVALUATION = "evaluate {criteria}"
 SPAN_REFLECTION = "mull.reflect"
 

@@ -58,12 +58,7 @@ from workflows.self_consistency import SelfConsistencyWorkflow
 
 NAMES = {"mull": TASK_QUEUE, "llm": models.TASK_QUEUE, "code": sandboxes.TASK_QUEUE}
 QUEUES = tuple(NAMES)
-WORKFLOWS = [
-    SelfConsistencyWorkflow,
-    ReflectOnResultWorkflow,
-    MultiPathWorkflow,
-    BatchWorkflow,
-]
+WORKFLOWS = [SelfConsistencyWorkflow, ReflectOnResultWorkflow, MultiPathWorkflow, BatchWorkflow]
 GRACE = timedelta(seconds=20)
 NOTICE_CANCELLING = timedelta(seconds=2)
 STICKY = timedelta(seconds=5)
@@ -89,7 +84,7 @@ def adapters(default: str | None, calls_per_second: float | None = None) -> Iter
     gc.disable()
     from activities.documents.folder import FolderRetriever
     from activities.language_model.embedded import EmbeddedModel
-    from activities.language_model.layers import ObservedEmbedder, ObservedModel, PacedModel
+    from activities.language_model.layers import ObservedModel, PacedModel
     from activities.language_model.litellm_model import LiteLLMModel
 
     gc.freeze()
@@ -98,12 +93,10 @@ def adapters(default: str | None, calls_per_second: float | None = None) -> Iter
         endpoints = {}
         if default == EmbeddedModel.name:
             endpoints[default] = stack.enter_context(EmbeddedModel()).endpoint
-        model = LiteLLMModel(default, endpoints)
-        observed, embedder = ObservedModel(model, default), ObservedEmbedder(model)
-        paced = PacedModel(observed, default, calls_per_second, embedder)
-        retriever = FolderRetriever.from_environment(os.environ, paced)
+        model = ObservedModel(LiteLLMModel(default, endpoints), default)
+        retriever = FolderRetriever.from_environment(os.environ)
         stack.callback(retriever.close)
-        yield Adapters(paced, retriever)
+        yield Adapters(PacedModel(model, default, calls_per_second), retriever)
 
 
 async def confined(queues: Sequence[str]) -> Sandbox | None:
@@ -160,7 +153,7 @@ def build(
 
 
 def _workflow_worker(client: Client, options: dict[str, Any]) -> Worker:
-    known = ServerActivities(client).registered_search_attributes
+    known = ServerActivities(client, os.environ.get("MULL_CALIBRATION") or None)
     chosen: dict[str, Any] = {
         # The SDK's sandbox takes a third of a run's time. Import contracts, and strict replay tests
         # that do run in it, enforce the same rules: docs/adr/0009.
@@ -173,7 +166,7 @@ def _workflow_worker(client: Client, options: dict[str, Any]) -> Worker:
         task_queue=TASK_QUEUE,
         workflows=[*WORKFLOWS, DoctorWorkflow],
         activities=[
-            known,
+            known.registered_search_attributes,
             Examination(worker_checks).examine,
             prepare_reflection,
             check_draft,

@@ -1,16 +1,29 @@
 """Quick local activities: look up settings, check drafts by rules, and read a prompt's examples.
 
 They are not workflow code, so that rules can change while a run is open: history keeps the results.
+
+What may take long is read in one of four processes, which are ended where a text takes too long. A
+thread would not do: a slow pattern holds the interpreter's lock, and with it every other run.
 """
 
+import asyncio
+import atexit
+import os
+import pickle
+import signal
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
+from subprocess import PIPE, Popen
+from typing import IO, Any, TypeVar, cast
 
 from temporalio import activity
 
-from activities.readers import read_apart
 from reflection.critique.complexity import complexity
 from reflection.critique.criteria import Criterion
 from reflection.critique.guardrails import (
+    OF_MULL,
     Checked,
     Report,
     check,
@@ -23,7 +36,17 @@ from reflection.multipath.cases import entry_in, entry_of
 from reflection.multipath.extraction import examples
 from reflection.multipath.suite import Case
 from reflection.request import Record
-from reflection.text import terminal_safe
+from reflection.text import encoded_size, terminal_safe
+
+# What Mull's own guardrails read in 5 ms, whatever the text is, is checked without a process.
+SHORT_BYTES = 2_000
+READERS = 4
+SECONDS = 5.0
+PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from activities.checks import serve; serve()"
+
+Result = TypeVar("Result")
+_threads = ThreadPoolExecutor(READERS, thread_name_prefix="mull-readers")
+_idle: list[Popen[bytes]] = []
 
 
 class Prepared(Record):
@@ -61,10 +84,18 @@ async def prepare_reflection(request: ReflectOnResultRequest) -> Prepared:
 
 @activity.defn
 async def check_draft(task: CheckTask) -> Report:
-    """Run the named guardrails in a process that is ended after five seconds; report what fails."""
-    modules = modules_of(task.guardrails)
+    """Run the named guardrails; report what fails.
+
+    Long texts, and guardrails that are not Mull's own, are checked in a process that is ended after
+    five seconds.
+    """
+    checked = task.checked
+    texts = (checked.query, checked.draft, checked.previous or "", *checked.sources)
+    names = named_guardrails(task.guardrails)
+    if OF_MULL.issuperset(names) and sum(map(encoded_size, texts)) <= SHORT_BYTES:
+        return check(checked, names)
     try:
-        return await read_apart(_check, modules, task.checked, task.guardrails)
+        return await read_apart(_check, modules_of(names), checked, names)
     except RuntimeError as error:
         apart = "they run in a process of their own, without the worker's variables"
         said = f"the guardrails could not be run: {terminal_safe(str(error), 200)}; {apart}"
@@ -108,3 +139,63 @@ def _read(task: ExamplesTask) -> Examples:
         return Examples(cases=(), entry=entry)
     cases = examples(task.prompt, entry)
     return Examples(cases=cases, entry=entry or entry_of(cases))
+
+
+async def read_apart(work: Callable[..., Result], *inputs: object) -> Result:
+    """Call a function of a module in one of four processes, for at most five seconds.
+
+    Raises RuntimeError where the function raises, or takes longer.
+    """
+    return await asyncio.get_running_loop().run_in_executor(_threads, _call, work, inputs)
+
+
+def _call(work: Callable[..., Result], inputs: tuple[object, ...]) -> Result:
+    try:
+        reader = _idle.pop()
+    except IndexError:
+        command = [sys.executable, "-c", PROGRAM, *sys.path]
+        # A session of its own, as Ctrl-C is the worker's; and no key in its environment.
+        reader = Popen(command, stdin=PIPE, stdout=PIPE, env={}, start_new_session=True)  # noqa: S603 - our own program
+    try:
+        with_pipes = cast("IO[bytes]", reader.stdin), cast("IO[bytes]", reader.stdout)
+        pickle.dump((work, inputs, SECONDS), with_pipes[0])
+        with_pipes[0].flush()
+        value, error = pickle.load(with_pipes[1])  # noqa: S301 - from our own process
+    except (OSError, EOFError):
+        reader.communicate()
+        ended = f"its process ended, after {SECONDS:g} seconds at the latest"
+        raise RuntimeError(f"the text could not be read: {ended}") from None
+    _idle.append(reader)
+    if error is not None:
+        raise RuntimeError(error)
+    return cast("Result", value)
+
+
+@atexit.register
+def _end() -> None:
+    """End the idle ones; where this process is ended without notice, they see no more input."""
+    while _idle:
+        _idle.pop().communicate()
+
+
+def serve() -> None:
+    """Answer calls on standard input until it ends; what they print goes to standard error.
+
+    The clock of a call is here, so that it ends, too, when its caller is gone.
+    """
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    while True:
+        try:
+            work, inputs, seconds = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the worker
+        except EOFError:
+            return
+        reply: tuple[Any, str | None]
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        try:
+            reply = work(*inputs), None
+        except Exception as error:
+            reply = None, f"{type(error).__name__}: {error}"
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        pickle.dump(reply, replies)
+        replies.flush()

@@ -14,7 +14,6 @@ import json
 import os
 import runpy
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -24,10 +23,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from bench.mutants import ROOT, tracked
 from commands.embedded import Place, free_port, temporal
 from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint
 
-ROOT = Path(__file__).parents[1]
 SMALL = 40
 TRACED = "MULL_HOUSE_TRACED"
 QUESTIONS: dict[str, list[str]] = {
@@ -42,18 +41,6 @@ QUESTIONS: dict[str, list[str]] = {
         "examples/documents",
     ],
 }
-
-
-def product_files() -> list[Path]:
-    """List the Python files that git tracks, without tests and examples."""
-    listed = subprocess.run(
-        ["git", "ls-files", "*.py"],  # noqa: S607 - whichever git there is
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.split()
-    return [Path(name) for name in listed if not name.startswith(("tests/", "examples/"))]
 
 
 def lines_of(path: Path) -> int:
@@ -218,7 +205,7 @@ def main(arguments: list[str]) -> None:
     if arguments[:1] == ["--trace"]:
         trace(arguments[1], arguments[2:])
         return
-    files = product_files()
+    files = [file for file in tracked("*.py") if file.parts[0] not in {"tests", "examples"}]
     for name, value in (*sizes(files), *names(files)):
         print(f"{name:<60} {value}")
     if "--no-walk" not in arguments:

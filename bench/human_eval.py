@@ -51,17 +51,13 @@ def show(name: str, runs: Sequence[Run], took: float) -> bool:
     median = statistics.median(run.seconds for run in runs)
     print(f"{name:<36} {repaired} of {len(runs)} passed after two drafts, in {took:.1f} s", end="")
     print(f" ({median:.2f} s a run). First drafts:", *(f"{count} {why};" for why, count in reasons))
-    others = [run for run in runs if not run.repaired]
-    ended = Counter(
-        f"{run.result.stop_reason} after {run.result.revisions} drafts, tests: "
-        f"{run.result.suite.origin if run.result.suite else 'none'}"
-        for run in others
-    )
-    for words, count in ended.most_common():
-        print(f"{'':<36} {count} {words}")
-    if others:
-        print(f"{'':<36} {', '.join(run.problem.name for run in others)}")
-    return not others
+    for run in runs:
+        if not run.repaired:
+            result = run.result
+            tests = result.suite.origin if result.suite else "none"
+            ended = f"{result.stop_reason} after {result.revisions} drafts, tests: {tests}"
+            print(f"{'':<36} {run.problem.name}: {ended}")
+    return repaired == len(runs)
 
 
 async def main(options: argparse.Namespace) -> None:

@@ -11,13 +11,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 FAULTS = Path(__file__).with_suffix(".txt")
-ROOMS = ("activities", "commands", "reflection", "workflows")
+NO_PRODUCT = ("tests", "examples", "bench")
 SECONDS = 300
 # pytest's exit code for failed tests, as opposed to errors of collection or of pytest itself.
 TESTS_FAILED = 1
@@ -40,7 +39,8 @@ class Fault(NamedTuple):
         given = root / self.file
         if given.is_file() and given.read_text("utf-8").count(self.old) == 1:
             return given
-        texts = ((path, path.read_text("utf-8")) for path in product_files(root))
+        files = [file for file in tracked("*.py") if file.parts[0] not in NO_PRODUCT]
+        texts = ((root / file, (root / file).read_text("utf-8")) for file in files)
         holding = [path for path, text in texts for _ in range(text.count(self.old))]
         return holding[0] if len(holding) == 1 else None
 
@@ -52,11 +52,11 @@ class Outcome(NamedTuple):
     said: str
 
 
-def product_files(root: Path) -> Iterator[Path]:
-    """List the Python files of the product, without tests, examples and measurements."""
-    yield from root.glob("*.py")
-    for room in ROOMS:
-        yield from (root / room).rglob("*.py")
+def tracked(*which: str) -> list[Path]:
+    """List the files that git tracks and that are there, by their paths from the root."""
+    command = ["git", "ls-files", "-z", *which]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return [Path(name) for name in listed.split("\0") if name and (ROOT / name).is_file()]
 
 
 def faults() -> list[Fault]:
@@ -72,17 +72,9 @@ def faults() -> list[Fault]:
 
 def copy(target: Path) -> None:
     """Copy the tracked files as they stand, with a link to the installed packages."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z"],  # noqa: S607 - whichever git there is
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    for name in filter(None, listed.split("\0")):
-        if (ROOT / name).is_file():
-            (target / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, target / name)
+    for name in tracked():
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, target / name)
     (target / ".venv").symlink_to((ROOT / ".venv").resolve())
 
 

@@ -1,13 +1,12 @@
 """Time a sandboxed `print(1)` and plain Python, alternating in one run.
 
-    .venv/bin/python -m bench.sandbox [--rounds 30] [--numpy] [--busy]
+    .venv/bin/python -m bench.sandbox [--rounds 30] [--busy]
 
 A run is timed from the worker's call to the result: its folders, namespaces or rules, the
 interpreter, the program, and the cleanup. Plain Python is the same interpreter as a subprocess,
-with `-I -S` as in the sandbox. With `--numpy` the program also imports numpy, and plain Python uses
-`site`; with `--busy` another process keeps each core busy. Prints medians with quartiles, and each
-sandbox's ratio to the plain run of the same round. Without `--numpy`, fails if a median is above
-50 ms for bubblewrap or 70 ms for Landlock, on busy cores too.
+with `-I -S` as in the sandbox. With `--busy` another process keeps each core busy. Prints medians
+with quartiles, and each sandbox's ratio to the plain run of the same round. Fails if a median is
+above 50 ms for bubblewrap or 70 ms for Landlock, on busy cores too.
 """
 
 import argparse
@@ -27,48 +26,42 @@ from activities.sandbox.selftest import examine, names
 from reflection.multipath.request import Limits
 
 MOST_MS = {"bubblewrap": 50.0, "landlock": 70.0}
-PRINT, NUMPY = "print(1)", "import numpy\nprint(1)"
+PROGRAM = "print(1)"
 WARM_UP = 3
 
-Run = Callable[[str], Awaitable[str]]
+Run = Callable[[], Awaitable[str]]
 
 
-async def plain(code: str) -> str:
-    """Run the code in plain Python, with the worker's packages if it needs them."""
-    python = [sys.executable, "-I"] if code == NUMPY else [base_python(), "-I", "-S"]
+async def plain() -> str:
+    """Run the program in plain Python."""
+    command = [base_python(), "-I", "-S", "-c", PROGRAM]
     process = await asyncio.create_subprocess_exec(
-        *python, "-c", code, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL
+        *command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL
     )
     printed, _ = await process.communicate()
     return printed.decode()
 
 
 def sandboxed(sandbox: ProcessSandbox) -> Run:
-    """Return a function that runs code in the sandbox."""
+    """Return a function that runs the program in the sandbox."""
 
-    async def run(code: str) -> str:
-        return (await sandbox.run(Program(code=code))).stdout.text
+    async def run() -> str:
+        return (await sandbox.run(Program(code=PROGRAM))).stdout.text
 
     return run
 
 
-async def timed(run: Run, code: str) -> float:
-    """Return the milliseconds of one run, and check what it printed."""
-    begin = time.perf_counter()
-    printed = await run(code)
-    took = 1000 * (time.perf_counter() - begin)
-    assert printed == "1\n"
-    return took
-
-
-async def measure(runs: dict[str, Run], code: str, rounds: int) -> dict[str, list[float]]:
-    """Time the runs in turn, so that other load on the machine affects all alike."""
+async def measure(runs: dict[str, Run], rounds: int) -> dict[str, list[float]]:
+    """Time the runs in turn, in milliseconds, so that other load affects all alike."""
     took: dict[str, list[float]] = {name: [] for name in runs}
     for number in range(WARM_UP + rounds):
         for name, run in runs.items():
-            one = await timed(run, code)
+            begin = time.perf_counter()
+            printed = await run()
+            ended = time.perf_counter()
+            assert printed == "1\n"
             if number >= WARM_UP:
-                took[name].append(one)
+                took[name].append(1000 * (ended - begin))
     return took
 
 
@@ -108,10 +101,8 @@ async def main(options: argparse.Namespace) -> int:
             continue
         runs[name] = sandboxed(found.sandbox)
     with busy((os.cpu_count() or 1) if options.busy else 0):
-        took = await measure(runs, NUMPY if options.numpy else PRINT, options.rounds)
+        took = await measure(runs, options.rounds)
     show(took)
-    if options.numpy:
-        return 0
     medians = {name: statistics.median(values) for name, values in took.items()}
     return int(any(medians.get(name, 0) > most for name, most in MOST_MS.items()))
 
@@ -119,6 +110,5 @@ async def main(options: argparse.Namespace) -> int:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--rounds", type=int, default=30)
-    parser.add_argument("--numpy", action="store_true")
     parser.add_argument("--busy", action="store_true")
     sys.exit(asyncio.run(main(parser.parse_args())))

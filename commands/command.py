@@ -250,7 +250,6 @@ ONLY_WITH: dict[str, tuple[str, tuple[object, ...]]] = {
 }
 ONLY_BESIDE = {
     "passages": ("docs",),
-    "embedding_model": ("docs",),
     "review_timeout_seconds": ("review_when", "review_below", "review_open"),
 }
 

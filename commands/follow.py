@@ -34,6 +34,7 @@ from commands.loops import Handle, Loop, Seen, look, loop_of, reach, request_of
 from connection import DATA_CONVERTER, TASK_QUEUE
 from reflection.details import bar
 from reflection.request import Request
+from reflection.sampling.result import Bars
 from reflection.sheet import Sheet
 from reflection.text import lasting_words, terminal_safe
 
@@ -59,13 +60,13 @@ SHOWN_BY_DOCTOR = {
 class Wanted(NamedTuple):
     """How a result is printed, and what it is held to.
 
-    `required` is a confidence or a score; `out` is a file for the answer, otherwise printed. With
-    `accept_any` a doubtful result is as good as any other. `web_ui` adds the run's address.
+    `required` is a score, or an answer's bars; `out` is a file for the answer, otherwise printed.
+    With `accept_any` a doubtful result is as good as any other. `web_ui` adds the run's address.
     """
 
     as_json: bool = False
     accept_any: bool = False
-    required: float | None = None
+    required: Bars | float | None = None
     out: Path | None = None
     web_ui: bool = True
 
@@ -95,7 +96,7 @@ async def start(
     for queue in await unserved(client, loop.optional_queues(request)):
         said = f'no worker is polling task queue "{queue}"'
         tell(f"Note: {said}; a run that needs it waits for a worker.")
-    subject = getattr(request, loop.subject)
+    subject = getattr(request, loop.request.subject_field)
     chosen = new.workflow_id or new_id(loop.command, subject)
     summary = terminal_safe(subject, 120).encode()[:SUMMARY_BYTES].decode(errors="ignore")
     try:

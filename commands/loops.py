@@ -26,7 +26,7 @@ from reflection.batch.result import BatchProgress, BatchResult
 from reflection.critique import result as critique
 from reflection.critique import sheet as criticised
 from reflection.critique.request import ReflectOnResultRequest
-from reflection.drafts import Progress, Result
+from reflection.drafts import PlainProgress, PlainResult
 from reflection.multipath import result as multipath
 from reflection.multipath import sheet as walked
 from reflection.multipath.request import MultiPathRequest
@@ -49,11 +49,11 @@ class Loop:
     """A workflow type: the types of its messages, its sheet, and what a user can do with its runs.
 
     - `progress`, `result` and `sheet` are by default those of a loop that shows drafts alone.
-    - `command` is the prefix of its run ids, and `subject` the request's field with the question.
+    - `command` is the prefix of its run ids.
     - `reply` returns the sentence printed before the details on standard output. Without it the
       answer alone goes to standard output, and the details go to standard error.
-    - `below` explains how a result misses a required confidence or score, and `doubt` why not to
-      build on it whatever was required.
+    - `below` explains how a result misses a required score, or the bars of an answer, and `doubt`
+      why not to build on it whatever was required.
     - `actions` are the choices in a review, `reviewed` the fields of the progress that show what is
       reviewed, `best` the draft, and `unchecked` a note for whoever replaces the result.
     - `optional_queues` may be needed later in the run.
@@ -63,14 +63,13 @@ class Loop:
     workflow: str
     request: type[Request]
     command: str = ""
-    subject: str = ""
-    progress: type[Record] = Progress
-    result: type[Record] = Result
+    progress: type[Record] = PlainProgress
+    result: type[Record] = PlainResult
     sheet: Callable[..., Sheet] = draft_sheet
     decision: type[Record] | None = None
     doing: str = "asking"
     reply: Callable[[Any], str] | None = None
-    below: Callable[[Any, float], str | None] = lambda _result, _required: None
+    below: Callable[[Any, Any], str | None] = lambda _result, _required: None
     doubt: Callable[[Any], str] = lambda _result: ""
     actions: tuple[str, ...] = ("accept", "replace")
     reviewed: frozenset[str] = frozenset({"subject"})
@@ -113,7 +112,6 @@ SAMPLING = Loop(
     sheet=sampled.sheet,
     decision=sampling.Decision,
     command="ask",
-    subject="question",
     reply=lambda result: result.reply,
     below=sampling.SelfConsistencyResult.below,
     doubt=lambda result: result.doubt,
@@ -130,7 +128,6 @@ CRITIQUE = Loop(
     sheet=criticised.sheet,
     decision=critique.Decision,
     command="reflect",
-    subject="query",
     below=critique.ReflectOnResultResult.below,
     actions=("accept", "revise", "replace", "score"),
     reviewed=frozenset({"query", "score_threshold"}),
@@ -145,7 +142,6 @@ MULTIPATH = Loop(
     sheet=walked.sheet,
     decision=multipath.Decision,
     command="agent",
-    subject="prompt",
     below=_open,
     doubt=walked.doubt,
     actions=("accept", "revise", "replace"),

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
@@ -30,7 +30,19 @@ from commands.command import (
     write_file,
 )
 from commands.follow import Wanted, ended_badly, failure_code, follow, say_further, show_result
-from commands.loops import BATCH, LOOPS, look, reach, request_of, standing_of, status_words
+from commands.loops import (
+    BATCH,
+    LOOPS,
+    SAMPLING,
+    FoundRun,
+    Handle,
+    look,
+    reach,
+    request_of,
+    standing_of,
+    status_words,
+)
+from commands.measuring.replay import log_line
 from commands.page import RunFacts, page_html
 from commands.terminal import left_out_words, print_sheet
 from reflection.text import tally_words, usd
@@ -58,6 +70,7 @@ WHERE = (
     "Temporal's list filter, such as MullConfidence < 0.6. A batch's runs are listed only if it"
     f" names {PARENT}."
 )
+LOG = "Write the answers of ended runs of `ask` for `mull replay`, with gold left to fill in."
 
 FILTERS = (
     f"It compares {', '.join(SHOWN)}, MullModel, WorkflowId, StartTime or ExecutionStatus with a"
@@ -140,9 +153,11 @@ async def list_(
     client: Client,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="The most runs to list.")] = 20,
     where: Annotated[str | None, typer.Option(metavar="FILTER", help=WHERE)] = None,
+    log: Annotated[Path | None, typer.Option(metavar="FILE", help=LOG)] = None,
     as_json: Json = False,
 ) -> Exit:
     """List runs."""
+    place = None if log is None else place_for("--log", log)
     types = ", ".join(f"'{loop.workflow}'" for loop in LOOPS)
     parts = [f"WorkflowType IN ({types})", *([f"({where})"] if where else [])]
     if where is None or PARENT not in where:
@@ -153,6 +168,8 @@ async def list_(
         if where is None or error.status is not RPCStatusCode.INVALID_ARGUMENT:
             raise
         fail(f"--where: the server can't read this filter. {FILTERS}", Exit.USAGE)
+    if place is not None:
+        write_file(place, "".join([line async for line in _log(client, rows)]), "log")
     if as_json:
         sys.stdout.write(json.dumps({"runs": rows}) + "\n")
     elif rows:
@@ -164,6 +181,19 @@ async def list_(
     else:
         tell('No runs yet. Start one: mull ask "Is 91 prime?"')
     return Exit.DONE
+
+
+async def _log(client: Client, rows: Sequence[Row]) -> AsyncIterator[str]:
+    """Yield a line for each run of `ask` that has a result with answers of a model."""
+    for row in rows:
+        if (row["workflow"], row["status"]) == (SAMPLING.workflow, "completed"):
+            handle: Handle = client.get_workflow_handle(
+                row["id"], run_id=row["run_id"], result_type=SAMPLING.result
+            )
+            found = FoundRun(handle, SAMPLING, await handle.describe())
+            request, result = await request_of(client, found), await handle.result()
+            if request and any(response.author is None for response in result.responses):
+                yield log_line(request, result)
 
 
 async def _batches(client: Client, rows: Sequence[Row]) -> dict[str, str]:

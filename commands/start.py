@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
+from pydantic import ValidationError
 
 from commands import command, follow
 from commands.command import Exit, fail, with_client
@@ -19,8 +20,10 @@ from reflection.critique.guardrails import DEFAULT, default_guardrails, known_gu
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.multipath.request import Limits, MultiPathRequest
 from reflection.multipath.suite import TestFile
-from reflection.request import Request
+from reflection.request import Request, explain
+from reflection.sampling.probability import CalibrationMap
 from reflection.sampling.request import SelfConsistencyRequest
+from reflection.sampling.result import Bars
 
 HELP = {
     "ask": """
@@ -89,7 +92,7 @@ _judge = partial(typer.Option, envvar="MULL_JUDGE_MODEL", metavar="MODEL")
             "entropy_threshold", "entropy_weight", "min_entropy_samples", "epsilon",
             "beta_threshold", "ahead_by", "futility",
         ),
-        BOUNDS: ("max_concurrency", *BUDGETS, "sample_timeout_seconds", "max_attempts"),
+        BOUNDS: ("max_concurrency", "hurry", *BUDGETS, "sample_timeout_seconds", "max_attempts"),
         REVIEW: ("review_when", "review_timeout_seconds"),
     },
 )  # fmt: skip
@@ -106,6 +109,14 @@ def ask(
         float | None, typer.Option(min=0, max=1, help="Exit with code 4 below this agreement.")
     ] = None,
     accept_any: command.AcceptAny = False,
+    calibration: Annotated[
+        Path | None,
+        _file(help="A map of `mull replay --calibrate`, for how likely the answer is right."),
+    ] = None,
+    require_probability: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Exit with code 4 below this, or where it is unknown."),
+    ] = None,
     workflow_id: command.NewId = None,
     again: command.Again = False,
     detach: command.Detach = False,
@@ -116,7 +127,14 @@ def ask(
     fields["question"] = subject_of(question, "the question")
     if prompt_template is not None:
         fields["prompt_template"] = command.read_file("--prompt-template", prompt_template)
-    wanted = Wanted(as_json, accept_any, require_confidence)
+    if calibration is not None:
+        given = command.read_file("--calibration", calibration)
+        try:
+            fields["calibration"] = CalibrationMap.model_validate_json(given)
+        except ValidationError as error:
+            fail(f"--calibration: {calibration} is not a map: {explain(error)}.", Exit.USAGE)
+    bars = Bars(require_confidence, require_probability)
+    wanted = Wanted(as_json, accept_any, bars if bars != Bars() else None)
     begin(SelfConsistencyRequest, fields, New(workflow_id, again, detach), wanted)
 
 
@@ -219,7 +237,7 @@ def reflect(
 @command.takes_fields(
     MultiPathRequest,
     {
-        "Documents": ("docs", "passages", "embedding_model"),
+        "Documents": ("docs", "passages"),
         PATH: ("mode", "model", "creative", "temperature", "seed", "max_output_tokens"),
         "How long to revise": ("max_revisions",),
         CODE: ("entry", "language"),

@@ -36,7 +36,7 @@ class Drafted(Protocol):
         """The model that wrote it."""
 
 
-class Draft(Record):
+class PlainDraft(Record):
     """One draft: its text, who wrote it, and what it cost.
 
     `index` counts from 0. `author` is the person who wrote it or asked for it. `cut` is true if the
@@ -57,7 +57,7 @@ class Draft(Record):
     timestamp: datetime | None = None
 
 
-class Decision(Record):
+class PlainDecision(Record):
     """The end of a run, or a wait for a person: of a loop that compares no numbers.
 
     `best` is the index of the best draft. `author` is the person who decided, at `at`.
@@ -72,14 +72,14 @@ class Decision(Record):
     waits_for_review: bool = False
 
 
-class Progress(Record):
+class PlainProgress(Record):
     """Where a run stands, of a loop that shows its drafts and nothing else."""
 
     subject: str
     model: str | None
     step: str
     in_flight: int
-    drafts: tuple[Draft, ...]
+    drafts: tuple[PlainDraft, ...]
     best: int | None
     usage: Usage
     review_until: datetime | None = None
@@ -87,22 +87,22 @@ class Progress(Record):
     warnings: tuple[str, ...] = ()
 
 
-class Result(Record):
+class PlainResult(Record):
     """The best draft as the answer, why the run ended, and what it cost."""
 
     subject: str
     model: str | None
     answer: str | None
-    drafts: tuple[Draft, ...]
+    drafts: tuple[PlainDraft, ...]
     best: int | None
     stop_reason: str
     stop_explanation: str
-    decisions: tuple[Decision, ...]
+    decisions: tuple[PlainDecision, ...]
     usage: Usage
     warnings: tuple[str, ...] = ()
 
 
-def best_of(seen: Progress | Result) -> Draft | None:
+def best_of(seen: PlainProgress | PlainResult) -> PlainDraft | None:
     """Return the draft that is the answer, or would be now."""
     return None if seen.best is None else seen.drafts[seen.best]
 
@@ -117,10 +117,12 @@ class DraftState(RunState[DecisionT], Generic[DecisionT, DraftT]):
 
     `chosen` is the index of the draft that a person scored, or replaced the best one with, and
     `granted` counts the revisions that people requested. A loop that needs no records of its own
-    takes those of this file, and says what its `subject`, its best draft and its reviews are.
+    takes those of this file, and says what its best draft and its reviews are.
     """
 
-    draft_type: ClassVar[type[Any]] = Draft
+    draft_type: ClassVar[type[Any]] = PlainDraft
+    decision_type: ClassVar[type[Any]] = PlainDecision
+    progress_type: ClassVar[type[Any]] = PlainProgress
     actions: ClassVar[tuple[str, ...]] = ("accept", "replace")
 
     drafts: list[DraftT] = field(default_factory=list)
@@ -170,10 +172,12 @@ class DraftState(RunState[DecisionT], Generic[DecisionT, DraftT]):
         author: str | None = None,
         *,
         waits: bool = False,
+        **more: Any,
     ) -> DecisionT:
         """Record a decision: the run ends for a reason, goes on, or waits for a person."""
-        decision: Any = Decision(
-            best=self.best.index if self.best else None,
+        decision: DecisionT = self.decision_type(
+            **self._compared(),
+            **more,
             stop=reason is not None and not waits,
             stop_reason=reason,
             reason=explanation,
@@ -182,7 +186,7 @@ class DraftState(RunState[DecisionT], Generic[DecisionT, DraftT]):
             waits_for_review=waits,
         )
         self.decisions.append(decision)
-        return self.decisions[-1]
+        return decision
 
     def replace(self, text: str, author: str, at: datetime) -> None:
         """Take a person's text as the result."""
@@ -192,10 +196,10 @@ class DraftState(RunState[DecisionT], Generic[DecisionT, DraftT]):
         )
         self.drafts.append(own)
 
-    def progress(self, step: str, in_flight: int, review_until: datetime | None) -> Record:
+    def progress(self, step: str, in_flight: int, review_until: datetime | None) -> Any:
         """Say where the run stands; `in_flight` is the number of calls under way."""
         last: Any = self.last
-        return Progress(
+        return self.progress_type(
             **self._standing(),
             step="finished" if self.stopped else step,
             in_flight=in_flight,
@@ -203,19 +207,25 @@ class DraftState(RunState[DecisionT], Generic[DecisionT, DraftT]):
             stop_reason=last.stop_reason if self.stopped else None,
         )
 
-    def result(self) -> Result:
-        """Build the result, once the newest decision has ended the run."""
-        last: Any = self.last
-        whole = Result(
-            **self._standing(),
-            answer=self.best.text if self.best else None,
-            stop_reason=last.stop_reason,
-            stop_explanation=last.reason,
-            decisions=tuple(self.decisions),
-        )
+    def result(self) -> Any:
+        """Build the result, cut to the size of an event. Raises ValueError before the run ends."""
+        whole = PlainResult(**self._ended(), answer=self.best.text if self.best else None)
         return fitted(whole, "answer")
 
+    def _ended(self) -> dict[str, Any]:
+        """List the fields that every result has. Raises ValueError before the run ends."""
+        last: Any = self.last
+        if not self.stopped or last.stop_reason is None:
+            raise ValueError("the run has not ended")
+        return {
+            **self._standing(),
+            "stop_reason": last.stop_reason,
+            "stop_explanation": last.reason,
+            "decisions": tuple(self.decisions),
+        }
+
     def _standing(self) -> dict[str, Any]:
+        """List the fields that progress and result share."""
         return {
             "subject": self.subject,
             "model": self.model,
@@ -225,10 +235,15 @@ class DraftState(RunState[DecisionT], Generic[DecisionT, DraftT]):
             "warnings": tuple(self.warnings),
         }
 
+    def _compared(self) -> dict[str, Any]:
+        """List the fields of a decision that say what it is based on."""
+        return {"best": self.best.index if self.best else None}
+
     @property
     def subject(self) -> str:
         """The question, query or prompt."""
-        raise NotImplementedError
+        subject: str = getattr(self.request, self.request.subject_field)
+        return subject
 
     def prompt(self, part: Part) -> tuple[list[str], int]:
         """List the texts in the prompt of a part's next call, and give its output limit."""

@@ -1,7 +1,7 @@
 """Messages of every run: requests, records and what people say; read strictly, kept small."""
 
 import json
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -28,7 +28,12 @@ class Frozen(BaseModel):
 
 
 class Request(Frozen):
-    """The one object that starts a workflow. Unknown fields are refused by name."""
+    """The one object that starts a workflow. Unknown fields are refused by name.
+
+    `subject_field` names the field that says what the run is about.
+    """
+
+    subject_field: ClassVar[str] = ""
 
 
 DRAFT_BYTES = 100_000

@@ -27,7 +27,7 @@ class Ruling(NamedTuple, Generic[StopReasonT]):
         return self.stop_reason is not None
 
 
-Part = Literal["retrieving", "generating", "evaluating", "revising", "retried", "cancelled"]
+Part = Literal["generating", "evaluating", "revising", "retried", "cancelled"]
 
 
 class Spending(Record):
@@ -66,8 +66,8 @@ class Usage(Spending):
     """The spending of a whole run.
 
     The totals cover every reply that was recorded (generating, evaluating and, where a run revises,
-    revising, where it searches by meaning, retrieving). `retried` and `cancelled` count the calls
-    that ended without a reply: what the provider charged for those is not known to anyone here.
+    revising). `retried` and `cancelled` count the calls that ended without a reply: what the
+    provider charged for those is not known to anyone here.
     """
 
     input_tokens: int | None = 0
@@ -234,6 +234,11 @@ class RunState(Generic[DecisionT]):
         return self.last is not None and self.last.stop
 
     @property
+    def model(self) -> str | None:
+        """The model that replied last, or that the request names."""
+        raise NotImplementedError
+
+    @property
     def budget(self) -> Budget:
         """What the request allows."""
         return Budget(self.request.budget_tokens, self.request.budget_usd)
@@ -278,12 +283,12 @@ class RunState(Generic[DecisionT]):
         A revision has room where its judging has, too. A budget is exceeded by at most one call,
         by as much as it is larger than assumed.
         """
-        spent, alike, expected = self.every_spending, self._alike(part), self._expected(part)
+        spent, alike, expected = self.every_spending, self.spent[part], self._expected(part)
         fits = room(self.budget, spent, 1, alike, expected=expected)
         judges = self.judges if part == "revising" and fits.calls else 0
         if judges:
             spent = [*spent, likely(spent, alike, expected)]
-            alike, expected = self._alike("evaluating"), self._expected("evaluating")
+            alike, expected = self.spent["evaluating"], self._expected("evaluating")
             fits = room(self.budget, spent, judges, alike, expected=expected)
         if fits.calls >= max(judges, 1):
             return None
@@ -293,10 +298,6 @@ class RunState(Generic[DecisionT]):
     def judges(self) -> int:
         """The calls that judge a draft; without them there is no use in revising one."""
         return 0
-
-    def _alike(self, part: Part) -> Sequence[Spending]:
-        """List the calls that show how large the next one of a part is."""
-        return self.spent[part]
 
     def _expected(self, part: Part) -> int | None:
         """Estimate the tokens of the first call of a part; None where none has to be."""
@@ -312,6 +313,9 @@ class RunState(Generic[DecisionT]):
         self.retried += attempts - (spending is not None)
         if spending is not None:
             self.spent[part].append(spending)
+            if self.budget.usd is not None and spending.calls and spending.cost_usd is None:
+                said = f"no price is known of a call for {part}: budget_usd takes it to cost"
+                self.warn(f"{said} as much as the dearest one")
 
     def lose(self, calls: int) -> None:
         """Count calls that were cancelled before their reply came."""
@@ -323,6 +327,6 @@ class RunState(Generic[DecisionT]):
             self.warnings.append(warning)
 
     def left_out(self, names: Iterable[str]) -> None:
-        """Warn about parameters that the provider does not support."""
+        """Warn about parameters that were not sent."""
         for name in names:
-            self.warn(f"the provider does not take {name}; it was not sent")
+            self.warn(f"{name} was not sent: the model refused it, or LiteLLM does not list it")

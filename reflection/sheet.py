@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
-from reflection.drafts import Decision, Drafted, Progress, Result, best_of
+from reflection.drafts import Drafted, PlainDecision, PlainProgress, PlainResult, best_of
 from reflection.request import Record
 from reflection.run import Decided, Part, Spending, Usage
 from reflection.text import tally_words, usd
@@ -248,17 +248,19 @@ def run_sheet(
 
 
 def draft_sheet(
-    seen: Progress | Result, decisions: Sequence[Decision] = (), request: object = None
+    seen: PlainProgress | PlainResult,
+    decisions: Sequence[PlainDecision] = (),
+    request: object = None,
 ) -> Sheet:
     """Build the sheet of a loop that shows its drafts and decisions and nothing else."""
     del request  # for the signature that every loop's sheet has
-    made, best = seen.decisions if isinstance(seen, Result) else decisions, best_of(seen)
+    made, best = seen.decisions if isinstance(seen, PlainResult) else decisions, best_of(seen)
     listed = draft_table(seen.drafts, best, "kept", "", [() for _ in seen.drafts])
     return run_sheet(
         seen,
         made,
         subject=seen.subject,
-        doing=seen.step.replace("_", " ") if isinstance(seen, Progress) else "",
+        doing=seen.step.replace("_", " ") if isinstance(seen, PlainProgress) else "",
         waits=bool(made) and made[-1].waits_for_review,
         answer=Text(title="answer", content=best.text, folded=False) if best else None,
         facts=(),

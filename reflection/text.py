@@ -110,9 +110,9 @@ def usd(amount: float | None) -> str:
     return f"${amount:,.{digits}f}"
 
 
-def tally_words(count: int, one: str, many: str | None = None) -> str:
+def tally_words(count: int, one: str) -> str:
     """Write a count with its noun: "1 call", "1,204 calls"."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
+    return f"{count:,} {one}{'' if count == 1 else 's'}"
 
 
 SIZES = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))

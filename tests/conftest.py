@@ -35,6 +35,8 @@ QUERY = "Explain how a tide table is made, and for whom"
 settings.register_profile("house", deadline=None)
 settings.load_profile("house")
 
+# Temporal's sandbox, which finds what is not deterministic, loads the workflows anew for each task:
+# the recorded histories are replayed in it, and all other runs have the worker's own runner.
 # Everything but the workflows' own files is passed through: those are what it must watch.
 SANDBOX = SandboxedWorkflowRunner(
     restrictions=SandboxRestrictions.default.with_passthrough_modules(
@@ -48,7 +50,6 @@ SANDBOX = SandboxedWorkflowRunner(
     )
 )
 STRICT: dict[str, Any] = {
-    "workflow_runner": SANDBOX,
     "max_cached_workflows": 0,
     "workflow_failure_exception_types": [temporalio.workflow.NondeterminismError],
 }

@@ -61,22 +61,6 @@ def failing(status: int, code: str | None = None, message: str = "no", **more: A
     return Scripted(status=status, body=json.dumps({"error": error}).encode(), **more)
 
 
-def embedded(vectors: Sequence[Sequence[object]], **more: Any) -> Scripted:
-    """Build the embeddings of a request's texts, in order; `more` are fields of Scripted."""
-    data = [
-        {"object": "embedding", "index": index, "embedding": list(vector)}
-        for index, vector in enumerate(vectors)
-    ]
-    usage = {"prompt_tokens": 5, "total_tokens": 5}
-    whole = {"object": "list", "model": "scripted", "data": data, "usage": usage}
-    return Scripted(body=json.dumps(whole).encode(), **more)
-
-
-def embedding(vector: Callable[[str], Sequence[float]]) -> Callable[[Body], Scripted]:
-    """Build a reply that embeds each text of the request by a function."""
-    return lambda request: embedded([vector(text) for text in request["input"]])
-
-
 Reply = str | Scripted | Callable[[Body], "str | Scripted"]
 
 

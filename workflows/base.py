@@ -8,7 +8,7 @@ docs/a-new-workflow.md.
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -28,10 +28,11 @@ from temporalio.worker import (
 
 with workflow.unsafe.imports_passed_through():
     import telemetry
-    from connection import ServerActivities
+    from connection import Registered, ServerActivities
     from reflection.details import details
     from reflection.request import Finish, Record, Request, Review
     from reflection.run import Part, RunState, Usage
+    from reflection.sampling.probability import CalibrationMap, Setup
     from reflection.sheet import Sheet, draft_sheet
     from workflows.calls import SOMEBODY, Calls, People, run_locally
 
@@ -55,15 +56,20 @@ UNREGISTERED = (
 class Workflow:
     """A run that is started by one request, shows where it stands, and can be ended by a person.
 
-    A subclass says what its `request_type` is, and the `example_field` of it that a message shows.
+    A subclass says what its `request_type` is.
     """
 
     request_type: ClassVar[type[Request]]
-    example_field: ClassVar[str]
 
     def __new__(cls, *inputs: object) -> Self:
         """Reject a start without a valid request, which would fail every workflow task."""
-        require_request(inputs, cls.request_type, cls.example_field)
+        if len(inputs) != 1 or not isinstance(inputs[0], cls.request_type):
+            example = f'{{"{cls.request_type.subject_field}": "..."}}'
+            raise ApplicationError(
+                f"no request: start this workflow with one JSON object, such as {example}",
+                type=INVALID_REQUEST,
+                non_retryable=True,
+            )
         return super().__new__(cls)
 
     def __init__(self, budget_seconds: float | None = None) -> None:
@@ -101,13 +107,18 @@ class Workflow:
     def _warn(self, warning: str) -> None:
         raise NotImplementedError
 
-    async def _find_attributes(self) -> None:
-        """Ask once which search attributes are registered; warn if none are."""
-        registered = await run_locally(ServerActivities.registered_search_attributes)
+    async def _find_attributes(self, *run: Setup) -> tuple[CalibrationMap, ...]:
+        """Ask once which search attributes are registered; warn if none are.
+
+        Where it is said what the `run` is like, the worker's calibration maps for it are returned.
+        """
+        found = await run_locally(ServerActivities.registered_search_attributes, *run)
+        registered = found.names if isinstance(found, Registered) else found
         self._registered = frozenset(registered or ())
         if not registered:
             workflow.logger.warning(UNREGISTERED)
             self._warn(UNREGISTERED)
+        return found.maps if isinstance(found, Registered) else ()
 
     def _write(self, *updates: Update) -> None:
         """Write those search attributes that the server knows."""
@@ -187,9 +198,8 @@ class RunWorkflow(Workflow, Generic[StateT]):
 
     def _updates(self) -> list[Update]:
         """List the search attributes of where the run stands."""
-        standing = self._progress()
         waits = telemetry.NEEDS_REVIEW.value_set(self._state.decisions[-1].waits_for_review)
-        return [waits, *spending(standing.usage, standing.model)]
+        return [waits, *spending(self._state.used, self._state.model)]
 
     def _has_ended(self) -> bool:
         return self._state.stopped and not self._people.waiting
@@ -273,24 +283,14 @@ class RunWorkflow(Workflow, Generic[StateT]):
         span.set_attributes(self._numbers(last))
 
 
-def require_request(inputs: Sequence[object], kind: type, field: str) -> None:
-    """Reject a start without a valid request, which would fail every workflow task."""
-    if len(inputs) != 1 or not isinstance(inputs[0], kind):
-        raise ApplicationError(
-            f'no request: start this workflow with one JSON object, such as {{"{field}": "..."}}',
-            type=INVALID_REQUEST,
-            non_retryable=True,
-        )
-
-
 @contextmanager
 def span(
     name: str, kind: str, attributes: Mapping[str, Attribute], group: str | None = None
 ) -> Iterator[Span]:
     """Span a part of the run, and group its events in the history, where the group has a name."""
     events = workflow.create_event_group(group).scope() if group else nullcontext()
-    with trace.get_tracer(telemetry.TRACER).start_as_current_span(name) as current, events:
-        current.set_attributes({telemetry.KIND: kind, **attributes})
+    tracer, known = trace.get_tracer(telemetry.TRACER), {telemetry.KIND: kind, **attributes}
+    with tracer.start_as_current_span(name, attributes=known) as current, events:
         yield current
 
 

@@ -31,7 +31,6 @@ class BatchWorkflow(Workflow):
     """Make the runs of a plan; a run that fails is recorded and does not fail the batch."""
 
     request_type = BatchRequest
-    example_field = "items"
 
     @workflow.init
     def __init__(self, request: BatchRequest) -> None:

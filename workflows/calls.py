@@ -40,8 +40,6 @@ LOCAL = timedelta(seconds=10)
 INDEXING = timedelta(minutes=10)
 # As long as a search waits for another worker that writes the same index.
 INDEX_LOCK = timedelta(seconds=60)
-# As long as passages are embedded in one search, and the call of a model that is under way then.
-EMBEDDING = timedelta(seconds=60)
 # Making a sandbox, and clearing it away, on a machine that is busy.
 SANDBOX = timedelta(seconds=30)
 
@@ -75,14 +73,9 @@ def work_times(client_seconds: float, max_attempts: int) -> dict[str, Any]:
     }
 
 
-def retrieval_times(client_seconds: float, max_attempts: int) -> dict[str, Any]:
-    """Nest the time-outs of a search: the first one of a folder also indexes it.
-
-    `client_seconds` bound a call of the embedding model: one for the prompt, and one that may
-    begin when the time for embedding is all but over.
-    """
-    work = INDEX_LOCK + INDEXING + EMBEDDING
-    return work_times(work.total_seconds() + 2 * client_seconds, max_attempts)
+def retrieval_times(max_attempts: int) -> dict[str, Any]:
+    """Nest the time-outs of a search: the first one of a folder also indexes it."""
+    return work_times((INDEX_LOCK + INDEXING).total_seconds(), max_attempts)
 
 
 def test_times(wall_seconds: float, max_attempts: int) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from temporalio.exceptions import ActivityError
 
 with workflow.unsafe.imports_passed_through():
     from activities.doctor import Check, DoctorRequest, DoctorResult, Examination
-    from workflows.base import require_request
     from workflows.calls import explain
 
 # The sandbox's self-test and a call of a slow model have room; a queue that nobody serves has not.
@@ -21,19 +20,11 @@ TO_START, TO_END = timedelta(seconds=10), timedelta(seconds=60)
 class DoctorWorkflow:
     """Examine the worker of each queue, side by side; one that does not answer is a finding."""
 
-    def __new__(cls, *inputs: object) -> "DoctorWorkflow":
-        """Reject a start without a valid request, which would fail every workflow task."""
-        require_request(inputs, DoctorRequest, "offline")
-        return super().__new__(cls)
-
-    @workflow.init
-    def __init__(self, request: DoctorRequest) -> None:
-        """Begin with nothing examined."""
-
     @workflow.run
-    async def run(self, request: DoctorRequest) -> DoctorResult:
+    async def run(self, request: DoctorRequest | None = None) -> DoctorResult:
         """Ask each worker once."""
-        found = await asyncio.gather(*(self._examine(queue, request) for queue in request.queues))
+        asked = request or DoctorRequest()
+        found = await asyncio.gather(*(self._examine(queue, asked) for queue in asked.queues))
         return DoctorResult(checks=tuple(check for checks in found for check in checks))
 
     async def _examine(self, queue: str, request: DoctorRequest) -> list[Check]:

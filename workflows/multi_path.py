@@ -12,7 +12,7 @@ with workflow.unsafe.imports_passed_through():
     from reflection.multipath import loop
     from reflection.multipath.loop import Run
     from reflection.multipath.request import MultiPathRequest
-    from reflection.multipath.result import Decision, MultiPathResult, Progress, StopReason
+    from reflection.multipath.result import Decision, MultiPathResult, StopReason
     from reflection.multipath.sheet import sheet
     from reflection.multipath.state import Node
     from reflection.request import fitted
@@ -35,7 +35,6 @@ class MultiPathWorkflow(RunWorkflow[Run]):
     """Write a report or code until nothing is left to fix, or a bound or a person says stop."""
 
     request_type = MultiPathRequest
-    example_field = "prompt"
 
     @workflow.init
     def __init__(self, request: MultiPathRequest) -> None:
@@ -60,7 +59,7 @@ class MultiPathWorkflow(RunWorkflow[Run]):
             while not self._state.stopped:
                 await self._wait_for_review()
                 await self._walk_until_decided()
-            result = fitted(loop.result(self._state), "output")
+            result = fitted(self._state.result(), "output")
             output = (result.output or "")[:400]
             self._conclude(span, {"mode": result.mode, "open": result.open, "output": output})
             return result
@@ -119,10 +118,6 @@ class MultiPathWorkflow(RunWorkflow[Run]):
     async def _revise_for(self, asked: str, author: str) -> None:
         self._decided(loop.grant(self._state, asked, author, workflow.now()))
 
-    def _progress(self) -> Progress:
-        in_flight, until = self._calls.in_flight, self._people.until
-        return loop.progress(self._state, self._step, in_flight, until)
-
     def _sheet(self) -> Sheet:
         return sheet(self._progress(), self._state.decisions, self._state.request)
 
@@ -139,11 +134,9 @@ class MultiPathWorkflow(RunWorkflow[Run]):
         return {**base.numbers(decision, NUMBERS), **base.known(others)}
 
     def _updates(self) -> list[base.Update]:
-        standing, last = self._progress(), self._state.decisions[-1]
         return [
-            telemetry.REVISIONS.value_set(standing.revisions),
-            telemetry.NEEDS_REVIEW.value_set(last.waits_for_review),
-            *base.spending(standing.usage, standing.model),
+            telemetry.REVISIONS.value_set(self._state.state.revisions),
+            *super()._updates(),
         ]
 
     @contextmanager

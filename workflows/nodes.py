@@ -82,24 +82,14 @@ class Nodes:
         request = self._request
         if request.docs is None:
             return None
-        task = RetrievalTask(
-            prompt=request.prompt,
-            docs=request.docs,
-            passages=request.passages,
-            embedding_model=request.embedding_model,
-            timeout_seconds=request.call_timeout_seconds,
-        )
-        times = retrieval_times(request.call_timeout_seconds, request.max_attempts)
+        task = RetrievalTask(prompt=request.prompt, docs=request.docs, passages=request.passages)
+        times = retrieval_times(request.max_attempts)
         summary = f"up to {request.passages} passages"
         found = await self._calls.make(DocumentActivities.retrieve, task, summary, times)
         if isinstance(found, ActivityError):
             raise permanent(found) or lost(explain(found)).failure
         if found is None:
             return CUT_SHORT
-        if request.embedding_model is not None:
-            failed = found.attempts - 1 + found.failed
-            paid = found.spending is not None
-            self._run.pay("retrieving", found.spending, failed + paid)
         self._run.retrieved(found.passages)
         for warning in (*found.warnings, *found.left_out):
             self._run.warn(warning)
@@ -300,6 +290,8 @@ class Nodes:
         index, seed, receipt = len(run.drafts), self._request.seed, reply.receipt
         if reply.text.endswith(CUT_NOTE):
             run.warn(f"draft {index + 1} was cut to {OUTPUT_BYTES:,} bytes, the size for a result")
+        elif reply.cut:
+            run.warn(f"draft {index + 1} was cut off by its provider: it is not whole")
         draft = Draft(
             index=index,
             mode=mode,

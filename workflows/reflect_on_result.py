@@ -24,7 +24,7 @@ with workflow.unsafe.imports_passed_through():
     from reflection.critique.guardrails import Checked, Report
     from reflection.critique.loop import Reflection, should_reflect, warnings
     from reflection.critique.request import ReflectOnResultRequest
-    from reflection.critique.result import Decision, Draft, Progress, ReflectOnResultResult
+    from reflection.critique.result import Decision, Draft, ReflectOnResultResult
     from reflection.critique.sheet import sheet
     from reflection.request import fitted
     from reflection.run import Part
@@ -52,7 +52,6 @@ class ReflectOnResultWorkflow(RunWorkflow[Reflection]):
     """Revise a draft until its score, a bound or a person says stop; keep the best one."""
 
     request_type = ReflectOnResultRequest
-    example_field = "query"
 
     @workflow.init
     def __init__(self, request: ReflectOnResultRequest) -> None:
@@ -74,7 +73,7 @@ class ReflectOnResultWorkflow(RunWorkflow[Reflection]):
             while not self._state.stopped:
                 await self._wait_for_review()
                 await self._revise_until_decided()
-            result = fitted(loop.result(self._state), "draft")
+            result = fitted(self._state.result(), "draft")
             memo = {"draft": (result.draft or "")[:400], "score": result.score}
             self._conclude(span, memo)
             return result
@@ -172,10 +171,6 @@ class ReflectOnResultWorkflow(RunWorkflow[Reflection]):
             advice = Feedback(advice=asked, judge=author)
             await self._revise(best, (advice, *self._state.advice(best)), author)
 
-    def _progress(self) -> Progress:
-        in_flight, until = self._calls.in_flight, self._people.until
-        return loop.progress(self._state, self._step, in_flight, until)
-
     def _sheet(self) -> Sheet:
         return sheet(self._progress(), self._state.decisions, self._state.request)
 
@@ -185,12 +180,11 @@ class ReflectOnResultWorkflow(RunWorkflow[Reflection]):
         return {**index, **waits, **base.numbers(decision, NUMBERS)}
 
     def _updates(self) -> list[base.Update]:
-        standing, last = self._progress(), self._state.decisions[-1]
+        best = self._state.best
         return [
-            base.set_or_clear(telemetry.SCORE, standing.score),
-            telemetry.REVISIONS.value_set(standing.revisions),
-            telemetry.NEEDS_REVIEW.value_set(last.waits_for_review),
-            *base.spending(standing.usage, standing.model),
+            base.set_or_clear(telemetry.SCORE, best.score if best else None),
+            telemetry.REVISIONS.value_set(self._state.revisions),
+            *super()._updates(),
         ]
 
 
@@ -286,6 +280,8 @@ class Drafts:
         if written.cut:
             most = self._request.draft_bytes
             self._state.warn(f"draft {index + 1} was cut to {most:,} bytes, the size for a result")
+        if written.finish_reason == "length":
+            self._state.warn(f"draft {index + 1} was cut off by its provider: it is not whole")
         self._state.drafts.append(
             Draft(
                 **written.model_dump(exclude={"error", "report"}),
@@ -320,9 +316,15 @@ class Drafts:
         return evaluate(judgements, feedback, found, self._request.panel)
 
     async def _check(self, draft: Draft) -> Report:
-        """Run the guardrails; the result says which of them could not run."""
+        """Return what the guardrails found, and which of them could not run."""
         if not self._request.guardrails:
             return Report()
+        report = self._reports.get(draft.index) or await self._checked(draft)
+        for failure in report.failures:
+            self._state.warn(failure)
+        return report
+
+    async def _checked(self, draft: Draft) -> Report:
         before = None if draft.revises is None else self._state.drafts[draft.revises]
         checked = Checked(
             query=self._request.query,
@@ -336,11 +338,8 @@ class Drafts:
             asks_for=tuple(criterion.name for criterion in self._state.criteria),
         )
         task = CheckTask(checked=checked, guardrails=self._request.guardrails)
-        report = self._reports.get(draft.index) or await run_locally(check_draft, task)
-        report = report or Report(failures=("the guardrails could not be run",))
-        for failure in report.failures:
-            self._state.warn(failure)
-        return report
+        report: Report | None = await run_locally(check_draft, task)
+        return report or Report(failures=("the guardrails could not be run",))
 
     async def _judge(
         self, draft: Draft, judge: str | None

@@ -3,6 +3,8 @@
 `Samples` are the calls of a wave, and `Meanings` the comparisons of answers.
 """
 
+from collections.abc import Callable
+
 from pydantic import ValidationError
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError
@@ -55,7 +57,6 @@ class SelfConsistencyWorkflow(RunWorkflow[Sampling]):
     """Ask in waves, count votes by index, and stop when the rule, a bound or a person says so."""
 
     request_type = SelfConsistencyRequest
-    example_field = "question"
 
     @workflow.init
     def __init__(self, request: SelfConsistencyRequest) -> None:
@@ -70,7 +71,10 @@ class SelfConsistencyWorkflow(RunWorkflow[Sampling]):
     async def run(self, request: SelfConsistencyRequest) -> SelfConsistencyResult:
         """Sample until a decision says stop, and return the result."""
         with self._running(rule=request.rule, max_responses=request.max_responses) as span:
-            await self._find_attributes()
+            if request.calibration is None:
+                self._state.maps = await self._find_attributes(self._state.setup)
+            else:
+                await self._find_attributes()
             while not self._state.stopped:
                 await self._wave()
             unanswered = self._state.unanswered
@@ -86,6 +90,7 @@ class SelfConsistencyWorkflow(RunWorkflow[Sampling]):
                 {
                     "answer": (result.final_answer or "")[:400],
                     "confidence": result.consensus_confidence,
+                    **base.known({"probability_right": result.probability_right}),
                 },
                 telemetry.NEEDS_REVIEW.value_set(False),
                 telemetry.CONSENSUS.value_set(result.consensus_type),
@@ -138,10 +143,14 @@ class SelfConsistencyWorkflow(RunWorkflow[Sampling]):
         with base.span(telemetry.SPAN_WAVE, "CHAIN", told, f"wave {number}"):
             for _ in range(plan.calls):
                 self._samples.start(self._take_index())
-            self._state.cancelled += await self._samples.settle(self._people)
+            self._state.cancelled += await self._samples.settle(self._people, self._decided_early)
             await self._count(self._samples.collect())
         if not self._state.stopped:
             self._write(*self._updates())
+
+    def _decided_early(self) -> bool:
+        votes = self._samples.votes().items()
+        return self._state.decided_by({index: self._meanings.name(vote) for index, vote in votes})
 
     async def _count(self, responses: list[Response]) -> None:
         """Count by index: a wave's replies, then what people put in meanwhile."""
@@ -152,8 +161,12 @@ class SelfConsistencyWorkflow(RunWorkflow[Sampling]):
             if not waiting:
                 return
             response = await self._meanings.named(waiting.pop(0))
-            more = bool(waiting or self._put_in)
+            more = bool(self._put_in or any(each.author for each in waiting))
             self._span_decision(self._state.count(response, more_follow=more, at=workflow.now()))
+            if self._state.stopped:
+                for late in waiting:
+                    self._state.came_late(late)
+                return
 
     def _replace(self, text: str, _author: str) -> None:
         self._state.replacement = text.strip()
@@ -177,11 +190,11 @@ class SelfConsistencyWorkflow(RunWorkflow[Sampling]):
         return index | base.numbers(decision, NUMBERS)
 
     def _updates(self) -> list[base.Update]:
-        standing = self._progress()
-        updates: list[base.Update] = [telemetry.SAMPLES.value_set(standing.total_responses)]
-        if standing.leader is not None:
-            updates.append(telemetry.CONFIDENCE.value_set(standing.confidence))
-        return updates + base.spending(standing.usage, standing.model)
+        state, measured = self._state, self._state.tally.measurement
+        updates: list[base.Update] = [telemetry.SAMPLES.value_set(len(state.responses))]
+        if measured.leader is not None:
+            updates.append(telemetry.CONFIDENCE.value_set(measured.confidence))
+        return updates + base.spending(state.used, state.model)
 
 
 # Comparisons are many, and the beginning of a question tells what its answers are about.
@@ -229,9 +242,22 @@ class Samples:
             **self._times,
         )
 
-    async def settle(self, people: People) -> int:
-        """Wait for the calls, or for a failure that holds for every one; return the cancelled."""
-        return await settle(self._calls.values(), people, lambda: self._hopeless() is not None)
+    async def settle(self, people: People, enough: Callable[[], bool]) -> int:
+        """Wait for the calls, for `enough`, or for a failure that holds for every one.
+
+        Return how many were cancelled.
+        """
+        calls = self._calls.values()
+        return await settle(calls, people, lambda: enough() or self._hopeless() is not None)
+
+    def votes(self) -> dict[int, str | None]:
+        """Return the votes that came, by index; None for a reply without one."""
+        came = {index: outcome(call) for index, call in self._calls.items()}
+        return {
+            index: reply.vote if isinstance(reply, Response) else None
+            for index, reply in came.items()
+            if reply is not None
+        }
 
     def collect(self) -> list[Response]:
         """Hand over the responses that came, in the order of their index, and forget the calls.
@@ -278,6 +304,10 @@ class Meanings:
         self._people = people
         self._clusters = Clusters(self._request.answers)
         self._times = call_times(self._request.sample_timeout_seconds, self._request.max_attempts)
+
+    def name(self, canonical: str | None) -> str | None:
+        """Name the cluster of a canonical form; one that is new has this name for now."""
+        return canonical and (self._clusters.find(canonical) or canonical)
 
     async def named(self, response: Response) -> Response:
         """Return the response with its vote named by the cluster that it joins.

@@ -223,9 +223,7 @@ class _Verdict(NamedTuple):
 
 def _verdict(suite: Suite, result: Result, lines: list[Line]) -> _Verdict:
     """Read what came of the tests. Output that is missing, doubled or malformed is a failure."""
-    ending = verdict.ProgramEnd.model_validate(
-        result.model_dump(include=set(verdict.ProgramEnd.model_fields))
-    )
+    ending = verdict.ProgramEnd.model_validate(result, from_attributes=True)
     for line in lines:
         broken = None
         if "broken" in line:

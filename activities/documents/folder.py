@@ -1,4 +1,4 @@
-"""Search documents in the worker's folders by words, and by meaning if asked."""
+"""Search documents in the worker's folders by words."""
 
 import asyncio
 import hashlib
@@ -16,14 +16,13 @@ from typing import NamedTuple, Self
 from filelock import FileLock, Timeout
 
 from activities.documents import retrieval
-from activities.documents.index import changes, lacks_resources, opened, search, update
-from activities.documents.meaning import MeaningSearch, Meant, fuse
+from activities.documents.index import is_current, lacks_resources, opened, search, update
 from activities.documents.roots import Roots, UnreadableError, Walked, folder_words, walk
 from reflection.multipath.state import Passage
 from reflection.text import terminal_safe
 
 # Increase when splitting or storing changes: older indexes are then not used.
-VERSION = "5"
+VERSION = "6"
 HITS = 100
 LOCK_SECONDS = 60.0
 LOCK_POLL_SECONDS = 0.1
@@ -34,8 +33,8 @@ CHECK_COSTS = 10
 NAMED = 3
 NAME_COLUMNS = 80
 BUSY = "another worker is reading this folder: what it has read so far was searched"
-SEARCHED = "SELECT count(*) FROM files WHERE reason = ''"
-UNREAD = "SELECT path, reason, left_out FROM files WHERE reason != '' OR left_out != '[]'"
+SEARCHED = "SELECT count(*) FROM files WHERE digest != ''"
+LEFT_OUT = "SELECT path, left_out FROM files WHERE left_out != '[]'"
 
 logger = logging.getLogger("mull.retrieval")
 
@@ -53,16 +52,9 @@ class FolderRetriever:
     It waits `lock_seconds` for another process that writes the index that it needs.
     """
 
-    def __init__(
-        self,
-        roots: Roots,
-        cache: Path,
-        embedder: retrieval.Embedder | None = None,
-        lock_seconds: float = LOCK_SECONDS,
-    ) -> None:
+    def __init__(self, roots: Roots, cache: Path, lock_seconds: float = LOCK_SECONDS) -> None:
         self._roots = roots
         self._cache = cache
-        self._embedder = embedder
         self._lock_seconds = lock_seconds
         self._threads = retrieval.Threads()
         # By real path. Searches that wait for their turn hold no thread.
@@ -70,11 +62,9 @@ class FolderRetriever:
         self._checked: dict[str, Snapshot] = {}
 
     @classmethod
-    def from_environment(
-        cls, environment: Mapping[str, str], embedder: retrieval.Embedder | None = None
-    ) -> Self:
+    def from_environment(cls, environment: Mapping[str, str]) -> Self:
         """Read MULL_DOCUMENTS, and where the cache is."""
-        return cls(Roots.from_environment(environment), cache_folder(environment), embedder)
+        return cls(Roots.from_environment(environment), cache_folder(environment))
 
     def close(self) -> None:
         """Close the threads."""
@@ -85,20 +75,14 @@ class FolderRetriever:
     ) -> retrieval.Retrieval:
         """Find passages; `progress` is called from a thread.
 
-        Raises RetrievalError, in one of its two kinds, and WordsAloneError.
+        Raises RetrievalError, in one of its two kinds.
         """
         folder = await self._threads.run(lambda _: self._roots.resolve(task.docs))
-        name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:32]
-        place = self._cache / "documents" / VERSION / name / "index.sqlite3"
         try:
-            try:
-                return await self._retrieve(folder, place, task, progress)
-            except sqlite3.Error as error:
-                if lacks_resources(error):
-                    raise
-                logger.warning("an index of documents is damaged and built again: %s", error)
-                await self._threads.run(lambda check: self._empty(place, check))
-                return await self._retrieve(folder, place, task, progress)
+            async with self._turns[folder]:
+                found, self._checked[folder] = await self._threads.run(
+                    lambda check: self._find(folder, task, progress, check)
+                )
         except UnreadableError as error:
             said = f"the folder {folder_words(task.docs)} can't be read: {error}"
             raise retrieval.RetrievalError(said) from None
@@ -109,49 +93,47 @@ class FolderRetriever:
                 "where it runs, to a folder that it may write and that has room, or allow its "
                 "process more open files"
             ) from None
-
-    async def _retrieve(
-        self, folder: str, place: Path, task: retrieval.RetrievalTask, progress: retrieval.Progress
-    ) -> retrieval.Retrieval:
-        async with self._turns[folder]:
-            found, checked = await self._threads.run(
-                lambda check: self._find(folder, place, task, progress, check)
-            )
-            self._checked[folder] = checked
-        if task.embedding_model is None or not found.searched:
-            meant = Meant()
-        elif self._embedder is None:
-            meant = Meant(warnings=("searched by words alone: no embedding models are served",))
-        else:
-            model, seconds = task.embedding_model, task.timeout_seconds
-            meaning = MeaningSearch(self._embedder, model, seconds, place, self._threads)
-            meant = await meaning.search(task.prompt)
-        ranking = fuse([found.passages, meant.passages]) if meant.passages else found.passages
-        merged = found.model_copy(
-            update={
-                "passages": tuple(pick_passages(ranking, task.passages)),
-                "warnings": (*found.warnings, *meant.warnings),
-                "spending": meant.spending,
-                "failed": meant.failed,
-            }
-        )
-        if meant.busy is not None:
-            raise retrieval.WordsAloneError(meant.busy, merged)
-        return merged
+        return found
 
     def _find(
         self,
         folder: str,
-        place: Path,
         task: retrieval.RetrievalTask,
         progress: retrieval.Progress,
         check_stopped: retrieval.CheckStopped,
     ) -> tuple[retrieval.Retrieval, Snapshot]:
-        """Bring the index to the state of the files, and rank its passages by words.
+        """Search a folder; a damaged index is emptied, and built again.
 
         This changes nothing of the retriever, so that a thread that hangs is in nobody's way.
         """
+        name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:32]
+        place = self._cache / "documents" / VERSION / name / "index.sqlite3"
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            return self._search(place, folder, task, progress, check_stopped)
+        except sqlite3.Error as error:
+            if lacks_resources(error):
+                raise
+            logger.warning("an index of documents is damaged and built again: %s", error)
+        with (
+            locked(place.parent, self._lock_seconds, check_stopped) as held,
+            suppress(FileNotFoundError),
+        ):
+            if held:
+                place.with_name(f"{place.name}-journal").unlink(missing_ok=True)
+                # Not deleted: a journal of the old file, by its name, would be one of the new.
+                os.truncate(place, 0)
+        return self._search(place, folder, task, progress, check_stopped)
+
+    def _search(
+        self,
+        place: Path,
+        folder: str,
+        task: retrieval.RetrievalTask,
+        progress: retrieval.Progress,
+        check_stopped: retrieval.CheckStopped,
+    ) -> tuple[retrieval.Retrieval, Snapshot]:
+        """Bring the index at `place` to the state of the files, and rank its passages by words."""
         checked, warnings = self._checked.get(folder), []
         with opened(place) as database:
             # Another process may have begun it anew.
@@ -161,8 +143,7 @@ class FolderRetriever:
                 walked = walk(folder, check_stopped)
                 seconds = monotonic() - started
                 pause = CHECK_COSTS * seconds if seconds > FREE_CHECK_SECONDS else 0
-                news, gone, _ = changes(database, walked)
-                if news or gone:
+                if not is_current(database, walked):
                     pause = 0
                     with locked(place.parent, self._lock_seconds, check_stopped) as held:
                         if held:
@@ -172,31 +153,20 @@ class FolderRetriever:
                         else:
                             warnings.append(BUSY)
                 checked = Snapshot(walked, monotonic() + pause)
-            [searched] = database.execute(SEARCHED).fetchone()
-            unread = database.execute(UNREAD).fetchall()
             passages = search(database, task.prompt, HITS)
+            [searched] = database.execute(SEARCHED).fetchone()
+            left_out = database.execute(LEFT_OUT).fetchall()
         if not searched and not warnings:
-            warnings.append(
-                f"the folder {folder_words(task.docs)} has no file that can be searched"
-            )
-        summary = retrieval.Retrieval(
-            passages=tuple(passages),
+            named = folder_words(task.docs)
+            warnings.append(f"the folder {named} has no file that can be searched")
+        found = retrieval.Retrieval(
+            passages=tuple(pick_passages(passages, task.passages)),
             files=len(checked.walked.files) + sum(map(len, checked.walked.left_out.values())),
             searched=searched,
-            left_out=left_out_lines(checked.walked, unread),
+            left_out=left_out_lines(checked.walked, left_out),
             warnings=tuple(warnings),
         )
-        return summary, checked
-
-    def _empty(self, place: Path, check_stopped: retrieval.CheckStopped) -> None:
-        with (
-            locked(place.parent, self._lock_seconds, check_stopped) as held,
-            suppress(FileNotFoundError),
-        ):
-            if held:
-                place.with_name(f"{place.name}-journal").unlink(missing_ok=True)
-                # Not deleted: a journal of the old file, by its name, would be one of the new.
-                os.truncate(place, 0)
+        return found, checked
 
 
 @contextmanager
@@ -212,14 +182,12 @@ def locked(place: Path, seconds: float, check_stopped: retrieval.CheckStopped) -
 
     lock = FileLock(place / "lock", mode=0o600, poll_interval=LOCK_POLL_SECONDS)
     try:
-        lock.acquire(seconds, cancel_check=check)
+        held = lock.acquire(seconds, cancel_check=check)
     except Timeout:
         yield False
-        return
-    try:
-        yield True
-    finally:
-        lock.release()
+    else:
+        with held:
+            yield True
 
 
 def pick_passages(ranking: Sequence[Passage], most: int) -> list[Passage]:
@@ -243,18 +211,17 @@ def cache_folder(environment: Mapping[str, str]) -> Path:
     return (Path(home) if home else Path.home() / ".cache") / "mull"
 
 
-def left_out_lines(walked: Walked, unread: Sequence[tuple[bytes, str, str]]) -> tuple[str, ...]:
+def left_out_lines(walked: Walked, read: Sequence[tuple[bytes, str]]) -> tuple[str, ...]:
     """Summarize by reason how many files or pages were left out, with three names.
 
-    `unread` has the path of a file, why it can't be read, and in JSON what was left out of it.
+    `read` has paths of files, and in JSON which parts were left out of each, and why. A part
+    without a name is the whole file.
     """
     reasons = {reason: list(paths) for reason, paths in walked.left_out.items()}
-    for path, reason, parts in unread:
+    for path, parts in read:
         shown = os.fsdecode(path)
-        if reason:
-            reasons.setdefault(reason, []).append(shown)
-        for why, part in json.loads(parts):
-            reasons.setdefault(why, []).append(f"{part} of {shown}")
+        for reason, part in json.loads(parts):
+            reasons.setdefault(reason, []).append(f"{part} of {shown}" if part else shown)
     lines = []
     for reason, paths in sorted(reasons.items()):
         names = ", ".join(terminal_safe(path, NAME_COLUMNS) for path in sorted(paths)[:NAMED])

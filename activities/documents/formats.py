@@ -120,14 +120,14 @@ def read_document(
     form = format_of(name, content)
     if form == "pdf":
         return list(parts_of(_pdf_lines(content, check_stopped, note), check_stopped))
-    text = decode(content)
+    text = decode(content).replace("\r\n", "\n").replace("\r", "\n")
     if form == "html":
-        return list(parts_of(html_lines(text, check_stopped), check_stopped))
-    parts = list(parts_of(text_lines(text, headings=form == "prose"), check_stopped))
-    if form != "table":
-        return parts
+        lines = html_lines(text, check_stopped)
+    else:
+        lines = text_lines(text, headings=form == "prose")
+    parts = list(parts_of(lines, check_stopped))
     # Rows say little without the names of their columns.
-    header = re.split(r"[\r\n]", text[: LONGEST_HEADER + 1], maxsplit=1)[0].strip()
+    header = text[: LONGEST_HEADER + 1].partition("\n")[0].strip() if form == "table" else ""
     if not 0 < len(header) <= LONGEST_HEADER:
         return parts
     return [
@@ -176,10 +176,9 @@ def text_lines(text: str, *, headings: bool) -> Iterator[Line]:
 
     Raises UnreadableError for over a million lines.
     """
-    unified = text.replace("\r\n", "\n").replace("\r", "\n")
-    if unified.count("\n") > FILE_LINES:
+    if text.count("\n") > FILE_LINES:
         raise UnreadableError(TOO_MANY_LINES)
-    rows = unified.split("\n")
+    rows = text.split("\n")
     for number, (row, below) in enumerate(zip(rows, [*rows[1:], ""], strict=True), 1):
         yield Line(number, row, headings and _is_heading(row, below))
 
@@ -193,13 +192,12 @@ def _is_heading(row: str, below: str) -> bool:
     return 0 < len(row.strip()) <= 100 and bool(UNDERLINE.match(below)) and row[0].isalnum()
 
 
-def html_lines(source: str, check_stopped: CheckStopped) -> Iterator[Line]:
+def html_lines(text: str, check_stopped: CheckStopped) -> Iterator[Line]:
     """Yield the lines of text, by where they stand in the source; scripts and styles are left out.
 
     Raises UnreadableError for a tag without an end.
     """
     reader = _HtmlReader()
-    text = source.replace("\r\n", "\n").replace("\r", "\n")
     # The parser takes quadratic time to close what has no end, so it is never told to.
     for start in range(0, len(text), HTML_PIECE_CHARACTERS):
         check_stopped()

@@ -1,4 +1,4 @@
-"""The index of one folder, in one SQLite file: a record of each file, its passages, and vectors.
+"""The index of one folder, in one SQLite file: a record of each file, and its passages.
 
 Its functions raise sqlite3.Error: `lacks_resources` tells a full disk, say, from a damaged file.
 """
@@ -10,10 +10,8 @@ import re
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,23 +25,21 @@ from reflection.text import cut_encoded, encoded_size, well_formed
 ROWS = 1 << 20
 TABLES = """
 CREATE TABLE IF NOT EXISTS files (
-    id INTEGER PRIMARY KEY, path BLOB UNIQUE, signature, digest, reason, left_out
+    id INTEGER PRIMARY KEY, path BLOB UNIQUE, signature, digest, left_out
 );
 CREATE VIRTUAL TABLE IF NOT EXISTS passages USING fts5(
-    copy UNINDEXED, first_line UNINDEXED, last_line UNINDEXED, page UNINDEXED, text, parts, name,
+    first_line UNINDEXED, last_line UNINDEXED, page UNINDEXED, text, parts, name,
     tokenize = 'porter unicode61 remove_diacritics 2'
 );
-CREATE TABLE IF NOT EXISTS vectors (model, copy, vector, PRIMARY KEY (model, copy));
 """
 # The words of a file's name count half.
 RANKED = """
-SELECT rowid, bm25(passages, 0, 0, 0, 0, 1, 1, 0.5) AS score
-FROM passages WHERE passages MATCH ? ORDER BY score
+SELECT passages.rowid, bm25(passages, 0, 0, 0, 1, 1, 0.5) AS score, path, digest
+FROM passages JOIN files ON files.id = passages.rowid / 1048576
+WHERE passages MATCH ? ORDER BY score, path, passages.rowid
 """
-READ = """
-SELECT digest, path, first_line, last_line, text, page
-FROM passages JOIN files ON files.id = passages.rowid / 1048576 WHERE passages.rowid = ?
-"""
+# Texts of thousands of passages are not sorted with their rows.
+READ = "SELECT first_line, last_line, page, text FROM passages WHERE rowid = ?"
 CACHE_KILOBYTES = 64_000
 # How long to wait for another process that commits.
 BUSY_SECONDS = 30.0
@@ -105,20 +101,18 @@ class Entry(NamedTuple):
     digest: str
 
 
-def changes(
-    database: sqlite3.Connection, walked: Walked
-) -> tuple[list[Found], list[int], dict[str, Entry]]:
-    """Return the files to read, new or changed, the rows of those that are gone, and all rows."""
+UNKNOWN = Entry(0, "", "")
+
+
+def _entries(database: sqlite3.Connection) -> dict[str, Entry]:
     rows = database.execute("SELECT path, id, signature, digest FROM files")
-    known = {os.fsdecode(path): Entry(*entry) for path, *entry in rows}
-    unknown = Entry(0, "", "")
-    news = [
-        found
-        for found in walked.files
-        if known.get(found.path, unknown).signature != found.signature
-    ]
-    gone = known.keys() - {found.path for found in walked.files}
-    return news, [known[path].id for path in gone], known
+    return {os.fsdecode(path): Entry(*entry) for path, *entry in rows}
+
+
+def is_current(database: sqlite3.Connection, walked: Walked) -> bool:
+    """Return True if the index is of these files, as they are."""
+    known = {path: entry.signature for path, entry in _entries(database).items()}
+    return known == {found.path: found.signature for found in walked.files}
 
 
 def update(
@@ -132,19 +126,20 @@ def update(
 
     The caller makes sure that only one process does so at a time.
     """
-    news, gone, known = changes(database, walked)
-    for row in gone:
-        _forget(database, row)
-    total, committed = len(walked.files), time.monotonic()
-    for done, found in enumerate(news, total - len(news)):
+    known = _entries(database)
+    for path in known.keys() - {found.path for found in walked.files}:
+        _forget(database, known[path])
+    pairs = [(found, known.get(found.path, UNKNOWN)) for found in walked.files]
+    news = [(found, old) for found, old in pairs if found.signature != old.signature]
+    committed = time.monotonic()
+    for done, (found, old) in enumerate(news, len(pairs) - len(news)):
         check_stopped()
-        progress(done, total)
-        _index_file(database, folder, found, known.get(found.path), check_stopped)
+        progress(done, len(pairs))
+        _index_file(database, folder, found, old, check_stopped)
         if time.monotonic() - committed > COMMIT_SECONDS:
             database.commit()
             committed = time.monotonic()
-    progress(total, total)
-    database.execute("DELETE FROM vectors WHERE copy NOT IN (SELECT copy FROM passages)")
+    progress(len(pairs), len(pairs))
     database.commit()
 
 
@@ -152,64 +147,69 @@ def _index_file(
     database: sqlite3.Connection,
     folder: str,
     found: Found,
-    old: Entry | None,
+    old: Entry,
     check_stopped: CheckStopped,
 ) -> None:
     # A file that was just written may change again unseen: it is looked at once more.
     signature = "" if time.time_ns() - found.written < YOUNG_NANOSECONDS else found.signature
     left_out: list[tuple[str, str]] = []
-    digest, reason = "", ""
     try:
         content = read_bytes(found.path, folder)
         # A file's name decides how it is read.
         form = format_of(found.path, content).encode()
         digest = hashlib.sha256(form + b"\0" + content).hexdigest()[:32]
-        if old is not None and old.digest == digest:
+        if digest == old.digest:
             database.execute("UPDATE files SET signature = ? WHERE id = ?", [signature, old.id])
             return
         parts = read_document(
             found.path, content, check_stopped, lambda why, part: left_out.append((why, part))
         )
     except UnreadableError as error:
-        digest, reason, parts = "", str(error), []
-    if old is not None:
-        _forget(database, old.id)
-    entry = [os.fsencode(found.path), signature, digest, reason, json.dumps(left_out)]
-    row = database.execute("INSERT INTO files VALUES (NULL, ?, ?, ?, ?, ?)", entry).lastrowid or 0
+        digest, parts, left_out = "", [], [(str(error), "")]
+    _forget(database, old)
+    entry = [os.fsencode(found.path), signature, digest, json.dumps(left_out)]
+    row = database.execute("INSERT INTO files VALUES (NULL, ?, ?, ?, ?)", entry).lastrowid or 0
     name = source_of(found.path)
     name = f"{name} {_word_parts(name)}"
     for ordinal, part in enumerate(parts, row * ROWS):
         text = well_formed(part.text)
-        # The same number for copies of a text.
-        copy = int(hashlib.sha256(text.encode()).hexdigest()[:15], 16)
-        place = [ordinal, copy, part.first_line, part.last_line, part.page]
+        place = [ordinal, part.first_line, part.last_line, part.page]
         database.execute(
-            "INSERT INTO passages (rowid, copy, first_line, last_line, page, text, parts, name) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO passages (rowid, first_line, last_line, page, text, parts, name) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
             [*place, text, _word_parts(text), name],
         )
 
 
-def _forget(database: sqlite3.Connection, row: int) -> None:
-    rows = [row * ROWS, (row + 1) * ROWS - 1]
+def _forget(database: sqlite3.Connection, entry: Entry) -> None:
+    rows = [entry.id * ROWS, (entry.id + 1) * ROWS - 1]
     database.execute("DELETE FROM passages WHERE rowid BETWEEN ? AND ?", rows)
-    database.execute("DELETE FROM files WHERE id = ?", [row])
+    database.execute("DELETE FROM files WHERE id = ?", [entry.id])
 
 
 def search(database: sqlite3.Connection, prompt: str, most: int) -> list[Passage]:
     """Rank passages of different texts by the words of any prompt, with BM25, the best first.
 
-    At least `most` are returned where there are as many. Equals come in a fixed order.
+    Equals come in a fixed order.
     """
+    # One state of the index, though another process commits meanwhile.
+    database.execute("BEGIN")
     # In quotes, so that no character of a prompt is an operator.
     query = " OR ".join(f'"{word}"' for word in _query_words(database, prompt))
-    ranked = database.execute(RANKED, [query]) if query else ()
     found: dict[str, Passage] = {}
-    for _, equals in groupby(ranked, key=itemgetter(1)):
-        read = read_passages(database, {row: -score for row, score in equals})
-        for _, passage in sorted(read.items(), key=lambda item: (item[1].source, item[0])):
-            found.setdefault(passage.text, passage)
-        if len(found) >= most:
+    for row, score, path, digest in database.execute(RANKED, [query]) if query else ():
+        first, last, page, text = database.execute(READ, [row]).fetchone()
+        passage = Passage(
+            id=f"{digest[:ID_CHARACTERS]}-{row % ROWS}",
+            source=source_of(os.fsdecode(path)),
+            first_line=first,
+            last_line=last,
+            score=round(-score, 9),
+            text=text,
+            page=page,
+        )
+        found.setdefault(text, passage)
+        if len(found) == most:
             break
     return list(found.values())
 
@@ -239,24 +239,6 @@ def _query_words(database: sqlite3.Connection, prompt: str) -> list[str]:
             break
         chosen.append(word)
     return chosen
-
-
-def read_passages(database: sqlite3.Connection, scores: Mapping[int, float]) -> dict[int, Passage]:
-    """Read passages by their rows, with these scores, but for those that are gone by now."""
-    found = {}
-    for row, score in scores.items():
-        if fields := database.execute(READ, [row]).fetchone():
-            digest, path, first, last, text, page = fields
-            found[row] = Passage(
-                id=f"{digest[:ID_CHARACTERS]}-{row % ROWS}",
-                source=source_of(os.fsdecode(path)),
-                first_line=first,
-                last_line=last,
-                score=round(score, 9),
-                text=text,
-                page=page,
-            )
-    return found
 
 
 def source_of(path: str) -> str:

@@ -88,15 +88,15 @@ class Roots:
         except (OSError, ValueError):
             return {}
 
-        def visible(path: str) -> bool | None:
+        def hidden(path: str) -> bool:
             above = [root for root in roots if _within(path, root)]
             # A root itself may be hidden, since the operator has named it.
-            return any(not _hidden(path, root) for root in above) if above else None
+            return bool(above) and all(_hidden(path, root) for root in above)
 
         return {
-            real: visible(real) is True and visible(path) is not False
+            real: not hidden(real) and not hidden(path)
             for real, path in paths.items()
-            if visible(real) is not None
+            if any(_within(real, root) for root in roots)
         }
 
 

@@ -25,14 +25,15 @@ from activities.language_model.port import (
     TransientModelError,
 )
 
-MOST_BYTES = 16 * 2**20
-MOST_ERROR_BYTES = 64 * 2**10
-# A reply has one choice, and embeddings come by the 64. LiteLLM takes 20 µs for each object.
-MOST_OBJECTS = 50_000
+# 32 for each token that a call may ask for: more is not read in a moment, and is no answer.
+MOST_BYTES = 2**20
+MOST_ERROR_BYTES = 16 * 2**10
+# Commas and opening brackets, in texts too: while JSON is read, at 1 µs each, nothing else runs.
+MOST_MARKS = 100_000
 # LiteLLM takes up to 0.3 ms for a value that it does not expect, and a completion has a hundred.
 MOST_VALUES = 2_000
 # Python reads no integer of over 4,300 digits.
-MOST_DIGITS = 1_000
+MOST_DIGITS = 100
 SHOWN_BYTES = 120
 CODINGS = ("gzip", "deflate")
 ENCODED = {"content-encoding", "content-length", "transfer-encoding"}
@@ -118,7 +119,7 @@ async def _read(response: httpx.Response) -> bytes:
     if status >= 400:
         return bytes(body[:most])
     too_large = f"answered {status} with more than a reply can be"
-    if len(body) > most or body.count(b"{") > MOST_OBJECTS:
+    if len(body) > most or sum(map(body.count, (b",", b"[", b"{"))) > MOST_MARKS:
         raise ValueError(too_large)
     try:
         whole = json.loads(body, parse_int=_integer)
@@ -146,7 +147,7 @@ def _counts(usage: object) -> bool:
 
 
 def _has_too_many_values(whole: object) -> bool:
-    """Count the values of a reply; vectors and lists of tokens are free but in a completion."""
+    """Count the values of a reply; lists of tokens are free but in a completion."""
     left, count = [whole], 0
     free = set() if isinstance(whole, dict) and "choices" in whole else {int, float}
     while left and count <= MOST_VALUES:

@@ -11,52 +11,24 @@ import asyncio
 import json
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TypeVar
 
 from opentelemetry import metrics, trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
-from activities.documents.retrieval import Embedded, Embedder
-from activities.language_model import port
 from activities.language_model.port import (
     LanguageModel,
     ModelCall,
     ModelError,
     ModelReply,
+    NotYetError,
     SampleError,
     TransientModelError,
 )
 from reflection.run import Spending
-from telemetry import KIND, SPAN_CHAT, SPAN_EMBEDDINGS, TRACER, captures_content
-
-Value = TypeVar("Value")
+from telemetry import KIND, SPAN_CHAT, TRACER, captures_content
 
 
-@contextmanager
-def observed(operation: str, span_name: str, model: str) -> Iterator[Span]:
-    """Span one call of a model, with its error if it fails, and record how long it took."""
-    labels, started = _labels(operation, model), time.perf_counter()
-    with trace.get_tracer(TRACER).start_as_current_span(
-        span_name.format(model=model), kind=SpanKind.CLIENT, record_exception=False
-    ) as span:
-        span.set_attributes(labels)
-        try:
-            yield span
-        except (ModelError, asyncio.CancelledError) as error:
-            kind = error.kind if isinstance(error, ModelError) else "cancelled"
-            labels["error.type"] = kind
-            span.set_attribute("error.type", kind)
-            span.set_status(Status(StatusCode.ERROR, str(error)))
-            raise
-        finally:
-            meter = metrics.get_meter(TRACER)
-            duration = meter.create_histogram("gen_ai.client.operation.duration", unit="s")
-            duration.record(time.perf_counter() - started, labels)
-
-
-def record_spending(span: Span, operation: str, model: str, spending: Spending) -> None:
+def record_spending(span: Span, model: str, spending: Spending) -> None:
     """Record what is known of a call's tokens and cost."""
     if spending.cost_usd is not None:
         span.set_attribute("mull.cost.usd", spending.cost_usd)
@@ -65,7 +37,7 @@ def record_spending(span: Span, operation: str, model: str, spending: Spending) 
     for side, tokens in (("input", spending.input_tokens), ("output", spending.output_tokens)):
         if tokens is not None:
             span.set_attribute(f"gen_ai.usage.{side}_tokens", tokens)
-            used.record(tokens, {**_labels(operation, model), "gen_ai.token.type": side})
+            used.record(tokens, {**_labels(model), "gen_ai.token.type": side})
 
 
 class ObservedModel:
@@ -81,40 +53,34 @@ class ObservedModel:
     async def complete(self, call: ModelCall) -> ModelReply:
         """Make the call inside its span. Raises what the model raises."""
         name = call.model or self._default_model or "unknown"
-        with observed("chat", SPAN_CHAT, name) as span:
+        labels, started = _labels(name), time.perf_counter()
+        with trace.get_tracer(TRACER).start_as_current_span(
+            SPAN_CHAT.format(model=name), kind=SpanKind.CLIENT, record_exception=False
+        ) as span:
+            span.set_attributes(labels)
             _describe_call(span, call)
             try:
                 reply = await self._model.complete(call)
-            except SampleError as error:
-                record_spending(span, "chat", name, error.spending)
+            except (ModelError, asyncio.CancelledError) as error:
+                kind = "cancelled"
+                if isinstance(error, ModelError):
+                    kind = error.kind
+                    record_spending(span, name, error.spending)
+                labels["error.type"] = kind
+                span.set_attribute("error.type", kind)
+                span.set_status(Status(StatusCode.ERROR, str(error)))
                 raise
+            finally:
+                meter = metrics.get_meter(TRACER)
+                duration = meter.create_histogram("gen_ai.client.operation.duration", unit="s")
+                duration.record(time.perf_counter() - started, labels)
             _describe_reply(span, call, reply)
-            record_spending(span, "chat", name, reply.spending)
+            record_spending(span, name, reply.spending)
         return reply
 
 
-class ObservedEmbedder:
-    """An embedding model whose every call makes an `embeddings {model}` span, without a text."""
-
-    def __init__(self, embedder: Embedder) -> None:
-        self._embedder = embedder
-
-    async def embed(self, texts: Sequence[str], model: str, timeout_seconds: float) -> Embedded:
-        """Embed the texts inside a span. Raises what the model raises."""
-        with observed("embeddings", SPAN_EMBEDDINGS, model) as span:
-            span.set_attributes({KIND: "EMBEDDING", "mull.texts": len(texts)})
-            found = await self._embedder.embed(texts, model, timeout_seconds)
-            span.set_attribute("gen_ai.embeddings.dimension.count", len(found.vectors[0]))
-            if found.provider is not None:
-                span.set_attribute("gen_ai.provider.name", found.provider)
-            # Nothing is written, so that a 0 says nothing.
-            sent = found.spending.model_copy(update={"output_tokens": None})
-            record_spending(span, "embeddings", model, sent)
-        return found
-
-
-def _labels(operation: str, model: str) -> dict[str, str]:
-    return {"gen_ai.operation.name": operation, "gen_ai.request.model": model}
+def _labels(model: str) -> dict[str, str]:
+    return {"gen_ai.operation.name": "chat", "gen_ai.request.model": model}
 
 
 def _describe_call(span: Span, call: ModelCall) -> None:
@@ -234,20 +200,18 @@ def _now() -> float:
 
 
 class PacedModel:
-    """A language model, and an embedding model, that are called at the pace that they bear.
+    """A language model whose every name is called at the pace that it bears.
 
     All models together get at most `calls_per_second`, evenly.
     """
 
     def __init__(
         self,
-        model: port.LanguageModel,
+        model: LanguageModel,
         default_model: str | None = None,
         calls_per_second: float | None = None,
-        embedder: Embedder | None = None,
     ) -> None:
         self._model = model
-        self._embedder = embedder
         self._default_model = default_model
         self._paces: dict[str | None, Pace] = {}
         self._all = Pace(calls_per_second) if calls_per_second else None
@@ -255,24 +219,14 @@ class PacedModel:
     async def complete(self, call: ModelCall) -> ModelReply:
         """Make the call when its turn comes. Raises what the model raises, and NotYetError."""
         name = call.model or self._default_model
-        return await self._in_turn(name, lambda: self._model.complete(call))
-
-    async def embed(self, texts: Sequence[str], model: str, timeout_seconds: float) -> Embedded:
-        """Embed the texts when their turn comes. Raises as `complete` does."""
-        embedder = self._embedder
-        if embedder is None:
-            raise port.PermanentModelError("no embedding models are served", "NoModel")
-        return await self._in_turn(model, lambda: embedder.embed(texts, model, timeout_seconds))
-
-    async def _in_turn(self, name: str | None, make: Callable[[], Awaitable[Value]]) -> Value:
         pace = self._paces.setdefault(name, Pace(within=self._all))
         try:
             began = await pace.turn()
         except TimeoutError:
-            raise port.NotYetError(pace.seconds_left()) from None
+            raise NotYetError(pace.seconds_left()) from None
         try:
-            reply = await make()
-        except port.SampleError:
+            reply = await self._model.complete(call)
+        except SampleError:
             pace.replied()
             raise
         except TransientModelError as error:

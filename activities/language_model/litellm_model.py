@@ -1,15 +1,14 @@
 """Language models through LiteLLM, the only file that imports it.
 
 It resolves a model's name, asks for a JSON schema in the provider's way, and reads a response: a
-reply, vectors, or an error.
+reply or an error.
 """
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from math import isfinite
 from types import MappingProxyType
 from typing import Any
 
@@ -18,7 +17,6 @@ import litellm
 from litellm.exceptions import UnsupportedParamsError
 from litellm.llms.custom_httpx.aiohttp_transport import LiteLLMAiohttpTransport
 
-from activities.documents.retrieval import EMBEDDING_BATCH, Embedded
 from activities.language_model.exchange import EXCHANGE, Exchange, bounded, one_line, read_error
 from activities.language_model.port import (
     ASKED_AGAIN,
@@ -30,12 +28,10 @@ from activities.language_model.port import (
     SampleError,
     TransientModelError,
 )
-from reflection.run import Spending, total
+from reflection.run import Spending
 
 litellm.suppress_debug_info = True
 litellm.drop_params = False
-# LiteLLM ignores a 0 that an embedding is called with.
-litellm.DEFAULT_MAX_RETRIES = 0  # type: ignore[attr-defined]  # it is read there, not declared
 # A cache would make all samples of a question equal, and their entropy 0.
 litellm.cache = None
 
@@ -57,8 +53,9 @@ _bind(httpx.AsyncHTTPTransport)
 _UNBOUNDED = "aiohttp_openai"
 
 JSON_OBJECT: dict[str, Any] = {"type": "json_object"}
-# These servers hold any model to a schema; LiteLLM only knows which models do.
-_CONSTRAINING_SERVERS = frozenset({"hosted_vllm", "ollama", "ollama_chat"})
+# These hold any model to a schema, in a form of their own; LiteLLM only knows which models do.
+_CONSTRAINING_SERVERS = frozenset({"ollama", "ollama_chat"})
+_FORM_REFUSED = frozenset({400, 422})
 _SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD")
 _SHORTEST_SECRET = 8
 _MOST_TOKENS = 10**9
@@ -101,6 +98,11 @@ class Route:
     target: str
     provider: str
     endpoint: Endpoint | None
+
+    @property
+    def model(self) -> str:
+        """LiteLLM's name for it without the provider."""
+        return self.target.removeprefix(f"{self.provider}/")
 
     @property
     def system(self) -> str:
@@ -195,26 +197,6 @@ def _tokens(counted: object, name: str) -> int | None:
     return count if isinstance(count, int) and 0 <= count <= _MOST_TOKENS else None
 
 
-def read_vectors(response: Any, count: int) -> list[list[float]]:
-    """Read one vector for every text, in the order of their `index`.
-
-    Raises TransientModelError if some are missing, empty, of different lengths, or not numbers.
-    """
-    rows = sorted(response.data or [], key=lambda row: row.get("index") or 0)
-    vectors = [row.get("embedding") for row in rows]
-    sizes = {len(vector) if isinstance(vector, list) else 0 for vector in vectors}
-    numbers = (number for vector in vectors for number in vector or [])
-    if (
-        len(vectors) != count
-        or len(sizes) != 1
-        or 0 in sizes
-        or not all(isinstance(number, int | float) and isfinite(number) for number in numbers)
-    ):
-        line = "the provider replied without a vector for every text"
-        raise TransientModelError(line, "EmptyReply")
-    return vectors
-
-
 class LiteLLMModel:
     """A language model that LiteLLM reaches: `default_model`, or the one a call names.
 
@@ -229,39 +211,30 @@ class LiteLLMModel:
     ) -> None:
         self._default_model = default_model
         self._endpoints = dict(endpoints)
+        # Forms of replies that a model refused, where it then replied in a looser one.
+        self._refused: set[tuple[str, str]] = set()
 
     async def complete(self, call: ModelCall) -> ModelReply:
-        """Make one call, once. Raises one of the three kinds of ModelError, and nothing else."""
-        route = self._route(call.model)
-        with _explained(route, call.prompt, call.timeout_seconds):
-            options, left_out = _options(route, call)
-            async with asyncio.timeout(call.timeout_seconds):
-                response = await litellm.acompletion(
-                    messages=[{"role": "user", "content": call.prompt}],
-                    max_tokens=call.max_output_tokens,
-                    **route.arguments(call.timeout_seconds),
-                    **options,
-                )
-            return read_reply(response, route, left_out, keep_cut=call.keep_cut)
+        """Make one call; where the reply's form is refused, again in a looser one.
 
-    async def embed(self, texts: Sequence[str], model: str, timeout_seconds: float) -> Embedded:
-        """Embed texts by calls of at most 64 texts, made once, within the seconds.
-
-        Raises ModelError, and nothing else.
+        Raises one of the three kinds of ModelError, and nothing else.
         """
-        route = self._route(model)
-        vectors: list[list[float]] = []
-        spent: list[Spending] = []
-        for start in range(0, len(texts), EMBEDDING_BATCH):
-            batch = list(texts[start : start + EMBEDDING_BATCH])
-            with _explained(route, "\n".join(batch), timeout_seconds):
-                async with asyncio.timeout(timeout_seconds):
-                    response = await litellm.aembedding(
-                        input=batch, **route.arguments(timeout_seconds)
-                    )
-                vectors += read_vectors(response, len(batch))
-                spent.append(read_spending(response, route))
-        return Embedded(vectors, total(spent), route.system)
+        route, tried = self._route(call.model), set[tuple[str, str]]()
+        until = asyncio.get_running_loop().time() + call.timeout_seconds
+        with _explained(route, call.prompt, call.timeout_seconds):
+            forms = _reply_forms(route, call.prompt, call.reply_schema)
+        forms = [form for form in forms if (route.name, str(form)) not in self._refused]
+        while True:
+            form = forms[len(tried)]
+            try:
+                reply = await _send(route, call, form, until)
+            except PermanentModelError as error:
+                if form is None or error.status not in _FORM_REFUSED:
+                    raise
+                tried.add((route.name, str(form)))
+            else:
+                self._refused |= tried
+                return reply
 
     def _route(self, asked: str | None) -> Route:
         name = asked or self._default_model
@@ -285,41 +258,64 @@ class LiteLLMModel:
         return route
 
 
-def _options(route: Route, call: ModelCall) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Choose the options that the provider knows, and name those that are left out."""
-    wanted = {"temperature": call.temperature, "seed": call.seed}
-    options: dict[str, Any] = {name: value for name, value in wanted.items() if value is not None}
-    left_out = [name for name, value in options.items() if not _knows(route, name, value)]
-    options = {name: value for name, value in options.items() if name not in left_out}
-    if call.reply_schema is not None:
-        shape, missing = _reply_format(route, call.prompt, call.reply_schema)
-        options |= {"response_format": shape} if shape else {}
-        left_out += [missing] if missing else []
-    return options, tuple(left_out)
+async def _send(
+    route: Route, call: ModelCall, form: dict[str, Any] | None, until: float
+) -> ModelReply:
+    """Make one call, once, with the options that the provider knows; name those left out."""
+    with _explained(route, call.prompt, call.timeout_seconds):
+        wanted = {"temperature": call.temperature, "seed": call.seed}
+        given: dict[str, Any] = {name: it for name, it in wanted.items() if it is not None}
+        options = {name: value for name, value in given.items() if _knows(route, name, value)}
+        left_out = [name for name in given if name not in options]
+        if form is not None:
+            options["response_format"] = form
+        if call.reply_schema is not None and (form is None or form is JSON_OBJECT):
+            left_out.append("json_schema" if form else "response_format")
+        async with asyncio.timeout_at(until):
+            response = await litellm.acompletion(
+                messages=[{"role": "user", "content": call.prompt}],
+                max_tokens=call.max_output_tokens,
+                **route.arguments(call.timeout_seconds),
+                **options,
+            )
+        return read_reply(response, route, tuple(left_out), keep_cut=call.keep_cut)
 
 
-def _reply_format(
-    route: Route, prompt: str, schema: dict[str, Any]
-) -> tuple[dict[str, Any] | None, str | None]:
+def _reply_forms(
+    route: Route, prompt: str, schema: dict[str, Any] | None
+) -> list[dict[str, Any] | None]:
+    """List the forms that a reply can be asked for in, the strictest first, and none at the end."""
+    if schema is None:
+        return [None]
     if route.endpoint:
-        return schema_format(schema), None
+        return [schema_format(schema), None]
     if not _knows(route, "response_format", JSON_OBJECT):
-        return None, "response_format"
-    if route.provider in _CONSTRAINING_SERVERS or litellm.supports_response_schema(route.target):
-        return schema_format(without_bounds(schema)), None
+        return [None]
+    strict = schema_format(without_bounds(schema))
     # OpenAI refuses json_object, and others never end, if the prompt does not ask for JSON.
-    return (JSON_OBJECT, "json_schema") if "json" in prompt.lower() else (None, "response_format")
+    forms = [JSON_OBJECT, None] if "json" in prompt.lower() else [None]
+    return [strict, *forms] if _takes_schemas(route, strict) else forms
+
+
+def _takes_schemas(route: Route, form: dict[str, Any]) -> bool:
+    """Tell if a schema may be sent: as it is, to an endpoint like OpenAI's, or to a known model."""
+    if route.provider in _CONSTRAINING_SERVERS or litellm.supports_response_schema(route.target):
+        return True
+    sent = litellm.get_optional_params(
+        model=route.model, custom_llm_provider=route.provider, response_format=form
+    )
+    return bool(sent.get("response_format") == form)
 
 
 def _knows(route: Route, name: str, value: object) -> bool:
     """Ask with the value too: LiteLLM lists temperature for models that only accept 1."""
-    model = route.target.removeprefix(f"{route.provider}/")
-    known = litellm.get_supported_openai_params(model, custom_llm_provider=route.provider)
+    provider = route.provider
+    known = litellm.get_supported_openai_params(route.model, custom_llm_provider=provider)
     if name not in (known or ()):
         return False
     try:
         litellm.get_optional_params(
-            model=model, custom_llm_provider=route.provider, **{name: value}
+            model=route.model, custom_llm_provider=provider, **{name: value}
         )
     except UnsupportedParamsError:
         return False

@@ -48,7 +48,7 @@ class ModelCall(Record):
 class ModelReply(Record):
     """The reply: its text, the model that wrote it, and what it cost.
 
-    `left_out` names the parameters that were not sent since the provider does not know them.
+    `left_out` names the parameters that were not sent: refused, or not listed for the model.
     """
 
     text: str
@@ -109,7 +109,7 @@ class LanguageModel(Protocol):
     """Answers prompts."""
 
     async def complete(self, call: ModelCall) -> ModelReply:
-        """Make one call, once. Raises one of the three kinds of ModelError, and nothing else."""
+        """Make one call. Raises one of the three kinds of ModelError, and nothing else."""
         ...
 
 

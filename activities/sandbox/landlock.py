@@ -56,19 +56,15 @@ def make_folders(user: int | None) -> RunFolder:
         # A dozen links cost several milliseconds on a disk, twice, and nothing in memory.
         shown = _held([_MEMORY, *_bases()], undone)
         made = RunFolder(written, shown)
-        _fill(made, user)
+        for folder in (made.packages, made.commands):
+            folder.mkdir()
+            folder.chmod(0o755)
+        for folder in (made.box, made.work, made.scratch):
+            folder.mkdir(0o700)
+            if user is not None:
+                os.chown(folder, user, user)
         undone.pop_all()
     return made
-
-
-def _fill(made: RunFolder, user: int | None) -> None:
-    for folder in (made.packages, made.commands):
-        folder.mkdir()
-        folder.chmod(0o755)
-    for folder in (made.box, made.work, made.scratch):
-        folder.mkdir(0o700)
-        if user is not None:
-            os.chown(folder, user, user)
 
 
 def delete_folders(folder: RunFolder) -> None:

@@ -152,9 +152,11 @@ def claimed_uid() -> Iterator[int | None]:
 def can_become(user: int) -> bool:
     """Tell whether this process may give files to a user, and become that user."""
     needed = 1 << _CAP_CHOWN | 1 << _CAP_SETGID | 1 << _CAP_SETUID
-    return capabilities() & needed == needed and all(
-        _is_mapped(user, Path(f"/proc/self/{kind}_map")) for kind in ("uid", "gid")
-    )
+    mapped = True
+    for name in ("uid_map", "gid_map"):
+        rows = (line.split() for line in Path("/proc/self", name).read_text("ascii").splitlines())
+        mapped &= any(int(first) <= user < int(first) + int(count) for first, _, count in rows)
+    return mapped and capabilities() & needed == needed
 
 
 def all_can_read(paths: Iterable[Path]) -> bool:
@@ -201,11 +203,6 @@ def capabilities() -> int:
     """Return this process's effective capabilities as bits."""
     lines = Path("/proc/self/status").read_text("ascii").splitlines()
     return int(next(line.split()[1] for line in lines if line.startswith("CapEff:")), 16)
-
-
-def _is_mapped(user: int, table: Path) -> bool:
-    rows = [[int(word) for word in line.split()] for line in table.read_text("ascii").splitlines()]
-    return any(first <= user < first + count for first, _, count in rows)
 
 
 def _processes_of(user: int) -> Iterator[str]:

@@ -15,22 +15,10 @@ from packaging.utils import canonicalize_name
 
 from activities.sandbox.port import PackageError
 
+FOLDERS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 SYSTEM = (
-    "/usr/bin",
-    "/usr/sbin",
-    "/usr/lib",
-    "/usr/lib32",
-    "/usr/lib64",
-    "/usr/libx32",
-    "/usr/share/zoneinfo",
-    "/bin",
-    "/sbin",
-    "/lib",
-    "/lib32",
-    "/lib64",
-    "/libx32",
-    "/etc/ld.so.cache",
-    "/etc/alternatives",
+    *(f"{top}/{name}" for top in ("", "/usr") for name in FOLDERS),
+    *("/usr/share/zoneinfo", "/etc/ld.so.cache", "/etc/alternatives"),
 )
 PROJECT = Path(__file__).resolve().parents[2]
 ALWAYS = ("numpy", "pytest")
@@ -58,30 +46,23 @@ class Visible:
 @cache
 def visible() -> Visible:
     """Find what this machine has."""
+    # Python's own library, and the libraries that it is linked to.
+    base = Path(sys.base_prefix).resolve()
+    paths = sysconfig.get_paths(vars={"base": str(base), "platbase": str(base)})
+    libraries = [Path(paths[name]).resolve() for name in ("stdlib", "platstdlib")] + [base / "lib"]
+    libraries += [path for path in (base / "lib64",) if path.is_dir()]
+    # The packages of this interpreter, the worker's environment, and Mull itself.
+    private = [Path(path) for path in site.getsitepackages([str(base), "/usr", "/usr/local"])]
+    private += [path / "dist-packages" for path in (Path("/usr/lib/python3"), *libraries)]
+    private += [Path(sys.prefix)] if sys.prefix != sys.base_prefix else []
+    private = [path.resolve() for path in (*private, PROJECT) if path.is_dir()]
     python = Path(base_python()).resolve()
-    wanted = [Path(path) for path in SYSTEM] + [python, *_libraries()]
+    wanted = [Path(path) for path in SYSTEM] + [python, *libraries]
     links = tuple((str(path), str(path.readlink())) for path in wanted if path.is_symlink())
     real = sorted({path for path in wanted if path.exists() and not path.is_symlink()})
     folders = tuple(path for path in real if not any(up in real for up in path.parents))
-    hidden = [path for path in _private() if any(up in folders for up in path.parents)]
-    return Visible(python, folders, links, tuple(sorted(set(hidden))))
-
-
-def _libraries() -> list[Path]:
-    """Return the folders of Python's own library, and of the libraries it is linked to."""
-    base = Path(sys.base_prefix).resolve()
-    paths = sysconfig.get_paths(vars={"base": str(base), "platbase": str(base)})
-    standard = [Path(paths[name]).resolve() for name in ("stdlib", "platstdlib")]
-    return [*standard, base / "lib", *(path for path in (base / "lib64",) if path.is_dir())]
-
-
-def _private() -> list[Path]:
-    """Return the packages of this interpreter, the worker's environment, and Mull itself."""
-    base = str(Path(sys.base_prefix).resolve())
-    folders = [Path(path) for path in site.getsitepackages([base, "/usr", "/usr/local"])]
-    folders += [path / "dist-packages" for path in (Path("/usr/lib/python3"), *_libraries())]
-    folders += [Path(sys.prefix)] if sys.prefix != sys.base_prefix else []
-    return [path.resolve() for path in (*folders, PROJECT) if path.is_dir()]
+    hidden = {path for path in private if any(up in folders for up in path.parents)}
+    return Visible(python, folders, links, tuple(sorted(hidden)))
 
 
 @cache
@@ -93,7 +74,14 @@ def importable(names: tuple[str, ...]) -> Mapping[str, Path]:
     """
     found: dict[str, Path] = {}
     for package in _with_dependencies([canonicalize_name(name) for name in names]):
-        found |= _top_level(package)
+        tops = {file.parts[0] for file in package.files or ()} - {"..", "__pycache__", "bin"}
+        tops = {name for name in tops if not name.endswith(".pth") and not name.startswith("/")}
+        if all(name.endswith(".dist-info") for name in tops):
+            raise PackageError(
+                f"{package.name} has no files of its own: is it installed as editable?"
+            )
+        paths = {name: Path(str(package.locate_file(name))) for name in sorted(tops)}
+        found |= {name: path for name, path in paths.items() if path.exists()}
     return found
 
 
@@ -117,12 +105,3 @@ def _with_dependencies(names: Sequence[str]) -> list[Distribution]:
                 if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
                     left.append(canonicalize_name(requirement.name))
     return list(found.values())
-
-
-def _top_level(package: Distribution) -> dict[str, Path]:
-    tops = {file.parts[0] for file in package.files or ()} - {"..", "__pycache__", "bin"}
-    tops = {name for name in tops if not name.endswith(".pth") and not name.startswith("/")}
-    found = {name: Path(str(package.locate_file(name))) for name in sorted(tops)}
-    if not any(not name.endswith(".dist-info") for name in found):
-        raise PackageError(f"{package.name} has no files of its own: is it installed as editable?")
-    return {name: path for name, path in found.items() if path.exists()}

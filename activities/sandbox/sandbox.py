@@ -118,11 +118,7 @@ async def _until_end(process: SandboxProcess, watch: Watch, wall_seconds: float)
     assert process.first is not None  # noqa: S101 - as above
     watch.begin(process.first)
     ends: list[asyncio.Future[Any]] = [process.exited, process.flooded, *watch.looks]
-    done, _ = await asyncio.wait(
-        ends,
-        timeout=wall_seconds,
-        return_when=asyncio.FIRST_COMPLETED,
-    )
+    done, _ = await asyncio.wait(ends, timeout=wall_seconds, return_when=asyncio.FIRST_COMPLETED)
     watch.over.set()
     if process.flooded in done:
         return "output_limit"

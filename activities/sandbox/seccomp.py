@@ -17,10 +17,6 @@ from typing import NamedTuple
 
 MACHINES = ("x86_64", "aarch64")
 
-ALLOW = 0x7FFF_0000
-KILL_PROCESS = 0x8000_0000
-ERRNO = 0x0005_0000
-
 LOAD = 0x20
 JUMP_EQUAL = 0x15
 JUMP_GREATER = 0x25
@@ -61,35 +57,29 @@ _TRUNCATE, _ACCESS = 0o1000, 3
 
 
 class Instruction(NamedTuple):
-    """One struct sock_filter: operation, jump where true, jump where not, constant."""
+    """One struct sock_filter: operation, constant, jump where true, jump where not."""
 
     code: int
-    true: int
-    false: int
     constant: int
+    true: int = 0
+    false: int = 0
 
 
 Block = list[Instruction]
 
 
-def _load(offset: int) -> Instruction:
-    """Load a word of struct seccomp_data."""
-    return Instruction(LOAD, 0, 0, offset)
-
-
-def _answer(action: int) -> Instruction:
-    """End the filter."""
-    return Instruction(RETURN, 0, 0, action)
+ALLOW = Instruction(RETURN, 0x7FFF_0000)
+KILL_PROCESS = Instruction(RETURN, 0x8000_0000)
 
 
 def _fail(number: int = errno.EPERM) -> Instruction:
     """Return an error, or success if the number is 0, without making the call."""
-    return _answer(ERRNO | number)
+    return Instruction(RETURN, 0x0005_0000 | number)
 
 
 def _when(system_call: int, guards: Block) -> Block:
     """Allow one system call if all its guards let it through."""
-    return [Instruction(JUMP_EQUAL, 0, len(guards) + 1, system_call), *guards, _answer(ALLOW)]
+    return [Instruction(JUMP_EQUAL, system_call, 0, len(guards) + 1), *guards, ALLOW]
 
 
 def _argument(index: int, mask: int | None = None) -> Block:
@@ -97,26 +87,26 @@ def _argument(index: int, mask: int | None = None) -> Block:
 
     The kernel takes pids, commands, families and flags as 32 bits.
     """
-    loaded = _load(ARGUMENTS + 8 * index)
-    return [loaded] if mask is None else [loaded, Instruction(AND, 0, 0, mask)]
+    loaded = Instruction(LOAD, ARGUMENTS + 8 * index)
+    return [loaded] if mask is None else [loaded, Instruction(AND, mask)]
 
 
 def _one_of(index: int, values: Sequence[int], mask: int | None = None) -> Block:
     """Refuse if an argument, or what a mask leaves of it, is not one of these values."""
     count = len(values)
-    found = [Instruction(JUMP_EQUAL, count - i, 0, value) for i, value in enumerate(values)]
+    found = [Instruction(JUMP_EQUAL, value, count - i) for i, value in enumerate(values)]
     return [*_argument(index, mask), *found, _fail()]
 
 
 def _none_of(index: int, values: Sequence[int], mask: int | None = None) -> Block:
     """Refuse if an argument, or what a mask leaves of it, is one of these values."""
-    found = [step for value in values for step in (Instruction(JUMP_EQUAL, 0, 1, value), _fail())]
+    found = [step for value in values for step in (Instruction(JUMP_EQUAL, value, 0, 1), _fail())]
     return [*_argument(index, mask), *found]
 
 
 def _without_bits(index: int, bits: int) -> Block:
     """Refuse if one of these bits is set in an argument."""
-    return [*_argument(index), Instruction(JUMP_ANY_BIT, 0, 1, bits), _fail()]
+    return [*_argument(index), Instruction(JUMP_ANY_BIT, bits, 0, 1), _fail()]
 
 
 def _ranges(numbers: Iterable[int], then: Instruction) -> Block:
@@ -129,8 +119,7 @@ def _ranges(numbers: Iterable[int], then: Instruction) -> Block:
             spans.append((number, number))
     block: Block = []
     for low, high in spans:
-        block += [Instruction(JUMP_AT_LEAST, 0, 2, low), Instruction(JUMP_GREATER, 1, 0, high)]
-        block.append(then)
+        block += [Instruction(JUMP_AT_LEAST, low, 0, 2), Instruction(JUMP_GREATER, high, 1), then]
     return block
 
 
@@ -150,22 +139,26 @@ def build_filter(
     known = groups(machine)
     allowed = [*known["always"].values(), *(known["sockets"].values() if sockets else ())]
     newest = max(number for group in known.values() for number in group.values())
-    own = Instruction(JUMP_EQUAL, 1, 0, _ARCHITECTURES[machine])
-    kill = _answer(KILL_PROCESS)
-    # With this bit in the number, x86_64 kernels make the calls of the x32 ABI.
-    x32 = Instruction(JUMP_AT_LEAST, 0, 1, _X32)
     program = [
-        *(_load(ARCHITECTURE), own, kill, _load(NUMBER), x32, kill),
+        Instruction(LOAD, ARCHITECTURE),
+        Instruction(JUMP_EQUAL, _ARCHITECTURES[machine], 1),
+        KILL_PROCESS,
+        Instruction(LOAD, NUMBER),
+        # With this bit in the number, x86_64 kernels make the calls of the x32 ABI.
+        Instruction(JUMP_AT_LEAST, _X32, 0, 1),
+        KILL_PROCESS,
         *_checked(known["checked"], sockets),
         *_signalling(known["signals"], signals),
         *_owning(known, own_user),
         *_ranges(known["missing"].values(), _fail(errno.ENOSYS)),
-        *_ranges(allowed, _answer(ALLOW)),
-        Instruction(JUMP_GREATER, 0, 1, newest),
+        *_ranges(allowed, ALLOW),
+        Instruction(JUMP_GREATER, newest, 0, 1),
         _fail(errno.ENOSYS),
         _fail(),
     ]
-    return b"".join(struct.pack("<HBBI", *step) for step in program)
+    return b"".join(
+        struct.pack("<HBBI", code, true, false, constant) for code, constant, true, false in program
+    )
 
 
 def _checked(numbers: dict[str, int], sockets: bool) -> Block:
@@ -201,7 +194,7 @@ def _checked(numbers: dict[str, int], sockets: bool) -> Block:
 
 def _signalling(numbers: dict[str, int], signals: bool) -> Block:
     if signals:
-        return _ranges(numbers.values(), _answer(ALLOW))
+        return _ranges(numbers.values(), ALLOW)
     # kill(0) reaches the program's own group, which it leads.
     own = {name: [OWN_PID] for name in ("tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo")}
     return [
@@ -214,7 +207,7 @@ def _signalling(numbers: dict[str, int], signals: bool) -> Block:
 def _owning(known: dict[str, dict[str, int]], own_user: bool) -> Block:
     attributes, owner = known["attributes"].values(), known["owner"].values()
     if own_user:
-        return _ranges([*attributes, *owner], _answer(ALLOW))
+        return _ranges([*attributes, *owner], ALLOW)
     # O_TRUNC empties a file that is opened only to be read, which older Landlock does not stop.
     emptied = {"open": 1, "openat": 2}
     opening = [

@@ -15,7 +15,7 @@ from reflection.batch.request import BatchRequest
 from reflection.batch.result import BatchResult
 from reflection.batch.sheet import cost_words
 from reflection.critique import calibration
-from reflection.critique.calibration import PASS_AT, Calibration, Estimate, Example, Scored
+from reflection.critique.calibration import PASS_AT, Bin, Calibration, Estimate, Example, Scored
 from reflection.critique.evaluation import Evaluation
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.sheet import EMBEDDED, Chart, Curve, Fact, Sheet, Table, Verdict, table
@@ -55,6 +55,7 @@ Exit codes: 0 done, 1 failed or no evaluation worked, 2 wrong usage or a file th
 
 FORM = '{"query": "...", "draft": "...", "label": 0.8}'
 REVERSED = "reversed"
+AXIS = "scores; labels below scores: the judge is too generous"
 FEW = 30
 # More judges than this do not fit side by side in a terminal.
 JUDGES_A_TABLE = 2
@@ -228,7 +229,10 @@ def findings(
         ),
         facts=tuple(Fact(label=label, value=value) for label, value in facts.items()),
         flags=said,
-        charts=tuple(_diagram(judge) for judge in judges),
+        charts=tuple(
+            diagram(judge.judge, AXIS, judge.reliability, "mean label", "mean score")
+            for judge in judges
+        ),
         tables=(
             *(_table("Scores beside labels, 95 % intervals", ESTIMATES, some) for some in groups),
             *(_table("Verdicts, repeats and cost", COUNTS, some) for some in groups),
@@ -309,26 +313,23 @@ def _table(
     return table(title, ("", "best|number", *names), cells)
 
 
-def _diagram(judge: Calibration) -> Chart:
-    """Draw mean labels beside mean scores; a generous judge has labels below its scores."""
-    bins = judge.reliability
+def diagram(name: str, axis: str, bins: Sequence[Bin], label: str, score: str) -> Chart:
+    """Draw each bin's mean label beside its mean score."""
     return Chart(
-        title=f"Reliability of {judge.judge}",
-        axis="scores; labels below scores: the judge is too generous",
+        title=f"Reliability of {name}",
+        axis=axis,
         curves=(
-            Curve(name="mean label", points=tuple(one.label for one in bins)),
-            Curve(name="mean score", points=tuple(one.score for one in bins)),
+            Curve(name=label, points=tuple(one.label for one in bins)),
+            Curve(name=score, points=tuple(one.score for one in bins)),
         ),
-        places=tuple(f"{one.low:.1f}" for one in bins),
-        gap="no draft",
+        places=tuple(f"{one.score:.2f}" for one in bins),
     )
 
 
 def _bins(judge: Calibration) -> Table:
     rows = (
-        (f"{one.low:.1f} to {one.high:.1f}", one.count, one.score, one.label)
+        (f"{one.low:.2f} to {one.high:.2f}", one.count, one.score, one.label)
         for one in judge.reliability
-        if one.count
     )
     names = "scores, drafts|number, mean score|number, mean label|number"
     return table(f"Reliability of {judge.judge}", names, rows, folded=True)
@@ -358,6 +359,7 @@ ESTIMATES = (
     ("Kendall's tau-b", "1", lambda judge: estimate_words(judge.kendall)),
     ("AUC, pass against fail", "1", lambda judge: estimate_words(judge.auc)),
     ("expected calibration error", "0", lambda judge: estimate_words(judge.calibration_error)),
+    ("of it noise alone", "", lambda one: _known(one.calibration_floor, "{:.2f}")),
     ("self-preference gap", "0", lambda one: estimate_words(one.self_preference, signed=True)),
     ("length bias", "0", lambda judge: estimate_words(judge.length_bias, signed=True)),
     ("position bias", "0", lambda judge: estimate_words(judge.position_bias, signed=True)),
@@ -366,6 +368,7 @@ COUNTS = (
     ("deviation when repeated", "0", lambda one: _known(one.repeatability.deviation, "{:.3f}")),
     ("same verdict when repeated", "100%", lambda one: _known(one.repeatability.same_verdict)),
     ("recommended threshold", "", lambda one: _known(one.recommended, "{0.threshold:.2f}")),
+    ("Youden's J at it, held out", "1", lambda one: _known(one.recommended, "{0.youden:.2f}")),
     ("accuracy at it", "100%", lambda one: _known(one.recommended, "{0.accuracy:.0%}")),
     (
         "false passes, fails at it",

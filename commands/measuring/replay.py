@@ -6,14 +6,25 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Annotated, get_args
+from typing import Annotated, Any, get_args
 
 import typer
 from pydantic import Field
 
-from commands.command import Exit, Json, fail
+from commands.command import (
+    Exit,
+    Json,
+    checked,
+    fail,
+    place_for,
+    read_file,
+    takes_fields,
+    write_file,
+)
 from commands.measuring.plans import Fields, read_lines
 from reflection.request import Record
+from reflection.sampling.probability import CalibrationMap, Source
+from reflection.sampling.prompts import hash_prompt
 from reflection.sampling.replay import (
     MAX_CONCURRENCY,
     Recorded,
@@ -22,7 +33,8 @@ from reflection.sampling.replay import (
     compare_rules,
     recorded,
 )
-from reflection.sampling.request import AnswerKind
+from reflection.sampling.request import AnswerKind, SelfConsistencyRequest
+from reflection.sampling.result import SelfConsistencyResult
 from reflection.sampling.rules import Rule, Stopping
 from reflection.sheet import Sheet, Verdict, table
 from reflection.text import tally_words
@@ -34,10 +46,19 @@ HELP = {
 FILE has one JSON object a line: {"id": 1, "gold": "4", "answers": ["4", "5", null]}.
 Instead of gold, "ok" may say for each answer whether it is right: "ok": [1, 0, 0]; if both are
 given, ok counts. null is an answer that could not be read. Without gold and ok, calls and rounds
-are shown, but no accuracy.
+are shown, but no accuracy. "tokens" may say how long each answer is; the latency of a run is then
+the sum over its rounds of the longest answer, in tokens.
 
 Each question is run through each rule in several orderings of its answers, the first as
 recorded. If a question has fewer answers than --max-responses, its run ends after the last one.
+With at most 10 answers, predictive at epsilon 0.05 stops as ahead_by does, at three votes ahead.
+
+The share of votes is agreement, and no probability: models agree on wrong answers too.
+--calibrate fits a map to how likely an answer is right, for one model and one --rule (combined by
+default), on half of the questions, and measures it on the other half. It takes 100 labelled
+questions, better 400 or more. "model", "temperature" and "prompt_hash" may stand in the lines, as
+they do in those of `mull list --log FILE`: a log of your own runs, best with --rule fixed, in which
+gold is left for you to fill in.
 
 Examples:
 
@@ -47,10 +68,18 @@ Examples:
 
     mull replay answers.jsonl --reorderings 1 --json
 
+    mull replay answers.jsonl --answers number --rule predictive --calibrate map.json \\
+    --model openai/gpt-5-mini --temperature 0.7 --target 0.95 --html reliability.html
+
 Exit codes: 0 done, 2 wrong usage or a file that can't be read.
 """
 }
 
+MAP = "A map from agreement to probability"
+# A map is for runs that end with an answer, whatever the quorum and futility.
+APART = {"preset", "rule", "max_responses", "futility", "quorum"}
+SETTINGS = tuple(name for name in Stopping.model_fields if name not in APART)
+_fitting = partial(typer.Option, rich_help_panel=MAP)
 
 LEGEND = (
     f"Means of a run; a round is up to {MAX_CONCURRENCY} calls at once, and saved is the share of"
@@ -59,6 +88,7 @@ LEGEND = (
 )
 
 
+@takes_fields(Stopping, {"Rules": SETTINGS})
 def replay(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Recorded answers, JSON lines.")],
     answers: Annotated[
@@ -74,36 +104,92 @@ def replay(
     rule: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Can be repeated; all by default.")
     ] = None,
+    calibrate: Annotated[
+        Path | None, _fitting(metavar="MAP.json", help="Fit a map for one rule, and write it.")
+    ] = None,
+    target: Annotated[
+        list[float] | None,
+        _fitting(metavar="P", min=0, max=1, help="The share that must be right; 0.95 by default."),
+    ] = None,
+    model: Annotated[str | None, _fitting(help="The model that answered.")] = None,
+    temperature: Annotated[float | None, _fitting(help="The temperature that it had.")] = None,
+    prompt_template: Annotated[
+        Path | None, _fitting(metavar="FILE", help="The prompt template that it was asked with.")
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the result as a page.")
+    ] = None,
     as_json: Json = False,
+    **fields: Any,
 ) -> None:
     """Replay a file, and print what each rule costs and how often it is right."""
-    # rich takes a while to import, which `--help` should not wait for.
+    # rich and scipy take a while to import, which `--help` should not wait for.
     from rich.console import Console
     from rich.progress import track
 
+    from commands.page import page_html
     from commands.terminal import print_sheet
 
-    kind, names = readable_kind(answers), get_args(Rule)
-    if not set(rule or []) <= set(names):
-        fail(f"unknown rule; expected one of {', '.join(names)}.", Exit.USAGE)
-    rules = {name: Stopping(rule=name, max_responses=max_responses) for name in rule or names}
+    kind, names = readable_kind(answers), tuple(rule or get_args(Rule))
+    if not set(names) <= set(get_args(Rule)):
+        fail(f"unknown rule; expected one of {', '.join(get_args(Rule))}.", Exit.USAGE)
+    if calibrate:
+        names = tuple(rule or [Stopping().rule])
+        if len(set(names)) > 1:
+            fail("--calibrate: a map is for one --rule.", Exit.USAGE)
+    elif any(one is not None for one in (target, model, temperature, prompt_template)):
+        fail(f"an option under {MAP!r} has no effect without --calibrate.", Exit.USAGE)
+    places = {"--calibrate": calibrate, "--html": html}
+    written = {option: place_for(option, path) for option, path in places.items() if path}
+    fields["max_responses"] = max_responses
+    rules = {name: checked(Stopping, {**fields, "rule": name}) for name in names}
     questions = read_lines(file, partial(read_recording, kind), FORM, exact=True)
-    replayed = Replay(list(rules.values()))
-    chance, runs = Random(seed), []  # noqa: S311 - no secret
-    console = Console(stderr=True)
-    for question in track(
+    console, chance = Console(stderr=True), Random(seed)  # noqa: S311 - no secret
+    tracked = track(
         questions, "replaying", console=console, transient=True, disable=not console.is_terminal
-    ):
-        orders = orderings(len(question.votes), max_responses, reorderings, chance)
-        runs.append(replayed.runs(question, orders))
-    outcomes = compare_rules(dict(zip(rules, map(list, zip(*runs, strict=True)), strict=True)))
-    if as_json:
+    )
+    if calibrate:
+        from commands.measuring import maps
+
+        template = prompt_template and read_file("--prompt-template", prompt_template)
+        asked = hash_prompt(template, kind) if template else None
+        given = Source(model=model, temperature=temperature, prompt_hash=asked)
+        source = maps.common_source([given, *read_lines(file, Source.model_validate, FORM)])
+        [stopping] = rules.values()
+        rows = maps.ended_runs(tracked, stopping, reorderings, chance)
+        knots, measured, bins = maps.calibrated(rows, target or [0.95], seed)
+        made = CalibrationMap(
+            **source.model_dump(),
+            name=calibrate.stem,
+            answers=kind,
+            stopping=stopping,
+            knots=knots,
+            measured=measured,
+        )
+        write_file(written["--calibrate"], made.model_dump_json(indent=2) + "\n", "map")
+        document = measured.model_dump(mode="json")
+        shown = maps.sheet(made, bins, _remarks(questions, max_responses))
+    else:
+        replayed = Replay(list(rules.values()))
+        runs = [
+            replayed.runs(
+                question, orderings(len(question.votes), max_responses, reorderings, chance)
+            )
+            for question in tracked
+        ]
+        outcomes = compare_rules(dict(zip(rules, map(list, zip(*runs, strict=True)), strict=True)))
         named = {name: outcome.model_dump(mode="json") for name, outcome in outcomes.items()}
-        sys.stdout.write(json.dumps({"questions": len(questions), "rules": named}) + "\n")
+        document = {"questions": len(questions), "rules": named}
+        shown = sheet(questions, outcomes, max_responses)
+    if as_json:
+        sys.stdout.write(json.dumps(document) + "\n")
     else:
         console = Console()
-        print_sheet(console, sheet(questions, outcomes, max_responses), label="replayed")
-        console.print(LEGEND, style="dim", highlight=False, markup=False)
+        print_sheet(console, shown, label="calibrated" if calibrate else "replayed")
+        if not calibrate:
+            console.print(LEGEND, style="dim", highlight=False, markup=False)
+    if html:
+        write_file(written["--html"], page_html(shown))
 
 
 def orderings(answers: int, most: int, count: int, chance: Random) -> Iterator[Sequence[int]]:
@@ -132,12 +218,29 @@ class Recording(Record):
     answers: list[str | None] = Field(min_length=1)
     gold: str | None = None
     ok: list[Annotated[float, Field(ge=0, le=1, multiple_of=1)]] | None = None
+    tokens: list[Annotated[int, Field(ge=0)]] | None = None
 
 
 def read_recording(kind: AnswerKind, fields: Fields) -> Recorded:
     """Read a question's recorded answers. Raises ValueError."""
     line = Recording.model_validate(fields)
-    return recorded(kind, line.answers, line.gold, line.ok)
+    return recorded(kind, line.answers, line.gold, line.ok, line.tokens)
+
+
+def log_line(request: SelfConsistencyRequest, result: SelfConsistencyResult) -> str:
+    """Write what the model answered in a run as a line of a log, with gold left to fill in."""
+    given = [response for response in result.responses if response.author is None]
+    tokens = [one.spending.output_tokens if one.spending else 0 for one in given]
+    line = {
+        "question": request.question,
+        "gold": None,
+        "answers": [response.answer for response in given],
+        "model": result.model,
+        "temperature": request.temperature,
+        "prompt_hash": hash_prompt(request.prompt_template, request.answers),
+        "tokens": None if None in tokens else tokens,
+    }
+    return json.dumps(line, ensure_ascii=False) + "\n"
 
 
 def sheet(
@@ -145,11 +248,13 @@ def sheet(
 ) -> Sheet:
     """Show what each rule costs and how often it is right, the cheapest first."""
     ranked = sorted(outcomes.items(), key=lambda pair: pair[1].calls)
-    named = ("calls", "rounds", "saved", "accuracy", "95 % interval")
+    known = all(outcome.tokens is not None for outcome in outcomes.values())
+    lengths = ("tokens", "latency") if known else ()
+    named = ("calls", "rounds", "saved", *lengths, "accuracy", "95 % interval")
     rules = table(
         "Rules",
         ("rule", *(f"{name}|number" for name in named), "Pareto"),
-        ((name, *_cells(outcome)) for name, outcome in ranked),
+        ((name, *_cells(outcome, lengths)) for name, outcome in ranked),
         tones=tuple("good" if outcome.pareto else "plain" for _, outcome in ranked),
     )
     said = f"{tally_words(len(questions), 'question')} by {tally_words(len(outcomes), 'rule')}"
@@ -161,8 +266,9 @@ def sheet(
     )
 
 
-def _cells(outcome: RuleOutcome) -> tuple[str, ...]:
-    costs = (f"{outcome.calls:.2f}", f"{outcome.rounds:.2f}", f"{outcome.saved:.1%}")
+def _cells(outcome: RuleOutcome, lengths: Sequence[str]) -> tuple[str, ...]:
+    told = (f"{getattr(outcome, name):,.0f}" for name in lengths)
+    costs = (f"{outcome.calls:.2f}", f"{outcome.rounds:.2f}", f"{outcome.saved:.1%}", *told)
     if outcome.accuracy is None or outcome.accuracy_ci is None:
         return (*costs, "-", "-", "-")
     low, high = outcome.accuracy_ci

@@ -72,6 +72,8 @@ class BatchRequest(Request):
     its history short.
     """
 
+    subject_field = "items"
+
     items: Annotated[tuple[Item, ...], FailFast()] = Field(min_length=1)
     variants: Annotated[tuple[Variant, ...], FailFast()] = Field(min_length=1, max_length=50)
     max_concurrency: int = Field(4, ge=1, le=32, description="Runs at once, at most.")

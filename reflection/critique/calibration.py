@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from math import ceil, floor, fsum
+from math import ceil, fsum
 from typing import Annotated
 
 from pydantic import BeforeValidator, Field
@@ -17,6 +17,8 @@ EDGE = 1e-9
 RESAMPLES = 1_000
 PASS_AT = 0.5
 SOURCE_THRESHOLD = 0.7
+COIN = 0.5
+FOLDS = 10
 
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 WORDS = {"pass": 1.0, "fail": 0.0}
@@ -72,16 +74,13 @@ class Estimate(Record):
 
 
 class Bin(Record):
-    """The examples whose score is at least `low` and under `high` (in the last bin, up to 1).
-
-    `score` and `label` are their means, None where `count` is 0.
-    """
+    """The examples of one bin: the least and the greatest score, and both means."""
 
     low: float
     high: float
     count: int
-    score: float | None = None
-    label: float | None = None
+    score: float
+    label: float
 
 
 class Verdicts(Record):
@@ -119,8 +118,9 @@ class Calibration(Record):
     `examples` were asked about; `evaluated` have a score, the mean of their repeats, and `failed`
     have none. `evaluations` were made in all, of which `failed_evaluations` gave no score. An
     `Estimate` has a 95 % bootstrap interval over examples. `position_bias` is how much higher a
-    criterion scores when it is listed earlier. `recommended` is None where no threshold tells
-    passes from fails, and repeatability is then taken at the source's 0.7, as `at_source` is.
+    criterion scores when it is listed earlier. `calibration_floor` is the calibration error that
+    noise alone makes. `recommended` has a cross-validated J, and is None unless AUC's interval is
+    above a coin's 0.5; repeatability is then taken at the source's 0.7, as `at_source` is.
     Tokens and US dollars are those of all evaluations, None where one is unknown.
     """
 
@@ -134,6 +134,7 @@ class Calibration(Record):
     kendall: Estimate
     auc: Estimate
     calibration_error: Estimate
+    calibration_floor: float | None
     reliability: tuple[Bin, ...]
     self_preference: Estimate
     length_bias: Estimate
@@ -187,7 +188,11 @@ def _calibrate(
         position_gain([one.scores for one in in_order], [one.scores for one in in_reverse])
         for in_order, in_reverse in orders.values()
     ]
-    recommended = recommend(scores, passes)
+    auc = numbers.estimate(numbers.auc, scores, passes)
+    recommended = None
+    if auc.low is not None and auc.low > COIN and (best := recommend(scores, passes)):
+        recommended = best.model_copy(update={"youden": held_out_youden(scores, passes)})
+    error, floor = numbers.estimate_error(scores, labels) if scores else (Estimate(), None)
     threshold = recommended.threshold if recommended else SOURCE_THRESHOLD
     asked = len({one.example for one in listed})
     tokens = [one.tokens for one in listed if one.tokens is not None]
@@ -201,9 +206,10 @@ def _calibrate(
         failed_evaluations=sum(one.score is None for one in listed),
         spearman=numbers.estimate(numbers.spearman, scores, labels),
         kendall=numbers.estimate(numbers.kendall, scores, labels),
-        auc=numbers.estimate(numbers.auc, scores, passes),
-        calibration_error=numbers.estimate(numbers.calibration_error, scores, labels),
-        reliability=reliability(scores, labels),
+        auc=auc,
+        calibration_error=error,
+        calibration_floor=floor,
+        reliability=numbers.reliability(scores, labels),
         self_preference=numbers.estimate(
             numbers.preference_gap, [gap for gap, _ in gaps], [own for _, own in gaps]
         ),
@@ -249,27 +255,6 @@ def position_gain(in_order: Sequence[Scores], in_reverse: Sequence[Scores]) -> f
         if 2 * place != len(order) - 1 and any(name in scores for scores in in_reverse)
     ]
     return average(gains) if gains else None
-
-
-def reliability(scores: Sequence[float], labels: Sequence[float]) -> tuple[Bin, ...]:
-    """Sort scores, 0 to 1, into ten bins of equal width, for a reliability diagram.
-
-    Source: Niculescu-Mizil and Caruana (2005), Predicting good probabilities with supervised
-    learning.
-    """
-    inside: list[list[tuple[float, float]]] = [[] for _ in range(BINS)]
-    for score, label in zip(scores, labels, strict=True):
-        inside[min(floor(score * BINS + EDGE), BINS - 1)].append((score, label))
-    return tuple(
-        Bin(
-            low=place / BINS,
-            high=(place + 1) / BINS,
-            count=len(pairs),
-            score=statistics.fmean(score for score, _ in pairs) if pairs else None,
-            label=statistics.fmean(label for _, label in pairs) if pairs else None,
-        )
-        for place, pairs in enumerate(inside)
-    )
 
 
 def repeatability(
@@ -336,6 +321,25 @@ def recommend(scores: Sequence[float], passes: Sequence[bool]) -> Verdicts | Non
     ]
     best = max(ranked, default=(0.0, 0.0, 0.0))
     return verdicts(scores, passes, -best[2]) if best[0] > 0 else None
+
+
+def held_out_youden(scores: Sequence[float], passes: Sequence[bool]) -> float | None:
+    """Cross-validate the greatest J: a tenth is judged by the threshold of the other nine.
+
+    Where the others have no threshold it is the source's. Each tenth has its share of the passes.
+    Source: Stone (1974), Cross-validatory choice and assessment of statistical predictions.
+    """
+    pairs = [*zip(scores, passes, strict=True)]
+    ranked = sorted(range(len(pairs)), key=lambda place: (pairs[place][1], place))
+    judged: list[tuple[float, bool]] = []
+    for fold in range(min(FOLDS, len(pairs))):
+        held_out = set(ranked[fold::FOLDS])
+        rest = [pair for place, pair in enumerate(pairs) if place not in held_out]
+        best = recommend([score for score, _ in rest], [good for _, good in rest])
+        threshold = best.threshold if best else SOURCE_THRESHOLD
+        judged += [(criteria.passes(pairs[at][0], threshold), pairs[at][1]) for at in held_out]
+    found = verdicts([float(said) for said, _ in judged], [good for _, good in judged])
+    return found.youden if found else None
 
 
 def _between(low: float, high: float) -> float:

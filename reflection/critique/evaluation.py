@@ -160,6 +160,20 @@ PLACE_BYTES = 200
 
 ADVICE = ("advice", "suggestion", "change", "problem", "issue", "comment", "feedback", "text")
 SAYS_WHERE = ("place", "quote", "location", "where")
+# Advice of such words alone ("Needs improvement.", "could be better") says nothing to change.
+EMPTY_WORDS = frozenset(
+    {
+        "a", "all", "an", "and", "answer", "at", "be", "better", "can", "could", "do", "draft",
+        "enough", "fine", "fix", "further", "good", "great", "has", "improve", "improved",
+        "improvement", "improvements", "in", "is", "it", "little", "look", "looks", "made",
+        "make", "more", "much", "n", "na", "need", "needed", "needs", "nice", "no", "none", "not",
+        "nothing", "of", "ok", "okay", "overall", "please", "poor", "quality", "really",
+        "required", "requires", "response", "revise", "revised", "revision", "rewrite", "should",
+        "so", "some", "text", "the", "there", "this", "to", "very", "weak", "well", "work",
+        "would",
+    }
+)  # fmt: skip
+WORD = re.compile(r"[^\W_]+")
 NUMBER = re.compile(r"\d*\.?\d*(?<=\d)\.?")
 # A grammar can't restrict a number to a range, but it can restrict it to these values.
 STEPS = [round(step * 0.05, 2) for step in range(21)]
@@ -244,7 +258,8 @@ def parse_judgement(
     if _stands_in(draft, scores):
         error = "its scores are copied from the draft"
     elif not feedback and not passes(score, threshold):
-        error = f"it has no feedback, although its score is below {threshold:g}"
+        what = "it has no feedback that says what to change"
+        error = f"{what}, although its score is below {threshold:g}"
     if error is not None:
         return JudgeReply(error=error, unreadable=True)
     return JudgeReply(score=score, scores=scores, feedback=feedback, confidence=said.confidence)
@@ -291,6 +306,6 @@ def _point(
     advice: object, criterion: str | None = None, place: str | None = None
 ) -> Iterator[Feedback]:
     text = plain_text(advice) or ""
-    if any(map(str.isalnum, text)):
+    if not EMPTY_WORDS.issuperset(WORD.findall(text[:ADVICE_BYTES].lower())):
         where = cut_encoded(well_formed(place or "").strip(), PLACE_BYTES) or None
         yield Feedback(advice=cut_encoded(text, ADVICE_BYTES), criterion=criterion, place=where)

@@ -1,7 +1,7 @@
 """A draft's Markdown taken apart, and what is wrong with its form.
 
-The parts are prose, quotations, code and citations. A form is JSON, YAML, Python or Markdown, and
-only the first defect is told.
+The parts are prose, quotations, code and citations. A form is JSON, Python or Markdown, and only
+the first defect is told.
 """
 
 import ast
@@ -14,7 +14,6 @@ from itertools import pairwise
 from textwrap import dedent
 from typing import Any, Literal, NamedTuple
 
-import yaml  # type: ignore[import-untyped]
 from markdown_it import MarkdownIt
 
 from reflection.text import fold, terminal_safe
@@ -23,7 +22,6 @@ from reflection.text import fold, terminal_safe
 MOST_LINES = 10_000
 INLINE_CODE = re.compile(r"``[^\n]{1,300}?``|`[^`\n]{1,300}`")
 COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
-TAG = re.compile(r"</?[a-zA-Z][^<>]{0,300}>")
 CODE = "\ufffc"
 """Replaces inline code in prose, so that a sentence keeps its end."""
 
@@ -58,6 +56,11 @@ class Reading(NamedTuple):
         """The prose with a blank line between its parts."""
         return "\n\n".join(self.prose)
 
+    @property
+    def unclosed(self) -> int | None:
+        """The line of the first code fence that is never closed, from 1."""
+        return next((block.line - 1 for block in self.code if not block.closed), None)
+
 
 @lru_cache(maxsize=4)
 def read(text: str) -> Reading:
@@ -78,10 +81,12 @@ def read(text: str) -> Reading:
             closed = end - first > 1 and last.startswith(marks) and not last.strip(marks[0])
             code.append(Block(token.info.strip(), token.content, first + 2, closed))
         elif token.type in {"inline", "html_block"}:
-            is_html = token.type == "html_block"
             shown = INLINE_CODE.sub(CODE, token.content)
-            html += [token.content] if is_html else COMMENT.findall(shown)
-            shown = TAG.sub(" ", COMMENT.sub(" ", shown)) if is_html else COMMENT.sub(" ", shown)
+            if token.type == "html_block":
+                html.append(token.content)
+                shown = re.sub(r"</?[a-zA-Z][^<>]{0,300}>", " ", COMMENT.sub(" ", shown))
+            html += COMMENT.findall(shown)
+            shown = COMMENT.sub(" ", shown)
             (quoted if depth else prose).append(shown.strip())
             ending = shown.rstrip() if before == "paragraph_open" and not depth else ""
         if token.type in {"fence", "code_block", "hr"}:
@@ -129,8 +134,8 @@ def defect(draft: str, form: Literal["json", "python", "markdown"]) -> str | Non
     """Describe the first defect of a draft that must be in this format alone; None if none."""
     reading = read(draft)
     if form == "markdown":
-        if fence := next((block for block in reading.code if not block.closed), None):
-            return f"line {fence.line - 1}: the code fence is never closed"
+        if reading.unclosed is not None:
+            return f"line {reading.unclosed}: the code fence is never closed"
         if reading.html.rfind("<!--") > reading.html.rfind("-->"):
             return "an HTML comment is never closed, and hides the rest"
         return _bad_rows(reading)
@@ -141,17 +146,11 @@ def defect(draft: str, form: Literal["json", "python", "markdown"]) -> str | Non
     return next(filter(None, map(_bad_python, blocks)), None) if blocks else "no block is Python"
 
 
-# The parser of YAML takes time quadratic in open brackets; what has more is not parsed.
-MOST_BRACKETS = 2_000
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
 FORM = re.compile(
     r"\b(?:(?<!such )as|return|output|only|als|(?:reply|respond|answer)\w* (?:in|with)) "
-    r"(?:(?!(?:the|this|that|my|your|our|its|these)\b)\w+ ){0,2}(json|yaml)\b"
+    r"(?:(?!(?:the|this|that|my|your|our|its|these)\b)\w+ ){0,2}(json)\b"
     r"|^(?:please )?(?:give|list|put|convert|format|write|show|gib)\b.* (?:in|into|to|als) "
-    r"(?:valid )?(json|yaml)\b"
-    r"|\b(?:give|make|write|create)(?: me)? (?:an?|some|valid) (?:\w+ )?(json|yaml|table)\b"
-    r"(?! (?:of|tennis|manners))|\b(?:as|into?) an? (?:\w+ )?(table)\b(?! of)|\bmarkdown (table)\b"
+    r"(?:valid )?(json)\b|\b(?:as|into?) an? (?:\w+ )?(table)\b(?! of)|\bmarkdown (table)\b"
 )
 NO_FORM = re.compile(
     r"^(?:how|why|what|when|which|who|is|are|does|do|did|explain)\b|\b(?:functions?|scripts?|class|"
@@ -168,10 +167,10 @@ def lack(draft: str, query: str) -> str | None:
     """Describe what a draft lacks of a form that its query asks for in words; None if nothing."""
     asked = fold(f"{query[:2_000]}\n{query[-2_000:]}").casefold()
     for sentence in re.split(r"(?<=[.?!:])\s|\n", asked):
-        form = None if NO_FORM.search(sentence) else FORM.search(sentence)
-        wished = (
-            form[form.lastindex or 0] if form else "python" if PYTHON.search(sentence) else None
-        )
+        if (form := FORM.search(sentence)) and not NO_FORM.search(sentence):
+            wished = form[form.lastindex or 0]
+        else:
+            wished = "python" if PYTHON.search(sentence) else ""
         if wished and (wrong := _lack(draft, wished)):
             return f"{wished}: {wrong}"
     return None
@@ -184,8 +183,6 @@ def _lack(draft: str, form: str) -> str | None:
     if form == "json":
         begin, end = re.search(r"[{\[]", draft), max(draft.rfind("}"), draft.rfind("]")) + 1
         found = [_bad_json(draft[begin.start() : end] if begin else draft), *map(_bad_json, codes)]
-    elif form == "yaml":
-        found = list(map(_bad_yaml, codes or [draft]))
     elif form == "table":
         rows = re.findall(r"[|\t│┃&;]|<t[dr]| {3}|\S,\S", draft)
         found = [_bad_rows(reading) if len(rows) > 1 else "there is no table"]
@@ -217,17 +214,6 @@ def _bad_json(text: str) -> str | None:
     except (ValueError, RecursionError) as error:
         return str(error)
     return None
-
-
-def _bad_yaml(text: str) -> str | None:
-    if text.count("[") + text.count("{") > MOST_BRACKETS:
-        return None
-    try:
-        kinds = {type(event) for event in yaml.parse(text, Loader=LOADER)}
-    except yaml.YAMLError as error:
-        return terminal_safe(str(error), 120)
-    nodes = {yaml.MappingStartEvent, yaml.SequenceStartEvent}
-    return None if kinds & nodes else "it has neither names nor items"
 
 
 def _bad_python(block: Block) -> str | None:

@@ -6,8 +6,8 @@ judge's confidence.
 
 Add your own at the end of this file, and name it in a request beside Mull's own:
 `"guardrails": ["default", "no_prices"]`. It must be pure: no model, file, clock or network. Another
-module that the worker imports will do too: each guardrail runs, for at most five seconds, in a
-process that imports its module.
+module that the worker imports will do too: your own run, for at most five seconds, in a process
+that imports their module.
 
     @guardrail("no_prices")
     def no_prices(checked: Checked) -> Finding | None:
@@ -30,15 +30,7 @@ from typing import Literal, NamedTuple
 from reflection.critique.complexity import SIMPLE, complexity
 from reflection.critique.criteria import ASKS_FOR_CITATIONS, ASKS_FOR_LENGTH
 from reflection.critique.evaluation import Cap
-from reflection.critique.forms import (
-    FOOTNOTE,
-    Reading,
-    addresses,
-    cited_numbers,
-    defect,
-    lack,
-    read,
-)
+from reflection.critique.forms import FOOTNOTE, addresses, cited_numbers, defect, lack, read
 from reflection.critique.injections import said_to_judge
 from reflection.request import Record
 from reflection.text import cut_encoded, fold, terminal_safe, words
@@ -186,11 +178,15 @@ def too_short(checked: Checked) -> Finding | None:
     not_long = NOT_LONG.search(query)
     length = None if not_long else LENGTH.search(query)
     asked = int(length[1].replace(",", "")) if length else 0
-    written, size = _length(draft)
+    # What repeats four words in a row counts once, and comments and addresses never.
+    seen = re.sub(r"<!--.*?(?:-->|\Z)|\]\([^()\s]*\)|\s+|(.)\1{3,}", " ", draft, flags=re.DOTALL)
+    listed = words(seen)
+    fresh = len(set(zip(listed, listed[1:], listed[2:], listed[3:], strict=False))) + 3
+    size = len(seen.strip().encode(errors="replace")) * min(1, fresh / max(1, len(listed)))
     named = [word for word in dict.fromkeys(words(query)) if len(word) > 5]
     missing = ", ".join([word for word in named if word[:5] not in draft][:5])
     reason = f"the draft leaves out what was asked for: add {missing or 'reasons and examples'}"
-    if written < asked * 2 / 3:
+    if fresh < asked * 2 / 3:
         return Finding(0.5, reason)
     if size >= 500 or checked.format in {"json", "python"}:
         return None
@@ -199,16 +195,6 @@ def too_short(checked: Checked) -> Finding | None:
     if not_long or complexity(checked.query) <= SIMPLE:
         return None
     return Finding(1, "the draft is short for an open question", above=0.8)
-
-
-def _length(text: str) -> tuple[int, int]:
-    """Count words and bytes; what repeats four words in a row counts once, and comments never."""
-    text = re.sub(r"<!--.*?(?:-->|\Z)|\]\([^()\s]*\)|\s+|(.)\1{3,}", " ", text, flags=re.DOTALL)
-    listed = words(text)
-    fresh = len(set(zip(listed, listed[1:], listed[2:], listed[3:], strict=False))) + 3
-    return fresh, len(text.strip().encode(errors="replace")) * min(fresh, len(listed)) // max(
-        1, len(listed)
-    )
 
 
 REFERENCE = re.compile(
@@ -274,7 +260,7 @@ def malformed(checked: Checked) -> Finding | None:
 
     The request's format is checked strictly: JSON alone, without NaN and duplicate names; every
     block of Python (parsed, never run); Markdown without open fences or comments and uneven tables.
-    A form that only the query's words ask for (JSON, YAML, a table, Python) must be there once.
+    A form that only the query's words ask for (JSON, a table, Python) must be there once.
     Source: the reflection chapter's exercise 3, rule 3.
     """
     if checked.format:
@@ -287,16 +273,14 @@ def malformed(checked: Checked) -> Finding | None:
 
 PLACEHOLDER = re.compile(
     r"\[(?:\.{3}|…)? ?(?:insert|todo|tbd|to be (?:added|written)|rest of|fill in|"
-    r"(?:your|add) [^\]\n]{1,30} here)\b[^\]\n]{0,100}\]|\bdetails to follow\b|\blorem ipsum\b"
-    r"|\bomitted for (?:brevity|space)|\byour (?:code|implementation) (?:goes )?here\b|^TODO: "
+    r"(?:your|add) [^\]\n]{1,30} here)\b[^\]\n]{0,100}\]|\bomitted for (?:brevity|space)"
     r"|(?:#|//|--) ?(?:\.{3}|…)? ?(?:the )?rest of (?:the|your)\b|\bto be continued\W*\Z"
-    r"|^[ \t]*raise NotImplementedError\b",
+    r"|\byour (?:code|implementation) (?:goes )?here\b|^[ \t]*raise NotImplementedError\b",
     re.IGNORECASE | re.MULTILINE,
 )
 MAY_LEAVE_OUT = re.compile(
-    r"template|placeholder|todo|lorem|skeleton|stub|vorlage|plantilla|modèle|abstract|interface|"
-    r"base class|notimplemented",
-    re.IGNORECASE,
+    r"(?i)template|placeholder|todo|skeleton|stub|vorlage|plantilla|modèle|abstract|interface|"
+    r"base class|notimplemented"
 )
 DANGLING = re.compile(
     r"\w \w+,? (?:(?:the|and|because|such as|including|although|und|oder|weil|dass|parce que)|"
@@ -318,32 +302,22 @@ def unfinished(checked: Checked) -> Finding | None:
     if checked.cut or (checked.finish_reason or "").casefold() in {"length", "max_tokens"}:
         return Finding(0.5, "the draft was cut off at its limit: write a shorter one, to its end")
     reading = read(checked.draft)
-    fence = next((block for block in reading.code if not block.closed), None)
+    if reading.unclosed is not None:
+        return Finding(0.5, f"the code fence of line {reading.unclosed} is never closed")
     code = "\n".join(block.text for block in reading.code)
     left = PLACEHOLDER.search(f"{reading.text}\n{reading.html}\n{code}")
-    if fence:
-        return Finding(0.5, f"the code fence of line {fence.line - 1} is never closed")
-    placeholder = terminal_safe(left[0], 60) if left else ""
     if left and not MAY_LEAVE_OUT.search(checked.query + code.replace(left[0].strip(), "")):
-        return Finding(
-            0.5, f"the draft has the placeholder {placeholder!r}: write the missing part"
-        )
-    if not checked.format and _breaks_off(reading):
+        place = terminal_safe(left[0], 60)
+        return Finding(0.5, f"the draft has the placeholder {place!r}: write the missing part")
+    last = re.split(r"[.!?\n|] ?", reading.ending[-2_000:])[-1]
+    *earlier, cut = words(reading.text) or [""]
+    sentences = len(re.findall(r"[.!?] ", reading.ending))
+    clear = sentences > 1 and last[-1:].isalpha() and len(cut) > 1 and cut not in earlier
+    begun = clear and any(word.startswith(cut) and len(word) > len(cut) + 1 for word in earlier)
+    if not checked.format and (begun or DANGLING.search(last[-200:])):
         place = terminal_safe(reading.ending[-40:], 60)
         return Finding(0.5, f"the draft breaks off at {place!r}: write its end")
     return None
-
-
-def _breaks_off(reading: Reading) -> bool:
-    """Tell whether the last sentence dangles, or its last word is the beginning of another."""
-    last = re.split(r"[.!?\n|] ?", reading.ending[-2_000:])[-1]
-    if DANGLING.search(last[-200:]):
-        return True
-    *earlier, cut = words(reading.text) or [""]
-    unclear = not last[-1:].isalpha() or len(cut) < 2 or cut in earlier
-    if unclear or len(re.findall(r"[.!?] ", reading.ending)) < 2:
-        return False
-    return any(word.startswith(cut) and len(word) > len(cut) + 1 for word in earlier)
 
 
 CANNOT = r"\bi ?(?:can ?not|can't|won't|will not|(?:am|'m) (?:unable|not able) to|must decline to)"
@@ -378,19 +352,15 @@ def refusal(checked: Checked) -> Finding | None:
     return Finding(0.2, "the draft declines: answer what can be answered, and say what cannot")
 
 
+# What only the prompts of `prompts.py` say to a writer.
 PROMPTED = re.compile(
-    r"^=== (?:draft|source) \d+ ===$|^Important: the previous response to the request below needs "
-    r"improvement|^What to change, point by point:$|^Cite these sources as \[1\], \[2\] and so on",
-    re.MULTILINE,
+    r"(?m)^=== (?:draft|source) \d+ ===$|^Important: the previous response to the request below "
+    r"needs|^What to change, point by point:$|^Cite these sources as \[1\], \[2\] and so on"
 )
-"""What only the prompts of `prompts.py` say to a writer."""
-
-FILLER = frozenset(
-    words(
-        "very really quite rather truly indeed actually simply just also please sure certainly of a"
-        " course here is the an this revised improved updated new final version draft answer text"
-        " response below now overall clearly basically i hope helps it so"
-    )
+FILLER = words(
+    "very really quite rather truly indeed actually simply just also please sure certainly of a"
+    " course here is the an this revised improved updated new final version draft answer text"
+    " response below now overall clearly basically i hope helps it so"
 )
 
 
@@ -410,9 +380,8 @@ def near_copy(checked: Checked) -> Finding | None:
     if checked.previous is None or _essence(checked.previous) != _essence(checked.draft):
         return None
     score = 0.5 if checked.previous_score is None else checked.previous_score
-    return Finding(
-        score, "the draft is nearly identical to the previous one: make the changes asked for"
-    )
+    same = "the draft is nearly identical to the previous one: make the changes asked for"
+    return Finding(score, same)
 
 
 def _essence(text: str) -> tuple[set[str], set[str], list[str]]:
@@ -440,5 +409,8 @@ def addresses_judge(checked: Checked) -> Finding | None:
     shown = terminal_safe(said, 50)
     return Finding(0.3, f"the draft speaks to its judge ({shown!r}): take that out")
 
+
+OF_MULL = frozenset(_GUARDRAILS)
+"""Those above, which take time linear in the length of a text."""
 
 # Your own guardrails go here.

@@ -1,4 +1,4 @@
-"""Text in a draft that addresses its judge, found by a dozen patterns.
+"""Text in a draft that addresses its judge, found by a few patterns.
 
 This is the second line of defence. The first: the draft is quoted as data in the judge's prompt,
 and only the judge's one JSON object counts.
@@ -9,11 +9,6 @@ from collections.abc import Sequence
 
 from reflection.text import fold
 
-# Letters of other scripts that look like Latin ones.
-LOOK_ALIKE = str.maketrans(
-    "аеорсухіјѕԁһԛԝвкмнтгпиαβεηικνορτυχωɑɡıłøđ",
-    "aeopcyxijsdhqwbkmhtrnuabenikvoptuxwagilod",
-)
 QUOTATION = re.compile(
     r"(\"[^\"\n]{1,1000}\"\s?:)|\"[^\"\n]{1,1000}\"|(?<!\w)'[^'\n]{3,1000}'(?!\w)"
     r"|[「『][^「『」』\n]{1,1000}[」』]"
@@ -45,17 +40,14 @@ SAID = {
     "gift": rf"{GIVE} (?:the|this|my) {WORK} (?:\w+ ){{0,3}}{TOP}|{GIVE} {TOP} "
     rf"(?:to|for|on) (?:(?:this|the|my) {WORK}|(?:all|every|each) criteri|everything)"
     rf"|{GIVE} the (?:maximum|highest) score of 1",
-    "merit": rf"\bthis {WORK} (?:\w+ )?(?:deserves|merits|earns|must get)(?: \w+){{0,3}} {TOP}",
     "claim": rf"\b(?:all|every) (?:criteri\w+|scores?) (?:are|is|must be) (?:\w+ )?{TOP}"
     r"|\b(?:overall|final) score:? (?:is )?1\.0\b",
     "role": rf"\b(?:you are|you're|as the)(?: now)? (?:an? |the )?(?:\w+ )?{WHO}\b.{{0,80}}\b{TOP}",
     "address": r"\b(?:note|message|instructions?|attention):? (?:to |for )?(?:the |any )?"
     rf"(?:llm|ai|automated|language model)[ -]{WHO}",
-    "command": rf"\b{WHO}[:,] (?:\w+ ){{0,5}}{TOP}",
     "object": r"\bcriteria_scores\"?\s?[:=]|\"score\"\s?:\s?1(?:\.0)?\s?,\s?\"feedback\"",
-    "token": r"<\|im_(?:start|end)\|>|<\|(?:system|eot_id)\|>|\[/inst\]|<</?sys>>|<end_of_turn>",
+    "token": r"<\|(?:im_start|im_end|system|eot_id)\|>|\[/inst\]|<</?sys>>|<end_of_turn>",
     "end": r"(?:^|[.>] |[-=#]{2} ?)end of (?:the )?(?:draft|submission)\b|</draft>",
-    "system": r"\bsystem override\b",
 }
 """The patterns, matched on normalized text: lower case, on one line, without markup."""
 
@@ -83,6 +75,6 @@ def said_to_judge(text: str, query: str, criteria: Sequence[str]) -> str | None:
 
 
 def _plain(text: str) -> str:
-    """Bring a text to one line of lower-case Latin letters; paragraphs end like sentences."""
-    latin = re.sub(r"[*~`\\]+", "", fold(text).casefold().translate(LOOK_ALIKE))
-    return " ".join(latin.replace("\n\n", " . ").split())
+    """Bring a text to one line in lower case; paragraphs end like sentences."""
+    bare = re.sub(r"[*~`\\]+", "", fold(text).casefold())
+    return " ".join(bare.replace("\n\n", " . ").split())

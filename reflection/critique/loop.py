@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
+from typing import Any
 
 from reflection.critique.criteria import TOLERANCE, Criterion, passes, rounded
 from reflection.critique.evaluation import Evaluation, Feedback
@@ -13,7 +14,6 @@ from reflection.critique.result import (
     Draft,
     Progress,
     ReflectOnResultResult,
-    Step,
     StopReason,
 )
 from reflection.drafts import DraftState
@@ -95,7 +95,7 @@ class Reflection(DraftState[Decision, Draft]):
     be made.
     """
 
-    draft_type = Draft
+    draft_type, decision_type, progress_type = Draft, Decision, Progress
     actions = ("accept", "revise", "replace", "score")
 
     request: ReflectOnResultRequest
@@ -181,45 +181,53 @@ class Reflection(DraftState[Decision, Draft]):
             return "a draft without a score waits for a review"
         return None if passes(best.score, bar) else f"a score below {bar:g} waits for a review"
 
-    def settle(
-        self,
-        reason: StopReason | None,
-        explanation: str,
-        at: datetime,
-        author: str | None = None,
-        asked: str | None = None,
-        *,
-        waits: bool = False,
-    ) -> Decision:
-        """Record a decision: the run ends for a reason, or goes on as `asked` by a person."""
+    def _compared(self) -> dict[str, Any]:
         newest, best = self.drafts[-1] if self.drafts else None, self.best
-        judged = newest.evaluation.judged if newest and newest.evaluation else None
-        decision = Decision(
-            draft=newest.index if newest else None,
-            score=newest.score if newest else None,
-            judged=judged,
-            change=newest.change if newest else None,
-            threshold=self.request.score_threshold,
-            best=best.index if best else None,
-            best_score=best.score if best else None,
-            revisions=self.revisions,
-            stop=reason is not None and not waits,
-            stop_reason=reason,
-            reason=explanation,
-            author=author,
-            at=at,
-            waits_for_review=waits,
-            asked=asked,
+        return {
+            "draft": newest.index if newest else None,
+            "score": newest.score if newest else None,
+            "judged": newest.evaluation.judged if newest and newest.evaluation else None,
+            "change": newest.change if newest else None,
+            "threshold": self.request.score_threshold,
+            "best": best.index if best else None,
+            "best_score": best.score if best else None,
+            "revisions": self.revisions,
+        }
+
+    def _standing(self) -> dict[str, Any]:
+        best = self.best
+        return {
+            **super()._standing(),
+            "query": self.request.query,
+            "score": best.score if best else None,
+            "score_threshold": self.request.score_threshold,
+            "revisions": self.revisions,
+            "max_revisions": self.allowed,
+            "criteria": self.criteria,
+        }
+
+    def result(self) -> ReflectOnResultResult:
+        """Build the result. Raises ValueError before the run ends."""
+        return ReflectOnResultResult(
+            **self._ended(),
+            draft=self.best.text if self.best else None,
+            judges=self._judges(),
+            complexity=self.complexity,
         )
-        self.decisions.append(decision)
-        return decision
+
+    def _judges(self) -> tuple[str, ...]:
+        """Name the models that judged, in the order of the panel."""
+        evaluations = [draft.evaluation for draft in self.drafts if draft.evaluation]
+        judgements = [one for evaluation in evaluations for one in evaluation.judgements]
+        models = (judgement.model for judgement in judgements if judgement.score is not None)
+        return tuple(dict.fromkeys(model for model in models if model))
 
 
 def grant(state: Reflection, asked: str, author: str, at: datetime) -> Decision:
     """Grant a person exactly one more revision."""
     state.granted += 1
     state.allowed = state.revisions + 1
-    return state.settle(None, "a person asked for a revision", at, author, asked)
+    return state.settle(None, "a person asked for a revision", at, author, asked=asked)
 
 
 def score(state: Reflection, given: float, author: str) -> None:
@@ -231,63 +239,3 @@ def score(state: Reflection, given: float, author: str) -> None:
     own = known.model_copy(update={"score": given, "author": author, "error": None})
     state.drafts[best.index] = best.model_copy(update={"evaluation": own, "change": None})
     state.chosen = best.index
-
-
-def progress(
-    state: Reflection, step: Step, in_flight: int, review_until: datetime | None
-) -> Progress:
-    """Say where a run stands; `in_flight` is the number of calls under way."""
-    best, last = state.best, state.last
-    return Progress(
-        query=state.request.query,
-        model=state.model,
-        step="finished" if state.stopped else step,
-        in_flight=in_flight,
-        drafts=tuple(state.drafts),
-        best=best.index if best else None,
-        score=best.score if best else None,
-        score_threshold=state.request.score_threshold,
-        revisions=state.revisions,
-        max_revisions=state.allowed,
-        criteria=state.criteria,
-        usage=state.used,
-        review_until=review_until,
-        stop_reason=last.stop_reason if last and last.stop else None,
-        warnings=tuple(state.warnings),
-    )
-
-
-def result(state: Reflection) -> ReflectOnResultResult:
-    """Build the result, once the newest decision has ended the run.
-
-    Raises ValueError before that.
-    """
-    last, best = state.last, state.best
-    if last is None or not last.stop or last.stop_reason is None:
-        raise ValueError("the run has not ended")
-    return ReflectOnResultResult(
-        draft=best.text if best else None,
-        score=best.score if best else None,
-        best=best.index if best else None,
-        stop_reason=last.stop_reason,
-        stop_explanation=last.reason,
-        drafts=tuple(state.drafts),
-        decisions=tuple(state.decisions),
-        revisions=state.revisions,
-        usage=state.used,
-        query=state.request.query,
-        model=state.model,
-        judges=_judges(state),
-        criteria=state.criteria,
-        score_threshold=state.request.score_threshold,
-        complexity=state.complexity,
-        warnings=tuple(state.warnings),
-    )
-
-
-def _judges(state: Reflection) -> tuple[str, ...]:
-    """Name the models that judged, in the order of the panel."""
-    evaluations = [draft.evaluation for draft in state.drafts if draft.evaluation]
-    judgements = [judgement for evaluation in evaluations for judgement in evaluation.judgements]
-    models = (judgement.model for judgement in judgements if judgement.score is not None)
-    return tuple(dict.fromkeys(model for model in models if model))

@@ -41,6 +41,8 @@ class ReflectOnResultRequest(Bounded):
     Source: Shannon's reflection chapter; its defaults.
     """
 
+    subject_field = "query"
+
     query: Annotated[Words, AfterValidator(partial(within, most=QUERY_BYTES))]
     draft: str | None = Field(None, description="A draft to judge in place of a generated one.")
     judges: Annotated[tuple[ModelName, ...], FailFast()] = Field(

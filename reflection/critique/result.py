@@ -3,9 +3,9 @@
 from datetime import datetime
 from typing import Literal
 
-from reflection import drafts
 from reflection.critique.criteria import Criterion
 from reflection.critique.evaluation import Evaluation
+from reflection.drafts import PlainDraft
 from reflection.request import Record
 from reflection.run import Usage
 
@@ -29,7 +29,7 @@ Origin = Literal["given", "generated", "revised", "replaced"]
 Step = Literal["starting", "writing", "evaluating", "revising", "waiting_for_review", "finished"]
 
 
-class Draft(drafts.Draft):
+class Draft(PlainDraft):
     """One draft and its evaluation.
 
     `revises` is the index of the draft that it is a revision of. `change` is its score less that

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import bootstrap, kendalltau, rankdata, spearmanrho
 
-from reflection.critique.calibration import BINS, EDGE, RESAMPLES, Estimate
+from reflection.critique.calibration import BINS, EDGE, RESAMPLES, Bin, Estimate, average
 
 LEAST = 3
+DRAWS = 200
 # Rounding errors of an exact 1 are smaller.
 DIGITS = 12
 ROUNDING = 1e-12
@@ -87,17 +88,73 @@ def auc(scores: Array, passes: Array, axis: int = -1) -> Array:
     return np.asarray(above / (good * (passes.shape[axis] - good)))
 
 
+def mass_bins(scores: Array, axis: int = -1, bins: int = BINS) -> Array:
+    """Sort scores into bins, numbered from 0, with as many scores in each; equal scores share one.
+
+    So a bin may be larger than others, or empty.
+    """
+    middles = rankdata(scores, axis=axis) - 0.5
+    return np.asarray(np.floor(middles * bins / scores.shape[axis] + EDGE))
+
+
 def calibration_error(scores: Array, labels: Array, axis: int = -1) -> Array:
-    """Compute the expected calibration error, 0 to 1, over ten bins of equal width.
+    """Compute the expected calibration error, 0 to 1, over ten bins of equal mass.
 
     That is the sum over bins of (examples in it / all) x |mean label - mean score|. Undefined
-    without values. It is never negative, so in a small set noise alone makes it positive.
+    without values. It is never negative, so noise alone makes it positive: see `noise_errors`.
     Sources: Naeini, Cooper and Hauskrecht (2015), Obtaining well calibrated probabilities using
-    Bayesian binning; Guo et al. (2017), On calibration of modern neural networks.
+    Bayesian binning; Nixon et al. (2019), Measuring calibration in deep learning, for the bins.
     """
-    inside = np.minimum(np.floor(scores * BINS + EDGE), BINS - 1)
+    inside = mass_bins(scores, axis)
     totals = [((labels - scores) * (inside == place)).sum(axis=axis) for place in range(BINS)]
     return np.asarray(np.abs(totals).sum(axis=0) / np.float64(scores.shape[axis]))
+
+
+def reliability(scores: Sequence[float], labels: Sequence[float]) -> tuple[Bin, ...]:
+    """Sort scores, 0 to 1, into the calibration error's bins, for a reliability diagram.
+
+    Source: Niculescu-Mizil and Caruana (2005), Predicting good probabilities with supervised
+    learning.
+    """
+    pairs = np.array([scores, labels], dtype=float)
+    places = mass_bins(pairs[0])
+    return tuple(
+        Bin(
+            low=min(given),
+            high=max(given),
+            count=len(given),
+            score=average(given),
+            label=average(expected),
+        )
+        for given, expected in (pairs[:, places == place].tolist() for place in np.unique(places))
+    )
+
+
+def noise_errors(scores: Array) -> Array:
+    """Compute the calibration errors that a perfectly calibrated scorer shows, for noise alone.
+
+    Labels are drawn as the scores say, 200 times. Scores in one row are of one question and share
+    its draw, as answers to one question are mostly all right or all wrong; where they are not,
+    the errors are somewhat smaller. Source: Broecker and Smith (2007), Increasing the reliability
+    of reliability diagrams.
+    """
+    drawn = np.random.default_rng(0).random((DRAWS, len(scores), *[1] * (scores.ndim - 1)))
+    places = mass_bins(scores.ravel()).astype(int)
+    totals = [np.bincount(places, ((one < scores) - scores).ravel()) for one in drawn]
+    return np.asarray(np.abs(totals).sum(axis=1) / scores.size)
+
+
+def estimate_error(scores: Sequence[float], labels: Sequence[float]) -> tuple[Estimate, float]:
+    """Estimate the calibration error, and what it would be for noise alone; at least one score.
+
+    A resample adds noise to that of the scores, so that the bootstrap never comes near to 0: the
+    interval reaches as far below the value as above it.
+    """
+    found, floor = estimate(calibration_error, scores, labels), noise_errors(np.array(scores))
+    if found.value is not None and found.high is not None:
+        low = max(0.0, round(2 * found.value - found.high, DIGITS))
+        found = found.model_copy(update={"low": min(low, found.low or 0.0)})
+    return found, round(float(floor.mean()), DIGITS)
 
 
 def preference_gap(gaps: Array, own: Array, axis: int = -1) -> Array:

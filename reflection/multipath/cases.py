@@ -142,17 +142,14 @@ def called(text: str) -> tuple[str, ...]:
 def steps(call: str, entry: str | None) -> list[str]:
     """Split a call from the builtins around it: each takes what came before as `given`."""
     tree, around = _expression(call), list[str]()
-    while isinstance(tree, ast.Call) and (inner := _inner(tree, entry)):
+    making = MAKING - {entry}
+    while isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.args:
+        if tree.func.id not in making:
+            break
         outer = ast.Call(tree.func, [ast.Name("given"), *tree.args[1:]], tree.keywords)
         around.insert(0, unparsed(outer) or "")
-        tree = inner
+        tree = tree.args[0]
     return [(unparsed(tree) if tree and around else None) or call, *around]
-
-
-def _inner(node: ast.Call, entry: str | None) -> ast.expr | None:
-    """Return what a builtin makes its value of; None for any other call."""
-    name = node.func.id if isinstance(node.func, ast.Name) else entry
-    return node.args[0] if name != entry and name in MAKING and node.args else None
 
 
 def case_of(call: str, expected: str) -> Case:
@@ -185,21 +182,14 @@ def _is_given(node: ast.expr, known: AnySet[str]) -> bool:
         case ast.Call(func=ast.Name(id=name), args=[inner], keywords=[]):
             return name in MAKING and _is_given(inner, known)
         case ast.Call(func=ast.Attribute() as member) | (ast.Attribute() as member):
-            public = not member.attr.startswith("_")
-            return public and _is_of_class(member.value, known)
-    return False
-
-
-def _is_of_class(node: ast.expr, known: AnySet[str]) -> bool:
-    """Tell whether an object is an instance of a class of the code, or comes from its methods.
-
-    The result of a function does not count: its type may have methods that return anything.
-    """
-    match node:
-        case ast.Call(func=ast.Name(id=name)):
-            return name in known and name[0].isupper()
-        case ast.Call(func=ast.Attribute()) | ast.Attribute():
-            return _is_given(node, known)
+            # An instance of a class of the code, or what its methods return: the result of a
+            # function may be of a type whose methods return anything.
+            match member.value:
+                case ast.Call(func=ast.Name(id=name)):
+                    made = name in known and name[0].isupper()
+                case of_method:
+                    made = _is_given(of_method, known)
+            return made and not member.attr.startswith("_")
     return False
 
 

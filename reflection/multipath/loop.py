@@ -18,7 +18,6 @@ from reflection.multipath.result import (
     Progress,
     Routing,
     Source,
-    Step,
     StopReason,
     best_of,
     better_report,
@@ -28,26 +27,27 @@ from reflection.multipath.state import Critique, Node, Passage, State, transitio
 from reflection.multipath.suite import Disputed, Failure, Suite, TestReport
 from reflection.multipath.verdict import believed, quarantine
 from reflection.request import Review
-from reflection.run import Part, Spending, Usage, total, usage
+from reflection.run import Part, Spending
 from reflection.text import cut_encoded, tally_words
 
 REASON_BYTES = 1_000
 PASSAGE_BYTES = 6_000
 MOST_WARNINGS = 50
-PARTS: tuple[Part, ...] = ("retrieving", "generating", "evaluating", "revising")
+PARTS: tuple[Part, ...] = ("generating", "evaluating", "revising")
 
 
 @dataclass
 class Run(DraftState[Decision, Draft]):
     """The state S of a run, and its drafts, decisions and spending so far.
 
-    In `spent`, `retrieving` is the search by meaning, `generating` first drafts and tests,
-    `evaluating` routes and reflections, `revising` every later draft.
+    In `spent`, `generating` is first drafts and tests, `evaluating` routes and reflections,
+    `revising` every later draft.
     `after` is the last completed node. `allowed` is R_max, once the path is chosen. `untested` says
     why there is no suite. `assembled` is the newest report in its final form, if an activity
     returned it.
     """
 
+    decision_type, progress_type = Decision, Progress
     actions = ("accept", "revise", "replace")
 
     request: MultiPathRequest
@@ -103,13 +103,6 @@ class Run(DraftState[Decision, Draft]):
         """The calls that judge a draft: code is tested, which costs nothing."""
         return 1 if self.state.mode == "research" else 0
 
-    @property
-    def _asked(self) -> list[Spending]:
-        return [spending for part in PARTS[1:] for spending in self.spent[part]]
-
-    def _alike(self, part: Part) -> Sequence[Spending]:
-        return self.spent[part] or (self._asked if self.spent["retrieving"] else [])
-
     def prompt(self, part: Part) -> tuple[list[str], int]:
         """List the texts in the prompt of a part's next call, and give its output limit."""
         texts = [self.request.prompt]
@@ -119,28 +112,6 @@ class Run(DraftState[Decision, Draft]):
         if self.suite is not None and self.suite.file is not None:
             texts.append(self.suite.file.text)
         return texts, self.request.max_output_tokens
-
-    def no_room(self, part: Part) -> str | None:
-        """Explain why the budget has no room for the next call of a part; None if it has."""
-        searched = self.spent["retrieving"]
-        if self._asked or not searched:
-            return super().no_room(part)
-        # The cost of a search says nothing about the size of a call that writes or judges.
-        used = total(searched)
-        tokens = ("tokens", self.budget.tokens, used.tokens)
-        for unit, bound, spent in (tokens, ("US dollars", self.budget.usd, used.cost_usd)):
-            if bound is not None and spent is None:
-                model = "the embedding model's provider does not report"
-                return f"{model} {unit}, so a limit of {bound:,g} {unit} can't be enforced"
-            if bound is not None and spent is not None and spent >= bound:
-                return f"{spent:,.6g} of {bound:,g} {unit} are spent on the search by meaning"
-        return None
-
-    @property
-    def used(self) -> Usage:
-        """What was spent so far, by part; `retrieving` only if there was a search by meaning."""
-        spent = {part: found for part, found in self.spent.items() if found or part in PARTS[1:]}
-        return usage(spent, self.retried, self.cancelled)
 
     def retrieved(self, passages: Sequence[Passage]) -> None:
         """Set D, and number its passages as sources from 1; long passages are cut."""
@@ -202,7 +173,7 @@ class Run(DraftState[Decision, Draft]):
         step = transition(self.after, self.state, self.allowed or 0)
         if step.ending is None:
             why = "a person asked for another draft" if asked else step.reason
-            return self.settle(None, why, at, author, asked, node=step.node)
+            return self.settle(None, why, at, author, asked=asked, next=step.node)
         ending, more = step.ending, ""
         if ending == "passed" and self.quarantined:
             ending = "max_revisions"
@@ -219,42 +190,75 @@ class Run(DraftState[Decision, Draft]):
         return "an open result waits for a review" if open_ else None
 
     def settle(
-        self,
-        reason: StopReason | None,
-        explanation: str,
-        at: datetime,
-        author: str | None = None,
-        asked: str | None = None,
-        *,
-        node: Node | None = None,
-        waits: bool = False,
+        self, reason: Any, explanation: str, at: datetime, author: str | None = None, **more: Any
     ) -> Decision:
-        """Record a decision: the run ends for a reason, or goes on at `node`."""
+        """Record a decision: the run ends for a reason, or goes on at the `next` node."""
+        said = cut_encoded(explanation, REASON_BYTES)
+        return super().settle(reason, said, at, author, **{"next": None, **more})
+
+    def _compared(self) -> dict[str, Any]:
         draft = self.drafts[-1] if self.drafts else None
         if self.after == "test_code" and self.state.error is None:
             draft = self._deciding()
         error, report = (draft.error, draft.report) if draft else (None, None)
         critiques = draft.critiques if draft else None
-        decision = Decision(
-            after=self.after,
-            next=node,
-            revisions=self.state.revisions,
-            mode=self.state.mode,
-            draft=draft.index if draft else None,
-            critiques=None if critiques is None else len(critiques),
-            error=cut_encoded(error.message, REASON_BYTES) if error else None,
-            passed=report.passed if report else None,
-            total=report.total if report else None,
-            stop=reason is not None and not waits,
-            stop_reason=reason,
-            reason=cut_encoded(explanation, REASON_BYTES),
-            author=author,
-            at=at,
-            waits_for_review=waits,
-            asked=asked,
+        return {
+            "after": self.after,
+            "revisions": self.state.revisions,
+            "mode": self.state.mode,
+            "draft": draft.index if draft else None,
+            "critiques": None if critiques is None else len(critiques),
+            "error": cut_encoded(error.message, REASON_BYTES) if error else None,
+            "passed": report.passed if report else None,
+            "total": report.total if report else None,
+        }
+
+    def result(self) -> MultiPathResult:
+        """Build the result. Raises ValueError before the run ends."""
+        kept = self.best
+        output = kept.text if kept else None
+        if kept is not None and kept.mode == "research" and kept.origin != "replaced":
+            output = self.assembled
+            if output is None:
+                # For histories from before the activities returned it.
+                parts = self.state.suggestions, self.sources, self.request.creative
+                output = assemble(kept.text, *parts)
+        ended, better = self._ended(), better_report(self.drafts, kept)
+        if better:
+            ended["warnings"] = (*ended["warnings"], better)
+        return MultiPathResult(
+            **ended,
+            output=output,
+            open=self.open,
+            kept=kept.index if kept else None,
+            critiques=kept.critiques or () if kept else (),
+            suggestions=self.state.suggestions,
+            error=kept.error if kept else None,
+            forgeable=bool(kept and kept.report and kept.report.forgeable),
         )
-        self.decisions.append(decision)
-        return decision
+
+    def _standing(self) -> dict[str, Any]:
+        """List the fields that progress and result share.
+
+        Of the drafts, the newest and the best alone keep the outcomes of each test.
+        """
+        tested = [draft for draft in self.drafts if draft.report is not None]
+        whole = {draft.index for draft in (best_of(tested), *tested[-1:]) if draft}
+        return {
+            **super()._standing(),
+            "prompt": self.request.prompt,
+            "mode": self.state.mode,
+            "routing": self.routing,
+            "sources": self.sources,
+            "drafts": tuple(
+                draft if draft.index in whole else draft.with_numbers_alone()
+                for draft in self.drafts
+            ),
+            "suite": self.suite,
+            "quarantined": self.quarantined,
+            "revisions": self.state.revisions,
+            "max_revisions": self.allowed,
+        }
 
     def _deciding(self) -> Draft:
         """Return the deciding draft: the best one if it passes its tests, else the newest."""
@@ -289,71 +293,3 @@ def grant(run: Run, asked: str, author: str, at: datetime) -> Decision:
     run.state = run.state.model_copy(update={"output": seen.text, **known})
     run.after = "test_code" if code else "reflect_on_report"
     return run.decide(at, author, asked)
-
-
-def progress(run: Run, step: Step, in_flight: int, review_until: datetime | None) -> Progress:
-    """Say where a run stands; `in_flight` is the number of calls under way."""
-    last = run.last
-    return Progress(
-        **_standing(run),
-        step="finished" if run.stopped else step,
-        in_flight=in_flight,
-        review_until=review_until,
-        stop_reason=last.stop_reason if last and last.stop else None,
-    )
-
-
-def result(run: Run) -> MultiPathResult:
-    """Build the result, once the newest decision has ended the run.
-
-    Raises ValueError before that.
-    """
-    last, kept = run.last, run.best
-    if last is None or not last.stop or last.stop_reason is None:
-        raise ValueError("the run has not ended")
-    output = kept.text if kept else None
-    if kept is not None and kept.mode == "research" and kept.origin != "replaced":
-        output = run.assembled
-        if output is None:
-            # For histories from before the activities returned it.
-            output = assemble(kept.text, run.state.suggestions, run.sources, run.request.creative)
-    better = better_report(run.drafts, kept)
-    return MultiPathResult(
-        **_standing(run) | {"warnings": (*run.warnings, *([better] if better else []))},
-        output=output,
-        stop_reason=last.stop_reason,
-        stop_explanation=last.reason,
-        open=run.open,
-        kept=kept.index if kept else None,
-        critiques=kept.critiques or () if kept else (),
-        suggestions=run.state.suggestions,
-        error=kept.error if kept else None,
-        forgeable=bool(kept and kept.report and kept.report.forgeable),
-        decisions=tuple(run.decisions),
-    )
-
-
-def _standing(run: Run) -> dict[str, Any]:
-    """Return the fields that progress and result share.
-
-    Of the drafts, the newest and the best alone keep the outcomes of each test.
-    """
-    tested = [draft for draft in run.drafts if draft.report is not None]
-    whole = {draft.index for draft in (best_of(tested), *tested[-1:]) if draft}
-    drafts = tuple(
-        draft if draft.index in whole else draft.with_numbers_alone() for draft in run.drafts
-    )
-    return {
-        "prompt": run.request.prompt,
-        "model": run.model,
-        "mode": run.state.mode,
-        "routing": run.routing,
-        "sources": run.sources,
-        "drafts": drafts,
-        "suite": run.suite,
-        "quarantined": run.quarantined,
-        "revisions": run.state.revisions,
-        "max_revisions": run.allowed,
-        "usage": run.used,
-        "warnings": tuple(run.warnings),
-    }

@@ -5,7 +5,7 @@ footnotes. Source: section 2.4 of the report that `reflection.multipath.state` c
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Literal, NamedTuple, get_args
 
@@ -14,8 +14,6 @@ from reflection.multipath import markup
 from reflection.multipath.result import Source
 from reflection.multipath.state import Critique, Passage
 from reflection.text import fold, neutral
-
-TITLE = "Further considerations"
 
 PREFIX = r" {0,3}(?:> ?){0,5}"
 BOLD = re.compile(rf"{PREFIX}(?:\*\*|__)([^*_]{{1,200}})(?:\*\*|__)[ \t]*:?[ \t]*")
@@ -36,7 +34,6 @@ ENTRY = re.compile(
     r"[ \t>]*(?:[-*+][ \t]|\[(?:\d{1,4}|\^[^\]\s]{1,40})\]|\d{1,4}[.)][ \t]|\|)|(?: {2}|\t)|[ \t]*$"
 )
 DEFINED = re.compile(rf"{PREFIX}\[(\^?)([^\]\n]{{1,60}})\]:")
-INDENTED = re.compile(r"(?: {2}|\t)")
 BEGINS = re.compile(rf"{PREFIX}(?:[-*+>#|`~=]|\d{{1,9}}[.)][ \t])")
 UNDER_ALL = 7
 ROUNDS = 4
@@ -93,7 +90,34 @@ def check_report(report: str, sources: Sequence[Source]) -> tuple[Critique, ...]
     parts = split(markup.visible(markup.unfenced(report)))
     if not any(letter.isalnum() for letter in markup.FOOTNOTE.sub("", parts.findings)):
         return (Critique(aspect="completeness", advice=EMPTY),)
-    found = [*_unknown(parts.findings, sources), *_demarcation(parts)]
+    known = {source.number for source in sources}
+    names = "[1]" if len(known) == 1 else f"[1] to [{max(known, default=0)}]"
+    given = f"cite one of {names} where it supports the claim, or leave the claim out"
+    unknown = [number for number in markup.cited(parts.findings) if number not in known]
+    found = [
+        Critique(
+            aspect="citation",
+            advice=f"[{number}] is no source: {given if known else NONE_GIVEN}",
+            sentence=next(
+                (one for one in markup.sentences(parts.findings) if number in markup.cited(one)),
+                None,
+            ),
+            cited=number,
+        )
+        for number in unknown[:MOST_CRITIQUES]
+    ]
+    for text in (parts.considerations, parts.footnotes):
+        for sentence in markup.sentences(text) if markup.cited(text) else ():
+            found += [
+                Critique(
+                    aspect="demarcation",
+                    advice=f"[{number}] stands with an idea of your own: leave the citation out "
+                    f"there, or move what source {number} does say among the findings",
+                    sentence=sentence,
+                    cited=number,
+                )
+                for number in markup.cited(sentence)
+            ]
     if sources and not markup.cited(parts.findings):
         found.append(Critique(aspect="citation", advice=UNCITED))
     return tuple(found[:MOST_CRITIQUES])
@@ -169,7 +193,7 @@ def split(report: str) -> Parts:
         else:
             goes_on = (
                 not line.strip()
-                or INDENTED.match(line)
+                or line.startswith(("  ", "\t"))
                 or (lines[place - 1].strip() and place not in fenced and not BEGINS.match(line))
             )
             taken, in_note = [line], bool(defined[1] if defined else in_note and goes_on)
@@ -231,36 +255,6 @@ def _title(text: str) -> str:
     return text.strip(" \t*_:.>")
 
 
-def _unknown(findings: str, sources: Sequence[Source]) -> Iterator[Critique]:
-    known = {source.number for source in sources}
-    names = "[1]" if len(known) == 1 else f"[1] to [{max(known, default=0)}]"
-    given = f"cite one of {names} where it supports the claim, or leave the claim out"
-    unknown = [number for number in markup.cited(findings) if number not in known]
-    for number in unknown[:MOST_CRITIQUES]:
-        yield Critique(
-            aspect="citation",
-            advice=f"[{number}] is no source: {given if known else NONE_GIVEN}",
-            sentence=next(
-                (text for text in markup.sentences(findings) if number in markup.cited(text)), None
-            ),
-            cited=number,
-        )
-
-
-def _demarcation(parts: Parts) -> Iterator[Critique]:
-    """Yield a critique for each idea that is cited as if a source had it."""
-    for text in (parts.considerations, parts.footnotes):
-        for sentence in markup.sentences(text) if markup.cited(text) else ():
-            for number in markup.cited(sentence):
-                yield Critique(
-                    aspect="demarcation",
-                    advice=f"[{number}] stands with an idea of your own: leave the citation out "
-                    f"there, or move what source {number} does say among the findings",
-                    sentence=sentence,
-                    cited=number,
-                )
-
-
 def _section(own: str, suggestions: Sequence[str]) -> str:
     """Join the report's own ideas and the reflection's in one section; empty without any.
 
@@ -278,7 +272,7 @@ def _section(own: str, suggestions: Sequence[str]) -> str:
     items = [_item(idea) for idea in dict.fromkeys(suggestions) if not markup.stands_in(idea, said)]
     texts = [written, "\n".join(f"- {item}" for item in items if item)]
     filled = [text for text in texts if text.strip()]
-    return "\n\n".join([f"## {TITLE}", *filled]) if filled else ""
+    return "\n\n".join(["## Further considerations", *filled]) if filled else ""
 
 
 def _item(suggestion: str) -> str:
@@ -295,6 +289,7 @@ def _list(numbers: Sequence[int], sources: Sequence[Source]) -> str:
         for source in sources
     }
     used = [entries.pop(number, f"- [{number}] is not one of the sources") for number in numbers]
-    apart = ["Found but not cited:", "\n".join(entries.values())] if entries else []
-    listed = [*(["\n".join(used)] if used else []), *apart]
+    listed = ["\n".join(used)] if used else []
+    if entries:
+        listed += ["Found but not cited:", "\n".join(entries.values())]
     return "\n\n".join(["## Sources", *listed]) if listed else ""

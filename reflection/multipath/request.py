@@ -42,6 +42,8 @@ class MultiPathRequest(Bounded):
     `limits` bound each run of the code.
     """
 
+    subject_field = "prompt"
+
     prompt: Words
     docs: Folder | None = Field(
         None,
@@ -51,9 +53,6 @@ class MultiPathRequest(Bounded):
     mode: Mode | None = Field(None, description="The path; the agent chooses by default.")
     judge: ModelName | None = Field(
         None, description="The model that reflects on reports; else the worker's own judge."
-    )
-    embedding_model: ModelName | None = Field(
-        None, description="Search by meaning too, with this model; by words alone by default."
     )
     passages: int = Field(8, ge=1, le=20, description="How many passages to retrieve.")
     max_revisions: int | None = Field(
@@ -87,6 +86,8 @@ class MultiPathRequest(Bounded):
     review_open: bool = Field(
         False, description="A result that is open (critiques or an error) waits for a person."
     )
+    # A field that is gone: earlier starters sent it as null, and the runs that they began go on.
+    embedding_model: None = Field(None, exclude=True)
 
     @property
     def draft_bytes(self) -> int:

@@ -20,9 +20,6 @@ from reflection.multipath.suite import (
 from reflection.request import Record
 from reflection.text import cut_encoded, encoded_size, terminal_safe, well_formed
 
-RELATIVE = 1e-9
-ABSOLUTE = 1e-12
-
 # Together with the names of the fields E takes at most 8 kB.
 FAILURE_BYTES = {
     "message": 1_500,
@@ -178,7 +175,7 @@ def _close(expected: Numeric, got: Numeric) -> bool:
         # An integer too large for a float.
         return False
     return all(
-        math.isclose(one, other, rel_tol=RELATIVE, abs_tol=0 if one else ABSOLUTE)
+        math.isclose(one, other, rel_tol=1e-9, abs_tol=0 if one else 1e-12)
         or (math.isnan(one) and math.isnan(other))
         for one, other in ((wanted.real, found.real), (wanted.imag, found.imag))
     )

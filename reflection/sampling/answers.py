@@ -113,6 +113,9 @@ def normal_form(text: str) -> str:
     return normalize("NFKC", normalize("NFKC", apart).translate(SAME_SIGN))
 
 
+# A longer answer is no number and no choice, and a longer text is compared as it stands.
+ANSWER_CHARACTERS, TEXT_CHARACTERS = 10_000, 2_000
+
 DIGITS = 1_000
 DECIMALS = 30
 LITERAL_CHARACTERS = DIGITS + DECIMALS + 2
@@ -148,8 +151,6 @@ CONTINENTAL = re.compile(
 )
 MIXED = re.compile(r"(\d+) (\d+)")
 
-NUMBER_CHARACTERS = 10_000
-
 SPELLINGS = (
     (re.compile(r"\\[()\[\]]|\$\$|\\[!,;]"), ""),
     (re.compile(r"\\([$%])"), r"\1"),
@@ -171,8 +172,6 @@ EQUALS = re.compile(r"(?<![<>!])==?|≈|≃|≅")
 SEVERAL = re.compile(r"[;\n]|,(?!\d)|\b(?:and|or)\b")
 # Magnitudes such as $2M, and symbols of units that a small letter would confuse: 5 M, 5 m.
 MAGNITUDE = re.compile(r"\d ?[A-KM-Z]\b|[$€£¥₹] ?[\d.,]+ ?[a-z]\b")
-DIGIT = re.compile(r"\d")
-LETTER = re.compile(r"[^\W\d_]")
 
 OTHER_AMOUNTS = (
     "not cannot least most less more fewer greater than under above below between up half halves "
@@ -205,30 +204,22 @@ def read_number(stripped: str) -> str | None:
     (`10-6`, `5!`, `2x`, `2π`), a bound (`< 5`, `at least 5`), number words (`forty`), `$2M`, NaN,
     infinity, a division by zero, and more than 1,000 digits.
     """
-    if len(stripped) > NUMBER_CHARACTERS:
+    if len(stripped) > ANSWER_CHARACTERS:
         return None
     answer = claimed(stripped)
     if MAGNITUDE.search(answer):
         return None
-    *sides, last = EQUALS.split(_spelled(answer))
-    return _only_number(last) if all(_explains(side) for side in sides) else None
-
-
-def _spelled(text: str) -> str:
-    form = " ".join(normal_form(text).casefold().split())
+    form = " ".join(normal_form(answer).casefold().split())
     form = "".join(str(decimal(character, character)) for character in form)
     for spelling, replacement in SPELLINGS:
         form = spelling.sub(replacement, form)
-    return unwrapped(form)
-
-
-def _explains(side: str) -> bool:
-    return not SEVERAL.search(side) and not (DIGIT.search(side) and LETTER.search(side))
-
-
-def _only_number(text: str) -> str | None:
-    amounts = list(AMOUNT.finditer(text))
-    if not amounts or "\x00" in text or PART_OF_MORE.search(AMOUNT.sub("\x00", text)):
+    *sides, last = EQUALS.split(unwrapped(form))
+    for side in sides:
+        mixed = re.search(r"\d", side) and re.search(r"[^\W\d_]", side)
+        if mixed or SEVERAL.search(side):
+            return None
+    amounts = list(AMOUNT.finditer(last))
+    if not amounts or "\x00" in last or PART_OF_MORE.search(AMOUNT.sub("\x00", last)):
         return None
     values = {_value(amount) for amount in amounts}
     value = values.pop() if len(values) == 1 else None
@@ -284,10 +275,6 @@ def written(value: Fraction) -> str:
     return f"{sign}{whole}.{decimals}" if decimals else f"{sign}{whole}"
 
 
-WRITTEN_AS_GIVEN: frozenset[AnswerKind] = frozenset({"text", "llm"})
-
-TEXT_CHARACTERS = 2_000
-
 WRAPPED = re.compile(r"""\*\*([^*]+)\*\*|"([^"]+)"|'([^']+)'|`([^`]+)`""")
 SPACED_OPERATOR = re.compile(r"(?<=[\w)\]}]) ([-+*/=<>^|&×÷≤≥≠≈]+) (?=[\w(\[{.$€£])")
 HYPHEN = re.compile(r"(?<=[^\W\d_]{2})-(?=[^\W\d_]{2})")
@@ -295,8 +282,6 @@ LOOSE_MARK = re.compile(r"(?<=[^\W\d_]{2}) (?=[.,;:!?。、]+(?: |$))")
 MARKS_AFTER_WORD = re.compile(r"(?<=[^\W\d_]{2})[.,;:!?。、]+(?= |$)")
 OPENING_MARKS = re.compile(r"(?<![^ ])[¿¡]+(?=\w)")
 QUOTED_WORDS = re.compile(r'(?<![^ ])"([^\W\d_][^"]*)"(?![^ .,;:!?])')
-
-CHOICE_CHARACTERS = 10_000
 
 DECORATION = re.compile(r"\\text(?:bf)?(?=\{)|[*`${}]|\\[()\[\]]")
 NAMED = r"(?i:\b(?:option|choice|letter|answer)(?:\s*[:(]\s*|\s+)\(?)"
@@ -376,7 +361,7 @@ def read_choice(stripped: str) -> str | None:
     A`), never a small letter (`I think it is a`), and never the article or the pronoun (`A dog`,
     `I agree`). Two different letters are None, and so is a denial where no letter leads.
     """
-    if len(stripped) > CHOICE_CHARACTERS:
+    if len(stripped) > ANSWER_CHARACTERS:
         return None
     text = unwrapped(DECORATION.sub("", claimed(normalize("NFKC", stripped))))
     alone = ALONE.fullmatch(text)
@@ -430,5 +415,5 @@ class Clusters:
 
     def open(self, canonical: str, written: str) -> str:
         """Begin a cluster with this answer, and return its name."""
-        given = self._kind in WRITTEN_AS_GIVEN
-        return self.join(canonical, " ".join(written.split()) if given else canonical)
+        as_given = self._kind in {"text", "llm"}
+        return self.join(canonical, " ".join(written.split()) if as_given else canonical)

@@ -1,14 +1,24 @@
 """The state of a sampling run, updated answer by answer, and its progress and result."""
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from reflection.request import Review
 from reflection.run import Room, Ruling, RunState, room
 from reflection.sampling.answers import read_answer
+from reflection.sampling.probability import (
+    Calibrated,
+    CalibrationMap,
+    Setup,
+    nearest,
+    probability,
+)
+from reflection.sampling.prompts import hash_prompt
 from reflection.sampling.request import SelfConsistencyRequest
 from reflection.sampling.result import Decision, Progress, Response, SelfConsistencyResult
-from reflection.sampling.rules import StoppingRule, StopReason, Waves
+from reflection.sampling.rules import Stopping, StoppingRule, StopReason, Waves
 from reflection.sampling.tally import (
     Tally,
     analyse,
@@ -17,6 +27,10 @@ from reflection.sampling.tally import (
     classify_uncertainty,
 )
 from reflection.text import encoded_size
+
+# Ends of runs as maps are fitted on them; a person who was waited for in vain changed nothing.
+MEASURED_ENDS = {"rule", "decided", "max_responses", "review_timeout"}
+UNKNOWN_FIT = "the calibration map may not fit: its log did not say {}"
 
 
 @dataclass
@@ -32,12 +46,55 @@ class Sampling(RunState[Decision]):
     waves: list[int] = field(default_factory=list)
     confidences: list[float] = field(default_factory=list)
     entropies: list[float] = field(default_factory=list)
-    model: str | None = None
+    replied: str | None = None
     replacement: str | None = None
+    maps: tuple[CalibrationMap, ...] = ()
 
     def __post_init__(self) -> None:
         self._rule = StoppingRule(self.request)
         self._waves = Waves(self._rule)
+        if (given := self.request.calibration) is not None:
+            self.maps = (given,)
+            if given.unknown:
+                self.warn(UNKNOWN_FIT.format(", ".join(given.unknown)))
+
+    @property
+    def setup(self) -> Setup:
+        """What a calibration map has to have in common with the run, as far as it is known."""
+        models = {response.model for response in self.responses if response.model}
+        return Setup(
+            model=", ".join(sorted(models)) or self.request.model,
+            temperature=self.request.temperature,
+            prompt_hash=hash_prompt(self.request.prompt_template, self.request.answers),
+            answers=self.request.answers,
+            stopping=Stopping(**self.request.model_dump(include=set(Stopping.model_fields))),
+        )
+
+    def calibrated(self) -> tuple[float | None, Calibrated | None]:
+        """Tell how likely the answer is right by the nearest map, if any; else why not."""
+        if not (self.stopped and self.maps):
+            return None, None
+        setup, measured = self.setup, self.tally.measurement
+        [made, *_] = nearest(self.maps, setup)
+        reasons = made.differences(setup, by_hand=self.request.calibration is not None)
+        if any(response.author for response in self.responses):
+            reasons.append("a person voted")
+        ends = {decision.stop_reason for decision in self.decisions if decision.stop_reason}
+        reasons += [f"it ended as {end}" for end in sorted(ends - MEASURED_ENDS)]
+        told = Calibrated(
+            name=made.name,
+            questions=made.measured.questions,
+            ece=made.measured.ece,
+            reason="; ".join(reasons) or None,
+        )
+        if reasons:
+            return None, told
+        return probability(made.knots, measured.leader_votes, measured.votes), told
+
+    @property
+    def model(self) -> str | None:
+        """The model that replied last, or that the request names."""
+        return self.replied or self.request.model
 
     @property
     def waits_for_review(self) -> bool:
@@ -89,6 +146,27 @@ class Sampling(RunState[Decision]):
         wanted = self._waves.length(self.tally.counts, self.unreadable, most)
         return room(self.budget, self.every_spending, wanted)
 
+    def decided_by(self, votes: Mapping[int, str | None]) -> bool:
+        """Tell whether replies that came, and are not counted yet, end a run in a hurry.
+
+        `votes` are by index, None for no vote. The rule takes those before which no reply is
+        missing, since what comes first is no fair sample; `fixed` takes all, since it ends only
+        where no other can change the answer. Answers that a model has to compare come later.
+        """
+        if not self.request.hurry or self.request.answers == "llm":
+            return False
+        counts, unreadable = Counter(self.tally.votes), self.unreadable
+        for expected, (index, vote) in enumerate(sorted(votes.items()), len(self.responses)):
+            if index != expected and self.request.rule != "fixed":
+                return False
+            if vote is None:
+                unreadable += 1
+            else:
+                counts[vote] += 1
+            if self._rule.decide(tuple(sorted(counts.values(), reverse=True)), unreadable).stop:
+                return True
+        return False
+
     def begin_wave(self, length: int) -> int:
         """Begin a wave of this length, and return its number, from 1."""
         self.waves.append(length)
@@ -103,7 +181,7 @@ class Sampling(RunState[Decision]):
         """
         self.responses.append(response)
         self.pay("generating", response.spending, response.attempts)
-        self.model = response.model or self.model
+        self.replied = response.model or self.replied
         if response.vote is not None:
             measured = self.tally.add(response.vote)
             self.confidences.append(measured.confidence)
@@ -114,6 +192,10 @@ class Sampling(RunState[Decision]):
             reason = f"{ruling.reason}; an answer added by a person follows"
             ruling = ruling._replace(stop_reason=None, reason=reason)
         return self._record(ruling, response.author, at, response)
+
+    def came_late(self, response: Response) -> None:
+        """Pay for a reply that came while those before it ended the run; it has no vote."""
+        self.pay("generating", response.spending, response.attempts)
 
     def settle(
         self, reason: StopReason, explanation: str, at: datetime | None, author: str | None = None
@@ -169,9 +251,12 @@ def progress(
 ) -> Progress:
     """Say where a run stands, with `in_flight` calls under way and `added` answers of people."""
     measured = sampling.tally.measurement
+    probability_right, calibration = sampling.calibrated()
     return Progress(
+        probability_right=probability_right,
+        calibration=calibration,
         question=sampling.request.question,
-        model=sampling.model or sampling.request.model,
+        model=sampling.model,
         rule=sampling.request.rule,
         max_responses=sampling.request.max_responses,
         wave=len(sampling.waves),
@@ -203,7 +288,10 @@ def result(sampling: Sampling) -> SelfConsistencyResult:
         raise ValueError("the run has not ended")
     replaced = sampling.replacement
     second = measured.runner_up_votes / measured.votes if measured.votes else 0.0
+    probability_right, calibration = sampling.calibrated()
     return SelfConsistencyResult(
+        probability_right=probability_right,
+        calibration=calibration,
         final_answer=measured.leader if replaced is None else replaced,
         consensus_confidence=measured.confidence,
         answer_distribution=sampling.tally.distribution,
@@ -225,7 +313,7 @@ def result(sampling: Sampling) -> SelfConsistencyResult:
         responses=tuple(sampling.responses),
         usage=sampling.used,
         question=sampling.request.question,
-        model=sampling.model or sampling.request.model,
+        model=sampling.model,
         rule=sampling.request.rule,
         warnings=tuple(sampling.warnings),
         min_responses=sampling.request.min_responses,

@@ -1,5 +1,6 @@
 """Prompts and replies for samples, and for whether two answers mean the same."""
 
+from hashlib import sha256
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import BeforeValidator, WithJsonSchema
@@ -96,6 +97,11 @@ def build_prompt(question: str, template: str | None, kind: AnswerKind) -> str:
     else:
         asked = f"{template}\n\n{question}"
     return f"{asked}\n\n{HOW_TO_REPLY.replace('{hint}', HINTS[kind])}"
+
+
+def hash_prompt(template: str | None, kind: AnswerKind) -> str:
+    """Hash all that is asked but the question: the template, and how to reply."""
+    return sha256(build_prompt(PLACE_OF_QUESTION, template, kind).encode()).hexdigest()[:16]
 
 
 def sample_schema(kind: AnswerKind) -> dict[str, Any]:

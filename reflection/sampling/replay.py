@@ -4,7 +4,7 @@ A decision depends on the votes of each distinct answer, not on their names, so 
 questions share their states, and each rule decides on a state only once.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from math import sqrt
 from statistics import fmean, variance
@@ -29,7 +29,8 @@ class RuleOutcome(Record):
     `calls` and `rounds` are means for each run. `saved` is the share, 0 to 1, of the calls that
     never stopping early takes. `accuracy` is 0 to 1, `accuracy_ci` its 95 % interval, both None
     where no question says what is right. `pareto`: no other rule has at least this accuracy for at
-    most these calls, and is better in one of the two; None where there is no accuracy.
+    most these calls, and is better in one of the two; None where there is no accuracy. `tokens` are
+    those of all answers, and `latency` sums the longest answer of each round; None where unknown.
     """
 
     calls: float
@@ -38,16 +39,19 @@ class RuleOutcome(Record):
     accuracy_ci: tuple[float, float] | None
     saved: float
     pareto: bool | None = None
+    tokens: float | None = None
+    latency: float | None = None
 
 
 class Recorded(NamedTuple):
     """One question's answers in recorded order: a number for each distinct vote, -1 unreadable.
 
-    `right` says of each answer whether it is right; None: nobody knows.
+    `right` says of each answer whether it is right, `tokens` how long it is; None: nobody knows.
     """
 
     votes: tuple[int, ...]
     right: tuple[bool, ...] | None
+    tokens: tuple[int, ...] | None = None
 
 
 def recorded(
@@ -55,31 +59,34 @@ def recorded(
     answers: Sequence[str | None],
     gold: str | None = None,
     ok: Sequence[float] | None = None,
+    tokens: Sequence[int] | None = None,
 ) -> Recorded:
     """Read answers under their kind; `ok`, a 0 or 1 for each, has precedence over `gold`.
 
-    Raises ValueError where gold can't be read, or `ok` has another length than `answers`.
+    Raises ValueError where gold can't be read, or a list has another length than `answers`.
     """
+    for name, values in (("ok", ok), ("tokens", tokens)):
+        if values is not None and len(values) != len(answers):
+            raise ValueError(f"{len(values)} values in {name} for {len(answers)} answers")
+    lengths = None if tokens is None else tuple(tokens)
     forms = [read_answer(kind, answer) for answer in answers]
     ids: dict[str, int] = {}
     votes = tuple(UNREADABLE if form is None else ids.setdefault(form, len(ids)) for form in forms)
     if ok is not None:
-        if len(ok) != len(answers):
-            raise ValueError(f"{len(ok)} values in ok for {len(answers)} answers")
-        return Recorded(votes, tuple(map(bool, ok)))
+        return Recorded(votes, tuple(map(bool, ok)), lengths)
     if gold is None:
-        return Recorded(votes, None)
+        return Recorded(votes, None, lengths)
     form = read_answer(kind, gold)
     if form is None:
         raise ValueError(f"gold can't be read as an answer of the kind {kind}")
-    return Recorded(votes, tuple(answer == form for answer in forms))
+    return Recorded(votes, tuple(answer == form for answer in forms), lengths)
 
 
 class Runs(NamedTuple):
     """What one rule did with the orderings of one question, in totals over its `runs`.
 
     `available` is what never stopping early takes, in calls. `right` is the number of runs whose
-    final answer is right; None: nobody knows.
+    final answer is right, and of tokens see RuleOutcome; None: nobody knows.
     """
 
     runs: int
@@ -87,6 +94,22 @@ class Runs(NamedTuple):
     calls: int
     rounds: int
     right: int | None
+    tokens: int | None = None
+    latency: int | None = None
+
+
+class End(NamedTuple):
+    """Where one run ended: its votes, largest first, and where the leader first occurs, if any.
+
+    `tokens` and `latency` are 0 where nobody knows how long answers are.
+    """
+
+    calls: int
+    rounds: int
+    counts: tuple[int, ...]
+    leader: int | None
+    tokens: int
+    latency: int
 
 
 class Replay:
@@ -106,25 +129,40 @@ class Replay:
         frequent one, of equals the one seen first, and is right if its first occurrence is. A run
         without a readable answer is wrong.
         """
-        count = available = 0
-        totals = [[0, 0, 0] for _ in self._next_waves]
+        available, found = 0, [list[End]() for _ in self._next_waves]
         for ordering in orderings:
-            count, available = count + 1, available + len(ordering)
-            states, leaders = self._walk(question.votes, ordering)
-            for total, next_wave in zip(totals, self._next_waves, strict=True):
-                calls = rounds = 0
-                # No rule can stop inside a wave, so none decides there.
-                while calls < len(ordering) and (wave := next_wave(states[calls])):
-                    calls, rounds = min(calls + wave, len(ordering)), rounds + 1
-                total[0] += calls
-                total[1] += rounds
-                final = leaders[calls]
-                if final is not None and question.right is not None:
-                    total[2] += question.right[final]
+            available += len(ordering)
+            for ends, end in zip(found, self.ends(question, ordering), strict=True):
+                ends.append(end)
+        right, known = question.right, question.tokens is not None
         return [
-            Runs(count, available, calls, rounds, None if question.right is None else right)
-            for calls, rounds, right in totals
+            Runs(
+                runs=len(ends),
+                available=available,
+                calls=sum(end.calls for end in ends),
+                rounds=sum(end.rounds for end in ends),
+                right=None
+                if right is None
+                else sum(right[end.leader] for end in ends if end.leader is not None),
+                tokens=sum(end.tokens for end in ends) if known else None,
+                latency=sum(end.latency for end in ends) if known else None,
+            )
+            for ends in found
         ]
+
+    def ends(self, question: Recorded, ordering: Sequence[int]) -> Iterator[End]:
+        """Run each rule once, until it stops or the ordering ends."""
+        states, leaders = self._walk(question.votes, ordering)
+        lengths = [question.tokens[at] for at in ordering] if question.tokens else []
+        for next_wave in self._next_waves:
+            calls = rounds = latency = 0
+            # No rule can stop inside a wave, so none decides there.
+            while calls < len(ordering) and (wave := next_wave(states[calls])):
+                latency += max(lengths[calls : calls + wave], default=0)
+                calls, rounds = min(calls + wave, len(ordering)), rounds + 1
+            yield End(
+                calls, rounds, states[calls][0], leaders[calls], sum(lengths[:calls]), latency
+            )
 
     def _walk(
         self, votes: Sequence[int], ordering: Sequence[int]
@@ -191,7 +229,14 @@ def _outcome(listed: Sequence[Runs]) -> RuleOutcome:
         accuracy=sum(right for right, _ in judged) / sum(n for _, n in judged) if judged else None,
         accuracy_ci=interval([right / count for right, count in judged]) if judged else None,
         saved=1 - calls / sum(one.available for one in listed),
+        tokens=_mean([one.tokens for one in listed], runs),
+        latency=_mean([one.latency for one in listed], runs),
     )
+
+
+def _mean(totals: Sequence[int | None], runs: int) -> float | None:
+    known = [total for total in totals if total is not None]
+    return sum(known) / runs if len(known) == len(totals) else None
 
 
 def interval(shares: Sequence[float]) -> tuple[float, float]:

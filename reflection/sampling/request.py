@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from reflection.request import Bounded, Words
+from reflection.sampling.probability import CalibrationMap
 from reflection.sampling.rules import Stopping
 from reflection.text import encoded_size, within
 
@@ -27,6 +28,8 @@ class SelfConsistencyRequest(Bounded, Stopping):
 
     Source: the self-reflection agent; its defaults.
     """
+
+    subject_field = "question"
 
     question: Annotated[Words, AfterValidator(partial(within, most=QUESTION_BYTES))]
     answers: AnswerKind = Field(
@@ -52,6 +55,9 @@ class SelfConsistencyRequest(Bounded, Stopping):
     )
     review_when: Literal["high"] | None = Field(
         None, description="An answer whose uncertainty is high waits for a person."
+    )
+    calibration: CalibrationMap | None = Field(
+        None, description="A map of `mull replay --calibrate`; else the worker's own."
     )
 
     @property

@@ -1,11 +1,13 @@
 """The progress and the result of a self-consistency run, with the source's field names."""
 
 from datetime import datetime
+from typing import NamedTuple
 
 from pydantic import Field
 
 from reflection.request import Record, Request
 from reflection.run import Spending, Usage
+from reflection.sampling.probability import Calibrated
 from reflection.sampling.rules import Rule, StopReason
 from reflection.sampling.tally import (
     ConsensusType,
@@ -111,6 +113,15 @@ class Progress(Record):
     review_until: datetime | None = None
     added: int = 0
     failed: int = 0
+    probability_right: float | None = None
+    calibration: Calibrated | None = None
+
+
+class Bars(NamedTuple):
+    """What was asked of a result: the least confidence, and the least probability."""
+
+    confidence: float | None = None
+    probability: float | None = None
 
 
 class SelfConsistencyResult(Record):
@@ -119,7 +130,8 @@ class SelfConsistencyResult(Record):
     `final_answer` is the most frequent answer, among equals (`tied`) the one seen first, and None
     where none could be read. Shares, confidence and normalized entropy are 0 to 1, entropy is in
     bits. `waves` are the lengths of the waves. `voted_answer` is what the votes gave where
-    `final_answer` is a person's, `reviewer`'s, in its place.
+    `final_answer` is a person's, `reviewer`'s, in its place. `probability_right` is how likely the
+    answer is right by the map in `calibration`; the confidence is a share of votes.
     """
 
     final_answer: str | None
@@ -149,6 +161,8 @@ class SelfConsistencyResult(Record):
     min_responses: int = 1
     voted_answer: str | None = None
     reviewer: str | None = None
+    probability_right: float | None = None
+    calibration: Calibrated | None = None
 
     @property
     def cut_short(self) -> bool:
@@ -174,15 +188,22 @@ class SelfConsistencyResult(Record):
         more = self.early_stopping or self.total_responses > votes
         return f"only {tally_words(votes, 'vote')}" if few and more else ""
 
-    def below(self, bar: float) -> str | None:
-        """Say how the agreement misses a bar that was asked for; None where it does not.
+    def below(self, bars: Bars) -> str | None:
+        """Say how the agreement or the probability misses its bar; None where neither does.
 
-        An agreement that rests on fewer answers than a rule would decide on meets no bar.
+        An agreement that rests on fewer answers than a rule would decide on meets no bar, and nor
+        does an unknown probability.
         """
-        if self.consensus_confidence < bar - 1e-9:
+        bar, least, known = bars.confidence, bars.probability, self.probability_right
+        if bar is not None and self.consensus_confidence < bar - 1e-9:
             return f"agreement {self.consensus_confidence:.2f} is below {bar:g}"
-        if self.cut_short:
+        if bar is not None and self.cut_short:
             return f"a run that was cut short can't show an agreement of {bar:g}"
+        if least is not None and known is None:
+            why = self.calibration.reason if self.calibration else "there is no calibration map"
+            return f"it is unknown whether the probability reaches {least:g}: {why}"
+        if least is not None and known is not None and known < least - 1e-9:
+            return f"probability {known:.3f} is below {least:g}"
         return None
 
     @property

@@ -15,6 +15,7 @@ docs/glossary.md. If the rule reads a setting, name it in `ONLY_WITH` of command
 """
 
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 
 from pydantic import AliasChoices, Field, model_validator
@@ -93,6 +94,13 @@ class Stopping(Request):
         None, description="Stop when agreement is at most this likely, whatever the rule."
     )
     quorum: int = Field(1, ge=1, description="The fewest readable answers for a consensus.")
+    hurry: int = Field(
+        0,
+        ge=0,
+        le=32,
+        description="Ask for at least this many answers at once, and cancel the calls under way"
+        " once those before them decide: sooner, for more tokens.",
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -110,15 +118,10 @@ class Stopping(Request):
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
-        if self.min_responses > self.max_responses:
-            raise ValueError(
-                f"min_responses ({self.min_responses}) is above max_responses"
-                f" ({self.max_responses})"
-            )
-        if self.quorum > self.max_responses:
-            raise ValueError(
-                f"quorum ({self.quorum}) is above max_responses ({self.max_responses})"
-            )
+        for name, least in ("min_responses", self.min_responses), ("quorum", self.quorum):
+            if least > self.max_responses:
+                above = f"is above max_responses ({self.max_responses})"
+                raise ValueError(f"{name} ({least}) {above}")
         return self
 
 
@@ -285,29 +288,22 @@ FUTILITY_LEAST = 5
 class StoppingRule:
     """A rule with its settings, ready to decide.
 
-    A decision depends on nothing but the votes of each distinct answer and the number of answers
-    that could not be read, so each is worked out once.
+    `decide(counts, unreadable)` depends on nothing but the votes of each distinct answer, largest
+    first, and the number of answers that could not be read, so each ruling is worked out once.
     """
 
     def __init__(self, settings: Stopping) -> None:
         self.settings = settings
         self._rule = RULES[settings.rule]
         self._gate = max(settings.min_responses, settings.quorum)
-        self._known: dict[tuple[tuple[int, ...], int], Ruling[StopReason]] = {}
-
-    def decide(self, counts: tuple[int, ...], unreadable: int = 0) -> Ruling[StopReason]:
-        """Decide for votes (of each distinct answer, largest first) and unreadable answers."""
-        key = (counts, unreadable)
-        ruling = self._known.get(key)
-        if ruling is None:
-            ruling = self._known[key] = self._decide(counts, unreadable)
-        return ruling
+        self._curtails = self._rule.curtails or (settings.rule == "fixed" and settings.hurry > 0)
+        self.decide = cache(self._decide)
 
     def calls_left(self, counts: tuple[int, ...], unreadable: int) -> int:
         """Count the answers that may still be asked for."""
         return max(0, self.settings.max_responses - sum(counts) - unreadable)
 
-    def _decide(self, counts: tuple[int, ...], unreadable: int) -> Ruling[StopReason]:
+    def _decide(self, counts: tuple[int, ...], unreadable: int = 0) -> Ruling[StopReason]:
         votes, left = sum(counts), self.calls_left(counts, unreadable)
         most, quorum = self.settings.max_responses, self.settings.quorum
         if left == 0 and votes < quorum:
@@ -323,7 +319,7 @@ class StoppingRule:
         if ruling.stop:
             return ruling
         lead = state.first - state.second
-        if self._rule.curtails and lead > left:
+        if self._curtails and lead > left:
             late = f"the runner-up can't make up a lead of {lead} in {left} more answers"
             return Ruling("decided", late, lead, left)
         return self._futile(state, votes) or ruling
@@ -341,31 +337,25 @@ class StoppingRule:
 
 
 class Waves:
-    """The lengths of waves under one rule, each state worked out once."""
+    """The lengths of waves under one rule, each state worked out once.
+
+    `length(counts, unreadable, most)` is how many answers to ask for next: 1 to `most`, and 0 where
+    none are left. `counts` are the votes of each distinct answer, largest first. Where every
+    continuation of up to `most` answers goes on, it is `most`. The setting `hurry` is the least.
+    """
 
     def __init__(self, rule: StoppingRule) -> None:
         self._rule = rule
         self._agree_only = RULES[rule.settings.rule].agreement_ends_soonest
         self._futility = rule.settings.futility is not None
-        self._known: dict[tuple[tuple[int, ...], int, int], int] = {}
-
-    def length(self, counts: tuple[int, ...], unreadable: int, most: int) -> int:
-        """Return the answers to ask for next: 1 to `most`, and 0 where none are left.
-
-        `counts` are the votes of each distinct answer, largest first. Where every continuation
-        of up to `most` answers goes on, it is `most`.
-        """
-        key = (counts, unreadable, most)
-        known = self._known.get(key)
-        if known is None:
-            known = self._known[key] = self._search(counts, unreadable, most)
-        return known
+        self.length = cache(self._search)
 
     def _search(self, counts: tuple[int, ...], unreadable: int, most: int) -> int:
         longest = min(self._rule.calls_left(counts, unreadable), most)
+        least = min(self._rule.settings.hurry, longest)
         for length in range(1, longest):
             if self._can_end(counts, unreadable, length):
-                return length
+                return max(length, least)
         return longest
 
     def _can_end(self, counts: tuple[int, ...], unreadable: int, length: int) -> bool:

@@ -27,7 +27,6 @@ Seen = Progress | SelfConsistencyResult
 MOST_ERRORS = 3
 LEADER_COLUMNS = 12
 EVEN, SCATTERED = 0.995, "widely scattered"
-NO_PROBABILITY = "a share, no probability"
 MINORITY = "most votes are for other answers: the rule expects no other leader, not more agreement"
 UNCERTAINTY_TONES: dict[str, parts.Tone] = {"low": "good", "medium": "warning", "high": "bad"}
 
@@ -96,7 +95,14 @@ def _facts(seen: Seen, shares: Sequence[float]) -> list[parts.Fact]:
     if shares:
         first, second, *_ = *shares, 0.0
         uncertainty, level = classify_uncertainty(first), classify_entropy(seen.normalized_entropy)
-        note, tone = f"uncertainty {uncertainty}; {NO_PROBABILITY}", UNCERTAINTY_TONES[uncertainty]
+        note, tone = f"uncertainty {uncertainty}", UNCERTAINTY_TONES[uncertainty]
+        if by := seen.calibration:
+            chance = seen.probability_right
+            words = "unknown" if chance is None else f"{chance:.3f}"
+            told = f"by {by.name}: {by.questions:,} questions, calibration error {by.ece:.3f}"
+            facts.append(parts.Fact("probability right", words, by.reason or told))
+        else:
+            note += "; not a probability"
         # The source calls all above 0.7 uniform, which is even only at 1.
         even = level == "uniform" and seen.normalized_entropy < EVEN
         meaning = f"{SCATTERED if even else level}; 0: all agree, 1: even"

@@ -113,6 +113,11 @@ class Tally:
         return tuple(sorted(self._counts.values(), reverse=True))
 
     @property
+    def votes(self) -> dict[str, int]:
+        """The votes of each distinct answer, in the order first seen."""
+        return dict(self._counts)
+
+    @property
     def distribution(self) -> dict[str, float]:
         """The share of each distinct answer, 0 to 1, in the order first seen."""
         votes = self.measurement.votes
@@ -129,24 +134,19 @@ class Tally:
         self._counts[answer] = count
         self._order.setdefault(answer, len(self._order))
         self._weights += _weight(count) - _weight(count - 1)
-        self.measurement = self._measure(answer, count)
-        return self.measurement
-
-    def _measure(self, answer: str, count: int) -> Measurement:
         votes, distinct = self.measurement.votes + 1, len(self._counts)
-        leader, first, second = self._ranks(answer, count)
-        bits = log2(votes) - self._weights / votes if distinct > 1 else 0.0
-        scaled = normalized(bits, distinct)
-        return Measurement(leader, first, second, votes, distinct, first / votes, bits, scaled)
-
-    def _ranks(self, answer: str, count: int) -> tuple[str, int, int]:
         leader, first, second = self.measurement[:3]
         if leader is None or leader == answer:
-            return answer, count, second
-        ahead = count > first or (count == first and self._order[answer] < self._order[leader])
-        if ahead:
-            return answer, count, first
-        return leader, first, max(second, count)
+            leader, first = answer, count
+        elif count > first or (count == first and self._order[answer] < self._order[leader]):
+            leader, first, second = answer, count, first
+        else:
+            second = max(second, count)
+        bits = log2(votes) - self._weights / votes if distinct > 1 else 0.0
+        self.measurement = Measurement(
+            leader, first, second, votes, distinct, first / votes, bits, normalized(bits, distinct)
+        )
+        return self.measurement
 
 
 class ConvergenceAnalysis(Record):

@@ -1,9 +1,8 @@
-"""LiteLLM's adapter against a scripted server: calls, faults, names and vectors."""
+"""LiteLLM's adapter against a scripted server: calls, faults and names."""
 
 import asyncio
 import gzip
 import json
-import math
 import subprocess
 import sys
 import time
@@ -20,7 +19,7 @@ from activities.language_model.port import (
 )
 from reflection.run import Spending
 from tests.activities.scripted_calls import KEY, NAME, SCHEMA, Build, ask, call, redirect
-from tests.scripted_endpoint import Scripted, ScriptedEndpoint, embedded, embedding, failing
+from tests.scripted_endpoint import Scripted, ScriptedEndpoint, failing
 
 
 async def test_a_cancelled_call_hangs_up(build: Build) -> None:
@@ -402,57 +401,3 @@ async def test_no_model_at_all_says_where_to_set_one(build: Build) -> None:
         await build(None).complete(call())
 
     assert raised.value.kind == "NoModel"
-
-
-TEXTS = ["one", "three", "a"]
-
-
-async def test_each_text_has_its_vector(build: Build) -> None:
-    """At most 64 texts are sent at once, their vectors come in order, and the costs are added up.
-
-    Nothing to embed costs nothing.
-    """
-    texts = [str(number) for number in range(130)]
-    with ScriptedEndpoint([embedding(lambda text: [float(text), 0.5])] * 3) as server:
-        model: Any = build(None, redirect(server))
-        nothing = await model.embed([], NAME, 5.0)
-        found = await model.embed(texts, NAME, 5.0)
-
-    assert found.vectors == [[number, 0.5] for number in range(130)]
-    assert found.provider == "house"
-    assert found.spending == Spending(calls=3, input_tokens=15, output_tokens=0, cost_usd=0.0)
-    assert server.paths == ["/v1/embeddings"] * 3
-    assert server.authorizations == [f"Bearer {KEY}"] * 3
-    assert [request["input"] for request in server.requests] == [
-        texts[:64],
-        texts[64:128],
-        texts[128:],
-    ]
-    nought = Spending(input_tokens=0, output_tokens=0, cached_tokens=0, cost_usd=0.0)
-    assert (nothing.vectors, nothing.spending) == ([], nought)
-
-
-FAULTS = [
-    ("429", failing(429, headers={"Retry-After": "3"}), TransientModelError, "RateLimitError"),
-    ("401", failing(401), PermanentModelError, "AuthenticationError"),
-    ("no data", Scripted(body=b'{"object": "list"}'), TransientModelError, "EmptyReply"),
-    ("too few", embedded([[1.0]]), TransientModelError, "EmptyReply"),
-    ("unequal", embedded([[1.0], [1.0, 2.0], [1.0]]), TransientModelError, "EmptyReply"),
-    ("empty", embedded([[], [], []]), TransientModelError, "EmptyReply"),
-    ("no number", embedded([[1.0], [math.nan], [1.0]]), TransientModelError, "EmptyReply"),
-]
-
-
-@pytest.mark.parametrize(
-    ("fault", "expected", "kind"), [row[1:] for row in FAULTS], ids=[row[0] for row in FAULTS]
-)
-async def test_a_fault_is_told_once(
-    build: Build, fault: Scripted, expected: type[ModelError], kind: str
-) -> None:
-    """A call that fails is made once, and its error is one of the port's."""
-    with ScriptedEndpoint([fault]) as server:
-        model: Any = build(None, redirect(server))
-        with pytest.raises(expected) as raised:
-            await model.embed(TEXTS, NAME, 5.0)
-
-    assert (raised.value.kind, len(server.requests)) == (kind, 1)

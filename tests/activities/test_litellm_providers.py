@@ -45,8 +45,7 @@ async def test_a_call_costs_what_is_listed(
     ("model", "prompt", "shape", "left_out"),
     [
         ("openai/gpt-4o", "Why?", "json_schema", ()),
-        ("openai/scripted", "Why? In JSON.", "json_object", ("json_schema",)),
-        ("openai/scripted", "Why?", None, ("response_format",)),
+        ("openai/scripted", "Why?", "json_schema", ()),
         ("openai/gpt-5", "Why?", "json_schema", ("temperature",)),
     ],
 )
@@ -58,7 +57,7 @@ async def test_a_model_gets_what_it_is_known_to_take(
     shape: str | None,
     left_out: tuple[str, ...],
 ) -> None:
-    """A strict schema where it is known, JSON where the prompt asks for it, else neither."""
+    """A strict schema to what is known to take one, and to any endpoint like OpenAI's."""
     with ScriptedEndpoint(["ok"]) as server:
         use(monkeypatch, "OPENAI", server)
         reply = await build(model).complete(call(prompt=prompt, reply_schema=SCHEMA))
@@ -68,6 +67,53 @@ async def test_a_model_gets_what_it_is_known_to_take(
     # A provider's schema has no minLength in it: some answer 400 to it.
     assert shape != "json_schema" or sent["json_schema"]["schema"] == UNBOUNDED
     assert reply.left_out == left_out
+
+
+NONE = ("response_format",)
+SCHEMA_REFUSED = failing(400, message="This response_format type is unavailable now")
+JSON = "Why? In JSON."
+FORMS: list[tuple[str, list[str | Scripted], list[str | None], tuple[str, ...]]] = [
+    (JSON, [SCHEMA_REFUSED, "a", "b"], ["json_schema", "json_object"], ("json_schema",)),
+    (JSON, [SCHEMA_REFUSED] * 2 + ["a", "b"], ["json_schema", "json_object", None], NONE),
+    ("Why?", [failing(422), "a", "b"], ["json_schema", None], NONE),
+]
+
+
+@pytest.mark.parametrize(("prompt", "replies", "asked", "left_out"), FORMS)
+async def test_a_form_that_is_refused_is_not_asked_for_again(
+    build: Build,
+    monkeypatch: pytest.MonkeyPatch,
+    prompt: str,
+    replies: list[str | Scripted],
+    asked: list[str | None],
+    left_out: tuple[str, ...],
+) -> None:
+    """The same call is made in a looser form, and the next one begins with that."""
+    with ScriptedEndpoint(replies) as server:
+        use(monkeypatch, "OPENAI", server)
+        model = build("openai/scripted")
+        texts = [await model.complete(call(prompt=prompt, reply_schema=SCHEMA)) for _ in "ab"]
+
+    assert [(reply.text, reply.left_out) for reply in texts] == [("a", left_out), ("b", left_out)]
+    assert sent_forms(server) == [*asked, asked[-1]]
+
+
+async def test_a_call_that_fails_in_any_form_says_nothing_about_forms(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next one asks for the strictest again."""
+    with ScriptedEndpoint([failing(400)] * 2 + ["fine"]) as server:
+        use(monkeypatch, "OPENAI", server)
+        model = build("openai/scripted")
+        with pytest.raises(PermanentModelError):
+            await model.complete(call(reply_schema=SCHEMA))
+        await model.complete(call(reply_schema=SCHEMA))
+
+    assert sent_forms(server) == ["json_schema", None, "json_schema"]
+
+
+def sent_forms(server: ScriptedEndpoint) -> list[str | None]:
+    return [request.get("response_format", {}).get("type") for request in server.requests]
 
 
 async def test_a_provider_without_seeds_is_sent_none(

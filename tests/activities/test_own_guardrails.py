@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-from activities import readers
+from activities import checks
 from activities.checks import CheckTask, check_draft
 from reflection.critique import guardrails
 from reflection.critique.guardrails import Checked, Report
-from tests.activities.test_readers import slowest_turn
+from tests.activities.test_checks import slowest_turn
 
 OWN = "tests.activities.own_guardrails"
 
@@ -41,7 +41,7 @@ async def test_one_that_never_ends_is_ended_and_delays_nobody(
 ) -> None:
     """The report says that it could not be run, and other runs of the worker went on."""
     await checked("warm", "no_prices")
-    monkeypatch.setattr(readers, "SECONDS", 2.0)
+    monkeypatch.setattr(checks, "SECONDS", 2.0)
     work = asyncio.ensure_future(checked("a" * 40, "endless"))
 
     delayed = await slowest_turn(work)

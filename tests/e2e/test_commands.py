@@ -7,7 +7,9 @@ from pathlib import Path
 
 from temporalio.client import Client
 
+from reflection.sampling.rules import Stopping
 from tests.e2e.conftest import AGREE, NO_KEY, ROOT, Cli, listed
+from tests.unit.test_calibrated import made as calibration_map
 
 SUM = "What is the sum of the first 10 prime numbers?"
 
@@ -79,3 +81,39 @@ async def test_a_run_is_listed_and_reported(cli: Cli, client: Client, tmp_path: 
     assert "129" in page.read_text()
     assert "src=" not in page.read_text()
     assert await described.static_summary() == SUM
+
+
+def test_a_log_of_one_s_own_runs_is_replayed(cli: Cli, tmp_path: Path) -> None:
+    """The answers of a run become a line that `replay` reads, with gold to fill in."""
+    log = tmp_path / "log.jsonl"
+    cli("ask", SUM, "--seed", str(AGREE), "--id", "logged")
+
+    made = cli("list", "--log", str(log))
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    replayed = cli("replay", str(log), "--answers", "number", "--json")
+
+    assert (made.returncode, replayed.returncode) == (0, 0), made.stderr + replayed.stderr
+    line = next(line for line in lines if line["answers"] == ["129"] * 5)
+    assert (line["gold"], line["temperature"]) == (None, 0.7)
+    assert json.loads(replayed.stdout)["questions"] == len(lines)
+
+
+def test_a_probability_that_is_required(cli: Cli, tmp_path: Path) -> None:
+    """A map by hand gives it; below the bar, and without a map, the exit code is 4."""
+    file = tmp_path / "map.json"
+    traits = {"model": None, "prompt_hash": None, "answers": "number"}
+    known = calibration_map(**traits, stopping=Stopping(rule="ahead_by"))
+    file.write_text(known.model_dump_json())
+    asked = ("ask", SUM, "--seed", str(AGREE), "--rule", "ahead_by", "--answers", "number")
+    mapped = ("--calibration", str(file), "--require-probability")
+
+    reached, missed = (cli(*asked, *mapped, bar) for bar in ("0.9", "0.95"))
+    unknown = cli(*asked, "--require-probability", "0.5")
+    broken = cli(*asked, "--calibration", str(tmp_path / "none.json"))
+
+    assert (reached.returncode, missed.returncode) == (0, 4), reached.stderr
+    assert "probability right  0.900" in reached.stdout
+    assert "did not say model, prompt_hash" in " ".join(reached.stdout.split())
+    assert "probability 0.900 is below 0.95, which was required" in missed.stderr
+    assert (unknown.returncode, "no calibration map" in unknown.stderr) == (4, True)
+    assert broken.returncode == 2

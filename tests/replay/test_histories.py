@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,13 @@ from reflection.multipath.cases import entry_of, parse_tests
 from reflection.multipath.extraction import examples, extract_code
 from reflection.multipath.reflections import parse_reflection
 from reflection.multipath.report import with_checks
+from reflection.multipath.request import MultiPathRequest
 from reflection.multipath.routing import parse_route
 from tests.conftest import SANDBOX
 
 HISTORIES = sorted(Path(__file__).parent.glob("*.json"))
 AGENTS = [path for path in HISTORIES if path.stem.startswith("agent-")]
+STARTED = "workflowExecutionStartedEventAttributes"
 REFLECTED = [path for path in HISTORIES if path.stem.startswith("reflect-")]
 READINGS = (
     examples,
@@ -44,14 +47,14 @@ READINGS = (
 )
 
 
-async def replay(path: Path) -> None:
+async def replay(path: Path, history: str | None = None) -> None:
     """Replay a history in Temporal's sandbox. Raises where today's code takes another step."""
     await Replayer(
         workflows=worker.WORKFLOWS,
         data_converter=DATA_CONVERTER,
         workflow_runner=SANDBOX,
         plugins=[OpenTelemetryPlugin()],
-    ).replay_workflow(WorkflowHistory.from_json(path.stem, path.read_text()))
+    ).replay_workflow(WorkflowHistory.from_json(path.stem, history or path.read_text()))
 
 
 @pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.stem)
@@ -149,6 +152,22 @@ async def test_other_readings_change_no_run_of_the_agent(
         monkeypatch.setattr(reading, "__code__", refuse.__code__)
 
     await replay(path)
+
+
+async def test_a_field_that_is_gone_is_read_where_it_is_null(
+    spans: InMemorySpanExporter,
+) -> None:
+    """A starter sends every field: a run begun when there was `embedding_model` goes on."""
+    del spans
+    path = Path(__file__).parent / "agent-researched.json"
+    history = json.loads(path.read_text())
+    [payload] = history["events"][0][STARTED]["input"]["payloads"]
+    request = {**json.loads(b64decode(payload["data"])), "embedding_model": None}
+    payload["data"] = b64encode(json.dumps(request).encode()).decode()
+
+    await replay(path, json.dumps(history))
+
+    assert "embedding_model" not in MultiPathRequest(**request).model_dump()
 
 
 def test_every_outcome_has_its_history() -> None:

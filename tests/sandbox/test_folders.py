@@ -170,7 +170,7 @@ def test_folder_that_is_taken(temporary: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "full"), KeyboardInterrupt()])
-@pytest.mark.parametrize("failing", ["_fill", "_locked"])
+@pytest.mark.parametrize("failing", ["RunFolder", "_locked"])
 def test_folders_that_cannot_be_made(
     temporary: Path, monkeypatch: pytest.MonkeyPatch, failing: str, error: BaseException
 ) -> None:

@@ -39,7 +39,7 @@ def _run(code: str, *arguments: str) -> list[str]:
 
 RESTRICTED = """
 kept, shown, hidden = sys.argv[1:]
-confinement.no_new_privileges()
+confinement.prctl(confinement.NO_NEW_PRIVILEGES, 1)
 rules = {kept: confinement.KEEP, shown: confinement.USE, "/nowhere": confinement.USE}
 confinement.restrict({**rules, "/dev/null": confinement.DEVICE})
 attempt("write kept", lambda: open(kept + "/new", "w").close())
@@ -87,9 +87,9 @@ def test_files_by_rule(tmp_path: Path) -> None:
 
 
 BOMB = """
-confinement.no_new_privileges()
+confinement.prctl(confinement.NO_NEW_PRIVILEGES, 1)
 assert confinement.keep_signals_in()
-confinement.adopt_orphans()
+confinement.prctl(confinement.SUBREAPER, 1)
 
 def flee():
     confinement.restrict({"/usr": confinement.USE})
@@ -128,20 +128,17 @@ def test_one_kill_ends_everything_inside() -> None:
 
 BECOMES = """
 if sys.argv[1] == "reads":
-    confinement.keep_capabilities()
+    confinement.prctl(confinement.KEEP_CAPABILITIES, 1)
 os.setgroups([])
 os.setresgid(62999, 62999, 62999)
 os.setresuid(62999, 62999, 62999)
-if sys.argv[1] == "reads":
-    confinement.keep_reading()
-else:
-    confinement.drop_capabilities()
-confinement.no_new_privileges()
+confinement.set_capabilities(reading=sys.argv[1] == "reads")
+confinement.prctl(confinement.NO_NEW_PRIVILEGES, 1)
 print(os.getresuid(), os.getresgid(), os.getgroups())
 attempt("read", lambda: open(sys.argv[2] + "/file").close())
 attempt("write", lambda: open(sys.argv[2] + "/file", "a").close())
 attempt("back", lambda: os.setuid(0))
-confinement.drop_capabilities()
+confinement.set_capabilities(reading=False)
 attempt("read", lambda: open(sys.argv[2] + "/file").close())
 """
 

@@ -4,9 +4,7 @@ from io import StringIO
 
 from rich.console import Console
 
-from reflection.critique.loop import result as reflect_result
 from reflection.critique.sheet import sheet as reflect_sheet
-from reflection.multipath.loop import result as agent_result
 from reflection.multipath.sheet import sheet as agent_sheet
 from reflection.sampling.loop import Sampling, progress, result
 from reflection.sampling.sheet import sheet as ask_sheet
@@ -104,16 +102,12 @@ SHEETS = {
     "ask, going on": told(sampled(["A", "B"])),
     "ask, people": told(finished(["A", failed(1, "Blocked"), put_in(2, "B", "Ann")])),
     "ask, unreadable": told(sampled([None] * 10)),
-    "reflect": reflect_sheet(
-        reflect_result(reflected([0.42, capped(0.9), panel()], criteria=WEIGHED))
-    ),
+    "reflect": reflect_sheet(reflected([0.42, capped(0.9), panel()], criteria=WEIGHED).result()),
     "research": agent_sheet(
-        agent_result(researched([[UNSUPPORTED, UNCLEAR], []], ["See it as a queue."]))
+        researched([[UNSUPPORTED, UNCLEAR], []], ["See it as a queue."]).result()
     ),
     "code": agent_sheet(
-        agent_result(
-            coded([verdict(True, True, False), verdict(False, True, False)], max_revisions=2)
-        )
+        coded([verdict(True, True, False), verdict(False, True, False)], max_revisions=2).result()
     ),
     "hostile": everywhere(HOSTILE),
 }

@@ -32,7 +32,7 @@ SUBJECTS = {"ask": "question", "reflect": "query", "agent": "prompt"}
 OTHERWISE = {
     "ask": {"question", "prompt_template"},
     "reflect": {"query", "draft", "sources", "judges", "guardrails"},
-    "agent": {"prompt", "judge", "tests", "packages", "limits"},
+    "agent": {"prompt", "judge", "tests", "packages", "limits", "embedding_model"},
 }
 TESTS = "from solution import add\n"
 # Beside what the fixture writes: the options as typed, and what each makes of the request.

@@ -15,12 +15,10 @@ from temporalio.exceptions import ApplicationError
 from commands import follow
 from commands.loops import BATCH, CRITIQUE, LOOPS, MULTIPATH, SAMPLING, Loop, Seen, loop_of
 from commands.terminal import print_sheet
-from reflection.critique.loop import progress as reflecting
-from reflection.critique.loop import result as judged
-from reflection.multipath.loop import result as walked
 from reflection.multipath.request import MultiPathRequest
 from reflection.sampling.loop import progress as asking
 from reflection.sampling.loop import result as voted
+from reflection.sampling.result import Bars
 from tests.unit.critique.reflected import reflected
 from tests.unit.multipath.agent_runs import UNCLEAR, coded, researched, routed, standing, verdict
 from tests.unit.runs import finished, sampled
@@ -56,11 +54,11 @@ def test_each_type_has_its_own_names() -> None:
 
 
 UNDECIDED = voted(sampled(["A", "B"] * 5)).model_copy(update={"stop_reason": "no_consensus"})
-DRAFTED = judged(reflected([0.8]))
+DRAFTED = reflected([0.8]).result()
 
 
 ACCEPTED = {"stop_reason": "accepted_by_person"}
-FAILS = walked(coded([verdict(True, False)], max_revisions=1))
+FAILS = coded([verdict(True, False)], max_revisions=1).result()
 
 
 def voted_on(answers: list[str | None], **settings: Any) -> Any:
@@ -80,10 +78,10 @@ def voted_on(answers: list[str | None], **settings: Any) -> Any:
         (SAMPLING, voted_on(["A", "A"], rule="curtail", max_responses=3), ""),
         (SAMPLING, voted_on(["A"] * 5), ""),
         (CRITIQUE, DRAFTED, ""),
-        (MULTIPATH, walked(researched([[UNCLEAR]] * 3)), "1 critique remains"),
+        (MULTIPATH, researched([[UNCLEAR]] * 3).result(), "1 critique remains"),
         (MULTIPATH, FAILS, "a test still fails: it returned 99, not 0"),
         (MULTIPATH, FAILS.model_copy(update=ACCEPTED), ""),
-        (MULTIPATH, walked(researched([[]])), ""),
+        (MULTIPATH, researched([[]]).result(), ""),
     ],
 )
 def test_what_is_doubtful_is_exit_code_4(
@@ -95,8 +93,9 @@ def test_what_is_doubtful_is_exit_code_4(
     assert (loop.doubt(ended), code) == (doubt, 4 if doubt else 0)
     assert (f"Not to be built on: {doubt}. With --accept-any" in said) == bool(doubt)
     assert shown(loop, ended, accept_any=True) == 0
-    if loop.below(ended, 1.0):
-        assert shown(loop, ended, accept_any=True, required=1.0) == 4
+    bar: Any = Bars(1.0) if loop is SAMPLING else 1.0
+    if loop.below(ended, bar):
+        assert shown(loop, ended, accept_any=True, required=bar) == 4
 
 
 @pytest.mark.parametrize(
@@ -104,7 +103,7 @@ def test_what_is_doubtful_is_exit_code_4(
     [
         (SAMPLING, voted_on([None] * 10)),
         (CRITIQUE, DRAFTED.model_copy(update={"draft": None, "drafts": (), "best": None})),
-        (MULTIPATH, walked(routed(None))),
+        (MULTIPATH, routed(None).result()),
     ],
 )
 def test_no_answer_at_all_is_exit_code_4(loop: Loop, ended: Any) -> None:
@@ -123,31 +122,31 @@ def test_no_answer_at_all_is_exit_code_4(loop: Loop, ended: Any) -> None:
             0.0,
             "no score shows that the draft reaches 0",
         ),
-        (SAMPLING, UNDECIDED, 0.5, None),
-        (SAMPLING, UNDECIDED, 0.6, "agreement 0.50 is below 0.6"),
+        (SAMPLING, UNDECIDED, Bars(0.5), None),
+        (SAMPLING, UNDECIDED, Bars(0.6), "agreement 0.50 is below 0.6"),
         (
             SAMPLING,
             UNDECIDED.model_copy(update={"valid_responses": 1}),
-            0.5,
+            Bars(0.5),
             "a run that was cut short can't show an agreement of 0.5",
         ),
-        (MULTIPATH, walked(researched([[]])), 1.0, None),
+        (MULTIPATH, researched([[]]).result(), 1.0, None),
         (
             MULTIPATH,
-            walked(researched([[UNCLEAR]], max_revisions=1)),
+            researched([[UNCLEAR]], max_revisions=1).result(),
             1.0,
             "the result is not closed (1 critique remains)",
         ),
         (
             MULTIPATH,
-            walked(coded([verdict(True, False)], max_revisions=1)),
+            coded([verdict(True, False)], max_revisions=1).result(),
             1.0,
             "the result is not closed (a test still fails: it returned 99, not 0)",
         ),
     ],
 )
 def test_a_bar_is_held_against_the_result(
-    loop: Loop, ended: Any, bar: float, said: str | None
+    loop: Loop, ended: Any, bar: Any, said: str | None
 ) -> None:
     """A score or confidence at the bar meets it; whatever is open misses it."""
     assert loop.below(ended, bar) == said
@@ -175,13 +174,13 @@ def test_the_output_alone_is_standard_output(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Code in a pipe is what the result holds, all else is on standard error; a file takes it."""
-    ended, file = walked(coded([verdict(True, True, True)])), tmp_path / "add.py"
+    ended, file = coded([verdict(True, True, True)]).result(), tmp_path / "add.py"
 
     shown(MULTIPATH, ended)
     piped = capsys.readouterr()
     shown(MULTIPATH, ended, out=file)
     kept = capsys.readouterr()
-    shown(MULTIPATH, walked(routed(None)), out=file)
+    shown(MULTIPATH, routed(None).result(), out=file)
 
     assert piped.out == file.read_text() == "def add(a, b):\n    return a + b  # 1\n"
     assert "every test passes (passed)" in piped.err
@@ -195,7 +194,7 @@ def test_a_file_that_can_t_be_written_is_one_line(
 ) -> None:
     """The result is not lost: the line says how to print it."""
     with pytest.raises(typer.Exit) as caught:
-        shown(MULTIPATH, walked(coded([verdict(True)])), out=tmp_path / "gone" / "add.py")
+        shown(MULTIPATH, coded([verdict(True)]).result(), out=tmp_path / "gone" / "add.py")
 
     assert caught.value.exit_code == 1
     assert "can't be written: No such file or directory. `mull show agent-kafka` prints" in (
@@ -254,7 +253,7 @@ def test_a_run_without_a_result_has_no_call_in_flight() -> None:
     [
         (SAMPLING, asking(sampled(["A"]), 0),
          "question leader confidence normalized_entropy answer_distribution"),
-        (CRITIQUE, reflecting(reflected([0.5]), "waiting_for_review", 0, None),
+        (CRITIQUE, reflected([0.5]).progress("waiting_for_review", 0, None),
          "query score_threshold draft"),
         (MULTIPATH, standing(researched([[UNCLEAR]])),
          "prompt mode sources suite quarantined draft"),

@@ -87,6 +87,18 @@ def test_one_run_of_each_rule(rule: str, calls: int, rounds: int) -> None:
     assert runs == [Runs(1, 10, calls, rounds, 1)]
 
 
+@pytest.mark.parametrize(("rule", "tokens", "latency"), [("fixed", 55, 10), ("predictive", 45, 24)])
+def test_tokens_and_latency(rule: str, tokens: int, latency: int) -> None:
+    """A round is as long as its longest answer: waves of 3, 2, 2 and 2 answers end with one."""
+    question = recorded("exact", list("ABABAABAAA"), tokens=range(1, 11))
+
+    [run] = Replay([Stopping(rule=rule)]).runs(question, [range(10)])
+
+    assert (run.tokens, run.latency, run.right) == (tokens, latency, None)
+    outcome = compare_rules({rule: [run]})[rule]
+    assert (outcome.tokens, outcome.latency) == (tokens, latency)
+
+
 @pytest.mark.parametrize(
     ("answers", "fields", "ordering", "right"),
     [

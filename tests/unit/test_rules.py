@@ -284,3 +284,29 @@ def test_a_run_always_ends(rule: Rule) -> None:
         full = sum(counts) + unreadable == 8
         assert not full or decide(counts, unreadable).stop
         assert counts or full or not decide(counts, unreadable).stop
+
+
+def partitions(votes: int, most: int) -> list[Counts]:
+    """List every way to share votes among answers, none with more than `most`."""
+    return [
+        (first, *rest)
+        for first in range(min(votes, most), 0, -1)
+        for rest in partitions(votes - first, first)
+    ] or [()]
+
+
+@pytest.mark.parametrize("unreadable", [0, 1, 2])
+def test_thrifty_stops_as_three_ahead_does(unreadable: int) -> None:
+    """Whatever the votes, predictive at epsilon 0.05 and at most 10 is a lead of three."""
+    thrifty = StoppingRule(Stopping(rule="predictive", epsilon=0.05, max_responses=10))
+    ahead = StoppingRule(Stopping(rule="ahead_by", ahead_by=3, max_responses=10))
+    cases = [counts for votes in range(11 - unreadable) for counts in partitions(votes, votes)]
+
+    differing = [
+        counts
+        for counts in cases
+        if thrifty.decide(counts, unreadable).stop != ahead.decide(counts, unreadable).stop
+    ]
+
+    assert len(cases) > 60
+    assert differing == []

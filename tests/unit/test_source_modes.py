@@ -135,18 +135,3 @@ def test_ties_with_a_threshold(settings: Stopping, counts: tuple[int, ...]) -> N
     goes_on = not StoppingRule(settings).decide(counts).stop
 
     assert goes_on == should_continue_querying(answers, settings)
-
-
-def test_combined_is_confidence_only_at_its_defaults() -> None:
-    """At its defaults `combined` decides as `confidence_only` in every state up to 25 answers."""
-    combined = StoppingRule(Stopping(rule="combined", max_responses=40))
-    confidence = StoppingRule(Stopping(rule="confidence_only", max_responses=40))
-
-    different = [
-        counts
-        for total in range(1, 26)
-        for counts in partitions(total)
-        if combined.decide(counts).stop != confidence.decide(counts).stop
-    ]
-
-    assert different == []

@@ -5,6 +5,7 @@ import importlib
 import inspect
 import json
 import pkgutil
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -18,6 +19,17 @@ from activities.code_tests.activity import by_pytest
 from activities.documents.formats import decode, html_lines, parts_of, text_lines
 from activities.documents.roots import UnreadableError
 from reflection import details, replies, request, text
+from reflection.critique.complexity import complexity
+from reflection.critique.criteria import PRESETS
+from reflection.critique.evaluation import Feedback, parse_judgement
+from reflection.critique.forms import addresses, cited_numbers, defect, lack, read
+from reflection.critique.guardrails import Checked, check, known_guardrails
+from reflection.critique.injections import said_to_judge
+from reflection.critique.prompts import (
+    build_draft_prompt,
+    build_judge_prompt,
+    build_revision_prompt,
+)
 from reflection.multipath import (
     cases,
     extraction,
@@ -35,9 +47,21 @@ from reflection.sampling import answers
 from reflection.sampling import prompts as questions
 from reflection.sampling.replay import recorded
 from reflection.sampling.request import AnswerKind, SelfConsistencyRequest
-from tests.unit.critique.test_guardrails_speed import PIECES, seconds
 
 SIZES = (12_500, 25_000, 50_000, 100_000)
+GENERAL = PRESETS["general"]
+# The criteria of every preset: a guardrail that waits for some of them does its work.
+EVERY = tuple({one.name: None for preset in PRESETS.values() for one in preset})
+PIECES = [
+    *"[]()`~|#*_-+=<>{}:;,.\"'!\\/09aé珊\u0301\x00 \n\t",
+    *("  \n", "a\n", "> ", "- a\n", "1) a\n\n", "    [1]\n", "```\n", "``` ", "|-", "a|b\n-|-\n"),
+    *("<!--", "<a ", "</", "<![CDATA[", "<|", "[1]", "[1,", "[^1]", "[a](", "[[a]", "](http://"),
+    *("[a]: b\n", "http://", "http://a.b/", "Smith, ", "A and ", "10.1000/", "References\n\n"),
+    *("[insert ", "a.b", "a-", "x1", "(a", "x = [", "lambda ", "def f(", '"a": ', '{"a":', "a: ["),
+    *("1,000 ", "the ", "very ", "i can't ", "as an ai ", "as json ", "in one ", "word. ", "# ..."),
+    *("ignore all ", "ignore the previous ", "score this ", "you are ", "judge: ", "END OF "),
+    *("<think>", '{"criteria_scores": ', "clarity: 1", "=== draft 1 ===\n", "write python "),
+]
 MORE = [
     *("Answer: ", "\\boxed{", "**Answer**", "$\\frac{1}{2}$ ", "(A) ", "1.5e3 ", "1 000 ", "½"),
     *(">>> f(1)\n1\n", "assert f(1) == 1\n", "f(", "f(f(", "-", "not ", "[[", "'''", '"""', "\\"),
@@ -48,8 +72,30 @@ MORE = [
 ]  # fmt: skip
 
 
+def guardrails(text: str) -> dict[str, Callable[[], object]]:
+    """Every function of critiques that takes text, by its name, with this one in each place."""
+    checked = Checked(query=text, draft=text, previous=text[:-1], sources=(text,), asks_for=EVERY)
+    forms = ("a list as JSON", "a list in a table", "a Python function")
+    said = [Feedback(advice=text, place=text)]
+    return {
+        "read": lambda: read.__wrapped__(text),
+        **{name: partial(check, checked, [name]) for name in known_guardrails()[1:]},
+        "json": lambda: defect(text, "json"),
+        "python": lambda: defect(text, "python"),
+        "markdown": lambda: defect(text, "markdown"),
+        **{form: partial(lack, text, f"Write {form}.") for form in forms},
+        "said_to_judge": lambda: said_to_judge(text, "Why?", EVERY),
+        "citations": lambda: [*cited_numbers(text), *addresses(text)],
+        "complexity": lambda: complexity(text),
+        "parse_judgement": lambda: parse_judgement(text, GENERAL, 0.7, text),
+        "judge": lambda: build_judge_prompt(text, text, GENERAL, 0.7, sources=(text,)),
+        "draft": lambda: build_draft_prompt(text, (text,), None),
+        "revision": lambda: build_revision_prompt(text, text, said, (text,), None),
+    }
+
+
 def functions(worst: str) -> dict[str, Callable[[], object]]:
-    """Every function that takes text, by its name, with this one in each place."""
+    """Every other function that takes text, by its name, with this one in each place."""
     sources = (
         Source(
             number=1,
@@ -105,6 +151,7 @@ def functions(worst: str) -> dict[str, Callable[[], object]]:
         ),
         "prompts.build_tests_prompt": lambda: prompts.build_tests_prompt(worst, None, worst),
         "questions.build_prompt": lambda: questions.build_prompt(worst, worst, "exact"),
+        "questions.hash_prompt": lambda: questions.hash_prompt(worst, "exact"),
         "questions.build_meaning_prompt": lambda: questions.build_meaning_prompt(*[worst] * 3),
         "text.mark": lambda: text.mark("draft", [worst]),
         "text.unmistakable_mark": lambda: text.unmistakable_mark("draft", [worst]),
@@ -148,8 +195,10 @@ def taken(call: Callable[[], object]) -> float:
     for each in CACHED:
         each.cache_clear()
     gc.disable()
+    start = process_time()
     try:
-        return seconds(refusable)
+        refusable()
+        return process_time() - start
     finally:
         gc.enable()
 
@@ -178,11 +227,18 @@ def _request(worst: str) -> None:
             request.parse_request(SelfConsistencyRequest, given)
 
 
-# Of the pieces that the guardrails are timed with every fourth is enough here.
-@pytest.mark.parametrize("piece", [*PIECES[::4], *MORE])
-def test_no_repeated_piece_is_slow(piece: str) -> None:
+Table = Callable[[str], dict[str, Callable[[], object]]]
+# Of the pieces that the guardrails are timed with every fourth is enough for the others.
+TIMED = [
+    *((guardrails, piece) for piece in PIECES),
+    *((functions, piece) for piece in [*PIECES[::4], *MORE]),
+]
+
+
+@pytest.mark.parametrize(("table", "piece"), TIMED)
+def test_no_repeated_piece_is_slow(table: Table, piece: str) -> None:
     """No function is slow for a text that repeats the worst there is."""
-    sized = [functions((piece * size)[:size]) for size in SIZES]
+    sized = [table((piece * size)[:size]) for size in SIZES]
 
     slow = [name for name in sized[0] if is_slow([calls[name] for calls in sized])]
 
@@ -190,35 +246,21 @@ def test_no_repeated_piece_is_slow(piece: str) -> None:
 
 
 @pytest.mark.parametrize(("power", "slow"), [(1, False), (1.4, False), (1.8, True), (2, True)])
-def test_what_is_not_linear_is_found(power: float, slow: bool) -> None:
+def test_what_is_not_linear_is_found(
+    monkeypatch: pytest.MonkeyPatch, power: float, slow: bool
+) -> None:
     """Of functions that take 0.3 seconds for 100 kB those are slow that grow much faster."""
+    monkeypatch.setattr(sys.modules[__name__], "taken", lambda call: call())
 
-    def busy(size: int) -> None:
-        end = process_time() + 0.3 * (size / SIZES[-1]) ** power
-        while process_time() < end:
-            pass
+    calls = [partial(pow, 0.3 ** (1 / power) * size / SIZES[-1], power) for size in SIZES]
 
-    assert is_slow([partial(busy, size) for size in SIZES]) == slow
+    assert is_slow(calls) == slow
 
 
-NO_TEXTS = [
-    "same_model",
-    "grant",
-    "replace",
-    "score",
-    "thing_words",
-    "guardrail",
-    "room",
-    "run_sheet",
-    "columns",
-    "table",
-    "draft_table",
-    "decision_table",
-    "tally_words",
-    "stopped",
-    "details",
-    "fitted",
-]
+NO_TEXTS = (
+    "same_model grant replace score thing_words guardrail room run_sheet columns table draft_table "
+    "decision_table tally_words stopped details fitted"
+)
 
 
 def test_every_function_that_takes_text_is_timed() -> None:
@@ -226,7 +268,7 @@ def test_every_function_that_takes_text_is_timed() -> None:
     timed = {name.split()[0].rpartition(".")[2] for name in functions("a")}
     timed |= {"parse_judgement", "defect", "lack", "check", "said_to_judge", "read", "complexity"}
     timed |= {"cited_numbers", "addresses", "build_draft_prompt", "build_revision_prompt"}
-    timed |= {"build_judge_prompt", *NO_TEXTS}
+    timed |= {"build_judge_prompt", *NO_TEXTS.split()}
 
     for found in pkgutil.walk_packages(reflection.__path__, "reflection."):
         module = importlib.import_module(found.name)

@@ -118,6 +118,17 @@ async def test_a_dollar_budget_is_kept_to(
     assert said in result["stop_explanation"]
 
 
+async def test_a_judge_without_a_price_is_told(client: Client) -> None:
+    """Its calls are taken to cost as much as the dearest, which a person has to know."""
+    critic = ScriptedCritic(["a"], [0.9], judging=PAGE)
+
+    result = await reflect(client, critic, budget_usd=1.0)
+
+    said = "no price is known of a call for evaluating: budget_usd takes it to cost as much as"
+    assert result.score == 0.9
+    assert any(warning.startswith(said) for warning in result.warnings)
+
+
 @pytest.mark.parametrize(("most", "calls"), [(100, 2), (4096, 1)])
 async def test_a_judge_is_sized_by_its_own_prompt_and_limit(
     client: Client, most: int, calls: int

@@ -46,7 +46,7 @@ from tests.workflows.multipath.running import (
 )
 
 DOWN = PermanentModelError("no such key", "AuthenticationError", 401)
-BUSY = TransientModelError("busy", "InternalServerError", 500)
+BUSY = TransientModelError("busy", "InternalServerError", 500, retry_after=0.01)
 EMPTY = SampleError("the reply is empty", "EmptyReply")
 FILTERED = SampleError("filtered", "ContentPolicyViolationError", 400)
 BROKEN = ApplicationError("no namespace", type="sandbox_error")
@@ -284,7 +284,10 @@ async def test_a_cut_draft_is_kept(client: Client) -> None:
     reported = await research(client, cut, passage())
     large = await research(client, researching(FINE + " And so on." * 10_000), passage())
 
+    said = "draft 1 was cut off by its provider: it is not whole"
     assert judged.drafts[0].finish_reason == "length"
+    assert said in judged.warnings
+    assert said in reported.warnings
     assert (judged.score, judged.stop_reason) == (0.5, "max_revisions")
     assert (reported.drafts[0].cut, reported.stop_reason) == (True, "consistent")
     assert (encoded_size(large.drafts[0].text), large.drafts[0].cut) == (60_000, True)
@@ -299,7 +302,7 @@ async def test_what_a_provider_does_not_take_is_told(client: Client) -> None:
 
     result = await research(client, model, passage(), seed=7)
 
-    assert "the provider does not take seed; it was not sent" in result.warnings
+    assert "seed was not sent: the model refused it, or LiteLLM does not list it" in result.warnings
     assert result.drafts[0].seed is None
 
 

@@ -153,13 +153,25 @@ async def test_an_id_that_is_too_long_is_refused(client: Client) -> None:
 
 ONES = b"[" + b"1," * 900_000 + b"1]"
 MANY = json.dumps({f"secret-{place}" + "é" * 200: 1 for place in range(900)}).encode()
-# Up to the 2 MB that a server takes, for one workflow or for each.
+# Fields that are texts, and others that are not, in one workflow or another.
+LISTED = ("model", "seed", "judges", "sources", "variants")
+TEXTS = ("model", "question", "query", "prompt", "entry", "docs")
+# Up to the 2 MB that a server takes, for one workflow or for each, by what it calls FIELD.
 FLOODS: list[tuple[str | None, bytes, str]] = [
     (None, b"rubbish", "not valid JSON"),
     (None, MANY, "no such field; and 8"),
     (None, b'{"%s": 1}' % (b"k" * 1_900_000), "k…: no such field"),
     (None, b'{"question": "a", "question": "b"}', "question: stands twice in one object"),
-    (ASK, b"[" * 1_900_000, "nested too deeply"),
+    (None, json.dumps(["secret"] * 100_000).encode(), "should be an object"),
+    (None, b"5", "should be an object"),
+    (None, b"[" * 1_900_000, "nested too deeply"),
+    (None, b'{"FIELD": ' + b"[" * 900 + b"]" * 900 + b"}", ""),
+    (None, b'{"FIELD": "a", "budget_tokens": NaN}', ""),
+    (None, b'{"FIELD": "a", "budget_tokens": ' + b"9" * 1_000_000 + b"}", ""),
+    (None, b'{"FIELD": "\\ud800"}', ""),
+    (None, b'{"FIELD": "\xff"}', "not valid JSON"),
+    (None, json.dumps({"FIELD": "a"} | dict.fromkeys(LISTED, [["secret"]] * 10_000)).encode(), ""),
+    (None, json.dumps(dict.fromkeys(TEXTS, "secret" * 25_000)).encode(), ""),
     (ASK, ONES, "should be an object"),
     (ASK, json.dumps({f"k{at}": 1 for at in range(150_000)}).encode(), "150,000 members"),
     (ASK, b'{"x": %s}' % ONES, ""),
@@ -177,7 +189,10 @@ def raw(encoding: bytes, data: bytes) -> RawValue:
 @pytest.mark.parametrize("kind", FIELDS)
 async def test_the_largest_rubbish_fails_at_once_in_few_words(client: Client, kind: str) -> None:
     """At most 20 errors, 80 characters a name, 4 kB in all."""
-    rows = [(data, said) for of, data, said in FLOODS if of in (None, kind)]
+    field = FIELDS[kind].encode()
+    rows = [
+        (data.replace(b"FIELD", field), said) for of, data, said in FLOODS if of in (None, kind)
+    ]
 
     errors = await failures(client, [(kind, [raw(b"json/plain", data)], None) for data, _ in rows])
 

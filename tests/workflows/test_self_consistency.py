@@ -70,19 +70,20 @@ async def test_a_sample_that_fails_for_good_is_no_vote(client: Client) -> None:
     assert result.usage.parts["retried"].calls == 2
 
 
-LIMITED = TransientModelError("slow down", "RateLimitError", 429, retry_after=0.0)
-NOT_YET = NotYetError(0.0)
-OVERLOADED = TransientModelError("overloaded", "InternalServerError", 500, retry_after=0.0)
+# Temporal takes a delay of 0 for none, and waits longer each time.
+LIMITED = TransientModelError("slow down", "RateLimitError", 429, retry_after=0.01)
+NOT_YET = NotYetError(0.01)
+OVERLOADED = TransientModelError("overloaded", "InternalServerError", 500, retry_after=0.01)
 EMPTY = SampleError("the reply is empty", "EmptyReply", spending=Spending(calls=1))
 
 
 @pytest.mark.parametrize(
     ("said", "error", "attempts"),
     [
-        ([LIMITED, LIMITED, OVERLOADED, LIMITED, LIMITED, "129"], None, 6),
-        ([NOT_YET, NOT_YET, NOT_YET, LIMITED, "129"], None, 2),
-        ([LIMITED, OVERLOADED, LIMITED, NOT_YET, OVERLOADED],
-         "InternalServerError: overloaded (4 calls)", 4),
+        ([LIMITED, OVERLOADED, LIMITED, "129"], None, 4),
+        ([NOT_YET, NOT_YET, LIMITED, "129"], None, 2),
+        ([LIMITED, OVERLOADED, NOT_YET, OVERLOADED],
+         "InternalServerError: overloaded (3 calls)", 3),
         ([EMPTY, "129"], None, 2),
     ],
     ids=["429s", "not yet", "used up", "empty once"],

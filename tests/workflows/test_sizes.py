@@ -122,7 +122,7 @@ def researched() -> Largest:
         )
         for number in range(20)
     ]
-    found = Retrieval(passages=tuple(passages), files=50_000, searched=50_000, spending=SPENT)
+    found = Retrieval(passages=tuple(passages), files=50_000, searched=50_000)
     issues = [f"mend {number} {six(600)}" for number in range(50)]
     wrong = reflection(*issues, sentence=f"It is {six(600)}", suggestions=issues)
     script = {
@@ -133,7 +133,6 @@ def researched() -> Largest:
         "prompt": six(100_000),
         "mode": "research",
         "docs": SIX * 4_096,
-        "embedding_model": NAME,
         "judge": NAME,
         "passages": 20,
         "max_revisions": 10,

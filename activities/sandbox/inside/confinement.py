@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 _CREATE, _ADD, _RESTRICT = 444, 445, 446
 _PATH_BENEATH = 1
-_NO_NEW_PRIVILEGES = 38
 
 EXECUTE, WRITE, READ, LIST = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _REMOVE, _MAKE_CHAR, _MAKE_FOLDER, _MAKE_FILE = 3 << 4, 1 << 6, 1 << 7, 1 << 8
@@ -43,7 +42,8 @@ KEEP = (
 )
 # What a rule on a file, rather than on a folder, may speak of.
 _OF_A_FILE = EXECUTE | READ | WRITE | _TRUNCATE | _DEVICE_COMMANDS
-_KEEP_CAPABILITIES, _AMBIENT, _RAISE, _SECCOMP, _FILTER_MODE, _SUBREAPER = 8, 47, 2, 22, 2, 36
+KEEP_CAPABILITIES, SUBREAPER, NO_NEW_PRIVILEGES = 8, 36, 38
+_SECCOMP, _FILTER_MODE, _AMBIENT, _RAISE = 22, 2, 47, 2
 _CAPABILITY_VERSION = 0x2008_0522
 _READ_SEARCH = 2
 _KILL, _STOP = 9, 19
@@ -60,22 +60,18 @@ def confine(settings: dict[str, Any]) -> None:
     Of the settings: `reads_all` keeps the right to read files whatever their permissions, `rules`
     are what is allowed below paths, and `filter` is an array of struct sock_filter.
     """
-    keep_reading() if settings["reads_all"] else drop_capabilities()
-    no_new_privileges()
+    set_capabilities(reading=settings["reads_all"])
+    prctl(NO_NEW_PRIVILEGES, 1)
     restrict(settings["rules"])
-    own = os.getpid().to_bytes(4, "little")
-    load_filter(settings["filter"].replace(_OWN_PID, own))
+    program = settings["filter"].replace(_OWN_PID, os.getpid().to_bytes(4, "little"))
+    loaded = _Filter(len(program) // 8, program)
+    _check(_libc.prctl(_SECCOMP, _FILTER_MODE, ctypes.byref(loaded)), "seccomp")
 
 
 def version() -> int:
     """Return the version of the kernel's Landlock, or 0 if it has none or it is off."""
     found: int = _libc.syscall(_CREATE, None, 0, 1)
     return max(0, found)
-
-
-def no_new_privileges() -> None:
-    """Let nothing that is executed gain privileges; the rest here needs this first."""
-    _check(_libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0), "no_new_privs")
 
 
 def keep_signals_in() -> bool:
@@ -142,53 +138,32 @@ class _Filter(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("program", ctypes.c_char_p))
 
 
-def adopt_orphans() -> None:
-    """Become the parent of every descendant whose own parent ends."""
-    _prctl(_SUBREAPER, 1)
+def set_capabilities(*, reading: bool) -> None:
+    """Give up all capabilities, for good once nothing that is executed gains any.
 
-
-def keep_capabilities() -> None:
-    """Keep root's capabilities permitted after a change of user, until others are set."""
-    _prctl(_KEEP_CAPABILITIES, 1)
-
-
-def keep_reading() -> None:
-    """Keep only the capability to read files and folders whatever their permissions.
-
-    It is for a Python in a folder that only root can enter. Landlock limits what is read by it.
-    Programs that are executed have it too.
+    `reading` keeps the one to read files and folders whatever their permissions, for a Python in a
+    folder that only root can enter. Landlock limits it, and programs that are executed have it too.
     """
-    _set_capabilities(1 << _READ_SEARCH)
-    _prctl(_AMBIENT, _RAISE, _READ_SEARCH)
-
-
-def drop_capabilities() -> None:
-    """Give up all capabilities; for good once nothing that is executed gains any."""
-    _set_capabilities(0)
-
-
-def load_filter(program: bytes) -> None:
-    """Apply a seccomp filter, an array of struct sock_filter, from now on."""
-    loaded = _Filter(len(program) // 8, program)
-    _check(_libc.prctl(_SECCOMP, _FILTER_MODE, ctypes.byref(loaded)), "seccomp")
-
-
-def _set_capabilities(bits: int) -> None:
-    header = struct.pack("<Ii", _CAPABILITY_VERSION, 0)
+    header, bits = struct.pack("<Ii", _CAPABILITY_VERSION, 0), reading << _READ_SEARCH
     _check(_libc.capset(header, struct.pack("<6I", bits, bits, bits, 0, 0, 0)), "capset")
+    if reading:
+        prctl(_AMBIENT, _RAISE, _READ_SEARCH)
 
 
-def _prctl(option: int, *arguments: int) -> None:
+def prctl(option: int, *arguments: int) -> None:
+    """Set an attribute of this process. Raises OSError."""
     padded = [ctypes.c_ulong(given) for given in (*arguments, 0, 0, 0, 0)[:4]]
-    _check(_libc.prctl(option, *padded), "prctl")
+    _check(_libc.prctl(option, *padded), f"prctl {option}")
 
 
 def prepare(settings: Settings) -> None:
     """Become the parent of every orphan, and let no signal out, before the program starts."""
-    adopt_orphans()
+    prctl(SUBREAPER, 1)
     if settings["reads_all"]:
-        keep_capabilities()
-    no_new_privileges()
+        # Root's stay permitted after the change of user, until others are set.
+        prctl(KEEP_CAPABILITIES, 1)
+    # Landlock and the filter need this first.
+    prctl(NO_NEW_PRIVILEGES, 1)
     settings["domain"] = keep_signals_in()
     # The kernel counts all processes of a user: leave out those that the worker has anyway.
     others = settings["others"]
@@ -201,7 +176,12 @@ def prepare(settings: Settings) -> None:
 def sweep(settings: Settings) -> None:
     """End and reap every process below this one; delete the folders if the worker is dead."""
     while True:
-        _kill_all(settings)
+        if settings["domain"]:
+            _signal(-1)
+        elif settings["uid"] is not None:
+            _kill_user(settings["uid"])
+        else:
+            _kill_tree()
         try:
             os.waitpid(-1, 0)
         except ChildProcessError:
@@ -224,15 +204,6 @@ def _is_given_up(folder: str, *, wait: bool) -> bool:
     except OSError:
         return False
     return True
-
-
-def _kill_all(settings: Settings) -> None:
-    if settings["domain"]:
-        _signal(-1)
-    elif settings["uid"] is not None:
-        _kill_user(settings["uid"])
-    else:
-        _kill_tree()
 
 
 def _kill_user(user: int) -> None:
@@ -258,21 +229,13 @@ def _kill_tree() -> None:
 
 def _below(pid: int) -> set[int]:
     found: set[int] = set()
-    for child in _children(pid):
-        found |= {child, *_below(child)}
-    return found
-
-
-def _children(pid: int) -> list[int]:
     try:
-        tasks = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - pathlib is slow to import
-        found: list[int] = []
-        for task in tasks:
+        for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - pathlib is slow to import
             with open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as file:  # noqa: PTH123 - as above
-                found += map(int, file.read().split())
+                found.update(map(int, file.read().split()))
     except OSError:
-        return []
-    return found
+        return set()
+    return found.union(*map(_below, found))
 
 
 def _signal(pid: int, number: int = _KILL) -> None:

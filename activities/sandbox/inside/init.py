@@ -268,7 +268,11 @@ def run_python(argv: tuple[str, ...], run: Callable[[str], None], mark: Mark) ->
         raise
     except BaseException as error:  # the program may raise anything
         mark.code, mark.cause = 1, cause_of(error)
-        _cut(error)
+        # Our own frames are no part of its traceback.
+        trace = error.__traceback__
+        while trace and trace.tb_frame.f_code.co_filename == OURS:
+            trace = trace.tb_next
+        error.__traceback__ = trace
         sys.excepthook(type(error), error, error.__traceback__)
         sys.exit(1)
 
@@ -278,14 +282,6 @@ def _exit_code(given: object) -> int:
     if isinstance(given, int):
         return int(given) if abs(given) < 2**31 else 1
     return int(given is not None)
-
-
-def _cut(error: BaseException) -> None:
-    """Remove our own frames from a traceback."""
-    trace = error.__traceback__
-    while trace and trace.tb_frame.f_code.co_filename == OURS:
-        trace = trace.tb_next
-    error.__traceback__ = trace
 
 
 def _prepare(argv: tuple[str, ...], folder: str) -> None:

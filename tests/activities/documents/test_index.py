@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from activities.documents import folder, index
 from activities.documents.folder import cache_folder
 from tests.activities.documents.documents import Documents
 
@@ -188,25 +189,23 @@ async def test_ids_are_of_content_and_the_cache_is_private(documents: Documents)
     documents.write("a.txt", "apple")
 
     [passage] = (await documents.find("apple")).passages
-    [kept] = (documents.cache / "documents" / "5").iterdir()
+    [kept] = (documents.cache / "documents" / "6").iterdir()
 
     assert passage.id == "a24a876b13db-0"
     assert kept.stat().st_mode & 0o077 == 0
 
 
 @pytest.mark.parametrize(
-    ("environment", "folder"),
+    ("environment", "place"),
     [
         ({"MULL_CACHE": "/c/mine", "XDG_CACHE_HOME": "/x"}, "/c/mine"),
         ({"XDG_CACHE_HOME": "/x"}, "/x/mull"),
         ({"MULL_CACHE": "", "XDG_CACHE_HOME": ""}, str(Path.home() / ".cache" / "mull")),
     ],
 )
-def test_where_indexes_are_kept(environment: dict[str, str], folder: str) -> None:
+def test_where_indexes_are_kept(environment: dict[str, str], place: str) -> None:
     """MULL_CACHE says where, else the desktop's standard does."""
-    chosen = cache_folder(environment)
-
-    assert chosen == Path(folder)
+    assert cache_folder(environment) == Path(place)
 
 
 DAMAGES: dict[str, Callable[[bytes], bytes | None]] = {
@@ -220,9 +219,8 @@ DAMAGES: dict[str, Callable[[bytes], bytes | None]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-@pytest.mark.parametrize("known", [True, False])
 async def test_a_damaged_index_is_built_anew(
-    documents: Documents, damage: Callable[[bytes], bytes | None], known: bool
+    documents: Documents, damage: Callable[[bytes], bytes | None]
 ) -> None:
     """An index that is cut, lost or overwritten costs a search the time to build it."""
     documents.write("a.txt", "apple")
@@ -232,9 +230,27 @@ async def test_a_damaged_index_is_built_anew(
     place.unlink()
     if content is not None:
         place.write_bytes(content)
-    if not known:
-        documents.retriever = documents.worker()
 
     found = await documents.find("apple")
 
     assert [each.source for each in found.passages] == ["a.txt"]
+
+
+async def test_a_large_folder_is_not_checked_at_every_search(
+    documents: Documents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For ten times as long as a check took the files count as they were, if the index has any."""
+    monkeypatch.setattr(index, "YOUNG_NANOSECONDS", 0)
+    monkeypatch.setattr(folder, "FREE_CHECK_SECONDS", 0)
+    monkeypatch.setattr(folder, "CHECK_COSTS", 1_000_000)
+    documents.write("a.txt", "apple")
+    await documents.find("apple")
+    await documents.find("apple")
+    documents.write("b.txt", "apple too")
+
+    before = await documents.sources("apple")
+    [place] = documents.cache.rglob("index.sqlite3")
+    os.truncate(place, 0)  # as another process does with one that is damaged
+    after = await documents.sources("apple")
+
+    assert (before, sorted(after)) == (["a.txt"], ["a.txt", "b.txt"])

@@ -1,5 +1,7 @@
 """All that a labelled set says of each judge."""
 
+from random import Random
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,9 +13,9 @@ from reflection.critique.calibration import (
     Scored,
     Verdicts,
     calibrate,
+    held_out_youden,
     position_gain,
     recommend,
-    reliability,
     repeatability,
     verdicts,
 )
@@ -62,7 +64,7 @@ def test_agreement() -> None:
     assert found.kendall.value == pytest.approx(0.912871, abs=1e-6)
     assert found.auc.value == 1.0
     assert found.calibration_error.value == pytest.approx(0.175)
-    assert [one.count for one in found.reliability] == [0, 0, 0, 2, 0, 0, 0, 0, 1, 1]
+    assert [(one.low, one.count) for one in found.reliability] == [(0.3, 2), (0.8, 1), (0.9, 1)]
     assert None not in (found.spearman.low, found.spearman.high)
     # Judges come in order of appearance; the same scores have the same intervals.
     assert second == found.model_copy(update={"judge": "a second"})
@@ -71,7 +73,7 @@ def test_agreement() -> None:
 @pytest.mark.parametrize(
     ("given", "labels", "threshold", "same"),
     [
-        ([(0, 0.2), (0, 0.4), (1, 0.6), (1, 0.6)], (0.0, 1.0), 0.45, 1.0),
+        ([(0, 0.2), (0, 0.4), (1, 0.2), (2, 0.6), (2, 0.6)], (0.0, 0.0, 1.0), 0.45, 1.0),
         # Where no threshold is recommended, repeats are compared at the source's 0.7.
         ([(0, 0.6), (0, 0.8)], (1.0,), 0.7, 0.0),
     ],
@@ -254,20 +256,6 @@ def test_nothing_to_recommend(scores: list[float], passes: list[bool]) -> None:
     assert recommend(scores, passes) is None
 
 
-@pytest.mark.parametrize(
-    ("score", "place"),
-    [(0.0, 0), (0.0999, 0), (0.1, 1), (0.3, 3), (0.7, 7), (0.7 - 1e-16, 7), (1.0, 9)],
-)
-def test_bins(score: float, place: int) -> None:
-    """A bin begins with its lower edge, and the last one ends with 1; an empty one has no mean."""
-    bins = reliability([score, score], [1.0, 0.0])
-
-    assert len(bins) == 10
-    assert (bins[place].low, bins[place].high) == (place / 10, (place + 1) / 10)
-    assert (bins[place].count, bins[place].score, bins[place].label) == (2, score, 0.5)
-    assert {(one.count, one.score) for one in bins if one is not bins[place]} == {(0, None)}
-
-
 def test_failures() -> None:
     """An example fails without a score in order; of a judge without any nothing else is said."""
     given = [scored(0, None), scored(0, 0.4), scored(1, None), scored(1, 0.9, in_reverse=True)]
@@ -291,3 +279,48 @@ def test_verdicts_at_the_source_s_threshold() -> None:
     assert verdicts([0.9, 0.1], [YES, YES]) == Verdicts(
         threshold=0.7, accuracy=0.5, youden=None, false_passes=0, false_fails=1
     )
+
+
+def test_a_coin_is_not_recommended() -> None:
+    """Where scores tell nothing there is no threshold, though one of them looks good."""
+    chance, tempting = Random(0), 0
+    for _ in range(8):
+        scores = [chance.randrange(101) / 100 for _ in range(50)]
+        passes = [chance.random() < 0.5 for _ in range(50)]
+        tempting += recommend(scores, passes) is not None
+
+        found = calibrate(labelled(*map(float, passes)), map(scored, range(50), scores))[0]
+
+        assert found.recommended is None
+    assert tempting >= 6
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_noise_is_no_miscalibration(seed: int) -> None:
+    """A judge whose scores are exactly how likely a pass is has an interval with noise alone."""
+    chance = Random(seed)
+    scores = [chance.randrange(101) / 100 for _ in range(50)]
+    labels = [float(chance.random() < score) for score in scores]
+
+    right = calibrate(labelled(*labels), map(scored, range(50), scores))[0]
+    wrong = calibrate(labelled(*(1 - label for label in labels)), map(scored, range(50), scores))[0]
+
+    error, floor = right.calibration_error, right.calibration_floor
+    assert None not in (error.low, error.high, floor)
+    assert (error.low or 0) <= (floor or 0) <= (error.high or 0)
+    assert (wrong.calibration_error.low or 0) > (floor or 0)
+
+
+def test_a_held_out_j_is_less() -> None:
+    """The best of many thresholds is worth less on examples that did not choose it."""
+    chance = Random(0)
+    scores = [chance.random() for _ in range(50)]
+    passes = [chance.random() < 0.3 + 0.4 * score for score in scores]
+    best, held_out = recommend(scores, passes), held_out_youden(scores, passes)
+
+    assert best is not None
+    assert best.youden is not None
+    assert held_out is not None
+    assert held_out < best.youden
+    assert held_out_youden([0.1, 0.2, 0.8, 0.9] * 5, [NO, NO, YES, YES] * 5) == 1.0
+    assert held_out_youden([], []) is None

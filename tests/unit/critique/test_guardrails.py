@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from reflection.critique.criteria import PRESETS
 from reflection.critique.evaluation import Feedback, Judgement, evaluate, parse_judgement
@@ -18,6 +20,7 @@ from reflection.critique.guardrails import (
     known_guardrails,
 )
 from reflection.critique.prompts import build_judge_prompt, build_revision_prompt
+from tests.unit.test_speed import EVERY, PIECES
 
 QUERY = "Explain how coral reefs form and why they bleach."
 HONEST = (
@@ -223,13 +226,13 @@ def capped(row: dict[str, Any]) -> bool:
 
 
 def test_honest_drafts_are_hardly_ever_capped_and_fooling_ones_often() -> None:
-    """Of 60 honest drafts at most 3 lose their score, of 60 made to fool a judge at least 21."""
+    """Of 60 honest drafts at most 3 lose their score, of 60 made to fool a judge at least 45."""
     honest = [capped(row) for row in DRAFTS if row["honest"]]
     fooling = [capped(row) for row in DRAFTS if not row["honest"]]
 
     assert (len(honest), len(fooling)) == (60, 60)
     assert sum(honest) <= 3
-    assert sum(fooling) >= 21
+    assert sum(fooling) >= 45
 
 
 @pytest.mark.parametrize(
@@ -378,3 +381,22 @@ def test_a_judge_that_quotes_the_draft_s_scores_is_unreadable() -> None:
     for text in (f"The draft says {full}. {own}", f"{own} The draft says {full}."):
         error = parse_judgement(text, PRESETS["general"], 0.7).error
         assert "several JSON objects" in (error or "")
+
+
+@settings(max_examples=100)
+@given(
+    st.lists(st.sampled_from([*PIECES, HONEST]) | st.text(max_size=20), max_size=40).map("".join),
+    st.lists(st.sampled_from(PIECES) | st.text(max_size=20), max_size=20).map("".join),
+    st.sampled_from([None, "json", "python", "markdown"]),
+)
+@example("```\n\r0", "", None)
+def test_no_text_makes_a_guardrail_fail(draft: str, other: str, form: str | None) -> None:
+    """Whatever the texts are, every guardrail returns a finding or none, with a plain reason."""
+    checked = Checked(
+        query=other, draft=draft, previous=other, sources=(other,), format=form, asks_for=EVERY
+    )
+
+    report = check(checked, ["default"])
+
+    assert report.failures == ()
+    assert all(0 <= cap.cap < 1 and "\n" not in cap.reason for cap in report.caps)

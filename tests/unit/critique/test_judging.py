@@ -74,6 +74,7 @@ def test_the_forms_of_a_judgement(text: str, feedback: list[Feedback]) -> None:
     assert opinion.error is None
 
 
+EMPTY = ("Needs improvement.", "Could be better", "The answer is not good enough!", "N/A", "none")
 NO_NUMBERS = ('"0.9"', "true", "null", "NaN", "Infinity", '{"why": 1}', "[0.9]")
 
 
@@ -86,6 +87,7 @@ NO_NUMBERS = ('"0.9"', "true", "null", "NaN", "Infinity", '{"why": 1}', "[0.9]")
         ('{"criteria_scores": {"clarity": 0.2}}', "truth: missing"),
         (said(feedback=""), "no feedback"),
         (said(feedback=[{"criterion": "truth", "advice": " ... "}]), "no feedback"),
+        *((said(feedback=phrase), "no feedback that says what to change") for phrase in EMPTY),
         *((scored(value), "clarity: should be a number") for value in NO_NUMBERS),
         (scored("-0.1"), "clarity: should be greater than or equal to 0"),
         (scored("9"), "clarity: should be less than or equal to 1"),
@@ -110,6 +112,15 @@ def test_what_is_no_judgement(text: str, error: str) -> None:
     assert opinion.scores is None
     assert opinion.unreadable
     assert error in (opinion.error or "")
+
+
+def test_empty_phrases_are_no_feedback() -> None:
+    """What names something to change is kept, however short; what names nothing is not."""
+    points = [*EMPTY, "More sources.", "Say why.", "Zu lang", "Improve the ending", "短くする"]
+
+    opinion = parse_judgement(said(feedback=points), TWO, 0.7)
+
+    assert [point.advice for point in opinion.feedback] == points[len(EMPTY) :]
 
 
 @pytest.mark.parametrize(

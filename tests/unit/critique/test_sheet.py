@@ -8,7 +8,7 @@ import pytest
 
 from reflection.critique import loop
 from reflection.critique.evaluation import Cap, Evaluation, Feedback
-from reflection.critique.loop import Reflection, progress, result
+from reflection.critique.loop import Reflection
 from reflection.critique.result import Step, StopReason
 from reflection.critique.sheet import STEP_WORDS, judged_words, sheet
 from reflection.run import usage
@@ -20,8 +20,8 @@ from tests.unit.sheets import column, fact, table
 
 def told(state: Reflection) -> Sheet:
     """Return the sheet of a run that ended, or that goes on."""
-    standing = progress(state, "revising", 1, None)
-    return sheet(result(state)) if state.stopped else sheet(standing, state.decisions)
+    standing = state.progress("revising", 1, None)
+    return sheet(state.result()) if state.stopped else sheet(standing, state.decisions)
 
 
 def ended(texts: Sequence[str], reason: StopReason, **cut: bool) -> Reflection:
@@ -77,7 +77,7 @@ def test_what_a_reader_has_to_know_is_flagged(
 
     Where no draft has a score the first one is the answer, and there is no curve.
     """
-    shown = sheet(result(state).model_copy(update=changes))
+    shown = sheet(state.result().model_copy(update=changes))
 
     assert shown.verdict.tone == tone
     assert flag in shown.flags if flag else shown.flags == ()
@@ -88,10 +88,12 @@ def test_what_a_reader_has_to_know_is_flagged(
 def test_a_run_that_goes_on_names_its_step_and_the_best_so_far() -> None:
     """The step, the calls in flight, the drafts and decisions so far."""
     state = reflected([0.42])
-    state.warn("the provider does not take seed; it was not sent")
+    state.warn("seed was not sent")
     shown = told(state)
 
-    assert shown.warnings == ("the provider does not take seed; it was not sent",)
+    assert shown.warnings == (
+        "seed was not sent: the model refused it, or LiteLLM does not list it",
+    )
     assert shown.verdict.words == shown.busy == "Revising, 1 call in flight"
     assert shown.verdict.tone == "running"
     assert fact(shown, "revisions").value == "0 of at most 3"
@@ -174,7 +176,7 @@ def test_who_made_a_score_what_it_is(
 def test_a_cost_that_nobody_knows_is_unknown() -> None:
     """An unknown cost is never a number, and calls without a reply are told."""
     unknown = usage({"generating": [spending(1, 1).model_copy(update={"cost_usd": None})]}, 2, 0)
-    ended = result(reflected([0.75])).model_copy(update={"usage": unknown})
+    ended = reflected([0.75]).result().model_copy(update={"usage": unknown})
 
     shown = sheet(ended)
 
@@ -188,7 +190,7 @@ def test_a_cost_that_nobody_knows_is_unknown() -> None:
 
 def test_a_toy_is_said_to_be_one() -> None:
     """Who sees the drafts of an embedded model does not judge models by them."""
-    ended = result(reflected([0.75])).model_copy(update={"model": "embedded/toy"})
+    ended = reflected([0.75]).result().model_copy(update={"model": "embedded/toy"})
 
     note = fact(sheet(ended), "model").note
 
@@ -224,7 +226,7 @@ def test_a_wait_for_a_person_says_until_when() -> None:
     state = reflected([0.42], max_revisions=0, review_below=0.6)
     until = START + timedelta(hours=1)
 
-    shown = sheet(progress(state, "waiting_for_review", 0, until), state.decisions)
+    shown = sheet(state.progress("waiting_for_review", 0, until), state.decisions)
 
     assert shown.waiting == Waiting(until=until)
     assert shown.busy == "Waiting for a person's review"

@@ -79,8 +79,10 @@ def test_auc_by_definition(rows: list[tuple[int, bool]]) -> None:
     ("statistic", "columns", "expected"),
     [
         (auc, ([0.1, 0.4, 0.35, 0.8], [0, 0, 1, 1]), 0.75),
-        # Two bins: |0.5 - 0.125| x 2/4 + |1 - 0.925| x 2/4.
-        (calibration_error, ([0.1, 0.15, 0.9, 0.95], [0, 1, 1, 1]), 0.225),
+        # A bin for each: (0.1 + 0.85 + 0.1 + 0.05) / 4.
+        (calibration_error, ([0.1, 0.15, 0.9, 0.95], [0, 1, 1, 1]), 0.275),
+        # Ten bins of two, though all scores are within 0.9 and 1: (0.08 + 0.06 + 0.04 + 0.02) / 4.
+        (calibration_error, ([0.91, 0.93, 0.95, 0.97] * 5, [0.99] * 20), 0.05),
         (calibration_error, ([0.75, 0.75, 0.75, 0.75], [1, 1, 1, 0]), 0.0),
         (calibration_error, ([1.0, 1.0], [0, 0]), 1.0),
         (calibration_error, (NONE, NONE), None),

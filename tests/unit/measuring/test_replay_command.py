@@ -29,7 +29,7 @@ def test_json_for_a_machine(tmp_path: Path) -> None:
     ends = document["rules"]["combined"].pop("accuracy_ci")
     assert ends == document["rules"]["predictive"].pop("accuracy_ci")
     assert ends == pytest.approx([0.2065, 1.0], abs=1e-4)
-    known = {"rounds": 1.0, "accuracy": 1.0}
+    known = {"rounds": 1.0, "accuracy": 1.0, "tokens": None, "latency": None}
     assert document == {
         "questions": 1,
         "rules": {
@@ -96,3 +96,17 @@ def test_rules(tmp_path: Path, options: list[str], rules: set[str]) -> None:
 
     assert set(found) == rules
     assert {one["accuracy"] for one in found.values()} == {None}
+
+
+def test_lengths_of_answers(tmp_path: Path) -> None:
+    """Where lines carry tokens, the table has tokens and latency; a wrong number is refused."""
+    line = '{"gold": "1", "answers": ["1", "1", "1"], "tokens": [10, 30, 20]}'
+    file = written(tmp_path, line)
+
+    table = run("replay", file, "--rule", "predictive").stdout
+    short = run("replay", written(tmp_path, line.replace("[10, ", "[")))
+
+    assert "tokens" in table
+    assert "latency" in table
+    assert [cell for cell in table.split() if cell in {"60", "30"}] == ["60", "30"]
+    assert (short.exit_code, "2 values in tokens for 3 answers" in short.stderr) == (2, True)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from reflection.multipath.loop import Run, progress
+from reflection.multipath.loop import Run
 from reflection.multipath.request import MultiPathRequest
 from reflection.multipath.result import Draft, Progress, Routing, Step
 from reflection.multipath.state import Critique, Mode, Passage
@@ -165,4 +165,6 @@ def broken(failed: TestOutcome, message: str | None = None) -> Failure:
 def standing(run: Run, step: Step = "generate_report", in_flight: int = 1) -> Progress:
     """Say where a run stands that goes on, or waits for a person."""
     waits = run.last is not None and run.last.waits_for_review
-    return progress(run, "waiting_for_review" if waits else step, in_flight, None)
+    at = "waiting_for_review" if waits else step
+    found: Progress = run.progress(at, in_flight, None)
+    return found

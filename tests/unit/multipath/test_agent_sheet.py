@@ -5,7 +5,7 @@ from typing import get_args
 
 import pytest
 
-from reflection.multipath.loop import Run, progress, result
+from reflection.multipath.loop import Run
 from reflection.multipath.request import MultiPathRequest
 from reflection.multipath.result import Step
 from reflection.multipath.sheet import CUT, STEP_WORDS, sheet, still_open
@@ -32,7 +32,7 @@ BETTER = [verdict(True, True, False), verdict(False, False, True)]
 
 def told(run: Run) -> Sheet:
     """Return the sheet of a run that ended, or that goes on."""
-    return sheet(result(run)) if run.stopped else sheet(standing(run), run.decisions)
+    return sheet(run.result()) if run.stopped else sheet(standing(run), run.decisions)
 
 
 def test_what_the_tests_expect_stands_before_any_was_run() -> None:
@@ -129,7 +129,7 @@ def forgeable() -> Run:
 )
 def test_what_must_be_known_is_flagged(run: Run, flag: str) -> None:
     """What is open stands before all else; then what is missing, unchecked or not believed."""
-    shown, still = told(run), still_open(result(run))
+    shown, still = told(run), still_open(run.result())
 
     assert any(said.startswith(flag) for said in shown.flags)
     assert (shown.answer is None) is (not run.drafts)
@@ -153,7 +153,7 @@ def test_the_file_of_a_user_can_be_read() -> None:
 
     said = "test_add.py, the user's own, run beside the code, which could forge their verdict"
     assert fact(shown, "tests").value == said
-    assert result(forgeable()).forgeable
+    assert forgeable().result().forgeable
     texts = {text.title: text.content for text in shown.texts}
     assert texts["test_add.py"] == FILE.text
     assert texts["the end of what draft 1 printed"] == "hello"
@@ -229,7 +229,7 @@ def test_a_wait_for_a_person_says_until_when() -> None:
     run = researched([[UNCLEAR]], max_revisions=1, review_open=True)
     until = START + timedelta(hours=1)
 
-    shown = sheet(progress(run, "waiting_for_review", 0, until), run.decisions)
+    shown = sheet(run.progress("waiting_for_review", 0, until), run.decisions)
 
     assert shown.waiting == Waiting(until=until)
     assert shown.steps[-1].words.endswith("→ a person's review")
@@ -240,7 +240,7 @@ def test_a_wait_for_a_person_says_until_when() -> None:
 def test_a_run_that_goes_on_names_its_step() -> None:
     """The step and the calls in flight; before there is a path there is no table but usage."""
     shown = told(researched([[UNCLEAR]]))
-    empty = sheet(progress(Run(MultiPathRequest(prompt="x")), "retrieve", 1, None))
+    empty = sheet(Run(MultiPathRequest(prompt="x")).progress("retrieve", 1, None))
 
     assert shown.busy == shown.verdict.words == "Writing the report, 1 call in flight"
     assert fact(shown, "drafts").value == "1 of at most 3"

@@ -165,7 +165,7 @@ def test_a_quarantine_holds_for_all_drafts() -> None:
     reports = [verdict(False, True, True), verdict(False, True, False), verdict(False, False, True)]
     run = coded(reports, max_revisions=3)
 
-    ended = loop.result(run)
+    ended = run.result()
 
     assert [found.test for found in run.quarantined] == [ADD_12]
     assert [draft.error and draft.error.test for draft in ended.drafts] == [None, ADD_11, ADD_00]
@@ -242,17 +242,17 @@ def test_a_result_says_what_is_open() -> None:
     A report is given out as its activity put it together, else it is done here.
     """
     run = researched([[UNCLEAR]], ["an idea"], max_revisions=1)
-    first = loop.result(run)
-    second = loop.result(coded([NO], max_revisions=1))
+    first = run.result()
+    second = coded([NO], max_revisions=1).result()
     run.assembled = "as the activity said"
 
     assert (first.open, first.critiques, first.suggestions) == (True, (UNCLEAR,), ("an idea",))
     assert "Report 1.\n\n## Further considerations\n\n- an idea" in (first.output or "")
-    assert loop.result(run).output == "as the activity said"
+    assert run.result().output == "as the activity said"
     assert (second.open, second.error is not None) == (True, True)
     assert second.output == "def add(a, b):\n    return a + b  # 1\n"
     with pytest.raises(ValueError, match="the run has not ended"):
-        loop.result(researched([[UNCLEAR]]))
+        researched([[UNCLEAR]]).result()
 
 
 @pytest.mark.parametrize(
@@ -268,6 +268,6 @@ def test_a_better_report_than_the_one_kept_is_named(
     found: list[list[Critique]], said: str | None
 ) -> None:
     """The latest report is kept, as in the source, and the result warns where that is a loss."""
-    ended = loop.result(researched(found, max_revisions=2))
+    ended = researched(found, max_revisions=2).result()
 
     assert ended.warnings == ((f"the latest report is kept, but {said}",) if said else ())

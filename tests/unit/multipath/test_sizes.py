@@ -83,11 +83,11 @@ def test_the_longest_run_fits_a_payload(mode: Mode, character: str) -> None:
     """Fifteen drafts and a person's own, all texts as long as may be: under 1.9 MB each."""
     run = longest(mode, character)
 
-    whole, standing = fitted(loop.result(run), "output"), loop.progress(run, "finished", 0, None)
+    whole, standing = fitted(run.result(), "output"), run.progress("finished", 0, None)
 
     assert len(whole.drafts) == 16
     assert len(whole.model_dump_json().encode()) < 512 * 1024
-    assert whole.output == loop.result(run).output
+    assert whole.output == run.result().output
     assert whole.drafts[0].text.endswith(CUT_NOTE)
     assert "were cut" in whole.warnings[-1]
     assert len(standing.model_dump_json().encode()) < MOST_BYTES

@@ -5,15 +5,12 @@ import asyncio
 import pytest
 from temporalio import workflow
 from temporalio.client import Client
-from temporalio.worker import Worker
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 import worker
-
-with workflow.unsafe.imports_passed_through():
-    from activities.sandbox.port import TASK_QUEUE, Program, Result, SandboxActivities
-    from tests.conftest import SANDBOX
-    from tests.scripted import finished
-    from workflows.calls import test_times as times_of_a_test
+from activities.sandbox.port import TASK_QUEUE, Program, Result, SandboxActivities
+from tests.scripted import finished
+from workflows.calls import test_times as times_of_a_test
 
 
 class CountingSandbox:
@@ -58,9 +55,10 @@ async def test_a_worker_takes_what_it_has_places_for(client: Client, at_once: in
     sandbox = CountingSandbox(at_once)
     (code,) = worker.build(client, ["code"], None, sandbox=sandbox)
 
+    runner = UnsandboxedWorkflowRunner()
     async with (
         code,
-        Worker(client, task_queue="places", workflows=[Programs], workflow_runner=SANDBOX),
+        Worker(client, task_queue="places", workflows=[Programs], workflow_runner=runner),
     ):
         done = await client.execute_workflow(
             Programs.run, id=f"places-{at_once}", task_queue="places"

@@ -2,7 +2,8 @@
 
 from temporalio.client import Client
 
-from tests.scripted import reflection
+from activities.documents.folder import LOCK_SECONDS
+from tests.scripted import ScriptedRetriever, reflection
 from tests.workflows.multipath.running import (
     FINE,
     WRONG,
@@ -11,9 +12,11 @@ from tests.workflows.multipath.running import (
     passage,
     research,
     researching,
+    run,
     served,
     start,
 )
+from workflows.calls import INDEX_LOCK, retrieval_times
 
 
 async def test_passages_become_numbered_sources(client: Client) -> None:
@@ -31,15 +34,40 @@ async def test_passages_become_numbered_sources(client: Client) -> None:
 
 
 async def test_the_search_is_as_asked_for(client: Client) -> None:
-    """Folder, number of passages and embedding model reach the retriever."""
+    """Folder and number of passages reach the retriever."""
     retriever = finding(passage())
 
     async with served(client, researching(FINE), None, retriever):
-        asked = {"docs": "tides", "passages": 3, "embedding_model": "x/embed"}
-        await ended(await start(client, **asked))
+        await ended(await start(client, docs="tides", passages=3))
 
     (task,) = retriever.tasks
-    assert (task.docs, task.passages, task.embedding_model) == ("tides", 3, "x/embed")
+    assert (task.docs, task.passages) == ("tides", 3)
+
+
+async def test_a_search_costs_nothing(client: Client) -> None:
+    """A search that fails is made again, and counts among the calls of no model."""
+    retriever = ScriptedRetriever([OSError("the disk is away"), [passage()]])
+
+    result = await run(client, researching(FINE), None, retriever, docs="tides")
+
+    assert len(retriever.tasks) == 2
+    assert {part: spent.calls for part, spent in result.usage.parts.items()} == {
+        "generating": 1,
+        "evaluating": 2,
+        "revising": 0,
+        "retried": 0,
+        "cancelled": 0,
+    }
+
+
+def test_the_times_of_a_search_have_room_for_all_of_its_waits() -> None:
+    """An attempt outlasts the index's lock and the indexing."""
+    times = retrieval_times(max_attempts=2)
+
+    assert INDEX_LOCK.total_seconds() == LOCK_SECONDS
+    assert times["start_to_close_timeout"].total_seconds() == 60 + 600 + 15
+    assert times["schedule_to_close_timeout"].total_seconds() == 2 * (675 + 60) + 3_600
+    assert times["heartbeat_timeout"].total_seconds() == 10
 
 
 async def test_a_refinement_sees_the_report_and_k(client: Client) -> None:

@@ -9,7 +9,7 @@ from activities.language_model.port import PermanentModelError, TransientModelEr
 from tests.conftest import QUERY, reflect
 from tests.scripted import Judged, ScriptedCritic, judgement, reply
 
-BUSY = TransientModelError("busy", "InternalServerError", 500)
+BUSY = TransientModelError("busy", "InternalServerError", 500, retry_after=0.01)
 LONG = (
     "A tide table lists when water stands high and low at a harbour, and how high. Observers read "
     "a gauge there for a year or more. From these readings the strength and delay of each "
@@ -161,4 +161,4 @@ async def test_what_a_judge_s_provider_does_not_take_is_told(client: Client) -> 
 
     result = await reflect(client, model)
 
-    assert "the provider does not take seed; it was not sent" in result.warnings
+    assert "seed was not sent: the model refused it, or LiteLLM does not list it" in result.warnings

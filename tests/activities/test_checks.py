@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from activities import readers
-from activities.checks import CheckTask, check_draft
-from activities.readers import read_apart
-from reflection.critique.guardrails import Checked
+from activities import checks
+from activities.checks import SHORT_BYTES, CheckTask, check_draft, read_apart
+from reflection.critique.forms import read
+from reflection.critique.guardrails import Checked, Report, check
+from tests.unit.test_speed import EVERY, taken
 
 ENDLESS = "(a|a)*b"
 
@@ -36,7 +37,7 @@ async def test_a_pattern_that_never_ends_is_ended_and_delays_nobody(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The caller is told after the limit; meanwhile everything else goes on, and the next works."""
-    monkeypatch.setattr(readers, "SECONDS", 2.0)
+    monkeypatch.setattr(checks, "SECONDS", 2.0)
     work = asyncio.ensure_future(read_apart(re.match, ENDLESS, "a" * 40))
 
     delayed = await slowest_turn(work)
@@ -61,6 +62,48 @@ async def test_a_long_draft_delays_nobody() -> None:
 
 
 @pytest.mark.parametrize(
+    ("draft", "more", "apart"),
+    [
+        ("a " * 900, {}, False),
+        ("a " * 1_100, {}, True),
+        ("½" * 1_100, {}, True),
+        ("a " * 600, {"previous": "b " * 600}, True),
+        ("a " * 600, {"sources": ("b " * 300, "c " * 300)}, True),
+        ("a " * 600, {"query": "b " * 600}, True),
+    ],
+)
+async def test_only_short_texts_are_checked_in_the_worker(
+    draft: str, more: dict[str, Any], apart: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that the guardrails read counts: over 2,000 bytes it goes to a process."""
+    calls = list[object]()
+
+    async def apart_read(_: object, *inputs: object) -> Report:
+        calls.append(inputs)
+        return Report()
+
+    monkeypatch.setattr(checks, "read_apart", apart_read)
+    checked = Checked(**{"query": "Why?", "draft": draft, **more})
+
+    await check_draft(CheckTask(checked=checked, guardrails=("default",)))
+
+    assert bool(calls) == apart
+
+
+@pytest.mark.parametrize("piece", ["½", "[", "{", "[1,", "a: [", "@a\n", "it is. ", "a|b\n-|-\n"])
+def test_the_worst_short_text_delays_by_milliseconds(piece: str) -> None:
+    """What is checked in the worker takes about 5 ms, so at most 25 on a busy machine."""
+    text = (piece * SHORT_BYTES)[: SHORT_BYTES // len(piece.encode()) * len(piece)]
+    query = "Write it in YAML: a list as JSON, a table, a function in Python."
+
+    def check_it() -> None:
+        read.cache_clear()
+        check(Checked(query=query, draft=text, asks_for=EVERY), ["default"])
+
+    assert min(taken(check_it) for _ in range(5)) < 0.025
+
+
+@pytest.mark.parametrize(
     ("call", "said"), [((int, "x"), "ValueError: invalid"), ((quit_at_once,), "could not be read")]
 )
 async def test_what_fails_there_fails_here(call: tuple[object, ...], said: str) -> None:
@@ -72,10 +115,10 @@ async def test_what_fails_there_fails_here(call: tuple[object, ...], said: str) 
 async def test_no_key_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """The environment, where keys are, is not passed on."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
-    for reader in readers._idle:
+    for reader in checks._idle:
         reader.kill()
         reader.communicate()
-    readers._idle.clear()
+    checks._idle.clear()
 
     found = await read_apart(Path.read_text, Path("/proc/self/environ"))
 
@@ -84,15 +127,15 @@ async def test_no_key_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
 
 CALLER = """
 import asyncio, os, re, signal, sys, threading
-from activities import readers
+from activities import checks
 
-readers.SECONDS = 1.0
-asyncio.run(readers.read_apart(str.upper, "a"))
-print(readers._idle[0].pid, flush=True)
+checks.SECONDS = 1.0
+asyncio.run(checks.read_apart(str.upper, "a"))
+print(checks._idle[0].pid, flush=True)
 """
 BUSY = f"""
 threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGKILL)).start()
-readers._call(re.match, ({ENDLESS!r}, "a" * 40))
+checks._call(re.match, ({ENDLESS!r}, "a" * 40))
 """
 
 

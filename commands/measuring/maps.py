@@ -1,0 +1,175 @@
+"""The map of `replay --calibrate`: fitted on one half of the questions, tested on the other."""
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from itertools import cycle, islice
+from random import Random
+
+import numpy as np
+from scipy.optimize import isotonic_regression, minimize
+from scipy.special import expit, log_expit, logit
+from scipy.stats import binomtest
+
+from commands.command import Exit, fail
+from commands.measuring.calibrate import diagram
+from commands.measuring.replay import orderings
+from reflection.critique import statistics as numbers
+from reflection.critique.calibration import Bin
+from reflection.critique.statistics import Array
+from reflection.sampling import probability as known
+from reflection.sampling.replay import Recorded, Replay
+from reflection.sampling.rules import Stopping
+from reflection.sheet import Fact, Sheet, Verdict, table
+
+# With fewer questions a map makes a model that is well calibrated worse.
+LEAST, LEAST_ISOTONIC = 50, 200
+CERTAINTY = 0.95
+
+
+def ended_runs(
+    questions: Iterable[Recorded], stopping: Stopping, count: int, chance: Random
+) -> Array:
+    """Run each labelled question through a rule in `count` orderings, the recorded one first.
+
+    The result has, by question and ordering, the leader's votes, all votes, and whether the leader
+    is right. An ordering without a readable answer gives its place to the others.
+    """
+    replay, rows = Replay([stopping]), []
+    for question in questions:
+        orders = orderings(len(question.votes), stopping.max_responses, count, chance)
+        ends = [end for order in orders for end in replay.ends(question, order)]
+        right = question.right
+        found = [
+            (end.counts[0], sum(end.counts), right[end.leader])
+            for end in ends
+            if right is not None and end.leader is not None
+        ]
+        if found:
+            rows.append(list(islice(cycle(found), count)))
+    return np.array(rows, dtype=float)
+
+
+def fit_knots(runs: Array) -> list[known.Knot]:
+    """Fit how likely the leader is right to its smoothed share, never surer than so many can show.
+
+    From 200 questions on it is isotonic regression on at most 50 bins of equal mass, else a
+    logistic curve. Sources: Zadrozny and Elkan (2002), Transforming classifier scores into accurate
+    multiclass probability estimates; Platt (1999), Probabilistic outputs for support vector
+    machines.
+    """
+    first, votes, right = runs.reshape(-1, 3).T
+    shares = np.vectorize(known.smoothed)(first, votes)
+    if len(runs) >= LEAST_ISOTONIC:
+        bins = numbers.mass_bins(shares, bins=known.MOST_KNOTS)
+        _, places, sizes = np.unique(bins, return_inverse=True, return_counts=True)
+        knots, rates = (np.bincount(places, values) / sizes for values in (shares, right))
+        fitted = isotonic_regression(rates, weights=sizes).x
+    else:
+        logits = logit(shares)
+
+        def loss(curve: Array) -> float:
+            line = curve[0] * logits + curve[1]
+            return -float(np.mean(right * log_expit(line) + (1 - right) * log_expit(-line)))
+
+        slope, start = minimize(loss, [1.0, 0.0], bounds=[(0, None), (None, None)]).x
+        knots = np.unique(np.linspace(shares.min(), shares.max(), known.MOST_KNOTS))
+        fitted = expit(slope * logit(knots) + start)
+    least = 1 / (len(runs) + 2)
+    chances = np.clip(fitted, least, 1 - least).round(6)
+    return list(map(known.Knot, knots.tolist(), chances.tolist()))
+
+
+def least_probability(chances: Array, right: Array, target: float) -> known.Target:
+    """Find the least probability from which on answers, each with its own, are right that often.
+
+    Cuts are tested from the top down until one is not that right with 95 % certainty, one-sided. A
+    cut that is too small to be, though all were right, is passed over. Sources: Clopper and Pearson
+    (1934); Maurer, Hothorn and Lehmacher (1995) for a fixed order, which needs no correction.
+    """
+    found = known.Target()
+    for cut in np.unique(chances)[::-1].tolist():
+        reached = right[chances >= cut]
+        if target ** len(reached) > 1 - CERTAINTY:
+            continue
+        tested = binomtest(int(reached.sum()), len(reached), alternative="greater")
+        if tested.proportion_ci(CERTAINTY).low < target:
+            break
+        coverage = len(reached) / len(right)
+        found = known.Target(at_least=cut, coverage=coverage, accuracy=float(reached.mean()))
+    return found
+
+
+def calibrated(
+    runs: Array, targets: Iterable[float], seed: int
+) -> tuple[list[known.Knot], known.Measured, tuple[Bin, ...]]:
+    """Fit a map on a random half of the questions, and measure it on the others."""
+    half = len(runs) // 2
+    if half < LEAST:
+        said = f"a map needs {2 * LEAST} questions with gold or ok and a readable answer"
+        fail(f"--calibrate: {said}, half of them to test it; there are {len(runs)}.", Exit.USAGE)
+    drawn = np.random.default_rng(seed).permutation(runs)
+    knots, (first, votes, right) = fit_knots(drawn[:half]), np.moveaxis(drawn[half:], 2, 0)
+    chances, shares = np.vectorize(partial(known.probability, knots))(first, votes), first / votes
+    found = {
+        "ece": numbers.calibration_error(chances.ravel(), right.ravel()),
+        "ece_raw": numbers.calibration_error(shares.ravel(), right.ravel()),
+        "ece_floor": numbers.noise_errors(chances).mean(),
+        "brier": np.mean((chances - right) ** 2),
+        "brier_raw": np.mean((shares - right) ** 2),
+    }
+    measured = known.Measured(
+        method="isotonic" if half >= LEAST_ISOTONIC else "platt",
+        questions=len(runs),
+        held_out=len(right),
+        **{name: round(float(value), 6) for name, value in found.items()},
+        targets={
+            f"{target:g}": least_probability(chances[:, 0], right[:, 0], target)
+            for target in targets
+        },
+    )
+    return knots, measured, numbers.reliability(chances.ravel(), right.ravel())
+
+
+def common_source(sources: Sequence[known.Source]) -> known.Source:
+    """Join what the lines and the options say of what answered, or exit where they differ."""
+    found = {}
+    for name in known.Source.model_fields:
+        values = {getattr(source, name) for source in sources} - {None}
+        if len(values) > 1:
+            said = " and ".join(sorted(map(str, values)))
+            fail(f"--calibrate: a map is for one {name}; options and lines say {said}.", Exit.USAGE)
+        found[name] = next(iter(values), None)
+    return known.Source(**found)
+
+
+def sheet(made: known.CalibrationMap, bins: Sequence[Bin], remarks: Iterable[str]) -> Sheet:
+    """Show how good a map is, and how reliable on the questions that were held out."""
+    measured, runs = made.measured, sum(one.count for one in bins)
+    flags = [*remarks]
+    if unknown := [name for name in known.Source.model_fields if getattr(made, name) is None]:
+        said = f"Neither lines nor options say {', '.join(unknown)}"
+        flags.append(f"{said}: the map may not fit a run that it is given to.")
+    facts = {
+        "model": made.model or "unknown",
+        "rule": f"{made.stopping.rule}, at most {made.stopping.max_responses} answers",
+        "calibration error": f"{measured.ece:.3f} (noise alone makes {measured.ece_floor:.3f});"
+        f" the share of votes has {measured.ece_raw:.3f}",
+        "Brier score": f"{measured.brier:.3f}; the share of votes has {measured.brier_raw:.3f}",
+    }
+    for name, one in measured.targets.items():
+        words = "from no probability on, with certainty"
+        if one.at_least is not None:
+            those = f"{one.coverage:.1%} of the questions, {one.accuracy:.1%} of them right"
+            words = f"from a probability of {one.at_least:.3f} on: {those}"
+        facts[f"{100 * float(name):g} % right"] = words
+    said = f"{measured.method} map of {measured.questions - measured.held_out:,} questions"
+    rows = ((one.score, one.label, f"{one.count / runs:.1%}") for one in bins)
+    names = "probability|share, right|share, of all runs|number"
+    return Sheet(
+        subject="How likely is the answer right?",
+        verdict=Verdict(words=f"{said}, tested on {measured.held_out:,} others"),
+        flags=tuple(flags),
+        facts=tuple(Fact(label=label, value=value) for label, value in facts.items()),
+        charts=(diagram(made.name, "probability", bins, "right", "probability"),),
+        tables=(table("Reliability on the questions held out", names, rows),),
+    )

@@ -1,0 +1,221 @@
+"""`replay --calibrate`: a map fitted on half of a log's questions, and measured on the others."""
+
+import json
+from functools import cache
+from pathlib import Path
+from random import Random
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import pytest
+
+from commands.measuring.maps import calibrated, ended_runs, fit_knots, least_probability
+from commands.measuring.replay import read_recording
+from reflection.sampling.probability import CalibrationMap, Measured, Target
+from reflection.sampling.prompts import hash_prompt
+from reflection.sampling.replay import recorded
+from reflection.sampling.rules import Stopping
+from tests.unit.measuring.commands import run, written
+from tests.unit.measuring.recorded_logs import FAMILIES, log_lines
+
+THRIFTY = Stopping(preset="thrifty")
+
+
+@cache
+def measured(family: str, questions: int) -> list[Measured]:
+    """What maps show on the other halves, of as many random ones."""
+    lines = log_lines(FAMILIES[family], questions)
+    recordings = [read_recording("number", json.loads(line)) for line in lines]
+    runs = ended_runs(recordings, THRIFTY, 10, Random(0))
+    return [calibrated(runs, [0.9], seed)[1] for seed in range(10)]
+
+
+LOGS = {"science": 198, "hard": 500, "medicine": 600, "easy": 1_000}
+
+
+@pytest.mark.parametrize(("family", "questions"), LOGS.items())
+def test_a_map_is_better_than_the_share_of_votes(family: str, questions: int) -> None:
+    """On questions that were held out it is nearer to being right, by either measure."""
+    found = measured(family, questions)
+
+    method = "platt" if questions < 400 else "isotonic"
+    sizes = {(one.method, one.questions, one.held_out) for one in found}
+    assert sizes == {(method, questions, questions // 2)}
+    assert fmean(one.ece for one in found) < 0.7 * fmean(one.ece_raw for one in found)
+    assert fmean(one.brier for one in found) < fmean(one.brier_raw for one in found)
+
+
+def test_a_map_is_calibrated() -> None:
+    """Little more than noise is left, and it is small where many questions are held out."""
+    found = [one for family, questions in LOGS.items() for one in measured(family, questions)]
+
+    assert fmean(one.ece - one.ece_floor for one in found) <= 0.01
+    assert fmean(one.ece for one in found if one.held_out >= 500) <= 0.03
+
+
+def test_a_target_that_is_reached_holds() -> None:
+    """Of the answers from the least probability on, nine in ten are right, in every half."""
+    found = [one.targets["0.9"] for one in measured("hard", 500)]
+
+    assert sum(one.at_least is not None for one in found) >= 5
+    assert all(one.accuracy is None or one.accuracy >= 0.9 for one in found)
+
+
+@pytest.mark.parametrize(
+    ("groups", "target", "expected"),
+    [
+        # With 95 % certainty: 58 of 58 are at least 0.9497, and 59 of 59 at least 0.9505.
+        ([(0.99, 58, 58)], 0.95, Target()),
+        ([(0.99, 59, 59)], 0.95, Target(at_least=0.99, coverage=1.0, accuracy=1.0)),
+        # A cut with too few questions to show anything is passed over, and does not end the test.
+        ([(0.99, 9, 9), (0.9, 91, 91)], 0.95, Target(at_least=0.9, coverage=1.0, accuracy=1.0)),
+        # The first cut that fails ends it, though a lower one would pass.
+        ([(0.99, 60, 55), (0.9, 900, 900)], 0.95, Target()),
+        (
+            [(0.99, 100, 100), (0.8, 100, 60)],
+            0.95,
+            Target(at_least=0.99, coverage=0.5, accuracy=1.0),
+        ),
+        # 98 of 100 are at least 0.9385.
+        ([(0.99, 100, 98)], 0.938, Target(at_least=0.99, coverage=1.0, accuracy=0.98)),
+        ([(0.99, 100, 98)], 0.939, Target()),
+    ],
+)
+def test_targets(groups: list[tuple[float, int, int]], target: float, expected: Target) -> None:
+    """Cuts are tested from the top down, each for all answers above it."""
+    answers = [(chance, place < ok) for chance, size, ok in groups for place in range(size)]
+
+    chances, right = np.array(answers, dtype=float).T
+
+    assert least_probability(chances, right, target) == expected
+
+
+@pytest.mark.parametrize("right", [True, False])
+@pytest.mark.parametrize("questions", [50, 200])
+def test_no_map_says_0_or_1(questions: int, right: bool) -> None:
+    """Where all that was seen is right, or wrong, the probability is as sure as the number."""
+    knots = fit_knots(np.array([[(3, 3, right)]] * questions, dtype=float))
+
+    assert [knot.share for knot in knots] == [pytest.approx(0.875)]
+    missed = 1 - knots[0].probability if right else knots[0].probability
+    assert missed == pytest.approx(1 / (questions + 2), rel=0.01)
+
+
+@pytest.mark.parametrize("questions", [50, 250])
+def test_a_map_never_falls(questions: int) -> None:
+    """More agreement is never less likely right, though the log says so."""
+    runs = np.array([[(3, 3, False)], [(2, 4, True)]] * (questions // 2), dtype=float)
+
+    knots = fit_knots(runs)
+
+    assert {round(knot.probability, 3) for knot in knots} == {0.5}
+
+
+def test_every_question_weighs_the_same() -> None:
+    """An ordering without a readable answer is replaced; unlabelled questions are left out."""
+    half = recorded("exact", ["a", *[None] * 9], "a")
+    unlabelled, unreadable = recorded("exact", ["a"]), recorded("exact", [None], "a")
+    stopping = Stopping(rule="fixed", max_responses=1)
+
+    runs = ended_runs([half, unlabelled, unreadable], stopping, 40, Random(0))
+
+    assert runs.tolist() == [[[1, 1, 1]] * 40]
+
+
+def as_json(*arguments: str) -> dict[str, Any]:
+    result = run("replay", *arguments, "--answers", "number", "--json")
+    assert result.exit_code == 0, result.output
+    parsed: dict[str, Any] = json.loads(result.stdout)
+    return parsed
+
+
+def test_the_file_and_the_document(tmp_path: Path) -> None:
+    """The file keeps what a run must have in common with the log; the document is the numbers."""
+    lines = list(log_lines(FAMILIES["easy"], 120))
+    lines[0] = lines[0].replace("{", '{"model": "a/b", "temperature": 0.7, ', 1)
+    prompt, file = tmp_path / "prompt.txt", tmp_path / "small.json"
+    prompt.write_text("Think: {question}", encoding="utf-8")
+
+    document = as_json(
+        written(tmp_path, *lines), "--calibrate", str(file), "--rule", "predictive",
+        "--epsilon", "0.02", "--max-responses", "12", "--reorderings", "4",
+        "--target", "0.8", "--target", "0.999", "--prompt-template", str(prompt),
+    )  # fmt: skip
+
+    made = CalibrationMap.model_validate_json(file.read_text("utf-8"))
+    assert made.measured == Measured.model_validate(document)
+    assert list(document) == [
+        "method", "questions", "held_out", "ece", "ece_raw", "ece_floor", "brier", "brier_raw",
+        "targets",
+    ]  # fmt: skip
+    assert (document["method"], document["questions"], document["held_out"]) == ("platt", 120, 60)
+    assert document["targets"]["0.8"]["accuracy"] > 0.8
+    assert document["targets"]["0.999"] == {"at_least": None, "coverage": 0.0, "accuracy": None}
+    assert (made.name, made.model, made.temperature) == ("small", "a/b", 0.7)
+    assert made.prompt_hash == hash_prompt("Think: {question}", "number")
+    assert made.answers == "number"
+    assert made.stopping == Stopping(rule="predictive", epsilon=0.02, max_responses=12)
+
+
+def test_the_sheet_and_the_page(tmp_path: Path) -> None:
+    """Terminal and page show both numbers beside their floor, and how reliable each bin is."""
+    page, file = tmp_path / "page.html", str(tmp_path / "map.json")
+    log = written(tmp_path, *log_lines(FAMILIES["easy"], 120))
+    options = ("--calibrate", file, "--answers", "number", "--html", str(page))
+
+    result = run("replay", log, *options)
+
+    assert result.exit_code == 0, result.output
+    assert "platt map of 60 questions, tested on 60 others" in result.stdout
+    assert "combined, at most 10 answers" in result.stdout
+    assert "noise alone makes" in result.stdout
+    assert "95 % right" in result.stdout
+    assert "▇" in result.stdout
+    assert "options say model, temperature, prompt_hash" in " ".join(result.stdout.split())
+    assert "Reliability of map" in page.read_text("utf-8")
+
+
+FIRST = '{"gold": "1", "model": "a/b", "answers": ["1"]}'
+
+
+@pytest.mark.parametrize(
+    ("lines", "options", "said"),
+    [
+        ([FIRST] * 99, ("--calibrate", "map.json"), "a map needs 100 questions"),
+        ([FIRST], ("--calibrate", "map.json", "--rule", "beta", "--rule", "fixed"), "one --rule"),
+        (
+            [FIRST],
+            ("--calibrate", "map.json", "--model", "c/d"),
+            "one model; options and lines say a/b and c/d",
+        ),
+        ([FIRST], ("--calibrate", "none/map.json"), "there is no folder"),
+        ([FIRST], ("--target", "0.9"), "no effect without --calibrate"),
+    ],
+)
+def test_refusals(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    lines: list[str],
+    options: tuple[str, ...],
+    said: str,
+) -> None:
+    """What no map can be made of is said, and nothing is written."""
+    file = written(tmp_path, *lines)
+    monkeypatch.chdir(tmp_path)
+
+    result = run("replay", file, *options)
+
+    assert (result.exit_code, Path("map.json").exists()) == (2, False)
+    assert said in " ".join(result.stderr.split())
+
+
+def test_shares_in_a_row_of_orderings_are_one_question() -> None:
+    """The floor is of questions: orderings of the same ones do not lower it."""
+    from reflection.critique.statistics import noise_errors
+
+    once = noise_errors(np.full((100, 1), 0.7)).mean()
+
+    # The mean of |k / 100 - 0.7| for a binomial k is 0.0365.
+    assert once == pytest.approx(0.0365, abs=0.004)
+    assert noise_errors(np.full((100, 40), 0.7)).mean() == pytest.approx(once)

@@ -1,0 +1,174 @@
+"""What a calibration map tells of a run, and when it tells nothing."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reflection.sampling.loop import Sampling, result
+from reflection.sampling.probability import CalibrationMap, Knot, Measured, Setup, nearest
+from reflection.sampling.prompts import hash_prompt
+from reflection.sampling.result import Bars
+from reflection.sampling.rules import Stopping
+from tests.unit.runs import failed, finished, put_in
+from tests.unit.sheets import fact, told
+
+MODEL = "openai/gpt-test"
+KNOTS = [Knot(0.5, 0.2), Knot(0.875, 0.9)]
+
+
+def made(**changes: Any) -> CalibrationMap:
+    """Return a map that says 0.9 of three equal votes by the preset thrifty."""
+    known: dict[str, Any] = {
+        "name": "sums",
+        "model": MODEL,
+        "temperature": 0.7,
+        "prompt_hash": hash_prompt(None, "exact"),
+        "answers": "exact",
+        "stopping": Stopping(rule="predictive", epsilon=0.05, max_responses=10),
+        "knots": KNOTS,
+        "measured": Measured(
+            method="isotonic", questions=500, held_out=250, ece=0.0123, ece_raw=0.1,
+            ece_floor=0.01, brier=0.1, brier_raw=0.2, targets={},
+        ),
+    }  # fmt: skip
+    return CalibrationMap(**known | changes)
+
+
+def asked(answers: list[Any], calibration: CalibrationMap | None, **settings: Any) -> Sampling:
+    return finished(answers, preset="thrifty", calibration=calibration, **settings)
+
+
+def test_a_map_tells_how_likely_the_answer_is_right() -> None:
+    """The result names the map, its questions and its error; the sheet of any run shows it."""
+    run = asked(["A"] * 3, made())
+
+    ended = result(run)
+    shown = fact(told(run), "probability right")
+
+    assert (ended.probability_right, run.warnings) == (0.9, [])
+    assert ended.calibration is not None
+    assert ended.calibration.model_dump() == {
+        "name": "sums", "questions": 500, "ece": 0.0123, "reason": None,
+    }  # fmt: skip
+    assert (shown.value, shown.note) == ("0.900", "by sums: 500 questions, calibration error 0.012")
+    assert "probability" not in fact(told(run), "agreement").note
+    assert (ended.below(Bars(probability=0.9)), ended.below(Bars(1.0, 0.9))) == (None, None)
+    assert ended.below(Bars(probability=0.95)) == "probability 0.900 is below 0.95"
+
+
+@pytest.mark.parametrize(
+    ("changes", "settings", "reason"),
+    [
+        ({"model": "c/d"}, {}, f"model {MODEL}, where the map has c/d"),
+        ({"temperature": 1.0}, {}, "temperature 0.7, where the map has 1.0"),
+        ({"answers": "number"}, {}, "answers exact, where the map has number"),
+        ({}, {"prompt_template": "Think."}, "prompt_hash "),
+        ({}, {"epsilon": 0.02}, "epsilon 0.02, where the map has 0.05"),
+        ({}, {"rule": "ahead_by"}, "rule ahead_by, where the map has predictive"),
+        ({}, {"max_responses": 9}, "max_responses 9, where the map has 10"),
+        ({}, {"quorum": 2}, "quorum 2, where the map has 1"),
+        ({}, {"futility": 0.1}, "futility 0.1, where the map has none"),
+    ],
+)
+def test_a_map_tells_nothing_of_other_runs(
+    changes: dict[str, Any], settings: dict[str, Any], reason: str
+) -> None:
+    """Maps do not transfer: the reason is in the result, and no bar is reached."""
+    run = asked(["A"] * 3, made(**changes), **settings)
+
+    ended = result(run)
+
+    assert ended.probability_right is None
+    assert ended.calibration is not None
+    assert str(ended.calibration.reason).startswith(reason)
+    assert fact(told(run), "probability right").note == ended.calibration.reason
+    assert str(ended.below(Bars(probability=0.0))).endswith(str(ended.calibration.reason))
+
+
+@pytest.mark.parametrize(
+    ("answers", "reason"),
+    [
+        (["A", "A", put_in(2, "A", "Ann")], "a person voted"),
+        (["A", "A"], "it ended as finished_by_person"),
+        ([None] * 10, "it ended as no_consensus"),
+        ([failed(0, "Blocked"), "A", "A", "A"], None),
+    ],
+)
+def test_a_map_tells_nothing_where_a_person_voted_or_ended_it(
+    answers: list[Any], reason: str | None
+) -> None:
+    """A failed call changes nothing: the rule decided over the votes there are."""
+    calibration = result(asked(answers, made())).calibration
+
+    assert calibration is not None
+    assert calibration.reason == reason
+
+
+@pytest.mark.parametrize("end", ["budget", "deadline", "accepted_by_person"])
+def test_a_map_tells_nothing_of_a_run_that_was_cut_short(end: Any) -> None:
+    """A budget, a deadline or a person ended it, and not the rule; waiting in vain is nothing."""
+    run, patient = asked(["A"] * 3, made()), asked(["A"] * 3, made())
+    run.settle(end, "it had to", None)
+    patient.settle("review_timeout", "nobody came", None)
+
+    assert run.calibrated()[0] is None
+    assert patient.calibrated()[0] == 0.9
+
+
+def test_what_a_log_did_not_say_is_warned_of() -> None:
+    """It fits a map that is given by hand, and no map of the worker's folder."""
+    silent = made(model=None, temperature=None)
+    by_hand, by_worker = asked(["A"] * 3, silent), asked(["A"] * 3, None)
+    by_worker.maps = (silent,)
+
+    assert by_hand.calibrated()[0] == 0.9
+    assert by_hand.warnings == [
+        "the calibration map may not fit: its log did not say model, temperature"
+    ]
+    assert by_worker.calibrated()[0] is None
+
+
+def test_the_nearest_of_several_maps() -> None:
+    """That of the run's model is nearer than any other; without a model several may be it."""
+    other, same = made(name="a", model="c/d"), made(name="z", temperature=0.0)
+    run = Setup(model=MODEL, answers="exact", stopping=made().stopping)
+
+    assert nearest([other, same], run) == (same,)
+    assert nearest([other, same], run.model_copy(update={"model": None})) == (other, same)
+
+
+def test_without_a_map_agreement_is_no_probability() -> None:
+    """The result has neither, and terminal, page and details say so in words."""
+    run = asked(["A"] * 3, None)
+    ended = result(run)
+
+    assert (ended.probability_right, ended.calibration) == (None, None)
+    assert fact(told(run), "agreement").note == ("uncertainty low; not a probability")
+    assert str(ended.below(Bars(probability=0.5))).endswith("there is no calibration map")
+
+
+def test_a_map_is_read_as_strictly_as_a_request() -> None:
+    """A request with a map goes through JSON unchanged."""
+    from reflection.request import parse_request
+    from reflection.sampling.request import SelfConsistencyRequest
+
+    request = SelfConsistencyRequest(question="How much?", calibration=made())
+
+    assert parse_request(SelfConsistencyRequest, request.model_dump_json()) == request
+
+
+def test_a_file_that_is_no_map_is_refused(tmp_path: Path) -> None:
+    """The command says so before it looks for a server."""
+    import typer
+
+    from commands.start import ask
+
+    file = tmp_path / "map.json"
+    file.write_text(json.dumps({"name": "x"}), encoding="utf-8")
+
+    with pytest.raises(typer.Exit) as refused:
+        ask(question="How much?", calibration=file)
+
+    assert refused.value.exit_code == 2
