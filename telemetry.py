@@ -81,9 +81,21 @@ def set_up(traces: Path | None, more: Sequence[SpanProcessor] = ()) -> ReplaySaf
     from opentelemetry import trace
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import sampling
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter
     from temporalio.contrib.opentelemetry import create_tracer_provider
 
-    processors = [*_processors(traces), *more]
+    exporters: list[SpanExporter] = []
+    if os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT"):
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+        exporters.append(OTLPSpanExporter())
+    if traces is not None:
+        lines = traces.open("a", encoding="utf-8", buffering=1)
+        exporters.append(
+            ConsoleSpanExporter(out=lines, formatter=lambda span: f"{span.to_json(indent=None)}\n")
+        )
+    batches = [BatchSpanProcessor(exporter, schedule_delay_millis=200) for exporter in exporters]
+    processors = [*batches, *more]
     provider = create_tracer_provider(
         resource=Resource.create({"service.name": os.environ.get("OTEL_SERVICE_NAME", "mull")}),
         sampler=None if processors else sampling.ALWAYS_OFF,
@@ -108,21 +120,3 @@ def measure() -> MeterProvider | None:
     provider = MeterProvider([PeriodicExportingMetricReader(OTLPMetricExporter())])
     metrics.set_meter_provider(provider)
     return provider
-
-
-def _processors(traces: Path | None) -> list[SpanProcessor]:
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor
-
-    exporters: list[SpanExporter] = []
-    if os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT"):
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-
-        exporters.append(OTLPSpanExporter())
-    if traces is not None:
-        from opentelemetry.sdk.trace.export import ConsoleSpanExporter
-
-        lines = traces.open("a", encoding="utf-8", buffering=1)
-        exporters.append(
-            ConsoleSpanExporter(out=lines, formatter=lambda span: f"{span.to_json(indent=None)}\n")
-        )
-    return [BatchSpanProcessor(exporter, schedule_delay_millis=200) for exporter in exporters]

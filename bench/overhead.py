@@ -6,7 +6,7 @@ Both run instant activities in the same shape (waves) on the same server, a deve
 with its database in a file: 10 samples, or the four calls of a draft that is revised once.
 Mull runs as it is shipped: tracing to a file, the pydantic converter, no sandbox. The bare workflow
 runs with the SDK's defaults, or without the sandbox if `--unsandboxed` is given. Prints medians,
-ratios and the quartiles of the ratios, and fails above 1.3 times the latency or below 0.75 of the
+ratios and the quartiles of the ratios, and fails above 1.2 times the latency or below 0.82 of the
 throughput.
 """
 
@@ -76,7 +76,7 @@ SHAPES: dict[str, Shape] = {
 Run = Callable[[], Awaitable[object]]
 Found = dict[str, dict[str, Any]]
 
-MOST_LATENCY, LEAST_THROUGHPUT = 1.3, 0.75
+MOST_LATENCY, LEAST_THROUGHPUT = 1.2, 0.82
 
 
 async def seconds(run: Run, times: int = 1) -> float:

@@ -142,7 +142,7 @@ async def report(
         seen.start_time,
         seen.close_time,
         run_page(run, seen.run_id),
-        request.model_dump(mode="json") if request else {},
+        request.model_dump(mode="json", exclude={"calibration"}) if request else {},
     )
     write_file(place, page_html(found.loop.sheet(result, (), request), facts))
     return Exit.DONE

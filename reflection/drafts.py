@@ -3,12 +3,13 @@
 A loop that needs no records of its own takes those of this file: docs/a-new-workflow.md.
 """
 
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from reflection.request import OUTPUT_TOKENS, Record, Review, fitted
-from reflection.run import DecisionT, Part, RunState, Spending, Usage
+from reflection.request import Record, Review, fitted
+from reflection.run import DecisionT, RunState, Spending, Usage
 from reflection.text import encoded_size
 
 
@@ -239,21 +240,10 @@ class DraftState(RunState[DecisionT], Generic[DecisionT, DraftT]):
         """List the fields of a decision that say what it is based on."""
         return {"best": self.best.index if self.best else None}
 
-    @property
-    def subject(self) -> str:
-        """The question, query or prompt."""
-        subject: str = getattr(self.request, self.request.subject_field)
-        return subject
-
-    def prompt(self, part: Part) -> tuple[list[str], int]:
-        """List the texts in the prompt of a part's next call, and give its output limit."""
-        del part  # for loops whose calls differ
-        return [self.subject], OUTPUT_TOKENS
-
+    @abstractmethod
     def _best(self) -> DraftT | None:
         """Return the best draft, the earlier of equals."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _waits(self, reason: Any) -> str | None:
         """Explain why a person has to review the result; None if no review is needed."""
-        raise NotImplementedError

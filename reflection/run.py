@@ -1,5 +1,6 @@
 """What every run has: decisions, spending, budget and warnings."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -7,7 +8,7 @@ from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from pydantic import Field
 
-from reflection.request import Bounded, Record, Review
+from reflection.request import OUTPUT_TOKENS, Bounded, Record, Review
 from reflection.text import encoded_size
 
 StopReasonT = TypeVar("StopReasonT", bound=str)
@@ -208,7 +209,7 @@ DecisionT = TypeVar("DecisionT", bound=Decided)
 
 
 @dataclass
-class RunState(Generic[DecisionT]):
+class RunState(ABC, Generic[DecisionT]):
     """What the state of every loop has: decisions, warnings, and the spending by part.
 
     `retried` and `cancelled` count the calls that ended without a reply.
@@ -234,9 +235,15 @@ class RunState(Generic[DecisionT]):
         return self.last is not None and self.last.stop
 
     @property
+    @abstractmethod
     def model(self) -> str | None:
         """The model that replied last, or that the request names."""
-        raise NotImplementedError
+
+    @property
+    def subject(self) -> str:
+        """The question, query or prompt."""
+        subject: str = getattr(self.request, self.request.subject_field)
+        return subject
 
     @property
     def budget(self) -> Budget:
@@ -253,29 +260,29 @@ class RunState(Generic[DecisionT]):
         """What was spent so far, in all and by part."""
         return usage(self.spent, self.retried, self.cancelled)
 
+    @abstractmethod
     def stop(
         self, reason: Any, explanation: str, at: datetime, author: str | None = None
     ) -> DecisionT:
         """End the run, or wait if a person has to review the result first."""
-        raise NotImplementedError
 
+    @abstractmethod
     def settle(
         self, reason: Any, explanation: str, at: datetime, author: str | None = None
     ) -> DecisionT:
         """End the run, by what a person said of the result."""
-        raise NotImplementedError
 
+    @abstractmethod
     def refused(self, given: Review) -> str | None:
         """Explain why a review is refused; None if it is accepted."""
-        raise NotImplementedError
 
+    @abstractmethod
     def replace(self, text: str, author: str, at: datetime) -> None:
         """Take a person's text as the result."""
-        raise NotImplementedError
 
     def progress(self, step: str, in_flight: int, review_until: datetime | None) -> Record:
         """Say where the run stands; `in_flight` is the number of calls under way."""
-        raise NotImplementedError
+        raise NotImplementedError("its workflow has a `_progress` of its own")
 
     def no_room(self, part: Part) -> str | None:
         """Explain why the budget has no room for the next call of a part; None if it has.
@@ -306,7 +313,8 @@ class RunState(Generic[DecisionT]):
 
     def prompt(self, part: Part) -> tuple[list[str], int]:
         """List the texts in the prompt of a part's next call, and give its output limit."""
-        raise NotImplementedError
+        del part  # for loops whose calls differ
+        return [self.subject], OUTPUT_TOKENS
 
     def pay(self, part: Part, spending: Spending | None, attempts: int) -> None:
         """Count a reply, and the failed attempts before it."""

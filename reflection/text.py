@@ -55,7 +55,13 @@ def terminal_safe(text: str, most: int) -> str:
     line = " ".join(neutral(head).split())
     if len(head) == len(text) and width(line) <= most and len(line) <= 2 * most:
         return line
-    return _cut(line, most)
+    kept, room = "", most - 1
+    for character in line[: 2 * most - 1]:
+        room -= _columns(character)
+        if room < 0:
+            break
+        kept += character
+    return f"{kept.rstrip()}…"
 
 
 def width(text: str) -> int:
@@ -78,16 +84,6 @@ def _columns(character: str) -> int:
     if category(character) in {"Mn", "Me", "Cf"}:
         return 0
     return 2 if east_asian_width(character) in "WF" else 1
-
-
-def _cut(line: str, most: int) -> str:
-    kept, room = "", most - 1
-    for character in line[: 2 * most - 1]:
-        room -= _columns(character)
-        if room < 0:
-            break
-        kept += character
-    return f"{kept.rstrip()}…"
 
 
 def fold(text: str) -> str:

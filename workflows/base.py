@@ -8,6 +8,7 @@ docs/a-new-workflow.md.
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -53,7 +54,17 @@ UNREGISTERED = (
 )
 
 
-class Workflow:
+def require(kind: type[Request], inputs: tuple[object, ...], example: str) -> None:
+    """Fail the run of a start without one valid request."""
+    if len(inputs) != 1 or not isinstance(inputs[0], kind):
+        raise ApplicationError(
+            f"no request: start this workflow with one JSON object, such as {example}",
+            type=INVALID_REQUEST,
+            non_retryable=True,
+        )
+
+
+class Workflow(ABC):
     """A run that is started by one request, shows where it stands, and can be ended by a person.
 
     A subclass says what its `request_type` is.
@@ -63,13 +74,7 @@ class Workflow:
 
     def __new__(cls, *inputs: object) -> Self:
         """Reject a start without a valid request, which would fail every workflow task."""
-        if len(inputs) != 1 or not isinstance(inputs[0], cls.request_type):
-            example = f'{{"{cls.request_type.subject_field}": "..."}}'
-            raise ApplicationError(
-                f"no request: start this workflow with one JSON object, such as {example}",
-                type=INVALID_REQUEST,
-                non_retryable=True,
-            )
+        require(cls.request_type, inputs, f'{{"{cls.request_type.subject_field}": "..."}}')
         return super().__new__(cls)
 
     def __init__(self, budget_seconds: float | None = None) -> None:
@@ -95,17 +100,17 @@ class Workflow:
         if not (by is None or isinstance(by, Finish)):
             raise refusal('give nothing, or one JSON object, such as {"author": "..."}')
 
-    def _progress(self) -> Record:
-        raise NotImplementedError
+    @abstractmethod
+    def _progress(self) -> Record: ...
 
-    def _sheet(self) -> Sheet:
-        raise NotImplementedError
+    @abstractmethod
+    def _sheet(self) -> Sheet: ...
 
-    def _has_ended(self) -> bool:
-        raise NotImplementedError
+    @abstractmethod
+    def _has_ended(self) -> bool: ...
 
-    def _warn(self, warning: str) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _warn(self, warning: str) -> None: ...
 
     async def _find_attributes(self, *run: Setup) -> tuple[CalibrationMap, ...]:
         """Ask once which search attributes are registered; warn if none are.
@@ -182,9 +187,6 @@ class RunWorkflow(Workflow, Generic[StateT]):
     def _sheet(self) -> Sheet:
         return draft_sheet(self._progress(), self._state.decisions)
 
-    def _replace(self, text: str, author: str) -> None:
-        self._state.replace(text, author, workflow.now())
-
     async def _revise_for(self, asked: str, author: str) -> None:
         raise NotImplementedError
 
@@ -247,7 +249,7 @@ class RunWorkflow(Workflow, Generic[StateT]):
         if isinstance(said, Finish):
             self._settle("finished_by_person", f"finished by {who}", who)
         elif said.replace is not None:
-            self._replace(said.replace, who)
+            self._state.replace(said.replace, who, workflow.now())
             self._settle("replaced_by_person", f"replaced by {who}", who)
         elif said.score is not None:
             self._score(said.score, who)

@@ -10,6 +10,7 @@ from temporalio.exceptions import ActivityError
 
 with workflow.unsafe.imports_passed_through():
     from activities.doctor import Check, DoctorRequest, DoctorResult, Examination
+    from workflows.base import require
     from workflows.calls import explain
 
 # The sandbox's self-test and a call of a slow model have room; a queue that nobody serves has not.
@@ -19,6 +20,15 @@ TO_START, TO_END = timedelta(seconds=10), timedelta(seconds=60)
 @workflow.defn(failure_exception_types=[ValidationError])
 class DoctorWorkflow:
     """Examine the worker of each queue, side by side; one that does not answer is a finding."""
+
+    def __new__(cls, *inputs: object) -> "DoctorWorkflow":
+        """Reject a start without a valid request, which would fail every workflow task."""
+        require(DoctorRequest, inputs, '{"offline": true}')
+        return super().__new__(cls)
+
+    @workflow.init
+    def __init__(self, request: DoctorRequest) -> None:
+        """Begin with nothing examined."""
 
     @workflow.run
     async def run(self, request: DoctorRequest | None = None) -> DoctorResult:

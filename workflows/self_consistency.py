@@ -168,9 +168,6 @@ class SelfConsistencyWorkflow(RunWorkflow[Sampling]):
                     self._state.came_late(late)
                 return
 
-    def _replace(self, text: str, _author: str) -> None:
-        self._state.replacement = text.strip()
-
     def _progress(self) -> Progress:
         return loop.progress(
             self._state,

@@ -139,9 +139,14 @@ def build_program(
 
     The nonce marks those lines of its output that are results, and comes by standard input.
     """
-    files = {**INSIDE, SOLUTION: well_formed(code)}
-    name = _name(suite)
-    if suite.file and name:
+    files, name = {**INSIDE, SOLUTION: well_formed(code)}, None
+    if suite.file:
+        # It replaces no other file, and pytest can import it.
+        name = suite.file.name
+        if suite.kind == "pytest":
+            name = f"{name.removesuffix('.py').replace('.', '_')}.py"
+        elif name in {SOLUTION, "main.py", PACKAGE}:
+            name = f"tests_{name}"
         files[name] = well_formed(suite.file.text)
     # Room for the results, which are not the code's output.
     room = max(limits.output_bytes, RESULT_BYTES)
@@ -154,16 +159,6 @@ def build_program(
         limits=limits.model_copy(update={"output_bytes": room}),
         keep_bytes=KEPT_BYTES,
     )
-
-
-def _name(suite: Suite) -> str | None:
-    """Name the user's file so that it replaces no other file, and pytest can import it."""
-    if suite.file is None:
-        return None
-    if suite.kind == "pytest":
-        return f"{suite.file.name.removesuffix('.py').replace('.', '_')}.py"
-    taken = suite.file.name in {SOLUTION, "main.py", PACKAGE}
-    return f"tests_{suite.file.name}" if taken else suite.file.name
 
 
 def by_pytest(suite: Suite) -> Suite:

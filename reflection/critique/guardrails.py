@@ -357,10 +357,12 @@ PROMPTED = re.compile(
     r"(?m)^=== (?:draft|source) \d+ ===$|^Important: the previous response to the request below "
     r"needs|^What to change, point by point:$|^Cite these sources as \[1\], \[2\] and so on"
 )
-FILLER = words(
-    "very really quite rather truly indeed actually simply just also please sure certainly of a"
-    " course here is the an this revised improved updated new final version draft answer text"
-    " response below now overall clearly basically i hope helps it so"
+FILLER = frozenset(
+    words(
+        "very really quite rather truly indeed actually simply just also please sure certainly of a"
+        " course here is the an this revised improved updated new final version draft answer text"
+        " response below now overall clearly basically i hope helps it so"
+    )
 )
 
 

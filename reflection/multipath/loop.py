@@ -223,9 +223,8 @@ class Run(DraftState[Decision, Draft]):
                 # For histories from before the activities returned it.
                 parts = self.state.suggestions, self.sources, self.request.creative
                 output = assemble(kept.text, *parts)
-        ended, better = self._ended(), better_report(self.drafts, kept)
-        if better:
-            ended["warnings"] = (*ended["warnings"], better)
+        if better := better_report(self.drafts, kept):
+            self.warn(better)
         return MultiPathResult(
             **ended,
             output=output,

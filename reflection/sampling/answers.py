@@ -37,9 +37,9 @@ SAME_SIGN = {
 
 
 class Marked(NamedTuple):
-    """A marked answer, and what stands before its mark."""
+    """A marked answer, never empty, and the reasoning: what stands before its mark."""
 
-    before: str
+    reasoning: str
     answer: str
 
 

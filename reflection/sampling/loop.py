@@ -140,6 +140,11 @@ class Sampling(RunState[Decision]):
             return "an answer can only be accepted or replaced"
         return None if given.replace is None else self.unreadable_answer(given.replace)
 
+    def replace(self, text: str, author: str, at: datetime) -> None:
+        """Take a person's text as the result; the decision says whose it is, and since when."""
+        del author, at
+        self.replacement = text.strip()
+
     def plan(self) -> Room:
         """Size the next wave by the rule, the concurrency limit and the budget; 0: no budget."""
         most = self.request.concurrency

@@ -99,7 +99,7 @@ class CalibrationMap(Setup):
         return [
             f"{name} {other[name]}, where the map has {'none' if value is None else value}"
             for name, value in own.items()
-            if value != other[name] and name not in ignored
+            if name in other and value != other[name] and name not in ignored
         ]
 
 
@@ -114,7 +114,9 @@ class Calibrated(Record):
 
 def _traits(setup: Setup) -> dict[str, object]:
     whole = setup.model_dump(include={*Source.model_fields, "answers"})
-    return whole | setup.stopping.model_dump(include=set(Stopping.model_fields) - {"preset"})
+    # Hurry changes how many votes the rule fixed counts, and no decision of another rule.
+    less = {"preset"} if setup.stopping.rule == "fixed" else {"preset", "hurry"}
+    return whole | setup.stopping.model_dump(include=set(Stopping.model_fields) - less)
 
 
 def nearest(maps: Iterable[CalibrationMap], run: Setup) -> tuple[CalibrationMap, ...]:

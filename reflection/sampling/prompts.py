@@ -1,12 +1,12 @@
 """Prompts and replies for samples, and for whether two answers mean the same."""
 
 from hashlib import sha256
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, WithJsonSchema
 
 from reflection.replies import Reply, ReplyT, Text, every_object, plain, reply_schema, validated
-from reflection.sampling.answers import find_marked
+from reflection.sampling.answers import Marked, find_marked
 from reflection.sampling.request import AnswerKind
 from reflection.text import filled, quoted, well_formed
 
@@ -76,13 +76,6 @@ class MeaningReply(Reply):
     same_meaning: Annotated[bool, BeforeValidator(_verdict)]
 
 
-class ParsedReply(NamedTuple):
-    """The two parts of a reply, which can be stored as UTF-8; the answer is never empty."""
-
-    reasoning: str
-    answer: str
-
-
 def build_prompt(question: str, template: str | None, kind: AnswerKind) -> str:
     """Build the prompt for one sample: the question, then how to reply.
 
@@ -109,7 +102,7 @@ def sample_schema(kind: AnswerKind) -> dict[str, Any]:
     return reply_schema(ChoiceReply if kind == "choice" else SampleReply)
 
 
-def parse_reply(text: str) -> ParsedReply | None:
+def parse_reply(text: str) -> Marked | None:
     r"""Read a sample, or return None where it has no answer; never raises.
 
     The last JSON object with an "answer" decides, in fences or prose too; numbers keep their
@@ -119,9 +112,8 @@ def parse_reply(text: str) -> ParsedReply | None:
     """
     said = _last(text, "answer", SampleReply)
     if isinstance(said, SampleReply):
-        return ParsedReply(said.reasoning, said.answer)
-    marked = find_marked(well_formed(text)) if said is None else None
-    return ParsedReply(marked.before, marked.answer) if marked else None
+        return Marked(said.reasoning, said.answer)
+    return find_marked(well_formed(text)) if said is None else None
 
 
 def build_meaning_prompt(question: str, earlier: str, new: str) -> str:

@@ -117,8 +117,8 @@ class Replay:
 
     def __init__(self, rules: Sequence[Stopping], max_concurrency: int = MAX_CONCURRENCY) -> None:
         self._next_waves = [
-            cache(partial(_next_wave, rule, Waves(rule), max_concurrency))
-            for rule in map(StoppingRule, rules)
+            (rule.hurry > 0, cache(partial(_next_wave, known, Waves(known), max_concurrency)))
+            for rule, known in zip(rules, map(StoppingRule, rules), strict=True)
         ]
         self._add = cache(_add)
 
@@ -151,18 +151,24 @@ class Replay:
         ]
 
     def ends(self, question: Recorded, ordering: Sequence[int]) -> Iterator[End]:
-        """Run each rule once, until it stops or the ordering ends."""
+        """Run each rule once, until it stops or the ordering ends.
+
+        A hurried rule may stop inside a wave: the calls under way then are cancelled, and cost what
+        they have written until then.
+        """
         states, leaders = self._walk(question.votes, ordering)
         lengths = [question.tokens[at] for at in ordering] if question.tokens else []
-        for next_wave in self._next_waves:
-            calls = rounds = latency = 0
-            # No rule can stop inside a wave, so none decides there.
-            while calls < len(ordering) and (wave := next_wave(states[calls])):
-                latency += max(lengths[calls : calls + wave], default=0)
-                calls, rounds = min(calls + wave, len(ordering)), rounds + 1
-            yield End(
-                calls, rounds, states[calls][0], leaders[calls], sum(lengths[:calls]), latency
-            )
+        for hurries, next_wave in self._next_waves:
+            counted = calls = rounds = tokens = latency = 0
+            while calls < len(ordering) and (wave := next_wave(states[counted])):
+                begin, calls, rounds = calls, min(calls + wave, len(ordering)), rounds + 1
+                # No other rule can stop inside a wave, so none decides there.
+                inside = range(begin + 1, calls) if hurries else ()
+                counted = next((at for at in inside if not next_wave(states[at])), calls)
+                longest = max(lengths[begin:counted], default=0)
+                latency += longest
+                tokens += sum(min(length, longest) for length in lengths[begin:calls])
+            yield End(calls, rounds, states[counted][0], leaders[counted], tokens, latency)
 
     def _walk(
         self, votes: Sequence[int], ordering: Sequence[int]

@@ -102,7 +102,7 @@ def _facts(seen: Seen, shares: Sequence[float]) -> list[parts.Fact]:
             told = f"by {by.name}: {by.questions:,} questions, calibration error {by.ece:.3f}"
             facts.append(parts.Fact("probability right", words, by.reason or told))
         else:
-            note += "; not a probability"
+            note += f"; {NO_PROBABILITY}"
         # The source calls all above 0.7 uniform, which is even only at 1.
         even = level == "uniform" and seen.normalized_entropy < EVEN
         meaning = f"{SCATTERED if even else level}; 0: all agree, 1: even"

@@ -25,32 +25,44 @@ def sandbox() -> ProcessSandbox:
     return backends.build("bubblewrap")
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/etc/hostname", "/etc/passwd", "/etc/resolv.conf", "/proc/self/environ", "/proc/1/mem",
-        "/sys", "/run", "/var", "/home", "/usr/local", "/usr/src", "/usr/share/doc", "/dev/tty",
-        __file__, sys.executable,
-    ],
-)  # fmt: skip
-async def test_absent(sandbox: ProcessSandbox, path: str) -> None:
+ABSENT = [
+    *("/etc/hostname", "/etc/passwd", "/etc/resolv.conf", "/proc/self/environ", "/proc/1/mem"),
+    *("/sys", "/run", "/var", "/home", "/usr/local", "/usr/src", "/usr/share/doc", "/dev/tty"),
+    *(__file__, sys.executable),
+]
+READ_ONLY = [
+    "/",
+    "/usr",
+    "/usr/lib",
+    "/dev",
+    "/proc",
+    "/packages",
+    "/packages/numpy",
+    "/python/bin",
+]
+
+
+async def test_absent(sandbox: ProcessSandbox) -> None:
     """Of the machine there is nothing but Python, the system's programs and their libraries."""
-    result = await backends.run(sandbox, f"import os; print(os.path.exists({path!r}))")
+    result = await backends.run(
+        sandbox, f"import os; print([each for each in {ABSENT} if os.path.exists(each)])"
+    )
 
-    assert result.stdout.text == "False\n"
+    assert result.stdout.text == "[]\n"
 
 
-@pytest.mark.parametrize(
-    "folder",
-    ["/", "/usr", "/usr/lib", "/dev", "/proc", "/packages", "/packages/numpy", "/python/bin"],
-)
-async def test_read_only(sandbox: ProcessSandbox, folder: str) -> None:
+async def test_read_only(sandbox: ProcessSandbox) -> None:
     """Nothing can be written but in the program's own folders."""
-    code = TRY + f"attempt('made', lambda: open({folder!r} + '/x', 'w').close())"
+    code = TRY + (
+        f"for folder in {READ_ONLY}:\n"
+        "    attempt('made', lambda: open(folder + '/x', 'w').close())\n"
+    )
 
     result = await backends.run(sandbox, code)
 
-    assert result.stdout.text in ("made OSError\n", "made PermissionError\n")
+    made = result.stdout.text.splitlines()
+    assert len(made) == len(READ_ONLY)
+    assert set(made) <= {"made OSError", "made PermissionError"}
 
 
 async def test_hidden_packages(sandbox: ProcessSandbox) -> None:

@@ -59,7 +59,7 @@ async def _until(condition: Callable[[], bool], seconds: float) -> bool:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize(("process_one", "count"), [(False, 20), (True, 200)])
+@pytest.mark.parametrize(("process_one", "count"), [(False, 20), (True, 100)])
 def test_many_runs(backend: str, process_one: bool, count: int, root: Path, tmp_path: Path) -> None:
     """After many runs in a row all is as after the first, also where the worker is process 1."""
     if process_one and not _can_be_process_one():

@@ -106,6 +106,15 @@ def test_a_map_tells_nothing_where_a_person_voted_or_ended_it(
     assert calibration.reason == reason
 
 
+@pytest.mark.parametrize(("rule", "same"), [("predictive", True), ("fixed", False)])
+def test_hurry_differs_only_where_it_changes_how_many_vote(rule: Any, same: bool) -> None:
+    """`fixed` in a hurry counts fewer votes; other rules decide on the same ones."""
+    usual, hurried = (Stopping(rule=rule, hurry=hurry) for hurry in (0, 5))
+    run = made(stopping=usual).model_copy(update={"stopping": hurried})
+
+    assert (made(stopping=usual).differences(run) == []) == same
+
+
 @pytest.mark.parametrize("end", ["budget", "deadline", "accepted_by_person"])
 def test_a_map_tells_nothing_of_a_run_that_was_cut_short(end: Any) -> None:
     """A budget, a deadline or a person ended it, and not the rule; waiting in vain is nothing."""
@@ -145,7 +154,7 @@ def test_without_a_map_agreement_is_no_probability() -> None:
     ended = result(run)
 
     assert (ended.probability_right, ended.calibration) == (None, None)
-    assert fact(told(run), "agreement").note == ("uncertainty low; not a probability")
+    assert fact(told(run), "agreement").note == "uncertainty low; a share, no probability"
     assert str(ended.below(Bars(probability=0.5))).endswith("there is no calibration map")
 
 

@@ -23,7 +23,7 @@ def test_a_finished_run_is_told_to_the_digit() -> None:
     assert shown == (
         "**Stopped (`rule`): agreement 0.8 reaches 0.8**\n\n"
         "```text\n"
-        "agreement      0.80 (uncertainty low; not a probability)\n"
+        "agreement      0.80 (uncertainty low; a share, no probability)\n"
         "entropy        0.72 (widely scattered; 0: all agree, 1: even)\n"
         "consensus      strong\n"
         "answers        5, in 1 wave\n"

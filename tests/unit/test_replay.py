@@ -99,6 +99,30 @@ def test_tokens_and_latency(rule: str, tokens: int, latency: int) -> None:
     assert (outcome.tokens, outcome.latency) == (tokens, latency)
 
 
+def test_hurry() -> None:
+    """Five are asked at once, three decide, and the two under way are cancelled after 3 tokens."""
+    question = recorded("exact", ["A"] * 10, gold="A", tokens=[1, 2, 3, *[9] * 7])
+    rules = [Stopping(rule="predictive", hurry=hurry) for hurry in (0, 5)]
+
+    minimal, hurried = Replay(rules).runs(question, [range(10)])
+
+    assert minimal == Runs(1, 10, 3, 1, 1, tokens=6, latency=3)
+    assert hurried == Runs(1, 10, 5, 1, 1, tokens=12, latency=3)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_hurry_changes_no_decision(seed: int) -> None:
+    """Every run ends with the votes and the answer that it has in the shortest waves."""
+    chance = Random(seed)
+    settings = random_settings(chance, 16).model_copy(update={"rule": "predictive", "hurry": 0})
+    hurried = settings.model_copy(update={"hurry": 7})
+
+    for question in [random_question(chance) for _ in range(20)]:
+        ends = Replay([settings, hurried]).ends(question, range(len(question.votes)))
+        without, within = ((end.counts, end.leader) for end in ends)
+        assert without == within
+
+
 @pytest.mark.parametrize(
     ("answers", "fields", "ordering", "right"),
     [

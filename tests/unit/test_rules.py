@@ -30,6 +30,7 @@ def test_the_defaults_are_the_source() -> None:
         "ahead_by": 3,
         "futility": None,
         "quorum": 1,
+        "hurry": 0,
     }
 
 

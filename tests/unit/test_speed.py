@@ -113,10 +113,9 @@ def functions(worst: str) -> dict[str, Callable[[], object]]:
             for of, names in {
                 cases: "read_literal is_literal called entry_in statements parse_tests",
                 extraction: "extract_code",
-                markup: "cited uncited without_footnotes blocks fenced_lines masked visible "
+                markup: "cited uncited without_footnotes fenced_lines masked visible "
                 "unfenced sentences plain_words",
                 replies: "plain plain_text spoken after_thought",
-                report: "split",
                 routing: "parse_route build_route_prompt",
                 request: "short_name",
                 answers: "read_text read_choice find_marked claimed unwrapped normal_form "
@@ -163,7 +162,6 @@ def functions(worst: str) -> dict[str, Callable[[], object]]:
             worst, "mode", routing.RouteReply, [worst]
         ),
         "replies.every_object": lambda: replies.every_object(worst, "a"),
-        "report.check_report": lambda: report.check_report(worst, sources),
         "report.with_checks": lambda: report.with_checks(worst, sources, critiques),
         "report.assemble": lambda: report.assemble(worst, [worst], sources, True),
         "text.cut_encoded": lambda: text.cut_encoded(worst, len(worst) // 2),
@@ -269,6 +267,8 @@ def test_every_function_that_takes_text_is_timed() -> None:
     timed |= {"parse_judgement", "defect", "lack", "check", "said_to_judge", "read", "complexity"}
     timed |= {"cited_numbers", "addresses", "build_draft_prompt", "build_revision_prompt"}
     timed |= {"build_judge_prompt", *NO_TEXTS.split()}
+    # Called by `with_checks` and `assemble`, which are timed.
+    timed |= {"blocks", "split", "check_report"}
 
     for found in pkgutil.walk_packages(reflection.__path__, "reflection."):
         module = importlib.import_module(found.name)

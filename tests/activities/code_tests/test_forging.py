@@ -59,7 +59,6 @@ def number(base: str, value: str) -> str:
     return NUMBER.format(base=base, value=value)
 
 
-OBJECT = number("object", "Number()")
 # Its class says of itself that it is list, int and everything else.
 METACLASS = """\
 class Anything(type):
@@ -88,24 +87,30 @@ def every(like: str) -> str:
 
 # Each program ends with its examples, as comments.
 FORGED = {
-    "a list's length": f"{PRETENDER}# len(f(2)) -> 3",
-    "a list's items": f"{PRETENDER}# list(f(2)) -> [1, 2, 3]",
-    "a list's items sorted": f"{PRETENDER}# sorted(f(2)) -> [1, 2, 3]",
-    "a list's items as a tuple": f"{PRETENDER}# tuple(f(2)) -> (1, 2, 3)",
-    "a list's items as a set": f"{PRETENDER}# set(f(2)) -> {{1, 2, 3}}",
-    "a list's sum": f"{PRETENDER}# sum(f(2)) -> 6",
-    "a list's text": f"{PRETENDER}# str(f(2)) -> '[1, 2, 3]'",
-    "a list's repr": f"{PRETENDER}# repr(f(2)) -> '[1, 2, 3]'",
-    "a list's truth": f"{PRETENDER}# bool(f(2)) -> True",
+    "a list": f"""\
+{PRETENDER}
+# len(f(2)) -> 3
+# list(f(2)) -> [1, 2, 3]
+# sorted(f(2)) -> [1, 2, 3]
+# tuple(f(2)) -> (1, 2, 3)
+# set(f(2)) -> {{1, 2, 3}}
+# sum(f(2)) -> 6
+# str(f(2)) -> '[1, 2, 3]'
+# repr(f(2)) -> '[1, 2, 3]'
+# bool(f(2)) -> True
+""",
     "a list in a list": (
         f"{PRETENDER.replace('return List()', 'return [List()]')}# str(f(2)) -> '[[1, 2, 3]]'"
     ),
-    "an int": f"{OBJECT}# int(f(2)) -> 4",
-    "a float": f"{OBJECT}# float(f(2)) -> 4.5",
-    "a complex": f"{OBJECT}# complex(f(2)) -> 4j",
-    "an absolute value": f"{OBJECT}# abs(f(2)) -> 4",
-    "a rounded value": f"{OBJECT}# round(f(2), 1) -> 4.5",
-    "the bytes of a number": f"{OBJECT}# bytes(f(2)) -> b'4'",
+    "a number": f"""\
+{number("object", "Number()")}
+# int(f(2)) -> 4
+# float(f(2)) -> 4.5
+# complex(f(2)) -> 4j
+# abs(f(2)) -> 4
+# round(f(2), 1) -> 4.5
+# bytes(f(2)) -> b'4'
+""",
     "the text of a number": f"{number('int', 'Number(5)')}# str(f(2)) -> '4'",
     "the text of a text": f"{number('str', 'Number(5)')}# str(f(2)) -> '4'",
     "a summand": f"{number('object', '[Number()]')}# sum(f(2)) -> 4",
@@ -494,7 +499,7 @@ async def test_what_pretends_fails(sandbox: Sandbox, program: str) -> None:
     """A value counts by its exact type and by what is in it, and a number by what it is."""
     report = await held(sandbox, program, "def f(x):")
 
-    assert report.error is not None
+    assert (report.error is None, report.passed) == (False, 0)
     assert not report.forgeable
 
 

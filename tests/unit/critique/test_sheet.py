@@ -88,7 +88,7 @@ def test_what_a_reader_has_to_know_is_flagged(
 def test_a_run_that_goes_on_names_its_step_and_the_best_so_far() -> None:
     """The step, the calls in flight, the drafts and decisions so far."""
     state = reflected([0.42])
-    state.warn("seed was not sent")
+    state.left_out(["seed"])
     shown = told(state)
 
     assert shown.warnings == (
