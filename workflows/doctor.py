@@ -31,10 +31,9 @@ class DoctorWorkflow:
         """Begin with nothing examined."""
 
     @workflow.run
-    async def run(self, request: DoctorRequest | None = None) -> DoctorResult:
+    async def run(self, request: DoctorRequest) -> DoctorResult:
         """Ask each worker once."""
-        asked = request or DoctorRequest()
-        found = await asyncio.gather(*(self._examine(queue, asked) for queue in asked.queues))
+        found = await asyncio.gather(*(self._examine(queue, request) for queue in request.queues))
         return DoctorResult(checks=tuple(check for checks in found for check in checks))
 
     async def _examine(self, queue: str, request: DoctorRequest) -> list[Check]:

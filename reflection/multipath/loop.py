@@ -226,7 +226,7 @@ class Run(DraftState[Decision, Draft]):
         if better := better_report(self.drafts, kept):
             self.warn(better)
         return MultiPathResult(
-            **ended,
+            **self._ended(),
             output=output,
             open=self.open,
             kept=kept.index if kept else None,

@@ -27,6 +27,7 @@ Seen = Progress | SelfConsistencyResult
 MOST_ERRORS = 3
 LEADER_COLUMNS = 12
 EVEN, SCATTERED = 0.995, "widely scattered"
+NO_PROBABILITY = "a share, no probability"
 MINORITY = "most votes are for other answers: the rule expects no other leader, not more agreement"
 UNCERTAINTY_TONES: dict[str, parts.Tone] = {"low": "good", "medium": "warning", "high": "bad"}
 

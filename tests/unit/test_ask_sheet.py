@@ -175,5 +175,5 @@ def test_agreement_is_said_to_be_no_probability() -> None:
     shown = told(finished(["A"] * 4 + ["B"] * 3 + ["C"] * 3, rule="fixed"))
 
     agreement = fact(shown, "agreement")
-    assert agreement.note == "uncertainty high; not a probability"
+    assert agreement.note == "uncertainty high; a share, no probability"
     assert any(flag.startswith("most votes are for other answers") for flag in shown.flags)

@@ -20,7 +20,7 @@ def test_the_result_of_a_run() -> None:
 
     assert written(on).splitlines() == [
         "stopped        the maximum of 10 answers is reached (max_responses)",
-        "agreement      0.78  ██▆▇▅▆▆▇▇  uncertainty medium; not a probability",
+        "agreement      0.78  ██▆▇▅▆▆▇▇  uncertainty medium; a share, no probability",
         "entropy        0.76  ▁▁█▇██▇▇▇  widely scattered; 0: all agree, 1: even",
         "consensus      emerging",
         "answers        10, 1 unreadable, in 3 waves",
