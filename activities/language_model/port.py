@@ -161,7 +161,8 @@ async def ask(model: LanguageModel, call: ModelCall, max_attempts: int = 5) -> M
                 calls_made() - waits,
                 type=error.kind,
                 non_retryable=last,
-                next_retry_delay=timedelta(seconds=wait) if wait is not None else None,
+                # Temporal takes a delay of 0 for none given.
+                next_retry_delay=timedelta(seconds=max(wait, 0.01)) if wait is not None else None,
             ) from None
 
 

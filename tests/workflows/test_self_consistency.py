@@ -70,10 +70,9 @@ async def test_a_sample_that_fails_for_good_is_no_vote(client: Client) -> None:
     assert result.usage.parts["retried"].calls == 2
 
 
-# Temporal takes a delay of 0 for none, and waits longer each time.
-LIMITED = TransientModelError("slow down", "RateLimitError", 429, retry_after=0.01)
-NOT_YET = NotYetError(0.01)
-OVERLOADED = TransientModelError("overloaded", "InternalServerError", 500, retry_after=0.01)
+LIMITED = TransientModelError("slow down", "RateLimitError", 429, retry_after=0.0)
+NOT_YET = NotYetError(0.0)
+OVERLOADED = TransientModelError("overloaded", "InternalServerError", 500, retry_after=0.0)
 EMPTY = SampleError("the reply is empty", "EmptyReply", spending=Spending(calls=1))
 
 
