@@ -1,6 +1,7 @@
 """Messages of every run: requests, records and what people say; read strictly, kept small."""
 
 import json
+from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 from pydantic import (
@@ -14,7 +15,7 @@ from pydantic import (
 )
 from pydantic_core import to_json
 
-from reflection.text import cut_encoded, cut_with_note
+from reflection.text import cut_encoded, cut_with_note, encoded_size
 
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 ModelName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
@@ -193,14 +194,26 @@ def fitted(result: RecordT, whole: str) -> RecordT:
     """
     data: dict[str, Any] = result.model_dump(mode="json")
     kept, said, most = data[whole], data["warnings"], 64_000
-    while len(to_json(data)) > RESULT_BYTES and most > SHORTEST_CUT:
+    while (over := len(to_json(data)) - RESULT_BYTES) > 0 and most > SHORTEST_CUT:
+        sizes = [encoded_size(text) for text in _texts({**data, whole: None})]
         most = most * 3 // 4
+        # To cut and to measure a thousand answers at every step would hold a worker up.
+        while most > SHORTEST_CUT and sum(size - most for size in sizes if size > most) < over:
+            most = most * 3 // 4
         data = {**_shortened(data, most), whole: kept}
         data["warnings"] = [*said, TOO_LARGE.format(most=most)]
     for name, count in (("decisions", 100), ("responses", 500)):
         if len(to_json(data)) > RESULT_BYTES and name in data:
             data[name] = data[name][-count:]
     return result if most == 64_000 else type(result).model_validate(data)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _texts(inner)
 
 
 def _shortened(value: Any, most: int) -> Any:

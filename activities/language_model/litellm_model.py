@@ -293,9 +293,8 @@ def _reply_forms(
         return [None]
     strict = schema_format(without_bounds(schema))
     # OpenAI refuses json_object, and others never end, if the prompt does not ask for JSON.
-    forms: list[dict[str, Any] | None]
-    forms = [JSON_OBJECT, None] if "json" in prompt.lower() else [None]
-    return [strict, *forms] if _takes_schemas(route, strict) else forms
+    loose = [JSON_OBJECT] if "json" in prompt.lower() else []
+    return [*([strict] if _takes_schemas(route, strict) else []), *loose, None]
 
 
 def _takes_schemas(route: Route, form: dict[str, Any]) -> bool:

@@ -1,14 +1,20 @@
 """No event of a run passes 512 KiB, with every field of its request at its bound."""
 
+import asyncio
 import json
 import uuid
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, NamedTuple
 
 import pytest
-from temporalio.client import Client, WorkflowHandle
+from temporalio.client import Client, WorkflowHandle, WorkflowUpdateFailedError
+from temporalio.worker import Worker
 
+import worker
 from activities.documents.retrieval import Retrieval
 from activities.language_model.port import LanguageModel
+from activities.sandbox import port as sandbox
 from reflection.batch.loop import Batch
 from reflection.batch.request import BatchRequest
 from reflection.multipath.state import Passage
@@ -60,24 +66,37 @@ class Largest(NamedTuple):
     model: LanguageModel
     retriever: ScriptedRetriever | None = None
     tester: ScriptedTester | None = None
+    # What people say of its results, in turn.
+    reviews: Sequence[dict[str, Any]] = ()
+
+
+def said(replacement: int, revisions: int = 5) -> list[dict[str, Any]]:
+    """All the revisions that people may ask for, and then a text of theirs of so many bytes."""
+    asked = [{"revise": f"{place}{SIX * 3_999}", "author": NAME} for place in range(revisions)]
+    return [*asked, {"replace": six(replacement), "author": NAME}]
 
 
 def asked(answer: str, count: int) -> Largest:
     """Every sample has another answer, with a reasoning as long as a reply may be."""
     request = {
-        "question": six(100_000),
-        "prompt_template": six(20_000),
+        "question": six(min(100_000, 19_000_000 // count)),
+        "prompt_template": six(min(20_000, 900_000 // count)),
         "rule": "fixed",
         "max_responses": count,
         "min_responses": 1,
         "max_concurrency": 32,
+        "review_when": "high",
     }
     texts = [f"{place} {answer}" for place in range(count)]
-    return Largest("SelfConsistencyWorkflow", request, ScriptedModel(texts, spending=SPENT))
+    model = ScriptedModel(texts, spending=SPENT)
+    return Largest(
+        "SelfConsistencyWorkflow", request, model, reviews=said(min(1_998, 60_000 // count), 0)
+    )
 
 
 def judged(revisions: int, judges: int, sources: int) -> Largest:
     """Each draft is as long as a reply may be, and each judge finds as much wrong as one can."""
+    drafted = revisions + 1 + 5
     names = [f"{'x' * 38}_{chr(97 + place)}" for place in range(10)]
     points = [
         {"criterion": name, "place": f"{place}{six(200)}", "advice": f"a{place}{six(600)}"}
@@ -85,9 +104,9 @@ def judged(revisions: int, judges: int, sources: int) -> Largest:
         for place in range(20)
     ]
     panel = [NAME[:-1] + chr(97 + place) for place in range(judges)]
-    said = [
+    judgements = [
         json.dumps({"feedback": points, "criteria_scores": dict.fromkeys(names, 0.1 + at / 20)})
-        for at in range(revisions + 1)
+        for at in range(drafted)
     ]
     request = {
         "query": six(100_000),
@@ -100,12 +119,14 @@ def judged(revisions: int, judges: int, sources: int) -> Largest:
         "max_revisions": revisions,
         "guardrails": [],
         "judge_max_output_tokens": 32_768,
+        "review_below": 1,
     }
-    drafts = [f"{place}{SIX * 30_000}" for place in range(revisions + 1)]
+    drafts = [f"{place}{SIX * 30_000}" for place in range(drafted)]
     critic = ScriptedCritic(
-        drafts, said, panel=dict.fromkeys(panel, said), writing=SPENT, judging=SPENT
+        drafts, judgements, panel=dict.fromkeys(panel, judgements), writing=SPENT, judging=SPENT
     )
-    return Largest("ReflectOnResultWorkflow", request, critic)
+    reviews = said(650_000 // (revisions + 7))
+    return Largest("ReflectOnResultWorkflow", request, critic, reviews=reviews)
 
 
 def researched() -> Largest:
@@ -126,8 +147,8 @@ def researched() -> Largest:
     issues = [f"mend {number} {six(600)}" for number in range(50)]
     wrong = reflection(*issues, sentence=f"It is {six(600)}", suggestions=issues)
     script = {
-        "generate_report": [f"{place} {SIX * 30_000}" for place in range(10)],
-        "reflect_on_report": [wrong] * 10,
+        "generate_report": [f"{place} {SIX * 30_000}" for place in range(15)],
+        "reflect_on_report": [wrong] * 15,
     }
     request = {
         "prompt": six(100_000),
@@ -137,9 +158,11 @@ def researched() -> Largest:
         "passages": 20,
         "max_revisions": 10,
         "packages": ["p" * 100] * 50,
+        "review_open": True,
     }
     agent = ScriptedAgent(script, writing=SPENT, judging=SPENT)
-    return Largest("MultiPathWorkflow", request, agent, ScriptedRetriever([found]))
+    retriever = ScriptedRetriever([found])
+    return Largest("MultiPathWorkflow", request, agent, retriever, reviews=said(60_000))
 
 
 def coded() -> Largest:
@@ -150,17 +173,19 @@ def coded() -> Largest:
         "tests": {"name": "test_it.py", "text": six(200_000)},
         "max_revisions": 10,
         "packages": ["p" * 100] * 50,
+        "review_open": True,
     }
     script = {
         "route": [routed("code", six(600))],
         "generate_code": [
             code(f"def {request['entry']}():\n    return '{place}{'é' * 29_000}'")
-            for place in range(10)
+            for place in range(15)
         ],
     }
     failed = report(*[False] * 25, calls=[f"{place}{six(600)}" for place in range(25)])
     agent = ScriptedAgent(script, writing=SPENT, judging=SPENT)
-    return Largest("MultiPathWorkflow", request, agent, None, ScriptedTester(*[failed] * 10))
+    tester = ScriptedTester(*[failed] * 15)
+    return Largest("MultiPathWorkflow", request, agent, None, tester, said(60_000))
 
 
 RUNS = {
@@ -177,19 +202,63 @@ async def sizes(handle: WorkflowHandle[Any, Any]) -> list[int]:
     return [event.ByteSize() async for event in handle.fetch_history_events()]
 
 
+@asynccontextmanager
+async def serving(client: Client, run: Largest) -> AsyncIterator[None]:
+    """Serve with a cache: to replay these histories at every task takes minutes."""
+    workers = worker.build(client, ["mull", "llm"], run.model, retriever=run.retriever)
+    if run.tester is not None:
+        tests = [run.tester.test_code]
+        workers.append(Worker(client, task_queue=sandbox.TASK_QUEUE, activities=tests))
+    async with AsyncExitStack() as stack:
+        for each in workers:
+            await stack.enter_async_context(each)
+        yield
+
+
+async def reviewed(handle: WorkflowHandle[Any, Any], run: Largest) -> dict[str, Any]:
+    """Say what people say of each result that waits, and return the last one."""
+    for review in run.reviews:
+        refused = "not waiting"
+        while "not waiting" in refused:
+            try:
+                await handle.execute_update("review", review)
+                refused = ""
+            except WorkflowUpdateFailedError as error:
+                refused = str(error.cause)
+                await asyncio.sleep(0.2)
+        assert refused == ""
+    result: dict[str, Any] = await handle.result()
+    return result
+
+
 @pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
 async def test_no_event_passes_512_kib(client: Client, run: Largest) -> None:
     """What is cut has a note at its end, and the result a line in its warnings."""
-    async with served(client, run.model, run.tester, run.retriever):
+    async with serving(client, run):
         handle = await begin(client, {**BOUNDS, **run.request}, run.kind)
-        result = await handle.result()
+        result = await reviewed(handle, run)
     found = await sizes(handle)
 
     assert max(found) <= MOST
+    assert result["stop_reason"] == "replaced_by_person"
     if result.get("mode", "research") == "research" and "drafts" in result:
-        assert len(result["drafts"]) == run.request["max_revisions"] + ("query" in run.request)
-        assert all(draft["cut"] or CUT_NOTE in draft["text"] for draft in result["drafts"])
+        written = [draft for draft in result["drafts"] if draft["origin"] != "replaced"]
+        assert len(written) == run.request["max_revisions"] + ("query" in run.request) + 5
+        assert all(draft["cut"] or CUT_NOTE in draft["text"] for draft in written)
         assert any("cut" in warning for warning in result["warnings"])
+
+
+async def test_no_event_of_a_thousand_answers_passes_512_kib(client: Client) -> None:
+    """Its result has the last decisions and replies alone, and says so."""
+    run = asked(six(50), 1_000)
+    async with serving(client, run):
+        handle = await begin(client, {**BOUNDS, **run.request}, run.kind)
+        result = await reviewed(handle, run)
+    found = await sizes(handle)
+
+    assert max(found) <= MOST
+    assert (result["total_responses"], result["valid_responses"]) == (1_000, 1_000)
+    assert any("long lists, were cut" in warning for warning in result["warnings"])
 
 
 async def test_no_event_of_a_batch_passes_512_kib(client: Client) -> None:
