@@ -129,6 +129,7 @@ CRITIQUE = Loop(
     decision=critique.Decision,
     command="reflect",
     below=critique.ReflectOnResultResult.below,
+    doubt=lambda result: result.doubt,
     actions=("accept", "revise", "replace", "score"),
     reviewed=frozenset({"query", "score_threshold"}),
     best=criticised.best_of,

@@ -25,6 +25,7 @@ StopReason = Literal[
     "revision_failed",
     "finished_by_person",
 ]
+NEEDS_NO_SCORE = frozenset({"disabled", "skipped", "accepted_by_person", "replaced_by_person"})
 Origin = Literal["given", "generated", "revised", "replaced"]
 Step = Literal["starting", "writing", "evaluating", "revising", "waiting_for_review", "finished"]
 
@@ -121,6 +122,12 @@ class ReflectOnResultResult(Record):
     score_threshold: float
     complexity: float | None = None
     warnings: tuple[str, ...] = ()
+
+    @property
+    def doubt(self) -> str:
+        """Say why not to build on the draft; empty where it has a score, or needs none."""
+        known = self.score is not None or self.stop_reason in NEEDS_NO_SCORE
+        return "" if known else "no judge has scored the draft"
 
     def below(self, bar: float) -> str | None:
         """Explain how the score misses a required bar, as no score does; None if it meets it."""

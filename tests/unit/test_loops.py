@@ -58,6 +58,7 @@ DRAFTED = reflected([0.8]).result()
 
 
 ACCEPTED = {"stop_reason": "accepted_by_person"}
+UNJUDGED = DRAFTED.model_copy(update={"score": None, "stop_reason": "evaluation_failed"})
 FAILS = coded([verdict(True, False)], max_revisions=1).result()
 
 
@@ -78,6 +79,9 @@ def voted_on(answers: list[str | None], **settings: Any) -> Any:
         (SAMPLING, voted_on(["A", "A"], rule="curtail", max_responses=3), ""),
         (SAMPLING, voted_on(["A"] * 5), ""),
         (CRITIQUE, DRAFTED, ""),
+        (CRITIQUE, UNJUDGED, "no judge has scored the draft"),
+        (CRITIQUE, UNJUDGED.model_copy(update=ACCEPTED), ""),
+        (CRITIQUE, UNJUDGED.model_copy(update={"stop_reason": "skipped"}), ""),
         (MULTIPATH, researched([[UNCLEAR]] * 3).result(), "1 critique remains"),
         (MULTIPATH, FAILS, "a test still fails: it returned 99, not 0"),
         (MULTIPATH, FAILS.model_copy(update=ACCEPTED), ""),
