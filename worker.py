@@ -58,7 +58,12 @@ from workflows.self_consistency import SelfConsistencyWorkflow
 
 NAMES = {"mull": TASK_QUEUE, "llm": models.TASK_QUEUE, "code": sandboxes.TASK_QUEUE}
 QUEUES = tuple(NAMES)
-WORKFLOWS = [SelfConsistencyWorkflow, ReflectOnResultWorkflow, MultiPathWorkflow, BatchWorkflow]
+WORKFLOWS = [
+    SelfConsistencyWorkflow,
+    ReflectOnResultWorkflow,
+    MultiPathWorkflow,
+    BatchWorkflow,
+]
 GRACE = timedelta(seconds=20)
 NOTICE_CANCELLING = timedelta(seconds=2)
 STICKY = timedelta(seconds=5)

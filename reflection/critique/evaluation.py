@@ -21,7 +21,7 @@ from reflection.replies import (
 )
 from reflection.request import Record
 from reflection.run import Spending
-from reflection.text import cut_encoded, fold, object_schema, well_formed
+from reflection.text import cut_encoded, object_schema, well_formed
 
 Panel = Literal["mean", "median"]
 Score = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
@@ -173,6 +173,8 @@ EMPTY_WORDS = frozenset(
         "would",
     }
 )  # fmt: skip
+# What small models give as a place: the line around the data, and the form's dots.
+PROMPT_ALONE = re.compile(r"\A[\s=]*(?:data [0-9a-f]{16}|\.\.\.|…)[\s=]*\Z")
 WORD = re.compile(r"[^\W_]+")
 NUMBER = re.compile(r"\d*\.?\d*(?<=\d)\.?")
 # A grammar can't restrict a number to a range, but it can restrict it to these values.
@@ -253,7 +255,7 @@ def parse_judgement(
     names = [criterion.name for criterion in criteria]
     scores: dict[str, float] = said.scores.model_dump(by_alias=True)
     score = overall(scores, tuple(criteria))
-    feedback = tuple(_feedback(said.feedback, names, _plain(draft)))[:MOST_POINTS]
+    feedback = tuple(_feedback(said.feedback, names))[:MOST_POINTS]
     error = None
     if _stands_in(draft, scores):
         error = "its scores are copied from the draft"
@@ -277,16 +279,8 @@ def _stands_in(draft: str, scores: Mapping[str, float]) -> bool:
     return True
 
 
-def _plain(text: str) -> str:
-    """Write a text without what a quotation of it may change: case, spaces, quotes, ellipses."""
-    return " ".join(fold(text).casefold().split()).strip(" .…\"'`")
-
-
-def _feedback(value: object, names: Sequence[str], draft: str) -> Iterator[Feedback]:
-    """Read feedback given as a text, a list of texts, objects, or texts by criterion.
-
-    A place that does not stand in the draft, such as a line of the prompt, is dropped.
-    """
+def _feedback(value: object, names: Sequence[str]) -> Iterator[Feedback]:
+    """Read feedback given as a text, a list of texts, objects, or texts by criterion."""
     points = value if isinstance(value, list) and not isinstance(value, Members) else [value]
     for point in points:
         if not isinstance(point, Members):
@@ -294,7 +288,6 @@ def _feedback(value: object, names: Sequence[str], draft: str) -> Iterator[Feedb
         elif advice := first_text(point, ADVICE):
             name = (first_text(point, ("criterion",)) or "").strip().lower()
             place = first_text(point, SAYS_WHERE)
-            place = place if place and (not draft or _plain(place) in draft) else None
             yield from _point(advice, name if name in names else None, place)
         else:
             for name in names:
@@ -307,5 +300,6 @@ def _point(
 ) -> Iterator[Feedback]:
     text = plain_text(advice) or ""
     if not EMPTY_WORDS.issuperset(WORD.findall(text[:ADVICE_BYTES].lower())):
-        where = cut_encoded(well_formed(place or "").strip(), PLACE_BYTES) or None
+        shown = PROMPT_ALONE.sub("", well_formed(place or "")).strip()
+        where = cut_encoded(shown, PLACE_BYTES) or None
         yield Feedback(advice=cut_encoded(text, ADVICE_BYTES), criterion=criterion, place=where)

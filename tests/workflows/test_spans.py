@@ -115,7 +115,7 @@ TREES: list[tuple[Run, dict[str, dict[str, int]], dict[str, object]]] = [
             "mull.bound": 0.8,
             "mull.stop": True,
             "mull.stop_reason": "rule",
-            "mull.reason": "confidence 0.8 reaches 0.8",
+            "mull.reason": "agreement 0.8 reaches 0.8",
         },
     ),
     (

@@ -77,7 +77,7 @@ def test_a_wrong_test_of_the_models_own_is_seen_wherever_the_result_is(
     shown, document = cli("show", "quirky"), cli("show", "quirky", "--json")
     cli("report", "quirky", "--html", str(page))
 
-    assert (done.returncode, done.stdout) == (0, FIXED), done.stderr
+    assert (done.returncode, done.stdout) == (4, FIXED), done.stderr
     assert "→ end (max_revisions)" in done.stderr
     assert told in done.stderr
     assert disputed in " ".join(done.stderr.split())

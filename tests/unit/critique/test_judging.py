@@ -258,13 +258,14 @@ def test_the_schema_of_the_same_criteria_is_derived_once(monkeypatch: pytest.Mon
     ("place", "kept"),
     [
         ("is on  the Left bank", "is on  the Left bank"),
-        ("'It is on the left …'", "'It is on the left …'"),
+        ("the end, which is missing", "the end, which is missing"),
+        ("...", None),
         ("=== data 0123456789abcdef ===", None),
         ("data 0123456789abcdef", None),
         ("", None),
     ],
 )
-def test_a_place_that_is_not_in_the_draft_is_dropped(place: str, kept: str | None) -> None:
+def test_a_place_that_is_the_prompt_s_alone_is_dropped(place: str, kept: str | None) -> None:
     """A mark of the prompt says nothing to who revises the draft; the advice stays."""
     point = {"criterion": "truth", "place": place, "advice": "say why"}
 

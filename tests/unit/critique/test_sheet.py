@@ -91,7 +91,9 @@ def test_a_run_that_goes_on_names_its_step_and_the_best_so_far() -> None:
     state.left_out(["seed"])
     shown = told(state)
 
-    assert shown.warnings == ("seed was not sent",)
+    assert shown.warnings == (
+        "seed was not sent: the model refused it, or LiteLLM does not list it",
+    )
     assert shown.verdict.words == shown.busy == "Revising, 1 call in flight"
     assert shown.verdict.tone == "running"
     assert fact(shown, "revisions").value == "0 of at most 3"
