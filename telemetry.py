@@ -90,14 +90,18 @@ def set_up(traces: Path | None, more: Sequence[SpanProcessor] = ()) -> ReplaySaf
 
         exporters.append(OTLPSpanExporter())
     if traces is not None:
-        lines = traces.open("a", encoding="utf-8", buffering=1)
+        # A batch is written at once, and whole: other processes append to the same file.
+        lines = traces.open("a", encoding="utf-8", buffering=2**20)
         exporters.append(
             ConsoleSpanExporter(out=lines, formatter=lambda span: f"{span.to_json(indent=None)}\n")
         )
     batches = [BatchSpanProcessor(exporter, schedule_delay_millis=200) for exporter in exporters]
     processors = [*batches, *more]
+    resource = Resource.create({"service.name": os.environ.get("OTEL_SERVICE_NAME", "mull")})
+    # Each span's line has it, and it never changes.
+    resource.to_json = cache(resource.to_json)  # type: ignore[method-assign]
     provider = create_tracer_provider(
-        resource=Resource.create({"service.name": os.environ.get("OTEL_SERVICE_NAME", "mull")}),
+        resource=resource,
         sampler=None if processors else sampling.ALWAYS_OFF,
     )
     # The plugin asks for a tracer at each call of an activity; to make one takes as long as a span.

@@ -138,7 +138,7 @@ async def measure(client: Client, plain: Client, options: argparse.Namespace) ->
                 await stack.enter_async_context(serving)
             await compare(bare, mull, 3, 1)
             one = report(f"{name}, one at a time", *await compare(bare, mull, rounds, 1))
-            many = await compare(bare, mull, max(3, rounds // 6), batch)
+            many = await compare(bare, mull, max(3, rounds // 3), batch)
             several = report(f"{name}, {batch} at once", *many)
         found[name] = {
             "latency": one,
