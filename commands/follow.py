@@ -50,7 +50,7 @@ ERROR_COLUMNS = 200
 SUMMARY_BYTES = 200
 BAR_COLUMNS = 20
 REPLY_COLUMNS = 2_000
-# What `mull doctor` shows on the worker's machine after an error of this type.
+# What `mull doctor` shows of the workers after an error of this type.
 SHOWN_BY_DOCTOR = {
     "RetrievalError": "the folders that may be searched",
     "AuthenticationError": "the keys that are set",
@@ -79,12 +79,7 @@ class New(NamedTuple):
     detach: bool = False
 
 
-async def start(
-    client: Client,
-    request: Request,
-    new: New,
-    wanted: Wanted,
-) -> Exit:
+async def start(client: Client, request: Request, new: New, wanted: Wanted) -> Exit:
     """Start a run and follow it, or print its id at once.
 
     The result of a run that is done is printed as if it had just ended, and nothing is paid.
@@ -200,7 +195,7 @@ def show_result(
 def say_further(handle: Handle, loop: Loop) -> None:
     """Print how to get what the result alone does not show, if there is more."""
     if loop.further:
-        tell(f"{loop.further.format(id=handle.id)}")
+        tell(loop.further.format(id=handle.id))
 
 
 async def ended_badly(
@@ -219,7 +214,7 @@ async def ended_badly(
     elif isinstance(cause, ApplicationError):
         said = f"the run failed. {terminal_safe(f'{cause.type}: {cause.message}', 1_000)}"
         if shown := SHOWN_BY_DOCTOR.get(cause.type or ""):
-            hint = f"`mull doctor` shows {shown}: run it where the worker runs."
+            hint = f"`mull doctor` shows {shown}."
     seen = await look(handle, loop) if loop.drafts else None
     sheet = stood_at(loop, seen) if seen else None
     best = sheet.answer if sheet else None

@@ -201,5 +201,5 @@ def _done(run: str, what: str, as_json: bool, further: str = "") -> Exit:
     if as_json:
         sys.stdout.write(json.dumps({"id": run, "done": what}) + "\n")
     else:
-        tell(f"{further or what}")
+        tell(further or what)
     return Exit.DONE

@@ -209,8 +209,8 @@ def test_a_file_that_can_t_be_written_is_one_line(
 @pytest.mark.parametrize(
     ("kind", "hint"),
     [
-        ("RetrievalError", "`mull doctor` shows the folders that may be searched: "),
-        ("AuthenticationError", "`mull doctor` shows the keys that are set: "),
+        ("RetrievalError", "`mull doctor` shows the folders that may be searched.\n"),
+        ("AuthenticationError", "`mull doctor` shows the keys that are set.\n"),
         ("RateLimitError", ""),
     ],
 )
