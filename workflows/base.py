@@ -363,7 +363,8 @@ class _Inbound(WorkflowInboundInterceptor):
     async def handle_query(self, call: HandleQueryInput) -> object:
         """Write the current details where they are asked for: to keep them would cost every run."""
         answer: object = await super().handle_query(call)
-        run: Workflow | None = workflow.instance()
-        if isinstance(answer, WorkflowMetadata) and run is not None:
+        run: object = workflow.instance()
+        # A run of `DoctorWorkflow` has no details.
+        if isinstance(answer, WorkflowMetadata) and isinstance(run, Workflow):
             answer.current_details = run.written_details()
         return answer

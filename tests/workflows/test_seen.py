@@ -177,6 +177,16 @@ async def test_the_web_ui_shows_a_run_as_it_is_when_asked(client: Client) -> Non
     assert "1 call in flight" in details
 
 
+async def test_a_run_without_details_is_shown_too(client: Client) -> None:
+    """A doctor's run has none, and the Web UI is told what it is."""
+    async with served(client, ScriptedModel([])):
+        handle = await begin(client, {"offline": True}, "DoctorWorkflow")
+        await handle.result()
+        metadata = await handle.query("__temporal_workflow_metadata", result_type=WorkflowMetadata)
+
+    assert (metadata.definition.type, metadata.current_details) == ("DoctorWorkflow", "")
+
+
 async def test_a_draft_comes_with_what_the_guardrails_found(client: Client) -> None:
     """A revision costs two calls and nothing more: no local activity checks what was written."""
     model = ScriptedCritic(["first", "second"], [0.4, 0.9])
