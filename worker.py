@@ -58,6 +58,7 @@ from workflows.self_consistency import SelfConsistencyWorkflow
 
 NAMES = {"mull": TASK_QUEUE, "llm": models.TASK_QUEUE, "code": sandboxes.TASK_QUEUE}
 QUEUES = tuple(NAMES)
+# Those that a user starts: `DoctorWorkflow`, served beside them, has no progress and no sheet.
 WORKFLOWS = [
     SelfConsistencyWorkflow,
     ReflectOnResultWorkflow,
@@ -158,7 +159,7 @@ def build(
 
 
 def _workflow_worker(client: Client, options: dict[str, Any]) -> Worker:
-    known = ServerActivities(client, os.environ.get("MULL_CALIBRATION") or None)
+    known = ServerActivities(client, os.environ.get("MULL_CALIBRATION"))
     chosen: dict[str, Any] = {
         # The SDK's sandbox takes a third of a run's time. Import contracts, and strict replay tests
         # that do run in it, enforce the same rules: docs/adr/0009.
