@@ -71,7 +71,6 @@ WHERE = (
     f" names {PARENT}."
 )
 LOG = "Write the answers of ended runs of `ask` for `mull replay`, with gold left to fill in."
-
 FILTERS = (
     f"It compares {', '.join(SHOWN)}, MullModel, WorkflowId, StartTime or ExecutionStatus with a"
     " value, such as \"MullConfidence < 0.6 AND ExecutionStatus = 'Completed'\"."

@@ -16,7 +16,8 @@ from commands.measuring.replay import orderings
 from reflection.critique import statistics as numbers
 from reflection.critique.calibration import Bin
 from reflection.critique.statistics import Array
-from reflection.sampling import probability as known
+from reflection.sampling import probability
+from reflection.sampling.probability import CalibrationMap, Knot, Measured, Provenance, Target
 from reflection.sampling.replay import Recorded, Replay
 from reflection.sampling.rules import Stopping
 from reflection.sheet import Fact, Sheet, Verdict, table
@@ -49,7 +50,7 @@ def ended_runs(
     return np.array(rows, dtype=float)
 
 
-def fit_knots(runs: Array) -> list[known.Knot]:
+def fit_knots(runs: Array) -> list[Knot]:
     """Fit how likely the leader is right to its smoothed share, never surer than so many can show.
 
     From 200 questions on it is isotonic regression on at most 50 bins of equal mass, else a
@@ -58,9 +59,9 @@ def fit_knots(runs: Array) -> list[known.Knot]:
     machines.
     """
     first, votes, right = runs.reshape(-1, 3).T
-    shares = np.vectorize(known.smoothed)(first, votes)
+    shares = np.vectorize(probability.smoothed)(first, votes)
     if len(runs) >= LEAST_ISOTONIC:
-        bins = numbers.mass_bins(shares, bins=known.MOST_KNOTS)
+        bins = numbers.mass_bins(shares, bins=probability.MOST_KNOTS)
         _, places, sizes = np.unique(bins, return_inverse=True, return_counts=True)
         knots, rates = (np.bincount(places, values) / sizes for values in (shares, right))
         fitted = isotonic_regression(rates, weights=sizes).x
@@ -72,21 +73,21 @@ def fit_knots(runs: Array) -> list[known.Knot]:
             return -float(np.mean(right * log_expit(line) + (1 - right) * log_expit(-line)))
 
         slope, start = minimize(loss, [1.0, 0.0], bounds=[(0, None), (None, None)]).x
-        knots = np.unique(np.linspace(shares.min(), shares.max(), known.MOST_KNOTS))
+        knots = np.unique(np.linspace(shares.min(), shares.max(), probability.MOST_KNOTS))
         fitted = expit(slope * logit(knots) + start)
     least = 1 / (len(runs) + 2)
     chances = np.clip(fitted, least, 1 - least).round(6)
-    return list(map(known.Knot, knots.tolist(), chances.tolist()))
+    return list(map(Knot, knots.tolist(), chances.tolist()))
 
 
-def least_probability(chances: Array, right: Array, target: float) -> known.Target:
+def least_probability(chances: Array, right: Array, target: float) -> Target:
     """Find the least probability from which on answers, each with its own, are right that often.
 
     Cuts are tested from the top down until one is not that right with 95 % certainty, one-sided. A
     cut that is too small to be, though all were right, is passed over. Sources: Clopper and Pearson
     (1934); Maurer, Hothorn and Lehmacher (1995) for a fixed order, which needs no correction.
     """
-    found = known.Target()
+    found = Target()
     for cut in np.unique(chances)[::-1].tolist():
         reached = right[chances >= cut]
         if target ** len(reached) > 1 - CERTAINTY:
@@ -95,13 +96,13 @@ def least_probability(chances: Array, right: Array, target: float) -> known.Targ
         if tested.proportion_ci(CERTAINTY).low < target:
             break
         coverage = len(reached) / len(right)
-        found = known.Target(at_least=cut, coverage=coverage, accuracy=float(reached.mean()))
+        found = Target(at_least=cut, coverage=coverage, accuracy=float(reached.mean()))
     return found
 
 
-def calibrated(
-    runs: Array, targets: Iterable[float], seed: int
-) -> tuple[list[known.Knot], known.Measured, tuple[Bin, ...]]:
+def fit_map(
+    name: str, setup: probability.Setup, runs: Array, targets: Iterable[float], seed: int
+) -> tuple[CalibrationMap, tuple[Bin, ...]]:
     """Fit a map on a random half of the questions, and measure it on the others."""
     half = len(runs) // 2
     if half < LEAST:
@@ -109,7 +110,8 @@ def calibrated(
         fail(f"--calibrate: {said}, half of them to test it; there are {len(runs)}.", Exit.USAGE)
     drawn = np.random.default_rng(seed).permutation(runs)
     knots, (first, votes, right) = fit_knots(drawn[:half]), np.moveaxis(drawn[half:], 2, 0)
-    chances, shares = np.vectorize(partial(known.probability, knots))(first, votes), first / votes
+    chances = np.vectorize(partial(probability.probability, knots))(first, votes)
+    shares = first / votes
     found = {
         "ece": numbers.calibration_error(chances.ravel(), right.ravel()),
         "ece_raw": numbers.calibration_error(shares.ravel(), right.ravel()),
@@ -117,37 +119,38 @@ def calibrated(
         "brier": np.mean((chances - right) ** 2),
         "brier_raw": np.mean((shares - right) ** 2),
     }
-    measured = known.Measured(
+    measured = Measured(
         method="isotonic" if half >= LEAST_ISOTONIC else "platt",
         questions=len(runs),
         held_out=len(right),
-        **{name: round(float(value), 6) for name, value in found.items()},
+        **{measure: round(float(value), 6) for measure, value in found.items()},
         targets={
             f"{target:g}": least_probability(chances[:, 0], right[:, 0], target)
             for target in targets
         },
     )
-    return knots, measured, numbers.reliability(chances.ravel(), right.ravel())
+    made = CalibrationMap(**dict(setup), name=name, knots=knots, measured=measured)
+    return made, numbers.reliability(chances.ravel(), right.ravel())
 
 
-def common_source(sources: Sequence[known.Source]) -> known.Source:
+def common_provenance(told: Sequence[Provenance]) -> Provenance:
     """Join what the lines and the options say of what answered, or exit where they differ."""
     found = {}
-    for name in known.Source.model_fields:
-        values = {getattr(source, name) for source in sources} - {None}
+    for name in Provenance.model_fields:
+        values = {getattr(one, name) for one in told} - {None}
         if len(values) > 1:
             said = " and ".join(sorted(map(str, values)))
             fail(f"--calibrate: a map is for one {name}; options and lines say {said}.", Exit.USAGE)
         found[name] = next(iter(values), None)
-    return known.Source(**found)
+    return Provenance(**found)
 
 
-def sheet(made: known.CalibrationMap, bins: Sequence[Bin], remarks: Iterable[str]) -> Sheet:
+def sheet(made: CalibrationMap, bins: Sequence[Bin], remarks: Iterable[str]) -> Sheet:
     """Show how good a map is, and how reliable on the questions that were held out."""
     measured, runs = made.measured, sum(one.count for one in bins)
     flags = [*remarks]
-    if unknown := [name for name in known.Source.model_fields if getattr(made, name) is None]:
-        said = f"Neither lines nor options say {', '.join(unknown)}"
+    if made.unknown:
+        said = f"Neither lines nor options say {', '.join(made.unknown)}"
         flags.append(f"{said}: the map may not fit a run that it is given to.")
     facts = {
         "model": made.model or "unknown",

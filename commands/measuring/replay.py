@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -23,7 +23,7 @@ from commands.command import (
 )
 from commands.measuring.plans import Fields, read_lines
 from reflection.request import Record
-from reflection.sampling.probability import CalibrationMap, Source
+from reflection.sampling.probability import Provenance, Setup
 from reflection.sampling.prompts import hash_prompt
 from reflection.sampling.replay import (
     MAX_CONCURRENCY,
@@ -130,19 +130,13 @@ def replay(
     from commands.page import page_html
     from commands.terminal import print_sheet
 
-    kind, names = readable_kind(answers), tuple(rule or get_args(Rule))
-    if not set(names) <= set(get_args(Rule)):
-        fail(f"unknown rule; expected one of {', '.join(get_args(Rule))}.", Exit.USAGE)
-    if calibrate:
-        names = tuple(rule or [Stopping().rule])
-        if len(set(names)) > 1:
-            fail("--calibrate: a map is for one --rule.", Exit.USAGE)
-    elif any(one is not None for one in (target, model, temperature, prompt_template)):
+    kind = readable_kind(answers)
+    of_a_map = (target, model, temperature, prompt_template)
+    if not calibrate and any(one is not None for one in of_a_map):
         fail(f"an option under {MAP!r} has no effect without --calibrate.", Exit.USAGE)
+    rules = _rules(rule, {**fields, "max_responses": max_responses}, alone=calibrate is not None)
     places = {"--calibrate": calibrate, "--html": html}
     written = {option: place_for(option, path) for option, path in places.items() if path}
-    fields["max_responses"] = max_responses
-    rules = {name: checked(Stopping, {**fields, "rule": name}) for name in names}
     questions = read_lines(file, partial(read_recording, kind), FORM, exact=True)
     console, chance = Console(stderr=True), Random(seed)  # noqa: S311 - no secret
     tracked = track(
@@ -153,31 +147,17 @@ def replay(
 
         template = prompt_template and read_file("--prompt-template", prompt_template)
         asked = hash_prompt(template, kind) if template else None
-        given = Source(model=model, temperature=temperature, prompt_hash=asked)
-        source = maps.common_source([given, *read_lines(file, Source.model_validate, FORM)])
+        given = Provenance(model=model, temperature=temperature, prompt_hash=asked)
+        told = maps.common_provenance([given, *read_lines(file, Provenance.model_validate, FORM)])
         [stopping] = rules.values()
-        rows = maps.ended_runs(tracked, stopping, reorderings, chance)
-        knots, measured, bins = maps.calibrated(rows, target or [0.95], seed)
-        made = CalibrationMap(
-            **source.model_dump(),
-            name=calibrate.stem,
-            answers=kind,
-            stopping=stopping,
-            knots=knots,
-            measured=measured,
-        )
+        setup = Setup(**dict(told), answers=kind, stopping=stopping)
+        runs = maps.ended_runs(tracked, stopping, reorderings, chance)
+        made, bins = maps.fit_map(calibrate.stem, setup, runs, target or [0.95], seed)
         write_file(written["--calibrate"], made.model_dump_json(indent=2) + "\n", "map")
-        document = measured.model_dump(mode="json")
+        document = made.measured.model_dump(mode="json")
         shown = maps.sheet(made, bins, _remarks(questions, max_responses))
     else:
-        replayed = Replay(list(rules.values()))
-        runs = [
-            replayed.runs(
-                question, orderings(len(question.votes), max_responses, reorderings, chance)
-            )
-            for question in tracked
-        ]
-        outcomes = compare_rules(dict(zip(rules, map(list, zip(*runs, strict=True)), strict=True)))
+        outcomes = _outcomes(rules, tracked, max_responses, reorderings, chance)
         named = {name: outcome.model_dump(mode="json") for name, outcome in outcomes.items()}
         document = {"questions": len(questions), "rules": named}
         shown = sheet(questions, outcomes, max_responses)
@@ -190,6 +170,30 @@ def replay(
             console.print(LEGEND, style="dim", highlight=False, markup=False)
     if html:
         write_file(written["--html"], page_html(shown))
+
+
+def _rules(
+    names: Sequence[str] | None, settings: dict[str, Any], *, alone: bool
+) -> dict[str, Stopping]:
+    """Build the named rules; all by default, or only the default one (`alone`), as for a map."""
+    chosen = names or ([Stopping().rule] if alone else get_args(Rule))
+    if not set(chosen) <= set(get_args(Rule)):
+        fail(f"unknown rule; expected one of {', '.join(get_args(Rule))}.", Exit.USAGE)
+    if alone and len(set(chosen)) > 1:
+        fail("--calibrate: a map is for one --rule.", Exit.USAGE)
+    return {name: checked(Stopping, {**settings, "rule": name}) for name in chosen}
+
+
+def _outcomes(
+    rules: dict[str, Stopping], questions: Iterable[Recorded], most: int, count: int, chance: Random
+) -> dict[str, RuleOutcome]:
+    """Run each question through each rule, in `count` orderings of at most so many answers."""
+    replayed = Replay(list(rules.values()))
+    runs = [
+        replayed.runs(question, orderings(len(question.votes), most, count, chance))
+        for question in questions
+    ]
+    return compare_rules(dict(zip(rules, map(list, zip(*runs, strict=True)), strict=True)))
 
 
 def orderings(answers: int, most: int, count: int, chance: Random) -> Iterator[Sequence[int]]:

@@ -65,7 +65,7 @@ class Measured(Record):
     targets: dict[str, Target]
 
 
-class Source(Record):
+class Provenance(Record):
     """What answered, and how it was asked; None where nobody says."""
 
     model: str | None = None
@@ -73,7 +73,7 @@ class Source(Record):
     prompt_hash: str | None = None
 
 
-class Setup(Source):
+class Setup(Provenance):
     """All that a run must have in common with those that a map was fitted on."""
 
     answers: str
@@ -90,7 +90,7 @@ class CalibrationMap(Setup):
     @property
     def unknown(self) -> list[str]:
         """What the log did not say of its runs."""
-        return [name for name in Source.model_fields if getattr(self, name) is None]
+        return [name for name in Provenance.model_fields if getattr(self, name) is None]
 
     def differences(self, run: Setup, *, by_hand: bool = False) -> list[str]:
         """Say how a run differs; what the log did not say fits only a map given `by_hand`."""
@@ -113,7 +113,7 @@ class Calibrated(Record):
 
 
 def _traits(setup: Setup) -> dict[str, object]:
-    whole = setup.model_dump(include={*Source.model_fields, "answers"})
+    whole = setup.model_dump(include={*Provenance.model_fields, "answers"})
     # Hurry changes how many votes the rule fixed counts, and no decision of another rule.
     less = {"preset"} if setup.stopping.rule == "fixed" else {"preset", "hurry"}
     return whole | setup.stopping.model_dump(include=set(Stopping.model_fields) - less)

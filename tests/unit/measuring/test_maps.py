@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from commands.measuring.maps import calibrated, ended_runs, fit_knots, least_probability
+from commands.measuring.maps import ended_runs, fit_knots, fit_map, least_probability
 from commands.measuring.replay import read_recording
-from reflection.sampling.probability import CalibrationMap, Measured, Target
+from reflection.sampling.probability import CalibrationMap, Measured, Setup, Target
 from reflection.sampling.prompts import hash_prompt
 from reflection.sampling.replay import recorded
 from reflection.sampling.rules import Stopping
@@ -28,7 +28,8 @@ def measured(family: str, questions: int) -> list[Measured]:
     lines = log_lines(FAMILIES[family], questions)
     recordings = [read_recording("number", json.loads(line)) for line in lines]
     runs = ended_runs(recordings, THRIFTY, 10, Random(0))
-    return [calibrated(runs, [0.9], seed)[1] for seed in range(10)]
+    setup = Setup(answers="number", stopping=THRIFTY)
+    return [fit_map(family, setup, runs, [0.9], seed)[0].measured for seed in range(10)]
 
 
 LOGS = {"science": 198, "hard": 500, "medicine": 600, "easy": 1_000}
