@@ -25,7 +25,7 @@ from activities.language_model.port import (
     TransientModelError,
 )
 
-# 32 for each token that a call may ask for: more is not read in a moment, and is no answer.
+# 32 bytes for each token that a call may ask for: more is not read in a moment, and is no answer.
 MOST_BYTES = 2**20
 MOST_ERROR_BYTES = 16 * 2**10
 # Commas and opening brackets, in texts too: while JSON is read, at 1 µs each, nothing else runs.
@@ -94,7 +94,7 @@ def _why(error: Exception) -> str:
         return "it can't be unpacked"
     if any(isinstance(cause, OSError) for cause in _causes(error)):
         return str(error) or type(error).__name__
-    return "what came is no HTTP, or not whole"
+    return "the reply is incomplete, or is not HTTP"
 
 
 async def _read(response: httpx.Response) -> bytes:
@@ -116,20 +116,25 @@ async def _read(response: httpx.Response) -> bytes:
         body += decoder.decompress(chunk, room) if decoder else chunk[:room]
         if len(body) > most:
             break
-    if status >= 400:
-        return bytes(body[:most])
-    too_large = f"answered {status} with more than a reply can be"
-    if len(body) > most or sum(map(body.count, (b",", b"[", b"{"))) > MOST_MARKS:
-        raise ValueError(too_large)
+    return _usable(bytes(body), status) if status < 400 else bytes(body[:most])
+
+
+def _usable(body: bytes, status: int) -> bytes:
+    """Refuse a reply that is too large, and leave out a usage that LiteLLM can't read.
+
+    LiteLLM would refuse all of it, which was paid for.
+    """
+    too_large = ValueError(f"answered {status} with more than a reply can be")
+    if len(body) > MOST_BYTES or sum(map(body.count, (b",", b"[", b"{"))) > MOST_MARKS:
+        raise too_large
     try:
         whole = json.loads(body, parse_int=_integer)
     except (ValueError, RecursionError):
-        return bytes(body)
+        return body
     if _has_too_many_values(whole):
-        raise ValueError(too_large)
-    if not isinstance(whole, dict) or "usage" not in whole or _counts(whole["usage"]):
-        return bytes(body)
-    # LiteLLM would refuse the whole reply, which was paid for.
+        raise too_large
+    if not isinstance(whole, dict) or "usage" not in whole or _has_whole_counts(whole["usage"]):
+        return body
     return json.dumps({**whole, "usage": None}).encode()
 
 
@@ -138,8 +143,8 @@ def _integer(digits: str) -> int | float:
     return int(digits) if len(digits) <= MOST_DIGITS else float(digits)
 
 
-def _counts(usage: object) -> bool:
-    """Tell whether all that should be a count of tokens is a whole number."""
+def _has_whole_counts(usage: object) -> bool:
+    """Tell whether every count of tokens is a whole number, or is missing."""
     if not isinstance(usage, dict):
         return usage is None
     counts = [value for name, value in usage.items() if name.endswith("_tokens")]

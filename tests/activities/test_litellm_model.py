@@ -243,7 +243,7 @@ async def test_an_error_is_of_its_class(
 CHAT = "http://127.0.0.1:{port}/v1/chat/completions"
 UNUSABLE = "answered 200 with no usable reply: "
 BLANKS = b" " * 200_000
-BROKEN = "what came is no HTTP, or not whole"
+BROKEN = "the reply is incomplete, or is not HTTP"
 UNPACKED = "it can't be unpacked"
 SAID: list[tuple[str, Scripted, str]] = [
     ("bad JSON", Scripted(body=b"{nope"), f"{UNUSABLE}{{nope"),
