@@ -322,8 +322,8 @@ class RunState(ABC, Generic[DecisionT]):
         if spending is not None:
             self.spent[part].append(spending)
             if self.budget.usd is not None and spending.calls and spending.cost_usd is None:
-                said = f"no price is known of a call for {part}: budget_usd takes it to cost"
-                self.warn(f"{said} as much as the dearest one")
+                said = f"the price of a call for {part} is unknown"
+                self.warn(f"{said}: budget_usd counts it as the dearest call so far")
 
     def lose(self, calls: int) -> None:
         """Count calls that were cancelled before their reply came."""

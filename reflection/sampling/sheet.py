@@ -28,7 +28,7 @@ MOST_ERRORS = 3
 LEADER_COLUMNS = 12
 EVEN, SCATTERED = 0.995, "widely scattered"
 NO_PROBABILITY = "a share, no probability"
-MINORITY = "most votes are for other answers: the rule expects no other leader, not more agreement"
+MINORITY = "most votes are for other answers: this one leads, but has no majority"
 UNCERTAINTY_TONES: dict[str, parts.Tone] = {"low": "good", "medium": "warning", "high": "bad"}
 
 
@@ -105,8 +105,8 @@ def _facts(seen: Seen, shares: Sequence[float]) -> list[parts.Fact]:
         else:
             note += f"; {NO_PROBABILITY}"
         # The source calls all above 0.7 uniform, which is even only at 1.
-        even = level == "uniform" and seen.normalized_entropy < EVEN
-        meaning = f"{SCATTERED if even else level}; 0: all agree, 1: even"
+        uneven = level == "uniform" and seen.normalized_entropy < EVEN
+        meaning = f"{SCATTERED if uneven else level}; 0: all agree, 1: even"
         facts += [
             parts.Fact(AGREEMENT, f"{first:.2f}", note, tone=tone),
             parts.Fact("entropy", f"{seen.normalized_entropy:.2f}", meaning),

@@ -124,7 +124,7 @@ async def test_a_judge_without_a_price_is_told(client: Client) -> None:
 
     result = await reflect(client, critic, budget_usd=1.0)
 
-    said = "no price is known of a call for evaluating: budget_usd takes it to cost as much as"
+    said = "the price of a call for evaluating is unknown: budget_usd counts it as the dearest"
     assert result.score == 0.9
     assert any(warning.startswith(said) for warning in result.warnings)
 
