@@ -157,10 +157,10 @@ def _call(work: Callable[..., Result], inputs: tuple[object, ...]) -> Result:
         # A session of its own, as Ctrl-C is the worker's; and no key in its environment.
         reader = Popen(command, stdin=PIPE, stdout=PIPE, env={}, start_new_session=True)  # noqa: S603 - our own program
     try:
-        with_pipes = cast("IO[bytes]", reader.stdin), cast("IO[bytes]", reader.stdout)
-        pickle.dump((work, inputs, SECONDS), with_pipes[0])
-        with_pipes[0].flush()
-        value, error = pickle.load(with_pipes[1])  # noqa: S301 - from our own process
+        calls, replies = cast("IO[bytes]", reader.stdin), cast("IO[bytes]", reader.stdout)
+        pickle.dump((work, inputs, SECONDS), calls)
+        calls.flush()
+        value, error = pickle.load(replies)  # noqa: S301 - from our own process
     except (OSError, EOFError):
         reader.communicate()
         ended = f"its process ended, after {SECONDS:g} seconds at the latest"

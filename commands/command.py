@@ -48,11 +48,11 @@ def tell(words: str) -> None:
 
     A line that is indented is a command to copy, and stays whole.
     """
-    wraps = sys.stderr.isatty()
+    in_terminal = sys.stderr.isatty()
     width = shutil.get_terminal_size().columns
     for line in words.split("\n"):
         parts = [line]
-        if wraps and not line.startswith(" "):
+        if in_terminal and not line.startswith(" "):
             parts = textwrap.wrap(line, width, break_long_words=False, break_on_hyphens=False)
         sys.stderr.write("\n".join(parts) + "\n")
 

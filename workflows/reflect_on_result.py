@@ -31,14 +31,7 @@ with workflow.unsafe.imports_passed_through():
     from reflection.sheet import Sheet
     from workflows import base
     from workflows.base import RunWorkflow
-    from workflows.calls import (
-        Calls,
-        Lost,
-        People,
-        call_times,
-        explain,
-        run_locally,
-    )
+    from workflows.calls import Calls, Lost, People, call_times, explain, run_locally
 
 # What spans show of a decision, besides its draft: numbers, and no text of a model.
 NUMBERS = (
@@ -319,12 +312,12 @@ class Drafts:
         """Return what the guardrails found, and which of them could not run."""
         if not self._request.guardrails:
             return Report()
-        report = self._reports.get(draft.index) or await self._checked(draft)
+        report = self._reports.get(draft.index) or await self._run_guardrails(draft)
         for failure in report.failures:
             self._state.warn(failure)
         return report
 
-    async def _checked(self, draft: Draft) -> Report:
+    async def _run_guardrails(self, draft: Draft) -> Report:
         before = None if draft.revises is None else self._state.drafts[draft.revises]
         checked = Checked(
             query=self._request.query,

@@ -41,10 +41,9 @@ class Run(DraftState[Decision, Draft]):
     """The state S of a run, and its drafts, decisions and spending so far.
 
     In `spent`, `generating` is first drafts and tests, `evaluating` routes and reflections,
-    `revising` every later draft.
-    `after` is the last completed node. `allowed` is R_max, once the path is chosen. `untested` says
-    why there is no suite. `assembled` is the newest report in its final form, if an activity
-    returned it.
+    `revising` every later draft. `after` is the last completed node. `allowed` is R_max, once the
+    path is chosen. `untested` says why there is no suite. `assembled` is the newest report in its
+    final form, if an activity returned it.
     """
 
     decision_type, progress_type = Decision, Progress
@@ -194,7 +193,7 @@ class Run(DraftState[Decision, Draft]):
     ) -> Decision:
         """Record a decision: the run ends for a reason, or goes on at the `next` node."""
         said = cut_encoded(explanation, REASON_BYTES)
-        return super().settle(reason, said, at, author, **{"next": None, **more})
+        return super().settle(reason, said, at, author, **more)
 
     def _compared(self) -> dict[str, Any]:
         draft = self.drafts[-1] if self.drafts else None

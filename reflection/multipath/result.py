@@ -136,7 +136,7 @@ class Decision(Record):
     """
 
     after: Node | None
-    next: Node | None
+    next: Node | None = None
     revisions: int
     mode: Mode | None
     draft: int | None
