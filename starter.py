@@ -42,10 +42,7 @@ def mull(
 # Each command's module, and what `mull --help` says of it.
 COMMANDS = {
     "ask": ("start", "Ask a question and sample until the answers converge."),
-    "reflect": (
-        "start",
-        "Write a draft, judge it, and revise it while its score is low.",
-    ),
+    "reflect": ("start", "Write a draft, judge it, and revise it while its score is low."),
     "agent": ("start", "Research documents or write code, until nothing is open."),
     "show": ("runs", "Show a run: its result, or where it stands."),
     "watch": ("runs", "Follow a run live until it ends; Ctrl-C detaches and never cancels."),

@@ -314,12 +314,7 @@ def subject_of(given: str, what: str) -> str:
     return command.read_stdin(what) if given == "-" else given
 
 
-def begin(
-    kind: type[Request],
-    fields: dict[str, Any],
-    new: New,
-    wanted: Wanted,
-) -> NoReturn:
+def begin(kind: type[Request], fields: dict[str, Any], new: New, wanted: Wanted) -> NoReturn:
     """Start the run of a command, or exit where its fields make no request of this kind."""
     request = command.checked(kind, fields)
     for note in command.unused(

@@ -134,10 +134,7 @@ class MultiPathWorkflow(RunWorkflow[Run]):
         return {**base.numbers(decision, NUMBERS), **base.known(others)}
 
     def _updates(self) -> list[base.Update]:
-        return [
-            telemetry.REVISIONS.value_set(self._state.state.revisions),
-            *super()._updates(),
-        ]
+        return [telemetry.REVISIONS.value_set(self._state.state.revisions), *super()._updates()]
 
     @contextmanager
     def _node_span(self, name: str) -> Iterator[Callable[[Ended | None], None]]:

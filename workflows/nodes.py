@@ -240,11 +240,7 @@ class Nodes:
         }
 
     async def _ask(
-        self,
-        part: Part,
-        activity: Callable[..., Awaitable[Value]],
-        task: AgentTask,
-        summary: str,
+        self, part: Part, activity: Callable[..., Awaitable[Value]], task: AgentTask, summary: str
     ) -> Value | Lost | Ended:
         """Ask, and once more with what was wrong where the reply can't be read.
 
@@ -261,11 +257,7 @@ class Nodes:
         return reply
 
     async def _paid(
-        self,
-        part: Part,
-        activity: Callable[..., Awaitable[Value]],
-        task: AgentTask,
-        summary: str,
+        self, part: Part, activity: Callable[..., Awaitable[Value]], task: AgentTask, summary: str
     ) -> Value | Lost | Ended:
         reply = await self._calls.ask(part, activity, task, summary, self._times)
         if isinstance(reply, ActivityError):

@@ -21,14 +21,7 @@ from activities.sandbox.port import Program, Result, Sandbox, run
 from reflection.multipath import verdict
 from reflection.multipath.cases import parsed, steps
 from reflection.multipath.request import Limits, PackageName
-from reflection.multipath.suite import (
-    Failure,
-    Suite,
-    SuiteKind,
-    TestFile,
-    TestOutcome,
-    TestReport,
-)
+from reflection.multipath.suite import Failure, Suite, SuiteKind, TestFile, TestOutcome, TestReport
 from reflection.request import Record, explain
 from reflection.text import cut_encoded, well_formed
 

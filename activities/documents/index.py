@@ -144,11 +144,7 @@ def update(
 
 
 def _index_file(
-    database: sqlite3.Connection,
-    folder: str,
-    found: Found,
-    old: Entry,
-    check_stopped: CheckStopped,
+    database: sqlite3.Connection, folder: str, found: Found, old: Entry, check_stopped: CheckStopped
 ) -> None:
     # A file that was just written may change again unseen: it is looked at once more.
     signature = "" if time.time_ns() - found.written < YOUNG_NANOSECONDS else found.signature

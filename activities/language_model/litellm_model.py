@@ -205,9 +205,7 @@ class LiteLLMModel:
     """
 
     def __init__(
-        self,
-        default_model: str | None,
-        endpoints: Mapping[str, Endpoint] = MappingProxyType({}),
+        self, default_model: str | None, endpoints: Mapping[str, Endpoint] = MappingProxyType({})
     ) -> None:
         self._default_model = default_model
         self._endpoints = dict(endpoints)

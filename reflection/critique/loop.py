@@ -9,13 +9,7 @@ from typing import Any
 from reflection.critique.criteria import TOLERANCE, Criterion, passes, rounded
 from reflection.critique.evaluation import Evaluation, Feedback
 from reflection.critique.request import ReflectOnResultRequest
-from reflection.critique.result import (
-    Decision,
-    Draft,
-    Progress,
-    ReflectOnResultResult,
-    StopReason,
-)
+from reflection.critique.result import Decision, Draft, Progress, ReflectOnResultResult, StopReason
 from reflection.drafts import DraftState
 from reflection.run import Part, Ruling, Spending
 

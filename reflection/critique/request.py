@@ -73,8 +73,7 @@ class ReflectOnResultRequest(Bounded):
         False, description="A later step rewrites the result, so it is not revised here."
     )
     min_complexity: Score = Field(
-        0.5,
-        description="Reflect only on queries that are more complex; 0 for all.",
+        0.5, description="Reflect only on queries that are more complex; 0 for all."
     )
     complexity: Score | None = Field(
         None, description="The query's complexity; estimated from its words by default."

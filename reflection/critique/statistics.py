@@ -42,13 +42,7 @@ def estimate(statistic: Statistic, *columns: Sequence[float]) -> Estimate:
         if isnan(value) or len(rows[0]) < LEAST:
             return Estimate(value=None if isnan(value) else value)
         drawn = bootstrap(
-            rows,
-            statistic,
-            n_resamples=RESAMPLES,
-            paired=True,
-            axis=-1,
-            method="percentile",
-            rng=0,
+            rows, statistic, n_resamples=RESAMPLES, paired=True, axis=-1, method="percentile", rng=0
         ).bootstrap_distribution
     low, high = (round(float(end), DIGITS) for end in np.nanpercentile(drawn, [2.5, 97.5]))
     return Estimate(value=value, low=min(low, value), high=max(high, value))

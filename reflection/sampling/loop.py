@@ -8,13 +8,7 @@ from datetime import datetime
 from reflection.request import Review
 from reflection.run import Room, Ruling, RunState, room
 from reflection.sampling.answers import read_answer
-from reflection.sampling.probability import (
-    Calibrated,
-    CalibrationMap,
-    Setup,
-    nearest,
-    probability,
-)
+from reflection.sampling.probability import Calibrated, CalibrationMap, Setup, nearest, probability
 from reflection.sampling.prompts import hash_prompt
 from reflection.sampling.request import SelfConsistencyRequest
 from reflection.sampling.result import Decision, Progress, Response, SelfConsistencyResult
