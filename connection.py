@@ -1,4 +1,4 @@
-"""The Temporal server: its task queues, connecting to it, heartbeats, what it has registered."""
+"""The Temporal server: connecting to it, heartbeats, and what it has registered."""
 
 import asyncio
 import time
@@ -32,94 +32,6 @@ from reflection.request import Record, Request, explain, parse_request, short_na
 from reflection.sampling.probability import CalibrationMap, Setup, nearest
 from reflection.text import terminal_safe
 from telemetry import SEARCH_ATTRIBUTES
-
-TYPES = {
-    number: name.removeprefix("INDEXED_VALUE_TYPE_").title()
-    for name, number in IndexedValueType.items()
-}
-REMEMBER_SECONDS = 60.0
-HEARTBEAT_SECONDS = 2.0
-# A program that is no longer needed ends within a second of the cancellation.
-CODE_HEARTBEAT_SECONDS = 0.3
-
-
-@asynccontextmanager
-async def heartbeating(seconds: float = HEARTBEAT_SECONDS) -> AsyncIterator[Callable[..., None]]:
-    """Heartbeat at this interval, in seconds, while the block runs: so cancellations arrive.
-
-    Yields a function that sets the heartbeat's details, from any thread.
-    """
-    newest: tuple[object, ...] = ()
-
-    def tell(*details: object) -> None:
-        nonlocal newest
-        newest = details
-
-    async def beat() -> None:
-        while True:
-            await asyncio.sleep(seconds)
-            activity.heartbeat(*newest)
-
-    beating = asyncio.create_task(beat())
-    try:
-        yield tell
-    finally:
-        beating.cancel()
-
-
-class Registered(Record):
-    """The search attributes of a server, and the calibration maps that a run may need."""
-
-    names: list[str]
-    maps: tuple[CalibrationMap, ...]
-
-
-class ServerActivities:
-    """Queries to the server, as quick local activities.
-
-    `calibration` is a folder of calibration maps, if there is one.
-    """
-
-    def __init__(self, client: Client, calibration: str | None = None) -> None:
-        self._client = client
-        self._folder = calibration
-        self._asked_at = float("-inf")
-        self._registered: list[str] = []
-
-    @activity.defn
-    async def registered_search_attributes(
-        self, run: Setup | None = None
-    ) -> list[str] | Registered:
-        """List Mull's search attributes that are registered with the right type.
-
-        The list is empty if the server refuses: runs work without search attributes. An answer is
-        cached for a minute. A run that may be calibrated gets the nearest maps too, if there are
-        any: so its history has what explains its probability, and not one event more.
-        """
-        names = await self._names()
-        maps = nearest(self._maps(self._folder), run) if run and self._folder else ()
-        return Registered(names=names, maps=maps) if maps else names
-
-    def _maps(self, folder: str) -> Iterator[CalibrationMap]:
-        for path in Path(folder).rglob("*.json"):
-            try:
-                yield CalibrationMap.model_validate_json(path.read_bytes())
-            except (OSError, ValueError):
-                activity.logger.warning("%s is not a calibration map, and is not used", path)
-
-    async def _names(self) -> list[str]:
-        if time.monotonic() - self._asked_at > REMEMBER_SECONDS:
-            request = ListSearchAttributesRequest(namespace=self._client.namespace)
-            try:
-                answer = await self._client.operator_service.list_search_attributes(request)
-            except RPCError as error:
-                activity.logger.warning("search attributes are not used: %s", error.message)
-                return []
-            found = {name: TYPES.get(number) for name, number in answer.custom_attributes.items()}
-            self._registered = [n for n, kind in SEARCH_ATTRIBUTES.items() if found.get(n) == kind]
-            self._asked_at = time.monotonic()
-        return self._registered
-
 
 TASK_QUEUE = "mull"
 DEFAULT_ADDRESS = "localhost:7233"
@@ -249,3 +161,91 @@ async def connect(*, quiet: bool = False) -> Client:
         raise ConfigurationError(
             f"Temporal's configuration: {terminal_safe(str(error), 200)}"
         ) from None
+
+
+TYPES = {
+    number: name.removeprefix("INDEXED_VALUE_TYPE_").title()
+    for name, number in IndexedValueType.items()
+}
+REMEMBER_SECONDS = 60.0
+HEARTBEAT_SECONDS = 2.0
+# A program that is no longer needed ends within a second of the cancellation.
+CODE_HEARTBEAT_SECONDS = 0.3
+
+
+@asynccontextmanager
+async def heartbeating(seconds: float = HEARTBEAT_SECONDS) -> AsyncIterator[Callable[..., None]]:
+    """Heartbeat at this interval, in seconds, while the block runs: so cancellations arrive.
+
+    Yields a function that sets the heartbeat's details, from any thread.
+    """
+    newest: tuple[object, ...] = ()
+
+    def tell(*details: object) -> None:
+        nonlocal newest
+        newest = details
+
+    async def beat() -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            activity.heartbeat(*newest)
+
+    beating = asyncio.create_task(beat())
+    try:
+        yield tell
+    finally:
+        beating.cancel()
+
+
+class Registered(Record):
+    """The search attributes of a server, and the calibration maps that a run may need."""
+
+    names: list[str]
+    maps: tuple[CalibrationMap, ...]
+
+
+class ServerActivities:
+    """Queries to the server, as quick local activities.
+
+    `calibration` is a folder of calibration maps, if there is one.
+    """
+
+    def __init__(self, client: Client, calibration: str | None = None) -> None:
+        self._client = client
+        self._folder = calibration
+        self._asked_at = float("-inf")
+        self._registered: list[str] = []
+
+    @activity.defn
+    async def registered_search_attributes(
+        self, run: Setup | None = None
+    ) -> list[str] | Registered:
+        """List Mull's search attributes that are registered with the right type.
+
+        The list is empty if the server refuses: runs work without search attributes. An answer is
+        cached for a minute. A run that may be calibrated gets the nearest maps too, if there are
+        any: so its history has what explains its probability, and not one event more.
+        """
+        names = await self._names()
+        maps = nearest(self._maps(self._folder), run) if run and self._folder else ()
+        return Registered(names=names, maps=maps) if maps else names
+
+    def _maps(self, folder: str) -> Iterator[CalibrationMap]:
+        for path in Path(folder).rglob("*.json"):
+            try:
+                yield CalibrationMap.model_validate_json(path.read_bytes())
+            except (OSError, ValueError):
+                activity.logger.warning("%s is not a calibration map, and is not used", path)
+
+    async def _names(self) -> list[str]:
+        if time.monotonic() - self._asked_at > REMEMBER_SECONDS:
+            request = ListSearchAttributesRequest(namespace=self._client.namespace)
+            try:
+                answer = await self._client.operator_service.list_search_attributes(request)
+            except RPCError as error:
+                activity.logger.warning("search attributes are not used: %s", error.message)
+                return []
+            found = {name: TYPES.get(number) for name, number in answer.custom_attributes.items()}
+            self._registered = [n for n, kind in SEARCH_ATTRIBUTES.items() if found.get(n) == kind]
+            self._asked_at = time.monotonic()
+        return self._registered

@@ -200,8 +200,8 @@ def _tokens(counted: object, name: str) -> int | None:
 class LiteLLMModel:
     """A language model that LiteLLM reaches: `default_model`, or the one a call names.
 
-    `endpoints` redirects names to OpenAI-compatible servers. A call is made once, ends within its
-    time-out as a whole, and sends only what the provider knows.
+    `endpoints` redirects names to OpenAI-compatible servers. A call ends within its time-out as a
+    whole, and sends only what the provider knows.
     """
 
     def __init__(
