@@ -121,7 +121,7 @@ async def _done(client: Client, run: str, request: Request) -> Handle:
         said = f"a run with the id {run} is already running. Watch it, or choose another id."
         fail(said, Exit.USAGE)
     if await request_of(client, found) != request:
-        said = f"the run with the id {run} is done, and was another request."
+        said = f"the run with the id {run} is done, and had another request."
         fail(f"{said} Choose another id, or start anew with --again.", Exit.USAGE)
     tell("This run is done, so nothing is paid again; --again starts it anew.")
     return found.handle

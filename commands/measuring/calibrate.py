@@ -359,7 +359,7 @@ ESTIMATES = (
     ("Kendall's tau-b", "1", lambda judge: estimate_words(judge.kendall)),
     ("AUC, pass against fail", "1", lambda judge: estimate_words(judge.auc)),
     ("expected calibration error", "0", lambda judge: estimate_words(judge.calibration_error)),
-    ("of it noise alone", "", lambda one: _known(one.calibration_floor, "{:.2f}")),
+    ("what noise alone makes", "", lambda one: _known(one.calibration_floor, "{:.2f}")),
     ("self-preference gap", "0", lambda one: estimate_words(one.self_preference, signed=True)),
     ("length bias", "0", lambda judge: estimate_words(judge.length_bias, signed=True)),
     ("position bias", "0", lambda judge: estimate_words(judge.position_bias, signed=True)),

@@ -160,7 +160,7 @@ def sheet(made: CalibrationMap, bins: Sequence[Bin], remarks: Iterable[str]) -> 
         "Brier score": f"{measured.brier:.3f}; the share of votes has {measured.brier_raw:.3f}",
     }
     for name, one in measured.targets.items():
-        words = "from no probability on, with certainty"
+        words = "no probability is shown to be high enough"
         if one.at_least is not None:
             those = f"{one.coverage:.1%} of the questions, {one.accuracy:.1%} of them right"
             words = f"from a probability of {one.at_least:.3f} on: {those}"
