@@ -256,7 +256,7 @@ class Calls:
         summary: str,
         times: dict[str, Any],
     ) -> Value | ActivityError | None:
-        """Ask a model as `make` does; count what it cost, and warn of what it does not take."""
+        """Ask a model as `make` does; count what it cost, and warn of what was not sent."""
         reply = await self.make(activity, task, summary, times)
         if isinstance(reply, ActivityError):
             most = self._state.request.max_attempts

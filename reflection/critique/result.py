@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Literal
 
-from reflection.critique.criteria import Criterion
+from reflection.critique.criteria import Criterion, passes
 from reflection.critique.evaluation import Evaluation
 from reflection.drafts import PlainDraft
 from reflection.request import Record
@@ -133,6 +133,6 @@ class ReflectOnResultResult(Record):
         """Explain how the score misses a required bar, as no score does; None if it meets it."""
         if self.score is None:
             return f"no score shows that the draft reaches {bar:g}"
-        if self.score < bar - 1e-9:
+        if not passes(self.score, bar):
             return f"score {self.score:.2f} is below {bar:g}"
         return None

@@ -14,6 +14,7 @@ from reflection.sampling.tally import (
     ConvergenceAnalysis,
     EntropyLevel,
     UncertaintyLevel,
+    at_least,
 )
 from reflection.text import tally_words
 
@@ -27,7 +28,7 @@ class Response(Record):
     `index` counts from 0 in the order of asking. `answer` is as it was given, `vote` what it
     counted for; None: it could not be read, and `error` says why. `attempts` are the calls made
     for it, and `spending` is None where none of them brought a reply, and for a person's answer.
-    `left_out` names what the provider does not know and was not sent, such as the seed.
+    `left_out` names what was not sent, such as a seed that the model does not take.
     """
 
     index: int
@@ -195,14 +196,14 @@ class SelfConsistencyResult(Record):
         does an unknown probability.
         """
         bar, least, known = bars.confidence, bars.probability, self.probability_right
-        if bar is not None and self.consensus_confidence < bar - 1e-9:
+        if bar is not None and not at_least(self.consensus_confidence, bar):
             return f"agreement {self.consensus_confidence:.2f} is below {bar:g}"
         if bar is not None and self.cut_short:
             return f"a run that was cut short can't show an agreement of {bar:g}"
         if least is not None and known is None:
             why = self.calibration.reason if self.calibration else "there is no calibration map"
             return f"it is unknown whether the probability reaches {least:g}: {why}"
-        if least is not None and known is not None and known < least - 1e-9:
+        if least is not None and known is not None and not at_least(known, least):
             return f"probability {known:.3f} is below {least:g}"
         return None
 
