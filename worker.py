@@ -15,6 +15,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -29,7 +30,7 @@ from activities.code_tests.activity import TestingActivities
 from activities.critique import CritiqueActivities
 from activities.doctor import Examination
 from activities.documents.retrieval import DocumentActivities, Retriever
-from activities.installation import answering_checks, sandbox_checks, worker_checks
+from activities.installation import answering_checks, call_checks, sandbox_checks, worker_checks
 from activities.language_model import port as models
 from activities.language_model.port import LanguageModel
 from activities.multipath import MultiPathActivities
@@ -208,7 +209,7 @@ def _model_worker(
             agent.reflect_on_report,
             agent.generate_code,
             agent.write_tests,
-            Examination(answering_checks(model)).examine,
+            Examination(answering_checks, partial(call_checks, model)).examine,
             *searched,
         ],
         max_heartbeat_throttle_interval=NOTICE_CANCELLING,

@@ -37,13 +37,17 @@ class DoctorResult(Record):
     checks: tuple[Check, ...]
 
 
-class Examination:
-    """Makes the checks that the worker of a queue is given, with or without calls of models."""
+Checks = Callable[[], Awaitable[list[Check]]]
 
-    def __init__(self, checks: Callable[[bool], Awaitable[list[Check]]]) -> None:
-        self._checks = checks
+
+class Examination:
+    """Makes the checks that the worker of a queue is given; `calls` are those that call models."""
+
+    def __init__(self, checks: Checks, calls: Checks | None = None) -> None:
+        self._checks, self._calls = checks, calls
 
     @activity.defn
     async def examine(self, request: DoctorRequest) -> list[Check]:
         """Check what this worker needs, in its own process."""
-        return await self._checks(request.offline)
+        called = [] if request.offline or self._calls is None else await self._calls()
+        return [*called, *await self._checks()]

@@ -5,7 +5,7 @@ import os
 import platform
 import socket
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -30,21 +30,20 @@ CALL_TOKENS = 16
 CALL_SECONDS = 40.0
 
 
-async def worker_checks(offline: bool) -> list[Check]:
+async def worker_checks() -> list[Check]:
     """Check what every worker needs."""
-    del offline  # nobody is called
     return [*package_checks(), *await asyncio.to_thread(telemetry_checks, os.environ)]
 
 
-def answering_checks(model: LanguageModel) -> Callable[[bool], Awaitable[list[Check]]]:
-    """Return the checks of a worker that calls models and searches documents."""
+async def answering_checks() -> list[Check]:
+    """Check what a worker needs that calls models and searches documents."""
+    return [*model_checks(os.environ), *document_checks(os.environ)]
 
-    async def checks(offline: bool) -> list[Check]:
-        names = () if offline else map(os.environ.get, ("MULL_MODEL", "MULL_JUDGE_MODEL"))
-        calls = [await call_check(model, name) for name in dict.fromkeys(names) if name]
-        return [*model_checks(os.environ), *calls, *document_checks(os.environ)]
 
-    return checks
+async def call_checks(model: LanguageModel) -> list[Check]:
+    """Call each model that is set, once."""
+    names = map(os.environ.get, ("MULL_MODEL", "MULL_JUDGE_MODEL"))
+    return [await call_check(model, name) for name in dict.fromkeys(names) if name]
 
 
 async def call_check(model: LanguageModel, name: str) -> Check:
@@ -214,9 +213,8 @@ PATIENCE_SECONDS = 30
 ELSEWHERE = "Serve the other queues here (`mull-worker --queues mull,llm`), and code on Linux."
 
 
-async def sandbox_checks(offline: bool = True) -> list[Check]:
+async def sandbox_checks() -> list[Check]:
     """Test the sandboxes with real programs, as a worker does when it starts."""
-    del offline  # nobody is called
     # On another system its imports fail.
     try:
         from activities.sandbox.selftest import NoSandboxError, choose
