@@ -161,7 +161,7 @@ class SelfConsistencyWorkflow(RunWorkflow[Sampling]):
             if not waiting:
                 return
             response = await self._meanings.named(waiting.pop(0))
-            more = bool(self._put_in or any(each.author for each in waiting))
+            more = bool(self._put_in or any(later.author for later in waiting))
             self._span_decision(self._state.count(response, more_follow=more, at=workflow.now()))
             if self._state.stopped:
                 for late in waiting:

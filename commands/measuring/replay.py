@@ -234,7 +234,8 @@ def read_recording(kind: AnswerKind, fields: Fields) -> Recorded:
 def log_line(request: SelfConsistencyRequest, result: SelfConsistencyResult) -> str:
     """Write what the model answered in a run as a line of a log, with gold left to fill in."""
     given = [response for response in result.responses if response.author is None]
-    tokens = [one.spending.output_tokens if one.spending else 0 for one in given]
+    spent = [response.spending for response in given]
+    tokens = [spending.output_tokens if spending else 0 for spending in spent]
     line = {
         "question": request.question,
         "gold": None,

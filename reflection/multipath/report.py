@@ -99,7 +99,7 @@ def check_report(report: str, sources: Sequence[Source]) -> tuple[Critique, ...]
             aspect="citation",
             advice=f"[{number}] is no source: {given if known else NONE_GIVEN}",
             sentence=next(
-                (one for one in markup.sentences(parts.findings) if number in markup.cited(one)),
+                (text for text in markup.sentences(parts.findings) if number in markup.cited(text)),
                 None,
             ),
             cited=number,

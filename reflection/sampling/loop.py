@@ -110,7 +110,7 @@ class Sampling(RunState[Decision]):
 
         Refusals and filtered replies are replies.
         """
-        replied = any(each.spending or each.author for each in self.responses)
+        replied = any(response.spending or response.author for response in self.responses)
         if replied or self.last is None or self.last.stop_reason == "finished_by_person":
             return None
         if not self.responses:
