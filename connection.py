@@ -163,7 +163,7 @@ async def connect(*, quiet: bool = False) -> Client:
         ) from None
 
 
-TYPES = {
+_VALUE_TYPES = {
     number: name.removeprefix("INDEXED_VALUE_TYPE_").title()
     for name, number in IndexedValueType.items()
 }
@@ -195,6 +195,14 @@ async def heartbeating(seconds: float = HEARTBEAT_SECONDS) -> AsyncIterator[Call
         yield tell
     finally:
         beating.cancel()
+
+
+async def search_attributes(client: Client) -> dict[str, str]:
+    """List the registered search attributes with their types, such as Keyword. Raises RPCError."""
+    request = ListSearchAttributesRequest(namespace=client.namespace)
+    answer = await client.operator_service.list_search_attributes(request)
+    found = answer.custom_attributes.items()
+    return {name: _VALUE_TYPES.get(number, "") for name, number in found}
 
 
 class Registered(Record):
@@ -239,13 +247,11 @@ class ServerActivities:
 
     async def _names(self) -> list[str]:
         if time.monotonic() - self._asked_at > REMEMBER_SECONDS:
-            request = ListSearchAttributesRequest(namespace=self._client.namespace)
             try:
-                answer = await self._client.operator_service.list_search_attributes(request)
+                found = await search_attributes(self._client)
             except RPCError as error:
                 activity.logger.warning("search attributes are not used: %s", error.message)
                 return []
-            found = {name: TYPES.get(number) for name, number in answer.custom_attributes.items()}
             self._registered = [n for n, kind in SEARCH_ATTRIBUTES.items() if found.get(n) == kind]
             self._asked_at = time.monotonic()
         return self._registered

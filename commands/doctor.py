@@ -17,7 +17,6 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
-from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, GetSystemInfoRequest
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.service import RPCError, RPCStatusCode
@@ -27,7 +26,6 @@ import telemetry
 from activities.doctor import Check, DoctorRequest, DoctorResult, State
 from activities.installation import package_checks
 from commands.command import Exit, Json, unserved
-from connection import TYPES
 from reflection.text import tally_words, terminal_safe
 from telemetry import SEARCH_ATTRIBUTES
 
@@ -188,9 +186,7 @@ async def _namespace(client: Client) -> Check:
 
 
 async def _attributes(client: Client) -> Check:
-    request = ListSearchAttributesRequest(namespace=client.namespace)
-    answer = await client.operator_service.list_search_attributes(request)
-    known = {name: TYPES.get(number, "") for name, number in answer.custom_attributes.items()}
+    known = await connection.search_attributes(client)
     return attributes_check(known, connection.address(), connection.namespace())
 
 
