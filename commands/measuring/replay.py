@@ -2,8 +2,9 @@
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import permutations
 from pathlib import Path
 from random import Random
 from typing import Annotated, Any, get_args
@@ -26,17 +27,20 @@ from reflection.request import Record
 from reflection.sampling.probability import Provenance, Setup
 from reflection.sampling.prompts import hash_prompt
 from reflection.sampling.replay import (
+    AGREEING,
     MAX_CONCURRENCY,
+    Cascade,
     Recorded,
     Replay,
     RuleOutcome,
+    cascade,
     compare_rules,
     recorded,
 )
 from reflection.sampling.request import AnswerKind, SelfConsistencyRequest
 from reflection.sampling.result import SelfConsistencyResult
 from reflection.sampling.rules import Rule, Stopping
-from reflection.sheet import Sheet, Verdict, table
+from reflection.sheet import Sheet, Table, Verdict, table
 from reflection.text import tally_words
 
 FORM = '{"id": 1, "gold": "4", "answers": ["4"]}'
@@ -54,6 +58,10 @@ recorded. If a question has fewer answers than --max-responses, its run ends aft
 With at most 10 answers, predictive at epsilon 0.05 stops as ahead_by does, at three votes ahead.
 
 The share of votes is agreement, and no probability: models agree on wrong answers too.
+If "model" says of each line which of two models answered, and both answered the same questions (the
+same "id", or else "question"), a cascade is shown: three answers of one model where they agree,
+otherwise the other model, by the first --rule.
+
 --calibrate fits a map to how likely an answer is right, for one model and one --rule (combined by
 default), on half of the questions, and measures it on the other half. It takes 100 labelled
 questions, better 400 or more. "model", "temperature" and "prompt_hash" may stand in the lines, as
@@ -160,7 +168,12 @@ def replay(
         outcomes = _outcomes(rules, tracked, max_responses, reorderings, chance)
         named = {name: outcome.model_dump(mode="json") for name, outcome in outcomes.items()}
         document = {"questions": len(questions), "rules": named}
-        shown = sheet(questions, outcomes, max_responses)
+        of = read_lines(file, Line.model_validate, FORM)
+        draw = partial(orderings, most=max_responses, count=reorderings, chance=chance)
+        cascades = list(_cascades(next(iter(rules.values())), of, questions, draw))
+        if cascades:
+            document["cascades"] = [each.model_dump(mode="json") for each in cascades]
+        shown = sheet(questions, outcomes, max_responses, cascades)
     if as_json:
         sys.stdout.write(json.dumps(document) + "\n")
     else:
@@ -194,6 +207,36 @@ def _outcomes(
         for question in questions
     ]
     return compare_rules(dict(zip(rules, map(list, zip(*runs, strict=True)), strict=True)))
+
+
+class Line(Record):
+    """Whose answers a line has, and to which question; None where it does not say."""
+
+    id: Any = None
+    question: Any = None
+    model: Any = None
+
+
+def _cascades(
+    rule: Stopping,
+    lines: Sequence[Line],
+    questions: Sequence[Recorded],
+    draw: Callable[[int], Iterator[Sequence[int]]],
+) -> Iterator[Cascade]:
+    """Run a log of two models through a cascade, in both orders."""
+    known: dict[str, dict[str, Recorded]] = {}
+    for line, question in zip(lines, questions, strict=True):
+        name = line.question if line.id is None else line.id
+        if line.model is not None and name is not None:
+            known.setdefault(str(line.model), {})[str(name)] = question
+    if len(known) != 2:
+        return
+    for first, second in permutations(known):
+        both = [name for name in known[first] if name in known[second]]
+        pairs = [(known[first][name], known[second][name]) for name in both]
+        if pairs:
+            orders = [zip(*(draw(len(one.votes)) for one in pair), strict=True) for pair in pairs]
+            yield cascade((first, second), rule, pairs, orders)
 
 
 def orderings(answers: int, most: int, count: int, chance: Random) -> Iterator[Sequence[int]]:
@@ -249,9 +292,12 @@ def log_line(request: SelfConsistencyRequest, result: SelfConsistencyResult) -> 
 
 
 def sheet(
-    questions: Sequence[Recorded], outcomes: dict[str, RuleOutcome], max_responses: int
+    questions: Sequence[Recorded],
+    outcomes: dict[str, RuleOutcome],
+    max_responses: int,
+    cascades: Sequence[Cascade] = (),
 ) -> Sheet:
-    """Show what each rule costs and how often it is right, the cheapest first."""
+    """Show what each rule costs and how often it is right, the cheapest first, and cascades."""
     ranked = sorted(outcomes.items(), key=lambda pair: pair[1].calls)
     known = all(outcome.tokens is not None for outcome in outcomes.values())
     lengths = ("tokens", "latency") if known else ()
@@ -267,7 +313,29 @@ def sheet(
         subject="Which stopping rule?",
         verdict=Verdict(words=said),
         flags=tuple(_remarks(questions, max_responses)),
-        tables=(rules,),
+        tables=(rules, *([_cascade_table(cascades)] if cascades else ())),
+    )
+
+
+def _cascade_table(cascades: Sequence[Cascade]) -> Table:
+    """Show what each cascade costs beside its second model alone, and what it loses."""
+
+    def cells(each: Cascade) -> Iterator[str]:
+        yield from (each.first, each.second, f"{each.passed_on:.1%}")
+        for name in ("calls", "tokens"):
+            costs = getattr(each.cascade, name), getattr(each.alone, name)
+            yield " / ".join("-" if cost is None else f"{cost:,.4g}" for cost in costs)
+        if each.lost is None or each.lost_ci is None:
+            yield "-"
+        else:
+            low, high = each.lost_ci
+            yield f"{each.lost:.1%} ({low:.1%} to {high:.1%})"
+
+    numbers = ("passed on", "calls", "tokens", "accuracy lost")
+    return table(
+        "Cascades (with one / second alone)",
+        (f"{AGREEING} agree", "else", *(f"{name}|number" for name in numbers)),
+        map(tuple, map(cells, cascades)),
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from math import sqrt
 from statistics import fmean, variance
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from reflection.request import Record
 from reflection.sampling.answers import read_answer
@@ -18,6 +18,8 @@ from reflection.sampling.rules import Stopping, StoppingRule, Waves
 MAX_CONCURRENCY = 16
 UNREADABLE = -1
 NORMAL_95 = 1.959964
+# The answers of a cascade's first model that have to agree.
+AGREEING = 3
 
 # The votes of each distinct answer, largest first, and the number of unreadable answers.
 State: TypeAlias = tuple[tuple[int, ...], int]
@@ -243,6 +245,81 @@ def _outcome(listed: Sequence[Runs]) -> RuleOutcome:
 def _mean(totals: Sequence[int | None], runs: int) -> float | None:
     known = [total for total in totals if total is not None]
     return sum(known) / runs if len(known) == len(totals) else None
+
+
+class Cascade(Record):
+    """What it costs and loses to ask one model only where three answers of another one differ.
+
+    `passed_on` is the share, 0 to 1, of the runs that ask the second model. It is asked by the same
+    rule as `alone`. `lost` is the accuracy alone less the cascade's, -1 to 1, and `lost_ci` its
+    95 % interval, with questions as clusters; None where no question says what is right.
+    """
+
+    first: str
+    second: str
+    questions: int
+    passed_on: float
+    cascade: RuleOutcome
+    alone: RuleOutcome
+    lost: float | None
+    lost_ci: tuple[float, float] | None
+
+
+def cascade(
+    names: tuple[str, str],
+    rule: Stopping,
+    pairs: Iterable[tuple[Recorded, Recorded]],
+    orders: Iterable[Iterable[tuple[Sequence[int], ...]]],
+) -> Cascade:
+    """Run questions that both models answered through a cascade, and by the second model alone.
+
+    `pairs` has the answers of the first and of the second model, and `orders` for each pair the
+    orderings of both, as positions among the answers.
+    """
+    three, replayed = Replay([Stopping(rule="fixed", max_responses=AGREEING)]), Replay([rule])
+    cascades, alone, passed_on = list[Runs](), list[Runs](), 0
+    for (first, second), drawn in zip(pairs, orders, strict=True):
+        ended, single = list[Runs](), list[Runs]()
+        for before, after in drawn:
+            votes = [first.votes[at] for at in before[:AGREEING]]
+            agree = len(votes) == AGREEING and len(set(votes)) == 1 and UNREADABLE not in votes
+            [asked] = three.runs(first, [before[:AGREEING]])
+            [other] = replayed.runs(second, [after])
+            single.append(other)
+            ended.append(asked if agree else _one_after_the_other(asked, other))
+            passed_on += not agree
+        cascades.append(_total(ended))
+        alone.append(_total(single))
+    shown, other_shown = _outcome(cascades), _outcome(alone)
+    lost = [
+        (one.right - two.right) / one.runs
+        for one, two in zip(alone, cascades, strict=True)
+        if one.right is not None and two.right is not None
+    ]
+    mean = fmean(lost) if lost else None
+    half = NORMAL_95 * sqrt(variance(lost) / len(lost)) if len(lost) > 1 else 0.0
+    return Cascade(
+        first=names[0],
+        second=names[1],
+        questions=len(alone),
+        passed_on=passed_on / sum(one.runs for one in alone),
+        cascade=shown,
+        alone=other_shown,
+        lost=mean,
+        lost_ci=None if mean is None else (mean - half, mean + half),
+    )
+
+
+def _one_after_the_other(first: Runs, second: Runs) -> Runs:
+    return _total([first, second])._replace(runs=1, available=second.available, right=second.right)
+
+
+def _total(runs: Sequence[Runs]) -> Runs:
+    """Add up; one unknown value makes its sum unknown."""
+    sums: list[Any] = [
+        None if None in column else sum(column) for column in zip(*runs, strict=True)
+    ]
+    return Runs(*sums)
 
 
 def interval(shares: Sequence[float]) -> tuple[float, float]:

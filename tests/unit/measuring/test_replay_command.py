@@ -110,3 +110,36 @@ def test_lengths_of_answers(tmp_path: Path) -> None:
     assert "latency" in table
     assert [cell for cell in table.split() if cell in {"60", "30"}] == ["60", "30"]
     assert (short.exit_code, "2 values in tokens for 3 answers" in short.stderr) == (2, True)
+
+
+def test_a_cascade_of_two_models(tmp_path: Path) -> None:
+    """Where three answers of one model agree they are taken, and else the other model is asked."""
+    small = (["4", "4", "4"], ["5", "5", "5"], ["4", "5", "4"], ["4", None, "4"])
+    large = (["4", "4", "4"], ["4", "4", "4"], ["4", "4", "4"], ["5", "5", "5"])
+    lines = [
+        {"id": at, "model": model, "gold": "4", "answers": said, "tokens": [tokens] * 3}
+        for model, tokens, asked in (("small", 10, small), ("large", 100, large))
+        for at, said in enumerate(asked)
+    ]
+    file = written(tmp_path, *map(json.dumps, lines))
+
+    document = as_json(file, "--rule", "fixed", "--max-responses", "3", "--reorderings", "1")
+    shown = run("replay", file, "--rule", "fixed", "--max-responses", "3").stdout
+
+    found, other = document["cascades"]
+    assert (found["first"], found["second"], found["questions"]) == ("small", "large", 4)
+    assert (found["passed_on"], found["lost"]) == (0.5, 0.25)
+    assert found["lost_ci"] == pytest.approx([0.25 - 0.49, 0.25 + 0.49], abs=1e-3)
+    assert [found["cascade"][name] for name in ("calls", "tokens", "accuracy")] == [4.5, 180, 0.5]
+    assert [found["alone"][name] for name in ("calls", "tokens", "accuracy")] == [3, 300, 0.75]
+    assert (other["first"], other["passed_on"], other["lost"]) == ("large", 0.0, 0.0)
+    assert "4.5 / 3" in shown
+
+
+def test_a_log_of_one_model_has_no_cascade(tmp_path: Path) -> None:
+    """Nor has one whose models answered other questions."""
+    lines = [UNANIMOUS, SPLIT]
+    named = [json.dumps(json.loads(line) | {"model": f"m{at}"}) for at, line in enumerate(lines)]
+
+    assert "cascades" not in as_json(written(tmp_path, *lines))
+    assert "cascades" not in as_json(written(tmp_path, *named))
