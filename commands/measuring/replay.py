@@ -51,7 +51,8 @@ FILE has one JSON object a line: {"id": 1, "gold": "4", "answers": ["4", "5", nu
 Instead of gold, "ok" may say for each answer whether it is right: "ok": [1, 0, 0]; if both are
 given, ok counts. null is an answer that could not be read. Without gold and ok, calls and rounds
 are shown, but no accuracy. "tokens" may say how long each answer is; the latency of a run is then
-the sum over its rounds of the longest answer, in tokens.
+the sum over its rounds of the longest answer, in tokens. With --hurry the rule fixed ends later
+here than in a run, where it counts whatever came first.
 
 Each question is run through each rule in several orderings of its answers, the first as
 recorded. If a question has fewer answers than --max-responses, its run ends after the last one.

@@ -345,14 +345,17 @@ class Waves:
     """
 
     def __init__(self, rule: StoppingRule) -> None:
-        self._rule = rule
+        # A hurry shortens no wave: it only cancels what is under way.
+        unhurried = rule.settings.model_copy(update={"hurry": 0})
+        self._rule = StoppingRule(unhurried) if rule.settings.hurry else rule
+        self._least = rule.settings.hurry
         self._agree_only = RULES[rule.settings.rule].agreement_ends_soonest
         self._futility = rule.settings.futility is not None
         self.length = cache(self._search)
 
     def _search(self, counts: tuple[int, ...], unreadable: int, most: int) -> int:
         longest = min(self._rule.calls_left(counts, unreadable), most)
-        least = min(self._rule.settings.hurry, longest)
+        least = min(self._least, longest)
         for length in range(1, longest):
             if self._can_end(counts, unreadable, length):
                 return max(length, least)

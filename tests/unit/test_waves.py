@@ -151,6 +151,7 @@ def test_waves_waste_nothing(seed: int) -> None:
         (Stopping(rule="fixed"), (), 10),
         (Stopping(rule="fixed", max_responses=40), (), 16),
         (Stopping(rule="fixed"), (7,), 3),
+        (Stopping(rule="fixed", hurry=5), (), 10),
         (Stopping(rule="predictive", hurry=5), (), 5),
         (Stopping(rule="predictive", hurry=5), (4, 3), 3),
         (Stopping(rule="predictive", hurry=32, max_responses=40), (), 16),
