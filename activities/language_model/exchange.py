@@ -32,6 +32,7 @@ MOST_ERROR_BYTES = 16 * 2**10
 MOST_MARKS = 100_000
 # LiteLLM takes up to 0.3 ms for a value that it does not expect, and a completion has a hundred.
 MOST_VALUES = 2_000
+MOST_NAME = 1_000
 # Python reads no integer of over 4,300 digits.
 MOST_DIGITS = 100
 SHOWN_BYTES = 120
@@ -120,9 +121,9 @@ async def _read(response: httpx.Response) -> bytes:
 
 
 def _usable(body: bytes, status: int) -> bytes:
-    """Refuse a reply that is too large, and leave out a usage that LiteLLM can't read.
+    """Refuse a reply that is too large, and mend what LiteLLM can't read of one that was paid for.
 
-    LiteLLM would refuse all of it, which was paid for.
+    It would refuse all of it for a wrong usage, and look for a long name in its list for seconds.
     """
     too_large = ValueError(f"answered {status} with more than a reply can be")
     if len(body) > MOST_BYTES or sum(map(body.count, (b",", b"[", b"{"))) > MOST_MARKS:
@@ -133,9 +134,13 @@ def _usable(body: bytes, status: int) -> bytes:
         return body
     if _has_too_many_values(whole):
         raise too_large
-    if not isinstance(whole, dict) or "usage" not in whole or _has_whole_counts(whole["usage"]):
+    if not isinstance(whole, dict):
         return body
-    return json.dumps({**whole, "usage": None}).encode()
+    names = {name: whole[name] for name in ("id", "model") if isinstance(whole.get(name), str)}
+    mended = {name: cut for name, given in names.items() if (cut := given[:MOST_NAME]) != given}
+    if not _has_whole_counts(whole.get("usage")):
+        mended["usage"] = None
+    return json.dumps(whole | mended).encode() if mended else body
 
 
 def _integer(digits: str) -> int | float:

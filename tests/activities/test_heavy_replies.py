@@ -49,6 +49,8 @@ HEAVY = {
     "values within bounds": (Scripted(choices=choice() * 300), FINE),
     "one text": (filled(BEFORE, b"a", AFTER), FINE),
     "escapes": (filled(BEFORE, b"\\u00e9", AFTER), FINE),
+    "a long model": (filled(b'{"model": "', b"m", b'", ' + WHOLE[1:]), FINE),
+    "a long id": (filled(b'{"id": "', b"m", b'", ' + WHOLE[1:]), FINE),
     "blanks": (filled(b"", b" ", WHOLE), FINE),
     "too long a text": (Scripted("a" * 2**20), TOO_MUCH),
     "an error of brackets": (Scripted(status=500, body=b"[" * 100_000), "answered 500"),
