@@ -180,7 +180,7 @@ LONGEST_WAIT_SECONDS = 60.0
 PERMANENT_STATUSES = frozenset({400, 401, 402, 403, 404, 405, 410, 413, 414, 415, 422})
 
 _CLASS_NAMES = re.compile(
-    r"^(?:(?:litellm\.)?\w*(?:Error|Exception|Timeout)(?: Error)?\s*[:-]\s+)+"
+    r"^(?:(?:litellm\.)?\w*(?:Error|Exception|Timeout)(?: Error)?\s*[:-](?:\s+|$))+"
 )
 _JSON_MESSAGE = re.compile(r'"message":\s*"((?:[^"\\]|\\.)*)"')
 _JSON_ESCAPE = re.compile(r'\\(?:u([0-9a-fA-F]{4})|[nrt"\\/])')

@@ -254,6 +254,11 @@ SAID: list[tuple[str, Scripted, str]] = [
     ("500", failing(500, message="no such luck"), "answered 500: no such luck"),
     ("500 empty", Scripted(status=500, body=b""), "answered 500: an empty body"),
     ("500 blanks", Scripted(status=500, body=BLANKS), "answered 500: an empty body"),
+    (
+        "500 traceback",
+        failing(500, message="Traceback (most recent call last):\n x.FooError: bad"),
+        "answered 500: the provider gave no reason",
+    ),
     ("reset", Scripted(reset=True), "can't be reached: [Errno 104] Connection reset by peer"),
     ("half a reply", Scripted(cut=True), f"broke off its reply: {BROKEN}"),
     ("no HTTP", Scripted(headers={"Content-Length": "abc"}), f"can't be reached: {BROKEN}"),
