@@ -185,12 +185,8 @@ def unmistakable_mark(name: str, texts: Sequence[str]) -> str:
 
 
 def filled(template: str, known: dict[str, str]) -> str:
-    """Fill in each place once, so that a place's name in a text stays text."""
-    name = next((place for place in sorted(known, key=template.find) if place in template), None)
-    if name is None:
-        return template
-    before, _, after = template.partition(name)
-    return before + known[name] + filled(after, known)
+    """Fill in every place in one pass, so that a place's name in a text stays text."""
+    return re.sub("|".join(map(re.escape, known)), lambda place: known[place[0]], template)
 
 
 def object_schema(properties: dict[str, Any]) -> dict[str, Any]:
