@@ -280,10 +280,6 @@ class RunState(ABC, Generic[DecisionT]):
     def replace(self, text: str, author: str, at: datetime) -> None:
         """Take a person's text as the result."""
 
-    def progress(self, step: str, in_flight: int, review_until: datetime | None) -> Record:
-        """Say where the run stands; `in_flight` is the number of calls under way."""
-        raise NotImplementedError("its workflow has a `_progress` of its own")
-
     def no_room(self, part: Part) -> str | None:
         """Explain why the budget has no room for the next call of a part; None if it has.
 

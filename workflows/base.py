@@ -31,6 +31,7 @@ with workflow.unsafe.imports_passed_through():
     import telemetry
     from connection import Registered, ServerActivities
     from reflection.details import details
+    from reflection.drafts import DraftState
     from reflection.request import Finish, Record, Request, Review
     from reflection.run import Part, RunState, Usage
     from reflection.sampling.probability import CalibrationMap, Setup
@@ -47,6 +48,7 @@ Update = (
 Attribute = str | float | int | bool
 Number = TypeVar("Number", int, float)
 StateT = TypeVar("StateT", bound=RunState[Any])
+DraftStateT = TypeVar("DraftStateT", bound=DraftState[Any, Any])
 
 INVALID_REQUEST = "InvalidRequest"
 UNREGISTERED = (
@@ -181,27 +183,19 @@ class RunWorkflow(Workflow, Generic[StateT]):
         if reason is not None:
             raise refusal(reason)
 
-    def _progress(self) -> Any:
-        return self._state.progress(self._step, self._calls.in_flight, self._people.until)
-
-    def _sheet(self) -> Sheet:
-        return draft_sheet(self._progress(), self._state.decisions)
-
     async def _revise_for(self, asked: str, author: str) -> None:
-        raise NotImplementedError
+        raise NotImplementedError("a state that refuses revisions never gets here")
 
     def _score(self, score: float, author: str) -> None:
-        raise NotImplementedError
+        raise NotImplementedError("a state that refuses scores never gets here")
 
+    @abstractmethod
     def _numbers(self, decision: Any) -> dict[str, Attribute]:
         """Name what the span of a decision shows: its end, and no text of a model."""
-        waits = {"mull.needs_review": decision.waits_for_review}
-        return {**waits, **numbers(decision, ("stop", "stop_reason", "reason"))}
 
+    @abstractmethod
     def _updates(self) -> list[Update]:
         """List the search attributes of where the run stands."""
-        waits = telemetry.NEEDS_REVIEW.value_set(self._state.decisions[-1].waits_for_review)
-        return [waits, *spending(self._state.used, self._state.model)]
 
     def _has_ended(self) -> bool:
         return self._state.stopped and not self._people.waiting
@@ -283,6 +277,26 @@ class RunWorkflow(Workflow, Generic[StateT]):
         ended = {"stop_reason": last.stop_reason, "stop_explanation": last.reason}
         workflow.upsert_memo({**ended, **memo})
         span.set_attributes(self._numbers(last))
+
+
+class DraftWorkflow(RunWorkflow[DraftStateT]):
+    """A run that revises drafts, with what is shown of it unless it says otherwise."""
+
+    def _progress(self) -> Any:
+        return self._state.progress(self._step, self._calls.in_flight, self._people.until)
+
+    def _sheet(self) -> Sheet:
+        return draft_sheet(self._progress(), self._state.decisions)
+
+    def _numbers(self, decision: Any) -> dict[str, Attribute]:
+        """Name what the span of a decision shows: its end, and no text of a model."""
+        waits = {"mull.needs_review": decision.waits_for_review}
+        return {**waits, **numbers(decision, ("stop", "stop_reason", "reason"))}
+
+    def _updates(self) -> list[Update]:
+        """List the search attributes of where the run stands."""
+        waits = telemetry.NEEDS_REVIEW.value_set(self._state.decisions[-1].waits_for_review)
+        return [waits, *spending(self._state.used, self._state.model)]
 
 
 @contextmanager

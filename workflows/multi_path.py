@@ -19,7 +19,7 @@ with workflow.unsafe.imports_passed_through():
     from reflection.run import Part
     from reflection.sheet import Sheet
     from workflows import base
-    from workflows.base import RunWorkflow
+    from workflows.base import DraftWorkflow
     from workflows.nodes import Ended, Nodes
 
 WRITES = frozenset({"generate_report", "generate_code"})
@@ -31,7 +31,7 @@ NUMBERS = (
 
 
 @workflow.defn(failure_exception_types=[ValidationError])
-class MultiPathWorkflow(RunWorkflow[Run]):
+class MultiPathWorkflow(DraftWorkflow[Run]):
     """Write a report or code until nothing is left to fix, or a bound or a person says stop."""
 
     request_type = MultiPathRequest

@@ -30,7 +30,7 @@ with workflow.unsafe.imports_passed_through():
     from reflection.run import Part
     from reflection.sheet import Sheet
     from workflows import base
-    from workflows.base import RunWorkflow
+    from workflows.base import DraftWorkflow
     from workflows.calls import Calls, Lost, People, call_times, explain, run_locally
 
 # What spans show of a decision, besides its draft: numbers, and no text of a model.
@@ -41,7 +41,7 @@ NUMBERS = (
 
 
 @workflow.defn(failure_exception_types=[ValidationError])
-class ReflectOnResultWorkflow(RunWorkflow[Reflection]):
+class ReflectOnResultWorkflow(DraftWorkflow[Reflection]):
     """Revise a draft until its score, a bound or a person says stop; keep the best one."""
 
     request_type = ReflectOnResultRequest

@@ -1,6 +1,7 @@
 """A sheet as one HTML file.
 
-`MULL_GOLDEN=write` writes the golden pages anew; look at them in a browser then.
+`MULL_GOLDEN=write` writes the golden pages anew, without their style; look at a page of
+`mull report` in a browser then.
 """
 
 import os
@@ -11,12 +12,14 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+import commands.page
 from commands.page import RunFacts, page_html
 from reflection.sheet import Sheet
 from tests.unit.runs import START, finished
 from tests.unit.sheets import ASKED, HOSTILE, SHEETS, told
 
 GOLDEN = Path(__file__).with_name("golden")
+STYLE = Path(commands.page.__file__).with_name("page.css").read_text(encoding="utf-8").strip()
 WEB_UI = "http://127.0.0.1:8233/namespaces/default/workflows/a/b/history"
 FACTS = RunFacts(
     workflow_id="ask-what-is-3-43-7f3a91c2",
@@ -60,12 +63,14 @@ def chart(page: str) -> ET.Element:
 
 @pytest.mark.parametrize("name", ["ask", "reflect", "research", "code"])
 def test_a_page_is_as_it_was(name: str) -> None:
-    """The whole page of a run of each kind."""
-    page, golden = page_html(SHEETS[name], FACTS), GOLDEN / f"{name}.html"
+    """The whole page of a run of each kind, which has the style as it stands in its file."""
+    styled, golden = page_html(SHEETS[name], FACTS), GOLDEN / f"{name}.html"
+    page = styled.replace(STYLE, "")
 
     if os.environ.get("MULL_GOLDEN") == "write":
         golden.write_text(page, encoding="utf-8")
 
+    assert STYLE in styled
     assert page == golden.read_text(encoding="utf-8")
 
 
