@@ -123,7 +123,8 @@ async def _read(response: httpx.Response) -> bytes:
 def _usable(body: bytes, status: int) -> bytes:
     """Refuse a reply that is too large, and mend what LiteLLM can't read of one that was paid for.
 
-    It would refuse all of it for a wrong usage, and look for a long name in its list for seconds.
+    It would refuse all of it for a wrong usage or a text in parts, and look for a long name in its
+    list for seconds.
     """
     too_large = ValueError(f"answered {status} with more than a reply can be")
     if len(body) > MOST_BYTES or sum(map(body.count, (b",", b"[", b"{"))) > MOST_MARKS:
@@ -140,7 +141,20 @@ def _usable(body: bytes, status: int) -> bytes:
     mended = {name: cut for name, given in names.items() if (cut := given[:MOST_NAME]) != given}
     if not _has_whole_counts(whole.get("usage")):
         mended["usage"] = None
-    return json.dumps(whole | mended).encode() if mended else body
+    joined = _join_parts(whole.get("choices"))
+    return json.dumps(whole | mended).encode() if mended or joined else body
+
+
+def _join_parts(choices: object) -> bool:
+    """Join the texts of each message that is a list of parts; tell whether there was one."""
+    joined = False
+    for choice in choices if isinstance(choices, list) else ():
+        message = choice.get("message") if isinstance(choice, dict) else None
+        if isinstance(message, dict) and isinstance(parts := message.get("content"), list):
+            texts = [part.get("text") for part in parts if isinstance(part, dict)]
+            message["content"] = "".join(text for text in texts if isinstance(text, str))
+            joined = True
+    return joined
 
 
 def _integer(digits: str) -> int | float:

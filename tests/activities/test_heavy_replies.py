@@ -1,8 +1,10 @@
 """Replies that are heavy to read: none holds a worker up, however it is made."""
 
 import asyncio
+import gc
 import json
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -55,6 +57,14 @@ HEAVY = {
     "too long a text": (Scripted("a" * 2**20), TOO_MUCH),
     "an error of brackets": (Scripted(status=500, body=b"[" * 100_000), "answered 500"),
 }
+
+
+@pytest.fixture(autouse=True)
+def _frozen() -> Iterator[None]:
+    """Leave what other tests made to no collection of garbage, as a worker does after its start."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 async def longest_hold(found: list[float]) -> None:

@@ -349,6 +349,16 @@ async def test_a_count_that_is_none_is_unknown(build: Build, count: str) -> None
     assert (reply.spending.input_tokens, reply.spending.output_tokens) == (None, None)
 
 
+async def test_a_text_in_parts_is_joined(build: Build) -> None:
+    """Some servers answer with a list of parts, their thinking among them."""
+    thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
+    parts = [thinking, {"type": "text", "text": "che"}, {"type": "text", "text": "ese"}]
+
+    reply = await ask(build, Scripted(choices=[{"message": {"content": parts}}]))
+
+    assert reply.text == "cheese"
+
+
 async def test_a_packed_reply_is_read(build: Build) -> None:
     """A reply that is packed as the call allows is a reply like any other."""
     packed = gzip.compress(Scripted("cheese").payload("scripted"))
