@@ -11,6 +11,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from datetime import timedelta
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from opentelemetry import trace
@@ -50,6 +51,8 @@ Number = TypeVar("Number", int, float)
 StateT = TypeVar("StateT", bound=RunState[Any])
 DraftStateT = TypeVar("DraftStateT", bound=DraftState[Any, Any])
 
+# Between two writes of the search attributes of a run that goes on.
+BETWEEN_WRITES = timedelta(seconds=5)
 INVALID_REQUEST = "InvalidRequest"
 UNREGISTERED = (
     "search attributes are not registered on this server, so the run can't be filtered by them"
@@ -159,6 +162,8 @@ class RunWorkflow(Workflow, Generic[StateT]):
         self._state = state
         self._calls = Calls(self._people, state)
         self._step: Any = "starting"
+        self._written = workflow.now()
+        self._waits = False
 
     @workflow.query(description="Each decision so far, with every number it was based on")
     def decisions(self) -> list[Any]:
@@ -263,7 +268,17 @@ class RunWorkflow(Workflow, Generic[StateT]):
         """Span a decision with its numbers, and write the search attributes if the run goes on."""
         self._span_decision(decision)
         if not decision.stop:
+            self._write_progress(waits=decision.waits_for_review)
+
+    def _write_progress(self, *, waits: bool = False) -> None:
+        """Write the search attributes of a run that goes on, which costs the server a task's time.
+
+        That it waits for a person, or does so no more, is written at once.
+        """
+        now = workflow.now()
+        if waits or self._waits or now - self._written >= BETWEEN_WRITES:
             self._write(*self._updates())
+            self._written, self._waits = now, waits
 
     def _span_decision(self, decision: Any) -> None:
         with span(telemetry.SPAN_DECISION, "EVALUATOR", self._numbers(decision)):

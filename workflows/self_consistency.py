@@ -146,7 +146,7 @@ class SelfConsistencyWorkflow(RunWorkflow[Sampling]):
             self._state.cancelled += await self._samples.settle(self._people, self._decided_early)
             await self._count(self._samples.collect())
         if not self._state.stopped:
-            self._write(*self._updates())
+            self._write_progress()
 
     def _decided_early(self) -> bool:
         votes = self._samples.votes().items()

@@ -188,7 +188,10 @@ async def test_a_run_without_details_is_shown_too(client: Client) -> None:
 
 
 async def test_a_draft_comes_with_what_the_guardrails_found(client: Client) -> None:
-    """A revision costs two calls and nothing more: no local activity checks what was written."""
+    """A revision costs two calls and nothing more: no local activity checks what was written.
+
+    Nor are search attributes written before the end: no filter needs them of so short a run.
+    """
     model = ScriptedCritic(["first", "second"], [0.4, 0.9])
 
     async with served(client, model):
@@ -199,3 +202,4 @@ async def test_a_draft_comes_with_what_the_guardrails_found(client: Client) -> N
     kinds = Counter(event.WhichOneof("attributes") for event in history.events)
     assert kinds["marker_recorded_event_attributes"] == 2
     assert kinds["workflow_task_completed_event_attributes"] == 5
+    assert kinds["upsert_workflow_search_attributes_event_attributes"] == 1
