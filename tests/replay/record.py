@@ -195,6 +195,7 @@ async def record_reflections(client: Client) -> None:
     # Long enough for the guardrails' own process, and for the search attributes of a run under way.
     long = ScriptedCritic(["a tide " * 400, "b"], [0.3, 0.8], delays={("write", 0): 6})
     await one("revised", long, **default)
+    await one("given", ScriptedCritic(["b"], [0.3, 0.8]), draft="a", **default)
     await one("unreadable", ScriptedCritic(["a"], [["no", "no"]]))
     await one("failed-revision", ScriptedCritic(["a", down], [0.3]))
     await one("failed", ScriptedCritic([down]))
