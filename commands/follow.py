@@ -9,7 +9,7 @@ import time
 import uuid
 from collections.abc import Iterable
 from contextlib import nullcontext
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,12 +28,15 @@ from temporalio.exceptions import (
 )
 from temporalio.service import RPCError
 
+from activities.doctor import DoctorRequest
 from commands import terminal
 from commands.command import Exit, fail, run_page, say_unserved, tell, unserved, write_file
+from commands.doctor import examine
 from commands.loops import Handle, Loop, Seen, look, loop_of, reach, request_of
 from connection import DATA_CONVERTER, TASK_QUEUE
 from reflection.details import bar
 from reflection.request import Request
+from reflection.sampling.loop import Sampling
 from reflection.sampling.result import Bars
 from reflection.sheet import Sheet
 from reflection.text import lasting_words, terminal_safe
@@ -41,6 +44,8 @@ from reflection.text import lasting_words, terminal_safe
 ANEW = WorkflowIDReusePolicy.ALLOW_DUPLICATE
 UNLESS_DONE = WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY
 LOOK_SECONDS = 0.4
+# A worker that may tell whether it has calibration maps is not waited for longer.
+ASKED_WITHIN = timedelta(seconds=10)
 # Between two requests to the server for the calls under way.
 ASK_SECONDS = 2.0
 # Where nobody can see a line that changes in place, something is printed at least this often.
@@ -91,6 +96,8 @@ async def start(client: Client, request: Request, new: New, wanted: Wanted) -> E
     for queue in await unserved(client, loop.optional_queues(request)):
         said = f'no worker is polling task queue "{queue}"'
         tell(f"Note: {said}; a run that needs it waits for a worker.")
+    if isinstance(wanted.required, Bars) and wanted.required.probability is not None:
+        await _expect_map(client, request)
     subject = getattr(request, loop.request.subject_field)
     chosen = new.workflow_id or new_id(loop.command, subject)
     summary = terminal_safe(subject, 120).encode()[:SUMMARY_BYTES].decode(errors="ignore")
@@ -112,6 +119,23 @@ async def start(client: Client, request: Request, new: New, wanted: Wanted) -> E
         return Exit.DONE
     Console(stderr=True).print(f"run {chosen}", style="dim", markup=False, highlight=False)
     return await follow(handle, loop, request, wanted)
+
+
+async def _expect_map(client: Client, request: Any) -> None:
+    """Exit before anything is paid if no map can tell the probability that is required."""
+    if request.calibration is not None:
+        setup = Sampling(request).setup
+        known = {"model": setup.model or request.calibration.model}
+        if differs := request.calibration.differences(setup.model_copy(update=known), by_hand=True):
+            fail(f"--calibration: the map does not fit: {'; '.join(differs)}.", Exit.USAGE)
+        return
+    checks = await examine(client, DoctorRequest(offline=True), ASKED_WITHIN)
+    states = {check.state for check in checks if check.area in {"calibration", "workers"}}
+    if not states & {"ok", "wrong"}:
+        said = "--require-probability: without a calibration map no probability is known"
+        how = "Fit one with `mull replay --calibrate MAP.json`, and give it with --calibration."
+        fail(f"{said}, and the worker has none. {how}", Exit.USAGE)
+    tell("Note: the probability will be known only if a map of the worker fits this run.")
 
 
 async def _done(client: Client, run: str, request: Request) -> Handle:
