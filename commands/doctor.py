@@ -32,8 +32,9 @@ from telemetry import SEARCH_ATTRIBUTES
 HELP = {
     "doctor": """
 Server, workers, models, documents, calibration maps, sandbox, packages and telemetry: each check is
-ok, a warning or wrong, with what to do. The workers say what they are configured with (keys by name,
-not by value), and call each of their models once, for a few tokens; --offline leaves the calls out.
+ok, a warning or wrong, with what to do. The workers say what they are configured with (keys by
+name, not by value), and call each of their models once, for a few tokens; --offline leaves the
+calls out.
 
 Exit codes: 0 ok or only warnings, 1 something is wrong, 3 no server or no worker.
 """

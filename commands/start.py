@@ -297,8 +297,11 @@ def agent(
     fields["prompt"] = subject_of(prompt, "the prompt")
     fields["judge"] = judge
     if fields["docs"]:
-        # Only the worker can tell whether the folder exists, and where its links lead.
-        fields["docs"] = os.path.abspath(Path(fields["docs"]).expanduser())  # noqa: PTH100
+        # Only the worker can tell whether it has the folder, and where its links lead.
+        docs = fields["docs"] = os.path.abspath(Path(fields["docs"]).expanduser())  # noqa: PTH100
+        if not Path(docs).is_dir():
+            said = f"Note: there is no folder {docs} on this machine; the worker looks on its own."
+            command.tell(said)
     if tests is not None:
         fields["tests"] = _tests(tests)
         fields["mode"] = "code"
