@@ -353,7 +353,8 @@ async def _slow(handle: Handle) -> str | None:
 def slow_words(pending: Iterable[PendingActivityInfo], now: datetime) -> str | None:
     """Say of the call with most attempts what it waits for, and its last error; None if it is new.
 
-    A call is slow after 10 s, or once an attempt failed.
+    A call is slow after 10 s, or once an attempt failed. The server tells how long an attempt has
+    taken, and not how long those before it took.
     """
     call = max(pending, key=lambda one: (one.attempt, -one.last_started_time.seconds), default=None)
     if call is None:
@@ -363,13 +364,14 @@ def slow_words(pending: Iterable[PendingActivityInfo], now: datetime) -> str | N
     seconds = (now - since.ToDatetime(UTC)).total_seconds()
     if call.attempt < 2 and seconds < QUIET_SECONDS:
         return None
-    words = f"a call has taken {lasting_words(max(0, int(seconds)))}"
-    words += f" in attempt {call.attempt}" if call.attempt > 1 else ""
-    if not runs:
-        words = "a call waits for " + (
-            f"attempt {call.attempt}" if call.attempt > 1 else "a worker"
-        )
-    if call.HasField("last_failure"):
+    number = f"attempt {call.attempt}" if call.attempt > 1 else ""
+    words = f"a call waits for {number or 'a worker'}"
+    if runs:
+        lasts = f"has taken {lasting_words(max(0, int(seconds)))}"
+        words = f"a call {f'is in {number}' if number else lasts}"
+    if call.last_failure.HasField("timeout_failure_info"):
+        words += ", after a time-out"
+    elif call.HasField("last_failure"):
         kind = call.last_failure.application_failure_info.type
         error = ": ".join(filter(None, (kind, call.last_failure.message)))
         words += f", last error {terminal_safe(error, ERROR_COLUMNS)}"
