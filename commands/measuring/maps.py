@@ -25,6 +25,10 @@ from reflection.sheet import Fact, Sheet, Verdict, table
 # With fewer questions a map makes a model that is well calibrated worse.
 LEAST, LEAST_ISOTONIC = 50, 200
 CERTAINTY = 0.95
+METHODS = {
+    "isotonic": "a map by isotonic regression",
+    "platt": f"a curve fitted by Platt's method (under {LEAST_ISOTONIC} questions)",
+}
 
 
 def ended_runs(
@@ -160,12 +164,12 @@ def sheet(made: CalibrationMap, bins: Sequence[Bin], remarks: Iterable[str]) -> 
         "Brier score": f"{measured.brier:.3f}; the share of votes has {measured.brier_raw:.3f}",
     }
     for name, one in measured.targets.items():
-        words = "no probability is shown to be high enough"
+        words = f"not shown for any probability on this map (with {100 * CERTAINTY:g} % certainty)"
         if one.at_least is not None:
             those = f"{one.coverage:.1%} of the questions, {one.accuracy:.1%} of them right"
             words = f"from a probability of {one.at_least:.3f} on: {those}"
         facts[f"{100 * float(name):g} % right"] = words
-    said = f"{measured.method} map of {measured.questions - measured.held_out:,} questions"
+    said = f"{METHODS[measured.method]}, of {measured.questions - measured.held_out:,} questions"
     rows = ((one.score, one.label, f"{one.count / runs:.1%}") for one in bins)
     names = "probability|share, right|share, of all runs|number"
     return Sheet(

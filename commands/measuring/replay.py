@@ -65,9 +65,9 @@ otherwise the other model, by the first --rule.
 
 --calibrate fits a map to how likely an answer is right, for one model and one --rule (combined by
 default), on half of the questions, and measures it on the other half. It takes 100 labelled
-questions, better 400 or more. "model", "temperature" and "prompt_hash" may stand in the lines, as
-they do in those of `mull list --log FILE`: a log of your own runs, best with --rule fixed, in which
-gold is left for you to fill in.
+questions, better 400 or more. "model", "temperature", "prompt_hash" and "kind" (that of --answers)
+may stand in the lines, as they do in those of `mull list --log FILE`: a log of your own runs, best
+with --rule fixed, in which gold is left for you to fill in.
 
 Examples:
 
@@ -101,8 +101,12 @@ LEGEND = (
 def replay(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Recorded answers, JSON lines.")],
     answers: Annotated[
-        str, typer.Option(metavar="KIND", help="exact, text, number or choice.")
-    ] = "exact",
+        str | None,
+        typer.Option(
+            metavar="KIND",
+            help="exact, text, number or choice; by default what FILE says, else exact.",
+        ),
+    ] = None,
     max_responses: Annotated[
         int, typer.Option(metavar="N", min=1, max=1000, help="The most answers of each run.")
     ] = 10,
@@ -139,7 +143,8 @@ def replay(
     from commands.page import page_html
     from commands.terminal import print_sheet
 
-    kind = readable_kind(answers)
+    lines = read_lines(file, Line.model_validate, FORM)
+    kind = readable_kind(answers or common_kind(lines))
     of_a_map = (target, model, temperature, prompt_template)
     if not calibrate and any(one is not None for one in of_a_map):
         fail(f"an option under {MAP!r} has no effect without --calibrate.", Exit.USAGE)
@@ -169,9 +174,8 @@ def replay(
         outcomes = _outcomes(rules, tracked, max_responses, reorderings, chance)
         named = {name: outcome.model_dump(mode="json") for name, outcome in outcomes.items()}
         document = {"questions": len(questions), "rules": named}
-        of = read_lines(file, Line.model_validate, FORM)
         draw = partial(orderings, most=max_responses, count=reorderings, chance=chance)
-        cascades = list(_cascades(next(iter(rules.values())), of, questions, draw))
+        cascades = list(_cascades(next(iter(rules.values())), lines, questions, draw))
         if cascades:
             document["cascades"] = [each.model_dump(mode="json") for each in cascades]
         shown = sheet(questions, outcomes, max_responses, cascades)
@@ -211,11 +215,21 @@ def _outcomes(
 
 
 class Line(Record):
-    """Whose answers a line has, and to which question; None where it does not say."""
+    """Whose answers a line has, of which kind and to which question; None where it says nothing."""
 
     id: Any = None
     question: Any = None
     model: Any = None
+    kind: str | None = None
+
+
+def common_kind(lines: Iterable[Line]) -> str:
+    """Find the one kind of answers that lines name, or exit; exact where none does."""
+    kinds = {line.kind for line in lines if line.kind}
+    if len(kinds) > 1:
+        said = f"answers are of several kinds ({', '.join(sorted(kinds))})"
+        fail(f"{said}: choose one with --answers, or split the file.", Exit.USAGE)
+    return kinds.pop() if kinds else "exact"
 
 
 def _cascades(
@@ -284,6 +298,7 @@ def log_line(request: SelfConsistencyRequest, result: SelfConsistencyResult) -> 
         "question": request.question,
         "gold": None,
         "answers": [response.answer for response in given],
+        "kind": request.answers,
         "model": result.model,
         "temperature": request.temperature,
         "prompt_hash": hash_prompt(request.prompt_template, request.answers),

@@ -93,8 +93,10 @@ def test_a_log_of_one_s_own_runs_is_replayed(cli: Cli, tmp_path: Path) -> None:
     replayed = cli("replay", str(log), "--answers", "number", "--json")
 
     assert (made.returncode, replayed.returncode) == (0, 0), made.stderr + replayed.stderr
+    assert (made.stdout, made.stderr.count("\n")) == ("", 1)
+    assert f"wrote the answers of {len(lines)} run" in made.stderr
     line = next(line for line in lines if line["answers"] == ["129"] * 5)
-    assert (line["gold"], line["temperature"]) == (None, 0.7)
+    assert (line["gold"], line["temperature"], line["kind"]) == (None, 0.7, "exact")
     assert json.loads(replayed.stdout)["questions"] == len(lines)
 
 

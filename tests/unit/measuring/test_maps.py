@@ -163,15 +163,17 @@ def test_the_sheet_and_the_page(tmp_path: Path) -> None:
     """Terminal and page show both numbers beside their floor, and how reliable each bin is."""
     page, file = tmp_path / "page.html", str(tmp_path / "map.json")
     log = written(tmp_path, *log_lines(FAMILIES["easy"], 120))
-    options = ("--calibrate", file, "--answers", "number", "--html", str(page))
+    options = ("--calibrate", file, "--answers", "number", "--html", str(page), "--target", "0.999")
 
     result = run("replay", log, *options)
 
     assert result.exit_code == 0, result.output
-    assert "platt map of 60 questions, tested on 60 others" in result.stdout
+    said = "a curve fitted by Platt's method (under 200 questions), of 60 questions, tested on 60"
+    assert said in " ".join(result.stdout.split())
     assert "combined, at most 10 answers" in result.stdout
     assert "noise alone makes" in result.stdout
-    assert "95 % right" in result.stdout
+    assert "99.9 % right" in result.stdout
+    assert "not shown for any probability on this map (with 95 % certainty)" in result.stdout
     assert "▇" in result.stdout
     assert "options say model, temperature, prompt_hash" in " ".join(result.stdout.split())
     assert "Reliability of map" in page.read_text("utf-8")
