@@ -55,6 +55,8 @@ ERROR_COLUMNS = 200
 SUMMARY_BYTES = 200
 BAR_COLUMNS = 20
 REPLY_COLUMNS = 2_000
+# So a list of 80 columns has room for the id, how the run ended, its start and its result.
+SLUG_COLUMNS = 16
 # What `mull doctor` shows of the workers after an error of this type.
 SHOWN_BY_DOCTOR = {
     "RetrievalError": "the folders that may be searched",
@@ -276,7 +278,7 @@ def failure_code(error: WorkflowFailureError) -> Exit:
 def new_id(command: str, text: str) -> str:
     """Build a readable workflow id: the command, a few words, eight random characters."""
     words = re.findall(r"[a-z0-9]+", text.lower())[:6]
-    slug = "-".join(words)[:24].strip("-")
+    slug = "-".join(words)[:SLUG_COLUMNS].strip("-")
     return "-".join(part for part in (command, slug, uuid.uuid4().hex[:8]) if part)
 
 
