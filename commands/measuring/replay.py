@@ -51,8 +51,8 @@ FILE has one JSON object a line: {"id": 1, "gold": "4", "answers": ["4", "5", nu
 Instead of gold, "ok" may say for each answer whether it is right: "ok": [1, 0, 0]; if both are
 given, ok counts. null is an answer that could not be read. Without gold and ok, calls and rounds
 are shown, but no accuracy. "tokens" may say how long each answer is; the latency of a run is then
-the sum over its rounds of the longest answer, in tokens. With --hurry the rule fixed ends later
-here than in a run, where it counts whatever came first.
+the sum over its rounds of the longest answer, in tokens. With --hurry the rule fixed counts what
+comes first: the shortest answers where there are tokens, otherwise the first ones of the line.
 
 Each question is run through each rule in several orderings of its answers, the first as
 recorded. If a question has fewer answers than --max-responses, its run ends after the last one.
@@ -90,6 +90,7 @@ APART = {"preset", "rule", "max_responses", "futility", "quorum"}
 SETTINGS = tuple(name for name in Stopping.model_fields if name not in APART)
 _fitting = partial(typer.Option, rich_help_panel=MAP)
 
+HURRIED = "What --hurry counts depends on how long answers are, which some lines do not tell"
 LEGEND = (
     f"Means of a run; a round is up to {MAX_CONCURRENCY} calls at once, and saved is the share of"
     " calls avoided. Latency sums the longest answer of each round, in tokens. * is on the Pareto"
@@ -169,7 +170,10 @@ def replay(
         made, bins = maps.fit_map(calibrate.stem, setup, runs, target or [0.95], seed)
         write_file(written["--calibrate"], made.model_dump_json(indent=2) + "\n", "map")
         document = made.measured.model_dump(mode="json")
-        shown = maps.sheet(made, bins, _remarks(questions, max_responses))
+        remarks = [*_remarks(questions, max_responses)]
+        if stopping.rule == "fixed" and stopping.hurry and any(not one.tokens for one in questions):
+            remarks.append(f"{HURRIED}: the first answers of a line are taken to come first.")
+        shown = maps.sheet(made, bins, remarks)
     else:
         outcomes = _outcomes(rules, tracked, max_responses, reorderings, chance)
         named = {name: outcome.model_dump(mode="json") for name, outcome in outcomes.items()}

@@ -179,6 +179,18 @@ def test_the_sheet_and_the_page(tmp_path: Path) -> None:
     assert "Reliability of map" in page.read_text("utf-8")
 
 
+@pytest.mark.parametrize(("tokens", "warned"), [([5] * 16, False), (None, True)])
+def test_a_map_of_fixed_in_a_hurry(tmp_path: Path, tokens: list[int] | None, warned: bool) -> None:
+    """It counts what comes first, which lines without tokens do not tell: it is said."""
+    lines = [json.loads(line) | {"tokens": tokens} for line in log_lines(FAMILIES["easy"], 120)]
+    log, file = written(tmp_path, *map(json.dumps, lines)), str(tmp_path / "map.json")
+
+    result = run("replay", log, "--calibrate", file, "--rule", "fixed", "--hurry", "1")
+
+    assert result.exit_code == 0, result.output
+    assert ("What --hurry counts" in result.stdout) == warned
+
+
 FIRST = '{"gold": "1", "model": "a/b", "answers": ["1"]}'
 
 
