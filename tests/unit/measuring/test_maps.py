@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bench.simulated_logs import FAMILIES, log_lines
 from commands.measuring.maps import ended_runs, fit_knots, fit_map, least_probability
 from commands.measuring.replay import read_recording
 from reflection.sampling.probability import CalibrationMap, Measured, Setup, Target
@@ -17,7 +18,6 @@ from reflection.sampling.prompts import hash_prompt
 from reflection.sampling.replay import recorded
 from reflection.sampling.rules import Stopping
 from tests.unit.measuring.commands import run, written
-from tests.unit.measuring.recorded_logs import FAMILIES, log_lines
 
 THRIFTY = Stopping(preset="thrifty")
 
