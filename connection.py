@@ -230,6 +230,8 @@ class ServerActivities:
     def __init__(self, client: Client, calibration: str | None = None) -> None:
         self._client = client
         self._folder = calibration
+        if calibration and next(calibration_maps(calibration), None) is None:
+            activity.logger.warning("there is no calibration map in %s", calibration)
         self._asked_at = float("-inf")
         self._registered: list[str] = []
 

@@ -30,13 +30,7 @@ from activities.code_tests.activity import TestingActivities
 from activities.critique import CritiqueActivities
 from activities.doctor import Examination
 from activities.documents.retrieval import DocumentActivities, Retriever
-from activities.installation import (
-    answering_checks,
-    calibration_checks,
-    call_checks,
-    sandbox_checks,
-    worker_checks,
-)
+from activities.installation import answering_checks, call_checks, sandbox_checks, worker_checks
 from activities.language_model import port as models
 from activities.language_model.port import LanguageModel
 from activities.multipath import MultiPathActivities
@@ -166,9 +160,6 @@ def build(
 
 
 def _workflow_worker(client: Client, options: dict[str, Any]) -> Worker:
-    for check in calibration_checks(os.environ):
-        if check.state != "ok":
-            logger.warning("%s %s", check.said, *check.do)
     known = ServerActivities(client, os.environ.get("MULL_CALIBRATION"))
     chosen: dict[str, Any] = {
         # The SDK's sandbox takes a third of a run's time. Import contracts, and strict replay tests

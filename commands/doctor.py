@@ -31,10 +31,9 @@ from telemetry import SEARCH_ATTRIBUTES
 
 HELP = {
     "doctor": """
-Server, workers, models, documents, calibration maps, sandbox, packages and telemetry: each check is
-ok, a warning or wrong, with what to do. The workers say what they are configured with (keys by
-name, not by value), and call each of their models once, for a few tokens; --offline leaves the
-calls out.
+Server, workers, models, documents, maps, sandbox, packages and telemetry: each check is ok, a
+warning or wrong, with what to do. The workers say what they are configured with (keys by name, not
+by value), and call each of their models once, for a few tokens; --offline leaves the calls out.
 
 Exit codes: 0 ok or only warnings, 1 something is wrong, 3 no server or no worker.
 """
@@ -76,7 +75,7 @@ async def examine(
 ) -> Sequence[Check]:
     """Have the worker of each queue check itself; that it could not is a check too."""
     try:
-        found = await client.execute_workflow(
+        found: DoctorResult = await client.execute_workflow(
             "DoctorWorkflow",
             request,
             id=f"doctor-{uuid.uuid4().hex}",

@@ -44,8 +44,6 @@ from reflection.text import lasting_words, terminal_safe
 ANEW = WorkflowIDReusePolicy.ALLOW_DUPLICATE
 UNLESS_DONE = WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY
 LOOK_SECONDS = 0.4
-# A worker that may tell whether it has calibration maps is not waited for longer.
-ASKED_WITHIN = timedelta(seconds=10)
 # Between two requests to the server for the calls under way.
 ASK_SECONDS = 2.0
 # Where nobody can see a line that changes in place, something is printed at least this often.
@@ -131,7 +129,7 @@ async def _expect_map(client: Client, request: Any) -> None:
         if differs := request.calibration.differences(setup.model_copy(update=known), by_hand=True):
             fail(f"--calibration: the map does not fit: {'; '.join(differs)}.", Exit.USAGE)
         return
-    checks = await examine(client, DoctorRequest(offline=True), ASKED_WITHIN)
+    checks = await examine(client, DoctorRequest(offline=True), timedelta(seconds=10))
     states = {check.state for check in checks if check.area in {"calibration", "workers"}}
     if not states & {"ok", "wrong"}:
         said = "--require-probability: without a calibration map no probability is known"
@@ -355,8 +353,7 @@ async def _slow(handle: Handle) -> str | None:
 def slow_words(pending: Iterable[PendingActivityInfo], now: datetime) -> str | None:
     """Say of the call with most attempts what it waits for, and its last error; None if it is new.
 
-    A call is slow after 10 s, or once an attempt failed. The server tells how long an attempt has
-    taken, and not how long those before it took.
+    A call is slow after 10 s, or once an attempt failed.
     """
     call = max(pending, key=lambda one: (one.attempt, -one.last_started_time.seconds), default=None)
     if call is None:
@@ -366,11 +363,12 @@ def slow_words(pending: Iterable[PendingActivityInfo], now: datetime) -> str | N
     seconds = (now - since.ToDatetime(UTC)).total_seconds()
     if call.attempt < 2 and seconds < QUIET_SECONDS:
         return None
-    number = f"attempt {call.attempt}" if call.attempt > 1 else ""
-    words = f"a call waits for {number or 'a worker'}"
-    if runs:
-        lasts = f"has taken {lasting_words(max(0, int(seconds)))}"
-        words = f"a call {f'is in {number}' if number else lasts}"
+    words = f"a call has taken {lasting_words(int(seconds))}"
+    if call.attempt < 2 and not runs:
+        words = "a call waits for a worker"
+    elif call.attempt > 1:
+        # The server tells how long this attempt has taken, and not the ones before it.
+        words = f"a call {'is in' if runs else 'waits for'} attempt {call.attempt}"
     if call.last_failure.HasField("timeout_failure_info"):
         words += ", after a time-out"
     elif call.HasField("last_failure"):

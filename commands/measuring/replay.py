@@ -65,7 +65,7 @@ otherwise the other model, by the first --rule.
 
 --calibrate fits a map to how likely an answer is right, for one model and one --rule (combined by
 default), on half of the questions, and measures it on the other half. It takes 100 labelled
-questions, better 400 or more. "model", "temperature", "prompt_hash" and "kind" (that of --answers)
+questions, better 400 or more. "model", "temperature", "prompt_hash" and "kind" (of --answers)
 may stand in the lines, as they do in those of `mull list --log FILE`: a log of your own runs, best
 with --rule fixed, in which gold is left for you to fill in.
 
@@ -90,7 +90,6 @@ APART = {"preset", "rule", "max_responses", "futility", "quorum"}
 SETTINGS = tuple(name for name in Stopping.model_fields if name not in APART)
 _fitting = partial(typer.Option, rich_help_panel=MAP)
 
-HURRIED = "What --hurry counts depends on how long answers are, which some lines do not tell"
 LEGEND = (
     f"Means of a run; a round is up to {MAX_CONCURRENCY} calls at once, and saved is the share of"
     " calls avoided. Latency sums the longest answer of each round, in tokens. * is on the Pareto"
@@ -103,10 +102,7 @@ def replay(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Recorded answers, JSON lines.")],
     answers: Annotated[
         str | None,
-        typer.Option(
-            metavar="KIND",
-            help="exact, text, number or choice; by default what FILE says, else exact.",
-        ),
+        typer.Option(metavar="KIND", help="exact, text, number or choice; else what FILE says."),
     ] = None,
     max_responses: Annotated[
         int, typer.Option(metavar="N", min=1, max=1000, help="The most answers of each run.")
@@ -145,7 +141,8 @@ def replay(
     from commands.terminal import print_sheet
 
     lines = read_lines(file, Line.model_validate, FORM)
-    kind = readable_kind(answers or common_kind(lines))
+    kinds = (line.kind for line in lines)
+    kind = readable_kind(answers or common("kind of answers, or --answers", kinds) or "exact")
     of_a_map = (target, model, temperature, prompt_template)
     if not calibrate and any(one is not None for one in of_a_map):
         fail(f"an option under {MAP!r} has no effect without --calibrate.", Exit.USAGE)
@@ -163,17 +160,16 @@ def replay(
         template = prompt_template and read_file("--prompt-template", prompt_template)
         asked = hash_prompt(template, kind) if template else None
         given = Provenance(model=model, temperature=temperature, prompt_hash=asked)
-        told = maps.common_provenance([given, *read_lines(file, Provenance.model_validate, FORM)])
+        told = [given, *read_lines(file, Provenance.model_validate, FORM)]
+        traits = {name: common(name, [getattr(one, name) for one in told]) for name in dict(given)}
         [stopping] = rules.values()
-        setup = Setup(**dict(told), answers=kind, stopping=stopping)
+        setup = Setup(**traits, answers=kind, stopping=stopping)
         runs = maps.ended_runs(tracked, stopping, reorderings, chance)
         made, bins = maps.fit_map(calibrate.stem, setup, runs, target or [0.95], seed)
         write_file(written["--calibrate"], made.model_dump_json(indent=2) + "\n", "map")
         document = made.measured.model_dump(mode="json")
-        remarks = [*_remarks(questions, max_responses)]
-        if stopping.rule == "fixed" and stopping.hurry and any(not one.tokens for one in questions):
-            remarks.append(f"{HURRIED}: the first answers of a line are taken to come first.")
-        shown = maps.sheet(made, bins, remarks)
+        hurries = stopping.rule == "fixed" and stopping.hurry > 0
+        shown = maps.sheet(made, bins, _remarks(questions, max_responses, hurries=hurries))
     else:
         outcomes = _outcomes(rules, tracked, max_responses, reorderings, chance)
         named = {name: outcome.model_dump(mode="json") for name, outcome in outcomes.items()}
@@ -227,13 +223,13 @@ class Line(Record):
     kind: str | None = None
 
 
-def common_kind(lines: Iterable[Line]) -> str:
-    """Find the one kind of answers that lines name, or exit; exact where none does."""
-    kinds = {line.kind for line in lines if line.kind}
-    if len(kinds) > 1:
-        said = f"answers are of several kinds ({', '.join(sorted(kinds))})"
-        fail(f"{said}: choose one with --answers, or split the file.", Exit.USAGE)
-    return kinds.pop() if kinds else "exact"
+def common(name: str, values: Iterable[Any]) -> Any:
+    """Return the one value that is told, None where none is; exit where they differ."""
+    told = {*values} - {None}
+    if len(told) > 1:
+        said = " and ".join(sorted(map(str, told)))
+        fail(f"expected one {name}; options and lines say {said}.", Exit.USAGE)
+    return next(iter(told), None)
 
 
 def _cascades(
@@ -369,7 +365,9 @@ def _cells(outcome: RuleOutcome, lengths: Sequence[str]) -> tuple[str, ...]:
     return (*costs, f"{outcome.accuracy:.2%}", f"{low:.1%} to {high:.1%}", mark)
 
 
-def _remarks(questions: Sequence[Recorded], max_responses: int) -> Iterator[str]:
+def _remarks(
+    questions: Sequence[Recorded], max_responses: int, *, hurries: bool = False
+) -> Iterator[str]:
     votes = [vote for question in questions for vote in question.votes]
     short = sum(len(question.votes) < max_responses for question in questions)
     unjudged = sum(question.right is None for question in questions)
@@ -377,5 +375,7 @@ def _remarks(questions: Sequence[Recorded], max_responses: int) -> Iterator[str]
         yield f"{unread / len(votes):.1%} of the answers can't be read, and do not vote."
     if short:
         yield f"{short:,} have fewer than {max_responses} answers: their runs end early."
+    if hurries and any(question.tokens is None for question in questions):
+        yield "Without tokens, --hurry counts the first answers of a line, not the shortest."
     if unjudged:
         yield f"{unjudged:,} have neither gold nor ok, and do not count for the accuracy."

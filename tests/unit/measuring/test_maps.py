@@ -188,7 +188,7 @@ def test_a_map_of_fixed_in_a_hurry(tmp_path: Path, tokens: list[int] | None, war
     result = run("replay", log, "--calibrate", file, "--rule", "fixed", "--hurry", "1")
 
     assert result.exit_code == 0, result.output
-    assert ("What --hurry counts" in result.stdout) == warned
+    assert ("Without tokens, --hurry counts" in result.stdout) == warned
 
 
 FIRST = '{"gold": "1", "model": "a/b", "answers": ["1"]}'
