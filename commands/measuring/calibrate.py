@@ -120,13 +120,9 @@ def calibrate(
     )
     from commands.measuring.batches import Order, measure
 
-    measure(
-        Order(
-            "calibrate", file, request, plan.forecast(), workflow_id, estimate, yes, detach, as_json
-        ),
-        partial(findings, plan),
-        html,
-    )
+    how = (workflow_id, estimate, yes, detach, as_json)
+    order = Order("calibrate", file, request, plan.forecast(), *how)
+    measure(order, partial(findings, plan), html)
 
 
 def read_example(fields: plans.Fields) -> Example:

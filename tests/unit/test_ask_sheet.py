@@ -16,6 +16,11 @@ def test_a_run_that_goes_on() -> None:
     added = sheet(progress(sampled(["129"]), 4, added=1), ())
 
     assert added.busy.endswith("1 of at most 10 answers, 1 added answer next, 4 calls in flight")
+    asked = sampled([])
+    asked.begin_wave(10)
+    first = sheet(progress(asked, 6), ())
+    words = "wave 1 is running (4 of its 10 calls came back), 0 of at most 10 answers"
+    assert first.busy == f"{words}, 6 calls in flight"
     assert shown.verdict.tone == "running"
     assert shown.verdict.words == "wave 1 is running, 2 of at most 10 answers, 3 calls in flight"
     assert (fact(shown, "leader").value, fact(shown, "leader").note) == ("129", "tied")

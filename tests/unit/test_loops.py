@@ -298,6 +298,12 @@ def pending(attempt: int, seconds: int, kind: str = "", *, runs: bool = True) ->
     return call
 
 
+def timed_out(call: Any) -> Any:
+    call.last_failure.message = "activity StartToClose timeout"
+    call.last_failure.timeout_failure_info.timeout_type = 1
+    return call
+
+
 @pytest.mark.parametrize(
     ("calls", "said"),
     [
@@ -307,8 +313,10 @@ def pending(attempt: int, seconds: int, kind: str = "", *, runs: bool = True) ->
         ([pending(1, 12, runs=False)], "a call waits for a worker"),
         (
             [pending(1, 90), pending(3, 2, "RateLimitError")],
-            "a call has taken 2 s in attempt 3, last error RateLimitError: slow␛ down",
+            "a call is in attempt 3, last error RateLimitError: slow␛ down",
         ),
+        ([timed_out(pending(2, 0))], "a call is in attempt 2, after a time-out"),
+        ([timed_out(pending(3, 0, runs=False))], "a call waits for attempt 3, after a time-out"),
         (
             [pending(2, -5, "Timeout", runs=False)],
             "a call waits for attempt 2, last error Timeout: slow␛ down",
