@@ -125,9 +125,9 @@ class ReflectOnResultResult(Record):
 
     @property
     def doubt(self) -> str:
-        """Say why not to build on the draft; empty where it has a score, or needs none."""
-        known = self.score is not None or self.stop_reason in NEEDS_NO_SCORE
-        return "" if known else "no judge has scored the draft"
+        """Say why not to build on the draft; empty where it passes, or needs no score."""
+        needless = self.stop_reason in NEEDS_NO_SCORE
+        return "" if needless else self.below(self.score_threshold) or ""
 
     def below(self, bar: float) -> str | None:
         """Explain how the score misses a required bar, as no score does; None if it meets it."""
