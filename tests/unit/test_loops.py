@@ -99,6 +99,7 @@ def test_what_is_doubtful_is_exit_code_4(
 
     assert (loop.doubt(ended), code) == (doubt, 4 if doubt else 0)
     assert (f"Not to be built on: {doubt}. With --accept-any" in said) == bool(doubt)
+    assert not doubt or loop.sheet(ended).verdict.tone in {"warning", "bad"}
     assert shown(loop, ended, accept_any=True) == 0
     bar = Bars(1.0) if loop is SAMPLING else 1.0
     if loop.below(ended, bar):
