@@ -122,7 +122,9 @@ def _facts(
     if isinstance(seen, ReflectOnResultResult):
         facts += [parts.Fact("judge", judge) for judge in seen.judges]
         if seen.complexity is not None:
-            facts.append(parts.Fact("complexity of the query", f"{seen.complexity:.2f}"))
+            least = f"{request.min_complexity:g}" if request else "min_complexity"
+            note = f"how much it asks for, 0 to 1; drafts are judged above {least}"
+            facts.append(parts.Fact("complexity of the query", f"{seen.complexity:.2f}", note))
     return facts
 
 
