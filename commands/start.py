@@ -34,8 +34,8 @@ Examples:
     mull ask - --json --require-confidence 0.8 < question.txt
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no server or worker, 4 not to be built on (no
-consensus, a tie, fewer than three votes, cut short; --accept-any makes these 0), or below
---require-confidence or --require-probability, 5 cancelled, 130 detached (the run goes on).
+consensus, divided votes, a tie, fewer than three votes, cut short; --accept-any makes these 0), or
+below --require-confidence or --require-probability, 5 cancelled, 130 detached (the run goes on).
 """,
     "reflect": """
 Examples:
@@ -51,9 +51,9 @@ Guardrails cap the score of a draft that has a defect anyone can check, such as 
 parse or a citation of a source that is not there. One that needs sources or certain criteria, such
 as no_sources, does nothing without them, even if --guardrail names it.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no server or worker, 4 no draft, or none that a
-judge could score (--accept-any makes this 0), or below --require-score, 5 cancelled, 130 detached
-(the run goes on).
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no server or worker, 4 no draft, no score or
+one below --score-threshold (--accept-any makes these 0), or below --require-score, 5 cancelled, 130
+detached (the run goes on).
 """,
     "agent": """
 The agent chooses between research and code, unless --mode is given. A report cites its sources as

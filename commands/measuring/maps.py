@@ -163,10 +163,10 @@ def sheet(made: CalibrationMap, bins: Sequence[Bin], remarks: Iterable[str]) -> 
         words = "no probability is shown to be high enough"
         if one.at_least is not None:
             those = f"{one.coverage:.1%} of the questions, {one.accuracy:.1%} of them right"
-            words = f"from a probability of {one.at_least:.3f} on: {those}"
+            words = f"from a probability of {one.at_least:.3f} on: {those.replace('%', ' %')}"
         facts[f"{100 * float(name):g} % right"] = words
     said = f"{measured.method} map of {measured.questions - measured.held_out:,} questions"
-    rows = ((one.score, one.label, f"{one.count / runs:.1%}") for one in bins)
+    rows = ((one.score, one.label, f"{100 * one.count / runs:.1f} %") for one in bins)
     names = "probability|share, right|share, of all runs|number"
     return Sheet(
         subject="How likely is the answer right?",

@@ -219,7 +219,7 @@ def _tables(seen: Seen, best: Draft | None) -> list[parts.Table]:
     few = all(len(evaluation.judgements) < 2 for _, evaluation in told)
     capped = "draft|number, guardrail, caps at|number, scores above|number|extra, because"
     return [
-        parts.draft_table(seen.drafts, best, "best", "score|share, because|extra, change", measures),
+        parts.draft_table(seen.drafts, best, "best", "score|share, why|extra, change", measures),
         parts.table(
             "Criteria", ("criterion", "weight|number", *criteria, "meaning|extra"), weighed
         ),
