@@ -195,7 +195,7 @@ def _combined(settings: Stopping, votes: Votes) -> Ruling[StopReason]:
 def _predictive(settings: Stopping, votes: Votes) -> Ruling[StopReason]:
     chance = flip_probability(votes.first, votes.second, votes.calls_left)
     limit = f"(limit {100 * settings.epsilon:.3g} %)"
-    reason = f"chance that the runner-up overtakes it: {100 * chance:.3g} % {limit}"
+    reason = f"{100 * chance:.3g} % chance that the runner-up overtakes it {limit}"
     stop = at_most(chance, settings.epsilon)
     return Ruling("rule" if stop else None, reason, chance, settings.epsilon)
 

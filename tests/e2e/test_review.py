@@ -87,7 +87,7 @@ def test_whoever_follows_is_told_the_command(cli: Cli) -> None:
     """The wait is said with the command to type, and its end comes with the best draft."""
     done = cli("reflect", QUERY, *LOW, "--review-timeout", "3", "--id", "timed")
 
-    assert (done.returncode, done.stdout) == (0, "Draft 2, worth 0.45.")
+    assert (done.returncode, done.stdout) == (4, "Draft 2, worth 0.45.")
     assert "waits for a person until 2" in done.stderr
     assert "UTC:\n    mull review timed\n" in done.stderr
     assert "(review_timeout)" in done.stderr

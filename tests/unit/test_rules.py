@@ -244,7 +244,7 @@ def test_a_state_is_decided(
             {"rule": "predictive"},
             (3,),
             1 / 33,
-            "chance that the runner-up overtakes it: 3.03 % (limit 5 %)",
+            "3.03 % chance that the runner-up overtakes it (limit 5 %)",
         ),
         (
             {"rule": "beta"},
