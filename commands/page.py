@@ -198,7 +198,7 @@ def _is_web(address: str) -> bool:
 def _rendered(markdown: str) -> Markup:
     """Render Markdown: HTML stays text, only web addresses are linked, and no image is loaded."""
     reader = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
-    reader.validateLink = _is_web  # type: ignore[method-assign]
+    reader.validateLink = _is_web  # type: ignore[assignment]
     # An entity may stand for a character that must not be shown.
     return Markup(neutral(reader.render(markdown)))  # noqa: S704 - it escapes what it is given
 
