@@ -51,9 +51,9 @@ Guardrails cap the score of a draft that has a defect anyone can check, such as 
 parse or a citation of a source that is not there. One that needs sources or certain criteria, such
 as no_sources, does nothing without them, even if --guardrail names it.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no server or worker, 4 no draft, no score or
-one below --score-threshold (--accept-any makes these 0), or below --require-score, 5 cancelled, 130
-detached (the run goes on).
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no server or worker, 4 no draft, or none that a
+judge scored as high as --score-threshold (--accept-any makes this 0), or below --require-score, 5
+cancelled, 130 detached (the run goes on).
 """,
     "agent": """
 The agent chooses between research and code, unless --mode is given. A report cites its sources as
