@@ -34,8 +34,8 @@ Examples:
     mull ask - --json --require-confidence 0.8 < question.txt
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no server or worker, 4 not to be built on (no
-consensus, a tie, fewer than three votes, cut short; --accept-any makes these 0), or below
---require-confidence or --require-probability, 5 cancelled, 130 detached (the run goes on).
+consensus, divided votes, a tie, fewer than three votes, cut short; --accept-any makes these 0), or
+below --require-confidence or --require-probability, 5 cancelled, 130 detached (the run goes on).
 """,
     "reflect": """
 Examples:

@@ -151,12 +151,12 @@ def sheet(made: CalibrationMap, bins: Sequence[Bin], remarks: Iterable[str]) -> 
         words = f"not shown for any probability on this map (with {100 * CERTAINTY:g} % certainty)"
         if one.at_least is not None:
             those = f"{one.coverage:.1%} of the questions, {one.accuracy:.1%} of them right"
-            words = f"from a probability of {one.at_least:.3f} on: {those}"
+            words = f"from a probability of {one.at_least:.3f} on: {those.replace('%', ' %')}"
         facts[f"{100 * float(name):g} % right"] = words
     said = f"a curve fitted by Platt's method (under {LEAST_ISOTONIC} questions)"
     said = "a map by isotonic regression" if measured.method == "isotonic" else said
     said += f", of {measured.questions - measured.held_out:,} questions"
-    rows = ((one.score, one.label, f"{one.count / runs:.1%}") for one in bins)
+    rows = ((one.score, one.label, f"{100 * one.count / runs:.1f} %") for one in bins)
     names = "probability|share, right|share, of all runs|number"
     return Sheet(
         subject="How likely is the answer right?",

@@ -337,15 +337,15 @@ def _cascade_table(cascades: Sequence[Cascade]) -> Table:
     """Show what each cascade costs beside its second model alone, and what it loses."""
 
     def cells(each: Cascade) -> Iterator[str]:
-        yield from (each.first, each.second, f"{each.passed_on:.1%}")
+        yield from (each.first, each.second, f"{100 * each.passed_on:.1f} %")
         for name in ("calls", "tokens"):
             costs = getattr(each.cascade, name), getattr(each.alone, name)
             yield " / ".join("-" if cost is None else f"{cost:,.4g}" for cost in costs)
         if each.lost is None or each.lost_ci is None:
             yield "-"
         else:
-            low, high = each.lost_ci
-            yield f"{each.lost:.1%} ({low:.1%} to {high:.1%})"
+            low, high = (100 * end for end in each.lost_ci)
+            yield f"{100 * each.lost:.1f} % ({low:.1f} to {high:.1f})"
 
     numbers = ("passed on", "calls", "tokens", "accuracy lost")
     return table(
@@ -357,12 +357,12 @@ def _cascade_table(cascades: Sequence[Cascade]) -> Table:
 
 def _cells(outcome: RuleOutcome, lengths: Sequence[str]) -> tuple[str, ...]:
     told = (f"{getattr(outcome, name):,.0f}" for name in lengths)
-    costs = (f"{outcome.calls:.2f}", f"{outcome.rounds:.2f}", f"{outcome.saved:.1%}", *told)
+    costs = (f"{outcome.calls:.2f}", f"{outcome.rounds:.2f}", f"{100 * outcome.saved:.1f} %", *told)
     if outcome.accuracy is None or outcome.accuracy_ci is None:
         return (*costs, "-", "-", "-")
-    low, high = outcome.accuracy_ci
+    low, high = (100 * end for end in outcome.accuracy_ci)
     mark = "*" if outcome.pareto else ""
-    return (*costs, f"{outcome.accuracy:.2%}", f"{low:.1%} to {high:.1%}", mark)
+    return (*costs, f"{100 * outcome.accuracy:.2f} %", f"{low:.1f} to {high:.1f}", mark)
 
 
 def _remarks(
@@ -372,7 +372,7 @@ def _remarks(
     short = sum(len(question.votes) < max_responses for question in questions)
     unjudged = sum(question.right is None for question in questions)
     if unread := sum(vote < 0 for vote in votes):
-        yield f"{unread / len(votes):.1%} of the answers can't be read, and do not vote."
+        yield f"{100 * unread / len(votes):.1f} % of the answers can't be read, and do not vote."
     if short:
         yield f"{short:,} have fewer than {max_responses} answers: their runs end early."
     if hurries and any(question.tokens is None for question in questions):

@@ -30,7 +30,7 @@ Origin = Literal["generated", "refined", "replaced"]
 Step = Literal["starting", "waiting_for_review", "finished"] | Node
 # A router's reason may repeat a long prompt.
 REASON_COLUMNS = 60
-CODE = re.compile(r"```|>>> |\b(?:code|function|script|Python|pytest|def)\b", re.IGNORECASE)
+CODE = re.compile(r"```|>>> |\b(?:Python|pytest|def) ")
 
 
 class Source(Record):

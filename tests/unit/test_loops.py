@@ -72,6 +72,8 @@ def voted_on(answers: list[str | None], **settings: Any) -> Any:
         (SAMPLING, UNDECIDED, "there is no consensus"),
         (SAMPLING, UNDECIDED.model_copy(update=ACCEPTED), ""),
         (SAMPLING, voted_on(["A", "B"] * 5), "several answers share the lead"),
+        (SAMPLING, voted_on([*"AAABBCDEFG"]), "the votes are divided"),
+        (SAMPLING, voted_on([*"AAAABBCDEF"]), ""),
         (SAMPLING, voted_on(["A"] * 3), "only 3 of at least 5 readable answers"),
         (SAMPLING, voted_on(["A", "A"], rule="predictive", epsilon=0), "only 2 votes"),
         (SAMPLING, voted_on(["A", None], rule="fixed", max_responses=2), "only 1 vote"),
@@ -96,6 +98,7 @@ def test_what_is_doubtful_is_exit_code_4(
 
     assert (loop.doubt(ended), code) == (doubt, 4 if doubt else 0)
     assert (f"Not to be built on: {doubt}. With --accept-any" in said) == bool(doubt)
+    assert not doubt or loop.sheet(ended).verdict.tone in {"warning", "bad"}
     assert shown(loop, ended, accept_any=True) == 0
     bar = Bars(1.0) if loop is SAMPLING else 1.0
     if loop.below(ended, bar):

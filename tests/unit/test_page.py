@@ -11,10 +11,12 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
+from markupsafe import escape
 
 import commands.page
 from commands.page import RunFacts, page_html
-from reflection.sheet import Sheet
+from reflection.sheet import Sheet, Text
+from reflection.text import neutral
 from tests.unit.runs import START, finished
 from tests.unit.sheets import ASKED, HOSTILE, SHEETS, told
 
@@ -121,6 +123,28 @@ def test_only_web_addresses_are_linked(address: str) -> None:
     assert Page(page_html(ASKED, FACTS)).named("a") == [{"href": WEB_UI, "rel": "noreferrer"}]
 
 
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("# Costs\n\n**Low** [1]", "<h1>Costs</h1>\n<p><strong>Low</strong> [1]</p>"),
+        ("| a |\n|---|\n| 1 |", "<td>1</td>"),
+        ("[a](https://x/y)", '<p><a href="https://x/y">a</a></p>'),
+        ("![a](https://x/y.png)", '<p>!<a href="https://x/y.png">a</a></p>'),
+        ("[a](javascript:x) [b](//x) [c](http:x)", "[a](javascript:x) [b](//x) [c](http:x)"),
+        ("<b>a</b>\n\n<script>", "<p>&lt;b&gt;a&lt;/b&gt;</p>\n<p>&lt;script&gt;</p>"),
+        ("a&#x202e;b \x1b", "<p>ab \u241b</p>"),
+    ],
+)
+def test_a_report_is_rendered_and_still_loads_nothing(written: str, shown: str) -> None:
+    """Its Markdown makes headings, tables and web links; HTML stays text, and images are links."""
+    texts = [Text(title="report", content=written, kind=kind) for kind in ("markdown", "code")]
+
+    page, code = (page_html(ASKED.model_copy(update={"answer": text})) for text in texts)
+
+    assert shown in page
+    assert f'<div class="text best code">{escape(neutral(written))}</div>' in code
+
+
 def test_curves_are_drawn_to_scale_with_gaps() -> None:
     """Agreement 1, 1/2, 2/3 stand at these heights, from 30 down to 316; a gap breaks the line."""
     drawing = chart(page_html(told(finished(["A", "B", "A", None, "A"]))))
@@ -135,11 +159,12 @@ def test_curves_are_drawn_to_scale_with_gaps() -> None:
 
 
 def test_a_narrow_page_names_the_bounds_in_the_legend() -> None:
-    """A chart has no least width there, so that nothing of it is cut but these names."""
+    """Nothing of a chart is cut but these names, since it has no least width; bars stay."""
     page = page_html(ASKED)
 
     assert page.count("confidence threshold 0.8</") == 2
     assert ".chart svg { display: block; width: 100%; height: auto;" in page
+    assert ".bar { display: none" not in page
 
 
 def test_tables_of_numbers_stand_side_by_side() -> None:

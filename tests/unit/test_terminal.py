@@ -172,7 +172,7 @@ def test_long_answers_are_cut_before_the_decision_is_left_out() -> None:
     print_sheet(on, told(sampled([words] * 3, rule="predictive")), decisions=True)
 
     assert written(on).splitlines()[-8:-2:2] == [
-        "1     1  It is in Paris, on …   1-0  go on     chance that the answer still",
-        "2     1  It is in Paris, on …   2-0  go on     chance that the answer still",
-        "3     1  It is in Paris, on …   3-0  stop      chance that the answer still",
+        "1     1  It is in Paris, on …   1-0  go on     22.7 % chance that the runner-up",
+        "2     1  It is in Paris, on …   2-0  go on     9.09 % chance that the runner-up",
+        "3     1  It is in Paris, on …   3-0  stop      3.03 % chance that the runner-up",
     ]

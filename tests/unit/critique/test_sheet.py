@@ -124,6 +124,20 @@ def test_the_best_draft_has_its_score_or_why_there_is_none(state: Reflection, wo
     assert fact(told(state), "best").value == words
 
 
+def test_the_complexity_says_what_it_decides() -> None:
+    """With the request's bound if it is known, else with the bound's name."""
+    state = reflected([0.75], min_complexity=0.4)
+    state.complexity = 0.59
+
+    notes = [
+        fact(sheet(state.result(), (), request), "complexity of the query").note
+        for request in (state.request, None)
+    ]
+
+    said = "how much it asks for, 0 to 1; drafts are judged above"
+    assert notes == [f"{said} 0.4", f"{said} min_complexity"]
+
+
 def test_a_cut_draft_says_so_in_its_note() -> None:
     """Whoever copies the draft reads that it is not whole."""
     answer = told(ended(["part"], "budget", cut=True)).answer

@@ -1,6 +1,7 @@
 """`replay --calibrate`: a map fitted on half of a log's questions, and measured on the others."""
 
 import json
+import re
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -174,6 +175,7 @@ def test_the_sheet_and_the_page(tmp_path: Path) -> None:
     assert "noise alone makes" in result.stdout
     assert "99.9 % right" in result.stdout
     assert "not shown for any probability on this map (with 95 % certainty)" in result.stdout
+    assert re.search(r"\d%", result.stdout) is None
     assert "▇" in result.stdout
     assert "options say model, temperature, prompt_hash" in " ".join(result.stdout.split())
     assert "Reliability of map" in page.read_text("utf-8")

@@ -110,9 +110,9 @@ def test_the_table(tmp_path: Path) -> None:
 
     rows = [line.split() for line in result.stdout.splitlines() if line.strip()]
     ranked = [row for row in rows if row[0] in {"predictive", "fixed"}]
-    shares = ["100.00%", "20.7%", "to", "100.0%"]
-    assert ranked[0] == ["predictive", "3.00", "1.00", "53.8%", *shares, "*"]
-    assert ranked[1] == ["fixed", "6.50", "1.00", "0.0%", *shares]
+    shares = ["100.00", "%", "20.7", "to", "100.0"]
+    assert ranked[0] == ["predictive", "3.00", "1.00", "53.8", "%", *shares, "*"]
+    assert ranked[1] == ["fixed", "6.50", "1.00", "0.0", "%", *shares]
     assert "1 have fewer than 10 answers: their runs end early." in result.stdout
     assert "1 have neither gold nor ok, and do not count for the accuracy." in result.stdout
     assert "a round is up to 16 calls at once" in result.stdout
