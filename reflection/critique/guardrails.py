@@ -35,7 +35,7 @@ from reflection.text import cut_encoded, fold, terminal_safe, words
 
 DEFAULT = "default"
 REASON_BYTES = 300
-CODE = frozenset({"json", "python"})
+NO_PROSE = frozenset({"json", "python"})
 
 
 class Checked(Record):
@@ -186,7 +186,7 @@ def too_short(checked: Checked) -> Finding | None:
     reason = f"the draft leaves out what was asked for: add {add}"
     if fresh < asked * 2 / 3:
         return Finding(0.5, reason)
-    if size >= 500 or checked.format in CODE:
+    if size >= 500 or checked.format in NO_PROSE:
         return None
     if asked or ASKS_FOR_LENGTH & set(checked.asks_for):
         return Finding(0.5, reason, above=0.8)
@@ -214,7 +214,11 @@ def no_sources(checked: Checked) -> Finding | None:
     """
     research = checked.sources or ASKS_FOR_CITATIONS & set(checked.asks_for)
     reading = read(checked.draft)
-    if not research or checked.format in CODE or CITES.search(f"{reading.text}\n{reading.quoted}"):
+    if (
+        not research
+        or checked.format in NO_PROSE
+        or CITES.search(f"{reading.text}\n{reading.quoted}")
+    ):
         return None
     how = f"[1] to [{len(checked.sources)}]" if checked.sources else "citations or links"
     return Finding(0.5, f"the draft cites no source: support its claims with {how}")
@@ -247,7 +251,7 @@ def unknown_citation(checked: Checked) -> Finding | None:
     is not written out; or a page or DOI that no source contains, if any source contains one. Only
     prose cites: an index, an interval, an array or a regular expression does not.
     """
-    if not checked.sources or checked.format in CODE:
+    if not checked.sources or checked.format in NO_PROSE:
         return None
     text, most, unknown = read(checked.draft).text, len(checked.sources), list[str]()
     for found in NUMBERED.finditer(text):
