@@ -1,7 +1,5 @@
 """What is made of the reply of a reflection."""
 
-from time import process_time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -154,20 +152,3 @@ def test_no_text_makes_it_fail(text: str) -> None:
     reply = read(text)
 
     assert reply.error is None or reply.critiques == ()
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        said(*[{**ISSUE, "sentence": "." * 1_000}] * 200),
-        (said(ISSUE) + " ") * 2_000,
-        "".join(f'{{"issues": {number}}} ' for number in range(15_000)),
-    ],
-)
-def test_a_long_reply_is_read_in_time(text: str) -> None:
-    """A reply of 300 kB on a report of 60 kB takes less than three seconds."""
-    began = process_time()
-
-    parse_reflection(text, REPORT * 1_000, SOURCES, True)
-
-    assert process_time() - began < 3
