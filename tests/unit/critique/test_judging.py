@@ -4,8 +4,6 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from reflection.critique.criteria import PRESETS, Criterion, overall
@@ -139,23 +137,6 @@ def test_a_judge_that_repeats_the_draft_s_scores_said_nothing(draft: str) -> Non
     """In whatever form a draft gives itself scores, one that gives just these is asked again."""
     assert parse_judgement(FULL, TWO, 0.7, draft).unreadable
     assert parse_judgement(said(feedback="say why"), TWO, 0.7, draft).scores is not None
-
-
-def test_a_criterion_may_have_the_name_of_a_method() -> None:
-    """Any name that a request allows is one of a score."""
-    named = (Criterion(name="copy", meaning="It reads well."), Criterion(name="json", meaning="?"))
-
-    opinion = parse_judgement('{"criteria_scores": {"copy": 0.9, "json": 0.7}}', named, 0.7)
-
-    assert opinion.scores == {"copy": 0.9, "json": 0.7}
-
-
-@given(st.text())
-def test_no_text_raises(text: str) -> None:
-    """Whatever a model says is read or refused."""
-    opinion = parse_judgement(text, TWO, 0.7)
-
-    assert (opinion.scores is None) == (opinion.error is not None)
 
 
 def test_the_average_is_weighted() -> None:
