@@ -1,8 +1,6 @@
 """The code in a model's reply, and the examples in a prompt."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from reflection.multipath.extraction import examples, extract_code
 
@@ -80,14 +78,6 @@ def test_a_reply_without_code(text: str) -> None:
 def test_of_several_blocks_the_last_with_the_entry_counts(text: str, code: str) -> None:
     """Where a block defines what is asked for, no longer one takes its place."""
     assert extract_code(text, "f") == code
-
-
-@given(st.text(alphabet="`~ \n\tpydef():'\"\\\x00\ud800<think>"))
-def test_any_text_is_read(text: str) -> None:
-    """No text raises, and what comes of it is code or None."""
-    code = extract_code(text, "f")
-
-    assert code is None or code.strip()
 
 
 PALINDROME = '''\
