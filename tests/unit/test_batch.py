@@ -135,21 +135,6 @@ def facts(shown: Sheet) -> list[tuple[str, str]]:
     return [(fact.label, fact.value) for fact in shown.facts]
 
 
-def test_a_batch_that_goes_on() -> None:
-    """How many runs have ended, run and wait stands there, and what the ended ones cost."""
-    batch = ended(Batch(request_of(5), "b"), None, None)
-    batch.next()
-
-    shown = sheet(batch.progress())
-
-    assert (shown.verdict.words, shown.verdict.stop_reason) == ("2 of 5 runs ended", None)
-    assert facts(shown) == [
-        ("runs", "1 running, 0 failed, 0 cancelled, 2 not started"),
-        ("spent", "2,000 tokens, cost $0.040"),
-    ]
-    assert shown.busy == "2 of 5 runs, 1 running, 2,000 tokens, cost $0.040"
-
-
 def test_a_batch_that_has_ended() -> None:
     """Why it ended stands with what became of its runs, and the three commonest failures."""
     errors = ("Timeout: slow", "no key", "Timeout: slow", "a", "b")

@@ -132,19 +132,3 @@ def test_curves_are_drawn_to_scale_with_gaps() -> None:
     assert len(lines) == 2
     assert len(drawing.findall(".//g[@class='curve-0']/g")) == 4
     assert len(drawing.findall(".//text[@class='middle lost']")) == 1
-
-
-def test_a_narrow_page_names_the_bounds_in_the_legend() -> None:
-    """A chart has no least width there, so that nothing of it is cut but these names."""
-    page = page_html(ASKED)
-
-    assert page.count("confidence threshold 0.8</") == 2
-    assert ".chart svg { display: block; width: 100%; height: auto;" in page
-
-
-def test_tables_of_numbers_stand_side_by_side() -> None:
-    """On a wide page votes and usage share a line, and decisions have one of their own."""
-    page = page_html(ASKED)
-
-    for title, half in (("Votes", True), ("Usage", True), ("Decisions", False)):
-        assert (f'class="half"><h2>{title}</h2>' in page) == half

@@ -1,6 +1,5 @@
 """The stopping rules: their settings, when each one stops, curtailing, futility and the quorum."""
 
-from itertools import product
 from math import inf, nan
 from typing import Any, get_args
 
@@ -8,8 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from reflection.sampling.rules import RULES, Rule, Stopping, StoppingRule
-from reflection.sampling.tally import Tally
-from tests.unit.states import Counts, states
+from tests.unit.states import Counts
 
 OF_SOURCE: tuple[Rule, ...] = ("combined", "confidence_only", "off", "entropy_only")
 
@@ -117,27 +115,6 @@ def test_every_rule_has_its_entry() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "alike"),
-    [
-        ({}, [("combined", "confidence_only", "off")]),
-        ({"confidence_threshold": 0.95, "entropy_threshold": 0.9}, [("confidence_only", "off")]),
-    ],
-    ids=str,
-)
-def test_no_two_rules_are_one(settings: dict[str, Any], alike: list[tuple[Rule, ...]]) -> None:
-    """In some state one rule ends a run and the other goes on; a mode of the source may be equal.
-
-    `off` is the source's `confidence_only`, and so is `combined` at its defaults.
-    """
-    named = dict[tuple[bool, ...], list[str]]()
-    for rule in RULES:
-        decide = StoppingRule(Stopping(rule=rule, max_responses=12, **settings)).decide
-        named.setdefault(tuple(decide(*state).stop for state in states(12)), []).append(rule)
-
-    assert [tuple(rules) for rules in named.values() if len(rules) > 1] == alike
-
-
-@pytest.mark.parametrize(
     ("rule", "most", "leaders"),
     [
         ("predictive", 10, (3, 4, 5, 6, 6)),
@@ -238,53 +215,6 @@ def test_futility_says_its_numbers() -> None:
     assert ruling.value == pytest.approx(56 / 462)
     assert ruling.bound == 0.2
     assert ruling.reason == "chance that agreement still reaches 0.8: 12.1 % (limit 20 %)"
-
-
-@pytest.mark.parametrize("rule", [*OF_SOURCE, "fixed"])
-def test_the_source_never_curtails(rule: Rule) -> None:
-    """The source's modes and `fixed` go on where the lead can't be caught up any more."""
-    settings = Stopping(rule=rule, confidence_threshold=1.0, entropy_threshold=0.0)
-
-    ruling = StoppingRule(settings).decide((8, 1))
-
-    # `combined` has an override at a confidence of 0.9, and 8 of 9 is below it.
-    assert ruling.stop_reason is None
-
-
-def answer_of(rule: StoppingRule, stream: tuple[int | None, ...]) -> str | None:
-    tally, unreadable = Tally(), 0
-    for answer in stream:
-        if answer is None:
-            unreadable += 1
-        else:
-            tally.add(str(answer))
-        if rule.decide(tally.counts, unreadable).stop:
-            return tally.measurement.leader
-    raise AssertionError("never stops")
-
-
-@pytest.mark.parametrize("most", range(1, 7))
-def test_curtailing_never_changes_the_answer(most: int) -> None:
-    """Over every stream of up to 6 answers `curtail` ends with the answer of taking them all."""
-    curtail = StoppingRule(Stopping(rule="curtail", max_responses=most))
-    fixed = StoppingRule(Stopping(rule="fixed", max_responses=most))
-
-    streams = list(product((0, 1, 2, None), repeat=most))
-
-    assert [answer_of(curtail, one) for one in streams] == [
-        answer_of(fixed, one) for one in streams
-    ]
-
-
-@pytest.mark.parametrize("rule", RULES)
-def test_a_run_always_ends(rule: Rule) -> None:
-    """Every state at the maximum stops, and every state without a vote before it goes on."""
-    decide = StoppingRule(Stopping(rule=rule, max_responses=8)).decide
-
-    for counts, unreadable in states(8):
-        full = sum(counts) + unreadable == 8
-        assert not full or decide(counts, unreadable).stop
-        assert counts or full or not decide(counts, unreadable).stop
 
 
 def partitions(votes: int, most: int) -> list[Counts]:

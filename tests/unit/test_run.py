@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from reflection.drafts import DraftState
 from reflection.request import explain, fitted
 from reflection.run import Budget, Spending, call_tokens, room, total, usage
 from reflection.sampling import loop
@@ -166,9 +165,3 @@ def test_the_first_call_of_a_kind_is_as_large_as_it_may_get(
 def test_a_call_is_sized_by_its_texts_and_its_limit(texts: tuple[str, ...], tokens: int) -> None:
     """Three bytes are a token, which is more than models count; instructions are 600."""
     assert call_tokens(texts, 100) == tokens
-
-
-def test_a_state_without_its_hooks_cannot_be_made() -> None:
-    """Who writes a loop is told at once what it does not say yet."""
-    with pytest.raises(TypeError, match="abstract methods _best, _waits"):
-        DraftState(SelfConsistencyRequest(question="Why?"))  # type: ignore[abstract]

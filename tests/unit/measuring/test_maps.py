@@ -209,14 +209,3 @@ def test_refusals(
 
     assert (result.exit_code, Path("map.json").exists()) == (2, False)
     assert said in " ".join(result.stderr.split())
-
-
-def test_shares_in_a_row_of_orderings_are_one_question() -> None:
-    """The floor is of questions: orderings of the same ones do not lower it."""
-    from reflection.critique.statistics import noise_errors
-
-    once = noise_errors(np.full((100, 1), 0.7)).mean()
-
-    # The mean of |k / 100 - 0.7| for a binomial k is 0.0365.
-    assert once == pytest.approx(0.0365, abs=0.004)
-    assert noise_errors(np.full((100, 40), 0.7)).mean() == pytest.approx(once)
