@@ -202,14 +202,6 @@ def test_caps_lower_the_score_and_the_confidence(
     assert [each.advice for each in evaluation.feedback] == [*advice, "say why"]
 
 
-def test_the_panel_s_confidence_is_the_lowest() -> None:
-    """One judge who is not sure makes the panel so."""
-    sure, unsure = judge(0.9, confidence="high"), judge(0.9, confidence="low")
-
-    assert evaluate([sure, unsure], [], [], "mean").confidence == "low"
-    assert evaluate([sure], [], [], "mean").confidence == "high"
-
-
 @pytest.mark.parametrize("criteria", PRESETS.values(), ids=list(PRESETS))
 def test_the_prompt_tells_what_each_criterion_means(criteria: tuple[Criterion, ...]) -> None:
     """Every preset's criteria stand in the prompt with their sentence, and in the schema."""
