@@ -46,40 +46,6 @@ def test_the_code_of_a_reply(text: str, code: str) -> None:
     assert extract_code(text) == code
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "Yes",
-        "I can't do that.",
-        "'quoted'",
-        "a, b",
-        "```json\n{}\n```",
-        "```python\n```",
-        "```",
-        "# nothing",
-    ],
-)
-def test_a_reply_without_code(text: str) -> None:
-    """Words, other languages and empty blocks are no code, though they may parse."""
-    assert extract_code(text) is None
-
-
-@pytest.mark.parametrize(
-    ("text", "code"),
-    [
-        (f"```python\n{F}```\n```python\n{G}```", F),
-        (f"```python\n{F}```\n```python\nprint(f(2), f(3), f(4), f(5), f(6))\n```", F),
-        (f"```python\n{G}```\n```python\nx = 1\n```", G),
-        (f"```python\n{F}```\n```python\n{F}# and cut", F),
-        (f"```python\n{F}```\n```python\n{F}# again\n```", f"{F}# again\n"),
-    ],
-)
-def test_of_several_blocks_the_last_with_the_entry_counts(text: str, code: str) -> None:
-    """Where a block defines what is asked for, no longer one takes its place."""
-    assert extract_code(text, "f") == code
-
-
 PALINDROME = '''\
 def make_palindrome(string: str) -> str:
     """ Find the shortest palindrome that begins with a supplied string.

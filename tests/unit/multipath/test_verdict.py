@@ -53,30 +53,6 @@ def ending(status: str, signal: int | None = None) -> ProgramEnd:
     return ProgramEnd(status=status, exit_code=3, signal=signal, limits=Limits(wall_seconds=2.5))
 
 
-def test_answers_are_compared_with_what_is_expected() -> None:
-    """A value that is right passes; another one, or none, fails with a reason in words.
-
-    Only a literal is a value, and a case that nobody ran neither passed nor failed.
-    """
-    answers = {
-        0: Answer(value="4.0"),
-        1: Answer(value="(4,)"),
-        2: Answer(message="raises KeyError: 1", traceback="File"),
-    }
-
-    outcomes = judge(CASES, answers)
-
-    assert [each.passed for each in outcomes] == [True, False, False]
-    assert first_failure(outcomes) == Failure(
-        message="f(1) gives (4,), expected 4", test="f(1)", expected="4", got="(4,)"
-    )
-    assert outcomes[2].message == "f(2) raises KeyError: 1"
-    assert outcomes[2].traceback == "File"
-    for value in ("", "AlwaysEq()", "4 or 5", "[" * 9_000, "9" * 9_000):
-        (unread,) = judge(CASES, {1: Answer(value=value)})
-        assert (unread.test, unread.passed) == ("f(1)", False)
-
-
 @pytest.mark.parametrize(
     ("status", "message", "said"),
     [
