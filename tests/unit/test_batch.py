@@ -7,7 +7,6 @@ from pydantic import ValidationError
 
 from reflection.batch.loop import Batch
 from reflection.batch.request import BatchRequest
-from reflection.batch.result import RunStatus
 from reflection.batch.sheet import sheet, standing
 from reflection.request import explain
 from reflection.run import Usage
@@ -191,34 +190,3 @@ def test_a_plan() -> None:
     assert request.fields_of(plan[-1]) == {"seed": 7, "query": "question 1"}
     assert batch.id_of(plan[-1]) == "batch-7/1-a-1"
     assert batch.summary_of(plan[-1]) == "item 2 by a, 2 of 2"
-
-
-@pytest.mark.parametrize(
-    ("bounds", "status", "usage", "second", "then"),
-    [
-        # Once as many are in flight, the next one waits for one of them to end.
-        ({"max_concurrency": 2}, "completed", spent(10), (1, 0, 0), [(2, 0, 0), None]),
-        # Until one has ended nothing is known of a run's size.
-        ({"budget_tokens": 100}, "completed", spent(10), None, [(1, 0, 0), (2, 0, 0)]),
-        # Where no run has a result its size is still unknown: the next goes alone as well.
-        ({"budget_usd": 1.0}, "failed", None, None, [(1, 0, 0), None]),
-        # A budget in dollars can't be kept where runs do not say what they cost.
-        ({"budget_usd": 1.0}, "completed", spent(40), None, [None, None]),
-    ],
-)
-def test_which_run_is_next(
-    bounds: dict[str, float],
-    status: RunStatus,
-    usage: Usage | None,
-    second: tuple[int, ...] | None,
-    then: list[tuple[int, ...] | None],
-) -> None:
-    """What is started beside the first run, and after it has ended, is bounded."""
-    batch = Batch(request_of(3, **bounds), "b")
-    first = batch.next()
-    assert first is not None
-
-    assert batch.next() == second
-    batch.ended(first, status, usage)
-    assert [batch.next(), batch.next()] == then
-    assert batch.stop_reason == ("budget" if then == [None, None] else None)

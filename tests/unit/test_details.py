@@ -3,8 +3,6 @@
 import pytest
 
 from reflection.details import details
-from reflection.sampling.loop import progress
-from reflection.sampling.sheet import sheet
 from reflection.sheet import Sheet
 from tests.unit.runs import sampled
 from tests.unit.sheets import ASKED, HOSTILE, SHEETS, everywhere, told
@@ -61,21 +59,6 @@ def test_flags_and_warnings_are_shown_as_text() -> None:
 
     assert r"- **see \<b\>\[x\](http\://y)\</b\> or www\.z\.com**" in details(noted)
     assert "- seed was left out" in details(noted)
-
-
-def test_of_a_long_run_the_newest_decisions_are_shown() -> None:
-    """Thirty of them, the others counted; who tells few more gets the same, without steps."""
-    sampling = sampled(["A", "B"] * 50, rule="fixed", max_responses=100)
-    newest = sheet(progress(sampling, 0), sampling.decisions, sampling.request, 40)
-    whole = details(told(sampling))
-
-    assert newest.steps == ()
-    assert newest.decisions is not None
-    assert (len(newest.decisions.rows), newest.decisions.earlier) == (40, 60)
-    for shown in (whole, details(newest)):
-        assert "\n(70 earlier left out)\n" in shown
-        assert "\n 70     " not in shown
-        assert "\n 71     " in shown
 
 
 @pytest.mark.parametrize("shown", SHEETS.values(), ids=SHEETS)

@@ -8,15 +8,14 @@ import os
 from datetime import datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
-from xml.etree import ElementTree as ET
 
 import pytest
 
 import commands.page
 from commands.page import RunFacts, page_html
 from reflection.sheet import Sheet
-from tests.unit.runs import START, finished
-from tests.unit.sheets import ASKED, HOSTILE, SHEETS, told
+from tests.unit.runs import START
+from tests.unit.sheets import ASKED, HOSTILE, SHEETS
 
 GOLDEN = Path(__file__).with_name("golden")
 STYLE = Path(commands.page.__file__).with_name("page.css").read_text(encoding="utf-8").strip()
@@ -54,11 +53,6 @@ class Page(HTMLParser):
 
     def named(self, tag: str) -> list[dict[str, str | None]]:
         return [attributes for name, attributes in self.elements if name == tag]
-
-
-def chart(page: str) -> ET.Element:
-    start = page.index("<svg viewBox", page.index('class="chart"'))
-    return ET.fromstring(page[start : page.index("</svg>", start) + 6])  # noqa: S314 - our own
 
 
 @pytest.mark.parametrize("name", ["ask", "reflect", "research", "code"])
@@ -119,16 +113,3 @@ def test_only_web_addresses_are_linked(address: str) -> None:
 
     assert other.named("a") == []
     assert Page(page_html(ASKED, FACTS)).named("a") == [{"href": WEB_UI, "rel": "noreferrer"}]
-
-
-def test_curves_are_drawn_to_scale_with_gaps() -> None:
-    """Agreement 1, 1/2, 2/3 stand at these heights, from 30 down to 316; a gap breaks the line."""
-    drawing = chart(page_html(told(finished(["A", "B", "A", None, "A"]))))
-
-    lines = drawing.findall(".//g[@class='curve-0']/polyline")
-    heights = [point.split(",")[1] for point in lines[0].attrib["points"].split()]
-
-    assert heights == ["30.0", "173.0", "125.3"]
-    assert len(lines) == 2
-    assert len(drawing.findall(".//g[@class='curve-0']/g")) == 4
-    assert len(drawing.findall(".//text[@class='middle lost']")) == 1

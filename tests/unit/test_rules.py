@@ -9,8 +9,6 @@ from pydantic import ValidationError
 from reflection.sampling.rules import RULES, Rule, Stopping, StoppingRule
 from tests.unit.states import Counts
 
-OF_SOURCE: tuple[Rule, ...] = ("combined", "confidence_only", "off", "entropy_only")
-
 
 def test_the_defaults_are_the_source() -> None:
     """Without a word the settings are those of the source, and its `combined` mode."""
@@ -30,27 +28,6 @@ def test_the_defaults_are_the_source() -> None:
         "quorum": 1,
         "hurry": 0,
     }
-
-
-@pytest.mark.parametrize(
-    ("given", "least"),
-    [
-        ({}, 5),
-        *[({"rule": rule}, 5 if rule in OF_SOURCE else 1) for rule in RULES],
-        ({"entropy_mode": "off"}, 5),
-        ({"preset": "thrifty"}, 1),
-        ({"preset": "thorough", "rule": "combined"}, 5),
-        ({"rule": "predictive", "min_responses": 4}, 4),
-        ({"rule": "combined", "min_responses": 2}, 2),
-        ({"rule": "combined", "max_responses": 3}, 3),
-        ({"rule": "combined", "max_responses": 3.0}, 3),
-        ({"rule": "combined", "min_responses": None}, 5),
-    ],
-    ids=str,
-)
-def test_the_default_minimum(given: dict[str, Any], least: int) -> None:
-    """`min_responses` is 5 for the source's modes, within the maximum, and 1 for the others."""
-    assert Stopping(**given).min_responses == least
 
 
 @pytest.mark.parametrize(
@@ -206,15 +183,6 @@ def test_a_state_is_decided(
     ruling = StoppingRule(Stopping(**settings)).decide(counts, unreadable)
 
     assert ruling.stop_reason == reason
-
-
-def test_futility_says_its_numbers() -> None:
-    """Giving up names the probability, its bound and the share that is out of reach."""
-    ruling = StoppingRule(Stopping(futility=0.2)).decide((3, 1, 1))
-
-    assert ruling.value == pytest.approx(56 / 462)
-    assert ruling.bound == 0.2
-    assert ruling.reason == "chance that agreement still reaches 0.8: 12.1 % (limit 20 %)"
 
 
 def partitions(votes: int, most: int) -> list[Counts]:

@@ -12,7 +12,7 @@ from reflection.sampling import loop
 from reflection.sampling.loop import Sampling
 from reflection.sampling.request import WAVE_BYTES, SelfConsistencyRequest
 from reflection.sampling.result import Response
-from reflection.text import cut_encoded, encoded_size
+from reflection.text import cut_encoded
 
 
 @pytest.mark.parametrize(
@@ -79,16 +79,6 @@ def test_a_wave_fits_one_message(size: int, calls: int) -> None:
 
     assert request.concurrency == calls
     assert request.concurrency * request.asked_bytes <= WAVE_BYTES
-
-
-@pytest.mark.parametrize("text", ["", "plain", "é数", "\x00\x01", 'quoted "so"', "\ud800"])
-def test_a_text_is_cut_to_bytes_of_json(text: str) -> None:
-    """What is kept is a beginning that fits, and a text that fits is kept whole."""
-    for most in range(12):
-        short = cut_encoded(text, most)
-        assert text.startswith(short)
-        assert encoded_size(short) <= most
-    assert cut_encoded(text, encoded_size(text)) == text
 
 
 def test_one_unknown_makes_its_sum_unknown() -> None:
