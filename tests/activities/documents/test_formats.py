@@ -54,22 +54,6 @@ def test_encodings(content: bytes, text: str | None) -> None:
     assert decoded == (content.decode("cp1252") if text is None else text)
 
 
-@pytest.mark.parametrize(
-    "content", [b"\x7fELF\x02\x01\0\0", b"\x89PNG\r\n\x1a\n\0", bytes(range(1, 32)) * 9, b"a\0b"]
-)
-def test_what_is_no_text(content: bytes) -> None:
-    """A NUL, or many control characters, at the beginning of a file make it no text."""
-    with pytest.raises(UnreadableError, match=r"^no text$"):
-        decode(content)
-
-
-def test_lines_end_as_in_an_editor() -> None:
-    """CR, LF and both together end a line; a form feed and U+2028 do not."""
-    [part] = read("a.txt", "a\r\nb\rc\x0cd\u2028e\n")
-
-    assert (part.text, part.last_line) == ("a\nb\nc\x0cd\u2028e", 3)
-
-
 PAGE = """<!DOCTYPE html>
 <html><head><title>Ovens &amp; heat</title>
 <style>p { color: red }</style>
@@ -134,17 +118,6 @@ def test_pdf_that_can_not_be_read(make: Callable[[], bytes], reason: str) -> Non
 
 def read(name: str, text: str) -> list[Part]:
     return read_document(name, text.encode(), lambda: None)
-
-
-def test_passages_keep_to_paragraphs() -> None:
-    """A paragraph that fits is never cut, and the lines are those of the file."""
-    paragraph = "\n".join(["word " * 19 + "end"] * 5)
-    text = "\n\n".join([paragraph] * 6)
-
-    parts = read("a.txt", text)
-
-    assert [(part.first_line, part.last_line) for part in parts] == [(1, 17), (19, 35)]
-    assert all(part.text.split("\n\n") == [paragraph] * 3 for part in parts)
 
 
 def test_headings_stay_with_what_follows() -> None:
@@ -212,15 +185,6 @@ async def test_a_page_that_draws_too_much_is_left_out(documents: Documents, name
     assert found.left_out == ("pages that draw too much (1): page 2 of atlas.pdf",)
     assert again.left_out == found.left_out
     assert seconds < 20
-
-
-def test_a_page_below_the_bounds_is_read() -> None:
-    """A page of 0.9 MB that is a figure with a caption, and a form within a page, are read."""
-    figure = shown("apple") + b"100.25 200.75 l\n" * 56_000
-
-    parts = read_document("a.pdf", drawing([figure, FORM], shown("pear")), on)
-
-    assert [(part.text, part.page) for part in parts] == [("apple", 1), ("pear", 2)]
 
 
 @pytest.mark.parametrize(
