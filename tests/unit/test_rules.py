@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from reflection.sampling.rules import RULES, Rule, Stopping, StoppingRule
-from tests.unit.states import Counts
+from tests.unit.states import Counts, partitions
 
 
 def test_the_defaults_are_the_source() -> None:
@@ -185,21 +185,12 @@ def test_a_state_is_decided(
     assert ruling.stop_reason == reason
 
 
-def partitions(votes: int, most: int) -> list[Counts]:
-    """List every way to share votes among answers, none with more than `most`."""
-    return [
-        (first, *rest)
-        for first in range(min(votes, most), 0, -1)
-        for rest in partitions(votes - first, first)
-    ] or [()]
-
-
 @pytest.mark.parametrize("unreadable", [0, 1, 2])
 def test_thrifty_stops_as_three_ahead_does(unreadable: int) -> None:
     """Whatever the votes, predictive at epsilon 0.05 and at most 10 is a lead of three."""
     thrifty = StoppingRule(Stopping(rule="predictive", epsilon=0.05, max_responses=10))
     ahead = StoppingRule(Stopping(rule="ahead_by", ahead_by=3, max_responses=10))
-    cases = [counts for votes in range(11 - unreadable) for counts in partitions(votes, votes)]
+    cases = [counts for votes in range(11 - unreadable) for counts in partitions(votes)]
 
     differing = [
         counts
