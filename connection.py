@@ -205,6 +205,15 @@ async def search_attributes(client: Client) -> dict[str, str]:
     return {name: _VALUE_TYPES.get(number, "") for name, number in found}
 
 
+def calibration_maps(folder: str) -> Iterator[CalibrationMap]:
+    """Read the maps in a folder; a file that is none is passed over, with a line in the log."""
+    for path in Path(folder).rglob("*.json"):
+        try:
+            yield CalibrationMap.model_validate_json(path.read_bytes())
+        except (OSError, ValueError):
+            activity.logger.warning("%s is not a calibration map, and is not used", path)
+
+
 class Registered(Record):
     """The search attributes of a server, and the calibration maps that a run may need."""
 
@@ -221,6 +230,8 @@ class ServerActivities:
     def __init__(self, client: Client, calibration: str | None = None) -> None:
         self._client = client
         self._folder = calibration
+        if calibration and next(calibration_maps(calibration), None) is None:
+            activity.logger.warning("there is no calibration map in %s", calibration)
         self._asked_at = float("-inf")
         self._registered: list[str] = []
 
@@ -235,15 +246,8 @@ class ServerActivities:
         any: so its history has what explains its probability, and not one event more.
         """
         names = await self._names()
-        maps = nearest(self._maps(self._folder), run) if run and self._folder else ()
+        maps = nearest(calibration_maps(self._folder), run) if run and self._folder else ()
         return Registered(names=names, maps=maps) if maps else names
-
-    def _maps(self, folder: str) -> Iterator[CalibrationMap]:
-        for path in Path(folder).rglob("*.json"):
-            try:
-                yield CalibrationMap.model_validate_json(path.read_bytes())
-            except (OSError, ValueError):
-                activity.logger.warning("%s is not a calibration map, and is not used", path)
 
     async def _names(self) -> list[str]:
         if time.monotonic() - self._asked_at > REMEMBER_SECONDS:

@@ -20,6 +20,8 @@ from activities.language_model.port import (
     SampleError,
     TransientModelError,
 )
+from connection import calibration_maps
+from reflection.text import tally_words
 from telemetry import CONTENT_VARIABLE, captures_content
 
 if TYPE_CHECKING:
@@ -32,7 +34,8 @@ CALL_SECONDS = 40.0
 
 async def worker_checks() -> list[Check]:
     """Check what every worker needs."""
-    return [*package_checks(), *await asyncio.to_thread(telemetry_checks, os.environ)]
+    endpoint = await asyncio.to_thread(telemetry_checks, os.environ)
+    return [*package_checks(), *calibration_checks(os.environ), *endpoint]
 
 
 async def answering_checks() -> list[Check]:
@@ -207,6 +210,23 @@ def _index(environment: Mapping[str, str]) -> Check:
         return Check("documents", "index", "ok", f"indexes are kept under {place}")
     said, do = f"Indexes can't be kept under {place}.", "Set MULL_CACHE to a writable folder."
     return Check("documents", "index", "wrong", said, (do,))
+
+
+CALIBRATION = "MULL_CALIBRATION"
+
+
+def calibration_checks(environment: Mapping[str, str]) -> list[Check]:
+    """Check that the folder that MULL_CALIBRATION names has a map; nothing if it names none."""
+    folder = environment.get(CALIBRATION)
+    if not folder:
+        return []
+    if found := sum(1 for _ in calibration_maps(folder)):
+        said = f"{tally_words(found, 'map')} in {folder}"
+        return [Check("calibration", "maps", "ok", said)]
+    lacks = "has no map" if Path(folder).is_dir() else "is not a folder on the worker's machine"
+    said = f"{folder}, which {CALIBRATION} names, {lacks}: every probability is unknown."
+    do = f"Fit one with `mull replay --calibrate` and put it there, or unset {CALIBRATION}."
+    return [Check("calibration", "maps", "warning", said, (do,))]
 
 
 PATIENCE_SECONDS = 30

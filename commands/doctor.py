@@ -31,9 +31,9 @@ from telemetry import SEARCH_ATTRIBUTES
 
 HELP = {
     "doctor": """
-Server, workers, models, documents, sandbox, packages and telemetry: each check is ok, a warning or
-wrong, with what to do. The workers say what they are configured with (keys by name, not by value),
-and call each of their models once, for a few tokens; --offline leaves the calls out.
+Server, workers, models, documents, maps, sandbox, packages and telemetry: each check is ok, a
+warning or wrong, with what to do. The workers say what they are configured with (keys by name, not
+by value), and call each of their models once, for a few tokens; --offline leaves the calls out.
 
 Exit codes: 0 ok or only warnings, 1 something is wrong, 3 no server or no worker.
 """
@@ -67,19 +67,26 @@ async def run_checks(offline: bool) -> list[Check]:
     served = tuple(check.name for check in checks if check.name in QUEUES and check.state == "ok")
     if client is None or "mull" not in served:
         return [*checks, *package_checks()]
-    handle = await client.start_workflow(
-        "DoctorWorkflow",
-        DoctorRequest(queues=served, offline=offline),
-        id=f"doctor-{uuid.uuid4().hex}",
-        task_queue="mull",
-        result_type=DoctorResult,
-        execution_timeout=EXAMINED_WITHIN,
-    )
+    return [*checks, *await examine(client, DoctorRequest(queues=served, offline=offline))]
+
+
+async def examine(
+    client: Client, request: DoctorRequest, within: timedelta = EXAMINED_WITHIN
+) -> Sequence[Check]:
+    """Have the worker of each queue check itself; that it could not is a check too."""
     try:
-        return [*checks, *(await handle.result()).checks]
+        found: DoctorResult = await client.execute_workflow(
+            "DoctorWorkflow",
+            request,
+            id=f"doctor-{uuid.uuid4().hex}",
+            task_queue="mull",
+            result_type=DoctorResult,
+            execution_timeout=within,
+        )
     except WorkflowFailureError as error:
         said = f"The workers could not be examined: {terminal_safe(str(error.cause), 300)}"
-        return [*checks, Check("workers", "examined", "wrong", said)]
+        return [Check("workers", "examined", "wrong", said)]
+    return found.checks
 
 
 def exit_code(checks: Iterable[Check]) -> Exit:

@@ -43,6 +43,12 @@ DOCUMENTS = "MULL_DOCUMENTS"
 TOY_MODEL = "embedded/smollm2-135m"
 PORT, UI_PORT = 7233, 8233
 ROOT = Path(__file__).parents[1]
+SETTINGS = (
+    "--sqlite-pragma=journal_mode=WAL",
+    "--sqlite-pragma=synchronous=NORMAL",
+    "--dynamic-config-value=history.transferProcessorMaxPollRPS=1000",
+    "--log-level=error",
+)
 START_SECONDS = 60
 STOP_SECONDS = 30
 QUESTION = "What is 2 + 3?"
@@ -115,21 +121,9 @@ def server_command(place: Place) -> list[str]:
     temporal = shutil.which("temporal", path=beside) or shutil.which("temporal")
     if temporal is None:
         fail("There is no `temporal` command. Install Temporal's CLI.", Exit.USAGE)
+    here = (f"--port={place.port}", f"--ui-port={place.ui_port}", f"--db-filename={place.db}")
     known = [f"--search-attribute={name}={kind}" for name, kind in SEARCH_ATTRIBUTES.items()]
-    return [
-        temporal,
-        "server",
-        "start-dev",
-        "--ip=127.0.0.1",
-        f"--port={place.port}",
-        f"--ui-port={place.ui_port}",
-        f"--db-filename={place.db}",
-        "--sqlite-pragma=journal_mode=WAL",
-        "--sqlite-pragma=synchronous=NORMAL",
-        "--dynamic-config-value=history.transferProcessorMaxPollRPS=1000",
-        "--log-level=error",
-        *known,
-    ]
+    return [temporal, "server", "start-dev", "--ip=127.0.0.1", *here, *SETTINGS, *known]
 
 
 @asynccontextmanager

@@ -9,7 +9,7 @@ import time
 import uuid
 from collections.abc import Iterable
 from contextlib import nullcontext
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,12 +28,15 @@ from temporalio.exceptions import (
 )
 from temporalio.service import RPCError
 
+from activities.doctor import DoctorRequest
 from commands import terminal
 from commands.command import Exit, fail, run_page, say_unserved, tell, unserved, write_file
+from commands.doctor import examine
 from commands.loops import Handle, Loop, Seen, look, loop_of, reach, request_of
 from connection import DATA_CONVERTER, TASK_QUEUE
 from reflection.details import bar
 from reflection.request import Request
+from reflection.sampling.loop import Sampling
 from reflection.sampling.result import Bars
 from reflection.sheet import Sheet
 from reflection.text import lasting_words, terminal_safe
@@ -50,6 +53,8 @@ ERROR_COLUMNS = 200
 SUMMARY_BYTES = 200
 BAR_COLUMNS = 20
 REPLY_COLUMNS = 2_000
+# So a list of 80 columns has room for the id, how the run ended, its start and its result.
+SLUG_COLUMNS = 16
 # What `mull doctor` shows of the workers after an error of this type.
 SHOWN_BY_DOCTOR = {
     "RetrievalError": "the folders that may be searched",
@@ -91,6 +96,8 @@ async def start(client: Client, request: Request, new: New, wanted: Wanted) -> E
     for queue in await unserved(client, loop.optional_queues(request)):
         said = f'no worker is polling task queue "{queue}"'
         tell(f"Note: {said}; a run that needs it waits for a worker.")
+    if isinstance(wanted.required, Bars) and wanted.required.probability is not None:
+        await _expect_map(client, request)
     subject = getattr(request, loop.request.subject_field)
     chosen = new.workflow_id or new_id(loop.command, subject)
     summary = terminal_safe(subject, 120).encode()[:SUMMARY_BYTES].decode(errors="ignore")
@@ -112,6 +119,23 @@ async def start(client: Client, request: Request, new: New, wanted: Wanted) -> E
         return Exit.DONE
     Console(stderr=True).print(f"run {chosen}", style="dim", markup=False, highlight=False)
     return await follow(handle, loop, request, wanted)
+
+
+async def _expect_map(client: Client, request: Any) -> None:
+    """Exit before anything is paid if no map can tell the probability that is required."""
+    if request.calibration is not None:
+        setup = Sampling(request).setup
+        known = {"model": setup.model or request.calibration.model}
+        if differs := request.calibration.differences(setup.model_copy(update=known), by_hand=True):
+            fail(f"--calibration: the map does not fit: {'; '.join(differs)}.", Exit.USAGE)
+        return
+    checks = await examine(client, DoctorRequest(offline=True), timedelta(seconds=10))
+    states = {check.state for check in checks if check.area in {"calibration", "workers"}}
+    if not states & {"ok", "wrong"}:
+        said = "--require-probability: without a calibration map no probability is known"
+        how = "Fit one with `mull replay --calibrate MAP.json`, and give it with --calibration."
+        fail(f"{said}, and the worker has none. {how}", Exit.USAGE)
+    tell("Note: the probability will be known only if a map of the worker fits this run.")
 
 
 async def _done(client: Client, run: str, request: Request) -> Handle:
@@ -252,7 +276,7 @@ def failure_code(error: WorkflowFailureError) -> Exit:
 def new_id(command: str, text: str) -> str:
     """Build a readable workflow id: the command, a few words, eight random characters."""
     words = re.findall(r"[a-z0-9]+", text.lower())[:6]
-    slug = "-".join(words)[:24].strip("-")
+    slug = "-".join(words)[:SLUG_COLUMNS].strip("-")
     return "-".join(part for part in (command, slug, uuid.uuid4().hex[:8]) if part)
 
 
@@ -339,13 +363,15 @@ def slow_words(pending: Iterable[PendingActivityInfo], now: datetime) -> str | N
     seconds = (now - since.ToDatetime(UTC)).total_seconds()
     if call.attempt < 2 and seconds < QUIET_SECONDS:
         return None
-    words = f"a call has taken {lasting_words(max(0, int(seconds)))}"
-    words += f" in attempt {call.attempt}" if call.attempt > 1 else ""
-    if not runs:
-        words = "a call waits for " + (
-            f"attempt {call.attempt}" if call.attempt > 1 else "a worker"
-        )
-    if call.HasField("last_failure"):
+    words = f"a call has taken {lasting_words(int(seconds))}"
+    if call.attempt < 2 and not runs:
+        words = "a call waits for a worker"
+    elif call.attempt > 1:
+        # The server tells how long this attempt has taken, and not the ones before it.
+        words = f"a call {'is in' if runs else 'waits for'} attempt {call.attempt}"
+    if call.last_failure.HasField("timeout_failure_info"):
+        words += ", after a time-out"
+    elif call.HasField("last_failure"):
         kind = call.last_failure.application_failure_info.type
         error = ": ".join(filter(None, (kind, call.last_failure.message)))
         words += f", last error {terminal_safe(error, ERROR_COLUMNS)}"

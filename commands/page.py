@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from reflection.details import cell_words, trimmed
@@ -60,7 +60,7 @@ def page_html(sheet: Sheet, run: RunFacts | None = None) -> str:
         charts=[drawing(chart) for chart in sheet.charts],
         tables=[trimmed(table) for table in (*sheet.tables, *decisions) if table.rows],
         run=run,
-        linked=bool(run and run.web_ui and urlsplit(run.web_ui).scheme in {"http", "https"}),
+        linked=bool(run and run.web_ui and _is_web(run.web_ui)),
         settings=_settings(run, sheet.subject) if run else [],
     )
 
@@ -191,6 +191,18 @@ def _settings(run: RunFacts, subject: str) -> list[tuple[str, str]]:
     ]
 
 
+def _is_web(address: str) -> bool:
+    return address.lower().startswith(("http://", "https://"))
+
+
+def _rendered(markdown: str) -> Markup:
+    """Render Markdown: HTML stays text, only web addresses are linked, and no image is loaded."""
+    reader = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
+    reader.validateLink = _is_web  # type: ignore[assignment]
+    # An entity may stand for a character that must not be shown.
+    return Markup(neutral(reader.render(markdown)))  # noqa: S704 - it escapes what it is given
+
+
 @cache
 def _templates() -> Environment:
     """Load the template; its values are escaped, with control characters made visible."""
@@ -207,6 +219,7 @@ def _templates() -> Environment:
     found.filters["words"] = lambda cell, column: terminal_safe(
         cell_words(cell, column), CELL_COLUMNS
     )
+    found.filters["rendered"] = _rendered
     # Keeps a per cent sign on the line of its number.
     found.filters["unbroken"] = lambda words: words.replace(" %", "\u00a0%")
     found.filters["time"] = lambda moment: (

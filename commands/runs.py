@@ -168,17 +168,17 @@ async def list_(
             raise
         fail(f"--where: the server can't read this filter. {FILTERS}", Exit.USAGE)
     if place is not None:
-        write_file(place, "".join([line async for line in _log(client, rows)]), "log")
+        lines = [line async for line in _log(client, rows)]
+        write_file(place, "".join(lines), f"answers of {tally_words(len(lines), 'run')}")
     if as_json:
         sys.stdout.write(json.dumps({"runs": rows}) + "\n")
-    elif rows:
+    elif rows and place is None:
         console = Console()
         batches = await _batches(client, rows)
         console.print(runs_table(rows, batches, console.width), crop=False)
-    elif where is not None:
-        tell("No run matches this filter.")
-    else:
-        tell('No runs yet. Start one: mull ask "Is 91 prime?"')
+    elif not rows:
+        none = 'No runs yet. Start one: mull ask "Is 91 prime?"'
+        tell(none if where is None else "No run matches this filter.")
     return Exit.DONE
 
 
@@ -222,7 +222,7 @@ def _row(run: WorkflowExecution) -> Row:
 
 
 def runs_table(rows: Sequence[Row], batches: Mapping[str, str], width: int) -> Table:
-    """Build a table with one line for each run: id, status, quality of the result, start, cost.
+    """Build a table with one line for each run: id, status, start, quality of the result, cost.
 
     Columns that do not fit are left out, the last ones first, and named below the table; ids are
     never cut if it is printed without cropping. `batches` has the progress of open batches by run
@@ -231,10 +231,10 @@ def runs_table(rows: Sequence[Row], batches: Mapping[str, str], width: int) -> T
     columns = {
         "id": [row["id"] for row in rows],
         "ended by": [batches.get(row["run_id"]) or _ended(row) or "-" for row in rows],
-        "result": [_result_words(row) for row in rows],
         "start (UTC)": [
             f"{datetime.fromisoformat(row['started']).astimezone(UTC):%m-%d %H:%M}" for row in rows
         ],
+        "result": [_result_words(row) for row in rows],
         "cost": ["-" if (cost := row["MullCostUsd"]) is None else usd(cost) for row in rows],
     }
     widths = {name: max(map(cell_len, (name, *cells))) + 1 for name, cells in columns.items()}

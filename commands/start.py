@@ -34,8 +34,8 @@ Examples:
     mull ask - --json --require-confidence 0.8 < question.txt
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no server or worker, 4 not to be built on (no
-consensus, a tie, fewer than three votes, cut short; --accept-any makes these 0), or below
---require-confidence or --require-probability, 5 cancelled, 130 detached (the run goes on).
+consensus, divided votes, a tie, fewer than three votes, cut short; --accept-any makes these 0), or
+below --require-confidence or --require-probability, 5 cancelled, 130 detached (the run goes on).
 """,
     "reflect": """
 Examples:
@@ -81,7 +81,9 @@ LIMITS = ("wall_seconds", "cpu_seconds", "memory_mb", "disk_mb")
 CRITERION_FORM = "NAME[*WEIGHT]=MEANING"
 
 _file = partial(typer.Option, metavar="FILE")
+_draft = partial(_file, rich_help_panel=DRAFTS)
 _judge = partial(typer.Option, envvar="MULL_JUDGE_MODEL", metavar="MODEL")
+_guard = partial(typer.Option, rich_help_panel=GUARDS)
 
 
 @command.takes_fields(
@@ -162,16 +164,11 @@ def reflect(
     query: Annotated[str, typer.Argument(help="The query; - reads it from standard input.")],
     draft: Annotated[
         str | None,
-        _file(
-            help="Judge this draft instead of generating one; - reads standard input.",
-            rich_help_panel=DRAFTS,
-        ),
+        _draft(help="Judge this draft instead of generating one; - reads standard input."),
     ] = None,
     source: Annotated[
         list[Path] | None,
-        _file(
-            help="A text to cite as [1], [2] and so on; can be repeated.", rich_help_panel=DRAFTS
-        ),
+        _draft(help="A text to cite as [1], [2] and so on; can be repeated."),
     ] = None,
     judge: Annotated[
         list[str] | None,
@@ -190,20 +187,11 @@ def reflect(
     ] = None,
     guardrail: Annotated[
         list[str] | None,
-        typer.Option(
-            help=guardrail_help(),
-            metavar="NAME",
-            autocompletion=known_guardrails,
-            rich_help_panel=GUARDS,
-        ),
+        _guard(help=guardrail_help(), metavar="NAME", autocompletion=known_guardrails),
     ] = None,
     no_guardrails: Annotated[
         bool,
-        typer.Option(
-            "--no-guardrails",
-            help="Run only the guardrails that --guardrail names.",
-            rich_help_panel=GUARDS,
-        ),
+        _guard("--no-guardrails", help="Run only the guardrails that --guardrail names."),
     ] = False,
     require_score: Annotated[
         float | None,
@@ -297,8 +285,11 @@ def agent(
     fields["prompt"] = subject_of(prompt, "the prompt")
     fields["judge"] = judge
     if fields["docs"]:
-        # Only the worker can tell whether the folder exists, and where its links lead.
-        fields["docs"] = os.path.abspath(Path(fields["docs"]).expanduser())  # noqa: PTH100
+        # Only the worker can tell whether it has the folder, and where its links lead.
+        docs = fields["docs"] = os.path.abspath(Path(fields["docs"]).expanduser())  # noqa: PTH100
+        if not Path(docs).is_dir():
+            said = f"Note: there is no folder {docs} on this machine; the worker looks on its own."
+            command.tell(said)
     if tests is not None:
         fields["tests"] = _tests(tests)
         fields["mode"] = "code"

@@ -74,7 +74,7 @@ class Roots:
             return path
         if any(map(os.path.lexists, allowed)):
             raise RetrievalError(f"{name} is a file: name the folder that it is in")
-        raise RetrievalError(f"the worker has no folder {name}")
+        raise RetrievalError(f"there is no folder {name} on the worker's machine")
 
     def _below(self, docs: str) -> dict[str, bool]:
         """Return the real paths below the roots that a name may mean, and whether it is visible.

@@ -94,9 +94,8 @@ def measure(
         order.forecast.tell(as_json=order.as_json)
 
     async def measured(client: Client) -> Exit:
-        handle = await _found(client, chosen, order.request) or await _started(
-            client, chosen, order
-        )
+        handle = await _found(client, chosen, order.request)
+        handle = handle or await _started(client, chosen, order)
         if order.detach:
             said = json.dumps({"id": chosen}) if order.as_json else chosen
             sys.stdout.write(f"{said}\n")

@@ -120,13 +120,9 @@ def calibrate(
     )
     from commands.measuring.batches import Order, measure
 
-    measure(
-        Order(
-            "calibrate", file, request, plan.forecast(), workflow_id, estimate, yes, detach, as_json
-        ),
-        partial(findings, plan),
-        html,
-    )
+    how = (workflow_id, estimate, yes, detach, as_json)
+    order = Order("calibrate", file, request, plan.forecast(), *how)
+    measure(order, partial(findings, plan), html)
 
 
 def read_example(fields: plans.Fields) -> Example:
@@ -349,7 +345,7 @@ def estimate_words(found: Estimate, *, signed: bool = False) -> str:
 
 
 def _known(value: object, form: str = "{:.0%}") -> str:
-    return NONE if value is None else form.format(value)
+    return NONE if value is None else form.format(value).replace("%", " %")
 
 
 # The rows of both tables: a name, the value of a perfect judge, and this judge's value.
@@ -366,16 +362,16 @@ ESTIMATES = (
 )
 COUNTS = (
     ("deviation when repeated", "0", lambda one: _known(one.repeatability.deviation, "{:.3f}")),
-    ("same verdict when repeated", "100%", lambda one: _known(one.repeatability.same_verdict)),
+    ("same verdict when repeated", "100 %", lambda one: _known(one.repeatability.same_verdict)),
     ("recommended threshold", "", lambda one: _known(one.recommended, "{0.threshold:.2f}")),
     ("Youden's J at it, held out", "1", lambda one: _known(one.recommended, "{0.youden:.2f}")),
-    ("accuracy at it", "100%", lambda one: _known(one.recommended, "{0.accuracy:.0%}")),
+    ("accuracy at it", "100 %", lambda one: _known(one.recommended, "{0.accuracy:.0%}")),
     (
         "false passes, fails at it",
         "0, 0",
         lambda one: _known(one.recommended, "{0.false_passes}, {0.false_fails}"),
     ),
-    ("accuracy at 0.70", "100%", lambda one: _known(one.at_source, "{0.accuracy:.0%}")),
+    ("accuracy at 0.70", "100 %", lambda one: _known(one.at_source, "{0.accuracy:.0%}")),
     ("evaluations", "", lambda judge: f"{judge.evaluations:,}"),
     ("of them failed", "0", lambda judge: f"{judge.failed_evaluations:,}"),
     ("tokens", "", lambda one: "unknown" if one.tokens is None else f"{one.tokens:,}"),

@@ -66,6 +66,7 @@ ASSUMED = (
     "sampled answer, and as many of them as there may be"
 )
 REFLECTION = "Reflection and its judge"
+_judging = partial(typer.Option, rich_help_panel=REFLECTION)
 
 
 @command.takes_fields(
@@ -86,18 +87,14 @@ def compare(
     ] = 0,
     judge: Annotated[
         list[str] | None,
-        typer.Option(
+        _judging(
             help="The judge; repeat it for a panel. Default: the worker's judge.",
             metavar="MODEL",
             envvar="MULL_JUDGE_MODEL",
-            rich_help_panel=REFLECTION,
         ),
     ] = None,
     no_guardrails: Annotated[
-        bool,
-        typer.Option(
-            "--no-guardrails", help="Use the judge's score unchanged.", rich_help_panel=REFLECTION
-        ),
+        bool, _judging("--no-guardrails", help="Use the judge's score unchanged.")
     ] = False,
     estimate: command.Estimate = False,
     yes: command.Yes = False,
@@ -125,12 +122,9 @@ def compare(
     request = plan.request({name: fields[name] for name in plans.BOUNDS})
     from commands.measuring.batches import Order, measure
 
-    measure(
-        Order(
-            "compare", file, request, plan.forecast(), workflow_id, estimate, yes, detach, as_json
-        ),
-        partial(findings, plan),
-    )
+    how = (workflow_id, estimate, yes, detach, as_json)
+    order = Order("compare", file, request, plan.forecast(), *how)
+    measure(order, partial(findings, plan))
 
 
 class Question(Record):
@@ -174,10 +168,10 @@ class MethodPlan(NamedTuple):
 
     def _variant(self, method: str) -> dict[str, Any]:
         workflow, takes = "ReflectOnResultWorkflow", {"query": "query"}
-        fields = _given(self.reflecting, "query")
+        fields = self.reflecting.model_dump(mode="json", exclude_unset=True, exclude={"query"})
         if method == "self_consistency":
             workflow, takes = "SelfConsistencyWorkflow", {"question": "question"}
-            fields = _given(self.sampling, "question")
+            fields = self.sampling.model_dump(mode="json", exclude_unset=True, exclude={"question"})
         elif method == "single":
             alike = {name: fields[name] for name in ("model", "seed") if name in fields}
             fields = alike | {"reflect": False}
@@ -205,21 +199,11 @@ class MethodPlan(NamedTuple):
         judging = sum(
             plans.judge_tokens(self.reflecting, one.question, "") for one in self.questions
         )
-        judged = drafts * (judging // count + DRAFT_OUT)
-        return [
-            plans.PlannedCalls("reflect, writing", model, drafts, asked, drafts * DRAFT_OUT),
-            *(
-                plans.PlannedCalls(
-                    "reflect, judging", judge, drafts, judged, drafts * plans.EVALUATION_OUT
-                )
-                for judge in self.reflecting.panel_judges
-            ),
-        ]
-
-
-def _given(request: ReflectOnResultRequest | SelfConsistencyRequest, *less: str) -> dict[str, Any]:
-    """Dump the fields of a request that were set, without those in `less`."""
-    return request.model_dump(mode="json", exclude_unset=True, exclude=set(less))
+        judged, out = drafts * (judging // count + DRAFT_OUT), drafts * plans.EVALUATION_OUT
+        writing = plans.PlannedCalls("reflect, writing", model, drafts, asked, drafts * DRAFT_OUT)
+        names = self.reflecting.panel_judges
+        by = [plans.PlannedCalls("reflect, judging", name, drafts, judged, out) for name in names]
+        return [writing, *by]
 
 
 def findings(

@@ -17,7 +17,7 @@ from reflection.critique import statistics as numbers
 from reflection.critique.calibration import Bin
 from reflection.critique.statistics import Array
 from reflection.sampling import probability
-from reflection.sampling.probability import CalibrationMap, Knot, Measured, Provenance, Target
+from reflection.sampling.probability import CalibrationMap, Knot, Measured, Target
 from reflection.sampling.replay import Recorded, Replay
 from reflection.sampling.rules import Stopping
 from reflection.sheet import Fact, Sheet, Verdict, table
@@ -133,18 +133,6 @@ def fit_map(
     return made, numbers.reliability(chances.ravel(), right.ravel())
 
 
-def common_provenance(told: Sequence[Provenance]) -> Provenance:
-    """Join what the lines and the options say of what answered, or exit where they differ."""
-    found = {}
-    for name in Provenance.model_fields:
-        values = {getattr(one, name) for one in told} - {None}
-        if len(values) > 1:
-            said = " and ".join(sorted(map(str, values)))
-            fail(f"--calibrate: a map is for one {name}; options and lines say {said}.", Exit.USAGE)
-        found[name] = next(iter(values), None)
-    return Provenance(**found)
-
-
 def sheet(made: CalibrationMap, bins: Sequence[Bin], remarks: Iterable[str]) -> Sheet:
     """Show how good a map is, and how reliable on the questions that were held out."""
     measured, runs = made.measured, sum(one.count for one in bins)
@@ -160,13 +148,15 @@ def sheet(made: CalibrationMap, bins: Sequence[Bin], remarks: Iterable[str]) -> 
         "Brier score": f"{measured.brier:.3f}; the share of votes has {measured.brier_raw:.3f}",
     }
     for name, one in measured.targets.items():
-        words = "no probability is shown to be high enough"
+        words = f"not shown for any probability on this map (with {100 * CERTAINTY:g} % certainty)"
         if one.at_least is not None:
             those = f"{one.coverage:.1%} of the questions, {one.accuracy:.1%} of them right"
-            words = f"from a probability of {one.at_least:.3f} on: {those}"
+            words = f"from a probability of {one.at_least:.3f} on: {those.replace('%', ' %')}"
         facts[f"{100 * float(name):g} % right"] = words
-    said = f"{measured.method} map of {measured.questions - measured.held_out:,} questions"
-    rows = ((one.score, one.label, f"{one.count / runs:.1%}") for one in bins)
+    said = f"a curve fitted by Platt's method (under {LEAST_ISOTONIC} questions)"
+    said = "a map by isotonic regression" if measured.method == "isotonic" else said
+    said += f", of {measured.questions - measured.held_out:,} questions"
+    rows = ((one.score, one.label, f"{100 * one.count / runs:.1f} %") for one in bins)
     names = "probability|share, right|share, of all runs|number"
     return Sheet(
         subject="How likely is the answer right?",

@@ -51,8 +51,8 @@ FILE has one JSON object a line: {"id": 1, "gold": "4", "answers": ["4", "5", nu
 Instead of gold, "ok" may say for each answer whether it is right: "ok": [1, 0, 0]; if both are
 given, ok counts. null is an answer that could not be read. Without gold and ok, calls and rounds
 are shown, but no accuracy. "tokens" may say how long each answer is; the latency of a run is then
-the sum over its rounds of the longest answer, in tokens. With --hurry the rule fixed ends later
-here than in a run, where it counts whatever came first.
+the sum over its rounds of the longest answer, in tokens. With --hurry the rule fixed counts what
+comes first: the shortest answers where there are tokens, otherwise the first ones of the line.
 
 Each question is run through each rule in several orderings of its answers, the first as
 recorded. If a question has fewer answers than --max-responses, its run ends after the last one.
@@ -65,9 +65,9 @@ otherwise the other model, by the first --rule.
 
 --calibrate fits a map to how likely an answer is right, for one model and one --rule (combined by
 default), on half of the questions, and measures it on the other half. It takes 100 labelled
-questions, better 400 or more. "model", "temperature" and "prompt_hash" may stand in the lines, as
-they do in those of `mull list --log FILE`: a log of your own runs, best with --rule fixed, in which
-gold is left for you to fill in.
+questions, better 400 or more. "model", "temperature", "prompt_hash" and "kind" (of --answers)
+may stand in the lines, as they do in those of `mull list --log FILE`: a log of your own runs, best
+with --rule fixed, in which gold is left for you to fill in.
 
 Examples:
 
@@ -101,8 +101,9 @@ LEGEND = (
 def replay(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Recorded answers, JSON lines.")],
     answers: Annotated[
-        str, typer.Option(metavar="KIND", help="exact, text, number or choice.")
-    ] = "exact",
+        str | None,
+        typer.Option(metavar="KIND", help="exact, text, number or choice; else what FILE says."),
+    ] = None,
     max_responses: Annotated[
         int, typer.Option(metavar="N", min=1, max=1000, help="The most answers of each run.")
     ] = 10,
@@ -139,7 +140,9 @@ def replay(
     from commands.page import page_html
     from commands.terminal import print_sheet
 
-    kind = readable_kind(answers)
+    lines = read_lines(file, Line.model_validate, FORM)
+    kinds = (line.kind for line in lines)
+    kind = readable_kind(answers or common("kind of answers, or --answers", kinds) or "exact")
     of_a_map = (target, model, temperature, prompt_template)
     if not calibrate and any(one is not None for one in of_a_map):
         fail(f"an option under {MAP!r} has no effect without --calibrate.", Exit.USAGE)
@@ -157,21 +160,22 @@ def replay(
         template = prompt_template and read_file("--prompt-template", prompt_template)
         asked = hash_prompt(template, kind) if template else None
         given = Provenance(model=model, temperature=temperature, prompt_hash=asked)
-        told = maps.common_provenance([given, *read_lines(file, Provenance.model_validate, FORM)])
+        told = [given, *read_lines(file, Provenance.model_validate, FORM)]
+        traits = {name: common(name, [getattr(one, name) for one in told]) for name in dict(given)}
         [stopping] = rules.values()
-        setup = Setup(**dict(told), answers=kind, stopping=stopping)
+        setup = Setup(**traits, answers=kind, stopping=stopping)
         runs = maps.ended_runs(tracked, stopping, reorderings, chance)
         made, bins = maps.fit_map(calibrate.stem, setup, runs, target or [0.95], seed)
         write_file(written["--calibrate"], made.model_dump_json(indent=2) + "\n", "map")
         document = made.measured.model_dump(mode="json")
-        shown = maps.sheet(made, bins, _remarks(questions, max_responses))
+        hurries = stopping.rule == "fixed" and stopping.hurry > 0
+        shown = maps.sheet(made, bins, _remarks(questions, max_responses, hurries=hurries))
     else:
         outcomes = _outcomes(rules, tracked, max_responses, reorderings, chance)
         named = {name: outcome.model_dump(mode="json") for name, outcome in outcomes.items()}
         document = {"questions": len(questions), "rules": named}
-        of = read_lines(file, Line.model_validate, FORM)
         draw = partial(orderings, most=max_responses, count=reorderings, chance=chance)
-        cascades = list(_cascades(next(iter(rules.values())), of, questions, draw))
+        cascades = list(_cascades(next(iter(rules.values())), lines, questions, draw))
         if cascades:
             document["cascades"] = [each.model_dump(mode="json") for each in cascades]
         shown = sheet(questions, outcomes, max_responses, cascades)
@@ -211,11 +215,21 @@ def _outcomes(
 
 
 class Line(Record):
-    """Whose answers a line has, and to which question; None where it does not say."""
+    """Whose answers a line has, of which kind and to which question; None where it says nothing."""
 
     id: Any = None
     question: Any = None
     model: Any = None
+    kind: str | None = None
+
+
+def common(name: str, values: Iterable[Any]) -> Any:
+    """Return the one value that is told, None where none is; exit where they differ."""
+    told = {*values} - {None}
+    if len(told) > 1:
+        said = " and ".join(sorted(map(str, told)))
+        fail(f"expected one {name}; options and lines say {said}.", Exit.USAGE)
+    return next(iter(told), None)
 
 
 def _cascades(
@@ -284,6 +298,7 @@ def log_line(request: SelfConsistencyRequest, result: SelfConsistencyResult) -> 
         "question": request.question,
         "gold": None,
         "answers": [response.answer for response in given],
+        "kind": request.answers,
         "model": result.model,
         "temperature": request.temperature,
         "prompt_hash": hash_prompt(request.prompt_template, request.answers),
@@ -322,15 +337,15 @@ def _cascade_table(cascades: Sequence[Cascade]) -> Table:
     """Show what each cascade costs beside its second model alone, and what it loses."""
 
     def cells(each: Cascade) -> Iterator[str]:
-        yield from (each.first, each.second, f"{each.passed_on:.1%}")
+        yield from (each.first, each.second, f"{100 * each.passed_on:.1f} %")
         for name in ("calls", "tokens"):
             costs = getattr(each.cascade, name), getattr(each.alone, name)
             yield " / ".join("-" if cost is None else f"{cost:,.4g}" for cost in costs)
         if each.lost is None or each.lost_ci is None:
             yield "-"
         else:
-            low, high = each.lost_ci
-            yield f"{each.lost:.1%} ({low:.1%} to {high:.1%})"
+            low, high = (100 * end for end in each.lost_ci)
+            yield f"{100 * each.lost:.1f} % ({low:.1f} to {high:.1f})"
 
     numbers = ("passed on", "calls", "tokens", "accuracy lost")
     return table(
@@ -342,21 +357,25 @@ def _cascade_table(cascades: Sequence[Cascade]) -> Table:
 
 def _cells(outcome: RuleOutcome, lengths: Sequence[str]) -> tuple[str, ...]:
     told = (f"{getattr(outcome, name):,.0f}" for name in lengths)
-    costs = (f"{outcome.calls:.2f}", f"{outcome.rounds:.2f}", f"{outcome.saved:.1%}", *told)
+    costs = (f"{outcome.calls:.2f}", f"{outcome.rounds:.2f}", f"{100 * outcome.saved:.1f} %", *told)
     if outcome.accuracy is None or outcome.accuracy_ci is None:
         return (*costs, "-", "-", "-")
-    low, high = outcome.accuracy_ci
+    low, high = (100 * end for end in outcome.accuracy_ci)
     mark = "*" if outcome.pareto else ""
-    return (*costs, f"{outcome.accuracy:.2%}", f"{low:.1%} to {high:.1%}", mark)
+    return (*costs, f"{100 * outcome.accuracy:.2f} %", f"{low:.1f} to {high:.1f}", mark)
 
 
-def _remarks(questions: Sequence[Recorded], max_responses: int) -> Iterator[str]:
+def _remarks(
+    questions: Sequence[Recorded], max_responses: int, *, hurries: bool = False
+) -> Iterator[str]:
     votes = [vote for question in questions for vote in question.votes]
     short = sum(len(question.votes) < max_responses for question in questions)
     unjudged = sum(question.right is None for question in questions)
     if unread := sum(vote < 0 for vote in votes):
-        yield f"{unread / len(votes):.1%} of the answers can't be read, and do not vote."
+        yield f"{100 * unread / len(votes):.1f} % of the answers can't be read, and do not vote."
     if short:
         yield f"{short:,} have fewer than {max_responses} answers: their runs end early."
+    if hurries and any(question.tokens is None for question in questions):
+        yield "Without tokens, --hurry counts the first answers of a line, not the shortest."
     if unjudged:
         yield f"{unjudged:,} have neither gold nor ok, and do not count for the accuracy."

@@ -11,9 +11,8 @@ POLITE = re.compile(
     re.IGNORECASE,
 )
 GREETING = re.compile(
-    r"(?:(?:hi|hello|hey|thanks|thank you|thx|good (?:morning|afternoon|evening|night)|bye|goodbye|"
-    r"ok|okay|great|cool|how are you|what's up)(?: there| all| everyone| again| very much)?"
-    r"[\s,.!?]*){1,3}",
+    r"(?:(?:hi|hello|hey|thanks|thank you|good (?:morning|afternoon|evening|night)|bye|goodbye|"
+    r"ok|okay|great|cool|how are you)(?: there| all| everyone| again| very much)?[\s,.!?]*){1,3}",
     re.IGNORECASE,
 )
 ARITHMETIC = re.compile(
@@ -38,24 +37,21 @@ CLOSED = re.compile(
 )
 ASKS_MORE = re.compile(
     rf"\b(?:why|how (?!{MEASURED})|explain|describe|discuss|should|would|could|if|because|whether|"
-    r"versus|vs|better|worse|best|worst|differences?|differ|similarit\w+|trade-?offs?|pros|cons|"
-    r"advantages?|disadvantages?|benefits?|drawbacks?|implications?|impacts?|effects?|affects?|"
-    r"causes?|reasons?|consequences|role|relationships?|steps?|ways?|approach\w*|methods?|"
-    r"challenges?|risks?|happens?|think|opinion|ethical|but|while|examples?|strateg\w+|"
-    r"ist|sind|waren|bedeutet|het|een|dit)\b",
+    r"versus|vs|better|worse|best|worst|differ\w*|similarit\w+|trade-?offs?|pros|cons|\w*advantages?|"
+    r"benefits?|drawbacks?|implications?|impacts?|effects?|affects?|causes?|reasons?|consequences|"
+    r"role|relationships?|steps?|ways?|approach\w*|methods?|challenges?|risks?|happens?|think|"
+    r"opinion|ethical|but|while|examples?|strateg\w+|ist|sind|waren|bedeutet|het|een|dit)\b",
     re.IGNORECASE,
 )
 OTHER_CLAUSE = re.compile(r"[\n,:](?=.*\w)", re.DOTALL)
 # A name or a sum that contains "and" is one thing: Pride and Prejudice, 3 and 4.
 JOINED_NAME = re.compile(r"\b([A-Z]\w*|\d+) and (?=[A-Z]|\d)")
-
-BREAK = re.compile(
-    r"[?!](?=\s+\S)|(?<!\b[A-Z])(?<!\bMr)(?<!\bDr)(?<!\bMrs)\.(?=\s+[A-Z\d])|[。\uff1f\uff01]"
-)
-LIST_ITEM = re.compile(r"^[ \t]{0,8}(?:[-*•]|\d{1,3}[.)]|[a-z]\))[ \t]+\S", re.MULTILINE)
-JOINING = re.compile(
-    r"\b(?:and|also|then|as well as|in addition|furthermore|plus|followed by|finally)\b|;",
-    re.IGNORECASE,
+# The end of a sentence before another, the sign of a list item, or a joining word.
+PART = re.compile(
+    r"[?!](?=\s+\S)|(?<!\b[A-Z])(?<!\bMr)(?<!\bDr)(?<!\bMrs)\.(?=\s+[A-Z\d])|[。\uff1f\uff01;]"
+    r"|^[ \t]{0,8}(?:[-*•]|\d{1,3}[.)]|[a-z]\))[ \t]+(?=\S)"
+    r"|\b(?i:and|also|then|as well as|in addition|furthermore|plus|followed by|finally)\b",
+    re.MULTILINE,
 )
 
 
@@ -87,8 +83,8 @@ which names no reasons, comparisons, choices or conditions | 0.2 + 0.02 a word, 
     simple = _simple(text)
     if simple is not None:
         return simple
-    parts = sum(len(sign.findall(text)) for sign in (BREAK, LIST_ITEM, JOINING))
-    return round(0.55 + min(0.15, 0.03 * parts) + 0.3 * min(1.0, len(text.split()) / 200), 4)
+    parts = min(0.15, 0.03 * len(PART.findall(text)))
+    return round(0.55 + parts + 0.3 * min(1.0, len(text.split()) / 200), 4)
 
 
 def _simple(text: str) -> float | None:
@@ -105,5 +101,5 @@ def _simple(text: str) -> float | None:
     if not 1 < words <= QUESTION_WORDS or not CLOSED.match(asked):
         return None
     one_name = JOINED_NAME.sub(r"\1 ", asked)
-    more = any(sign.search(one_name) for sign in (ASKS_MORE, JOINING, BREAK, OTHER_CLAUSE))
+    more = any(sign.search(one_name) for sign in (ASKS_MORE, PART, OTHER_CLAUSE))
     return None if more else round(0.2 + 0.02 * words, 2)

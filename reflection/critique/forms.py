@@ -1,26 +1,22 @@
-"""A draft's Markdown taken apart, and what is wrong with its form.
+"""A draft's Markdown taken apart, and what is wrong with its form: JSON, YAML, Python or a table.
 
-The parts are prose, quotations, code and citations. A form is JSON, YAML, Python or Markdown, and
-only the first defect is told.
+Of a wrong form only the first defect is told.
 """
 
 import ast
 import json
 import re
 import warnings
-from collections.abc import Iterator
 from functools import lru_cache
-from itertools import pairwise
 from textwrap import dedent
-from typing import Any, Literal, NamedTuple
+from typing import NamedTuple
 
 import yaml  # type: ignore[import-untyped]
 from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
 from reflection.text import fold, terminal_safe
 
-# A text with more lines than this is data: only its beginning and end are read.
-MOST_LINES = 10_000
 INLINE_CODE = re.compile(r"``[^\n]{1,300}?``|`[^`\n]{1,300}`")
 COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 CODE = "\ufffc"
@@ -30,199 +26,123 @@ CODE = "\ufffc"
 _BLOCKS = MarkdownIt("commonmark").disable(["inline", "reference"])
 
 
-class Block(NamedTuple):
-    """A block of code: its language as written, text, first line (from 1), and if it is closed."""
-
-    language: str
-    text: str
-    line: int = 1
-    closed: bool = True
-
-
 class Reading(NamedTuple):
-    """The parts of a text. `prose` are the paragraphs, items and headings outside quotations.
+    """The parts of a text. `text` has the prose outside quotations, `hidden` the HTML comments.
 
-    `html` has the blocks and comments found among them. `ending` is the last paragraph, "" if the
-    text ends with something else.
+    `code` are the tokens of its blocks. `ending` is the last paragraph, "" if the text ends with
+    something else. `open_fence` is the line, from 1, of a code fence that is never closed.
     """
 
-    prose: tuple[str, ...]
-    quoted: tuple[str, ...]
-    code: tuple[Block, ...]
-    html: str
+    text: str
+    quoted: str
+    hidden: str
+    code: tuple[Token, ...]
     ending: str
-
-    @property
-    def text(self) -> str:
-        """The prose with a blank line between its parts."""
-        return "\n\n".join(self.prose)
-
-    @property
-    def unclosed(self) -> int | None:
-        """The line of the first code fence that is never closed, from 1."""
-        return next((block.line - 1 for block in self.code if not block.closed), None)
+    open_fence: int | None
 
 
 @lru_cache(maxsize=4)
 def read(text: str) -> Reading:
     """Take a text apart by its Markdown, in time linear in its length."""
     lines = re.sub(r"\r\n?", "\n", fold(text)).split("\n")
-    if len(lines) > MOST_LINES:
-        lines = [*lines[: MOST_LINES // 2], *lines[-MOST_LINES // 2 :]]
-    prose, quoted, html = list[str](), list[str](), list[str]()
-    code = list[Block]()
-    depth, ending, before = 0, "", ""
+    prose, quoted, hidden, code = list[str](), list[str](), list[str](), list[Token]()
+    depth, ending, before, open_fence = 0, "", "", None
     for token in _BLOCKS.parse("\n".join(lines)):
         depth += token.nesting if token.type.startswith("blockquote") else 0
-        if token.type == "code_block":
-            code.append(Block("", token.content))
-        elif token.type == "fence":
+        if token.type in {"inline", "html_block"}:
+            shown = INLINE_CODE.sub(CODE, token.content)
+            hidden += COMMENT.findall(shown)
+            shown = COMMENT.sub(" ", shown).strip()
+            (quoted if depth else prose).append(shown)
+            ending = shown if before == "paragraph_open" and not depth else ""
+        elif token.type in {"fence", "code_block"}:
+            code.append(token)
+            ending = ""
+        if token.type == "fence":
             first, end = token.map or (0, 0)
             last, marks = lines[end - 1].strip(" \t>"), token.markup
-            closed = end - first > 1 and last.startswith(marks) and not last.strip(marks[0])
-            code.append(Block(token.info.strip(), token.content, first + 2, closed))
-        elif token.type in {"inline", "html_block"}:
-            shown = INLINE_CODE.sub(CODE, token.content)
-            if token.type == "html_block":
-                html.append(token.content)
-                shown = re.sub(r"</?[a-zA-Z][^<>]{0,300}>", " ", COMMENT.sub(" ", shown))
-            html += COMMENT.findall(shown)
-            shown = COMMENT.sub(" ", shown)
-            (quoted if depth else prose).append(shown.strip())
-            ending = shown.rstrip() if before == "paragraph_open" and not depth else ""
-        if token.type in {"fence", "code_block", "hr"}:
-            ending = ""
+            if end - first < 2 or not last.startswith(marks) or last.strip(marks[0]):
+                open_fence = open_fence or first + 1
         before = token.type
-    return Reading(tuple(prose), tuple(quoted), tuple(code), "\n".join(html), ending)
+    prose_text, quoted_text, hidden_text = map("\n\n".join, (prose, quoted, hidden))
+    return Reading(prose_text, quoted_text, hidden_text, tuple(code), ending, open_fence)
 
 
-NUMBERED = re.compile(
-    r"[\[【] ?(\d{1,3}(?: ?[,;–-] ?\d{1,3}){0,30})(?:†[^\]】\n]{0,60})? ?[\]】]"
-    r"(\(|\[(?!\d{1,3}\])|[*+?{=]|\.\w| ?=)?"
-)
-DATA = re.compile(
-    r"(?:\b(?i:lists?|arrays?|vectors?|tuples?|matri\w+|sets?|(?:in|out)puts?|returns?|gives|range|"
-    r"values?|intervall?e?s?|between|scale|sorted|index|regex|pattern|match\w*|digits?|items?|"
-    r"elements?|is|are|as|equals?|prints?|liste|bereich)|\w*[_\d]|\b\w|[a-z][A-Z]\w*|[=∈→(\[{:|^])\s?$"
-)
-"""Text before bracketed numbers that shows them to be an index, an interval or a list."""
+def defect(draft: str, form: str, *, alone: bool = True) -> str | None:
+    """Describe the first defect of a draft that must be in a form; None if there is none.
 
-FOOTNOTE = re.compile(r"[\w.,;!?\"')\]]\[\^(\d{1,3}|[A-Za-z]\w{3,30})\](?![:*+?{])")
-PAGE = re.compile(
-    r"\bhttps?://(?!(?:www\.)?(?:example\.|your))(?:www\.)?([\w.-]+\.[a-z]{2,24}\b(?:/[^\s<>\"')\]}|`*#?]*)?)"
-    r"|\b(10\.\d{4,9}/[^\s\"<>)\],;]+)",
-    re.IGNORECASE,
-)
-
-
-def cited_numbers(text: str) -> Iterator[tuple[int, bool]]:
-    """List the cited source numbers, and whether each is alone in its brackets."""
-    for found in NUMBERED.finditer(text):
-        listed = [int(number) for number in re.findall(r"\d+", found[1])]
-        before = text[max(0, found.start() - 30) : found.start()]
-        data = found[2] or 0 in listed or (before[-1:] != "]" and DATA.search(before))
-        if not data and listed == sorted(set(listed)):
-            yield from ((number, len(listed) == 1) for number in listed)
-
-
-def addresses(text: str) -> list[str]:
-    """List links without scheme, query and fragment, and DOIs; example.com is none."""
-    found = PAGE.findall(text.casefold())
-    return [(page or doi).rstrip(".,;:!/") for page, doi in found]
-
-
-def defect(draft: str, form: Literal["json", "python", "markdown"]) -> str | None:
-    """Describe the first defect of a draft that must be in this format alone; None if none."""
+    The forms are JSON, YAML, Python, and Markdown or a table. `alone` says that the draft must be
+    nothing else, or each of its blocks Python; otherwise one part in this form is enough.
+    """
     reading = read(draft)
-    if form == "markdown":
-        if reading.unclosed is not None:
-            return f"line {reading.unclosed}: the code fence is never closed"
-        if reading.html.rfind("<!--") > reading.html.rfind("-->"):
-            return "an HTML comment is never closed, and hides the rest"
-        return _bad_rows(reading)
+    codes = [block.content for block in reading.code]
     if form == "json":
-        alone = len(reading.code) == 1 and not reading.prose
-        return _bad_json(reading.code[0].text if alone else draft)
-    blocks = _python_blocks(reading) if reading.code else [Block("python", draft)]
-    return next(filter(None, map(_bad_python, blocks)), None) if blocks else "no block is Python"
+        whole = codes if len(codes) == 1 and not reading.text else [draft]
+        found = [_bad_json(part, alone) for part in (whole if alone else [draft, *codes])]
+    elif form == "yaml":
+        found = [_bad_yaml(part) for part in codes or [draft]]
+    elif form == "python":
+        found = _python_defects(draft, reading, alone)
+    else:
+        rows = re.findall(r"[|\t│┃&;]|<t[dr]| {3}|\S,\S", draft)
+        found = ["there is no table" if not alone and len(rows) < 2 else _bad_row(reading)]
+    return next(filter(None, found), None) if alone or None not in found else None
+
+
+ASKED = re.compile(
+    r"(?:\b(?:(?<!such )as|als|only|nur|return|output|(?:reply|respond|answer|antworte)\w* "
+    r"(?:only |nur )?(?:in|with|mit))|^(?:(?:please|bitte) )?(?:convert\b.* to|(?:compare|create|"
+    r"format|give|list|make|put|show|write|erstelle|gib|liste|schreibe?|vergleiche|zeige?)\b"
+    r"(?:.* (?:in|into|to an?))?)) (?:(?:me|mir|an?|eine[mr]?|some|valid) )*"
+    r"(?:(?!(?:about|over|the|this|that|my|your|our|its|these|über|die|der|das|dem)\b)\w+ )?"
+    r"(json|yaml|tab(?:le|elle))\b(?! (?:of contents|tennis|manners|to|vs))"
+)
+ASKS_PYTHON = re.compile(
+    r"^(?:(?:please|bitte) )?(?:write|implement|create|give me|schreibe?|erstelle|implementiere)\b"
+    r"(?!.*\b(?:pseudo|essay|article|poem|story|about|aufsatz|artikel|gedicht|über))(?=.*\bpython\b)"
+    r".*(?:\bcode|function|script|program|\bclass|method|funktion|skript|klasse)"
+)
+# A sentence that names a form and asks for something else, such as code or an essay.
+ELSE = re.compile(
+    r"^(?:how|why|what|when|which|who|is|are|does|do|did|explain|wie|warum|was|wer|ist|erkläre)\b"
+    r"|\b(?:function|funktion|script|skript|class\b|program|method|endpoint|api\b|pars|schema|librar|"
+    r"code|command|sql|essay|article|guide|tutorial|story|poem|difference|advantage)"
+)
+
+
+def forms_asked(query: str) -> list[str]:
+    """List the forms that a query asks for in its words, in English or German."""
+    asked, forms = fold(f"{query[:2_000]}\n{query[-2_000:]}").casefold(), list[str]()
+    for sentence in re.split(r"(?<=[.?!:])\s|\n", asked):
+        if (named := ASKED.search(sentence)) and not ELSE.search(sentence):
+            forms.append(named[1].replace("tabelle", "table"))
+        elif ASKS_PYTHON.search(sentence):
+            forms.append("python")
+    return list(dict.fromkeys(forms))
+
+
+def _members(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a name stands twice in one object")
+    return dict(pairs)
+
+
+# NaN and Infinity are not JSON: `int` refuses them, and a number may be longer than it takes.
+JSON = json.JSONDecoder(object_pairs_hook=_members, parse_constant=int, parse_int=str)
+
+
+def _bad_json(text: str, alone: bool) -> str | None:
+    begin = None if alone else re.search(r"[{\[]", text)
+    try:
+        JSON.raw_decode(text[begin.start() :]) if begin else JSON.decode(text)
+    except (ValueError, RecursionError) as error:
+        return str(error)
+    return None
 
 
 # The parser of YAML takes time quadratic in open brackets; what has more is not parsed.
 MOST_BRACKETS = 2_000
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-FORM = re.compile(
-    r"\b(?:(?<!such )as|return|output|only|als|(?:reply|respond|answer)\w* (?:in|with)) "
-    r"(?:(?!(?:the|this|that|my|your|our|its|these)\b)\w+ ){0,2}(json|yaml)\b"
-    r"|^(?:please )?(?:give|list|put|convert|format|write|show|gib)\b.* (?:in|into|to|als) "
-    r"(?:valid )?(json|yaml)\b"
-    r"|\b(?:give|make|write|create)(?: me)? (?:an?|some|valid) (?:\w+ )?(json|yaml|table)\b"
-    r"(?! (?:of|tennis|manners))|\b(?:as|into?) an? (?:\w+ )?(table)\b(?! of)|\bmarkdown (table)\b"
-)
-NO_FORM = re.compile(
-    r"^(?:how|why|what|when|which|who|is|are|does|do|did|explain)\b|\b(?:functions?|scripts?|class|"
-    r"programs?|methods?|endpoints?|api|pars\w+|schemas?|library|code|commands?|sql|essay|article|"
-    r"guide|tutorial|post|story|poem|ways|reasons|problems|tips|differences|advantages)\b"
-)
-PYTHON = re.compile(
-    r"^(?:please )?(?:write|implement|create|give me)\b(?!.*\b(?:essay|article|poem|story|about)\b)"
-    r"(?=.*\b(?:function|script|program|class|method)\b).*\bpython\b"
-)
-
-
-def lack(draft: str, query: str) -> str | None:
-    """Describe what a draft lacks of a form that its query asks for in words; None if nothing."""
-    asked = fold(f"{query[:2_000]}\n{query[-2_000:]}").casefold()
-    for sentence in re.split(r"(?<=[.?!:])\s|\n", asked):
-        if (form := FORM.search(sentence)) and not NO_FORM.search(sentence):
-            wished = form[form.lastindex or 0]
-        else:
-            wished = "python" if PYTHON.search(sentence) else ""
-        if wished and (wrong := _lack(draft, wished)):
-            return f"{wished}: {wrong}"
-    return None
-
-
-def _lack(draft: str, form: str) -> str | None:
-    """Describe the defect of the only part in this form; None if one part has none."""
-    reading = read(draft)
-    codes = [block.text for block in reading.code]
-    if form == "json":
-        begin, end = re.search(r"[{\[]", draft), max(draft.rfind("}"), draft.rfind("]")) + 1
-        found = [_bad_json(draft[begin.start() : end] if begin else draft), *map(_bad_json, codes)]
-    elif form == "yaml":
-        found = list(map(_bad_yaml, codes or [draft]))
-    elif form == "table":
-        rows = re.findall(r"[|\t│┃&;]|<t[dr]| {3}|\S,\S", draft)
-        found = [_bad_rows(reading) if len(rows) > 1 else "there is no table"]
-    else:
-        code = codes or CODE in reading.text or re.search("[=(){};]", draft)
-        found = list(map(_bad_python, _python_blocks(reading)))
-        found = found or [None if code else "there is no code"]
-    return None if None in found else found[0]
-
-
-def _python_blocks(reading: Reading) -> list[Block]:
-    """List the blocks named Python, or else those without a name."""
-    named = [block for block in reading.code if block.language.startswith("py")]
-    return named or [block for block in reading.code if not block.language]
-
-
-def _bad_json(text: str) -> str | None:
-    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        names = [name for name, _ in pairs]
-        if len(set(names)) < len(names):
-            raise ValueError("a name stands twice in one object")
-        return dict(pairs)
-
-    def constant(name: str) -> None:
-        raise ValueError(f"{name} is not valid JSON")
-
-    try:
-        json.loads(text, object_pairs_hook=members, parse_constant=constant, parse_int=str)
-    except (ValueError, RecursionError) as error:
-        return str(error)
-    return None
 
 
 def _bad_yaml(text: str) -> str | None:
@@ -236,36 +156,55 @@ def _bad_yaml(text: str) -> str | None:
     return None if kinds & nodes else "it has neither names nor items"
 
 
-def _bad_python(block: Block) -> str | None:
-    if block.text.lstrip().startswith((">>>", "%", "!")):
+def _python_defects(draft: str, reading: Reading, alone: bool) -> list[str | None]:
+    """Check the blocks named Python, or else those without a name, or else the whole draft."""
+    named = [block for block in reading.code if block.info.strip().startswith("py")]
+    if blocks := named or [block for block in reading.code if not block.info.strip()]:
+        return [bad_python(block.content, (block.map or [0])[0] + 1) for block in blocks]
+    if alone:
+        return ["no block is Python" if reading.code else bad_python(draft)]
+    is_code = reading.code or re.search(r"\w\(|[={`]", draft)
+    return [None if is_code else "there is no code"]
+
+
+def bad_python(text: str, lines_before: int = 0) -> str | None:
+    """Describe the first error of a program; None if it has none."""
+    if text.lstrip().startswith((">>>", "%", "!")):
         return None
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            statements = ast.parse(dedent(block.text)).body
+        with warnings.catch_warnings(action="ignore"):
+            statements = ast.parse(dedent(text)).body
     except SyntaxError as error:
-        line = (error.lineno or 1) + block.line - 1
+        line = (error.lineno or 1) + lines_before
         return f"line {line}, column {error.offset or 1}: {error.msg}"
     except (ValueError, RecursionError, MemoryError) as error:
         return f"it cannot be parsed ({type(error).__name__})"
     return None if statements else "it contains no statement"
 
 
-def _bad_rows(reading: Reading) -> str | None:
+def _bad_row(reading: Reading) -> str | None:
     """Describe the first table row whose number of columns differs from its header's."""
-    for part in reading.prose:
-        columns = 0
-        for header, line in pairwise(part.split("\n")):
-            if set(line) <= set("-:| \t") and "|" in line and "-" in line:
-                columns = _columns(header)
-            if "|" not in line:
-                columns = 0
-            elif columns and _columns(line) != columns:
-                row = terminal_safe(line, 40)
-                return f"the row {row!r} does not have the {columns} columns of its header"
+    for part in reading.text.split("\n\n"):
+        lines = [line.replace("\\|", " ").strip(" \t") for line in part.split("\n") if "|" in line]
+        if len(lines) > 2 and "-" in lines[1] and set(lines[1]) <= set("-:| \t"):
+            columns = [line.removeprefix("|").removesuffix("|").count("|") + 1 for line in lines]
+            for line, count in zip(lines[2:], columns[2:], strict=True):
+                if count != columns[0]:
+                    row = terminal_safe(line, 40)
+                    return f"the row {row!r} does not have the {columns[0]} columns of its header"
     return None
 
 
-def _columns(row: str) -> int:
-    bare = row.replace("\\|", " ").strip().removeprefix("|").removesuffix("|")
-    return bare.count("|") + 1
+def unclosed(draft: str) -> str | None:
+    """Describe a bracket or string of JSON or Python that is open where its text ends."""
+    begun = "json" if draft.lstrip().startswith(("{", "[")) else ""
+    blocks = [(block.info.strip(), block.content.strip()) for block in read(draft).code]
+    for language, text in blocks or [(begun, draft.strip())]:
+        wrong = bad_python(text) if language.startswith("py") else None
+        if language == "json":
+            wrong = _bad_json(text, alone=True)
+        if wrong and re.search(
+            rf"never closed|unterminated triple|^Unterminated|char {len(text)}\)", wrong
+        ):
+            return f"{language}: {wrong}"
+    return None

@@ -4,10 +4,9 @@ The proof is in the request and the draft: a broken JSON where JSON was asked fo
 sources were given, a reply that its provider cut off. A rule without proof can only lower the
 judge's confidence.
 
-Add your own at the end of this file, and name it in a request beside Mull's own:
-`"guardrails": ["default", "no_prices"]`. It must be pure: no model, file, clock or network. Another
-module that the worker imports will do too: your own run, for at most five seconds, in a process
-that imports their module.
+Add your own at the end of this file, or in a module that the worker imports, and name it in a
+request beside Mull's own: `"guardrails": ["default", "no_prices"]`. It must be pure, without model,
+file, clock or network, and runs for at most five seconds in a process that imports its module.
 
     @guardrail("no_prices")
     def no_prices(checked: Checked) -> Finding | None:
@@ -16,27 +15,27 @@ that imports their module.
             return None
         return Finding(cap=0.4, reason="the draft names a price: leave it to the shop")
 
-One of Mull's own has `default=True` and runs on every draft, so it returns None where nothing asks
-for what it looks for. One that belongs to a preset is gated by a set of criteria in criteria.py, as
-`no_sources` is by `ASKS_FOR_CITATIONS`: without such a criterion `--guardrail` does nothing for it.
-Add its rows to `HOSTILE` and `HONEST_TEXTS` in tests/unit/critique/test_guardrails.py, to the list
-in docs/guide.md and to the table in docs/glossary.md.
+One of Mull's own has `default=True`, so it returns None where nothing asks for what it looks for.
+One that belongs to a preset is gated by a set in criteria.py, as `no_sources` is by
+`ASKS_FOR_CITATIONS`. Add its rows to `HOSTILE` and `HONEST_TEXTS` in
+tests/unit/critique/test_guardrails.py, to docs/guide.md and to the table in docs/glossary.md.
 '''
 
 import re
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Literal, NamedTuple
 
 from reflection.critique.complexity import SIMPLE, complexity
 from reflection.critique.criteria import ASKS_FOR_CITATIONS, ASKS_FOR_LENGTH
 from reflection.critique.evaluation import Cap
-from reflection.critique.forms import FOOTNOTE, addresses, cited_numbers, defect, lack, read
-from reflection.critique.injections import said_to_judge
+from reflection.critique.forms import defect, forms_asked, read, unclosed
 from reflection.request import Record
 from reflection.text import cut_encoded, fold, terminal_safe, words
 
 DEFAULT = "default"
 REASON_BYTES = 300
+NO_PROSE = frozenset({"json", "python"})
 
 
 class Checked(Record):
@@ -151,13 +150,12 @@ def check(checked: Checked, names: Sequence[str]) -> Report:
 
 
 LENGTH = re.compile(
-    r"\b(?:at least|about|around|exactly|in|with|write|an?|(?<!maximum )(?<!limit )of|mindestens|"
-    r"etwa|environ|unos) (\d{1,3},\d{3}|\d{3,5})(?: ?(?:to|–|-) ?\d+)?"
-    r"[ -](?:words?|wörtern?|mots|palabras)\b(?! (?:max|limit|at most|or (?:less|fewer)))"
+    r"\b(?:at least|about|around|exactly|in|with|write|an?|of|de|mindestens|etwa|environ|unos) "
+    r"(\d[\d,.]{1,5}\d)(?: ?(?:to|–|-) ?\d+)?[ -](?:words?|wörtern?|mots|palabras)\b"
 )
 NOT_LONG = re.compile(
-    r"\b(?:(?:one|two|three|einem?|une?|una)[ -](?:sentence|line|word|phrase|satz|wort|mot|frase)|"
-    r"brief|concise|short|tl;?dr|yes or no|kurz|summar|translat|zusammenfass|übersetz|résum|tradui)"
+    r"\b(?:(?:one|two|einem?|une?) (?:sentence|line|word|satz|wort|mot|phrase)|brief|concise|short|"
+    r"yes or no|at most|or (?:less|fewer)|max|limit|kurz|summar|zusammenfass|translat|übersetz)"
 )
 
 
@@ -177,80 +175,100 @@ def too_short(checked: Checked) -> Finding | None:
     query = " ".join(fold(checked.query[:4_000]).casefold().split())
     not_long = NOT_LONG.search(query)
     length = None if not_long else LENGTH.search(query)
-    asked = int(length[1].replace(",", "")) if length else 0
+    asked = int(re.sub(r"\D", "", length[1])) if length else 0
     # What repeats four words in a row counts once, and comments and addresses never.
-    seen = re.sub(r"<!--.*?(?:-->|\Z)|\]\([^()\s]*\)|\s+|(.)\1{3,}", " ", draft, flags=re.DOTALL)
+    seen = re.sub(r"<!--.*?(?:-->|\Z)|\]\([^()\s]*\)|\s+", " ", draft, flags=re.DOTALL).strip()
     listed = words(seen)
     fresh = len(set(zip(listed, listed[1:], listed[2:], listed[3:], strict=False))) + 3
-    size = len(seen.strip().encode(errors="replace")) * min(1, fresh / max(1, len(listed)))
-    named = [word for word in dict.fromkeys(words(query)) if len(word) > 5]
-    missing = ", ".join([word for word in named if word[:5] not in draft][:5])
-    reason = f"the draft leaves out what was asked for: add {missing or 'reasons and examples'}"
+    size = len(seen.encode(errors="replace")) * min(1, fresh / max(1, len(listed)))
+    missing = [word for word in words(query) if len(word) > 5 and word[:5] not in draft]
+    add = ", ".join([*dict.fromkeys(missing)][:5]) or "reasons and examples"
+    reason = f"the draft leaves out what was asked for: add {add}"
     if fresh < asked * 2 / 3:
         return Finding(0.5, reason)
-    if size >= 500 or checked.format in {"json", "python"}:
+    if size >= 500 or checked.format in NO_PROSE:
         return None
     if asked or ASKS_FOR_LENGTH & set(checked.asks_for):
         return Finding(0.5, reason, above=0.8)
-    if not_long or complexity(checked.query) <= SIMPLE:
-        return None
-    return Finding(1, "the draft is short for an open question", above=0.8)
+    open_question = not not_long and complexity(checked.query) > SIMPLE
+    doubt = Finding(1, "the draft is short for an open question", above=0.8)
+    return doubt if open_question else None
 
 
-REFERENCE = re.compile(
-    r"\b[A-Z][\w-]{1,40}(?: et al\.?| (?:and|&|und|et|y) [A-Z][\w-]{1,40})?,? \(?(?:1[5-9]|20)\d\d"
-    r"[a-z]?\)|\b(?:arXiv|PMID|ISBN|RFC)[: ]{1,2}\d{3}|^[#*_ ]*(?i:references|sources|quellen|"
-    r"literatur|références|fuentes)[*_ :]*\n+[ \t]*(?:[-*+]|\[?\d+[\].)])?[ \t]*[^\W\d]",
+# A number or footnote in brackets, a link or DOI, (Smith, 2020), or a list under its heading.
+CITES = re.compile(
+    r"\[\^\w|[\[【][1-9]\d{0,2}(?!\d)|https?://(?!(?:www\.)?(?:example\.|your))|\b10\.\d{4,9}/"
+    r"|[A-Z][\w-]{1,40}(?: et al\.?)?,? \(?(?:1[5-9]|20)\d\d[a-z]?\)"
+    r"|\b(?:arXiv|PMID|ISBN|RFC)[: ]{1,2}\d{3}"
+    r"|^[#*_ ]*(?i:references|sources|quellen|literatur|références|fuentes)[*_ :]*\n\W*\w",
     re.MULTILINE,
 )
 
 
 @guardrail("no_sources", default=True)
 def no_sources(checked: Checked) -> Finding | None:
-    """Cap a research answer that cites nothing.
+    """Cap a research answer that cites nothing, code aside.
 
-    Research is what is judged by citations or evidence, or has sources given. A citation is [1],
-    [^1], a link to a host, a DOI, (Smith, 2020), or a list of references, but not in code.
+    Research is what is judged by citations or evidence, or has sources given.
     Source: the reflection chapter's exercise 3, rule 2.
     """
     research = checked.sources or ASKS_FOR_CITATIONS & set(checked.asks_for)
-    if not research or checked.format in {"json", "python"}:
-        return None
     reading = read(checked.draft)
-    text = "\n\n".join([*reading.prose, *reading.quoted])
-    cites = (FOOTNOTE.search(text), REFERENCE.search(text), *cited_numbers(text), *addresses(text))
-    if any(cites):
+    if (
+        not research
+        or checked.format in NO_PROSE
+        or CITES.search(f"{reading.text}\n{reading.quoted}")
+    ):
         return None
     how = f"[1] to [{len(checked.sources)}]" if checked.sources else "citations or links"
     return Finding(0.5, f"the draft cites no source: support its claims with {how}")
+
+
+# Neither a link, [1](…), nor a regex, [0-9]+, nor an assignment.
+NUMBERED = re.compile(
+    r"[\[【] ?(\d{1,3}(?: ?[,;–-] ?\d{1,3}){0,30})(?:†[^\]】\n]{0,60})? ?[\]】]"
+    r"(?!\(|\[(?!\d{1,3}\])|[*+?{=]|\.\w| ?=)"
+)
+# What stands before an index, an interval or a list.
+DATA = re.compile(r"(?:\b(?:array|list|index|returns?|is)|\w*[_\d]|\b\w|[=∈→(\[{:|^])\s?$")
+FOOTNOTE = re.compile(r"[\w.,;!?\"')\]]\[\^(\d{1,3}|[A-Za-z]\w{3,30})\](?![:*+?{])")
+PAGE = re.compile(
+    r"\b(10\.\d{4,9}/[^\s\"<>)\],;]+)|\bhttps?://(?!(?:www\.)?example\.)(?:dx\.)?(?!doi\.org/)"
+    r"(?:www\.)?([\w.-]+\.[a-z]{2,24}\b/[^\s<>\"')\]}|`*#?]*)"
+)
+
+
+def addresses(text: str) -> list[str]:
+    """List the pages that a text links to, without scheme, query and fragment, and its DOIs."""
+    return [(doi or page).rstrip(".,;:!/") for doi, page in PAGE.findall(text.casefold())]
 
 
 @guardrail("unknown_citation", default=True)
 def unknown_citation(checked: Checked) -> Finding | None:
     """Cap a draft that cites something other than the given sources.
 
-    That is a number above the last source, an undefined footnote, or a link or DOI that no source
-    contains (if any source contains one). Only prose can cite: an index, an interval, an array or a
-    regular expression is not a citation.
+    That is a number above the last source, alone or after one that is a source's; a footnote that
+    is not written out; or a page or DOI that no source contains, if any source contains one. Only
+    prose cites: an index, an interval, an array or a regular expression does not.
     """
-    if not checked.sources or checked.format in {"json", "python"}:
+    if not checked.sources or checked.format in NO_PROSE:
         return None
-    text, most = read(checked.draft).text, len(checked.sources)
-    numbers = list(cited_numbers(text))
-    cites = any(alone and number <= most for number, alone in numbers)
-    unknown = [f"[{number}]" for number, alone in numbers if number > most and (alone or cites)]
-    undefined = set(FOOTNOTE.findall(text)) - set(re.findall(r"\[\^(\w{1,31})\]:", text))
-    unknown += [f"[^{note}]" for note in undefined if not note.isdecimal() or int(note) > most]
+    text, most, unknown = read(checked.draft).text, len(checked.sources), list[str]()
+    for found in NUMBERED.finditer(text):
+        group = [int(number) for number in re.findall(r"\d+", found[1])]
+        before = text[max(0, found.start() - 30) : found.start()]
+        cites = (len(group) == 1 or 0 < group[0] <= most) and not DATA.search(before)
+        unknown += [f"[{found[1]}]"] if cites and group[-1] > most else []
+    defined = {*re.findall(r"\[\^(\w{1,31})\]:", text), *map(str, range(most + 1))}
+    unknown += [f"[^{note}]" for note in FOOTNOTE.findall(text) if note not in defined]
     known = set(addresses(fold("\n".join([*checked.sources, checked.query]))))
     for page in addresses(text) if known else ():
-        parts = page.split("/", 20)
-        starts = {"/".join(parts[:cut]) for cut in range(1, len(parts) + 1)}
-        ends = {"/".join(parts[cut:]) for cut in range(len(parts))}
-        if len(parts) > 1 and not known & (starts | ends):
+        if known.isdisjoint(accumulate(page.split("/", 20), "{}/{}".format)):
             unknown.append(page)
+    unknown = list(dict.fromkeys(unknown))
     if not unknown:
         return None
-    shown = ", ".join(terminal_safe(one, 60) for one in list(dict.fromkeys(unknown))[:3])
+    shown = ", ".join(terminal_safe(one, 60) for one in unknown[:3])
     return Finding(0.5, f"the draft cites {shown}, not among the given sources (1 to {most})")
 
 
@@ -259,34 +277,32 @@ def malformed(checked: Checked) -> Finding | None:
     """Cap a draft that does not parse as what was asked for.
 
     The request's format is checked strictly: JSON alone, without NaN and duplicate names; every
-    block of Python (parsed, never run); Markdown without open fences or comments and uneven tables.
-    A form that only the query's words ask for (JSON, YAML, a table, Python) must be there once.
+    block of Python (parsed, never run); Markdown without uneven tables. A form that only the
+    query's words ask for (JSON, YAML, a table, Python) must be there once.
     Source: the reflection chapter's exercise 3, rule 3.
     """
-    if checked.format:
-        wrong = defect(checked.draft, checked.format)
-    else:
-        wrong = lack(checked.draft, checked.query)
-    asked = f"well-formed {checked.format}" if checked.format else "in the form asked for"
-    return Finding(0.3, f"the draft is not {asked}: {wrong}") if wrong else None
+    alone = checked.format is not None
+    for form in [checked.format] if checked.format else forms_asked(checked.query):
+        if wrong := defect(checked.draft, form, alone=alone):
+            asked = f"well-formed {form}" if alone else f"the {form} that was asked for"
+            return Finding(0.3, f"the draft is not {asked}: {wrong}")
+    return None
 
 
 PLACEHOLDER = re.compile(
-    r"\[(?:\.{3}|…)? ?(?:insert|todo|tbd|to be (?:added|written)|rest of|fill in|"
-    r"(?:your|add) [^\]\n]{1,30} here)\b[^\]\n]{0,100}\]|\bomitted for (?:brevity|space)"
-    r"|(?:#|//|--) ?(?:\.{3}|…)? ?(?:the )?rest of (?:the|your)\b|\bto be continued\W*\Z"
-    r"|\byour (?:code|implementation) (?:goes )?here\b|^[ \t]*raise NotImplementedError\b",
+    r"\[(?:\.{3}|…)? ?(?:insert|todo|tbd|to be (?:added|written)|rest of|fill in)\b[^\]\n]{0,100}\]"
+    r"|\b(?:omitted for (?:brevity|space)|details to follow|your (?:code|implementation) here)\b"
+    r"|(?:#|//) ?(?:\.{3}|…)? ?(?:todo:? implement|(?:the )?rest of (?:the|your) code)\b"
+    r"|\bto be continued\W*\Z|^[ \t]*raise NotImplementedError\b",
     re.IGNORECASE | re.MULTILINE,
 )
+# An invitation may leave its details open, and a base class its methods.
 MAY_LEAVE_OUT = re.compile(
-    r"(?i)template|placeholder|todo|skeleton|stub|vorlage|plantilla|modèle|abstract|interface|"
-    r"base class|notimplemented"
+    r"(?i)template|vorlage|placeholder|abstract|interface|base class|invit|mail"
 )
 DANGLING = re.compile(
-    r"\w \w+,? (?:(?:the|and|because|such as|including|although|und|oder|weil|dass|parce que)|"
-    r"(?<=, )(?:or|but|which|who|aber|mais|pero)|[^\W\d_]{2,40}-|\([^\W\d_][^()]*\w|"
-    r"(?:are|is|following|sind|son|sont):)$",
-    re.IGNORECASE,
+    r"(?i)\w \w+,? (?:(?:the|and|or|but|because|such as|including|although|which|und|oder|aber|"
+    r"weil|dass|mais|parce que)|[^\W\d_]{2,40}-|\([^\W\d_][^()]*\w|(?:are|following|sind|sont):)$"
 )
 
 
@@ -297,24 +313,26 @@ def unfinished(checked: Checked) -> Finding | None:
     Cut off: by the provider, or since it is too long to be kept. Breaking off: an open code fence
     or bracket, or a last sentence that ends with a word such as `and`, a hyphen, "are:", or the
     beginning of an earlier word. Left to fill in: `[insert ...]`, "omitted for brevity",
-    NotImplementedError. A missing full stop or a semicolon proves nothing.
+    NotImplementedError. A missing full stop or a semicolon proves nothing, nor does a verse.
     """
     if checked.cut or (checked.finish_reason or "").casefold() in {"length", "max_tokens"}:
         return Finding(0.5, "the draft was cut off at its limit: write a shorter one, to its end")
     reading = read(checked.draft)
-    if reading.unclosed is not None:
-        return Finding(0.5, f"the code fence of line {reading.unclosed} is never closed")
-    code = "\n".join(block.text for block in reading.code)
-    left = PLACEHOLDER.search(f"{reading.text}\n{reading.html}\n{code}")
-    if left and not MAY_LEAVE_OUT.search(checked.query + code.replace(left[0].strip(), "")):
+    if reading.open_fence:
+        return Finding(0.5, f"the code fence of line {reading.open_fence} is never closed")
+    if opened := unclosed(checked.draft):
+        return Finding(0.5, f"the draft breaks off within a structure: {opened}")
+    code = "\n".join(block.content for block in reading.code)
+    left = PLACEHOLDER.search(f"{reading.text}\n{code}")
+    if left and not MAY_LEAVE_OUT.search(f"{checked.query}\n{code}"):
         place = terminal_safe(left[0], 60)
         return Finding(0.5, f"the draft has the placeholder {place!r}: write the missing part")
-    last = re.split(r"[.!?\n|] ?", reading.ending[-2_000:])[-1]
     *earlier, cut = words(reading.text) or [""]
-    sentences = len(re.findall(r"[.!?] ", reading.ending))
-    clear = sentences > 1 and last[-1:].isalpha() and len(cut) > 1 and cut not in earlier
-    begun = clear and any(word.startswith(cut) and len(word) > len(cut) + 1 for word in earlier)
-    if not checked.format and (begun or DANGLING.search(last[-200:])):
+    # Two whole sentences show that this writer ends them; a word of one letter may be a name.
+    ends = reading.ending[-2:].isalpha() and len(re.findall(r"[.!?] ", reading.ending)) > 1
+    begun = ends and cut not in earlier and any(word[:-1].startswith(cut) for word in earlier)
+    breaks = DANGLING.search(reading.ending[-200:])
+    if (begun or breaks) and not checked.format and "\n" not in reading.ending:
         place = terminal_safe(reading.ending[-40:], 60)
         return Finding(0.5, f"the draft breaks off at {place!r}: write its end")
     return None
@@ -322,12 +340,13 @@ def unfinished(checked: Checked) -> Finding | None:
 
 CANNOT = r"\bi ?(?:can ?not|can't|won't|will not|(?:am|'m) (?:unable|not able) to|must decline to)"
 DECLINES = re.compile(
-    rf"{CANNOT}(?: \w+){{0,2}} (?:help|assist)(?: you)?(?: with (?:this|that|it|your|the)\b|\W*$)"
-    rf"|{CANNOT}(?: \w+){{0,2}} (?:comply|answer|respond|fulfil|do|write|provide|create|discuss|"
-    r"generate|share|engage)(?: (?:to|with|in))? (?:this|that|your|such|it)\b(?!.*\bbut\b)"
+    rf"(?:{CANNOT}(?: \w+){{0,2}} (?:help|assist|comply|answer|respond|fulfil|do|write|provide|"
+    r"create|discuss|share|engage)(?: \w+){0,3}? (?:this|that|it|your|such)\b"
+    rf"|{CANNOT}(?: \w+){{0,2}} (?:help|assist)(?: you)?\W*$"
     rf"|\bas an? (?:ai|(?:large )?language model)\b.{{0,60}}{CANNOT}"
     r"|\bkann ich (?:\w+ ){0,3}nicht (?:\w+ )?(?:helfen|beantworten)|抱歉.{0,8}(?:无法|不能)"
-    r"|\bje ne peux pas (?:vous |t')?(?:aider|répondre)|\bno puedo (?:\w+ )?(?:ayudar|responder)"
+    r"|\bje ne peux pas (?:vous |t')?(?:aider|répondre)|\bno puedo (?:\w+ )?(?:ayudar|responder))"
+    r"(?!.*(?:\b(?:but|aber|mais|pero)\b|;))"
 )
 ASKS_TO_DECLINE = re.compile(r"\b(?:refus|declin|reject|say(?:ing)? no|apolog|jailbreak|absag)")
 
@@ -337,17 +356,16 @@ def refusal(checked: Checked) -> Finding | None:
     """Cap a draft that as a whole declines to answer.
 
     It says that it cannot help, answer or comply, and has at most 30 words in other sentences. A
-    quoted refusal does not count, nor does one that the query asks for.
+    quoted refusal does not count, nor does one that the query asks for, or that goes on with "but".
     """
-    reading = read(checked.draft)
-    asked = ASKS_TO_DECLINE.search(fold(checked.query[:4_000]).casefold())
-    if asked or reading.code or len(checked.draft) > 2_000:
+    reading, query = read(checked.draft), fold(checked.query[:4_000]).casefold()
+    if ASKS_TO_DECLINE.search(query) or reading.code:
         return None
-    text = "\n".join([*reading.prose, *reading.quoted]).casefold().strip('" \n')
-    spoken = re.sub(r'"[^"\n]{0,500}"|[*_~]+', "", text)
-    sentences = re.split(r"[.!?\n。]+", spoken)
-    others = [one for one in sentences if not DECLINES.search(" ".join(one.split()))]
-    if len(others) == len(sentences) or len(" ".join(others).split()) > 30:
+    text = f"{reading.text}\n{reading.quoted}".casefold()
+    spoken = re.sub(r'"[^"\n]{0,500}"', "", text).strip() or text.strip('"\n ')
+    sentences = [" ".join(one.split()) for one in re.split(r"[.!?\n。]+", spoken)]
+    others = " ".join(one for one in sentences if not DECLINES.search(one))
+    if others == " ".join(sentences) or len(others.split()) > 30:
         return None
     return Finding(0.2, "the draft declines: answer what can be answered, and say what cannot")
 
@@ -379,37 +397,91 @@ def near_copy(checked: Checked) -> Finding | None:
     written = words(checked.draft)
     if len(written) > 7 and written == words(checked.query):
         return Finding(0.5, "the draft repeats the query: answer it")
-    if checked.previous is None or _essence(checked.previous) != _essence(checked.draft):
+    if checked.previous is None or _sayings(checked.previous) != _sayings(checked.draft):
         return None
     score = 0.5 if checked.previous_score is None else checked.previous_score
     same = "the draft is nearly identical to the previous one: make the changes asked for"
     return Finding(score, same)
 
 
-def _essence(text: str) -> tuple[set[str], set[str], list[str]]:
-    """Return what a copy has in common: the sentences without filler, figures and links, code."""
+def _sayings(text: str) -> set[tuple[str, ...]]:
+    """Return what copies have in common: sentences without filler, with their figures, and code."""
     reading = read(text)
-    said = re.split(r"[.!?。]\s+|\n+|(?<=。)", "\n".join([*reading.prose, *reading.quoted]))
-    sentences = {" ".join(word for word in words(one) if word not in FILLER) for one in said}
-    figures = re.findall(r"(?<![\w.])[-−+]?\d+(?:[.,:/]\d+)*%?|https?://\S+", reading.text)
-    code = "\n".join(block.text for block in reading.code)
-    return sentences - {""}, set(figures), re.findall(r"\w+|[^\w\s]", code)
+    code = {tuple(re.findall(r"\w+|[^\w\s]", block.content)) for block in reading.code}
+    said = re.split(r"[.!?。]\s+|\n+|(?<=。)", f"{reading.text}\n{reading.quoted}".casefold())
+    token = re.compile(r"(?<![\w.])[-−+]?\d+(?:[.,:/]\d+)*(?: ?%)?|https?://\S+|[^\W_]+")
+    sentences = {tuple(one for one in token.findall(part) if one not in FILLER) for part in said}
+    return code | sentences - {()}
+
+
+# A query that names one of these is about judging, or about what language models read.
+ABOUT = re.compile(
+    r"inject|jailbreak|rubric|judg|evaluat|assess|grad(?:e|ing)|\bscor|\brat(?:e|ing)|marking|"
+    r"exam\b|templat|token|prompt|chat|llm|language model|llama|qwen|mistral|gpt|attack|bewert|"
+    r"benot|klausur|prüfung|évalu|barème|calific|提示词|注入|评分|採点|оцен"
+)
+# The first group keeps the names of JSON.
+QUOTATION = re.compile(
+    r"(\"[^\"\n]{1,1000}\"\s?:)|\"[^\"\n]{1,1000}\"|(?<!\w)'[^'\n]{3,1000}'(?!\w)"
+    r"|[「『][^「『」』\n]{1,1000}[」』]"
+)
+WORK = r"(?:draft|answer|response|reply|submission)"
+TOP = (
+    r"\"?(?:1\.0+\b(?!\.?\d)|10 ?/ ?10|10 out of 10|(?:(?:a|the) )?"
+    r"(?:full|perfect|maximum|highest|top)(?: possible)? (?:scores?|marks?|points?|ratings?))"
+)
+SAID_TO_JUDGES = {
+    "override": r"\b(?:ignor(?:e|ing)|disregard|forget|override) (?:all |the )?(?:\w+ ){0,2}"
+    r"(?:your|previous|prior|above|earlier|system|judging|grading|scoring|evaluation) "
+    r"(?:instruction|prompt|rubric|rule|criteria)(?!\w* (?:if|when)\b)",
+    "override above": r"\bignor(?:e|ing) (?:all )?the (?:instructions|rules|criteria) above\b",
+    "override abroad": r"\bignorier\w* (?:\w+ ){0,3}anweisungen\b|忽略.{0,10}指令"
+    r"|\bignorez (?:\w+ ){0,3}(?:instructions|consignes)\b",
+    "order": rf"\b(?:score|rate|grade|mark|give|award|assign) (?:(?:this|the|my) {WORK},? "
+    rf"(?:\w+ ){{0,3}}{TOP}|this 1\.0\b|the (?:maximum|highest) score of 1)",
+    "gift": rf"\b(?:score|give|award|assign) {TOP} (?:to|for|on) (?:(?:this|the|my) {WORK}|"
+    r"(?:all|every|each) criteri|everything)",
+    "claim": rf"\b(?:overall|final) score:? (?:is )?1\.0\b|\bcriteria (?:are|must be) {TOP}",
+    "role": r"\b(?:you are|you're|as the)(?: now)? (?:an? |the )?(?:\w+ )?"
+    rf"(?:judge|evaluator|grader|scorer|rater|assessor|examiner)\b.{{0,80}}\b{TOP}",
+    "address": r"\b(?:to|for) (?:the |any )?(?:llm|ai|automated)[ -](?:judge|evaluator|grader)",
+    "object": r"\bcriteria_scores\"?\s?[:=]|\"score\"\s?:\s?1(?:\.0)?\s?,\s?\"feedback\"",
+    "token": r"<\|(?:im_start|im_end|system|eot_id)\|>|\[/inst\]|<</?sys>>|<end_of_turn>",
+    "end": r"(?:^|[.>] |[-=#]{2} ?)end of (?:the )?(?:draft|submission)\b|</draft>",
+}
+"""Patterns for a text on one line in lower case, without markup."""
+
+TO_JUDGES = re.compile("|".join(SAID_TO_JUDGES.values()))
 
 
 @guardrail("addresses_judge", default=True)
 def addresses_judge(checked: Checked) -> Finding | None:
-    """Cap a draft that tells its judge what to do, or plays the judge.
+    """Cap a draft that tells its judge what to do, or plays the judge; the second line of defence.
 
-    It overrides instructions, demands or claims a full score for itself, addresses a judge model,
-    contains a judge's reply or a chat template's tokens, or pretends to end. Code and quotations
-    count as examples; if the query is about judging or about such texts, so does everything.
+    The first: a draft is quoted as data in the judge's prompt, and only the judge's one JSON object
+    counts. Code and quotations are examples; if the query is about judging or says such things
+    itself, so is everything. Full scores for two criteria imitate a judge.
     """
-    reading = read(checked.draft)
-    said = said_to_judge(f"{reading.text}\n\n{reading.html}", checked.query, checked.asks_for)
-    if said is None:
+    if ABOUT.search(checked.query.casefold()) or TO_JUDGES.search(_plain(checked.query)):
         return None
-    shown = terminal_safe(said, 50)
+    reading = read(checked.draft)
+    text = _plain(QUOTATION.sub(r" \1 ", f"{reading.text}\n\n{reading.hidden}"))
+    names = "|".join(map(re.escape, checked.asks_for)) or r"\Z."
+    scores = re.finditer(rf"\b({names})\"?\s?[:=]\s?\"?(?:1\.0+|1/1|10/10|100%)(?![\d.])", text)
+    said = {score[1]: score[0] for score in scores}
+    found = TO_JUDGES.search(text)
+    if not found and len(said) < 2:
+        return None
+    shown = terminal_safe(
+        found[0].strip(" .,;:!?>)]-=#") if found else ", ".join(said.values()), 50
+    )
     return Finding(0.3, f"the draft speaks to its judge ({shown!r}): take that out")
+
+
+def _plain(text: str) -> str:
+    """Bring a text to one line in lower case; paragraphs end like sentences."""
+    bare = re.sub(r"[*~`\\]+", "", fold(text).casefold())
+    return " ".join(bare.replace("\n\n", " . ").split())
 
 
 OF_MULL = frozenset(_GUARDRAILS)

@@ -57,7 +57,9 @@ class ReflectOnResultRequest(Bounded):
         validation_alias=AliasChoices("score_threshold", "confidence_threshold"),
         description="A draft with at least this score is not revised.",
     )
-    max_revisions: int = Field(1, ge=0, le=10, description="Revisions after the first draft.")
+    max_revisions: int = Field(
+        1, ge=0, le=10, description="Revisions after the first draft; in `agent` it counts drafts."
+    )
     min_gain: Score = Field(
         0.02, description="Stop when two evaluations in a row gain less than this."
     )

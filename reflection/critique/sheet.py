@@ -122,7 +122,9 @@ def _facts(
     if isinstance(seen, ReflectOnResultResult):
         facts += [parts.Fact("judge", judge) for judge in seen.judges]
         if seen.complexity is not None:
-            facts.append(parts.Fact("complexity of the query", f"{seen.complexity:.2f}"))
+            least = f"{request.min_complexity:g}" if request else "min_complexity"
+            note = f"how much it asks for, 0 to 1; drafts are judged above {least}"
+            facts.append(parts.Fact("complexity of the query", f"{seen.complexity:.2f}", note))
     return facts
 
 
@@ -217,7 +219,7 @@ def _tables(seen: Seen, best: Draft | None) -> list[parts.Table]:
     few = all(len(evaluation.judgements) < 2 for _, evaluation in told)
     capped = "draft|number, guardrail, caps at|number, scores above|number|extra, because"
     return [
-        parts.draft_table(seen.drafts, best, "best", "score|share, judged|extra, change", measures),
+        parts.draft_table(seen.drafts, best, "best", "score|share, why|extra, change", measures),
         parts.table(
             "Criteria", ("criterion", "weight|number", *criteria, "meaning|extra"), weighed
         ),

@@ -59,8 +59,8 @@ class MultiPathRequest(Bounded):
         None,
         ge=1,
         le=10,
-        description="The most drafts, the first one counted; 3 for research and 5 for code by"
-        " default.",
+        description="The most drafts, the first one counted, unlike in `reflect`; 3 for research"
+        " and 5 for code by default.",
     )
     creative: bool = Field(True, description="Off: no ideas beyond the documents.")
     language: Literal["python"] = Field("python", description="The language of the code.")

@@ -1,5 +1,6 @@
 """The progress and the result of a run of the multi-path agent."""
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal
@@ -8,6 +9,7 @@ from reflection.multipath.state import Critique, Mode, Node, Passage
 from reflection.multipath.suite import Disputed, Failure, Suite, TestReport
 from reflection.request import Record
 from reflection.run import Spending, Usage
+from reflection.text import terminal_safe
 
 StopReason = Literal[
     "consistent",
@@ -26,6 +28,9 @@ StopReason = Literal[
 ]
 Origin = Literal["generated", "refined", "replaced"]
 Step = Literal["starting", "waiting_for_review", "finished"] | Node
+# A router's reason may repeat a long prompt.
+REASON_COLUMNS = 60
+CODE = re.compile(r"```|>>> |\b(?:Python|pytest|def) ")
 
 
 class Source(Record):
@@ -43,13 +48,15 @@ class Routing(Record):
     chosen_by: Literal["request", "model"]
     error: str | None = None
 
-    @property
-    def words(self) -> str:
-        """Which path was chosen, by whom, and why."""
+    def words(self, prompt: str) -> str:
+        """Which path was chosen, by whom, and why; a prompt about code gets a hint."""
         if self.mode is None:
             return f"no path: {self.error or self.reason or 'no reason given'}"
-        why = "as the request says" if self.chosen_by == "request" else self.reason
-        return f"{self.mode}: {why}" if why else self.mode
+        if self.chosen_by == "request":
+            return f"{self.mode}: as the request says"
+        why = f"{self.mode}: {terminal_safe(self.reason, REASON_COLUMNS)}"
+        about_code = self.mode != "code" and CODE.search(prompt)
+        return f"{why} (for code: --mode code)" if about_code else why
 
 
 class Draft(Record):

@@ -135,7 +135,7 @@ def _found(draft: Draft) -> str:
 
 def _facts(seen: Seen, kept: Draft | None) -> list[parts.Fact]:
     most = "" if seen.max_revisions is None else f" of at most {seen.max_revisions}"
-    facts = [parts.Fact("path", seen.routing.words)] if seen.routing else []
+    facts = [parts.Fact("path", seen.routing.words(seen.prompt))] if seen.routing else []
     facts.append(parts.Fact("drafts", f"{seen.revisions}{most}"))
     if kept is not None:
         still = still_open(seen)
@@ -338,7 +338,7 @@ def _steps(seen: Seen, decisions: Sequence[Decision]) -> list[parts.Step]:
     for made in decisions:
         why = parts.reason_words(made)
         if made.after == "route" and made.next is not None and seen.routing is not None:
-            why = seen.routing.words
+            why = seen.routing.words(seen.prompt)
         elif made.after in CHECKS and made.draft is not None:
             counted = None if made.error is None else _counts(made.passed, made.total)
             why = f"{parts.draft_words(made.draft)}: {f'{counted}; ' if counted else ''}{why}"

@@ -118,8 +118,9 @@ class Replay:
     """Every rule over the same orderings; what is computed for a state is kept between calls."""
 
     def __init__(self, rules: Sequence[Stopping], max_concurrency: int = MAX_CONCURRENCY) -> None:
+        self._most = max_concurrency
         self._next_waves = [
-            (rule.hurry > 0, cache(partial(_next_wave, known, Waves(known), max_concurrency)))
+            (rule, cache(partial(_next_wave, known, Waves(known), max_concurrency)))
             for rule, known in zip(rules, map(StoppingRule, rules), strict=True)
         ]
         self._add = cache(_add)
@@ -156,20 +157,33 @@ class Replay:
         """Run each rule once, until it stops or the ordering ends.
 
         A hurried rule may stop inside a wave: the calls under way then are cancelled, and cost what
-        they have written until then.
+        they have written until then. `fixed` then counts what came: the shortest answers, or the
+        first ones where nobody knows how long they are.
         """
-        states, leaders = self._walk(question.votes, ordering)
-        lengths = [question.tokens[at] for at in ordering] if question.tokens else []
-        for hurries, next_wave in self._next_waves:
+        usual = self._walk(question.votes, ordering)
+        by_index = [question.tokens[at] for at in ordering] if question.tokens else []
+        for rule, next_wave in self._next_waves:
+            (states, leaders), lengths, came = usual, by_index, list[int]()
+            if by_index and rule.rule == "fixed" and rule.hurry:
+                places = range(len(ordering))
+                came = sorted(places, key=lambda at: (at // self._most, by_index[at]))
+                lengths = [by_index[at] for at in came]
+                states, _ = self._walk(question.votes, [ordering[at] for at in came])
             counted = calls = rounds = tokens = latency = 0
             while calls < len(ordering) and (wave := next_wave(states[counted])):
                 begin, calls, rounds = calls, min(calls + wave, len(ordering)), rounds + 1
                 # No other rule can stop inside a wave, so none decides there.
-                inside = range(begin + 1, calls) if hurries else ()
+                inside = range(begin + 1, calls) if rule.hurry else ()
                 counted = next((at for at in inside if not next_wave(states[at])), calls)
                 longest = max(lengths[begin:counted], default=0)
                 latency += longest
                 tokens += sum(min(length, longest) for length in lengths[begin:calls])
+            if came:
+                # What came is counted by index, until it decides.
+                order = [ordering[at] for at in sorted(came[:counted])]
+                states, leaders = self._walk(question.votes, order)
+                ends = (at for at, state in enumerate(states) if not next_wave(state))
+                counted = next(ends, counted)
             yield End(calls, rounds, states[counted][0], leaders[counted], tokens, latency)
 
     def _walk(

@@ -183,6 +183,8 @@ class SelfConsistencyResult(Record):
             return "there is no consensus"
         if self.tied:
             return "several answers share the lead"
+        if self.consensus_type == "divided":
+            return "the votes are divided"
         if self.cut_short:
             return f"only {votes} of at least {self.min_responses} readable answers"
         few = votes < FEW_VOTES and self.stop_reason != "decided"

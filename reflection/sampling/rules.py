@@ -84,7 +84,7 @@ class Stopping(Request):
     min_entropy_samples: int = Field(4, ge=1, description="Readable answers before entropy counts.")
     max_responses: int = Field(10, ge=1, le=1000, description="The most answers.")
     epsilon: Share = Field(
-        0.05, description="The rule predictive stops at this chance of another leader."
+        0.05, description="The rule predictive stops at this chance of an overtaken leader."
     )
     beta_threshold: Share = Field(
         0.95, description="The rule beta stops at this certainty of the leader."
@@ -195,14 +195,16 @@ def _combined(settings: Stopping, votes: Votes) -> Ruling[StopReason]:
 def _predictive(settings: Stopping, votes: Votes) -> Ruling[StopReason]:
     chance = flip_probability(votes.first, votes.second, votes.calls_left)
     limit = f"(limit {100 * settings.epsilon:.3g} %)"
-    reason = f"chance that the answer still changes: {100 * chance:.3g} % {limit}"
+    reason = f"{100 * chance:.3g} % chance that the runner-up overtakes it {limit}"
     stop = at_most(chance, settings.epsilon)
     return Ruling("rule" if stop else None, reason, chance, settings.epsilon)
 
 
 def _beta(settings: Stopping, votes: Votes) -> Ruling[StopReason]:
     chance = lead_probability(votes.first, votes.second)
-    return _reaches("chance that the lead is right", chance, settings.beta_threshold)
+    return _reaches(
+        "chance that the leader is likelier than the runner-up", chance, settings.beta_threshold
+    )
 
 
 def _ahead_by(settings: Stopping, votes: Votes) -> Ruling[StopReason]:

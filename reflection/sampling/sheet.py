@@ -53,7 +53,10 @@ def sheet(
         answer, waits, doing = seen.leader, seen.needs_review, "waiting for a person's review"
     if isinstance(seen, Progress) and not waits:
         most = tally_words(seen.max_responses, "answer")
-        doing = f"wave {seen.wave} is running, {seen.total_responses} of at most {most}"
+        made = seen.waves[-1] if seen.waves else 0
+        back = f" ({made - seen.in_flight} of its {made} calls came back)"
+        doing = f"wave {seen.wave} is running{back if 0 < seen.in_flight < made else ''}"
+        doing += f", {seen.total_responses} of at most {most}"
         doing += f", {tally_words(seen.added, 'added answer')} next" if seen.added else ""
     told = decisions if newest is None else decisions[-newest:]
     return parts.run_sheet(

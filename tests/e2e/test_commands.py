@@ -75,13 +75,15 @@ def test_a_log_of_one_s_own_runs_is_replayed(cli: Cli, tmp_path: Path) -> None:
     replayed = cli("replay", str(log), "--answers", "number", "--json")
 
     assert (made.returncode, replayed.returncode) == (0, 0), made.stderr + replayed.stderr
+    assert (made.stdout, made.stderr.count("\n")) == ("", 1)
+    assert f"wrote the answers of {len(lines)} run" in made.stderr
     line = next(line for line in lines if line["answers"] == ["129"] * 5)
-    assert (line["gold"], line["temperature"]) == (None, 0.7)
+    assert (line["gold"], line["temperature"], line["kind"]) == (None, 0.7, "exact")
     assert json.loads(replayed.stdout)["questions"] == len(lines)
 
 
 def test_a_probability_that_is_required(cli: Cli, tmp_path: Path) -> None:
-    """A map by hand gives it; below the bar, and without a map, the exit code is 4."""
+    """A map by hand gives it; below the bar the exit code is 4, and without a map 2."""
     file = tmp_path / "map.json"
     traits = {"model": None, "prompt_hash": None, "answers": "number"}
     known = calibration_map(**traits, stopping=Stopping(rule="ahead_by"))
@@ -97,5 +99,5 @@ def test_a_probability_that_is_required(cli: Cli, tmp_path: Path) -> None:
     assert "probability right  0.900" in reached.stdout
     assert "did not say model, prompt_hash" in " ".join(reached.stdout.split())
     assert "probability 0.900 is below 0.95, which was required" in missed.stderr
-    assert (unknown.returncode, "no calibration map" in unknown.stderr) == (4, True)
+    assert (unknown.returncode, "and the worker has none" in unknown.stderr) == (2, True)
     assert broken.returncode == 2

@@ -5,7 +5,7 @@ import pytest
 from reflection.sampling.loop import progress
 from reflection.sampling.sheet import sheet
 from tests.unit.runs import failed, finished, put_in, sampled
-from tests.unit.sheets import column, fact, told
+from tests.unit.sheets import column, fact, table, told
 
 
 def test_a_run_that_goes_on() -> None:
@@ -15,6 +15,11 @@ def test_a_run_that_goes_on() -> None:
     added = sheet(progress(sampled(["129"]), 4, added=1), ())
 
     assert added.busy.endswith("1 of at most 10 answers, 1 added answer next, 4 calls in flight")
+    asked = sampled([])
+    asked.begin_wave(10)
+    first = sheet(progress(asked, 6), ())
+    words = "wave 1 is running (4 of its 10 calls came back), 0 of at most 10 answers"
+    assert first.busy == f"{words}, 6 calls in flight"
     assert shown.verdict.tone == "running"
     assert shown.verdict.words == "wave 1 is running, 2 of at most 10 answers, 3 calls in flight"
     assert (fact(shown, "leader").value, fact(shown, "leader").note) == ("129", "tied")
@@ -89,3 +94,20 @@ def test_agreement_is_said_to_be_no_probability() -> None:
     agreement = fact(shown, "agreement")
     assert agreement.note == "uncertainty high; a share, no probability"
     assert any(flag.startswith("most votes are for other answers") for flag in shown.flags)
+
+
+def test_what_failed_is_told() -> None:
+    """The commonest errors are facts, each with how often it came; a failure is no reply."""
+    shown = told(sampled([failed(0, "Blocked"), failed(1, "Blocked"), *[None] * 8]))
+
+    assert (fact(shown, "error").value, fact(shown, "error").note) == ("Blocked", "2 x")
+    assert shown.verdict.tone == "bad"
+    assert shown.answer is None
+    assert shown.charts == ()
+    assert table(shown, "Votes").rows == (
+        ("(failed): 2 answers", 0, 0.0),
+        ("(unreadable): 8 answers", 0, 0.0),
+    )
+    assert fact(shown, "answers").value == "10, 2 failed, 8 unreadable, in 2 waves"
+    assert shown.texts[0].title == "1. (failed)"
+    assert shown.texts[0].content == "Blocked"

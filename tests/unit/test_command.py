@@ -141,7 +141,12 @@ def test_an_option_says_what_its_field_says(app: typer.Typer) -> None:
     """Description, range, choices and default stand once, in the request."""
     known = parameters(app, "reflect")
 
-    assert known["max_revisions"].help == "Revisions after the first draft; 0 to 10; 1 by default."
+    revisions = (
+        "Revisions after the first draft; in `agent` it counts drafts; 0 to 10; 1 by default."
+    )
+    assert known["max_revisions"].help == revisions
+    drafts = "The most drafts, the first one counted, unlike in `reflect`; "
+    assert parameters(app, "agent")["max_revisions"].help.startswith(drafts)
     assert known["panel"].metavar == "mean|median"
     assert all(name in known["criteria"].help for name in PRESETS)
     assert known["score_threshold"].help.endswith("or --confidence-threshold.")
@@ -174,6 +179,8 @@ def test_help_says_which_guardrails_run_by_default(monkeypatch: pytest.MonkeyPat
         (["reflect", "q", "--review-timeout", "9", "--review-below", "0.5"], []),
         (["agent", "p", "--mode", "code", "--no-creative", "--passages", "3"],
          ["--creative has no effect with --mode code", "--passages has no effect without --docs"]),
+        (["agent", "p", "--docs", "/nowhere"],
+         ["there is no folder /nowhere on this machine; the worker looks on its own"]),
     ],
 )  # fmt: skip
 def test_an_option_without_effect_is_named(

@@ -10,6 +10,7 @@ from rich.cells import cell_len
 
 from activities.doctor import Check, State
 from activities.installation import (
+    calibration_checks,
     call_check,
     document_checks,
     model_checks,
@@ -35,6 +36,7 @@ from commands.doctor import (
 )
 from reflection.run import Spending
 from telemetry import SEARCH_ATTRIBUTES
+from tests.unit.test_calibrated import made as calibration_map
 
 SECRET = "sk-secret-7f3a"
 
@@ -113,6 +115,29 @@ def test_folders_of_documents_are_looked_at(tmp_path: Path) -> None:
     assert [check.state for check in folders] == ["ok", "wrong", "wrong", "warning", "warning"]
     assert (index.name, index.state, no_index.state) == ("index", "ok", "wrong")
     assert (none.state, "`agent --docs` is refused" in none.said) == ("warning", True)
+
+
+@pytest.mark.parametrize(
+    ("folder", "state", "said"),
+    [
+        ("maps", "ok", "1 map in "),
+        ("empty", "warning", "has no map: every probability is unknown."),
+        ("gone", "warning", "is not a folder on the worker's machine"),
+    ],
+)
+def test_a_folder_of_maps_is_looked_at(
+    tmp_path: Path, folder: str, state: State, said: str
+) -> None:
+    """One without any map, or none at all, is a warning; where none is set there is no check."""
+    for name in ("maps", "empty"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "maps" / "a.json").write_text(calibration_map().model_dump_json())
+    (tmp_path / "empty" / "a.json").write_text("{}")
+
+    [check] = calibration_checks({"MULL_CALIBRATION": str(tmp_path / folder)})
+
+    assert (check.state, said in check.said) == (state, True)
+    assert calibration_checks({}) == []
 
 
 def test_search_attributes_come_with_their_commands() -> None:

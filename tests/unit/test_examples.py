@@ -3,6 +3,8 @@
 from functools import partial
 from pathlib import Path
 
+from bench import simulated_logs
+from commands.measuring.maps import LEAST_ISOTONIC
 from commands.measuring.plans import read_lines
 from commands.measuring.replay import read_recording
 from reflection.critique.complexity import complexity
@@ -72,3 +74,13 @@ def test_the_recorded_answers_show_every_case() -> None:
 
     assert (unread, right) == (6, [12, 11, 10, 9, 9, 9, 9, 12, 6, 6, 3, 2])
     assert min(len(question.votes) for question in questions) >= Stopping().max_responses
+
+
+def test_the_simulated_answers_are_made_by_their_command() -> None:
+    """They are small, enough for a map by isotonic regression, and each says what it is."""
+    text = text_of("simulated-answers.jsonl")
+    lines = text.splitlines()
+
+    assert lines == list(simulated_logs.example())
+    assert (len(lines), len(text) < 60_000) == (2 * LEAST_ISOTONIC, True)
+    assert all('"model":"simulated/' in line for line in lines)

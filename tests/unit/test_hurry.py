@@ -1,19 +1,20 @@
 """Runs in a hurry decide as runs in minimal waves do, whichever reply comes first."""
 
 import random
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
 from reflection.sampling.loop import Sampling
+from reflection.sampling.replay import Replay, recorded
 from reflection.sampling.request import SelfConsistencyRequest
 from reflection.sampling.result import Decision, Response
-from reflection.sampling.rules import Rule
+from reflection.sampling.rules import Rule, Stopping
 
 STREAMS = 60
 
 
-def run(stream: list[str | None], order: random.Random, **fields: object) -> tuple[Sampling, int]:
+def run(stream: list[str | None], order: Any, **fields: object) -> tuple[Sampling, int]:
     """Sample a stream of votes, whose replies come in any order; count the calls without a vote."""
     request = SelfConsistencyRequest.model_validate({"question": "q", **fields})
     sampling, unused = Sampling(request), 0
@@ -55,6 +56,46 @@ def test_decisions_are_those_of_minimal_waves(rule: Rule) -> None:
         assert sum(sampling.waves) == len(sampling.responses) + unused
         hurried += len(sampling.waves) < len(minimal.waves)
     assert hurried or rule in {"curtail", "entropy_only"}
+
+
+class ByLength:
+    """Has replies come in the order of their length, the shortest first."""
+
+    def __init__(self, tokens: list[int]) -> None:
+        self._tokens = tokens
+
+    def shuffle(self, coming: list[int]) -> None:
+        """Put what comes next last, of equals the earliest."""
+        coming.sort(key=lambda index: (-self._tokens[index], -index))
+        self.coming = coming
+
+
+@pytest.mark.parametrize("most", [7, 10, 40])
+def test_replay_hurries_as_a_run_does(most: int) -> None:
+    """Where lines say how long answers are, `fixed` counts the same ones, and ends as soon."""
+    chance, sooner = random.Random(most), 0
+    settings = {"rule": "fixed", "max_responses": most}
+    for _ in range(STREAMS):
+        stream = chance.choices(["a", "b", "c", None], [6, 3, 1, 1], k=most)
+        tokens = [chance.randrange(1, 100) for _ in stream]
+        order = ByLength(tokens)
+        sampling, _ = run(stream, order, hurry=1, **settings)
+        question = recorded("exact", stream, tokens=tokens)
+        last = tokens[-sampling.waves[-1] :]
+        waited = sorted(last)[len(last) - len(order.coming) - 1]
+
+        [end] = Replay([Stopping(hurry=1, **settings)]).ends(question, range(most))
+
+        assert (end.calls, end.rounds) == (sum(sampling.waves), len(sampling.waves))
+        assert end.counts == sampling.tally.counts
+        assert end.leader == next(
+            (response.index for response in sampling.responses
+             if response.vote and response.vote == sampling.tally.measurement.leader), None,
+        )  # fmt: skip
+        if len(sampling.waves) == 1:
+            assert (end.latency, end.tokens) == (waited, sum(min(one, waited) for one in last))
+            sooner += waited < max(last)
+    assert sooner or most > 16
 
 
 def test_fixed_keeps_its_answer() -> None:

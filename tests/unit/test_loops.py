@@ -72,6 +72,8 @@ def voted_on(answers: list[str | None], **settings: Any) -> Any:
         (SAMPLING, UNDECIDED, "there is no consensus"),
         (SAMPLING, UNDECIDED.model_copy(update=ACCEPTED), ""),
         (SAMPLING, voted_on(["A", "B"] * 5), "several answers share the lead"),
+        (SAMPLING, voted_on([*"AAABBCDEFG"]), "the votes are divided"),
+        (SAMPLING, voted_on([*"AAAABBCDEF"]), ""),
         (SAMPLING, voted_on(["A"] * 3), "only 3 of at least 5 readable answers"),
         (SAMPLING, voted_on(["A", "A"], rule="predictive", epsilon=0), "only 2 votes"),
         (SAMPLING, voted_on(["A", None], rule="fixed", max_responses=2), "only 1 vote"),
@@ -96,6 +98,7 @@ def test_what_is_doubtful_is_exit_code_4(
 
     assert (loop.doubt(ended), code) == (doubt, 4 if doubt else 0)
     assert (f"Not to be built on: {doubt}. With --accept-any" in said) == bool(doubt)
+    assert not doubt or loop.sheet(ended).verdict.tone in {"warning", "bad"}
     assert shown(loop, ended, accept_any=True) == 0
     bar = Bars(1.0) if loop is SAMPLING else 1.0
     if loop.below(ended, bar):
@@ -298,6 +301,12 @@ def pending(attempt: int, seconds: int, kind: str = "", *, runs: bool = True) ->
     return call
 
 
+def timed_out(call: Any) -> Any:
+    call.last_failure.message = "activity StartToClose timeout"
+    call.last_failure.timeout_failure_info.timeout_type = 1
+    return call
+
+
 @pytest.mark.parametrize(
     ("calls", "said"),
     [
@@ -307,8 +316,10 @@ def pending(attempt: int, seconds: int, kind: str = "", *, runs: bool = True) ->
         ([pending(1, 12, runs=False)], "a call waits for a worker"),
         (
             [pending(1, 90), pending(3, 2, "RateLimitError")],
-            "a call has taken 2 s in attempt 3, last error RateLimitError: slow␛ down",
+            "a call is in attempt 3, last error RateLimitError: slow␛ down",
         ),
+        ([timed_out(pending(2, 0))], "a call is in attempt 2, after a time-out"),
+        ([timed_out(pending(3, 0, runs=False))], "a call waits for attempt 3, after a time-out"),
         (
             [pending(2, -5, "Timeout", runs=False)],
             "a call waits for attempt 2, last error Timeout: slow␛ down",

@@ -10,10 +10,12 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from markupsafe import escape
 
 import commands.page
 from commands.page import RunFacts, page_html
-from reflection.sheet import Sheet
+from reflection.sheet import Sheet, Text
+from reflection.text import neutral
 from tests.unit.runs import START
 from tests.unit.sheets import ASKED, HOSTILE, SHEETS
 
@@ -113,3 +115,25 @@ def test_only_web_addresses_are_linked(address: str) -> None:
 
     assert other.named("a") == []
     assert Page(page_html(ASKED, FACTS)).named("a") == [{"href": WEB_UI, "rel": "noreferrer"}]
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("# Costs\n\n**Low** [1]", "<h1>Costs</h1>\n<p><strong>Low</strong> [1]</p>"),
+        ("| a |\n|---|\n| 1 |", "<td>1</td>"),
+        ("[a](https://x/y)", '<p><a href="https://x/y">a</a></p>'),
+        ("![a](https://x/y.png)", '<p>!<a href="https://x/y.png">a</a></p>'),
+        ("[a](javascript:x) [b](//x) [c](http:x)", "[a](javascript:x) [b](//x) [c](http:x)"),
+        ("<b>a</b>\n\n<script>", "<p>&lt;b&gt;a&lt;/b&gt;</p>\n<p>&lt;script&gt;</p>"),
+        ("a&#x202e;b \x1b", "<p>ab \u241b</p>"),
+    ],
+)
+def test_a_report_is_rendered_and_still_loads_nothing(written: str, shown: str) -> None:
+    """Its Markdown makes headings, tables and web links; HTML stays text, and images are links."""
+    texts = [Text(title="report", content=written, kind=kind) for kind in ("markdown", "code")]
+
+    page, code = (page_html(ASKED.model_copy(update={"answer": text})) for text in texts)
+
+    assert shown in page
+    assert f'<div class="text best code">{escape(neutral(written))}</div>' in code

@@ -86,6 +86,27 @@ def test_hurry() -> None:
 
 
 @pytest.mark.parametrize(
+    ("tokens", "answers", "expected"),
+    [
+        # Three of four decide: without lengths the first three, else the three shortest.
+        (None, "AAAB", Runs(1, 4, 4, 1, 1)),
+        ([9, 3, 2, 1], "AAAB", Runs(1, 4, 4, 1, 1, tokens=15, latency=9)),
+        ([9, 3, 2, 1], "BAAA", Runs(1, 4, 4, 1, 1, tokens=9, latency=3)),
+        # A question with fewer answers than are asked for ends after the last one.
+        ([9, 3], "AA", Runs(1, 2, 2, 1, 1, tokens=12, latency=9)),
+    ],
+)
+def test_fixed_in_a_hurry(tokens: list[int] | None, answers: str, expected: Runs) -> None:
+    """It ends once the answers that came decide, whichever they are."""
+    question = recorded("exact", list(answers), gold="A", tokens=tokens)
+    rule = Stopping(rule="fixed", max_responses=4, hurry=1)
+
+    [found] = Replay([rule]).runs(question, [range(len(answers))])
+
+    assert found == expected
+
+
+@pytest.mark.parametrize(
     ("shares", "low", "high"),
     [
         ([0.0] * 100, 0.0, 0.036993),

@@ -185,6 +185,39 @@ def test_a_state_is_decided(
     assert ruling.stop_reason == reason
 
 
+@pytest.mark.parametrize(
+    ("settings", "counts", "value", "reason"),
+    [
+        (
+            {"futility": 0.2},
+            (3, 1, 1),
+            56 / 462,
+            "chance that agreement still reaches 0.8: 12.1 % (limit 20 %)",
+        ),
+        (
+            {"rule": "predictive"},
+            (3,),
+            1 / 33,
+            "3.03 % chance that the runner-up overtakes it (limit 5 %)",
+        ),
+        (
+            {"rule": "beta"},
+            (4,),
+            0.96875,
+            "chance that the leader is likelier than the runner-up 0.9688 reaches 0.95",
+        ),
+    ],
+)
+def test_a_chance_is_called_what_it_is(
+    settings: dict[str, Any], counts: Counts, value: float, reason: str
+) -> None:
+    """Its name, the probability and the bound; none of them is the chance of being right."""
+    ruling = StoppingRule(Stopping(**settings)).decide(counts)
+
+    assert ruling.value == pytest.approx(value, abs=1e-5)
+    assert ruling.reason == reason
+
+
 @pytest.mark.parametrize("unreadable", [0, 1, 2])
 def test_thrifty_stops_as_three_ahead_does(unreadable: int) -> None:
     """Whatever the votes, predictive at epsilon 0.05 and at most 10 is a lead of three."""

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from temporalio.client import WorkflowExecutionStatus
 
+from commands.follow import new_id
 from commands.loops import status_words
 from commands.runs import SHOWN, runs_table
 from tests.unit.sheets import console, written
@@ -39,11 +40,11 @@ def test_each_kind_has_what_fits_it() -> None:
     lines = [" ".join(line.split()) for line in shown(120)]
 
     assert [lines[0], *lines[2:]] == [
-        "id ended by result start (UTC) cost",
-        f"{AGENT} passed 2 drafts 03-01 12:05 $0.25",
-        f"{ASK} confidence agreement 0.80 03-01 12:05 -",
-        "reflect-7f3a91c2 running score 0.75 03-01 12:05 -",
-        "batch-7f3a91c2 2/3 done - 03-01 12:05 -",
+        "id ended by start (UTC) result cost",
+        f"{AGENT} passed 03-01 12:05 2 drafts $0.25",
+        f"{ASK} confidence 03-01 12:05 agreement 0.80 -",
+        "reflect-7f3a91c2 running 03-01 12:05 score 0.75 -",
+        "batch-7f3a91c2 2/3 done 03-01 12:05 - -",
     ]
 
 
@@ -55,6 +56,17 @@ def test_an_id_is_never_broken(width: int) -> None:
     assert lines[2 + len(ROWS)].startswith(f"left out at {width} columns: ")
     assert lines[2].startswith(f"{AGENT} passed")
     assert all(len(line) <= width for line in lines)
+
+
+def test_80_columns_have_room_for_the_start_and_the_result() -> None:
+    """Also where command, question, end and result are the longest that there are."""
+    run = new_id("reflect", "Document every function of this module")
+    ended = row(run, "SelfConsistencyWorkflow", MullConfidence=1, MullStopReason="x" * 18)
+
+    lines = shown(80, [ended])
+
+    assert "03-01 12:05 agreement 1.00" in lines[2]
+    assert lines[3] == "left out at 80 columns: cost (widen the terminal, or use --json)"
 
 
 def test_an_id_wider_than_the_terminal_stays_whole() -> None:

@@ -22,9 +22,8 @@ from reflection import details, replies, request, text
 from reflection.critique.complexity import complexity
 from reflection.critique.criteria import PRESETS
 from reflection.critique.evaluation import Feedback, parse_judgement
-from reflection.critique.forms import addresses, cited_numbers, defect, lack, read
-from reflection.critique.guardrails import Checked, check, known_guardrails
-from reflection.critique.injections import said_to_judge
+from reflection.critique.forms import bad_python, defect, forms_asked, read, unclosed
+from reflection.critique.guardrails import Checked, addresses, check, known_guardrails
 from reflection.critique.prompts import (
     build_draft_prompt,
     build_judge_prompt,
@@ -76,17 +75,19 @@ MORE = [
 def guardrails(text: str) -> dict[str, Callable[[], object]]:
     """Every function of critiques that takes text, by its name, with this one in each place."""
     checked = Checked(query=text, draft=text, previous=text[:-1], sources=(text,), asks_for=EVERY)
-    forms = ("a list of JSON", "YAML", "a table", "a Python function")
+    answer = Checked(query="Why?", draft=text, sources=("https://a.org/b",), asks_for=EVERY)
+    forms = ("json", "yaml", "table", "python", "markdown")
     said = [Feedback(advice=text, place=text)]
     return {
         "read": lambda: read.__wrapped__(text),
         **{name: partial(check, checked, [name]) for name in known_guardrails()[1:]},
-        "json": lambda: defect(text, "json"),
-        "python": lambda: defect(text, "python"),
-        "markdown": lambda: defect(text, "markdown"),
-        **{form: partial(lack, text, f"Write {form}.") for form in forms},
-        "said_to_judge": lambda: said_to_judge(text, "Why?", EVERY),
-        "citations": lambda: [*cited_numbers(text), *addresses(text)],
+        "default": lambda: check(answer, ["default"]),
+        **{form: partial(defect, text, form) for form in forms},
+        **{f"{form} in it": partial(defect, text, form, alone=False) for form in forms},
+        "forms_asked": lambda: forms_asked(text),
+        "unclosed": lambda: unclosed(text),
+        "python program": lambda: bad_python(text),
+        "addresses": lambda: addresses(text),
         "complexity": lambda: complexity(text),
         "parse_judgement": lambda: parse_judgement(text, GENERAL, 0.7, text),
         "judge": lambda: build_judge_prompt(text, text, GENERAL, 0.7, sources=(text,)),
@@ -265,8 +266,8 @@ NO_TEXTS = (
 def test_every_function_that_takes_text_is_timed() -> None:
     """A public function of the core with a text among its inputs is in one of the two tables."""
     timed = {name.split()[0].rpartition(".")[2] for name in functions("a")}
-    timed |= {"parse_judgement", "defect", "lack", "check", "said_to_judge", "read", "complexity"}
-    timed |= {"cited_numbers", "addresses", "build_draft_prompt", "build_revision_prompt"}
+    timed |= {"parse_judgement", "defect", "check", "read", "complexity", "forms_asked", "unclosed"}
+    timed |= {"bad_python", "addresses", "build_draft_prompt", "build_revision_prompt"}
     timed |= {"build_judge_prompt", *NO_TEXTS.split()}
     # Called by `with_checks` and `assemble`, which are timed.
     timed |= {"blocks", "split", "check_report"}

@@ -1,16 +1,21 @@
 """A run that tells how likely its answer is right, by its own map or by its worker's."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 from temporalio.client import Client, WorkflowHistory
 from temporalio.contrib.opentelemetry import OpenTelemetryPlugin
 from temporalio.worker import Replayer
 
 import worker
+from commands import follow
+from commands.command import Exit
 from connection import DATA_CONVERTER
 from reflection.sampling.probability import CalibrationMap
-from reflection.sampling.result import SelfConsistencyResult
+from reflection.sampling.request import SelfConsistencyRequest
+from reflection.sampling.result import Bars, SelfConsistencyResult
 from tests.conftest import SANDBOX, begin, served
 from tests.scripted import ScriptedModel
 from tests.unit.test_calibrated import made
@@ -65,3 +70,61 @@ async def test_a_map_of_the_worker_is_in_the_history(
         workflow_runner=SANDBOX,
         plugins=[OpenTelemetryPlugin()],
     ).replay_workflow(history)
+
+
+async def required(client: Client, asked: ScriptedModel, **fields: Any) -> Exit:
+    request = SelfConsistencyRequest(question="How much?", preset="thrifty", **fields)
+    wanted = follow.Wanted(required=Bars(probability=0.9), web_ui=False)
+    async with served(client, asked):
+        return await follow.start(client, request, follow.New(), wanted)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({}, "without a calibration map no probability is known, and the worker has none. Fit"),
+        (
+            {"calibration": made(temperature=0.0), "model": "c/d"},
+            "the map does not fit: model c/d, where the map has openai/gpt-test; temperature 0.7",
+        ),
+    ],
+)
+async def test_a_probability_that_no_map_can_tell_is_refused(
+    client: Client, fields: dict[str, Any], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is wrong usage, and the model, which has no reply, is not asked."""
+    with pytest.raises(typer.Exit) as refused:
+        await required(client, ScriptedModel([]), **fields)
+
+    assert refused.value.exit_code == Exit.USAGE
+    assert said in capsys.readouterr().err
+
+
+async def test_a_model_that_is_not_named_may_be_the_map_s(client: Client) -> None:
+    """Only its replies tell which model a worker has."""
+    own = made(**OF_SCRIPTED)
+
+    assert await required(client, ScriptedModel(["129"] * 3), calibration=own) == Exit.DONE
+
+
+async def test_that_only_the_worker_has_maps_is_said(
+    client: Client,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """One line before the run; a worker whose folder has no map says so when it starts."""
+    monkeypatch.setenv("MULL_CALIBRATION", str(tmp_path))
+    with pytest.raises(typer.Exit):
+        await required(client, ScriptedModel([]))
+    logged = caplog.text
+    (tmp_path / "model.json").write_text(made(**OF_SCRIPTED).model_dump_json(), encoding="utf-8")
+
+    code = await required(client, ScriptedModel(["129"] * 3))
+
+    assert f"there is no calibration map in {tmp_path}" in logged
+    assert code == Exit.DONE
+    assert "Note: the probability will be known only if a map of the worker fits this run." in (
+        capsys.readouterr().err
+    )

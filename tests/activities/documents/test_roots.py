@@ -30,9 +30,10 @@ def test_roots_are_separated_as_paths_are(tmp_path: Path) -> None:
 
 OUTSIDE = 'the folder "{}" is not under one that MULL_DOCUMENTS allows on the worker'
 HIDDEN = 'the folder "{}" is hidden, or holds installed packages: neither is searched'
-MISSING = 'the worker has no folder "{}"'
+MISSING = 'there is no folder "{}" on the worker\'s machine'
 REFUSED = {
-    OUTSIDE: "/etc ../outside docs/../../outside {base}/outside {root}-twin leads-out / a\0b",
+    OUTSIDE: "/etc /none/there ../none ../outside docs/../../outside "
+    "{base}/outside {root}-twin leads-out / a\0b",
     HIDDEN: ".aws docs/.aws docs/.aws/inner docs/.none {root}/docs/.aws docs/node_modules "
     "docs/../docs/.aws/. shown .shown",
     MISSING: "none docs/none/deeper \udcff " + "x" * 5_000,

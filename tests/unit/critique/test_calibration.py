@@ -254,3 +254,25 @@ def test_a_held_out_j_is_less() -> None:
     assert held_out < best.youden
     assert held_out_youden([0.1, 0.2, 0.8, 0.9] * 5, [NO, NO, YES, YES] * 5) == 1.0
     assert held_out_youden([], []) is None
+
+
+@pytest.mark.parametrize(
+    ("tokens", "usd", "expected"),
+    [
+        ([100, 200], [0.1, 0.2], (300, pytest.approx(0.3))),
+        ([100, None], [None, 0.2], (None, None)),
+        ([0, 0], [0.0, 0.0], (0, 0.0)),
+    ],
+)
+def test_cost(
+    tokens: list[int | None], usd: list[float | None], expected: tuple[object, object]
+) -> None:
+    """Cost is that of every evaluation, a failed one too, and unknown where one is unknown."""
+    given = [
+        Scored(example=0, judge="judge", score=score, tokens=count, cost_usd=cost)
+        for score, count, cost in zip((0.5, None), tokens, usd, strict=True)
+    ]
+
+    found = calibrate(labelled(1.0), given)[0]
+
+    assert (found.tokens, found.cost_usd) == expected

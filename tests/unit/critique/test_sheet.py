@@ -10,9 +10,10 @@ from reflection.critique.evaluation import Cap, Evaluation
 from reflection.critique.loop import Reflection
 from reflection.critique.result import StopReason
 from reflection.critique.sheet import judged_words, sheet
+from reflection.run import usage
 from reflection.sheet import Sheet, Waiting
 from tests.unit.critique.reflected import capped, panel, reflected, write
-from tests.unit.runs import START
+from tests.unit.runs import START, spending
 from tests.unit.sheets import column, fact, table
 
 
@@ -117,6 +118,20 @@ def test_the_best_draft_has_its_score_or_why_there_is_none(state: Reflection, wo
     assert fact(told(state), "best").value == words
 
 
+def test_the_complexity_says_what_it_decides() -> None:
+    """With the request's bound if it is known, else with the bound's name."""
+    state = reflected([0.75], min_complexity=0.4)
+    state.complexity = 0.59
+
+    notes = [
+        fact(sheet(state.result(), (), request), "complexity of the query").note
+        for request in (state.request, None)
+    ]
+
+    said = "how much it asks for, 0 to 1; drafts are judged above"
+    assert notes == [f"{said} 0.4", f"{said} min_complexity"]
+
+
 def test_a_lone_judge_is_folded_away_and_a_panel_is_not() -> None:
     """The table of judges is for the page alone, unless one of the drafts had several."""
     assert table(told(reflected([0.42])), "Panel").folded
@@ -148,6 +163,21 @@ def test_who_made_a_score_what_it_is(
     evaluation = Evaluation(score=score, judged=judges, author=author, guardrails=held)
 
     assert judged_words(evaluation) == words
+
+
+def test_a_cost_that_nobody_knows_is_unknown() -> None:
+    """An unknown cost is never a number, and calls without a reply are told."""
+    unknown = usage({"generating": [spending(1, 1).model_copy(update={"cost_usd": None})]}, 2, 0)
+    ended = reflected([0.75]).result().model_copy(update={"usage": unknown})
+
+    shown = sheet(ended)
+
+    assert table(shown, "Usage").rows == (
+        ("generating", 1, 1, 0, 1, "unknown"),
+        ("retried", 2, "unknown", "unknown", "unknown", "unknown"),
+        ("total", 1, 1, 0, 1, "unknown"),
+    )
+    assert "and 2 calls without a reply" in fact(shown, "spent").value
 
 
 def test_each_decision_is_a_step_with_its_draft() -> None:

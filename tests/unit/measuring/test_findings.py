@@ -91,6 +91,7 @@ def test_a_calibration_s_sheet() -> None:
     assert beside["examples scored"][1] == "4 of 5"
     assert cells(sheet, "Verdicts, repeats")["recommended threshold"][1] == "0.55"
     assert cells(sheet, "Verdicts, repeats")["false passes, fails at it"][1] == "0, 0"
+    assert cells(sheet, "Verdicts, repeats")["accuracy at it"] == ("100 %", "100 %")
     assert cells(sheet, "Reliability of a/b")["0.30 to 0.30"] == (1, 0.3, 0.0)
     label, score = sheet.charts[0].curves
     assert (len(label.points), label.points[-1], score.points[-1]) == (4, 1.0, 0.9)

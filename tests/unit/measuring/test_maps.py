@@ -1,6 +1,7 @@
 """`replay --calibrate`: a map fitted on half of a log's questions, and measured on the others."""
 
 import json
+import re
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bench.simulated_logs import FAMILIES, log_lines
 from commands.measuring.maps import ended_runs, fit_knots, fit_map, least_probability
 from commands.measuring.replay import read_recording
 from reflection.sampling.probability import CalibrationMap, Measured, Setup, Target
@@ -17,7 +19,6 @@ from reflection.sampling.prompts import hash_prompt
 from reflection.sampling.replay import recorded
 from reflection.sampling.rules import Stopping
 from tests.unit.measuring.commands import run, written
-from tests.unit.measuring.recorded_logs import FAMILIES, log_lines
 
 THRIFTY = Stopping(preset="thrifty")
 
@@ -155,18 +156,33 @@ def test_the_sheet_and_the_page(tmp_path: Path) -> None:
     """Terminal and page show both numbers beside their floor, and how reliable each bin is."""
     page, file = tmp_path / "page.html", str(tmp_path / "map.json")
     log = written(tmp_path, *log_lines(FAMILIES["easy"], 120))
-    options = ("--calibrate", file, "--answers", "number", "--html", str(page))
+    options = ("--calibrate", file, "--answers", "number", "--html", str(page), "--target", "0.999")
 
     result = run("replay", log, *options)
 
     assert result.exit_code == 0, result.output
-    assert "platt map of 60 questions, tested on 60 others" in result.stdout
+    said = "a curve fitted by Platt's method (under 200 questions), of 60 questions, tested on 60"
+    assert said in " ".join(result.stdout.split())
     assert "combined, at most 10 answers" in result.stdout
     assert "noise alone makes" in result.stdout
-    assert "95 % right" in result.stdout
+    assert "99.9 % right" in result.stdout
+    assert "not shown for any probability on this map (with 95 % certainty)" in result.stdout
+    assert re.search(r"\d%", result.stdout) is None
     assert "▇" in result.stdout
     assert "options say model, temperature, prompt_hash" in " ".join(result.stdout.split())
     assert "Reliability of map" in page.read_text("utf-8")
+
+
+@pytest.mark.parametrize(("tokens", "warned"), [([5] * 16, False), (None, True)])
+def test_a_map_of_fixed_in_a_hurry(tmp_path: Path, tokens: list[int] | None, warned: bool) -> None:
+    """It counts what comes first, which lines without tokens do not tell: it is said."""
+    lines = [json.loads(line) | {"tokens": tokens} for line in log_lines(FAMILIES["easy"], 120)]
+    log, file = written(tmp_path, *map(json.dumps, lines)), str(tmp_path / "map.json")
+
+    result = run("replay", log, "--calibrate", file, "--rule", "fixed", "--hurry", "1")
+
+    assert result.exit_code == 0, result.output
+    assert ("Without tokens, --hurry counts" in result.stdout) == warned
 
 
 FIRST = '{"gold": "1", "model": "a/b", "answers": ["1"]}'

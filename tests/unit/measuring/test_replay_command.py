@@ -59,6 +59,39 @@ def test_what_is_right(tmp_path: Path, line: str, kind: str, accuracy: float) ->
     assert as_json(written(tmp_path, line), *options)["rules"]["fixed"]["accuracy"] == accuracy
 
 
+NUMBERS = '{"gold": "4", "answers": ["$4.00", "4", "5"], "kind": "number"}'
+TEXTS = '{"gold": "Paris", "answers": ["PARIS", "paris", "Rome"], "kind": "text"}'
+
+
+@pytest.mark.parametrize(
+    ("lines", "options", "said"),
+    [
+        ([NUMBERS], [], 1.0),
+        ([NUMBERS], ["--answers", "exact"], 0.0),
+        ([NUMBERS.replace("number", "llm")], [], "number, choice (llm needs a model)"),
+        (
+            [NUMBERS, TEXTS],
+            [],
+            "expected one kind of answers, or --answers; options and lines",
+        ),
+        ([NUMBERS, TEXTS], ["--answers", "text"], 0.5),
+        ([NUMBERS, NUMBERS.replace(', "kind": "number"', "")], [], 1.0),
+    ],
+)
+def test_lines_say_how_answers_are_compared(
+    tmp_path: Path, lines: list[str], options: list[str], said: Any
+) -> None:
+    """An option that is given wins; several kinds in one file are refused."""
+    chosen = ("--rule", "fixed", "--reorderings", "1", *options)
+    file = written(tmp_path, *lines)
+
+    if isinstance(said, float):
+        assert as_json(file, *chosen)["rules"]["fixed"]["accuracy"] == said
+    else:
+        result = run("replay", file, *chosen)
+        assert (result.exit_code, said in result.stderr) == (2, True)
+
+
 def test_the_table(tmp_path: Path) -> None:
     """The table is sorted by calls, marks the Pareto front, and says what was left out."""
     file = written(tmp_path, UNANIMOUS, UNKNOWN)
@@ -67,9 +100,9 @@ def test_the_table(tmp_path: Path) -> None:
 
     rows = [line.split() for line in result.stdout.splitlines() if line.strip()]
     ranked = [row for row in rows if row[0] in {"predictive", "fixed"}]
-    shares = ["100.00%", "20.7%", "to", "100.0%"]
-    assert ranked[0] == ["predictive", "3.00", "1.00", "53.8%", *shares, "*"]
-    assert ranked[1] == ["fixed", "6.50", "1.00", "0.0%", *shares]
+    shares = ["100.00", "%", "20.7", "to", "100.0"]
+    assert ranked[0] == ["predictive", "3.00", "1.00", "53.8", "%", *shares, "*"]
+    assert ranked[1] == ["fixed", "6.50", "1.00", "0.0", "%", *shares]
     assert "1 have fewer than 10 answers: their runs end early." in result.stdout
     assert "1 have neither gold nor ok, and do not count for the accuracy." in result.stdout
     assert "a round is up to 16 calls at once" in result.stdout

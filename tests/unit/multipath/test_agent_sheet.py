@@ -189,3 +189,15 @@ def test_a_run_that_goes_on_names_its_step() -> None:
     assert empty.busy == "Retrieving passages, 1 call in flight"
     assert [table.title for table in empty.tables] == ["Usage"]
     assert empty.charts == ()
+
+
+def test_the_file_of_a_user_can_be_read() -> None:
+    """It is named with what it is worth, and stands there as it is."""
+    shown = told(forgeable())
+
+    said = "test_add.py, the user's own, run beside the code, which could forge their verdict"
+    assert fact(shown, "tests").value == said
+    assert forgeable().result().forgeable
+    texts = {text.title: text.content for text in shown.texts}
+    assert texts["test_add.py"] == FILE.text
+    assert texts["the end of what draft 1 printed"] == "hello"

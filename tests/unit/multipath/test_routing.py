@@ -2,6 +2,7 @@
 
 import json
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -55,6 +56,33 @@ def test_what_is_read(text: str, mode: Mode | None, reason: str) -> None:
     An object of the prompt is the model's own only where it is all that the model says.
     """
     assert parse_route(text, PLANTED) == Routing(mode=mode, reason=reason, chosen_by="model")
+
+
+LONG = "Compare the two proposals for the school's heating in detail, with costs"
+
+
+@pytest.mark.parametrize(
+    ("known", "prompt", "words"),
+    [
+        ({"mode": "code", "reason": "A sum."}, "Write a function", "code: A sum."),
+        ({"mode": "research", "reason": "A fact."}, "How high is it?", "research: A fact."),
+        ({"mode": "research", "reason": LONG}, LONG, f"research: {LONG[:59]}…"),
+        (
+            {"mode": "research", "reason": "A text."},
+            "Write a Python function",
+            "research: A text. (for code: --mode code)",
+        ),
+        (
+            {"mode": "research", "reason": "", "chosen_by": "request"},
+            "Explain def",
+            "research: as the request says",
+        ),
+        ({"mode": None, "reason": "A picture."}, "Draw code", "no path: A picture."),
+    ],
+)
+def test_what_is_said_of_a_path(known: dict[str, Any], prompt: str, words: str) -> None:
+    """A reason that repeats the prompt is cut; a prompt about code is told how to get code."""
+    assert Routing(**{"chosen_by": "model", **known}).words(prompt) == words
 
 
 VALUES = ("NaN", "null", "1", '["code"]', '{"mode": "code"}', '"research or code"', '"coder"')
