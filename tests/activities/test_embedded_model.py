@@ -85,15 +85,6 @@ async def test_a_reply_keeps_to_the_schema(embedded: EmbeddedModel) -> None:
     assert reply.spending.input_tokens
 
 
-async def test_a_seed_decides_the_text_whatever_runs_beside_it(embedded: EmbeddedModel) -> None:
-    """Six calls at once with three seeds give three texts, each of them twice."""
-    replies = await asyncio.gather(*[count(embedded.endpoint, seed) for seed in (1, 2, 3, 1, 2, 3)])
-
-    texts = [reply.text for reply in replies]
-    assert texts[:3] == texts[3:]
-    assert len(set(texts)) == 3
-
-
 async def test_a_prompt_beyond_the_context_is_permanent(embedded: EmbeddedModel) -> None:
     """A prompt of more than 4,096 tokens is refused for good, by its class."""
     with pytest.raises(PermanentModelError) as raised:

@@ -3,8 +3,6 @@
 import asyncio
 import gzip
 import json
-import subprocess
-import sys
 import time
 from typing import Any
 
@@ -82,15 +80,6 @@ async def test_a_redirected_call_has_the_names_of_both_sides(build: Build) -> No
     }
 
 
-async def test_a_call_without_a_seed_sends_none(build: Build) -> None:
-    """What a call leaves open is not sent, and was not left out."""
-    with ScriptedEndpoint(["ok"]) as server:
-        reply = await build(NAME, redirect(server)).complete(call(seed=None))
-
-    assert set(server.requests[0]) == {"model", "messages", "temperature", "max_tokens"}
-    assert reply.left_out == ()
-
-
 @pytest.mark.parametrize(
     ("usage", "spending"),
     [
@@ -126,17 +115,6 @@ async def test_what_the_server_counted_is_what_was_spent(
     reply = await ask(build, Scripted(usage=usage))
 
     assert reply.spending == spending
-
-
-def test_the_port_does_not_import_litellm() -> None:
-    """What workflows import of the activities never reaches litellm, nor an HTTP client."""
-    program = "import sys, activities.language_model.port; print(*sys.modules)"
-
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-
-    assert not {"litellm", "httpx", "openai"} & set(done.stdout.split())
 
 
 SPENT = Spending(calls=1, input_tokens=11, output_tokens=7, cost_usd=0.0)
@@ -355,15 +333,6 @@ async def test_a_text_in_parts_is_joined(build: Build) -> None:
     parts = [thinking, {"type": "text", "text": "che"}, {"type": "text", "text": "ese"}]
 
     reply = await ask(build, Scripted(choices=[{"message": {"content": parts}}]))
-
-    assert reply.text == "cheese"
-
-
-async def test_a_packed_reply_is_read(build: Build) -> None:
-    """A reply that is packed as the call allows is a reply like any other."""
-    packed = gzip.compress(Scripted("cheese").payload("scripted"))
-
-    reply = await ask(build, Scripted(body=packed, headers={"Content-Encoding": "gzip"}))
 
     assert reply.text == "cheese"
 

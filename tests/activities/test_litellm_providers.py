@@ -1,9 +1,8 @@
-import socket
 from typing import Any
 
 import pytest
 
-from activities.language_model.port import Endpoint, PermanentModelError, TransientModelError
+from activities.language_model.port import PermanentModelError, TransientModelError
 from tests.activities.scripted_calls import KEY, NAME, SCHEMA, Build, call, redirect
 from tests.scripted_endpoint import Scripted, ScriptedEndpoint, failing
 
@@ -170,16 +169,6 @@ async def test_other_providers_faults_are_read_alike(
 
     assert vars(raised.value)["kind"] == kind
     assert vars(raised.value).get("retry_after") == wait
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1", "nowhere.invalid"])
-async def test_an_unreachable_server_is_transient(build: Build, host: str) -> None:
-    """Refused connections and unknown hosts may be there the next time."""
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
-        address = f"http://{host}:{closed.getsockname()[1]}/v1"
-        with pytest.raises(TransientModelError):
-            await build(NAME, {NAME: Endpoint("scripted", address, KEY)}).complete(call())
 
 
 async def test_a_message_shows_neither_key_nor_prompt(

@@ -1,14 +1,12 @@
 """The command line as scripts and people use it, against a real server and worker process."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 from temporalio.client import Client
 
 from reflection.sampling.rules import Stopping
-from tests.e2e.conftest import AGREE, NO_KEY, ROOT, Cli, listed
+from tests.e2e.conftest import AGREE, NO_KEY, Cli, listed
 from tests.unit.test_calibrated import made as calibration_map
 
 SUM = "What is the sum of the first 10 prime numbers?"
@@ -23,22 +21,6 @@ def test_ask_prints_the_answer_and_shows_each_wave(cli: Cli) -> None:
     assert "wave 1" in done.stderr
     assert "/namespaces/commands/workflows/ask-what-is-the-sum" in done.stderr
     assert "\x1b" not in done.stdout + done.stderr
-
-
-def test_help_answers_at_once(cli: Cli) -> None:
-    """`--help` imports neither Temporal nor LiteLLM nor pydantic."""
-    code = (
-        "import sys, starter\n"
-        "heavy = {'temporalio', 'litellm', 'pydantic', 'opentelemetry'}\n"
-        "print(sorted(heavy & set(sys.modules)))"
-    )
-
-    loaded = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-
-    assert loaded.stdout == "[]\n"
-    assert cli("--help").returncode == 0
 
 
 def test_json_is_one_document_and_nothing_else(cli: Cli) -> None:

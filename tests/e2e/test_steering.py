@@ -40,18 +40,6 @@ def test_a_run_can_be_shown_steered_and_finished(cli: Cli) -> None:
     )
 
 
-def test_a_cancelled_run_is_exit_code_5(cli: Cli) -> None:
-    """Cancelling ends the run as cancelled, and whoever watches learns it."""
-    run = detached(cli, SLOW)
-
-    cancelled = cli("cancel", run)
-    watched = cli("watch", run)
-
-    assert cancelled.returncode == 0
-    assert (watched.returncode, watched.stdout) == (5, "")
-    assert "The run was cancelled." in watched.stderr
-
-
 def test_ctrl_c_detaches_and_never_cancels(cli: Cli, environment: dict[str, str]) -> None:
     """An interrupted `ask` ends with 130, says how to go on watching, and the run goes on."""
     asked = subprocess.Popen(

@@ -4,7 +4,7 @@ import pytest
 from temporalio.client import Client
 
 from connection import connect
-from tests.e2e.conftest import AGREE, Cli
+from tests.e2e.conftest import Cli
 
 # No worker serves this namespace.
 IDLE = {"TEMPORAL_NAMESPACE": "idle"}
@@ -75,30 +75,6 @@ def test_wrong_configuration_is_one_line_and_exit_code_2(
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    ("model", "said"),
-    [
-        ("nosuchmodel", "no provider for the model 'nosuchmodel'"),
-        ("anthropic/claude-sonnet", "no key for anthropic/claude-sonnet: set ANTHROPIC_API_KEY"),
-    ],
-)
-def test_a_model_that_can_t_be_asked_fails_the_run(cli: Cli, model: str, said: str) -> None:
-    """An unknown model or a missing key is one line, and exit code 1."""
-    done = cli("ask", SUM, "--model", model, "--seed", str(AGREE))
-
-    assert (done.returncode, done.stdout) == (1, "")
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-def test_an_unreachable_endpoint_ends_with_the_reason(cli: Cli) -> None:
-    """Where nobody answers for the model, the run fails, and says which address and how often."""
-    done = cli("ask", SUM, "--model", "hosted_vllm/x", "--max-attempts", "1")
-
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "127.0.0.1:9" in done.stderr
-
-
 @pytest.mark.parametrize("command", [["show"], ["review"]])
 async def test_a_run_of_another_type_is_refused(
     cli: Cli, client: Client, command: list[str]
@@ -159,8 +135,3 @@ def test_a_filter_without_a_match_is_not_an_empty_list(cli: Cli) -> None:
     done = cli("list", "--where", "MullModel = 'none'")
 
     assert (done.returncode, done.stderr) == (0, "No run matches this filter.\n")
-
-
-def test_empty_variables_are_unset_ones(cli: Cli) -> None:
-    """An empty key would switch TLS on."""
-    assert cli("list", TEMPORAL_API_KEY="", TEMPORAL_TLS="").returncode == 0

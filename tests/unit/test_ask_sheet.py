@@ -4,9 +4,8 @@ import pytest
 
 from reflection.sampling.loop import progress
 from reflection.sampling.sheet import sheet
-from reflection.sheet import Waiting
-from tests.unit.runs import START, failed, finished, put_in, sampled
-from tests.unit.sheets import ANSWERS, column, fact, table, told
+from tests.unit.runs import failed, finished, put_in, sampled
+from tests.unit.sheets import column, fact, table, told
 
 
 def test_a_run_that_goes_on() -> None:
@@ -27,19 +26,6 @@ def test_a_run_that_goes_on() -> None:
     assert fact(shown, "spent").value == "2 calls, 200 tokens in and 80 out, cost $0.00040"
     assert fact(told(sampled([])), "leader").value == "no readable answer yet"
     assert (shown.waiting, shown.flags) == (None, ())
-
-
-def test_a_run_that_waits_for_a_person() -> None:
-    """It says until when, why its sampling stopped, and what a reviewer has to know."""
-    sampling = sampled(["A", "B"] * 5, review_when="high")
-    standing = progress(sampling, 0, needs_review=True, review_until=START)
-
-    shown = sheet(standing, sampling.decisions)
-
-    assert shown.waiting == Waiting(until=START)
-    assert shown.busy == "waiting for a person's review"
-    assert shown.verdict.words == "the maximum of 10 answers is reached"
-    assert shown.flags[0].startswith("tied: ")
 
 
 SHORT = "cut short: only 3 of at least 5 readable answers, so their agreement means little"
@@ -67,36 +53,6 @@ def test_what_a_reader_has_to_know_is_flagged(
     assert any(said.startswith(flag) for said in told(sampled(answers), **changes).flags)
 
 
-@pytest.mark.parametrize(("votes", "few"), [(1, "only 1 vote"), (2, "only 2 votes"), (3, "")])
-def test_few_votes_and_those_of_people_are_flagged(votes: int, few: str) -> None:
-    """One vote agrees with itself: that it is a person's is said, however sure it looks."""
-    given = [put_in(index, "A", "Ann") for index in range(votes)]
-    sampling = finished(given, rule="fixed", min_responses=1)
-
-    flags = told(sampling).flags
-
-    assert f"votes given by people, not by the model: {votes} of {votes} (Ann)" in flags
-    assert (f"{few}, so their agreement means little" in flags) == bool(few)
-    assert sheet(progress(sampling, 0), sampling.decisions, sampling.request).flags == flags
-
-
-def test_what_failed_is_told() -> None:
-    """The commonest errors are facts, each with how often it came; a failure is no reply."""
-    shown = told(sampled([failed(0, "Blocked"), failed(1, "Blocked"), *[None] * 8]))
-
-    assert (fact(shown, "error").value, fact(shown, "error").note) == ("Blocked", "2 x")
-    assert shown.verdict.tone == "bad"
-    assert shown.answer is None
-    assert shown.charts == ()
-    assert table(shown, "Votes").rows == (
-        ("(failed): 2 answers", 0, 0.0),
-        ("(unreadable): 8 answers", 0, 0.0),
-    )
-    assert fact(shown, "answers").value == "10, 2 failed, 8 unreadable, in 2 waves"
-    assert shown.texts[0].title == "1. (failed)"
-    assert shown.texts[0].content == "Blocked"
-
-
 def test_a_person_is_named() -> None:
     """An answer that a person put in, and a person's wish to finish, carry the name."""
     shown = told(finished(["A", put_in(1, "B", "Ann")]))
@@ -104,50 +60,6 @@ def test_a_person_is_named() -> None:
     assert column(shown.decisions, "decision") == ["go on", "go on", "stopped by Ann"]
     assert column(shown.decisions, "vote") == ["A", "B by Ann", "-"]
     assert shown.steps[-1].words == "stop: finished by Ann"
-
-
-def test_a_wave_is_one_step_once_it_is_whole() -> None:
-    """While its answers are being counted there is none, and later ones change no earlier one."""
-    sampling = sampled(ANSWERS)
-    standing = progress(sampling, 0)
-    many = [
-        sheet(standing, sampling.decisions[:count], sampling.request).steps for count in range(11)
-    ]
-
-    assert [len(steps) for steps in many] == [0, 0, 0, 0, 0, 1, 2, 2, 2, 2, 3]
-    assert many[-1][:2] == many[6]
-    assert many[6][1].words.startswith("wave 2    6 of 10  0.60 ▇▇▇▇▇▁▁▁  entropy 0.97  129  go on")
-
-
-@pytest.mark.parametrize(
-    ("settings", "lines"),
-    [
-        (
-            {"rule": "combined"},
-            [
-                ("confidence threshold 0.8", "agreement"),
-                ("score, at least 0.72", "compared by the rule"),
-                ("entropy threshold 0.3", "entropy"),
-            ],
-        ),
-        ({"rule": "confidence_only"}, [("confidence threshold 0.8", "agreement")]),
-        (
-            {"rule": "entropy_only", "entropy_threshold": 0.25},
-            [("entropy threshold 0.25", "entropy")],
-        ),
-        ({"rule": "predictive", "epsilon": 0.02}, [("epsilon 0.02", "compared by the rule")]),
-        ({"rule": "beta"}, [("beta threshold 0.95", "compared by the rule")]),
-        ({"rule": "ahead_by"}, []),
-        ({"rule": "fixed"}, []),
-    ],
-)
-def test_the_rules_thresholds_are_bounds(
-    settings: dict[str, object], lines: list[tuple[str, str]]
-) -> None:
-    """Each rule's thresholds are named with their values, beside the curve they are for."""
-    chart = told(sampled(["A"] * 2, **settings)).charts[0]
-
-    assert [(bound.label, bound.curve) for bound in chart.bounds] == lines
 
 
 def test_what_failed_is_not_called_unreadable() -> None:
@@ -182,3 +94,20 @@ def test_agreement_is_said_to_be_no_probability() -> None:
     agreement = fact(shown, "agreement")
     assert agreement.note == "uncertainty high; a share, no probability"
     assert any(flag.startswith("most votes are for other answers") for flag in shown.flags)
+
+
+def test_what_failed_is_told() -> None:
+    """The commonest errors are facts, each with how often it came; a failure is no reply."""
+    shown = told(sampled([failed(0, "Blocked"), failed(1, "Blocked"), *[None] * 8]))
+
+    assert (fact(shown, "error").value, fact(shown, "error").note) == ("Blocked", "2 x")
+    assert shown.verdict.tone == "bad"
+    assert shown.answer is None
+    assert shown.charts == ()
+    assert table(shown, "Votes").rows == (
+        ("(failed): 2 answers", 0, 0.0),
+        ("(unreadable): 8 answers", 0, 0.0),
+    )
+    assert fact(shown, "answers").value == "10, 2 failed, 8 unreadable, in 2 waves"
+    assert shown.texts[0].title == "1. (failed)"
+    assert shown.texts[0].content == "Blocked"

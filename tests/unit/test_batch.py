@@ -7,7 +7,6 @@ from pydantic import ValidationError
 
 from reflection.batch.loop import Batch
 from reflection.batch.request import BatchRequest
-from reflection.batch.result import RunStatus
 from reflection.batch.sheet import sheet, standing
 from reflection.request import explain
 from reflection.run import Usage
@@ -135,21 +134,6 @@ def facts(shown: Sheet) -> list[tuple[str, str]]:
     return [(fact.label, fact.value) for fact in shown.facts]
 
 
-def test_a_batch_that_goes_on() -> None:
-    """How many runs have ended, run and wait stands there, and what the ended ones cost."""
-    batch = ended(Batch(request_of(5), "b"), None, None)
-    batch.next()
-
-    shown = sheet(batch.progress())
-
-    assert (shown.verdict.words, shown.verdict.stop_reason) == ("2 of 5 runs ended", None)
-    assert facts(shown) == [
-        ("runs", "1 running, 0 failed, 0 cancelled, 2 not started"),
-        ("spent", "2,000 tokens, cost $0.040"),
-    ]
-    assert shown.busy == "2 of 5 runs, 1 running, 2,000 tokens, cost $0.040"
-
-
 def test_a_batch_that_has_ended() -> None:
     """Why it ended stands with what became of its runs, and the three commonest failures."""
     errors = ("Timeout: slow", "no key", "Timeout: slow", "a", "b")
@@ -206,34 +190,3 @@ def test_a_plan() -> None:
     assert request.fields_of(plan[-1]) == {"seed": 7, "query": "question 1"}
     assert batch.id_of(plan[-1]) == "batch-7/1-a-1"
     assert batch.summary_of(plan[-1]) == "item 2 by a, 2 of 2"
-
-
-@pytest.mark.parametrize(
-    ("bounds", "status", "usage", "second", "then"),
-    [
-        # Once as many are in flight, the next one waits for one of them to end.
-        ({"max_concurrency": 2}, "completed", spent(10), (1, 0, 0), [(2, 0, 0), None]),
-        # Until one has ended nothing is known of a run's size.
-        ({"budget_tokens": 100}, "completed", spent(10), None, [(1, 0, 0), (2, 0, 0)]),
-        # Where no run has a result its size is still unknown: the next goes alone as well.
-        ({"budget_usd": 1.0}, "failed", None, None, [(1, 0, 0), None]),
-        # A budget in dollars can't be kept where runs do not say what they cost.
-        ({"budget_usd": 1.0}, "completed", spent(40), None, [None, None]),
-    ],
-)
-def test_which_run_is_next(
-    bounds: dict[str, float],
-    status: RunStatus,
-    usage: Usage | None,
-    second: tuple[int, ...] | None,
-    then: list[tuple[int, ...] | None],
-) -> None:
-    """What is started beside the first run, and after it has ended, is bounded."""
-    batch = Batch(request_of(3, **bounds), "b")
-    first = batch.next()
-    assert first is not None
-
-    assert batch.next() == second
-    batch.ended(first, status, usage)
-    assert [batch.next(), batch.next()] == then
-    assert batch.stop_reason == ("budget" if then == [None, None] else None)

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 import typer
-from typer import rich_utils
 
 import starter
 from commands import command, follow, start, updates
@@ -164,21 +163,6 @@ def test_help_says_which_guardrails_run_by_default(monkeypatch: pytest.MonkeyPat
 
     assert plain.endswith(f"Run by default: {', '.join(guardrails.default_guardrails())}.")
     assert start.guardrail_help() == f"{plain} Only when named: no_prices."
-
-
-@pytest.mark.parametrize("name", REQUESTS)
-def test_help_fits_a_terminal(
-    typed: Any, name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """At 80 columns no option's name is cut, and no example is wrapped."""
-    monkeypatch.setattr(rich_utils, "MAX_WIDTH", 80)
-
-    typed(name, "--help")
-
-    shown = capsys.readouterr().out
-    examples = [line for line in start.HELP[name].splitlines() if line.startswith("    mull")]
-    assert "…" not in shown
-    assert all(len(example) < 78 for example in examples)
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,9 @@
 
 import pytest
 
-from reflection.details import bar, details, sparkline
-from reflection.sampling.loop import progress
-from reflection.sampling.sheet import sheet
-from reflection.sheet import Sheet, Waiting
-from tests.unit.runs import START, sampled
+from reflection.details import details
+from reflection.sheet import Sheet
+from tests.unit.runs import sampled
 from tests.unit.sheets import ASKED, HOSTILE, SHEETS, everywhere, told
 
 
@@ -55,37 +53,12 @@ def test_a_finished_run_is_told_to_the_digit() -> None:
     )
 
 
-def test_a_review_that_is_needed_is_told_with_its_command() -> None:
-    """A run that waits for a person says until when, and what to type."""
-    waiting = ASKED.model_copy(update={"waiting": Waiting(until=START)})
-
-    assert (
-        "\n\n**Needs review until 2026-03-01 12:00:00 UTC**: "
-        "`mull review ask-how-much-7f3a91c2`\n\n"
-    ) in details(waiting, workflow_id="ask-how-much-7f3a91c2")
-
-
 def test_flags_and_warnings_are_shown_as_text() -> None:
     """Markdown in them is not obeyed."""
     noted = ASKED.model_copy(update={"flags": ("see <b>[x](http://y)</b> or www.z.com",)})
 
     assert r"- **see \<b\>\[x\](http\://y)\</b\> or www\.z\.com**" in details(noted)
     assert "- seed was left out" in details(noted)
-
-
-def test_of_a_long_run_the_newest_decisions_are_shown() -> None:
-    """Thirty of them, the others counted; who tells few more gets the same, without steps."""
-    sampling = sampled(["A", "B"] * 50, rule="fixed", max_responses=100)
-    newest = sheet(progress(sampling, 0), sampling.decisions, sampling.request, 40)
-    whole = details(told(sampling))
-
-    assert newest.steps == ()
-    assert newest.decisions is not None
-    assert (len(newest.decisions.rows), newest.decisions.earlier) == (40, 60)
-    for shown in (whole, details(newest)):
-        assert "\n(70 earlier left out)\n" in shown
-        assert "\n 70     " not in shown
-        assert "\n 71     " in shown
 
 
 @pytest.mark.parametrize("shown", SHEETS.values(), ids=SHEETS)
@@ -108,19 +81,3 @@ def test_the_web_ui_takes_it_whatever_it_holds(worst: str) -> None:
 
     assert len(shown.encode()) <= 20_000
     assert "left out" in shown
-
-
-@pytest.mark.parametrize(
-    ("share", "block"), [(0.0, "▁"), (0.12, "▁"), (0.13, "▂"), (0.5, "▅"), (0.99, "█"), (1.0, "█")]
-)
-def test_a_share_is_one_of_eight_blocks(share: float, block: str) -> None:
-    """A share from 0 to 1 is the block of its eighth."""
-    assert sparkline([share, share]) == block * 2
-
-
-@pytest.mark.parametrize(
-    ("share", "drawn"), [(0.0, "▁▁▁▁"), (0.01, "▇▁▁▁"), (0.5, "▇▇▁▁"), (1.0, "▇▇▇▇")]
-)
-def test_a_vote_is_never_invisible(share: float, drawn: str) -> None:
-    """A bar is as long as its share, and one column at least where there is a vote."""
-    assert bar(share, 4) == drawn

@@ -55,18 +55,3 @@ def test_every_name_is_documented(
 
     assert set(names) - set(found) == set()
     assert not start.startswith("|") or set(found) == set(names)
-
-
-@pytest.mark.parametrize(
-    ("file", "heading"), [("guide.md", "When sampling stops"), ("glossary.md", "Stopping")]
-)
-def test_rules_are_in_the_order_of_the_options(file: str, heading: str) -> None:
-    """Help, guide and glossary list the rules alike."""
-    assert tuple(names_in(file, heading, "| rule |")) == RULES
-
-
-def test_the_glossary_says_which_rules_curtail() -> None:
-    """It names them all, and no other rule."""
-    named = names_in("glossary.md", "Stopping", "**Curtailing.**")
-
-    assert set(named) & set(RULES) == {name for name, rule in rules.RULES.items() if rule.curtails}

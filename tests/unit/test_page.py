@@ -8,7 +8,6 @@ import os
 from datetime import datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
-from xml.etree import ElementTree as ET
 
 import pytest
 from markupsafe import escape
@@ -17,8 +16,8 @@ import commands.page
 from commands.page import RunFacts, page_html
 from reflection.sheet import Sheet, Text
 from reflection.text import neutral
-from tests.unit.runs import START, finished
-from tests.unit.sheets import ASKED, HOSTILE, SHEETS, told
+from tests.unit.runs import START
+from tests.unit.sheets import ASKED, HOSTILE, SHEETS
 
 GOLDEN = Path(__file__).with_name("golden")
 STYLE = Path(commands.page.__file__).with_name("page.css").read_text(encoding="utf-8").strip()
@@ -56,11 +55,6 @@ class Page(HTMLParser):
 
     def named(self, tag: str) -> list[dict[str, str | None]]:
         return [attributes for name, attributes in self.elements if name == tag]
-
-
-def chart(page: str) -> ET.Element:
-    start = page.index("<svg viewBox", page.index('class="chart"'))
-    return ET.fromstring(page[start : page.index("</svg>", start) + 6])  # noqa: S314 - our own
 
 
 @pytest.mark.parametrize("name", ["ask", "reflect", "research", "code"])
@@ -143,33 +137,3 @@ def test_a_report_is_rendered_and_still_loads_nothing(written: str, shown: str) 
 
     assert shown in page
     assert f'<div class="text best code">{escape(neutral(written))}</div>' in code
-
-
-def test_curves_are_drawn_to_scale_with_gaps() -> None:
-    """Agreement 1, 1/2, 2/3 stand at these heights, from 30 down to 316; a gap breaks the line."""
-    drawing = chart(page_html(told(finished(["A", "B", "A", None, "A"]))))
-
-    lines = drawing.findall(".//g[@class='curve-0']/polyline")
-    heights = [point.split(",")[1] for point in lines[0].attrib["points"].split()]
-
-    assert heights == ["30.0", "173.0", "125.3"]
-    assert len(lines) == 2
-    assert len(drawing.findall(".//g[@class='curve-0']/g")) == 4
-    assert len(drawing.findall(".//text[@class='middle lost']")) == 1
-
-
-def test_a_narrow_page_names_the_bounds_in_the_legend() -> None:
-    """Nothing of a chart is cut but these names, since it has no least width; bars stay."""
-    page = page_html(ASKED)
-
-    assert page.count("confidence threshold 0.8</") == 2
-    assert ".chart svg { display: block; width: 100%; height: auto;" in page
-    assert ".bar { display: none" not in page
-
-
-def test_tables_of_numbers_stand_side_by_side() -> None:
-    """On a wide page votes and usage share a line, and decisions have one of their own."""
-    page = page_html(ASKED)
-
-    for title, half in (("Votes", True), ("Usage", True), ("Decisions", False)):
-        assert (f'class="half"><h2>{title}</h2>' in page) == half

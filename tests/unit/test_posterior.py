@@ -1,12 +1,10 @@
 """The closed-form probabilities about votes that are not cast yet."""
 
 from fractions import Fraction
-from math import comb
 
 import pytest
 
 from reflection.sampling.posterior import (
-    beta_binomial_ways,
     flip_probability,
     lead_probability,
     reach_probability,
@@ -35,31 +33,6 @@ def test_flip_probability(leader: int, runner_up: int, left: int, chance: Fracti
 def test_lead_probability(leader: int, runner_up: int, chance: float) -> None:
     """The probability of the lead is that of at most so many heads in one toss more."""
     assert lead_probability(leader, runner_up) == chance
-
-
-def test_probabilities_of_a_thousand_answers() -> None:
-    """At the greatest allowance no probability overflows or leaves 0 to 1."""
-    found = [
-        flip_probability(500, 499, 1),
-        flip_probability(0, 0, 1000),
-        lead_probability(1000, 0),
-        lead_probability(600, 600),
-        reach_probability(1, 5, 995, 0.8),
-    ]
-
-    assert all(0.0 <= chance <= 1.0 for chance in found)
-    assert found[1] == found[3] == 0.5
-
-
-@pytest.mark.parametrize(("calls", "alpha", "beta"), [(0, 1, 1), (1, 2, 3), (7, 1, 4), (12, 5, 2)])
-def test_beta_binomial_ways(calls: int, alpha: int, beta: int) -> None:
-    """The ways are those of the Beta-binomial distribution, and together all there are."""
-    found = list(beta_binomial_ways(calls, alpha, beta))
-
-    assert found == [
-        comb(k + alpha - 1, k) * comb(calls - k + beta - 1, calls - k) for k in range(calls + 1)
-    ]
-    assert sum(found) == comb(calls + alpha + beta - 1, calls)
 
 
 @pytest.mark.parametrize(

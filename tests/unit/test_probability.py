@@ -3,7 +3,7 @@
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from reflection.sampling.probability import CalibrationMap, Knot, probability, smoothed
+from reflection.sampling.probability import CalibrationMap, Knot, probability
 from reflection.sampling.prompts import hash_prompt
 
 KNOTS = [Knot(0.5, 0.2), Knot(0.75, 0.4), Knot(0.875, 0.9)]
@@ -25,11 +25,6 @@ def test_probability(first: int, votes: int, expected: float) -> None:
     """It is linear between knots, and constant beyond them."""
     assert probability(KNOTS, first, votes) == pytest.approx(expected)
     assert probability(KNOTS[-1:], first, votes) == 0.9
-
-
-def test_an_early_agreement_is_less_than_a_late_one() -> None:
-    """All of three votes are worth less than all of ten."""
-    assert smoothed(3, 3) < smoothed(10, 10) < 1
 
 
 @pytest.mark.parametrize(

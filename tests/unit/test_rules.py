@@ -1,6 +1,5 @@
 """The stopping rules: their settings, when each one stops, curtailing, futility and the quorum."""
 
-from itertools import product
 from math import inf, nan
 from typing import Any, get_args
 
@@ -8,10 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from reflection.sampling.rules import RULES, Rule, Stopping, StoppingRule
-from reflection.sampling.tally import Tally
-from tests.unit.states import Counts, states
-
-OF_SOURCE: tuple[Rule, ...] = ("combined", "confidence_only", "off", "entropy_only")
+from tests.unit.states import Counts, partitions
 
 
 def test_the_defaults_are_the_source() -> None:
@@ -32,27 +28,6 @@ def test_the_defaults_are_the_source() -> None:
         "quorum": 1,
         "hurry": 0,
     }
-
-
-@pytest.mark.parametrize(
-    ("given", "least"),
-    [
-        ({}, 5),
-        *[({"rule": rule}, 5 if rule in OF_SOURCE else 1) for rule in RULES],
-        ({"entropy_mode": "off"}, 5),
-        ({"preset": "thrifty"}, 1),
-        ({"preset": "thorough", "rule": "combined"}, 5),
-        ({"rule": "predictive", "min_responses": 4}, 4),
-        ({"rule": "combined", "min_responses": 2}, 2),
-        ({"rule": "combined", "max_responses": 3}, 3),
-        ({"rule": "combined", "max_responses": 3.0}, 3),
-        ({"rule": "combined", "min_responses": None}, 5),
-    ],
-    ids=str,
-)
-def test_the_default_minimum(given: dict[str, Any], least: int) -> None:
-    """`min_responses` is 5 for the source's modes, within the maximum, and 1 for the others."""
-    assert Stopping(**given).min_responses == least
 
 
 @pytest.mark.parametrize(
@@ -114,27 +89,6 @@ def test_refusals(given: dict[str, Any], named: str) -> None:
 def test_every_rule_has_its_entry() -> None:
     """What a request may name is in the table of rules, in the same order, and nothing else is."""
     assert list(RULES) == list(get_args(Rule))
-
-
-@pytest.mark.parametrize(
-    ("settings", "alike"),
-    [
-        ({}, [("combined", "confidence_only", "off")]),
-        ({"confidence_threshold": 0.95, "entropy_threshold": 0.9}, [("confidence_only", "off")]),
-    ],
-    ids=str,
-)
-def test_no_two_rules_are_one(settings: dict[str, Any], alike: list[tuple[Rule, ...]]) -> None:
-    """In some state one rule ends a run and the other goes on; a mode of the source may be equal.
-
-    `off` is the source's `confidence_only`, and so is `combined` at its defaults.
-    """
-    named = dict[tuple[bool, ...], list[str]]()
-    for rule in RULES:
-        decide = StoppingRule(Stopping(rule=rule, max_responses=12, **settings)).decide
-        named.setdefault(tuple(decide(*state).stop for state in states(12)), []).append(rule)
-
-    assert [tuple(rules) for rules in named.values() if len(rules) > 1] == alike
 
 
 @pytest.mark.parametrize(
@@ -264,68 +218,12 @@ def test_a_chance_is_called_what_it_is(
     assert ruling.reason == reason
 
 
-@pytest.mark.parametrize("rule", [*OF_SOURCE, "fixed"])
-def test_the_source_never_curtails(rule: Rule) -> None:
-    """The source's modes and `fixed` go on where the lead can't be caught up any more."""
-    settings = Stopping(rule=rule, confidence_threshold=1.0, entropy_threshold=0.0)
-
-    ruling = StoppingRule(settings).decide((8, 1))
-
-    # `combined` has an override at a confidence of 0.9, and 8 of 9 is below it.
-    assert ruling.stop_reason is None
-
-
-def answer_of(rule: StoppingRule, stream: tuple[int | None, ...]) -> str | None:
-    tally, unreadable = Tally(), 0
-    for answer in stream:
-        if answer is None:
-            unreadable += 1
-        else:
-            tally.add(str(answer))
-        if rule.decide(tally.counts, unreadable).stop:
-            return tally.measurement.leader
-    raise AssertionError("never stops")
-
-
-@pytest.mark.parametrize("most", range(1, 7))
-def test_curtailing_never_changes_the_answer(most: int) -> None:
-    """Over every stream of up to 6 answers `curtail` ends with the answer of taking them all."""
-    curtail = StoppingRule(Stopping(rule="curtail", max_responses=most))
-    fixed = StoppingRule(Stopping(rule="fixed", max_responses=most))
-
-    streams = list(product((0, 1, 2, None), repeat=most))
-
-    assert [answer_of(curtail, one) for one in streams] == [
-        answer_of(fixed, one) for one in streams
-    ]
-
-
-@pytest.mark.parametrize("rule", RULES)
-def test_a_run_always_ends(rule: Rule) -> None:
-    """Every state at the maximum stops, and every state without a vote before it goes on."""
-    decide = StoppingRule(Stopping(rule=rule, max_responses=8)).decide
-
-    for counts, unreadable in states(8):
-        full = sum(counts) + unreadable == 8
-        assert not full or decide(counts, unreadable).stop
-        assert counts or full or not decide(counts, unreadable).stop
-
-
-def partitions(votes: int, most: int) -> list[Counts]:
-    """List every way to share votes among answers, none with more than `most`."""
-    return [
-        (first, *rest)
-        for first in range(min(votes, most), 0, -1)
-        for rest in partitions(votes - first, first)
-    ] or [()]
-
-
 @pytest.mark.parametrize("unreadable", [0, 1, 2])
 def test_thrifty_stops_as_three_ahead_does(unreadable: int) -> None:
     """Whatever the votes, predictive at epsilon 0.05 and at most 10 is a lead of three."""
     thrifty = StoppingRule(Stopping(rule="predictive", epsilon=0.05, max_responses=10))
     ahead = StoppingRule(Stopping(rule="ahead_by", ahead_by=3, max_responses=10))
-    cases = [counts for votes in range(11 - unreadable) for counts in partitions(votes, votes)]
+    cases = [counts for votes in range(11 - unreadable) for counts in partitions(votes)]
 
     differing = [
         counts

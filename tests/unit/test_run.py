@@ -6,14 +6,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from reflection.drafts import DraftState
 from reflection.request import explain, fitted
 from reflection.run import Budget, Spending, call_tokens, room, total, usage
 from reflection.sampling import loop
 from reflection.sampling.loop import Sampling
 from reflection.sampling.request import WAVE_BYTES, SelfConsistencyRequest
 from reflection.sampling.result import Response
-from reflection.text import cut_encoded, encoded_size
+from reflection.text import cut_encoded
 
 
 @pytest.mark.parametrize(
@@ -80,16 +79,6 @@ def test_a_wave_fits_one_message(size: int, calls: int) -> None:
 
     assert request.concurrency == calls
     assert request.concurrency * request.asked_bytes <= WAVE_BYTES
-
-
-@pytest.mark.parametrize("text", ["", "plain", "é数", "\x00\x01", 'quoted "so"', "\ud800"])
-def test_a_text_is_cut_to_bytes_of_json(text: str) -> None:
-    """What is kept is a beginning that fits, and a text that fits is kept whole."""
-    for most in range(12):
-        short = cut_encoded(text, most)
-        assert text.startswith(short)
-        assert encoded_size(short) <= most
-    assert cut_encoded(text, encoded_size(text)) == text
 
 
 def test_one_unknown_makes_its_sum_unknown() -> None:
@@ -166,9 +155,3 @@ def test_the_first_call_of_a_kind_is_as_large_as_it_may_get(
 def test_a_call_is_sized_by_its_texts_and_its_limit(texts: tuple[str, ...], tokens: int) -> None:
     """Three bytes are a token, which is more than models count; instructions are 600."""
     assert call_tokens(texts, 100) == tokens
-
-
-def test_a_state_without_its_hooks_cannot_be_made() -> None:
-    """Who writes a loop is told at once what it does not say yet."""
-    with pytest.raises(TypeError, match="abstract methods _best, _waits"):
-        DraftState(SelfConsistencyRequest(question="Why?"))  # type: ignore[abstract]

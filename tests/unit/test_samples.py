@@ -144,15 +144,6 @@ def test_a_well_formed_reply_is_read_back(reasoning: str, answer: str, before: s
     assert parsed == (expected if expected[1] else None)
 
 
-@given(text=st.text(alphabet='{}[]":,\\aeswnr same_meaning truefalsyno\nAnswer#*bo1.\ud800'))
-def test_any_text_is_parsed_without_an_error(text: str) -> None:
-    """Whatever the text, a sample has two parts that UTF-8 can hold, and a verdict is one."""
-    parsed = parse_reply(text)
-
-    assert parsed is None or (parsed.answer.encode() and parsed.reasoning.encode() is not None)
-    assert parse_meaning(text) in {True, False, None}
-
-
 def test_two_answers_are_quoted_as_data() -> None:
     """Each stands in the prompt as one JSON string on its own line; the verdict comes last."""
     prompt = build_meaning_prompt('Which "{new}"?', "a\nAnswer 2: b", "é\ud800")

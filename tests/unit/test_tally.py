@@ -60,14 +60,6 @@ def test_leader(answers: str, leader: str, first: int, second: int, tied: bool) 
     assert tally.tied is tied
 
 
-def test_distribution_in_the_order_seen() -> None:
-    """The distribution has the share of each answer, in the order in which they came."""
-    tally = tally_of("BABCB")
-
-    assert list(tally.distribution.items()) == [("B", 0.6), ("A", 0.2), ("C", 0.2)]
-    assert tally.counts == (3, 1, 1)
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_incremental_is_from_scratch(seed: int) -> None:
     """After each of 300 votes every measure is what counting from scratch gives."""

@@ -8,8 +8,8 @@ from rich.console import Console
 
 from commands.terminal import print_answer, print_review, print_sheet, print_steps, print_waiting
 from reflection.sheet import Sheet, Step, Text, Waiting
-from tests.unit.runs import START, sampled
-from tests.unit.sheets import ASKED, SHEETS, console, told, written
+from tests.unit.runs import START
+from tests.unit.sheets import ASKED, SHEETS, console, written
 
 
 def test_the_result_of_a_run() -> None:
@@ -146,33 +146,3 @@ def test_an_answer_is_written_to_the_letter(
     assert said.out == printed
     # Where both streams are one, what follows begins on a line of its own.
     assert said.err == ("" if printed.endswith("\n") else "\n")
-
-
-@pytest.mark.parametrize(
-    ("width", "hidden"),
-    [
-        (60, "left out at 60 columns: lead, agreement, entropy, compared, leader"),
-        (80, "left out at 80 columns: entropy, compared, leader"),
-    ],
-)
-def test_columns_without_room_are_named(width: int, hidden: str) -> None:
-    """Extra columns go first, then numbers; who wants them makes the terminal wider."""
-    on = console(width)
-
-    print_sheet(on, ASKED, decisions=True)
-
-    assert f"\n{hidden} (widen the" in written(on).replace(",\nleader", ", leader")
-
-
-def test_long_answers_are_cut_before_the_decision_is_left_out() -> None:
-    """At 80 columns each decision of a run stands with its reason, whatever the votes are."""
-    on = console()
-    words = "It is in Paris, on the left bank of the Seine"
-
-    print_sheet(on, told(sampled([words] * 3, rule="predictive")), decisions=True)
-
-    assert written(on).splitlines()[-8:-2:2] == [
-        "1     1  It is in Paris, on …   1-0  go on     22.7 % chance that the runner-up",
-        "2     1  It is in Paris, on …   2-0  go on     9.09 % chance that the runner-up",
-        "3     1  It is in Paris, on …   3-0  stop      3.03 % chance that the runner-up",
-    ]

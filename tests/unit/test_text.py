@@ -1,8 +1,6 @@
-from datetime import UTC, datetime
-
 import pytest
 
-from reflection.text import lasting_words, neutral, terminal_safe, until_words, usd, width
+from reflection.text import lasting_words, terminal_safe, width
 
 SHOWN = [
     ("129", 24, "129"),
@@ -40,32 +38,9 @@ def test_no_text_takes_more_than_twice_its_columns(text: str) -> None:
     assert width(line) <= 10
 
 
-def test_line_ends_stay_where_lines_are_wanted() -> None:
-    """Neutral text keeps its line ends and tabs."""
-    text = neutral("one\r\ntwo\n\tthree\x00")
-
-    assert text == "one\ntwo\n\tthree\u2400"
-
-
 def test_wide_characters_take_two_columns() -> None:
     """Columns are counted, not characters, and what joins a character takes none."""
     assert (width("日本"), width("e\u0301"), width("abc")) == (4, 1, 3)
-
-
-@pytest.mark.parametrize(
-    ("amount", "words"),
-    [
-        (None, "unknown"),
-        (0.0, "$0.00"),
-        (0.0012, "$0.0012"),
-        (0.0000123, "$0.000012"),
-        (0.5, "$0.50"),
-        (1234.5, "$1,234.50"),
-    ],
-)
-def test_dollars_have_the_digits_that_count(amount: float | None, words: str) -> None:
-    """A cost has two digits that count at least, and one that nobody knows is called unknown."""
-    assert usd(amount) == words
 
 
 @pytest.mark.parametrize(
@@ -75,9 +50,3 @@ def test_dollars_have_the_digits_that_count(amount: float | None, words: str) ->
 def test_a_length_of_time_is_its_two_largest_units(seconds: int, words: str) -> None:
     """A wait is told so that a person can take it in."""
     assert lasting_words(seconds) == words
-
-
-def test_a_wait_without_an_end_has_no_words() -> None:
-    """Only a wait that ends by itself has an until, in UTC."""
-    assert until_words(None) == ""
-    assert until_words(datetime(2026, 3, 1, 12, tzinfo=UTC)) == "until 2026-03-01 12:00:00 UTC"

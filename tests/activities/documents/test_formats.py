@@ -54,22 +54,6 @@ def test_encodings(content: bytes, text: str | None) -> None:
     assert decoded == (content.decode("cp1252") if text is None else text)
 
 
-@pytest.mark.parametrize(
-    "content", [b"\x7fELF\x02\x01\0\0", b"\x89PNG\r\n\x1a\n\0", bytes(range(1, 32)) * 9, b"a\0b"]
-)
-def test_what_is_no_text(content: bytes) -> None:
-    """A NUL, or many control characters, at the beginning of a file make it no text."""
-    with pytest.raises(UnreadableError, match=r"^no text$"):
-        decode(content)
-
-
-def test_lines_end_as_in_an_editor() -> None:
-    """CR, LF and both together end a line; a form feed and U+2028 do not."""
-    [part] = read("a.txt", "a\r\nb\rc\x0cd\u2028e\n")
-
-    assert (part.text, part.last_line) == ("a\nb\nc\x0cd\u2028e", 3)
-
-
 PAGE = """<!DOCTYPE html>
 <html><head><title>Ovens &amp; heat</title>
 <style>p { color: red }</style>
@@ -99,18 +83,6 @@ def test_html_has_the_lines_of_its_source() -> None:
         (10, "two"),
         (12, "  kept   as is"),
     ]
-
-
-@pytest.mark.parametrize("unit", ["<a ", "<!--", "<a b='", "<![CDATA[", "&", "<p>x"])
-def test_hostile_html_costs_linear_time(unit: str) -> None:
-    """Markup that never closes is read in seconds, for which the parser alone takes minutes."""
-    source = unit * (100_000 // len(unit))
-    started = process_time()
-
-    lines = list(html_lines(source, on))
-
-    assert process_time() - started < 20
-    assert sum(len(line.text) for line in lines) <= len(source)
 
 
 def test_a_tag_without_an_end_is_given_up() -> None:
@@ -146,17 +118,6 @@ def test_pdf_that_can_not_be_read(make: Callable[[], bytes], reason: str) -> Non
 
 def read(name: str, text: str) -> list[Part]:
     return read_document(name, text.encode(), lambda: None)
-
-
-def test_passages_keep_to_paragraphs() -> None:
-    """A paragraph that fits is never cut, and the lines are those of the file."""
-    paragraph = "\n".join(["word " * 19 + "end"] * 5)
-    text = "\n\n".join([paragraph] * 6)
-
-    parts = read("a.txt", text)
-
-    assert [(part.first_line, part.last_line) for part in parts] == [(1, 17), (19, 35)]
-    assert all(part.text.split("\n\n") == [paragraph] * 3 for part in parts)
 
 
 def test_headings_stay_with_what_follows() -> None:
@@ -226,15 +187,6 @@ async def test_a_page_that_draws_too_much_is_left_out(documents: Documents, name
     assert seconds < 20
 
 
-def test_a_page_below_the_bounds_is_read() -> None:
-    """A page of 0.9 MB that is a figure with a caption, and a form within a page, are read."""
-    figure = shown("apple") + b"100.25 200.75 l\n" * 56_000
-
-    parts = read_document("a.pdf", drawing([figure, FORM], shown("pear")), on)
-
-    assert [(part.text, part.page) for part in parts] == [("apple", 1), ("pear", 2)]
-
-
 @pytest.mark.parametrize(
     ("content", "read", "noted"),
     [
@@ -270,17 +222,6 @@ def test_time_that_is_over_names_the_pages(monkeypatch: pytest.MonkeyPatch) -> N
     assert parts[0].text == "apple"
     assert why == "pages that 0.5 s do not suffice for"
     assert part.startswith("pages from ")
-
-
-@pytest.mark.parametrize("name", ["a.md", "a.csv"])
-def test_many_short_lines_are_read(name: str) -> None:
-    """A fifth of the lines that are read of a file takes seconds of CPU, however short they are."""
-    started = process_time()
-
-    parts = read_document(name, b"x\n" * (MILLION // 5), on)
-
-    assert process_time() - started < 4
-    assert parts[-1].last_line >= MILLION // 5
 
 
 @pytest.mark.parametrize(

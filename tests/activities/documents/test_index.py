@@ -1,8 +1,6 @@
 """What an index finds, and how it follows its folder."""
 
-import asyncio
 import os
-import random
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -68,49 +66,6 @@ async def test_words_are_found_in_other_shapes(
     assert found == ["settings/deep.py"]
 
 
-async def test_a_long_prompt_is_searched_by_its_rare_words(documents: Documents) -> None:
-    """Of a prompt of many words the 64 that tell passages apart are looked up."""
-    words = [f"common{number}" for number in range(200)]
-    for number in range(5):
-        documents.write(f"{number}.txt", f"{number} " + " ".join(words[20 * number :]))
-    documents.write("rare.txt", "quince")
-
-    found = await documents.sources(" ".join([*words, "quince"]), passages=6)
-
-    assert "rare.txt" in found
-
-
-async def test_copies_are_found_once(documents: Documents) -> None:
-    """A text that stands in many files takes one place, and the others find theirs."""
-    for number in range(300):
-        documents.write(f"copy{number}.txt", "apple")
-    documents.write("other.txt", "apple, and something else that makes it less of an apple")
-
-    found = await documents.sources("apple", passages=5)
-
-    assert len(found) == 2
-    assert "other.txt" in found
-
-
-async def test_equals_come_in_the_same_order(documents: Documents) -> None:
-    """Passages that fit alike are ranked alike by every worker, however it came to its index."""
-    for number in range(60):
-        documents.write(f"{number}.txt", f"apple number{number}")
-    first = await documents.sources("apple", passages=10)
-
-    documents.cache = documents.base / "other"
-    documents.retriever = documents.worker()
-    shuffled = random.Random(1).sample(range(60), 60)
-    for number in shuffled:
-        (documents.folder / f"{number}.txt").unlink()
-    for number in shuffled:
-        documents.write(f"{number}.txt", f"apple number{number}")
-        await documents.find("apple") if number % 5 == 0 else None
-    second = await documents.sources("apple", passages=10)
-
-    assert first == second
-
-
 YEAR_2020 = 1_577_836_800
 
 
@@ -167,21 +122,6 @@ async def test_only_what_changed_is_indexed_again(documents: Documents) -> None:
     await documents.find("apple")
 
     assert {path for path, row in rows(documents).items() if row != first[path]} == {b"4.txt"}
-
-
-async def test_another_worker_finds_the_index_as_it_is(documents: Documents) -> None:
-    """An index that exists is used: no file is read that did not change."""
-    for number in range(20):
-        documents.write(f"{number}.txt", f"apple {number}")
-    await asyncio.sleep(1.1)
-    before = await documents.find("apple")
-    documents.retriever = documents.worker()
-    counts: list[tuple[int, int]] = []
-
-    after = await documents.find("apple", progress=lambda done, of: counts.append((done, of)))
-
-    assert before.passages == after.passages
-    assert counts == []
 
 
 async def test_ids_are_of_content_and_the_cache_is_private(documents: Documents) -> None:

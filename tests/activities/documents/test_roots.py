@@ -121,21 +121,6 @@ def test_a_folder_that_became_a_link_is_not_followed(
         read_bytes(found.path, folder)
 
 
-async def test_long_paths_and_names_of_any_bytes(documents: Documents) -> None:
-    """A source takes at most 1,000 bytes, the end of a longer path, and any text may hold it."""
-    path = "/".join(["é" * 100] * 8) + "/a.txt"
-    documents.write(path, "an apple")
-    Path(os.fsdecode(os.fsencode(documents.folder) + b"/caf\xe9.txt")).write_text("more apples")
-
-    found = await documents.find("apple")
-
-    short, long = sorted(passage.source for passage in found.passages)
-    assert (short, found.searched) == ("caf\ufffd.txt", 2)
-    assert 990 < len(long.encode()) <= 1_000
-    assert (long[:2], path.endswith(long[1:])) == ("…é", True)
-    assert found.model_dump_json()
-
-
 async def test_folders_deeper_than_a_path_can_say(
     documents: Documents, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,18 +28,6 @@ def test_the_code_alone_is_standard_output(cli: Cli) -> None:
     assert "add(1, 2)" in done.stderr
 
 
-def test_examples_of_the_prompt_are_its_tests(cli: Cli) -> None:
-    """What the prompt shows is what the code is held to."""
-    done = cli("agent", f"{ADD}\n\n>>> add(2, 3)\n5\n", "--json")
-
-    result = json.loads(done.stdout)
-    assert result["suite"]["origin"] == "prompt"
-    assert [(each["call"], each["expected"]) for each in result["suite"]["cases"]] == [
-        ("add(2, 3)", "5")
-    ]
-    assert (result["stop_reason"], result["forgeable"]) == ("passed", False)
-
-
 def test_a_users_own_pytest_file_is_run(cli: Cli, tmp_path: Path) -> None:
     """Its name says that pytest runs it, beside the code, which is said to be forgeable."""
     tests, out = tmp_path / "test_add.py", tmp_path / "add.py"

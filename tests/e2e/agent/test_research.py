@@ -1,8 +1,6 @@
 """`agent` on the research path, as scripts and people use it."""
 
 import json
-import time
-from pathlib import Path
 
 import pytest
 
@@ -15,15 +13,6 @@ COMPARE = "Compare Kafka with a queue."
 @pytest.fixture
 def docs(environment: dict[str, str]) -> tuple[str, str]:
     return ("--docs", environment["MULL_DOCUMENTS"])
-
-
-def until_mending(cli: Cli, run: str) -> None:
-    for _ in range(40):
-        shown = cli("show", run, "--json")
-        if shown.returncode == 0 and json.loads(shown.stdout)["revisions"] == 1:
-            return
-        time.sleep(0.2)
-    pytest.fail("nothing was found to fix")
 
 
 def nodes(said: str) -> list[str]:
@@ -94,17 +83,6 @@ def test_a_prompt_that_fits_neither_path_names_the_option(cli: Cli) -> None:
     assert "give --mode research or --mode code" in done.stderr
 
 
-def test_the_report_goes_to_a_file(cli: Cli, docs: tuple[str, str], tmp_path: Path) -> None:
-    """Standard output is empty then, and the command says where."""
-    path = tmp_path / "report.md"
-
-    done = cli("agent", COMPARE, *docs, "--out", str(path))
-
-    assert (done.returncode, done.stdout) == (0, ""), done.stderr
-    assert path.read_text().startswith(REPORTS[1])
-    assert f"wrote the report to {path}" in done.stderr
-
-
 def test_a_folder_that_is_not_allowed_fails_the_run(cli: Cli) -> None:
     """The error names the folder and what the worker's operator can do, and nothing else."""
     done = cli("agent", COMPARE, "--docs", "/etc")
@@ -114,34 +92,6 @@ def test_a_folder_that_is_not_allowed_fails_the_run(cli: Cli) -> None:
     assert '"/etc"' in done.stderr
     assert "`mull doctor` shows the folders that may be searched" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_a_failed_run_is_one_line_and_exit_code_1(cli: Cli) -> None:
-    """A refused key fails the run at once: there is no draft."""
-    done = cli("agent", "Compare keyless things.", "--mode", "research", "--id", "keyless-agent")
-    shown = cli("show", "keyless-agent")
-
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "Error: the run failed. AuthenticationError: " in done.stderr
-    assert "Traceback" not in done.stderr
-    assert (shown.returncode, shown.stdout) == (1, "")
-    assert "Compare keyless things." in shown.stderr
-    assert "the path is research" in shown.stderr
-
-
-def test_a_cancelled_run_gives_its_best_draft_so_far(cli: Cli) -> None:
-    """Whoever watches it gets the draft, is told, and exit code 5."""
-    run = cli("agent", f"{COMPARE} Be slow.", "--mode", "research", "--detach").stdout.strip()
-    until_mending(cli, run)
-
-    cancelled, watched = cli("cancel", run), cli("watch", run)
-    shown = cli("show", run)
-
-    assert cancelled.returncode == 0, cancelled.stderr
-    assert (watched.returncode, watched.stdout) == (5, f"{REPORTS[0]}\n")
-    assert "The run was cancelled. Its best draft so far is printed." in watched.stderr
-    assert shown.stdout == watched.stdout
-    assert "reflect_on_report" in shown.stderr
 
 
 def test_a_person_reviews_what_is_open(cli: Cli, docs: tuple[str, str]) -> None:

@@ -65,19 +65,6 @@ async def test_a_batch_is_shown_and_finished(cli: Cli, client: Client, tmp_path:
     assert all(findings in " ".join(each.stderr.split()) for each in (standing, shown))
 
 
-async def test_a_cancelled_batch_is_exit_code_5(cli: Cli, client: Client, tmp_path: Path) -> None:
-    """Who watches it is told that it has no result, and which command goes on from there."""
-    run = await detached(cli, client, tmp_path / "labelled.jsonl", "by-id-cancelled")
-
-    cancelled = cli("cancel", run)
-    watched = cli("watch", run)
-
-    assert cancelled.returncode == 0
-    assert (watched.returncode, watched.stdout) == (5, "")
-    assert "The run was cancelled." in watched.stderr
-    assert f"command with --id {run}." in watched.stderr
-
-
 async def test_a_list_shows_batches_and_not_their_runs(
     cli: Cli, client: Client, tmp_path: Path
 ) -> None:

@@ -148,24 +148,6 @@ async def test_a_batch_that_is_cancelled_is_exit_code_5(
     assert "repeat the calibrate or compare command with --id stopped." in " ".join(more.split())
 
 
-def test_ctrl_c_detaches(
-    environment: dict[str, str], cli: Cli, endpoint: ScriptedEndpoint, tmp_path: Path
-) -> None:
-    """The batch goes on, and the message says how to see what comes of it."""
-    file = written(tmp_path / "labelled.jsonl", *(EXAMPLES * 5))
-    command = ["calibrate", file, "--judge", JUDGE, "--id", "left-alone", "--json", *ALONE]
-    before = len(endpoint.requests)
-    client = started(environment, *command)
-    while len(endpoint.requests) == before:
-        time.sleep(0.01)
-    client.send_signal(signal.SIGINT)
-    said, more = client.communicate(timeout=30)
-
-    assert (client.returncode, said) == (130, "")
-    assert "To see its result, run the same command with --id left-alone" in more
-    assert json.loads(cli(*command).stdout)["judges"][0]["evaluated"] == 30
-
-
 def test_two_judges(cli: Cli, endpoint: ScriptedEndpoint, tmp_path: Path) -> None:
     """The order of one is the labels'; the other gives the first criterion 0.1 more.
 
@@ -192,27 +174,6 @@ def test_two_judges(cli: Cli, endpoint: ScriptedEndpoint, tmp_path: Path) -> Non
         (place, *kind) for place in range(6) for kind in [(0, False), (1, False), (0, True)]
     )
     assert {one["label"] for one in listed} == {0.0, 0.1, 1.0}
-
-
-def test_what_is_capped_unreadable_or_not_made_is_said(cli: Cli, tmp_path: Path) -> None:
-    """A cap stands beside the judge's own score, a failure makes no number, a budget leaves out."""
-    unread = {"query": "Why?", "draft": "Because.", "label": 1}
-    file = written(tmp_path / "labelled.jsonl", *EXAMPLES[:2], unread)
-    whole = written(tmp_path / "whole.jsonl", *EXAMPLES)
-
-    once = ("--no-position", "--repeats", "1", "--criteria", "documentation")
-    found = calibrated(cli, file, "--judge", JUDGE, *once)
-    short = calibrated(cli, whole, "--judge", JUDGE, "--budget-tokens", "60", *ALONE)
-
-    first, last = found["evaluations"][0], found["evaluations"][-1]
-    assert (first["score"], first["judged"], first["guardrails"]) == (0.5, 0.9, ["too_short"])
-    assert any("Guardrails (too_short) capped" in said for said in found["warnings"])
-    judge = found["judges"][0]
-    assert (judge["evaluated"], judge["failed"], judge["failed_evaluations"]) == (2, 1, 1)
-    assert (last["score"], bool(last["error"])) == (None, True)
-    assert (short["batch"]["completed"], short["batch"]["not_started"]) == (3, 3)
-    assert any("3 evaluations not made: " in said for said in short["warnings"])
-    assert short["judges"][0]["examples"] == 3
 
 
 def test_the_same_id_pays_nothing_twice(

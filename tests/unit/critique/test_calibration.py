@@ -52,24 +52,6 @@ def scored(
     )
 
 
-def test_agreement() -> None:
-    """Scores are averaged over repeats with the criteria in order, and compared with labels."""
-    given = [scored(0, 0.2), scored(0, 0.4), scored(1, 0.3), scored(2, 0.8), scored(3, 0.9)]
-    given.append(scored(3, 0.0, in_reverse=True))
-    again = [one.model_copy(update={"judge": "a second"}) for one in given]
-
-    found, second = calibrate(labelled(0.0, 0.2, 0.6, 1.0), [*given, *again])
-
-    assert found.spearman.value == pytest.approx(0.948683, abs=1e-6)
-    assert found.kendall.value == pytest.approx(0.912871, abs=1e-6)
-    assert found.auc.value == 1.0
-    assert found.calibration_error.value == pytest.approx(0.175)
-    assert [(one.low, one.count) for one in found.reliability] == [(0.3, 2), (0.8, 1), (0.9, 1)]
-    assert None not in (found.spearman.low, found.spearman.high)
-    # Judges come in order of appearance; the same scores have the same intervals.
-    assert second == found.model_copy(update={"judge": "a second"})
-
-
 @pytest.mark.parametrize(
     ("given", "labels", "threshold", "same"),
     [
@@ -107,28 +89,6 @@ def test_biases() -> None:
     assert found.self_preference.value == pytest.approx(0.3)
     assert found.length_bias.value == -1.0
     assert found.position_bias.value == pytest.approx(0.2)
-
-
-@pytest.mark.parametrize(
-    ("tokens", "usd", "expected"),
-    [
-        ([100, 200], [0.1, 0.2], (300, pytest.approx(0.3))),
-        ([100, None], [None, 0.2], (None, None)),
-        ([0, 0], [0.0, 0.0], (0, 0.0)),
-    ],
-)
-def test_cost(
-    tokens: list[int | None], usd: list[float | None], expected: tuple[object, object]
-) -> None:
-    """Cost is that of every evaluation, a failed one too, and unknown where one is unknown."""
-    given = [
-        Scored(example=0, judge="judge", score=score, tokens=count, cost_usd=cost)
-        for score, count, cost in zip((0.5, None), tokens, usd, strict=True)
-    ]
-
-    found = calibrate(labelled(1.0), given)[0]
-
-    assert (found.tokens, found.cost_usd) == expected
 
 
 @settings(max_examples=30)
@@ -240,36 +200,6 @@ def test_recommend(
     assert (found.accuracy, found.false_passes, found.false_fails) == (accuracy, *wrong)
 
 
-@pytest.mark.parametrize(
-    ("scores", "passes"),
-    [
-        ([0.2, 0.8], [YES, YES]),
-        ([0.2, 0.8], [NO, NO]),
-        ([0.5, 0.5], [NO, YES]),
-        ([0.9, 0.1], [NO, YES]),
-        ([0.4, 0.4, 0.6, 0.6], [NO, YES, NO, YES]),
-        ([], []),
-    ],
-)
-def test_nothing_to_recommend(scores: list[float], passes: list[bool]) -> None:
-    """No threshold is recommended where none tells passes from fails."""
-    assert recommend(scores, passes) is None
-
-
-def test_failures() -> None:
-    """An example fails without a score in order; of a judge without any nothing else is said."""
-    given = [scored(0, None), scored(0, 0.4), scored(1, None), scored(1, 0.9, in_reverse=True)]
-
-    found = calibrate(labelled(0.0, 1.0, 1.0), given)[0]
-    silent = calibrate(labelled(0.0, 1.0), [scored(0, None), scored(1, None)])[0]
-
-    assert (found.examples, found.evaluated, found.failed) == (2, 1, 1)
-    assert (found.evaluations, found.failed_evaluations) == (4, 2)
-    assert (silent.evaluated, silent.failed) == (0, 2)
-    assert silent.spearman == silent.auc == silent.calibration_error == Estimate()
-    assert (silent.recommended, silent.at_source) == (None, None)
-
-
 def test_verdicts_at_the_source_s_threshold() -> None:
     """A score of 0.7 passes, and one below fails; of passes alone there is no J."""
     assert verdicts([], []) is None
@@ -324,3 +254,25 @@ def test_a_held_out_j_is_less() -> None:
     assert held_out < best.youden
     assert held_out_youden([0.1, 0.2, 0.8, 0.9] * 5, [NO, NO, YES, YES] * 5) == 1.0
     assert held_out_youden([], []) is None
+
+
+@pytest.mark.parametrize(
+    ("tokens", "usd", "expected"),
+    [
+        ([100, 200], [0.1, 0.2], (300, pytest.approx(0.3))),
+        ([100, None], [None, 0.2], (None, None)),
+        ([0, 0], [0.0, 0.0], (0, 0.0)),
+    ],
+)
+def test_cost(
+    tokens: list[int | None], usd: list[float | None], expected: tuple[object, object]
+) -> None:
+    """Cost is that of every evaluation, a failed one too, and unknown where one is unknown."""
+    given = [
+        Scored(example=0, judge="judge", score=score, tokens=count, cost_usd=cost)
+        for score, count, cost in zip((0.5, None), tokens, usd, strict=True)
+    ]
+
+    found = calibrate(labelled(1.0), given)[0]
+
+    assert (found.tokens, found.cost_usd) == expected

@@ -70,15 +70,6 @@ def test_a_first_draft_is_asked_for_by_the_query_alone() -> None:
     assert build_draft_prompt("Explain tides", (), None) == "Explain tides"
 
 
-def test_sources_and_format_are_asked_for() -> None:
-    """Sources are numbered as they may be cited, and the format is the last word."""
-    prompt = build_draft_prompt("Explain tides", ("Darwin 1898", "Cartwright"), "markdown")
-
-    mark = "=== source 1 ==="
-    assert f"[1]\n{mark}\nDarwin 1898\n{mark}\n\n[2]\n{mark}\nCartwright\n{mark}" in prompt
-    assert prompt.endswith("Reply in Markdown.")
-
-
 def test_a_revision_has_all_three_parts() -> None:
     """Query, previous draft and each point of feedback, with its criterion and place."""
     feedback = [

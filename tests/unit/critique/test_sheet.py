@@ -2,18 +2,17 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import get_args
 
 import pytest
 
 from reflection.critique import loop
-from reflection.critique.evaluation import Cap, Evaluation, Feedback
+from reflection.critique.evaluation import Cap, Evaluation
 from reflection.critique.loop import Reflection
-from reflection.critique.result import Step, StopReason
-from reflection.critique.sheet import STEP_WORDS, judged_words, sheet
+from reflection.critique.result import StopReason
+from reflection.critique.sheet import judged_words, sheet
 from reflection.run import usage
 from reflection.sheet import Sheet, Waiting
-from tests.unit.critique.reflected import ADVICE, capped, judged, panel, reflected, write
+from tests.unit.critique.reflected import capped, panel, reflected, write
 from tests.unit.runs import START, spending
 from tests.unit.sheets import column, fact, table
 
@@ -102,11 +101,6 @@ def test_a_run_that_goes_on_names_its_step_and_the_best_so_far() -> None:
     assert column(shown.decisions, "because") == ["score 0.42 is below 0.7, with 3 revisions left"]
 
 
-def test_every_step_has_words() -> None:
-    """No run stands without a sentence for it."""
-    assert set(STEP_WORDS) == set(get_args(Step))
-
-
 @pytest.mark.parametrize(
     ("state", "words"),
     [
@@ -138,26 +132,10 @@ def test_the_complexity_says_what_it_decides() -> None:
     assert notes == [f"{said} 0.4", f"{said} min_complexity"]
 
 
-def test_a_cut_draft_says_so_in_its_note() -> None:
-    """Whoever copies the draft reads that it is not whole."""
-    answer = told(ended(["part"], "budget", cut=True)).answer
-
-    assert answer is not None
-    assert "cut to the size limit of a result" in answer.note
-
-
 def test_a_lone_judge_is_folded_away_and_a_panel_is_not() -> None:
     """The table of judges is for the page alone, unless one of the drafts had several."""
     assert table(told(reflected([0.42])), "Panel").folded
     assert not table(told(reflected([0.42, panel()])), "Panel").folded
-
-
-def test_a_guardrails_feedback_has_its_name() -> None:
-    """What is said by no criterion is said by somebody; the same said twice is one row."""
-    given = Feedback(advice="Say more.", judge="too_short")
-    state = reflected([judged(0.4).model_copy(update={"feedback": (given, ADVICE, given)})])
-
-    assert column(table(told(state), "Feedback"), "criterion") == ["too_short", "completeness"]
 
 
 @pytest.mark.parametrize(
@@ -200,15 +178,6 @@ def test_a_cost_that_nobody_knows_is_unknown() -> None:
         ("total", 1, 1, 0, 1, "unknown"),
     )
     assert "and 2 calls without a reply" in fact(shown, "spent").value
-
-
-def test_a_toy_is_said_to_be_one() -> None:
-    """Who sees the drafts of an embedded model does not judge models by them."""
-    ended = reflected([0.75]).result().model_copy(update={"model": "embedded/toy"})
-
-    note = fact(sheet(ended), "model").note
-
-    assert note == "a toy: what it writes shows how Mull works, not how good models are"
 
 
 def test_each_decision_is_a_step_with_its_draft() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reflection.critique.calibration import Estimate, average
+from reflection.critique.calibration import Estimate
 from reflection.critique.statistics import (
     Statistic,
     auc,
@@ -58,21 +58,6 @@ def test_correlations_of_ranks(
     """Ties share their mid-rank, and a constant side has no correlation."""
     assert value(spearman, first, second) == close(rho)
     assert value(kendall, first, second) == close(tau)
-
-
-@given(st.lists(st.tuples(st.integers(0, 4), st.booleans()), max_size=12))
-def test_auc_by_definition(rows: list[tuple[int, bool]]) -> None:
-    """It is the share of pairs of a pass and a fail in order, a tie being half a pair."""
-    wins = [
-        (high > low) + (high == low) / 2
-        for high, passed in rows
-        for low, failed in rows
-        if passed and not failed
-    ]
-
-    found = value(auc, [score for score, _ in rows], [right for _, right in rows])
-
-    assert found == close(sum(wins) / len(wins) if wins else None)
 
 
 @pytest.mark.parametrize(
@@ -137,8 +122,3 @@ def test_all_at_once_is_one_by_one(first: list[int], chance: Random) -> None:
             alone = [statistic(one, two) for one, two in zip(rows / 4, labels / 4, strict=True)]
 
         assert found == pytest.approx(np.array(alone), nan_ok=True)
-
-
-def test_equal_averages() -> None:
-    """Averages of the same numbers are the same number, however often each was given."""
-    assert {average([0.7]), average([0.7, 0.7, 0.7]), average([0.6, 0.7, 0.8])} == {0.7}

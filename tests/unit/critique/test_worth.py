@@ -7,7 +7,6 @@ from reflection.critique.worth import (
     REFLECT,
     SINGLE,
     Comparison,
-    Mean,
     Outcome,
     compare,
     mcnemar,
@@ -66,22 +65,6 @@ def test_paired_difference(
 def test_mcnemar(gained: int, lost: int, expected: float) -> None:
     """The p value is twice the smaller tail of as many fair coins as answers changed."""
     assert mcnemar(gained, lost) == pytest.approx(expected, abs=1e-9)
-
-
-def test_method() -> None:
-    """Means are over the questions of which a value is known, and of none they are None."""
-    given = [
-        Outcome(question=0, method="single", right=YES, tokens=100, seconds=1),
-        Outcome(question=1, method="single", right=NO, tokens=300, seconds=2),
-        Outcome(question=2, method="single", right=NO, tokens=None, seconds=6),
-    ]
-
-    found = compare(given).methods[0]
-
-    assert (found.questions, found.right, found.accuracy.value) == (3, 1, 1 / 3)
-    assert found.tokens == Mean(value=200.0, known=2)
-    assert found.cost_usd == Mean(value=None, known=0)
-    assert found.seconds == Mean(value=3.0, known=3)
 
 
 @pytest.mark.parametrize(

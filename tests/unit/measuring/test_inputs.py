@@ -16,15 +16,6 @@ QUESTION = '{"question": "secret?", "gold": "42"}'
 JUDGE = ("--judge", "a")
 
 
-@pytest.mark.parametrize(
-    ("label", "read"),
-    [(0.25, 0.25), (1, 1.0), (True, 1.0), (False, 0.0), ("pass", 1.0), ("Fail", 0.0)],
-)
-def test_labels(label: object, read: float) -> None:
-    """A label is a number from 0 to 1, a truth value, or pass or fail."""
-    assert read_example({"query": "q", "draft": "d", "label": label, "id": 7}).label == read
-
-
 def test_the_examples_can_be_read() -> None:
     """The labelled drafts have both classes by two writers, and every question a number as gold."""
     examples = read_lines(EXAMPLES / "labelled-drafts.jsonl", read_example, "")

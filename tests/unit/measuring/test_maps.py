@@ -56,14 +56,6 @@ def test_a_map_is_calibrated() -> None:
     assert fmean(one.ece for one in found if one.held_out >= 500) <= 0.03
 
 
-def test_a_target_that_is_reached_holds() -> None:
-    """Of the answers from the least probability on, nine in ten are right, in every half."""
-    found = [one.targets["0.9"] for one in measured("hard", 500)]
-
-    assert sum(one.at_least is not None for one in found) >= 5
-    assert all(one.accuracy is None or one.accuracy >= 0.9 for one in found)
-
-
 @pytest.mark.parametrize(
     ("groups", "target", "expected"),
     [
@@ -225,14 +217,3 @@ def test_refusals(
 
     assert (result.exit_code, Path("map.json").exists()) == (2, False)
     assert said in " ".join(result.stderr.split())
-
-
-def test_shares_in_a_row_of_orderings_are_one_question() -> None:
-    """The floor is of questions: orderings of the same ones do not lower it."""
-    from reflection.critique.statistics import noise_errors
-
-    once = noise_errors(np.full((100, 1), 0.7)).mean()
-
-    # The mean of |k / 100 - 0.7| for a binomial k is 0.0365.
-    assert once == pytest.approx(0.0365, abs=0.004)
-    assert noise_errors(np.full((100, 40), 0.7)).mean() == pytest.approx(once)

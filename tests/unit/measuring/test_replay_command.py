@@ -39,16 +39,6 @@ def test_json_for_a_machine(tmp_path: Path) -> None:
     }
 
 
-def test_a_seed_repeats(tmp_path: Path) -> None:
-    """The same seed gives the same numbers, and other seeds give others."""
-    file = written(tmp_path, SPLIT, UNANIMOUS)
-
-    found = [as_json(file, "--seed", seed) for seed in ("0", "0", "1", "2")]
-
-    assert found[0] == found[1]
-    assert found[2] != found[0] or found[3] != found[0]
-
-
 @pytest.mark.parametrize(
     ("line", "kind", "accuracy"),
     [

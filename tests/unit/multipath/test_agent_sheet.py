@@ -1,21 +1,18 @@
 """What a run of the agent shows: the facts on its sheet, whichever renderer draws it."""
 
 from datetime import timedelta
-from typing import get_args
 
 import pytest
 
 from reflection.multipath.loop import Run
 from reflection.multipath.request import MultiPathRequest
-from reflection.multipath.result import Step
-from reflection.multipath.sheet import CUT, STEP_WORDS, sheet, still_open
+from reflection.multipath.sheet import CUT, sheet, still_open
 from reflection.multipath.state import Mode
-from reflection.multipath.suite import Case, Failure, Suite, TestFile, module_hint
+from reflection.multipath.suite import Failure, Suite, TestFile, module_hint
 from reflection.sheet import Sheet, Waiting
 from tests.unit.multipath.agent_runs import (
     CASES,
     UNCLEAR,
-    UNSUPPORTED,
     coded,
     researched,
     routed,
@@ -41,19 +38,6 @@ def test_what_the_tests_expect_stands_before_any_was_run() -> None:
 
     assert rows == tuple((case.call, case.expected) for case in CASES)
     assert "Tests" not in [table.title for table in told(routed("code")).tables]
-
-
-def test_an_error_stands_with_its_traceback() -> None:
-    """Code that a test still fails shows the test, what was expected, and its own frames."""
-    shown = told(coded([verdict(True, False, True)], max_revisions=1))
-
-    assert shown.verdict.tone == "warning"
-    assert table(shown, "Errors (E)").rows == (
-        (1, "it returned 99, not 0", "add(0, 0)", "0", "99", None),
-    )
-    trace = next(text for text in shown.texts if text.title == "traceback")
-    assert 'File "main.py", line 2, in add' in trace.content
-    assert not trace.folded
 
 
 def unchecked() -> Run:
@@ -136,29 +120,6 @@ def test_what_must_be_known_is_flagged(run: Run, flag: str) -> None:
     assert not flag.startswith("the result is open") or shown.flags[0].endswith(still)
 
 
-def test_examples_with_helpers_are_told_apart() -> None:
-    """Where one test alone runs beside the code, the verdict could be forged, and is said to be."""
-    cases = (*CASES, Case(call="right(add(1, 2))", expected="True", beside=True))
-
-    words = Suite(origin="prompt", kind="cases", cases=cases, entry="add").words
-
-    assert words == (
-        "4 tests, the prompt's examples, some run beside the code, which could forge their verdict"
-    )
-
-
-def test_the_file_of_a_user_can_be_read() -> None:
-    """It is named with what it is worth, and stands there as it is."""
-    shown = told(forgeable())
-
-    said = "test_add.py, the user's own, run beside the code, which could forge their verdict"
-    assert fact(shown, "tests").value == said
-    assert forgeable().result().forgeable
-    texts = {text.title: text.content for text in shown.texts}
-    assert texts["test_add.py"] == FILE.text
-    assert texts["the end of what draft 1 printed"] == "hello"
-
-
 @pytest.mark.parametrize(
     ("message", "named"),
     [
@@ -191,25 +152,6 @@ def test_a_draft_says_what_its_tests_made_of_it(changes: dict[str, object], word
     run.drafts[0] = run.drafts[0].model_copy(update={"report": report})
 
     assert column(table(told(run), "Drafts"), "found") == [words]
-
-
-def test_each_decision_is_a_step() -> None:
-    """The reason and what comes next; a draft's critiques stand below its reflection, once."""
-    steps = told(researched([[UNSUPPORTED, UNCLEAR], []])).steps
-
-    assert [step.words for step in steps] == [
-        "retrieve           2 passages retrieved → route",
-        "route              research: it asks for a comparison → generate_report",
-        "generate_report    draft 1 is written → reflect_on_report",
-        "reflect_on_report  draft 1: 2 critiques to fix → generate_report",
-        "generate_report    draft 2 is written → reflect_on_report",
-        "reflect_on_report  draft 2: the reflection found nothing to fix → end (consistent)",
-    ]
-    assert steps[3].below == (
-        'citation, [1], at "Kafka deletes records after a day [1].": The passage does not say so.',
-        "clarity: Say which release is meant.",
-    )
-    assert [step.tone for step in steps] == [*["plain"] * 3, "warning", "plain", "plain"]
 
 
 def test_a_step_counts_tests_and_critiques() -> None:
@@ -249,8 +191,13 @@ def test_a_run_that_goes_on_names_its_step() -> None:
     assert empty.charts == ()
 
 
-def test_every_step_has_words() -> None:
-    """No run stands without a sentence for it."""
-    names = {name for step in get_args(Step) for name in get_args(step) or (step,)}
+def test_the_file_of_a_user_can_be_read() -> None:
+    """It is named with what it is worth, and stands there as it is."""
+    shown = told(forgeable())
 
-    assert set(STEP_WORDS) == names
+    said = "test_add.py, the user's own, run beside the code, which could forge their verdict"
+    assert fact(shown, "tests").value == said
+    assert forgeable().result().forgeable
+    texts = {text.title: text.content for text in shown.texts}
+    assert texts["test_add.py"] == FILE.text
+    assert texts["the end of what draft 1 printed"] == "hello"

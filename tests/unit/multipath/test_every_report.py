@@ -2,9 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from time import process_time
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -92,23 +90,3 @@ def test_nothing_acts_when_it_is_shown(report: str, suggestions: list[str], crea
     """A reader of Markdown, also one that knows tables, finds no image, HTML or script."""
     assert list(acting(visible(report))) == []
     assert list(acting(assemble(report, suggestions, SOURCES, creative))) == []
-
-
-# Of what is nested or counted; test_speed.py times these functions with other pieces, too.
-LONG = [
-    *("[2, 3]", "[1-99]", "[1]. ", "^[a", "^[a[b]", "^[^[a]", "^^[a][b]", "^[a [1]]\n", "![]("),
-    *("](a(b", '](a "b', "[a]: b:c\n", "> ```\n", "> > ", "- > a\n", "- [1] a\n", "`|`", "](<"),
-]
-
-
-@pytest.mark.parametrize("piece", LONG)
-def test_a_long_report_is_read_in_time(piece: str) -> None:
-    """A report of 60 kB of anything is checked and put together in under five seconds."""
-    report = (piece * (60_000 // len(piece)))[:60_000]
-    began = process_time()
-
-    check_report(report, SOURCES)
-    assemble(report, [report[:600]], SOURCES, creative=True)
-    assemble(report, [report[:600]], SOURCES, creative=False)
-
-    assert process_time() - began < 5

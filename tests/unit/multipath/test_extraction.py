@@ -1,10 +1,6 @@
 """The code in a model's reply, and the examples in a prompt."""
 
-from time import process_time
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from reflection.multipath.extraction import examples, extract_code
 
@@ -48,66 +44,6 @@ OUTDENTED = 'def f(x):\n    """\n```python\nf(2)\n```\n"""\n    return x\n'
 def test_the_code_of_a_reply(text: str, code: str) -> None:
     """Of complete blocks the longest that defines more than tests counts, or a whole program."""
     assert extract_code(text) == code
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "Yes",
-        "I can't do that.",
-        "'quoted'",
-        "a, b",
-        "```json\n{}\n```",
-        "```python\n```",
-        "```",
-        "# nothing",
-    ],
-)
-def test_a_reply_without_code(text: str) -> None:
-    """Words, other languages and empty blocks are no code, though they may parse."""
-    assert extract_code(text) is None
-
-
-@pytest.mark.parametrize(
-    ("text", "code"),
-    [
-        (f"```python\n{F}```\n```python\n{G}```", F),
-        (f"```python\n{F}```\n```python\nprint(f(2), f(3), f(4), f(5), f(6))\n```", F),
-        (f"```python\n{G}```\n```python\nx = 1\n```", G),
-        (f"```python\n{F}```\n```python\n{F}# and cut", F),
-        (f"```python\n{F}```\n```python\n{F}# again\n```", f"{F}# again\n"),
-    ],
-)
-def test_of_several_blocks_the_last_with_the_entry_counts(text: str, code: str) -> None:
-    """Where a block defines what is asked for, no longer one takes its place."""
-    assert extract_code(text, "f") == code
-
-
-@given(st.text(alphabet="`~ \n\tpydef():'\"\\\x00\ud800<think>"))
-def test_any_text_is_read(text: str) -> None:
-    """No text raises, and what comes of it is code or None."""
-    code = extract_code(text, "f")
-
-    assert code is None or code.strip()
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "```python\n" + "(" * 60_000,
-        "```python\nx\n" * 3_000 + "```\n" * 3_000,
-        f"```{' ' * 60_000}`",
-        "```python\n" + ("x = [1, 2, 3, (4, 5)]\n" * 80 + "(\n```\n") * 70,
-    ],
-)
-def test_a_reply_is_read_in_time(text: str) -> None:
-    """No fences, and no block that might end at many of them, take a second."""
-    started = process_time()
-
-    extract_code(text, "f")
-
-    assert process_time() - started < 1
 
 
 PALINDROME = '''\

@@ -92,14 +92,6 @@ def test_the_code_that_passes_most_is_kept(drafts: Sequence[str | None], index: 
     assert (best.index if best else None) == index
 
 
-def test_the_latest_report_is_kept() -> None:
-    """Whatever its reflection found, and though nobody reflected on it."""
-    run = researched([[UNCLEAR], [UNCLEAR]])
-    write(run, "A third [1].")
-
-    assert run.best is run.drafts[2]
-
-
 @pytest.mark.parametrize(
     ("origin", "critiques", "still"),
     [
@@ -115,20 +107,6 @@ def test_a_report_is_open(origin: str, critiques: tuple[Critique, ...] | None, s
 
     assert is_open(Draft.model_validate(known)) is still
     assert is_open(None)
-
-
-def test_a_decision_has_the_numbers_of_the_newest_draft() -> None:
-    """Node, round, critiques and tests are those that it was based on."""
-    first = researched([[UNCLEAR, UNSUPPORTED]]).decisions[-1]
-    second = coded([verdict(True, True, False)]).decisions[-1]
-    third = routed(None).decisions[-1]
-
-    assert (first.after, first.next) == ("reflect_on_report", "generate_report")
-    assert (first.draft, first.critiques, first.revisions) == (0, 2, 1)
-    assert (second.after, second.next) == ("test_code", "generate_code")
-    assert (second.passed, second.total, second.error) == (2, 3, "it returned 99, not 0")
-    assert third.stop_reason == "unrouted"
-    assert third.reason.endswith(": it asks for a function")
 
 
 @pytest.mark.parametrize(

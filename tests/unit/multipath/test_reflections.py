@@ -1,13 +1,9 @@
 """What is made of the reply of a reflection."""
 
-from time import process_time
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from reflection.multipath.reflections import ReflectionReply, parse_reflection
-from reflection.multipath.state import Aspect, Critique
+from reflection.multipath.state import Critique
 from tests.unit.multipath.sourced import CRITIQUE, ISSUE, REPORT, SOURCES, said, source
 
 NO_SENTENCE = CRITIQUE.model_copy(update={"sentence": None})
@@ -43,19 +39,6 @@ def test_issues_are_read(text: str, critiques: list[Critique]) -> None:
 
     assert list(reply.critiques) == critiques
     assert reply.error is None
-
-
-@pytest.mark.parametrize(
-    ("name", "aspect"),
-    [
-        ("citation", "citation"),
-        (" Completeness", "completeness"),
-        *((name, "consistency") for name in ("person", "style", 7, None)),
-    ],
-)
-def test_an_aspect_is_one_of_five(name: object, aspect: Aspect) -> None:
-    """Another word counts as a matter of consistency; a model can't speak for a person."""
-    assert [each.aspect for each in read(said({**ISSUE, "aspect": name})).critiques] == [aspect]
 
 
 @pytest.mark.parametrize(
@@ -131,43 +114,3 @@ def test_a_reply_that_quotes_a_forged_one(document: str) -> None:
         own = parse_reflection(f"{REFUSED} {said(ISSUE)}", report, [planted], True, prompt)
         assert "is copied from what you were shown" in (refused.error or "")
         assert own.critiques == (CRITIQUE,)
-
-
-@pytest.mark.parametrize(
-    ("text", "planted"),
-    [(f"```json\n{PLANTED}\n```", PLANTED), (f"My reply: {PLANTED}", "The dam is old.")],
-)
-def test_a_reply_of_its_own(text: str, planted: str) -> None:
-    """A reply that is the planted object and nothing else is read: an honest one may say so.
-
-    Words around an object that was not shown make no difference.
-    """
-    assert parse_reflection(text, REPORT, [source(1, planted)], True) == ReflectionReply()
-
-
-PIECES = ['{"issues": [', *'"]}{:,\\[ a', "null", "NaN", "\ud800"]
-
-
-@given(st.text() | st.lists(st.sampled_from(PIECES)).map("".join))
-def test_no_text_makes_it_fail(text: str) -> None:
-    """Whatever a model writes is read, or has an error."""
-    reply = read(text)
-
-    assert reply.error is None or reply.critiques == ()
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        said(*[{**ISSUE, "sentence": "." * 1_000}] * 200),
-        (said(ISSUE) + " ") * 2_000,
-        "".join(f'{{"issues": {number}}} ' for number in range(15_000)),
-    ],
-)
-def test_a_long_reply_is_read_in_time(text: str) -> None:
-    """A reply of 300 kB on a report of 60 kB takes less than three seconds."""
-    began = process_time()
-
-    parse_reflection(text, REPORT * 1_000, SOURCES, True)
-
-    assert process_time() - began < 3

@@ -23,102 +23,12 @@ def split(text: str) -> reports.Parts:
     return reports.split(visible(text))
 
 
-SECTIONS = """# Dams
-
-The dam is old [1].[^1]
-
-## Further considerations
-
-It could be a queue.
-
-### More
-
-And a graph.
-
-## Conclusion
-
-Old [1].
-
-[^1]: As an idea.
-
-    With a second paragraph.
-
-## Sources
-
-- [1] docs/1.md
-- [2] docs/2.md
-"""
-
-
-def test_the_parts() -> None:
-    """A section ends at a heading as high as its own; footnotes and lists stand apart."""
-    parts = split(SECTIONS)
-
-    assert parts.findings == "# Dams\n\nThe dam is old [1].[^1]\n\n## Conclusion\n\nOld [1]."
-    assert parts.considerations == "It could be a queue.\n\n### More\n\nAnd a graph."
-    assert parts.footnotes == "[^1]: As an idea.\n\n    With a second paragraph."
-    assert parts.listed == "## Sources\n\n- [1] docs/1.md\n- [2] docs/2.md"
-
-
-TITLES = (
-    *("# Further considerations", "## Further Considerations", "### FURTHER CONSIDERATIONS ###"),
-    *(
-        "## 5. Further considerations",
-        "## 2.1 Further considerations:",
-        "> ## IV. Further Consideration",
-    ),
-    *("## **Further considerations**", "## Further considerations (beyond the sources)"),
-    *("Further considerations\n---", "Further considerations\n======", "Further considerations:"),
-    *("**Further considerations**", "__Further considerations__:", "**Further considerations:**"),
-    "## \uff26urther considerations",
-)
-NO_TITLES = (
-    *("There are further considerations.", "- Further considerations"),
-    *("```\n## Further considerations\n```", "## Few further considerations"),
-)
-
-
-@pytest.mark.parametrize(
-    ("title", "considerations"),
-    [*((title, "A queue.") for title in TITLES), *((title, "") for title in NO_TITLES)],
-)
-def test_the_section_s_title(title: str, considerations: str) -> None:
-    """The section is found however its title is written, and the title is no part of it.
-
-    The same words within a sentence, a list or code begin no section.
-    """
-    parts = split(f"Built [1].\n\n{title}\n\nA queue.")
-
-    assert parts.considerations == considerations
-    assert (parts.findings == "Built [1].") is bool(considerations)
-
-
 def test_a_title_that_leads_a_paragraph() -> None:
     """A bold title with the text behind it begins the section, up to the next heading."""
     parts = split("A.\n\n**Further considerations:** A queue.\nA graph.\n\n**End**\n\nB.")
 
     assert parts.considerations == "A queue.\nA graph."
     assert parts.findings == "A.\n\n**End**\n\nB."
-
-
-@pytest.mark.parametrize(
-    ("text", "notes", "findings"),
-    [
-        ("A.[^1]\n\n[^1]: idea", "[^1]: idea", "A.[^1]"),
-        ("[^a]: idea\nthat goes on\n\nB.", "[^a]: idea\nthat goes on", "B."),
-        ("[^a]: idea\n\n  more\n\nB.", "[^a]: idea\n\n  more", "B."),
-        ("[^a]: idea\n- item", "[^a]: idea", "- item"),
-        ("[^a]: idea\n# B", "[^a]: idea", "# B"),
-        ("[^a]: x\n[^b]: y\n\nB.", "[^a]: x\n[^b]: y", "B."),
-        ("`[^a]: x`", "", "`[^a]: x`"),
-    ],
-)
-def test_footnotes(text: str, notes: str, findings: str) -> None:
-    """A footnote is its definition, what follows at once, and what is indented."""
-    parts = split(text)
-
-    assert parts.footnotes.strip() == notes
-    assert parts.findings.strip() == findings
 
 
 @pytest.mark.parametrize(
@@ -198,17 +108,6 @@ def test_what_is_found(report: str, critiques: list[Critique]) -> None:
     assert list(check_report(report, SOURCES)) == critiques
 
 
-def test_what_could_be_cited_instead_is_named() -> None:
-    """A single source is named; without any, nothing must be cited and each citation is a fault."""
-    (unknown,) = check_report("It leaks [2].", [DAM])
-    (found,) = check_report("It leaks [1]. It is old.", ())
-
-    assert unknown.advice.startswith("[2] is no source: cite one of [1] where")
-    assert (found.cited, found.sentence) == (1, "It leaks [1].")
-    assert "none was found" in found.advice
-    assert check_report("It leaks.", ()) == ()
-
-
 REPEATED = [
     Critique(aspect="citation", advice="no such source", sentence="It leaks [9].", cited=9),
     Critique(aspect="citation", advice="there is no 9", cited=9),
@@ -234,15 +133,6 @@ def test_nothing_is_said_twice() -> None:
 
     assert list(together) == [UNKNOWN, *NEW]
     assert with_checks(report, SOURCES, together) == together
-
-
-def test_there_are_at_most_twenty() -> None:
-    """Twenty critiques are made of any number; what is certain comes before what a model says."""
-    said = [Critique(aspect="clarity", advice=f"point {number}") for number in range(40)]
-    report = " ".join(f"Claim [{number}]." for number in range(10, 99))
-
-    assert list(with_checks("It leaks [9].", SOURCES, said)) == [UNKNOWN, *said[:19]]
-    assert len(check_report(report, SOURCES)) == 20
 
 
 REPORT = """# Dams
@@ -346,12 +236,6 @@ def test_a_suggestion_stays_in_its_line(suggestion: str, item: str) -> None:
     whole = assemble("It is old [1].", [suggestion], [DAM], creative=True)
 
     assert whole.split("## Further considerations\n\n")[1].split("\n\n## Sources")[0] == item
-
-
-@pytest.mark.parametrize("suggestion", ["", " ", "[1]", "###", "The LAKE could be a queue."])
-def test_a_suggestion_that_adds_nothing(suggestion: str) -> None:
-    """What is empty without its citation, or is in the report's own section, is left out."""
-    assert assemble(REPORT, [suggestion], SOURCES, True) == assemble(REPORT, [], SOURCES, True)
 
 
 @pytest.mark.parametrize(

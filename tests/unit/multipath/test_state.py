@@ -1,19 +1,14 @@
 """S and T(S): the first state, and every edge of the source's section 2.3."""
 
-from collections.abc import Iterator
-from itertools import product
-from typing import get_args
-
 import pytest
 
-from reflection.multipath.state import Critique, Ending, Mode, Node, Passage, State, transition
+from reflection.multipath.state import Critique, Node, Passage, State, transition
 from reflection.multipath.suite import Failure
 
 WRONG = Failure(message="f(2) is 3, not 4", test="f(2)")
 ISSUE = Critique(aspect="clarity", advice="say which year")
 OTHER = Critique(aspect="citation", advice="source 1 says 1931", sentence="In 1932.", cited=1)
 PASSAGE = Passage(id="a", source="a.md", first_line=1, last_line=2, score=1.0, text="In 1931.")
-MODES: tuple[Mode | None, ...] = ("research", "code", None)
 
 
 def test_the_first_state() -> None:
@@ -76,35 +71,3 @@ def test_the_edges(after: Node, state: dict[str, object], leads_to: str, reason:
 
     assert (step.node or step.ending) == leads_to
     assert reason in step.reason
-
-
-def every_state() -> Iterator[State]:
-    """All states with up to one document, two critiques, one suggestion and six drafts."""
-    documents, critiques = ((), (PASSAGE,)), ((), (ISSUE,), (ISSUE, OTHER))
-    parts = product(MODES, documents, critiques, ((), ("idea",)), (None, WRONG), range(7))
-    names = ("mode", "documents", "critiques", "suggestions", "error", "revisions")
-    for values in parts:
-        known = dict(zip(names, values, strict=True))
-        yield State.model_validate({"prompt": "p", "output": "t", **known})
-
-
-def test_nothing_else_decides() -> None:
-    """Over all small states T depends on M after `route`, on K and R_n after the reflection, on E
-    and R_n after the test, and on nothing after the others.
-    """
-    decided: dict[tuple[object, ...], set[tuple[Node | None, Ending | None]]] = {}
-
-    for node, state, most in product(get_args(Node), every_state(), range(1, 6)):
-        room = state.revisions < most
-        based_on = {
-            "route": (state.mode,),
-            "reflect_on_report": (bool(state.critiques), room),
-            "test_code": (state.error is not None, room),
-        }.get(node, ())
-        step = transition(node, state, most)
-        assert (step.node is None) != (step.ending is None)
-        assert step.reason
-        decided.setdefault((node, *based_on), set()).add((step.node, step.ending))
-
-    assert {key: value for key, value in decided.items() if len(value) > 1} == {}
-    assert len(decided) == 3 + 3 + 4 + 4
