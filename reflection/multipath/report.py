@@ -120,7 +120,7 @@ def check_report(report: str, sources: Sequence[Source]) -> tuple[Critique, ...]
             ]
     if sources and not markup.cited(parts.findings):
         found.append(Critique(aspect="citation", advice=UNCITED))
-    return tuple(found[:MOST_CRITIQUES])
+    return tuple(dict.fromkeys(found))[:MOST_CRITIQUES]
 
 
 def with_checks(

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
@@ -45,6 +45,7 @@ GIVEN: st.SearchStrategy[tuple[Source, ...]] = st.sampled_from([(), SOURCES])
 
 
 @given(MARKDOWN, st.lists(MARKDOWN, max_size=3), GIVEN)
+@example("[1]## Further considerations\n## Further considerations\n- [1] a\n- [1] a\n", [], ())
 def test_ideas_stand_apart(
     report: str, suggestions: list[str], sources: tuple[Source, ...]
 ) -> None:
