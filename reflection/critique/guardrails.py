@@ -432,7 +432,7 @@ TOP = (
 )
 SAID_TO_JUDGES = {
     "override": r"\b(?:ignor(?:e|ing)|disregard|forget|override) (?:all |the )?(?:\w+ ){0,2}"
-    r"(?:your|previous|prior|above|earlier|system|judging|grading|scoring|evaluation) "
+    r"(?:(?:previous|prior|above|earlier|system)(?! rule)|your|judging|grading|scoring|evaluation) "
     r"(?:instruction|prompt|rubric|rule|criteria)(?!\w* (?:if|when)\b)",
     "override above": r"\bignor(?:e|ing) (?:all )?the (?:instructions|rules|criteria) above\b",
     "override abroad": r"\bignorier\w* (?:\w+ ){0,3}anweisungen\b|忽略.{0,10}指令"
