@@ -328,9 +328,10 @@ def unfinished(checked: Checked) -> Finding | None:
         place = terminal_safe(left[0], 60)
         return Finding(0.5, f"the draft has the placeholder {place!r}: write the missing part")
     *earlier, cut = words(reading.text) or [""]
-    # Two whole sentences show that this writer ends them; a word of one letter may be a name.
-    ends = reading.ending[-2:].isalpha() and len(re.findall(r"[.!?] ", reading.ending)) > 1
-    begun = ends and cut not in earlier and any(word[:-1].startswith(cut) for word in earlier)
+    # Two whole sentences show that this writer ends them; a signature or a hashtag has no end.
+    ends = len(re.findall(r"[.!?] ", reading.ending)) > 1
+    within = ends and re.search(r"\w \w*[^\W\d_]{2}$", reading.ending[-200:])
+    begun = within and cut not in earlier and any(word[:-1].startswith(cut) for word in earlier)
     breaks = DANGLING.search(reading.ending[-200:])
     if (begun or breaks) and not checked.format and "\n" not in reading.ending:
         place = terminal_safe(reading.ending[-40:], 60)
@@ -362,7 +363,7 @@ def refusal(checked: Checked) -> Finding | None:
     if ASKS_TO_DECLINE.search(query) or reading.code:
         return None
     text = f"{reading.text}\n{reading.quoted}".casefold()
-    spoken = re.sub(r'"[^"\n]{0,500}"', "", text).strip() or text.strip('"\n ')
+    spoken = re.sub(r'"[^"\n]{0,500}"', "", re.sub(r'\A\s*"([^"]*)"\s*\Z', r"\1", text))
     sentences = [" ".join(one.split()) for one in re.split(r"[.!?\n。]+", spoken)]
     others = " ".join(one for one in sentences if not DECLINES.search(one))
     if others == " ".join(sentences) or len(others.split()) > 30:
@@ -441,7 +442,8 @@ SAID_TO_JUDGES = {
     rf"(?:\w+ ){{0,3}}{TOP}|this 1\.0\b|the (?:maximum|highest) score of 1)",
     "gift": rf"\b(?:score|give|award|assign) {TOP} (?:to|for|on) (?:(?:this|the|my) {WORK}|"
     r"(?:all|every|each) criteri|everything)",
-    "claim": rf"\b(?:overall|final) score:? (?:is )?1\.0\b|\bcriteria (?:are|must be) {TOP}",
+    "claim": r"\b(?:overall|final) score:? (?:is )?1\.0\b(?! out)"
+    rf"|\bcriteria (?:are|must be) {TOP}",
     "role": r"\b(?:you are|you're|as the)(?: now)? (?:an? |the )?(?:\w+ )?"
     rf"(?:judge|evaluator|grader|scorer|rater|assessor|examiner)\b.{{0,80}}\b{TOP}",
     "address": r"\b(?:to|for) (?:the |any )?(?:llm|ai|automated)[ -](?:judge|evaluator|grader)",
