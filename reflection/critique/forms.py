@@ -203,11 +203,9 @@ def unclosed(draft: str) -> str | None:
     begun = "json" if draft.lstrip().startswith(("{", "[")) else ""
     blocks = [(block.info.strip(), block.content.strip()) for block in read(draft).code]
     for language, text in blocks or [(begun, draft.strip())]:
-        wrong = bad_python(text) if language.startswith("py") else None
-        if language == "json":
-            wrong = _bad_json(text, alone=True)
-        if wrong and re.search(
-            rf"never closed|unterminated triple|^Unterminated|char {len(text)}\)", wrong
-        ):
+        wrong = _bad_json(text, alone=True) if language == "json" else None
+        wrong = bad_python(text) if language.startswith("py") else wrong
+        at_end = rf"never closed|unterminated triple|^Unterminated|char {len(text)}\)"
+        if wrong and re.search(at_end, wrong):
             return f"{language}: {wrong}"
     return None

@@ -213,12 +213,10 @@ def no_sources(checked: Checked) -> Finding | None:
     Source: the reflection chapter's exercise 3, rule 2.
     """
     research = checked.sources or ASKS_FOR_CITATIONS & set(checked.asks_for)
+    if not research or checked.format in NO_PROSE:
+        return None
     reading = read(checked.draft)
-    if (
-        not research
-        or checked.format in NO_PROSE
-        or CITES.search(f"{reading.text}\n{reading.quoted}")
-    ):
+    if CITES.search(f"{reading.text}\n{reading.quoted}"):
         return None
     how = f"[1] to [{len(checked.sources)}]" if checked.sources else "citations or links"
     return Finding(0.5, f"the draft cites no source: support its claims with {how}")
@@ -265,10 +263,9 @@ def unknown_citation(checked: Checked) -> Finding | None:
     for page in addresses(text) if known else ():
         if known.isdisjoint(accumulate(page.split("/", 20), "{}/{}".format)):
             unknown.append(page)
-    unknown = list(dict.fromkeys(unknown))
     if not unknown:
         return None
-    shown = ", ".join(terminal_safe(one, 60) for one in unknown[:3])
+    shown = ", ".join(terminal_safe(one, 60) for one in [*dict.fromkeys(unknown)][:3])
     return Finding(0.5, f"the draft cites {shown}, not among the given sources (1 to {most})")
 
 
@@ -474,9 +471,8 @@ def addresses_judge(checked: Checked) -> Finding | None:
     found = TO_JUDGES.search(text)
     if not found and len(said) < 2:
         return None
-    shown = terminal_safe(
-        found[0].strip(" .,;:!?>)]-=#") if found else ", ".join(said.values()), 50
-    )
+    told = found[0].strip(" .,;:!?>)]-=#") if found else ", ".join(said.values())
+    shown = terminal_safe(told, 50)
     return Finding(0.3, f"the draft speaks to its judge ({shown!r}): take that out")
 
 
