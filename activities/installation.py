@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 # Enough for one word, and little to pay.
 CALL_TOKENS = 16
 CALL_SECONDS = 40.0
+CALIBRATION = "MULL_CALIBRATION"
 
 
 async def worker_checks() -> list[Check]:
@@ -212,17 +213,13 @@ def _index(environment: Mapping[str, str]) -> Check:
     return Check("documents", "index", "wrong", said, (do,))
 
 
-CALIBRATION = "MULL_CALIBRATION"
-
-
 def calibration_checks(environment: Mapping[str, str]) -> list[Check]:
     """Check that the folder that MULL_CALIBRATION names has a map; nothing if it names none."""
     folder = environment.get(CALIBRATION)
     if not folder:
         return []
     if found := sum(1 for _ in calibration_maps(folder)):
-        said = f"{tally_words(found, 'map')} in {folder}"
-        return [Check("calibration", "maps", "ok", said)]
+        return [Check("calibration", "maps", "ok", f"{tally_words(found, 'map')} in {folder}")]
     lacks = "has no map" if Path(folder).is_dir() else "is not a folder on the worker's machine"
     said = f"{folder}, which {CALIBRATION} names, {lacks}: every probability is unknown."
     do = f"Fit one with `mull replay --calibrate` and put it there, or unset {CALIBRATION}."

@@ -167,8 +167,7 @@ def reflect(
         _draft(help="Judge this draft instead of generating one; - reads standard input."),
     ] = None,
     source: Annotated[
-        list[Path] | None,
-        _draft(help="A text to cite as [1], [2] and so on; can be repeated."),
+        list[Path] | None, _draft(help="A text to cite as [1], [2] and so on; can be repeated.")
     ] = None,
     judge: Annotated[
         list[str] | None,
@@ -190,8 +189,7 @@ def reflect(
         _guard(help=guardrail_help(), metavar="NAME", autocompletion=known_guardrails),
     ] = None,
     no_guardrails: Annotated[
-        bool,
-        _guard("--no-guardrails", help="Run only the guardrails that --guardrail names."),
+        bool, _guard("--no-guardrails", help="Run only the guardrails that --guardrail names.")
     ] = False,
     require_score: Annotated[
         float | None,

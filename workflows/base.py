@@ -194,6 +194,17 @@ class RunWorkflow(Workflow, Generic[StateT]):
     def _score(self, score: float, author: str) -> None:
         raise NotImplementedError("a state that refuses scores never gets here")
 
+    @contextmanager
+    def _running(self, **held_to: Attribute) -> Iterator[Span]:
+        """Span the run; if it fails or is cancelled, write the search attributes as they stand."""
+        with super()._running(**held_to) as span:
+            try:
+                yield span
+            except (Exception, asyncio.CancelledError):
+                if self._state.decisions:
+                    self._write(*self._updates(), telemetry.NEEDS_REVIEW.value_set(False))
+                raise
+
     @abstractmethod
     def _numbers(self, decision: Any) -> dict[str, Attribute]:
         """Name what the span of a decision shows: its end, and no text of a model."""
@@ -232,12 +243,7 @@ class RunWorkflow(Workflow, Generic[StateT]):
         timeout = self._state.request.review_timeout_seconds
         self._people.begin_wait(timeout)
         self._step = "waiting_for_review"
-        try:
-            said = await self._people.wait()
-        except asyncio.CancelledError:
-            self._write(telemetry.NEEDS_REVIEW.value_set(False))
-            raise
-        if said is None:
+        if (said := await self._people.wait()) is None:
             self._settle("review_timeout", f"nobody reviewed it within {timeout:g} seconds")
         else:
             await self._follow(said)

@@ -95,7 +95,9 @@ ASKED = re.compile(
     r"format|give|list|make|put|show|write|erstelle|gib|liste|schreibe?|vergleiche|zeige?)\b"
     r"(?:.* (?:in|into|to an?))?)) (?:(?:me|mir|an?|eine[mr]?|some|valid) )*"
     r"(?:(?!(?:about|over|the|this|that|my|your|our|its|these|über|die|der|das|dem)\b)\w+ )?"
-    r"(json|yaml|tab(?:le|elle))\b(?! (?:of contents|tennis|manners|to|vs))"
+    r"((?:json|yaml)\b(?! (?:joke|to|vs))|tab(?:le|elle)(?=\s*$|[^\w\s-]| (?:about|and|by|compar|"
+    r"for|from|in|list|of(?! contents)|order|please|show|sort|that|to|which|with|aus|bitte|dar|der|"
+    r"die|für|mit|von|zu)))"
 )
 ASKS_PYTHON = re.compile(
     r"^(?:(?:please|bitte) )?(?:write|implement|create|give me|schreibe?|erstelle|implementiere)\b"
@@ -106,7 +108,8 @@ ASKS_PYTHON = re.compile(
 ELSE = re.compile(
     r"^(?:how|why|what|when|which|who|is|are|does|do|did|explain|wie|warum|was|wer|ist|erkläre)\b"
     r"|\b(?:function|funktion|script|skript|class\b|program|method|endpoint|api\b|pars|schema|librar|"
-    r"code|command|sql|essay|article|guide|tutorial|story|poem|difference|advantage)"
+    r"code|command|sql|database|template|essay|article|guide|tutorial|story|poem|difference|"
+    r"advantage)"
 )
 
 
@@ -200,11 +203,9 @@ def unclosed(draft: str) -> str | None:
     begun = "json" if draft.lstrip().startswith(("{", "[")) else ""
     blocks = [(block.info.strip(), block.content.strip()) for block in read(draft).code]
     for language, text in blocks or [(begun, draft.strip())]:
-        wrong = bad_python(text) if language.startswith("py") else None
-        if language == "json":
-            wrong = _bad_json(text, alone=True)
-        if wrong and re.search(
-            rf"never closed|unterminated triple|^Unterminated|char {len(text)}\)", wrong
-        ):
+        wrong = _bad_json(text, alone=True) if language == "json" else None
+        wrong = bad_python(text) if language.startswith("py") else wrong
+        at_end = rf"never closed|unterminated triple|^Unterminated|char {len(text)}\)"
+        if wrong and re.search(at_end, wrong):
             return f"{language}: {wrong}"
     return None

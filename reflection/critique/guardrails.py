@@ -213,12 +213,10 @@ def no_sources(checked: Checked) -> Finding | None:
     Source: the reflection chapter's exercise 3, rule 2.
     """
     research = checked.sources or ASKS_FOR_CITATIONS & set(checked.asks_for)
+    if not research or checked.format in NO_PROSE:
+        return None
     reading = read(checked.draft)
-    if (
-        not research
-        or checked.format in NO_PROSE
-        or CITES.search(f"{reading.text}\n{reading.quoted}")
-    ):
+    if CITES.search(f"{reading.text}\n{reading.quoted}"):
         return None
     how = f"[1] to [{len(checked.sources)}]" if checked.sources else "citations or links"
     return Finding(0.5, f"the draft cites no source: support its claims with {how}")
@@ -265,10 +263,9 @@ def unknown_citation(checked: Checked) -> Finding | None:
     for page in addresses(text) if known else ():
         if known.isdisjoint(accumulate(page.split("/", 20), "{}/{}".format)):
             unknown.append(page)
-    unknown = list(dict.fromkeys(unknown))
     if not unknown:
         return None
-    shown = ", ".join(terminal_safe(one, 60) for one in unknown[:3])
+    shown = ", ".join(terminal_safe(one, 60) for one in [*dict.fromkeys(unknown)][:3])
     return Finding(0.5, f"the draft cites {shown}, not among the given sources (1 to {most})")
 
 
@@ -328,9 +325,10 @@ def unfinished(checked: Checked) -> Finding | None:
         place = terminal_safe(left[0], 60)
         return Finding(0.5, f"the draft has the placeholder {place!r}: write the missing part")
     *earlier, cut = words(reading.text) or [""]
-    # Two whole sentences show that this writer ends them; a word of one letter may be a name.
-    ends = reading.ending[-2:].isalpha() and len(re.findall(r"[.!?] ", reading.ending)) > 1
-    begun = ends and cut not in earlier and any(word[:-1].startswith(cut) for word in earlier)
+    # Two whole sentences show that this writer ends them; a signature or a hashtag has no end.
+    ends = len(re.findall(r"[.!?] ", reading.ending)) > 1
+    within = ends and re.search(r"\w \w*[^\W\d_]{2}$", reading.ending[-200:])
+    begun = within and cut not in earlier and any(word[:-1].startswith(cut) for word in earlier)
     breaks = DANGLING.search(reading.ending[-200:])
     if (begun or breaks) and not checked.format and "\n" not in reading.ending:
         place = terminal_safe(reading.ending[-40:], 60)
@@ -362,7 +360,7 @@ def refusal(checked: Checked) -> Finding | None:
     if ASKS_TO_DECLINE.search(query) or reading.code:
         return None
     text = f"{reading.text}\n{reading.quoted}".casefold()
-    spoken = re.sub(r'"[^"\n]{0,500}"', "", text).strip() or text.strip('"\n ')
+    spoken = re.sub(r'"[^"\n]{0,500}"', "", re.sub(r'\A\s*"([^"]*)"\s*\Z', r"\1", text))
     sentences = [" ".join(one.split()) for one in re.split(r"[.!?\n。]+", spoken)]
     others = " ".join(one for one in sentences if not DECLINES.search(one))
     if others == " ".join(sentences) or len(others.split()) > 30:
@@ -432,7 +430,7 @@ TOP = (
 )
 SAID_TO_JUDGES = {
     "override": r"\b(?:ignor(?:e|ing)|disregard|forget|override) (?:all |the )?(?:\w+ ){0,2}"
-    r"(?:your|previous|prior|above|earlier|system|judging|grading|scoring|evaluation) "
+    r"(?:(?:previous|prior|above|earlier|system)(?! rule)|your|judging|grading|scoring|evaluation) "
     r"(?:instruction|prompt|rubric|rule|criteria)(?!\w* (?:if|when)\b)",
     "override above": r"\bignor(?:e|ing) (?:all )?the (?:instructions|rules|criteria) above\b",
     "override abroad": r"\bignorier\w* (?:\w+ ){0,3}anweisungen\b|忽略.{0,10}指令"
@@ -441,7 +439,8 @@ SAID_TO_JUDGES = {
     rf"(?:\w+ ){{0,3}}{TOP}|this 1\.0\b|the (?:maximum|highest) score of 1)",
     "gift": rf"\b(?:score|give|award|assign) {TOP} (?:to|for|on) (?:(?:this|the|my) {WORK}|"
     r"(?:all|every|each) criteri|everything)",
-    "claim": rf"\b(?:overall|final) score:? (?:is )?1\.0\b|\bcriteria (?:are|must be) {TOP}",
+    "claim": r"\b(?:overall|final) score:? (?:is )?1\.0\b(?! out)"
+    rf"|\bcriteria (?:are|must be) {TOP}",
     "role": r"\b(?:you are|you're|as the)(?: now)? (?:an? |the )?(?:\w+ )?"
     rf"(?:judge|evaluator|grader|scorer|rater|assessor|examiner)\b.{{0,80}}\b{TOP}",
     "address": r"\b(?:to|for) (?:the |any )?(?:llm|ai|automated)[ -](?:judge|evaluator|grader)",
@@ -472,9 +471,8 @@ def addresses_judge(checked: Checked) -> Finding | None:
     found = TO_JUDGES.search(text)
     if not found and len(said) < 2:
         return None
-    shown = terminal_safe(
-        found[0].strip(" .,;:!?>)]-=#") if found else ", ".join(said.values()), 50
-    )
+    told = found[0].strip(" .,;:!?>)]-=#") if found else ", ".join(said.values())
+    shown = terminal_safe(told, 50)
     return Finding(0.3, f"the draft speaks to its judge ({shown!r}): take that out")
 
 

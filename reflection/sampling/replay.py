@@ -165,8 +165,7 @@ class Replay:
         for rule, next_wave in self._next_waves:
             (states, leaders), lengths, came = usual, by_index, list[int]()
             if by_index and rule.rule == "fixed" and rule.hurry:
-                places = range(len(ordering))
-                came = sorted(places, key=lambda at: (at // self._most, by_index[at]))
+                came = sorted(range(len(ordering)), key=lambda at: (at // self._most, by_index[at]))
                 lengths = [by_index[at] for at in came]
                 states, _ = self._walk(question.votes, [ordering[at] for at in came])
             counted = calls = rounds = tokens = latency = 0

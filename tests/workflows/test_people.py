@@ -117,7 +117,10 @@ async def test_a_deadline_keeps_what_came(client: Client, loop: Slow) -> None:
 
 @each_loop
 async def test_cancelling_ends_the_calls_in_flight(client: Client, loop: Slow) -> None:
-    """Temporal's own cancel ends the run as cancelled; `progress` still has what there was."""
+    """Temporal's own cancel ends the run as cancelled; `progress` still has what there was.
+
+    The list shows what it has cost, except that of a wave of which no answer was counted.
+    """
     model = loop.model()
 
     async with standing(client, loop, model) as handle:
@@ -127,8 +130,10 @@ async def test_cancelling_ends_the_calls_in_flight(client: Client, loop: Slow) -
             await handle.result()
         after = await handle.query("progress")
         await until_cancelled(model, loop.cancelled)
+        listed = (await handle.describe()).typed_search_attributes
 
     assert isinstance(caught.value.cause, CancelledError)
+    assert any(pair.key.name == "MullCostUsd" for pair in listed) == (loop is not ASK)
     assert after.get("drafts") == before.get("drafts") != []
 
 
