@@ -96,7 +96,9 @@ async def start(client: Client, request: Request, new: New, wanted: Wanted) -> E
     for queue in await unserved(client, loop.optional_queues(request)):
         said = f'no worker is polling task queue "{queue}"'
         tell(f"Note: {said}; a run that needs it waits for a worker.")
-    if isinstance(wanted.required, Bars) and wanted.required.probability is not None:
+    bars = wanted.required
+    may_be_done = new.workflow_id is not None and not new.again
+    if isinstance(bars, Bars) and bars.probability is not None and not may_be_done:
         await _expect_map(client, request)
     subject = getattr(request, loop.request.subject_field)
     chosen = new.workflow_id or new_id(loop.command, subject)

@@ -1,5 +1,6 @@
 """A run that tells how likely its answer is right, by its own map or by its worker's."""
 
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -72,11 +73,13 @@ async def test_a_map_of_the_worker_is_in_the_history(
     ).replay_workflow(history)
 
 
-async def required(client: Client, asked: ScriptedModel, **fields: Any) -> Exit:
+async def required(
+    client: Client, asked: ScriptedModel, new: follow.New | None = None, **fields: Any
+) -> Exit:
     request = SelfConsistencyRequest(question="How much?", preset="thrifty", **fields)
     wanted = follow.Wanted(required=Bars(probability=0.9), web_ui=False)
     async with served(client, asked):
-        return await follow.start(client, request, follow.New(), wanted)
+        return await follow.start(client, request, new or follow.New(), wanted)
 
 
 @pytest.mark.parametrize(
@@ -105,6 +108,14 @@ async def test_a_model_that_is_not_named_may_be_the_map_s(client: Client) -> Non
     own = made(**OF_SCRIPTED)
 
     assert await required(client, ScriptedModel(["129"] * 3), calibration=own) == Exit.DONE
+
+
+async def test_a_run_that_may_be_done_is_looked_up(client: Client) -> None:
+    """Its result is printed, and is below the bar as it has no probability."""
+    named = follow.New(f"done-{uuid.uuid4()}")
+    first = await required(client, ScriptedModel(["129"] * 3), named)
+
+    assert (first, await required(client, ScriptedModel([]), named)) == (Exit.BELOW_BAR,) * 2
 
 
 async def test_that_only_the_worker_has_maps_is_said(
