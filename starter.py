@@ -71,12 +71,15 @@ COMMANDS = {
 completes = any(name.endswith("_COMPLETE") for name in os.environ)
 wanted = set(COMMANDS) if completes else set(sys.argv)
 for name, (place, said) in COMMANDS.items():
-    if name in wanted:
-        module = import_module(f"commands.{place}")
-        command = getattr(module, "list_" if name == "list" else name)
-        app.command(name, help=f"{said}\n\n{module.HELP[name]}")(command)
-    else:
+    if name not in wanted:
         app.command(name, help=said)(lambda: None)
+        continue
+    try:
+        module = import_module(f"commands.{place}")
+    except KeyboardInterrupt:
+        sys.exit(130)
+    command = getattr(module, "list_" if name == "list" else name)
+    app.command(name, help=f"{said}\n\n{module.HELP[name]}")(command)
 
 
 def main() -> int:
@@ -87,7 +90,7 @@ def main() -> int:
     except typer.TyperException as error:
         return wrong_usage(error)
     except typer.Abort:
-        return 1
+        return 130
     except SystemExit as ended:
         code = ended.code
     return code if isinstance(code, int) else int(code is not None)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Annotated, NamedTuple, TypeVar
 
 import typer
+from filelock import FileLock, Timeout
 from temporalio.client import Client
 from temporalio.service import RPCError
 
@@ -179,8 +180,12 @@ def dev(
     if not place.db.parent.is_dir():
         fail(f"--db: there is no folder {place.db.parent}.", Exit.USAGE)
     os.environ.setdefault(DOCUMENTS, str(Path.cwd()))
+    sys.stderr.write("starting Temporal and a worker\n")
     try:
-        asyncio.run(_stay(place, traces))
+        with FileLock(f"{place.db}.lock", timeout=0):
+            asyncio.run(_stay(place, traces))
+    except Timeout:
+        fail(f"another server uses {place.db}; choose another database with --db.", Exit.USAGE)
     except asyncio.CancelledError:
         raise typer.Exit(Exit.DETACHED) from None
     except ConfigurationError as error:

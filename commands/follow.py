@@ -229,7 +229,7 @@ async def ended_badly(
 ) -> Exit:
     """Print how a run ended without a result and what it has so far; return the exit code.
 
-    With `whole`, a run with drafts shows everything known, not only the best draft.
+    With `whole`, everything known is shown, not only the best draft.
     """
     cause = error.cause
     status, said, hint = "failed", f"the run failed. {terminal_safe(str(cause), 1_000)}", ""
@@ -241,9 +241,9 @@ async def ended_badly(
         said = f"the run failed. {terminal_safe(f'{cause.type}: {cause.message}', 1_000)}"
         if shown := SHOWN_BY_DOCTOR.get(cause.type or ""):
             hint = f"`mull doctor` shows {shown}."
-    seen = await look(handle, loop) if loop.drafts else None
+    seen = await look(handle, loop) if loop.drafts or whole else None
     sheet = stood_at(loop, seen) if seen else None
-    best = sheet.answer if sheet else None
+    best = sheet.answer if sheet and loop.drafts else None
     if as_json:
         more = {"draft": best.content if best else None} if loop.drafts else {}
         document = {"id": handle.id, "status": status, "error": said, **more}

@@ -157,6 +157,8 @@ async def list_(
 ) -> Exit:
     """List runs."""
     place = None if log is None else place_for("--log", log)
+    if place is not None and place.exists():
+        fail(f"--log: {log} exists, and may hold gold answers. Choose another file.", Exit.USAGE)
     types = ", ".join(f"'{loop.workflow}'" for loop in LOOPS)
     parts = [f"WorkflowType IN ({types})", *([f"({where})"] if where else [])]
     if where is None or PARENT not in where:

@@ -92,8 +92,8 @@ _fitting = partial(typer.Option, rich_help_panel=MAP)
 
 LEGEND = (
     f"Means of a run; a round is up to {MAX_CONCURRENCY} calls at once, and saved is the share of"
-    " calls avoided. Latency sums the longest answer of each round, in tokens. * is on the Pareto"
-    " front: no rule is better in calls or accuracy, and as good in the other."
+    " calls avoided. Latency, where lines have tokens, sums the longest answer of each round. * is"
+    " on the Pareto front: no rule is better in calls or accuracy, and as good in the other."
 )
 
 

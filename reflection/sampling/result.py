@@ -204,7 +204,7 @@ class SelfConsistencyResult(Record):
             return f"a run that was cut short can't show an agreement of {bar:g}"
         if least is not None and known is None:
             why = self.calibration.reason if self.calibration else "there is no calibration map"
-            return f"it is unknown whether the probability reaches {least:g}: {why}"
+            return f"it is unknown whether the probability reaches {least:g} ({why})"
         if least is not None and known is not None and not at_least(known, least):
             return f"probability {known:.3f} is below {least:g}"
         return None

@@ -73,7 +73,10 @@ def test_a_log_of_one_s_own_runs_is_replayed(cli: Cli, tmp_path: Path) -> None:
     made = cli("list", "--log", str(log))
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     replayed = cli("replay", str(log), "--answers", "number", "--json")
+    again = cli("list", "--log", str(log))
 
+    assert (again.returncode, len(log.read_text().splitlines())) == (2, len(lines))
+    assert "exists, and may hold gold answers" in again.stderr
     assert (made.returncode, replayed.returncode) == (0, 0), made.stderr + replayed.stderr
     assert (made.stdout, made.stderr.count("\n")) == ("", 1)
     assert f"wrote the answers of {len(lines)} run" in made.stderr

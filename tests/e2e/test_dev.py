@@ -66,6 +66,16 @@ def test_dev_replaces_a_killed_worker_and_leaves_nothing_behind(tmp_path: Path) 
             check=False,
         )
         left = children(dev.pid)
+        command[3], command[5] = str(free_port()), str(free_port())
+        second = subprocess.run(
+            [sys.executable, *command, "--db", str(tmp_path / "dev.db")],
+            cwd=ROOT,
+            env=known,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
     finally:
         dev.send_signal(signal.SIGINT)
         code = dev.wait(60)
@@ -74,6 +84,8 @@ def test_dev_replaces_a_killed_worker_and_leaves_nothing_behind(tmp_path: Path) 
     assert f"Documents {ROOT} (MULL_DOCUMENTS)\n" in hint
     assert asked.stdout.startswith("Final Answer: "), asked.stderr
     assert set(left) == {"worker", "server"}
+    assert (second.returncode, second.stderr.count("\n")) == (2, 2)
+    assert f"another server uses {tmp_path / 'dev.db'}" in second.stderr
     assert code == 0
     assert is_free(port)
     assert is_free(ui_port)

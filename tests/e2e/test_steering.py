@@ -59,6 +59,30 @@ def test_ctrl_c_detaches_and_never_cancels(cli: Cli, environment: dict[str, str]
     assert "mull watch interrupted" in said
     assert "Traceback" not in said
     assert cli("cancel", "interrupted").returncode == 0
+    shown = cli("show", "interrupted")
+    assert (shown.returncode, shown.stdout) == (5, "")
+    assert "The run was cancelled." in shown.stderr
+    assert "stood at" in shown.stderr
+
+
+INTERRUPTED = """
+import importlib, sys
+
+def interrupted(name):
+    raise KeyboardInterrupt
+
+importlib.import_module, sys.argv = interrupted, ["mull", "ask"]
+import starter
+"""
+
+
+def test_ctrl_c_says_nothing_while_modules_are_imported() -> None:
+    """That takes a second on a busy machine."""
+    ended = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+    assert (ended.returncode, ended.stderr) == (130, "")
 
 
 def test_an_id_in_use_is_refused(cli: Cli) -> None:
