@@ -84,7 +84,7 @@ def test_a_map_tells_nothing_of_other_runs(
     assert ended.calibration is not None
     assert str(ended.calibration.reason).startswith(reason)
     assert fact(told(run), "probability right").note == ended.calibration.reason
-    assert str(ended.below(Bars(probability=0.0))).endswith(str(ended.calibration.reason))
+    assert str(ended.below(Bars(probability=0.0))).endswith(f"({ended.calibration.reason})")
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_without_a_map_agreement_is_no_probability() -> None:
 
     assert (ended.probability_right, ended.calibration) == (None, None)
     assert fact(told(run), "agreement").note == "uncertainty low; a share, no probability"
-    assert str(ended.below(Bars(probability=0.5))).endswith("there is no calibration map")
+    assert str(ended.below(Bars(probability=0.5))).endswith("(there is no calibration map)")
 
 
 def test_a_map_is_read_as_strictly_as_a_request() -> None:
