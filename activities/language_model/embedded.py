@@ -145,11 +145,13 @@ def serve() -> None:
     # By default up to 8 GB of old prompts are kept in memory.
     settings.cache_ram_mib = 0
     server = xllamacpp.Server(settings)
-    sys.stdout.write(f"{server.listening_address}\n")
-    sys.stdout.flush()
-    sys.stdin.read()
-    # Shutting the server down properly waits for ever for replies under way.
-    os._exit(0)
+    try:
+        sys.stdout.write(f"{server.listening_address}\n")
+        sys.stdout.flush()
+        sys.stdin.read()
+    finally:
+        # Shutting the server down properly may wait for ever: for replies under way, or its start.
+        os._exit(0)
 
 
 if __name__ == "__main__":

@@ -130,6 +130,25 @@ def test_it_ends_with_the_process_that_started_it() -> None:
     assert not answers_at(address)
 
 
+def test_it_ends_where_nobody_waits_for_it_any_more() -> None:
+    """Its worker was stopped while the model was read: one in five such processes never ended."""
+    model = str(embedded_model._find_model())
+    orders = {"model": model, "key": "k", "slots": 1, "context_tokens": 512}
+    command = [sys.executable, "-P", embedded_model.__file__]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdin.write(json.dumps(orders) + "\n")
+        process.stdin.close()
+        process.stdout.close()
+        said = process.stderr.read()
+
+    assert (process.returncode, said) == (0, "")
+
+
 def test_a_missing_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without its package the model does not start, and names the way to get it."""
     monkeypatch.setattr(embedded_model, "MODEL_PACKAGE", "no_such_package")
