@@ -34,6 +34,7 @@ from reflection.text import terminal_safe
 from telemetry import SEARCH_ATTRIBUTES
 
 TASK_QUEUE = "mull"
+CALIBRATION = "MULL_CALIBRATION"
 DEFAULT_ADDRESS = "localhost:7233"
 
 

@@ -39,6 +39,7 @@ from activities.sandbox import port as sandboxes
 from activities.sandbox.port import Sandbox, SandboxActivities, SandboxError
 from commands.command import drop_empty_variables, end_process
 from connection import (
+    CALIBRATION,
     CODE_HEARTBEAT_SECONDS,
     TASK_QUEUE,
     ConfigurationError,
@@ -160,7 +161,7 @@ def build(
 
 
 def _workflow_worker(client: Client, options: dict[str, Any]) -> Worker:
-    known = ServerActivities(client, os.environ.get("MULL_CALIBRATION"))
+    known = ServerActivities(client, os.environ.get(CALIBRATION))
     chosen: dict[str, Any] = {
         # The SDK's sandbox takes a third of a run's time. Import contracts, and strict replay tests
         # that do run in it, enforce the same rules: docs/adr/0009.

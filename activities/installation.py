@@ -20,7 +20,7 @@ from activities.language_model.port import (
     SampleError,
     TransientModelError,
 )
-from connection import calibration_maps
+from connection import CALIBRATION, calibration_maps
 from reflection.text import tally_words
 from telemetry import CONTENT_VARIABLE, captures_content
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 # Enough for one word, and little to pay.
 CALL_TOKENS = 16
 CALL_SECONDS = 40.0
-CALIBRATION = "MULL_CALIBRATION"
 
 
 async def worker_checks() -> list[Check]:

@@ -129,6 +129,11 @@ def lasting_words(seconds: int) -> str:
     return " ".join(parts[:2]) or "0 s"
 
 
+def percent(share: float) -> str:
+    """Write a share, 0 to 1: "12.5 %"."""
+    return f"{100 * share:.1f} %"
+
+
 def encoded_size(text: str) -> int:
     """Count the bytes of a text within the quotes of JSON, where a control character takes six."""
     return len(json.dumps(text, ensure_ascii=False).encode("utf-8", "replace")) - 2

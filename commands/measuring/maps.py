@@ -21,6 +21,7 @@ from reflection.sampling.probability import CalibrationMap, Knot, Measured, Targ
 from reflection.sampling.replay import Recorded, Replay
 from reflection.sampling.rules import Stopping
 from reflection.sheet import Fact, Sheet, Verdict, table
+from reflection.text import percent
 
 # With fewer questions a map makes a model that is well calibrated worse.
 LEAST, LEAST_ISOTONIC = 50, 200
@@ -149,14 +150,14 @@ def sheet(made: CalibrationMap, bins: Sequence[Bin], remarks: Iterable[str]) -> 
     }
     for name, one in measured.targets.items():
         words = f"not shown for any probability on this map (with {100 * CERTAINTY:g} % certainty)"
-        if one.at_least is not None:
-            those = f"{one.coverage:.1%} of the questions, {one.accuracy:.1%} of them right"
-            words = f"from a probability of {one.at_least:.3f} on: {those.replace('%', ' %')}"
+        if one.at_least is not None and one.accuracy is not None:
+            words = f"from a probability of {one.at_least:.3f} on: {percent(one.coverage)} of the"
+            words += f" questions, {percent(one.accuracy)} of them right"
         facts[f"{100 * float(name):g} % right"] = words
     said = f"a curve fitted by Platt's method (under {LEAST_ISOTONIC} questions)"
     said = "a map by isotonic regression" if measured.method == "isotonic" else said
     said += f", of {measured.questions - measured.held_out:,} questions"
-    rows = ((one.score, one.label, f"{100 * one.count / runs:.1f} %") for one in bins)
+    rows = ((one.score, one.label, percent(one.count / runs)) for one in bins)
     names = "probability|share, right|share, of all runs|number"
     return Sheet(
         subject="How likely is the answer right?",

@@ -41,7 +41,7 @@ from reflection.sampling.request import AnswerKind, SelfConsistencyRequest
 from reflection.sampling.result import SelfConsistencyResult
 from reflection.sampling.rules import Rule, Stopping
 from reflection.sheet import Sheet, Table, Verdict, table
-from reflection.text import tally_words
+from reflection.text import percent, tally_words
 
 FORM = '{"id": 1, "gold": "4", "answers": ["4"]}'
 
@@ -337,7 +337,7 @@ def _cascade_table(cascades: Sequence[Cascade]) -> Table:
     """Show what each cascade costs beside its second model alone, and what it loses."""
 
     def cells(each: Cascade) -> Iterator[str]:
-        yield from (each.first, each.second, f"{100 * each.passed_on:.1f} %")
+        yield from (each.first, each.second, percent(each.passed_on))
         for name in ("calls", "tokens"):
             costs = getattr(each.cascade, name), getattr(each.alone, name)
             yield " / ".join("-" if cost is None else f"{cost:,.4g}" for cost in costs)
@@ -345,7 +345,7 @@ def _cascade_table(cascades: Sequence[Cascade]) -> Table:
             yield "-"
         else:
             low, high = (100 * end for end in each.lost_ci)
-            yield f"{100 * each.lost:.1f} % ({low:.1f} to {high:.1f})"
+            yield f"{percent(each.lost)} ({low:.1f} to {high:.1f})"
 
     numbers = ("passed on", "calls", "tokens", "accuracy lost")
     return table(
@@ -357,7 +357,7 @@ def _cascade_table(cascades: Sequence[Cascade]) -> Table:
 
 def _cells(outcome: RuleOutcome, lengths: Sequence[str]) -> tuple[str, ...]:
     told = (f"{getattr(outcome, name):,.0f}" for name in lengths)
-    costs = (f"{outcome.calls:.2f}", f"{outcome.rounds:.2f}", f"{100 * outcome.saved:.1f} %", *told)
+    costs = (f"{outcome.calls:.2f}", f"{outcome.rounds:.2f}", percent(outcome.saved), *told)
     if outcome.accuracy is None or outcome.accuracy_ci is None:
         return (*costs, "-", "-", "-")
     low, high = (100 * end for end in outcome.accuracy_ci)
@@ -372,7 +372,7 @@ def _remarks(
     short = sum(len(question.votes) < max_responses for question in questions)
     unjudged = sum(question.right is None for question in questions)
     if unread := sum(vote < 0 for vote in votes):
-        yield f"{100 * unread / len(votes):.1f} % of the answers can't be read, and do not vote."
+        yield f"{percent(unread / len(votes))} of the answers can't be read, and do not vote."
     if short:
         yield f"{short:,} have fewer than {max_responses} answers: their runs end early."
     if hurries and any(question.tokens is None for question in questions):

@@ -84,7 +84,7 @@ class Stopping(Request):
     min_entropy_samples: int = Field(4, ge=1, description="Readable answers before entropy counts.")
     max_responses: int = Field(10, ge=1, le=1000, description="The most answers.")
     epsilon: Share = Field(
-        0.05, description="The rule predictive stops at this chance of an overtaken leader."
+        0.05, description="The rule predictive stops at this chance that the leader is overtaken."
     )
     beta_threshold: Share = Field(
         0.95, description="The rule beta stops at this certainty of the leader."

@@ -39,6 +39,18 @@ def until(condition: str, log: Path, seconds: int = 60) -> str:
     raise AssertionError(f"no {condition!r} in {log.read_text()!r}")
 
 
+def run(environment: dict[str, str], *arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "starter.py", *arguments],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
 def test_dev_replaces_a_killed_worker_and_leaves_nothing_behind(tmp_path: Path) -> None:
     """The toy model answers after its worker was killed, and all of it ends at last."""
     port, ui_port, said = free_port(), free_port(), tmp_path / "said"
@@ -56,26 +68,10 @@ def test_dev_replaces_a_killed_worker_and_leaves_nothing_behind(tmp_path: Path) 
         hint = until("Try: ", said)
         os.kill(children(dev.pid)["worker"], signal.SIGKILL)
         until(r"the worker ended with exit code -9 and is restarted", said)
-        asked = subprocess.run(
-            [sys.executable, "starter.py", "ask", "What is 2 + 3?", "--max-responses", "1"],
-            cwd=ROOT,
-            env=known,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        asked = run(known, "ask", "What is 2 + 3?", "--max-responses", "1")
         left = children(dev.pid)
-        command[3], command[5] = str(free_port()), str(free_port())
-        second = subprocess.run(
-            [sys.executable, *command, "--db", str(tmp_path / "dev.db")],
-            cwd=ROOT,
-            env=known,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        others = ("--port", str(free_port()), "--ui-port", str(free_port()))
+        second = run(known, "dev", *others, "--db", str(tmp_path / "dev.db"))
     finally:
         dev.send_signal(signal.SIGINT)
         code = dev.wait(60)

@@ -268,7 +268,7 @@ def test_every_function_that_takes_text_is_timed() -> None:
     timed = {name.split()[0].rpartition(".")[2] for name in functions("a")}
     timed |= {"parse_judgement", "defect", "check", "read", "complexity", "forms_asked", "unclosed"}
     timed |= {"bad_python", "addresses", "build_draft_prompt", "build_revision_prompt"}
-    timed |= {"build_judge_prompt", *NO_TEXTS.split()}
+    timed |= {"build_judge_prompt", "told_judge", *NO_TEXTS.split()}
     # Called by `with_checks` and `assemble`, which are timed.
     timed |= {"blocks", "split", "check_report"}
 
