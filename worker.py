@@ -37,6 +37,11 @@ from activities.multipath import MultiPathActivities
 from activities.sampling import SamplingActivities
 from activities.sandbox import port as sandboxes
 from activities.sandbox.port import Sandbox, SandboxActivities, SandboxError
+from activities.tools import port as tools
+from activities.tools.activity import ToolActivities, check_arguments
+from activities.tools.builtin import calculate, current_time, python_tool
+from activities.tools.functions import functions_of, tools_in
+from activities.tools.port import Library
 from commands.command import drop_empty_variables, end_process
 from connection import (
     CALIBRATION,
@@ -49,8 +54,9 @@ from connection import (
     connect,
 )
 from reflection.multipath.request import Limits
-from reflection.request import explain
+from reflection.request import explain, parse_request
 from reflection.text import terminal_safe
+from reflection.turn.approval import ToolRule
 from workflows.base import Inbound
 from workflows.batch import BatchWorkflow
 from workflows.doctor import DoctorWorkflow
@@ -58,7 +64,12 @@ from workflows.multi_path import MultiPathWorkflow
 from workflows.reflect_on_result import ReflectOnResultWorkflow
 from workflows.self_consistency import SelfConsistencyWorkflow
 
-NAMES = {"mull": TASK_QUEUE, "llm": models.TASK_QUEUE, "code": sandboxes.TASK_QUEUE}
+NAMES = {
+    "mull": TASK_QUEUE,
+    "llm": models.TASK_QUEUE,
+    "code": sandboxes.TASK_QUEUE,
+    "tools": tools.TASK_QUEUE,
+}
 QUEUES = tuple(NAMES)
 # Those that a user starts: `DoctorWorkflow`, served beside them, has no progress and no sheet.
 WORKFLOWS = [
@@ -81,30 +92,63 @@ class Adapters(NamedTuple):
     """The adapters for models and for documents on this machine."""
 
     model: LanguageModel | None = None
-    retriever: Retriever | None = None
+    retriever: Library | None = None
 
 
 @contextlib.contextmanager
-def adapters(default: str | None, calls_per_second: float | None = None) -> Iterator[Adapters]:
-    """Build the adapters for models and documents; start the embedded model if it is used."""
+def adapters(
+    queues: Sequence[str], default: str | None, calls_per_second: float | None = None
+) -> Iterator[Adapters]:
+    """Build the adapters that these queues need; start the embedded model if it is used."""
+    if not {"llm", "tools"}.intersection(queues):
+        yield Adapters()
+        return
     # These imports take seconds; `--help` and tests with their own model do not need them. What
     # they make stays for good: to search it for garbage would take a quarter of that time in vain.
     gc.disable()
     from activities.documents.folder import FolderRetriever
-    from activities.language_model.embedded import EmbeddedModel
-    from activities.language_model.layers import ObservedModel, PacedModel
-    from activities.language_model.litellm_model import LiteLLMModel
 
-    gc.freeze()
-    gc.enable()
     with contextlib.ExitStack() as stack:
-        endpoints = {}
-        if default == EmbeddedModel.name:
-            endpoints[default] = stack.enter_context(EmbeddedModel()).endpoint
-        model = ObservedModel(LiteLLMModel(default, endpoints), default)
         retriever = FolderRetriever.from_environment(os.environ)
         stack.callback(retriever.close)
-        yield Adapters(PacedModel(model, default, calls_per_second), retriever)
+        model = None
+        if "llm" in queues:
+            from activities.language_model.embedded import EmbeddedModel
+            from activities.language_model.layers import ObservedModel, PacedModel
+            from activities.language_model.litellm_model import LiteLLMModel
+
+            endpoints = {}
+            if default == EmbeddedModel.name:
+                endpoints[default] = stack.enter_context(EmbeddedModel()).endpoint
+            observed = ObservedModel(LiteLLMModel(default, endpoints), default)
+            model = PacedModel(observed, default, calls_per_second)
+        gc.freeze()
+        gc.enable()
+        yield Adapters(model, retriever)
+
+
+def toolbox(options: argparse.Namespace, library: Library | None) -> ToolActivities:
+    """Gather the tools that the options name beside the built-in ones, and the rules for calls.
+
+    Raises ConfigurationError.
+    """
+    path = options.approve
+    try:
+        marked = [function for module in options.tools for function in tools_in(module)]
+        functions = functions_of(calculate, current_time, python_tool(None), *marked)
+        rules = parse_request(tuple[ToolRule, ...], path.read_bytes()) if path else ()
+    except OSError as error:
+        raise ConfigurationError(f"{path} can't be read: {error.strerror}") from None
+    except ValidationError as error:
+        raise ConfigurationError(f"{path}: {explain(error)}") from None
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from None
+    if options.mcp is None:
+        return ToolActivities(functions, (), library, rules)
+    # The client takes a second to import.
+    from activities.tools.servers import read_servers
+
+    return ToolActivities(functions, read_servers(options.mcp, os.environ), library, rules)
 
 
 async def confined(queues: Sequence[str]) -> Sandbox | None:
@@ -142,13 +186,14 @@ def build(
     calls_per_second: float | None = None,
     retriever: Retriever | None = None,
     sandbox: Sandbox | None = None,
+    called: ToolActivities | None = None,
     **workflow_options: Any,
 ) -> list[Worker]:
     """Build the workers for these queues, by their short names.
 
-    Without a model the queue for model calls is not served, and without a sandbox the queue for
-    code; without a retriever no documents are searched. `workflow_options` are passed on to the
-    workflow worker: tests use them to replay every task.
+    Without a model the queue for model calls is not served, without a sandbox the queue for code,
+    and without `called` the queue for tools; without a retriever no documents are searched.
+    `workflow_options` are passed on to the workflow worker: tests use them to replay every task.
     """
     workers: list[Worker] = []
     if "mull" in queues:
@@ -157,6 +202,16 @@ def build(
         workers.append(_model_worker(client, model, calls_per_second, retriever))
     if "code" in queues and sandbox is not None:
         workers.append(_code_worker(client, sandbox))
+    if "tools" in queues and called is not None:
+        workers.append(
+            Worker(
+                client,
+                task_queue=tools.TASK_QUEUE,
+                activities=[called.list_tools, called.call_tool],
+                max_heartbeat_throttle_interval=NOTICE_CANCELLING,
+                graceful_shutdown_timeout=GRACE,
+            )
+        )
     return workers
 
 
@@ -179,6 +234,7 @@ def _workflow_worker(client: Client, options: dict[str, Any]) -> Worker:
             prepare_reflection,
             check_draft,
             read_examples,
+            check_arguments,
         ],
         interceptors=[Inbound()],
         graceful_shutdown_timeout=GRACE,
@@ -228,6 +284,7 @@ def _code_worker(client: Client, sandbox: Sandbox) -> Worker:
         activities=[
             SandboxActivities(sandbox).run_code,
             TestingActivities(sandbox).test_code,
+            ToolActivities(functions_of(python_tool(sandbox))).call_tool,
             Examination(sandbox_checks).examine,
         ],
         max_heartbeat_throttle_interval=timedelta(seconds=CODE_HEARTBEAT_SECONDS),
@@ -249,12 +306,14 @@ async def serve(options: argparse.Namespace) -> None:
     client = await connect()
     runs = await confined(options.queues)
     queues = [name for name in options.queues if name != "code" or runs is not None]
-    # The adapters are large, so a worker without model calls does not load them.
-    rate, nothing = options.calls_per_second, contextlib.nullcontext(Adapters())
-    with adapters(default, rate) if "llm" in queues else nothing as (model, retriever):
+    rate = options.calls_per_second
+    with adapters(queues, default, rate) as (model, retriever):
+        called = toolbox(options, retriever) if "tools" in queues else None
         on_signals(stop_in_order)
         async with contextlib.AsyncExitStack() as stack:
-            for worker in build(client, queues, model, rate, retriever, runs):
+            if called is not None:
+                stack.push_async_callback(called.close)
+            for worker in build(client, queues, model, rate, retriever, runs, called):
                 await stack.enter_async_context(worker)
             logger.info("serving %s at %s", ", ".join(NAMES[queue] for queue in queues), address())
             await stop.wait()
@@ -302,7 +361,20 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         "--queues",
         type=_queues,
         default=list(QUEUES),
-        help="comma-separated: mull, llm, code (default: all)",
+        help="comma-separated: mull, llm, code, tools (default: all)",
+    )
+    parser.add_argument(
+        "--tools",
+        action="append",
+        default=[],
+        metavar="MODULE",
+        help="a module, or a Python file, with tools for turns; may be repeated",
+    )
+    parser.add_argument(
+        "--mcp", type=Path, metavar="FILE", help="MCP servers, in the usual mcpServers shape"
+    )
+    parser.add_argument(
+        "--approve", type=Path, metavar="FILE", help="rules for tool calls, a JSON list"
     )
     parser.add_argument(
         "--traces", type=Path, metavar="FILE", help="write spans to this file, as JSON"
@@ -312,7 +384,10 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         type=_rate,
         help="the most model calls a second of all workers together",
     )
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if "tools" not in options.queues and (options.tools or options.mcp or options.approve):
+        parser.error("--tools, --mcp and --approve are for a worker that serves the queue tools")
+    return options
 
 
 def _queues(text: str) -> list[str]:
@@ -338,7 +413,7 @@ def main(arguments: Sequence[str]) -> int:
     on_signals(end_at_once)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s: %(message)s")
     silence_ordinary()
-    for chatty in ("LiteLLM", "httpx", "httpcore"):
+    for chatty in ("LiteLLM", "httpx", "httpcore", "httpx2", "httpcore2"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     try:
         tracing, metering = telemetry.set_up(options.traces), telemetry.measure()

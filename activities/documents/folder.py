@@ -16,8 +16,17 @@ from typing import NamedTuple, Self
 from filelock import FileLock, Timeout
 
 from activities.documents import retrieval
+from activities.documents.formats import read_document
 from activities.documents.index import is_current, lacks_resources, opened, search, update
-from activities.documents.roots import Roots, UnreadableError, Walked, folder_words, walk
+from activities.documents.roots import (
+    Roots,
+    UnreadableError,
+    Walked,
+    folder_words,
+    misleading,
+    read_bytes,
+    walk,
+)
 from reflection.multipath.state import Passage
 from reflection.text import terminal_safe
 
@@ -95,6 +104,15 @@ class FolderRetriever:
             ) from None
         return found
 
+    async def read(self, docs: str, path: str) -> str:
+        """Read a document of a folder, with the place of each part. Raises RetrievalError."""
+        folder = await self._threads.run(lambda _: self._roots.resolve(docs))
+        try:
+            return await self._threads.run(lambda check: document_text(folder, path, check))
+        except (UnreadableError, OSError, ValueError) as error:
+            said = f"{folder_words(path)} in {folder_words(docs)}: {error}"
+            raise retrieval.RetrievalError(said) from None
+
     def _find(
         self,
         folder: str,
@@ -167,6 +185,18 @@ class FolderRetriever:
             warnings=tuple(warnings),
         )
         return found, checked
+
+
+def document_text(folder: str, path: str, check_stopped: retrieval.CheckStopped) -> str:
+    """Read a file by its path in a folder, if it is one that may be searched.
+
+    Raises UnreadableError, OSError and ValueError.
+    """
+    if reason := misleading(os.path.realpath(Path(folder, path)), folder):
+        raise UnreadableError(reason)
+    parts = read_document(path, read_bytes(path, folder), check_stopped)
+    placed = (Passage(id="", source=path, score=0, **part._asdict()) for part in parts)
+    return "\n\n".join(f"{passage.place}\n{passage.text}" for passage in placed)
 
 
 @contextmanager

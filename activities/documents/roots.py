@@ -154,7 +154,7 @@ def walk(folder: str, check_stopped: CheckStopped) -> Walked:
             path = f"{inner}/{entry.name}" if inner else entry.name
             try:
                 if entry.is_symlink():
-                    if reason := _misleading(os.path.realpath(entry.path, strict=True), folder):
+                    if reason := misleading(os.path.realpath(entry.path, strict=True), folder):
                         walked.leave_out(reason, path)
                 elif entry.is_dir():
                     waiting.append(path)
@@ -205,7 +205,7 @@ def read_bytes(path: str, folder: str) -> bytes:
             # A parent folder may have become a link since the walk.
             with suppress(FileNotFoundError):
                 real = os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115 - of strings
-                if reason := _misleading(real, folder):
+                if reason := misleading(real, folder):
                     raise UnreadableError(reason)
             with open(descriptor, "rb", closefd=False) as file:
                 content = file.read(FILE_BYTES + 1)
@@ -224,7 +224,7 @@ def _raise_exhausted(error: OSError) -> None:
         raise error
 
 
-def _misleading(real: str, folder: str) -> str | None:
+def misleading(real: str, folder: str) -> str | None:
     """Return why what a link leads to is not read, or None."""
     if not _within(real, folder):
         return "links that lead out"

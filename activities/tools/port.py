@@ -1,0 +1,91 @@
+"""The port to tools: what a worker has of them, one call, and what came of it."""
+
+from typing import Any, Protocol, Self
+
+from activities.documents.retrieval import Retriever
+from activities.sandbox import port as sandboxes
+from reflection.request import Record
+from reflection.text import well_formed
+from reflection.turn.approval import ToolRule
+from reflection.turn.tools import RESULT_BYTES, CallStatus, Tool, cut_middle
+
+TASK_QUEUE = "mull-tools"
+RUN_PYTHON = "run_python"
+
+
+def queue_of(tool: Tool) -> str:
+    """Name the queue of a tool's calls: untrusted code runs where no tool's secrets are."""
+    return sandboxes.TASK_QUEUE if tool.name == RUN_PYTHON else TASK_QUEUE
+
+
+class ListTask(Record):
+    """Which tools a turn wants, by name or group, all for None, and its folder of documents."""
+
+    names: tuple[str, ...] | None = None
+    docs: str | None = None
+
+
+class Listing(Record):
+    """The tools of a worker, its rules for calls of them, and what could not be listed."""
+
+    tools: tuple[Tool, ...]
+    rules: tuple[ToolRule, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+class CallTask(Record):
+    """A call of a tool as it was listed; `docs` is the turn's folder of documents."""
+
+    tool: Tool
+    arguments: dict[str, Any]
+    timeout_seconds: float
+    docs: str | None = None
+
+
+class ToolOutcome(Record):
+    """What came of a call; of a `content` that was too long the middle is `cut`."""
+
+    status: CallStatus
+    content: str
+    cut: bool = False
+
+    @classmethod
+    def of(cls, status: CallStatus, content: str) -> Self:
+        """Cut what a tool returned, or said was wrong."""
+        whole = well_formed(content)
+        kept = cut_middle(whole, RESULT_BYTES)
+        return cls(status=status, content=kept, cut=kept != whole)
+
+
+class ToolError(Exception):
+    """What is wrong with a call, in words for the model; no retry would help."""
+
+    def __init__(self, said: str, status: CallStatus = "error") -> None:
+        super().__init__(said)
+        self.status = status
+
+
+class Library(Retriever, Protocol):
+    """Finds passages, and reads documents as a whole."""
+
+    async def read(self, docs: str, path: str) -> str:
+        """Read a document, with the place of each part. Raises RetrievalError, as `retrieve`."""
+        ...
+
+
+class ToolServer(Protocol):
+    """A program with tools, whose names begin with its own name and two underscores."""
+
+    name: str
+
+    async def tools(self) -> tuple[list[Tool], list[str]]:
+        """List the tools, and warnings of those that can't be used. Raises ToolError."""
+        ...
+
+    async def call(self, tool: Tool, arguments: dict[str, Any]) -> str:
+        """Call a tool. Raises ToolError."""
+        ...
+
+    async def close(self) -> None:
+        """Stop, if it was started."""
+        ...

@@ -1,0 +1,344 @@
+"""MCP servers: their file, and one client for each, which starts its server when it is needed.
+
+A server is a stranger. What it claims of its tools counts for nothing, schemas that are too large
+are left out, and of the worker's variables it has those that the file names.
+"""
+
+import asyncio
+import logging
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, TypeVar
+
+import httpx2
+import mcp_types as types
+from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.session import ClientSession
+from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from pydantic import (
+    AfterValidator,
+    Field,
+    StringConstraints,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
+from pydantic_core import from_json, to_json
+
+from activities.tools.port import ToolError
+from connection import ConfigurationError
+from reflection.request import Frozen, Record, explain
+from reflection.text import cut_with_note, tally_words, terminal_safe
+from reflection.turn.budget import TOOL_SECONDS
+from reflection.turn.tools import Tool
+
+MOST_TOOLS = 1_000
+MOST_PAGES = 100
+SCHEMA_BYTES = 30_000
+DESCRIPTION_BYTES = 4_000
+RECEIVED_BYTES = 64_000_000
+CONNECT_SECONDS = 10.0
+LIST_SECONDS = 15.0
+START_SECONDS = 30.0
+STOP_SECONDS = 8.0
+# What the client says where the server does not know the session of a call, and so did not take
+# it, and where no answer can come any more. Servers have other uses for its code.
+GONE = "Session terminated"
+ENDED = ("Connection closed", "SSE stream")
+
+# Two underscores end the name of the server in the name of a tool.
+ServerName = Annotated[
+    str, StringConstraints(pattern=r"^[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*$", max_length=30)
+]
+T = TypeVar("T")
+VARIABLE = re.compile(r"\$\{(\w+)\}")
+# What a server writes that is not of the protocol is its own concern.
+logging.getLogger("mcp").setLevel(logging.CRITICAL)
+
+
+def _filled(text: str, info: ValidationInfo) -> str:
+    def value(found: re.Match[str]) -> str:
+        known: Mapping[str, str] = info.context or {}
+        if found[1] not in known:
+            raise ValueError(f"the variable {found[1]} is not set")
+        return known[found[1]]
+
+    return VARIABLE.sub(value, text)
+
+
+Filled = Annotated[str, AfterValidator(_filled)]
+
+
+class Trust(Frozen):
+    """What the worker's file says of a server's tools, by patterns of their names (`read_*`).
+
+    `keys` name what a call touches, as those of a `Tool`. `timeout_seconds` is for one call.
+    """
+
+    read_only: tuple[str, ...] = ()
+    idempotent: tuple[str, ...] = ()
+    keys: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    timeout_seconds: float = Field(TOOL_SECONDS, gt=0, le=TOOL_SECONDS)
+
+
+class ServerSettings(Record):
+    """A server in the usual shape, and what of it is trusted, under `mull`.
+
+    `${NAME}` in `args`, `env`, `url` and `headers` is a variable of the worker. What other clients
+    have beside these is ignored.
+    """
+
+    type: Literal["stdio", "http", "streamable-http"] | None = None
+    command: str | None = None
+    args: tuple[Filled, ...] = ()
+    env: dict[str, Filled] = Field(default_factory=dict)
+    cwd: str | None = None
+    url: Filled | None = None
+    headers: dict[str, Filled] = Field(default_factory=dict)
+    disabled: bool = False
+    mull: Trust = Field(default_factory=Trust)
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if (self.command is None) == (self.url is None):
+            raise ValueError("give either a command or a url")
+        if self.url is not None and not self.url.startswith(("http://", "https://")):
+            raise ValueError("the url does not begin with http:// or https://")
+        return self
+
+
+class ServersFile(Record):
+    """The file of a worker's MCP servers."""
+
+    servers: dict[ServerName, ServerSettings] = Field(alias="mcpServers")
+
+
+def read_servers(path: Path, environment: Mapping[str, str]) -> "list[McpServer]":
+    """Read the file of servers, and fill in variables. Raises ConfigurationError."""
+    try:
+        file = ServersFile.model_validate_json(path.read_bytes(), context=environment)
+    except OSError as error:
+        raise ConfigurationError(f"{path} can't be read: {error.strerror}") from None
+    except ValueError as error:
+        raise ConfigurationError(f"{path}: {explain(error)}") from None
+    used = {name: settings for name, settings in file.servers.items() if not settings.disabled}
+    return [McpServer(name, settings) for name, settings in used.items()]
+
+
+class McpServer:
+    """One MCP server: started when it is first needed, and anew when it has died."""
+
+    def __init__(self, name: str, settings: ServerSettings) -> None:
+        self.name = name
+        self._settings = settings
+        # Earlier ones may still be stopping.
+        self._connections: list[Connection] = []
+        # The server's own names, by those that a turn knows.
+        self._names: dict[str, str] = {}
+
+    async def tools(self) -> tuple[list[Tool], list[str]]:
+        """List the tools that can be used, and warnings of the others. Raises ToolError."""
+        try:
+            async with asyncio.timeout(LIST_SECONDS):
+                listed = await self._ask(_listed, again=True)
+        except TimeoutError:
+            raise ToolError(f"{self.name} did not list them within {LIST_SECONDS:g} s") from None
+        tools: dict[str, Tool] = {}
+        self._names, unused = {}, []
+        for one in listed:
+            name = re.sub(r"[^A-Za-z0-9_-]", "_", f"{self.name}__{one.name}")[:64]
+            schema = _usable(one.input_schema)
+            if schema is None or name in tools:
+                unused.append(one.name)
+            else:
+                tools[name] = self._tool(name, one, schema)
+                self._names[name] = one.name
+        names = terminal_safe(", ".join(unused), 200)
+        why = f"left out, for their schemas or for names that stand twice: {names}"
+        warning = f"{self.name}: {tally_words(len(unused), 'tool')} {why}"
+        return list(tools.values()), [warning] if unused else []
+
+    def _tool(self, name: str, listed: types.Tool, schema: dict[str, Any]) -> Tool:
+        trust = self._settings.mull
+
+        def matches(*patterns: str) -> bool:
+            return any(fnmatchcase(listed.name, pattern) for pattern in patterns)
+
+        return Tool(
+            name=name,
+            description=cut_with_note(listed.description or "", DESCRIPTION_BYTES),
+            parameters=schema,
+            read_only=matches(*trust.read_only),
+            idempotent=matches(*trust.idempotent),
+            keys=next((keys for pattern, keys in trust.keys.items() if matches(pattern)), ()),
+            group=self.name,
+            timeout_seconds=trust.timeout_seconds,
+        )
+
+    async def call(self, tool: Tool, arguments: dict[str, Any]) -> str:
+        """Call a tool; what only reads is called again where the server dies. Raises ToolError."""
+        if tool.name not in self._names:
+            await self.tools()
+        if tool.name not in self._names:
+            raise ToolError(f"{self.name} does not have this tool any more", "unknown")
+        params = types.CallToolRequestParams(name=self._names[tool.name], arguments=arguments)
+        request = types.CallToolRequest(params=params)
+
+        def send(session: ClientSession) -> Awaitable[types.CallToolResult]:
+            # Not `call_tool`, which checks the result by the server's schema in this process.
+            return session.send_request(request, types.CallToolResult)
+
+        result = await self._ask(send, again=tool.read_only)
+        text = "\n\n".join(map(_text, result.content))
+        if not text and result.structured_content is not None:
+            text = to_json(result.structured_content).decode()
+        if result.is_error:
+            raise ToolError(text or "the tool failed without a word")
+        return text
+
+    async def _ask(self, ask: Callable[[ClientSession], Awaitable[T]], *, again: bool) -> T:
+        """Ask the server, which is started if it has ended. Raises ToolError.
+
+        What it did not take is asked again, and `again` also what it may have taken when it ended.
+        """
+        for last in (False, True):
+            connection = self._connected()
+            try:
+                return await ask(await connection.session())
+            except (MCPError, ValidationError) as error:
+                said = _words(error)
+            if said != GONE and not said.startswith(ENDED):
+                raise ToolError(f"{self.name}: {said}")
+            connection.stop()
+            if last or not (again or said == GONE):
+                break
+        raise ToolError(f"{self.name} ended before it answered: it may have done what was asked")
+
+    def _connected(self) -> "Connection":
+        for ended in filter(Connection.ended, self._connections):
+            ended.stop()
+        self._connections = [one for one in self._connections if not one.task.done()]
+        if not self._connections or self._connections[-1].ended():
+            self._connections.append(Connection(self.name, self._settings))
+        return self._connections[-1]
+
+    async def close(self) -> None:
+        """Stop the server, and wait for its end some seconds at most."""
+        for connection in self._connections:
+            connection.stop()
+        if self._connections:
+            await asyncio.wait([one.task for one in self._connections], timeout=STOP_SECONDS)
+
+
+class Connection:
+    """One start of a server, in a task of its own, since what a task opens it alone may close."""
+
+    def __init__(self, name: str, settings: ServerSettings) -> None:
+        self._name, self._settings = name, settings
+        self._stop = asyncio.Event()
+        self._session: asyncio.Future[ClientSession] = asyncio.get_running_loop().create_future()
+        self._received: Any = None
+        self.task = asyncio.create_task(self._serve())
+
+    async def session(self) -> ClientSession:
+        """Wait for the session. Raises ToolError if the server can't be started."""
+        return await asyncio.shield(self._session)
+
+    def ended(self) -> bool:
+        """Tell whether the server has ended, or is about to."""
+        closed = self._received is not None and not self._received.statistics().open_send_streams
+        return closed or self._stop.is_set() or self.task.done()
+
+    def stop(self) -> None:
+        """Let the server end."""
+        self._stop.set()
+        if not self._session.done():
+            self.task.cancel()
+
+    async def _serve(self) -> None:
+        said = f"no answer within {START_SECONDS:g} s"
+        try:
+            client = Client(self._streams(), cache=None)
+            async with asyncio.timeout(START_SECONDS) as limit, client:
+                limit.reschedule(None)
+                self._session.set_result(client.session)
+                await self._stop.wait()
+        except TimeoutError:
+            pass
+        except Exception as error:
+            said = _words(error)
+        if not self._session.done():
+            self._session.set_exception(ToolError(f"{self._name} can't be started: {said}"))
+            # Asked for, so that asyncio does not log it where nobody waits any more.
+            self._session.exception()
+
+    @asynccontextmanager
+    async def _streams(self) -> AsyncIterator[tuple[Any, Any]]:
+        settings = self._settings
+        if settings.command is not None:
+            program = StdioServerParameters(
+                command=settings.command,
+                args=list(settings.args),
+                env=settings.env,
+                cwd=settings.cwd,
+                encoding_error_handler="replace",
+            )
+            async with stdio_client(program) as (self._received, sent):
+                yield self._received, sent
+            return
+        # The call's own time-out is shorter.
+        limits = httpx2.Timeout(CONNECT_SECONDS, read=2 * TOOL_SECONDS)
+        async with (
+            httpx2.AsyncClient(headers=settings.headers, timeout=limits) as client,
+            streamable_http_client(
+                settings.url or "", http_client=client, max_sse_event_size=RECEIVED_BYTES
+            ) as streams,
+        ):
+            yield streams
+
+
+async def _listed(session: ClientSession) -> list[types.Tool]:
+    tools: list[types.Tool] = []
+    cursor = None
+    for _ in range(MOST_PAGES):
+        page = await session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
+        tools += page.tools
+        cursor = page.next_cursor
+        if cursor is None or len(tools) >= MOST_TOOLS:
+            break
+    return tools[:MOST_TOOLS]
+
+
+def _usable(schema: dict[str, Any]) -> dict[str, Any] | None:
+    """Return a schema as history keeps it; None if it is too large or no schema of an object."""
+    with suppress(ValueError, RecursionError):
+        written = to_json(schema)
+        if len(written) <= SCHEMA_BYTES and schema.get("type", "object") == "object":
+            return {"type": "object", **from_json(written, allow_inf_nan=False)}
+    return None
+
+
+def _text(part: types.ContentBlock) -> str:
+    match part:
+        case types.TextContent(text=text):
+            return text
+        case types.EmbeddedResource(resource=types.TextResourceContents(uri=uri, text=text)):
+            return f"{uri}\n{text}"
+        case types.ResourceLink(uri=uri):
+            return f"[a link: {uri}]"
+    return f"[{part.type}, which can't be shown here]"
+
+
+def _words(error: BaseException) -> str:
+    """Say what went wrong, of a group the first; never with an address, which may hold a key."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, MCPError):
+        return terminal_safe(error.message, 1_000)
+    if isinstance(error, ValidationError):
+        return "its answer is not of the protocol"
+    return (isinstance(error, OSError) and error.strerror) or type(error).__name__

@@ -1,0 +1,115 @@
+"""A worker gathers the tools of its options, and serves them on a queue of their own."""
+
+import argparse
+import json
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.client import Client
+from temporalio.testing import ActivityEnvironment
+
+import worker
+from activities.tools.port import TASK_QUEUE, CallTask, Listing, ListTask, ToolOutcome
+from connection import ConfigurationError
+from tests.activities.tools.test_functions import OWN
+from tests.activities.tools.test_servers import SERVER
+
+RULE = {"tool": "shop__*", "action": "deny", "why": "the shop is closed"}
+
+
+def options(**given: Any) -> argparse.Namespace:
+    return argparse.Namespace(**{"tools": [], "mcp": None, "approve": None, **given})
+
+
+def written(path: Path, content: object) -> Path:
+    path.write_text(json.dumps(content))
+    return path
+
+
+async def test_the_options_are_gathered(tmp_path: Path) -> None:
+    """Built-in tools, a user's, those of a server, and the rules for calls of them."""
+    command = {"command": sys.executable, "args": [str(SERVER), str(tmp_path / "calls"), "usual"]}
+    toolbox = worker.toolbox(
+        options(
+            tools=[OWN],
+            mcp=written(tmp_path / "mcp.json", {"mcpServers": {"shop": command}}),
+            approve=written(tmp_path / "rules.json", [RULE]),
+        ),
+        None,
+    )
+    try:
+        found: Listing = await ActivityEnvironment().run(toolbox.list_tools, ListTask())
+    finally:
+        await toolbox.close()
+
+    names = [tool.name for tool in found.tools]
+    assert names[:5] == ["calculate", "current_time", "run_python", "weather", "book"]
+    assert "shop__add" in names
+    assert [rule.model_dump(exclude_defaults=True) for rule in found.rules] == [RULE]
+
+
+@pytest.mark.parametrize(
+    ("option", "content", "said"),
+    [
+        ("approve", [{"tool": "a", "action": "perhaps"}], "0.action: should be 'allow', 'ask' or"),
+        ("approve", "a", "should be a valid array"),
+        ("mcp", {"servers": {}}, "mcpServers: missing"),
+    ],
+)
+def test_a_file_that_is_wrong_is_refused(
+    tmp_path: Path, option: str, content: object, said: str
+) -> None:
+    """The message names the file and the field."""
+    path = written(tmp_path / "file.json", content)
+
+    with pytest.raises(ConfigurationError) as caught:
+        worker.toolbox(options(**{option: path}), None)
+
+    assert str(caught.value).startswith(f"{path}: {said}")
+
+
+@pytest.mark.parametrize("option", ["approve", "mcp"])
+def test_a_file_that_is_missing_is_named(tmp_path: Path, option: str) -> None:
+    """Before anything is served."""
+    path = tmp_path / "gone"
+
+    with pytest.raises(ConfigurationError, match="gone can't be read: No such file or directory"):
+        worker.toolbox(options(**{option: path}), None)
+
+
+def test_a_module_that_is_missing_is_named() -> None:
+    """Before anything is served."""
+    with pytest.raises(ConfigurationError, match="tools can't be imported from gone_module"):
+        worker.toolbox(options(tools=["gone_module"]), None)
+
+
+def test_options_for_tools_are_refused_where_none_are_served(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """They would have no effect."""
+    with pytest.raises(SystemExit):
+        worker.main(["--queues", "llm", "--mcp", "servers.json"])
+
+    assert "for a worker that serves the queue tools" in capsys.readouterr().err
+
+
+async def test_tools_are_served_on_their_own_queue(client: Client) -> None:
+    """They are listed, and called as they were listed."""
+    [served] = worker.build(client, ["tools"], None, called=worker.toolbox(options(), None))
+    limit: dict[str, Any] = {
+        "task_queue": TASK_QUEUE,
+        "start_to_close_timeout": timedelta(seconds=9),
+    }
+    async with served:
+        found = await client.execute_activity(
+            "list_tools", ListTask(names=("calculate",)), id="list", result_type=Listing, **limit
+        )
+        task = CallTask(tool=found.tools[0], arguments={"expression": "6*7"}, timeout_seconds=5)
+        outcome = await client.execute_activity(
+            "call_tool", task, id="call", result_type=ToolOutcome, **limit
+        )
+
+    assert outcome == ToolOutcome(status="ok", content="42")
