@@ -122,13 +122,17 @@ def parse_request(kind: Any, data: bytes | str) -> Any:
 
     5.0 is an integer, as JSON means it. Raises ValueError, and its subclass ValidationError.
     """
+    return TypeAdapter(kind).validate_json(json.dumps(unambiguous_json(data)), strict=True)
+
+
+def unambiguous_json(data: bytes | str) -> Any:
+    """Read JSON in which no name stands twice in one object. Raises ValueError."""
     try:
-        given = json.loads(data, object_pairs_hook=_members, parse_float=_number)
+        return json.loads(data, object_pairs_hook=_members, parse_float=_number)
     except RecursionError:
         raise ValueError("nested too deeply") from None
     except (json.JSONDecodeError, UnicodeDecodeError):
         raise ValueError("not valid JSON") from None
-    return TypeAdapter(kind).validate_json(json.dumps(given), strict=True)
 
 
 def _members(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -1,0 +1,91 @@
+"""Which tool calls run, which do not, and which wait for a person: by rules, first match wins.
+
+A worker has rules, and so may a request: the stricter of the two holds, so that a request
+can only tighten. Without a rule, what only reads is allowed and what writes asks.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from fnmatch import fnmatchcase
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StringConstraints
+
+from reflection.request import Frozen, Record, Request
+
+Action = Literal["allow", "ask", "deny"]
+STRICTER: tuple[Action, ...] = ("allow", "ask", "deny")
+Pattern = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+
+
+class ToolRule(Frozen):
+    """One rule: which calls it is about, and what holds for them.
+
+    `tool` and the values in `arguments` are patterns as in a shell (`*`, `?`, `[abc]`), compared
+    letter by letter: `docs/*` also matches `docs/../secret`. An argument that is no string is
+    compared as JSON. A call without one of the arguments does not match.
+    """
+
+    tool: Pattern
+    arguments: Annotated[dict[Pattern, Pattern], Field(max_length=50)] = Field(default_factory=dict)
+    action: Action
+    why: Annotated[str, StringConstraints(max_length=1_000)] = ""
+
+    def matches(self, tool: str, arguments: Mapping[str, Any]) -> bool:
+        """Tell whether a call is one that the rule is about."""
+        return fnmatchcase(tool, self.tool) and all(
+            name in arguments and fnmatchcase(canonical(arguments[name]), pattern)
+            for name, pattern in self.arguments.items()
+        )
+
+
+class Approval(Record):
+    """Whether a call may run, who said so, and why. `author` is a person; without one a rule."""
+
+    action: Action
+    why: str
+    author: str | None = None
+    at: datetime | None = None
+
+
+class Permission(Request):
+    """A person's word on a call that waits for it: its number, from 1, as the turn shows it."""
+
+    call: int = Field(ge=1)
+    allow: bool
+    why: str = Field("", max_length=4_000)
+    author: str | None = Field(None, min_length=1, max_length=200)
+
+
+def approve(
+    tool: str,
+    arguments: Mapping[str, Any],
+    *,
+    read_only: bool,
+    workers: Sequence[ToolRule],
+    requests: Sequence[ToolRule] = (),
+) -> Approval:
+    """Judge a call by the worker's rules, or the default, and then by the request's."""
+    held = _first(workers, tool, arguments) or Approval(
+        action="allow" if read_only else "ask",
+        why="it only reads" if read_only else "it may write, and no rule of the worker allows it",
+    )
+    own = _first(requests, tool, arguments)
+    stricter = own and STRICTER.index(own.action) > STRICTER.index(held.action)
+    return own if own and stricter else held
+
+
+def _first(rules: Sequence[ToolRule], tool: str, arguments: Mapping[str, Any]) -> Approval | None:
+    for rule in rules:
+        if rule.matches(tool, arguments):
+            why = rule.why or f"the rule for {rule.tool} says {rule.action}"
+            return Approval(action=rule.action, why=why)
+    return None
+
+
+def canonical(value: object) -> str:
+    """Write a value so that equal ones read the same: a string as it is, the rest as JSON."""
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)

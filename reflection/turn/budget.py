@@ -1,0 +1,132 @@
+"""The budget of one turn: wall clock, steps, tool calls, reflections and context tokens.
+
+Nothing here reads a clock: whoever asks says what time it is. A claim counts only if it is granted,
+so that no count ever exceeds its limit. Waiting for a person stops the clock.
+
+Source: the public documentation of the agent harness that the reflection engine is a part of.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Literal
+
+from pydantic import Field
+
+from reflection.request import Bounded, Record, Seconds
+
+TOOL_SECONDS = 45.0
+LEAST_TOOL_SECONDS = 5.0
+# Less than the resolution of a timer counts as nothing left.
+TICK = 0.001
+
+Resource = Literal["steps", "tool_calls", "reflections"]
+
+
+class TurnLimits(Bounded):
+    """What one turn may use. The defaults are the source's."""
+
+    budget_seconds: Seconds = Field(
+        60, description="Seconds for the turn, the waits for a person not counted."
+    )
+    max_steps: int = Field(6, ge=1, le=50, description="The most replies of the model.")
+    max_tool_calls: int | None = Field(
+        None, ge=0, le=200, description="The most tool calls; as many as steps by default."
+    )
+    max_reflections: int = Field(4, ge=0, le=50, description="The most reflections.")
+    max_context_tokens: int = Field(
+        200_000, ge=1_000, le=200_000, description="The most tokens that one call of a model reads."
+    )
+
+
+class BudgetSnapshot(Record):
+    """What a turn has used of its budget. `context_tokens_used` are those of its largest call."""
+
+    remaining_s: float
+    expired: bool
+    waited_s: float
+    steps_used: int
+    steps_max: int
+    tool_calls_used: int
+    tool_calls_max: int
+    reflections_used: int
+    reflections_max: int
+    context_tokens_used: int
+    context_tokens_max: int
+
+
+@dataclass
+class TurnBudget:
+    """The one object by which a turn claims what it uses."""
+
+    limits: TurnLimits
+    started: datetime
+    used: dict[Resource, int] = field(
+        default_factory=lambda: {"steps": 0, "tool_calls": 0, "reflections": 0}
+    )
+    context_tokens: int = 0
+    waited: timedelta = timedelta()
+    waits_since: datetime | None = None
+
+    def most(self, resource: Resource) -> int:
+        """Return the limit on a resource."""
+        if resource == "tool_calls":
+            calls = self.limits.max_tool_calls
+            return self.limits.max_steps if calls is None else calls
+        return self.limits.max_steps if resource == "steps" else self.limits.max_reflections
+
+    def left(self, resource: Resource) -> int:
+        """Return how many more can be claimed."""
+        return self.most(resource) - self.used[resource]
+
+    def claim(self, resource: Resource) -> bool:
+        """Claim one more of a resource; False, and nothing is counted, if there is none left."""
+        if not self.left(resource):
+            return False
+        self.used[resource] += 1
+        return True
+
+    def claim_context(self, tokens: int) -> bool:
+        """Claim a call of the model that reads so many tokens."""
+        if tokens > self.limits.max_context_tokens:
+            return False
+        self.context_tokens = max(self.context_tokens, tokens)
+        return True
+
+    def begin_wait(self, at: datetime) -> None:
+        """Stop the clock while a person is waited for."""
+        self.waits_since = at
+
+    def end_wait(self, at: datetime) -> None:
+        """Start the clock again."""
+        self.waited += at - (self.waits_since or at)
+        self.waits_since = None
+
+    def remaining(self, at: datetime) -> float:
+        """Return the seconds until the deadline, 0 after it."""
+        used = (self.waits_since or at) - self.started - self.waited
+        return max(0.0, self.limits.budget_seconds - used.total_seconds())
+
+    def expired(self, at: datetime) -> bool:
+        """Tell whether the deadline has passed."""
+        return self.remaining(at) < TICK
+
+    def tool_seconds(self, most: float, at: datetime) -> float | None:
+        """Return how long one tool call may take; None if too little time is left to start it."""
+        left = self.remaining(at)
+        return None if left < LEAST_TOOL_SECONDS else min(TOOL_SECONDS, most, left)
+
+    def snapshot(self, at: datetime) -> BudgetSnapshot:
+        """Say what is used of everything."""
+        counts = {
+            f"{name}_{end}": count
+            for name, used in self.used.items()
+            for end, count in (("used", used), ("max", self.most(name)))
+        }
+        return BudgetSnapshot(
+            remaining_s=self.remaining(at),
+            expired=self.expired(at),
+            waited_s=self.waited.total_seconds(),
+            context_tokens_used=self.context_tokens,
+            context_tokens_max=self.limits.max_context_tokens,
+            **counts,
+        )

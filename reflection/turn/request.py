@@ -1,0 +1,114 @@
+"""The request of a tool-using turn."""
+
+from functools import partial
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, FailFast, Field, StrictStr, StringConstraints, model_validator
+
+from reflection.multipath.request import Folder
+from reflection.request import Frozen, Words
+from reflection.text import encoded_size, within
+from reflection.turn.approval import ToolRule
+from reflection.turn.budget import TurnLimits
+
+MESSAGE_BYTES = 100_000
+SHOWN_BYTES = 300_000
+
+MessageText = Annotated[Words, AfterValidator(partial(within, most=MESSAGE_BYTES))]
+ToolOrGroup = Annotated[str, StringConstraints(min_length=1, max_length=64)]
+
+
+class EarlierMessage(Frozen):
+    """A message from before the turn."""
+
+    role: Literal["user", "assistant"]
+    content: MessageText
+
+
+class SamplingOptions(Frozen):
+    """Sampling options of a provider, by name. No other is taken: no address, key or header."""
+
+    top_p: float | None = Field(None, ge=0, le=1)
+    top_k: int | None = Field(None, ge=0, le=1_000_000)
+    min_p: float | None = Field(None, ge=0, le=1)
+    frequency_penalty: float | None = Field(None, ge=-2, le=2)
+    presence_penalty: float | None = Field(None, ge=-2, le=2)
+    repetition_penalty: float | None = Field(None, gt=0, le=10)
+    stop: tuple[Annotated[str, StringConstraints(min_length=1, max_length=200)], ...] | None = (
+        Field(None, max_length=4)
+    )
+
+
+class ToolTurnRequest(TurnLimits):
+    """A message, the tools that may be used for it, and everything that bounds the turn.
+
+    Source: the reflection engine and the harness that it is a part of; their defaults.
+    """
+
+    subject_field = "message"
+
+    message: MessageText
+    system: MessageText | None = Field(None, description="A system message of your own.")
+    context: Annotated[tuple[MessageText, ...], FailFast()] = Field(
+        (), max_length=50, description="Texts that the message is about, quoted as material."
+    )
+    messages: Annotated[tuple[EarlierMessage, ...], FailFast()] = Field(
+        (), max_length=1_000, description="Earlier messages, the oldest first."
+    )
+    summary: MessageText | None = Field(
+        None, description="A summary of what was said before the earlier messages."
+    )
+    tools: tuple[ToolOrGroup, ...] | None = Field(
+        None,
+        max_length=200,
+        description="Tools by name, or by group, such as `documents` or a server's name; all that"
+        " the worker has by default.",
+    )
+    docs: Folder | None = Field(
+        None,
+        description="A folder to search, on the worker's machine and inside one that MULL_DOCUMENTS"
+        " names there.",
+    )
+    approve: Annotated[tuple[ToolRule, ...], FailFast()] = Field(
+        (), max_length=200, description="Rules for tool calls, which can only tighten the worker's."
+    )
+    think_level: StrictStr = Field(
+        "off", description="off, low, medium or high; at off there is no reflection."
+    )
+    reflect_every: int = Field(
+        0, ge=0, le=1_000, description="Reflect in each turn whose number is a multiple; 0: never."
+    )
+    reflect_on_tool_error: bool = Field(True, description="Reflect after a tool error.")
+    reflect_on_uncertainty: bool = Field(
+        False, description="Reflect when the model states a confidence under 0.5."
+    )
+    reflection_feeds_back: bool = Field(
+        False, description="Put the last reflection into the next step's system message."
+    )
+    turn_count: int = Field(1, ge=1, description="The number of the turn in its session, from 1.")
+    options: SamplingOptions = Field(default_factory=SamplingOptions)
+    temperature: float = Field(0.7, ge=0, le=2, allow_inf_nan=False, description="Temperature.")
+    seed: int | None = Field(None, ge=0, le=2**31, description="The model's seed, if it takes one.")
+    max_output_tokens: int = Field(4096, ge=1, le=32_768, description="Tokens of one reply.")
+    call_timeout_seconds: float = Field(
+        60, ge=1, le=3_600, allow_inf_nan=False, description="Seconds for one call of the model."
+    )
+    review_timeout_seconds: float = Field(
+        86_400,
+        gt=0,
+        le=30 * 86_400,
+        allow_inf_nan=False,
+        description="Seconds to wait for a person's word on a tool call, which then is denied.",
+    )
+
+    @model_validator(mode="after")
+    def _small(self) -> Self:
+        texts = [self.system or "", self.summary or "", *self.context]
+        texts += [message.content for message in self.messages]
+        size = sum(map(encoded_size, texts))
+        if size > SHOWN_BYTES:
+            raise ValueError(
+                f"system, context, messages and summary are {size:,} bytes, more than the limit of"
+                f" {SHOWN_BYTES:,}"
+            )
+        return self

@@ -1,0 +1,86 @@
+"""What a turn's request takes, and that the rest is refused at once with the field's name."""
+
+import json
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from reflection.request import explain, parse_request
+from reflection.turn.request import ToolTurnRequest
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({}, "message: missing"),
+        ({"message": " "}, "message"),
+        ({"message": "x" * 100_001}, "message"),
+        ({"message": 5}, "message"),
+        ({"think_level": 2}, "think_level"),
+        ({"think_level": None}, "think_level"),
+        ({"think_level": ["low"]}, "think_level"),
+        ({"max_steps": 0}, "max_steps"),
+        ({"max_steps": "6"}, "max_steps"),
+        ({"max_steps": True}, "max_steps"),
+        ({"max_tool_calls": -1}, "max_tool_calls"),
+        ({"max_reflections": 1.5}, "max_reflections"),
+        ({"max_context_tokens": 200_001}, "max_context_tokens"),
+        ({"budget_seconds": 0}, "budget_seconds"),
+        ({"budget_seconds": None}, "budget_seconds"),
+        ({"reflect_every": -1}, "reflect_every"),
+        ({"reflect_on_tool_error": "yes"}, "reflect_on_tool_error"),
+        ({"turn_count": 0}, "turn_count"),
+        ({"tools": "python"}, "tools"),
+        ({"tools": [""]}, "tools.0"),
+        ({"messages": [{"role": "system", "content": "x"}]}, "messages.0.role"),
+        ({"messages": [{"role": "user"}]}, "messages.0.content: missing"),
+        ({"context": ["x" * 80_000] * 4}, "context"),
+        ({"approve": [{"tool": "mail", "action": "maybe"}]}, "approve.0.action"),
+        ({"review_timeout_seconds": None}, "review_timeout_seconds"),
+        ({"options": {"api_base": "http://x"}}, "options.api_base: no such field"),
+        ({"options": {"api_key": "x"}}, "options.api_key: no such field"),
+        ({"options": {"extra_headers": {}}}, "options.extra_headers: no such field"),
+        ({"options": {"callbacks": []}}, "options.callbacks: no such field"),
+        ({"options": {"top_p": 2}}, "options.top_p"),
+        ({"api_base": "http://x"}, "api_base: no such field"),
+    ],
+)
+def test_a_malformed_request_is_refused(given: dict[str, Any], field: str) -> None:
+    """No wrong type is converted, no bound passed, and no address or key taken."""
+    whole = given if "message" in given or not given else {"message": "Why?", **given}
+
+    with pytest.raises(ValidationError) as error:
+        parse_request(ToolTurnRequest, json.dumps(whole))
+
+    assert field in explain(error.value)
+
+
+def test_the_defaults() -> None:
+    """The source's: 60 seconds, 6 steps and calls, 4 reflections, 200,000 tokens, no thinking."""
+    given = parse_request(ToolTurnRequest, '{"message": "Why?", "think_level": "extreme"}')
+
+    assert (given.budget_seconds, given.max_steps, given.max_tool_calls) == (60, 6, None)
+    assert (given.max_reflections, given.max_context_tokens) == (4, 200_000)
+    assert (given.reflect_every, given.reflect_on_tool_error) == (0, True)
+    assert (given.reflect_on_uncertainty, given.reflection_feeds_back) == (False, False)
+    assert (ToolTurnRequest(message="Why?").think_level, given.think_level) == ("off", "extreme")
+    assert given.review_timeout_seconds == 86_400
+
+
+def test_a_request_with_all_that_it_takes() -> None:
+    """Lists come as JSON has them."""
+    whole = {
+        "message": "Why?",
+        "system": "Be kind.",
+        "context": ["a", "b"],
+        "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}],
+        "tools": ["python", "documents"],
+        "approve": [{"tool": "mail", "arguments": {"to": "*@home"}, "action": "deny"}],
+        "options": {"top_p": 0.9, "stop": ["END"]},
+        "budget_seconds": 30,
+    }
+
+    given = parse_request(ToolTurnRequest, json.dumps(whole))
+
+    assert json.loads(given.model_dump_json(include=set(whole), exclude_unset=True)) == whole
