@@ -1,0 +1,335 @@
+"""The state of one turn and its decisions: what comes next, and why it ends.
+
+A workflow asks `decide` what comes next and does it: it asks the model and hands over the reply,
+runs the waves of tool calls, reflects, or compacts; until a decision says stop.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from reflection.replies import after_thought
+from reflection.request import Review, fitted, short_name
+from reflection.run import Part, RunState
+from reflection.text import cut_with_note, tally_words
+from reflection.turn import conversation, midturn
+from reflection.turn.approval import ToolRule
+from reflection.turn.budget import TurnBudget
+from reflection.turn.conversation import Message, StepReply
+from reflection.turn.levels import Thinking
+from reflection.turn.midturn import ReflectionResult
+from reflection.turn.request import ToolTurnRequest
+from reflection.turn.result import Decision, Next, Progress, StopReason, ToolTurnResult
+from reflection.turn.toolcalls import MOST_CALLS, ToolCalls
+from reflection.turn.tools import Tool, chosen, cut_middle
+
+LOW_CONFIDENCE = 0.5
+BRIEF_BYTES = 400
+SUMMARY_BYTES = 20_000
+NOTHING = "(nothing)"
+
+
+@dataclass
+class Turn(RunState[Decision]):
+    """A turn: its conversation, calls, reflections and decisions so far.
+
+    `native` is False for a model without tool calling. `words` are the last that it wrote, and
+    `confidence` is what its last reply stated. `fed_back` is the reflection for the next step.
+    """
+
+    request: ToolTurnRequest
+    started: datetime = field(kw_only=True)
+    native: bool = True
+    thinking: Thinking | None = None
+    messages: list[Message] = field(default_factory=list)
+    reflections: list[ReflectionResult] = field(default_factory=list)
+    last_reflection: ReflectionResult | None = None
+    fed_back: str | None = None
+    answer: str | None = None
+    words: str = ""
+    confidence: float | None = None
+    summary: str | None = None
+    summarized: int = 0
+    replied_by: str | None = None
+
+    def __post_init__(self) -> None:
+        request = self.request
+        self.turn_budget = TurnBudget(request, self.started)
+        self.calls = ToolCalls(self.turn_budget, request.approve)
+        self.summary = request.summary
+        self.messages = [Message(role=one.role, content=one.content) for one in request.messages]
+        asked = conversation.user_message(request.message, request.context)
+        self.messages.append(Message(role="user", content=asked))
+        self._told = self._reflected = 0
+
+    def begin(
+        self, tools: Sequence[Tool], rules: Sequence[ToolRule], thinking: Thinking, *, native: bool
+    ) -> None:
+        """Take what the worker has: its tools and rules, and how the model thinks and calls."""
+        kept, unknown = chosen(tools, self.request.tools)
+        self.calls.tools = {tool.name: tool for tool in kept}
+        self.calls.rules, self.thinking, self.native = tuple(rules), thinking, native
+        for warning in thinking.warnings:
+            self.warn(warning)
+        for name in unknown:
+            self.warn(f"the worker has no tool {short_name(name)}")
+
+    @property
+    def model(self) -> str | None:
+        """The model that replied last, or that the request names."""
+        return self.replied_by or self.request.model
+
+    @property
+    def steps(self) -> int:
+        """The replies that were asked for."""
+        return self.turn_budget.used["steps"]
+
+    @property
+    def must_answer(self) -> bool:
+        """Whether the reply under way is to be an answer: no tool's result could follow it."""
+        left = self.turn_budget.left
+        return bool(self.calls.tools) and not (left("tool_calls") and left("steps"))
+
+    @property
+    def system(self) -> str:
+        """The system message of the next step."""
+        return conversation.system_message(
+            self.request.system,
+            tools=list(self.calls.tools.values()),
+            native=self.native,
+            prefix=self.thinking.prefix if self.thinking else "",
+            states_confidence=self.request.reflect_on_uncertainty,
+            must_answer=self.must_answer,
+            reflection=self.fed_back,
+            summary=self.summary,
+        )
+
+    @property
+    def context_tokens(self) -> int:
+        """Estimate what the next call of the model reads."""
+        schemas = [tool.parameters for tool in self.calls.tools.values()] if self.native else []
+        return conversation.tokens(self.system, schemas, self.messages)
+
+    def decide(self, at: datetime) -> Decision:
+        """Say what comes next, and record it; a step and its context are claimed with it."""
+        step, reason = self._next(at)
+        if step in ("ask", "call_tools", "reflect", "compact"):
+            return self._record(reason, at, next=step)
+        return self.settle(step, reason, at)
+
+    def _next(self, at: datetime) -> tuple[Next | StopReason, str]:
+        waiting = self.calls.with_status("waiting")
+        if waiting:
+            return "call_tools", f"the model asked for {tally_words(len(waiting), 'tool call')}"
+        self._tell()
+        because = self._why_reflect()
+        if because is not None:
+            self._reflected = self.steps
+            return "reflect", because
+        ending = self._ending(at)
+        if ending is not None:
+            return ending
+        shown, most = self.context_tokens, self.request.max_context_tokens
+        if not self.turn_budget.claim_context(shown):
+            over = f"the messages take about {shown:,} tokens, over the limit of {most:,}"
+            return "compact" if self._split()[0] else "max_context_tokens", over
+        self.turn_budget.claim("steps")
+        return "ask", f"step {self.steps} of {self.turn_budget.most('steps')}"
+
+    def _ending(self, at: datetime) -> tuple[StopReason, str] | None:
+        budget = self.turn_budget
+        asked = [call for call in self.calls.made if call.step == self.steps]
+        if self.answer is not None:
+            return "answered", "the model answered"
+        if not budget.left("tool_calls") and {call.status for call in asked} == {"not_run"}:
+            used = tally_words(budget.most("tool_calls"), "tool call")
+            return "max_tool_calls", f"all of {used} are used, and the model asked for more"
+        if budget.expired(at):
+            return "deadline", f"the {self.request.budget_seconds:g} seconds of the turn are over"
+        if not budget.left("steps"):
+            return "max_steps", f"all of {tally_words(self.steps, 'step')} are used"
+        full = self.no_room("generating")
+        return ("budget", full) if full else None
+
+    def _why_reflect(self) -> str | None:
+        if self.thinking is None or self._reflected == self.steps:
+            return None
+        stated = self.confidence if self.request.reflect_on_uncertainty else None
+        low = stated is not None and stated < LOW_CONFIDENCE
+        if self.answer is not None and not low:
+            return None
+        level, errors = self.thinking.level, self.calls.errors
+        return midturn.should_reflect(level, self.request, errors, uncertain=low)
+
+    def replied(self, reply: StepReply) -> None:
+        """Take a reply of the model: its answer, its calls, or what was wrong with it."""
+        self.replied_by, self.fed_back = reply.model or self.replied_by, None
+        text, self.confidence = after_thought(reply.text).strip(), reply.confidence
+        if self.request.reflect_on_uncertainty and self.confidence is None:
+            text, self.confidence = conversation.stated_confidence(text)
+        calls = () if reply.error else self.calls.read(reply.calls, self.steps)
+        if len(reply.calls) > MOST_CALLS:
+            self.warn(f"one reply asked for {len(reply.calls):,} calls; {MOST_CALLS} were read")
+        self.words = text or self.words
+        content = text if calls else text or reply.text or NOTHING
+        self.messages.append(Message(role="assistant", content=content, calls=calls))
+        error = reply.error or ("" if calls or text else "there is nothing in it")
+        if error:
+            self.messages.append(conversation.unusable(error))
+        elif not calls:
+            self.answer = text
+        self.calls.made += calls
+
+    def _tell(self) -> None:
+        """Put the results into the messages, in the order in which the calls were asked for."""
+        self.messages += map(conversation.told, self.calls.made[self._told :])
+        self._told = len(self.calls.made)
+
+    def begin_reflection(self, at: datetime) -> int | None:
+        """Claim a reflection: return the seconds for its call; None if a stub was recorded."""
+        gate = midturn.reflection_gate(self.turn_budget, at)
+        if isinstance(gate, int):
+            return gate
+        self._reflect(at, reflection=midturn.STUBS[gate], outcome=gate)
+        return None
+
+    @property
+    def reflection_prompt(self) -> str:
+        """The user message of the next reflection."""
+        return midturn.build_reflection_prompt(self.request.message, self.calls.made)
+
+    def reflected(self, text: str | None, at: datetime, error: str | None = None) -> None:
+        """Record a reflection as the last one, which clears the tool errors; None if it failed."""
+        said = cut_with_note(after_thought(text or "").strip(), midturn.REFLECTION_BYTES)
+        if not said:
+            stub = midturn.STUBS["failed"]
+            self._reflect(at, reflection=stub, outcome="failed", error=error or "it was empty")
+            return
+        self.last_reflection = self._reflect(at, reflection=said)
+        self.calls.errors = []
+        if self.request.reflection_feeds_back:
+            self.fed_back = said
+
+    def _reflect(self, at: datetime, **known: Any) -> ReflectionResult:
+        because = self.last.reason if self.last else ""
+        made = ReflectionResult(step=self.steps, because=because, model=self.model, at=at, **known)
+        self.reflections.append(made)
+        return made
+
+    def _split(self) -> tuple[list[Message], list[Message]]:
+        room = self.request.max_context_tokens * conversation.KEPT_SHARE
+        others = self.context_tokens - conversation.tokens(self.messages)
+        return conversation.split(self.messages, int(room) - others)
+
+    @property
+    def summary_prompt(self) -> str:
+        """The prompt that compacts the older messages."""
+        most = self.request.max_context_tokens
+        return conversation.build_summary_prompt(self._split()[0], self.summary, most)
+
+    def compacted(self, summary: str | None) -> None:
+        """Replace the older messages by a summary, or leave them out where there is none."""
+        older, kept = self._split()
+        if summary is None:
+            left_out = f"{tally_words(len(older), 'message')} could not be summarized"
+            self.warn(f"{left_out}, and were left out")
+            summary = f"{self.summary or ''}\n[{left_out}]".strip()
+        self.summary = cut_middle(after_thought(summary).strip(), SUMMARY_BYTES)
+        earlier = len(self.request.messages) - self.summarized
+        self.summarized += min(len(older), earlier)
+        self.messages = kept
+
+    def settle(
+        self, reason: Any, explanation: str, at: datetime, author: str | None = None
+    ) -> Decision:
+        """End the turn for a reason."""
+        return self._record(explanation, at, stop_reason=reason, author=author)
+
+    stop = settle
+
+    def refused(self, given: Review) -> str | None:
+        """Explain why a review is refused: a turn waits for a word on its calls alone."""
+        del given
+        return "a turn takes no review: allow or deny one of its calls"
+
+    def replace(self, text: str, author: str, at: datetime) -> None:
+        """Refuse a person's text: no review of a turn gets here."""
+        raise NotImplementedError("a turn that refuses reviews never gets here")
+
+    def prompt(self, part: Part) -> tuple[list[str], int]:
+        """List the texts in the prompt of a part's next call, and give its output limit."""
+        if part == "evaluating":
+            return [self.reflection_prompt], self.request.max_output_tokens
+        shown = [self.system, *(message.content for message in self.messages)]
+        return shown, self.request.max_output_tokens
+
+    def _record(self, reason: str, at: datetime, **known: Any) -> Decision:
+        decision = Decision(
+            **{"next": None, "stop_reason": None, **known},
+            stop="next" not in known,
+            reason=reason,
+            budget=self.turn_budget.snapshot(at),
+            errors=len(self.calls.errors),
+            confidence=self.confidence,
+            at=at,
+        )
+        self.decisions.append(decision)
+        return decision
+
+    def _standing(self, at: datetime) -> dict[str, Any]:
+        return {
+            "message": self.request.message,
+            "model": self.model,
+            "turn_count": self.request.turn_count,
+            "answer": self.answer,
+            "calls": tuple(self.calls.made),
+            "reflections": tuple(self.reflections),
+            "last_reflection": self.last_reflection,
+            "budget": self.turn_budget.snapshot(at),
+            "thinking": self.thinking,
+            "usage": self.used,
+            "warnings": tuple(self.warnings),
+        }
+
+    def progress(
+        self, step: str, in_flight: int, review_until: datetime | None, at: datetime
+    ) -> Progress:
+        """Say where the turn stands; `in_flight` is the number of calls under way."""
+        seen = Progress(
+            **self._standing(at),
+            step=step,
+            in_flight=in_flight,
+            asking=tuple(call.index + 1 for call in self.calls.with_status("asking")),
+            review_until=review_until,
+            stop_reason=self.last.stop_reason if self.last else None,
+        )
+        return fitted(seen, "answer")
+
+    def result(self) -> ToolTurnResult:
+        """Build the result, cut to the size of an event. Raises ValueError before the turn ends."""
+        last = self.last
+        if last is None or last.stop_reason is None or last.at is None:
+            raise ValueError("the turn has not ended")
+        whole = ToolTurnResult(
+            **self._standing(last.at),
+            so_far=None if self.answer is not None else self._so_far(last.reason),
+            stop_reason=last.stop_reason,
+            stop_explanation=last.reason,
+            decisions=tuple(self.decisions),
+            tools=tuple(self.calls.tools),
+            summary=self.summary,
+            summarized=self.summarized,
+        )
+        return fitted(whole, "answer")
+
+    def _so_far(self, reason: str) -> str:
+        """Say what a turn without an answer has: the model's words, and what tools returned."""
+        parts = [f"The turn ended before an answer: {reason}."]
+        if self.words:
+            parts.append(f"The model's last words:\n{self.words}")
+        parts += [
+            f"{call.tool} returned:\n{cut_middle(call.content, BRIEF_BYTES)}"
+            for call in self.calls.with_status("ok")
+        ]
+        return "\n\n".join(parts)

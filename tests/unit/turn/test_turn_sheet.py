@@ -1,0 +1,69 @@
+"""What is shown of a turn: the same facts while it runs and after."""
+
+from reflection.details import details
+from reflection.turn.sheet import sheet
+from tests.unit.turn.test_budget import after
+from tests.unit.turn.turns import Driven, calls, says
+
+REPLIES = [calls("read a", "mail no"), calls("calc bad"), says("42")]
+
+
+def test_a_finished_turn() -> None:
+    """Its answer, the budget, each call and reflection, and a line for each thing done."""
+    turn = Driven(REPLIES, think_level="low", reflections=["Go on."]).run().turn
+
+    shown = sheet(turn.result())
+
+    assert (shown.verdict.words, shown.verdict.tone) == ("the model answered", "good")
+    assert shown.answer is not None
+    assert shown.answer.content == "42"
+    facts = {fact.label: fact.value for fact in shown.facts}
+    assert facts["steps"] == "3 of 6"
+    assert facts["tool calls"] == "3 of 6"
+    assert facts["reflections"] == "1 of 4"
+    assert facts["last reflection"] == "Go on."
+    rows = {table.title: table.rows for table in shown.tables}
+    assert [row[3] for row in rows["Tool calls"]] == ["ok", "denied", "error"]
+    assert [row[:2] for row in rows["Reflections"]] == [(2, "reflected")]
+    assert [(step.words, *step.below) for step in shown.steps] == [
+        ("step 1 of 6",),
+        (
+            "the model asked for 2 tool calls",
+            'read({"path": "a"}): ok, 11 characters',
+            'mail({"path": "no"}): denied, by ann: not now',
+        ),
+        ("step 2 of 6",),
+        ("the model asked for 1 tool call", 'calc({"path": "bad"}): error, result of bad'),
+        ("a tool failed: calc: result of bad", "Go on."),
+        ("step 3 of 6",),
+        ("the model answered",),
+    ]
+
+
+def test_a_turn_that_waits_for_a_person() -> None:
+    """It says for which call, and until when; steps so far stay as they are."""
+    turn = Driven([]).turn
+    turn.decide(after(0))
+    turn.replied(calls("mail a", "read b"))
+    turn.decide(after(1))
+    turn.calls.admit(0, after(1))
+    turn.calls.judge(0, after(1))
+
+    shown = sheet(turn.progress("calling tools", 0, after(900), after(2)), turn.decisions)
+
+    assert shown.verdict.words == "waits for a person's word on call 1"
+    assert shown.waiting is not None
+    assert [step.words for step in shown.steps] == ["step 1 of 6"]
+    assert "mull review turn-1" in details(shown, None, "turn-1")
+
+
+def test_a_turn_without_an_answer() -> None:
+    """It is a warning, and what the turn has stands in the place of an answer."""
+    turn = Driven([calls("calc a")], max_steps=1).run().turn
+
+    shown = sheet(turn.result())
+
+    assert shown.verdict.tone == "warning"
+    assert shown.flags == ("the turn ended before an answer",)
+    assert shown.answer is not None
+    assert shown.answer.content.endswith("calc returned:\nresult of a")
