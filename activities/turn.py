@@ -177,7 +177,8 @@ def _step(task: StepTask, heard: Heard) -> StepReply:
     if heard.text is None:
         return StepReply(error=heard.error, **receipt)
     said = StepReply(text=well_formed(heard.text), calls=heard.calls)
-    if task.tools and (not task.native or "tools" in heard.receipt.left_out):
+    native = bool(heard.calls) or (task.native and "tools" not in heard.receipt.left_out)
+    if task.tools and not native:
         shown = [message.content for message in task.messages if message.role != "assistant"]
         said = conversation.read_object(said.text, shown)
     calls = tuple(map(_bounded, said.calls))

@@ -329,7 +329,7 @@ async def _send(route: Route, call: ModelCall, form: dict[str, Any], until: floa
                 **form,
             )
         names = tuple(left_out)
-        return read_reply(response, route, names, keep_cut=call.keep_cut, offered="tools" in form)
+        return read_reply(response, route, names, keep_cut=call.keep_cut, offered=bool(call.tools))
 
 
 def _forms(route: Route, call: ModelCall) -> list[dict[str, Any]]:

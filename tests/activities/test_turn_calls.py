@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -15,7 +16,8 @@ from activities.turn import CALLS_BYTES, ModelTask, PromptTask, StepTask, TurnAc
 from reflection.turn import midturn
 from reflection.turn.conversation import Guidance, Message, StepReply
 from reflection.turn.levels import thinking
-from reflection.turn.request import SamplingOptions
+from reflection.turn.loop import Turn
+from reflection.turn.request import SamplingOptions, ToolTurnRequest
 from reflection.turn.tools import ARGUMENT_BYTES, Tool, ToolCall
 from tests.activities.scripted_calls import KEY, NAME, Build, redirect
 from tests.scripted_endpoint import Scripted, ScriptedEndpoint, failing
@@ -25,6 +27,8 @@ READ = Tool(
     description="Read a file.",
     parameters={"type": "object", "properties": {"path": {"type": "string"}}},
 )
+FREE = READ.model_copy(update={"read_only": True})
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ASKED = Message(role="user", content="What is in a?")
 BOUNDS: dict[str, Any] = {
     "step": 1,
@@ -245,6 +249,50 @@ async def test_a_model_that_refuses_tools_gets_one_object(build: Build, status: 
     assert '"schema": {' in server.requests[1]["messages"][0]["content"]
     assert (asked(first), first.left_out) == ([("read", '{"path": "a"}')], ("tools",))
     assert (second.text, second.calls, second.left_out) == ("b", (), ("tools",))
+
+
+async def test_a_model_that_refuses_tools_and_calls_them_is_heard(build: Build) -> None:
+    """Some servers read calls out of a text by themselves."""
+    with ScriptedEndpoint([failing(400), calling(("read", "{}"))]) as server:
+        made = activities(build, server).ask_step
+        said = await ActivityEnvironment().run(made, step())
+
+    assert (asked(said), said.left_out, said.error) == ([("read", "{}")], ("tools",), None)
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+async def test_a_turn_is_made_of_these_calls(build: Build, refuses: bool) -> None:
+    """The model asks for a file, is told what is in it, and answers; with or without tools."""
+    first = [failing(400), CALLED] if refuses else [calling(("read", '{"path": "a"}'))]
+    turn = Turn(ToolTurnRequest(message="What is in a?"), started=NOW)
+    with ScriptedEndpoint([*first, ANSWERED if refuses else "b"]) as server:
+        made = activities(build, server)
+        known = await ActivityEnvironment().run(
+            made.describe_model, ModelTask(model=None, think_level="low")
+        )
+        turn.begin([FREE], [], known.thinking, native=known.native)
+        while not (decision := turn.decide(NOW)).stop:
+            if decision.next == "call_tools":
+                turn.calls.admit(0, NOW)
+                turn.calls.judge(0, NOW)
+                turn.calls.finish(0, "ok", "It says b.")
+                continue
+            task = step(
+                guidance=turn.guidance,
+                messages=tuple(turn.messages),
+                tools=tuple(turn.calls.tools.values()),
+                native=turn.native,
+                thinking=turn.thinking,
+            )
+            turn.replied(await ActivityEnvironment().run(made.ask_step, task))
+
+    result, told = turn.result(), server.requests[-1]["messages"][-1]
+    assert (result.answer, result.stop_reason, turn.native) == ("b", "answered", not refuses)
+    assert told["role"] == ("user" if refuses else "tool")
+    assert told["content"].endswith('(ok), as a JSON string: "It says b."')
+    assert ["<think>" in sent["messages"][0]["content"] for sent in server.requests] == [True] * (
+        3 if refuses else 2
+    )
 
 
 async def test_a_conversation_that_is_too_long_says_nothing_about_tools(build: Build) -> None:
