@@ -5,11 +5,11 @@ The activity types are the names of the nodes. Each makes one call.
 
 import asyncio
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from temporalio import activity
 
-from activities.language_model.port import LanguageModel, ModelCall, SampleError, ask, calls_made
+from activities.language_model.port import Heard, LanguageModel, ModelCall, Receipt, hear
 from reflection.multipath import cases
 from reflection.multipath.extraction import extract_code
 from reflection.multipath.markup import unfenced
@@ -29,20 +29,9 @@ from reflection.multipath.state import Critique
 from reflection.multipath.suite import Case, Failure, Suite
 from reflection.replies import reply_schema
 from reflection.request import Record
-from reflection.run import Spending
 from reflection.text import AGAIN, cut_with_note, encoded_size, well_formed
 
 NO_CODE = "NoCode: the reply contains no Python code"
-
-
-class Receipt(Record):
-    """Which model replied, what was left out of the call, and what it cost."""
-
-    model: str | None = None
-    finish_reason: str | None = None
-    left_out: tuple[str, ...] = ()
-    attempts: int = 1
-    spending: Spending
 
 
 class Replied(Record):
@@ -172,14 +161,6 @@ class WrittenTests(Replied):
     entry: str | None = None
 
 
-class Heard(NamedTuple):
-    """The text of a reply, or None with the reason in `error`."""
-
-    text: str | None
-    error: str | None
-    receipt: Receipt
-
-
 class MultiPathActivities:
     """The agent's model calls; `judge` is used if a reflection names no model.
 
@@ -280,24 +261,7 @@ class MultiPathActivities:
             "timeout_seconds": task.timeout_seconds,
             "labels": labels if index is None else labels | {"mull.draft.index": index},
         }
-        try:
-            reply = await ask(self._model, ModelCall(**call | more), task.max_attempts)
-        except SampleError as error:
-            receipt = Receipt(
-                model=task.model,
-                finish_reason=error.finish_reason,
-                attempts=calls_made(),
-                spending=error.spending,
-            )
-            return Heard(None, f"{error.kind}: {error}", receipt)
-        receipt = Receipt(
-            model=reply.model,
-            finish_reason=reply.finish_reason,
-            left_out=reply.left_out,
-            attempts=calls_made(),
-            spending=reply.spending,
-        )
-        return Heard(reply.text, None, receipt)
+        return await hear(self._model, ModelCall(**call | more), task.max_attempts)
 
 
 def _report(heard: Heard, task: ReportTask) -> Generated:

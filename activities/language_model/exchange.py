@@ -123,8 +123,8 @@ async def _read(response: httpx.Response) -> bytes:
 def _usable(body: bytes, status: int) -> bytes:
     """Refuse a reply that is too large, and mend what LiteLLM can't read of one that was paid for.
 
-    It would refuse all of it for a wrong usage or a text in parts, and look for a long name in its
-    list for seconds.
+    It would refuse all of it for a wrong usage, a text in parts or a tool call in another shape,
+    and look for a long name in its list for seconds.
     """
     too_large = ValueError(f"answered {status} with more than a reply can be")
     if len(body) > MOST_BYTES or sum(map(body.count, (b",", b"[", b"{"))) > MOST_MARKS:
@@ -141,20 +141,38 @@ def _usable(body: bytes, status: int) -> bytes:
     mended = {name: cut for name, given in names.items() if (cut := given[:MOST_NAME]) != given}
     if not _has_whole_counts(whole.get("usage")):
         mended["usage"] = None
-    joined = _join_parts(whole.get("choices"))
-    return json.dumps(whole | mended).encode() if mended or joined else body
+    changed = _mend_messages(whole.get("choices"))
+    return json.dumps(whole | mended).encode() if mended or changed else body
 
 
-def _join_parts(choices: object) -> bool:
-    """Join the texts of each message that is a list of parts; tell whether there was one."""
-    joined = False
+def _mend_messages(choices: object) -> bool:
+    """Join texts in parts, and give each tool call its shape; tell whether anything was changed."""
+    changed = False
     for choice in choices if isinstance(choices, list) else ():
         message = choice.get("message") if isinstance(choice, dict) else None
-        if isinstance(message, dict) and isinstance(parts := message.get("content"), list):
+        if not isinstance(message, dict):
+            continue
+        if isinstance(parts := message.get("content"), list):
             texts = [part.get("text") for part in parts if isinstance(part, dict)]
             message["content"] = "".join(text for text in texts if isinstance(text, str))
-            joined = True
-    return joined
+            changed = True
+        if calls := message.get("tool_calls"):
+            listed = calls if isinstance(calls, list) else [calls]
+            message["tool_calls"] = list(map(_shaped_call, listed))
+            changed |= message["tool_calls"] != calls
+    return changed
+
+
+def _shaped_call(call: object) -> dict[str, object]:
+    """Give a tool call the shape that it should have; what it says is kept as it is, as text."""
+    known = call if isinstance(call, dict) else {"function": {"arguments": call}}
+    function = known.get("function")
+    function = function if isinstance(function, dict) else {"arguments": function}
+    given, name, own = function.get("arguments"), function.get("name"), known.get("id")
+    written = given if isinstance(given, str) else "" if given is None else json.dumps(given)
+    shaped = {"name": name if isinstance(name, str) else "", "arguments": written}
+    identity = {"id": own if isinstance(own, str) else None, "type": "function"}
+    return {**known, **identity, "function": {**function, **shaped}}
 
 
 def _integer(digits: str) -> int | float:

@@ -11,6 +11,7 @@ import asyncio
 import json
 import time
 from collections import deque
+from typing import Any
 
 from opentelemetry import metrics, trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
@@ -87,7 +88,8 @@ def _describe_call(span: Span, call: ModelCall) -> None:
     bound = {"gen_ai.request.max_tokens": call.max_output_tokens}
     span.set_attributes({KIND: "LLM", **bound, **call.labels})
     if captures_content():
-        span.set_attribute("gen_ai.input.messages", _messages("user", call.prompt))
+        shown = call.messages or ({"role": "user", "content": call.prompt},)
+        span.set_attribute("gen_ai.input.messages", json.dumps(list(map(_described, shown))))
 
 
 def _describe_reply(span: Span, call: ModelCall, reply: ModelReply) -> None:
@@ -103,12 +105,24 @@ def _describe_reply(span: Span, call: ModelCall, reply: ModelReply) -> None:
             span.set_attribute(name, value)
     span.set_attribute("gen_ai.response.finish_reasons", [reply.finish_reason])
     if captures_content():
-        span.set_attribute("gen_ai.output.messages", _messages("assistant", reply.text))
+        calls = [
+            {"id": call.id, "function": {"name": call.name, "arguments": call.arguments}}
+            for call in reply.calls
+        ]
+        said = {"role": "assistant", "content": reply.text, "tool_calls": calls}
+        span.set_attribute("gen_ai.output.messages", json.dumps([_described(said)]))
 
 
-def _messages(role: str, text: str) -> str:
-    parts = [{"type": "text", "content": text}]
-    return json.dumps([{"role": role, "parts": parts}])
+def _described(message: dict[str, Any]) -> dict[str, Any]:
+    """Write a message in OpenAI's form in the form of the conventions."""
+    role, text = message["role"], message["content"]
+    if role == "tool":
+        part = {"type": "tool_call_response", "id": message["tool_call_id"], "response": text}
+        return {"role": role, "parts": [part]}
+    parts: list[dict[str, Any]] = [{"type": "text", "content": text}] if text else []
+    calls = message.get("tool_calls") or ()
+    parts += [{"type": "tool_call", "id": call["id"], **call["function"]} for call in calls]
+    return {"role": role, "parts": parts}
 
 
 FIRST_RATE = 5.0

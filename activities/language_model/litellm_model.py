@@ -1,7 +1,7 @@
 """Language models through LiteLLM, the only file that imports it.
 
-It resolves a model's name, asks for a JSON schema in the provider's way, and reads a response: a
-reply or an error.
+It resolves a model's name, asks for a JSON schema, tools and thinking in the provider's way, and
+reads a response: a reply or an error.
 """
 
 import asyncio
@@ -16,10 +16,13 @@ import httpx
 import litellm
 from litellm.exceptions import UnsupportedParamsError
 from litellm.llms.custom_httpx.aiohttp_transport import LiteLLMAiohttpTransport
+from litellm.types.utils import LlmProviders
+from litellm.utils import ProviderConfigManager
 
 from activities.language_model.exchange import EXCHANGE, Exchange, bounded, one_line, read_error
 from activities.language_model.port import (
     ASKED_AGAIN,
+    Abilities,
     Endpoint,
     ModelCall,
     ModelError,
@@ -29,6 +32,8 @@ from activities.language_model.port import (
     TransientModelError,
 )
 from reflection.run import Spending
+from reflection.text import well_formed
+from reflection.turn.tools import AskedCall, Tool
 
 litellm.suppress_debug_info = True
 litellm.drop_params = False
@@ -56,6 +61,13 @@ JSON_OBJECT: dict[str, Any] = {"type": "json_object"}
 # These hold any model to a schema, in a form of their own; LiteLLM only knows which models do.
 _CONSTRAINING_SERVERS = frozenset({"ollama", "ollama_chat"})
 _FORM_REFUSED = frozenset({400, 422})
+# Some say 404 where no server of the model takes tools.
+_TOOLS_REFUSED = _FORM_REFUSED | {404}
+# No other form would help.
+_NOT_THE_FORM = frozenset({"ContextWindowExceededError"})
+# Claude takes none of them while it thinks.
+_NOT_WHILE_THINKING = frozenset({"temperature", "top_p", "top_k"})
+_BEYOND_OPENAI = frozenset({"top_k", "min_p", "repetition_penalty"})
 _SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD")
 _SHORTEST_SECRET = 8
 _MOST_TOKENS = 10**9
@@ -132,45 +144,65 @@ class Route:
 
 
 def read_reply(
-    response: Any, route: Route, left_out: tuple[str, ...], *, keep_cut: bool = False
+    response: Any,
+    route: Route,
+    left_out: tuple[str, ...],
+    *,
+    keep_cut: bool = False,
+    offered: bool = False,
 ) -> ModelReply:
     """Read a chat completion in OpenAI's form.
 
     Raises SampleError if it has no choice, or if its first one was filtered, refused, empty, a
-    tool call, or cut off (unless `keep_cut`).
+    tool call though no tool was offered, or cut off (unless `keep_cut`).
     """
     spending = read_spending(response, route)
     if not response.choices:
         line = "the provider replied without any choice"
         raise SampleError(line, "EmptyReply", spending=spending)
     choice = response.choices[0]
-    lost = _lost(choice, spending, keep_cut=keep_cut)
+    lost = _lost(choice, spending, keep_cut=keep_cut, offered=offered)
     if lost is not None:
         kind, line = lost
         raise SampleError(line, kind, spending=spending, finish_reason=choice.finish_reason)
     return ModelReply(
-        text=choice.message.content,
+        text=choice.message.content or "",
         model=route.name,
         provider=route.system,
         finish_reason=choice.finish_reason,
         spending=spending,
         response_id=response.id or None,
         left_out=left_out,
+        calls=tuple(map(_asked, choice.message.tool_calls or ())) if offered else (),
     )
 
 
-def _lost(choice: Any, spending: Spending, *, keep_cut: bool) -> tuple[str, str] | None:
+def _asked(call: Any) -> AskedCall:
+    """Read a tool call as the model wrote it, whatever is missing."""
+    function = getattr(call, "function", None)
+    name, written = getattr(function, "name", None), getattr(function, "arguments", None)
+    return AskedCall(
+        id=call.id and well_formed(call.id),
+        name=well_formed(name or ""),
+        arguments=well_formed(written or ""),
+    )
+
+
+def _lost(
+    choice: Any, spending: Spending, *, keep_cut: bool, offered: bool
+) -> tuple[str, str] | None:
     """Return the kind of a lost reply and the reason; None if the reply can be used."""
     message = choice.message
     fields = getattr(message, "provider_specific_fields", None) or {}
-    empty = not (message.content or "").strip()
+    calls = getattr(message, "tool_calls", None)
+    empty = not (message.content or "").strip() and not (calls and offered)
     if choice.finish_reason == "content_filter":
         return "ContentPolicyViolationError", "the provider's content filter took the reply"
     if getattr(message, "refusal", None) or fields.get("refusal"):
         return "Refusal", "the model refused to answer"
     if choice.finish_reason == "length" and (empty or not keep_cut):
         return "CutOff", f"the reply was cut off after {spending.output_tokens or 'its'} tokens"
-    if empty and getattr(message, "tool_calls", None):
+    if empty and calls:
         return "BrokenToolCall", "the reply calls a tool, and none was offered"
     return ("EmptyReply", "the reply is empty") if empty else None
 
@@ -209,30 +241,39 @@ class LiteLLMModel:
     ) -> None:
         self._default_model = default_model
         self._endpoints = dict(endpoints)
-        # Forms of replies that a model refused, where it then replied in a looser one.
+        # Forms of calls that a model refused, where it then replied to a looser one.
         self._refused: set[tuple[str, str]] = set()
 
     async def complete(self, call: ModelCall) -> ModelReply:
-        """Make one call; where the reply's form is refused, again in a looser one.
+        """Make one call; where the reply's form or its tools are refused, again in a looser form.
 
         Raises one of the three kinds of ModelError, and nothing else.
         """
         route, tried = self._route(call.model), set[tuple[str, str]]()
         until = asyncio.get_running_loop().time() + call.timeout_seconds
-        with _explained(route, call.prompt, call.timeout_seconds):
-            forms = _reply_forms(route, call.prompt, call.reply_schema)
-        forms = [form for form in forms if (route.name, str(form)) not in self._refused]
+        with _explained(route, call.shown, call.timeout_seconds):
+            forms = _forms(route, call)
+        forms = [form for form in forms if (route.name, _form_name(form)) not in self._refused]
         while True:
             form = forms[len(tried)]
             try:
                 reply = await _send(route, call, form, until)
             except PermanentModelError as error:
-                if form is None or error.status not in _FORM_REFUSED:
+                statuses = _TOOLS_REFUSED if "tools" in form else _FORM_REFUSED
+                refused = error.status in statuses and error.kind not in _NOT_THE_FORM
+                if len(tried) + 1 == len(forms) or not refused:
                     raise
-                tried.add((route.name, str(form)))
+                tried.add((route.name, _form_name(form)))
             else:
                 self._refused |= tried
                 return reply
+
+    def abilities(self, model: str | None) -> Abilities:
+        """Say by LiteLLM's list what a model takes. Raises PermanentModelError."""
+        route = self._route(model)
+        with _explained(route, "", 0):
+            least = _thinking_budget(_planned(route, "minimal"))
+            return Abilities(_lists(route, "tools"), bool(_planned(route, "low")), least)
 
     def _route(self, asked: str | None) -> Route:
         name = asked or self._default_model
@@ -256,43 +297,119 @@ class LiteLLMModel:
         return route
 
 
-async def _send(
-    route: Route, call: ModelCall, form: dict[str, Any] | None, until: float
-) -> ModelReply:
+async def _send(route: Route, call: ModelCall, form: dict[str, Any], until: float) -> ModelReply:
     """Make one call, once, with the options that the provider knows; name those left out."""
-    with _explained(route, call.prompt, call.timeout_seconds):
-        wanted = {"temperature": call.temperature, "seed": call.seed}
-        given: dict[str, Any] = {name: it for name, it in wanted.items() if it is not None}
-        options = {name: value for name, value in given.items() if _knows(route, name, value)}
+    with _explained(route, call.shown, call.timeout_seconds):
+        thinking, barred = _thinking(route, call), frozenset[str]()
+        if thinking and "thinking" in _planned(route, call.effort):
+            barred = _NOT_WHILE_THINKING
+        wanted = {"temperature": call.temperature, "seed": call.seed, **call.options.model_dump()}
+        given = {name: value for name, value in wanted.items() if value is not None}
+        options = {
+            name: value
+            for name, value in given.items()
+            if name not in barred and _knows(route, name, value, thinking)
+        }
         left_out = [name for name in given if name not in options]
-        if form is not None:
-            options["response_format"] = form
-        if call.reply_schema is not None and (form is None or form is JSON_OBJECT):
+        if call.effort and not thinking:
+            left_out.append("reasoning_effort")
+        messages = call.messages or ({"role": "user", "content": call.prompt},)
+        if call.tools and "tools" not in form:
+            left_out.append("tools")
+            messages = call.without_tools or messages
+        if call.reply_schema is not None and form.get("response_format") in (None, JSON_OBJECT):
             left_out.append("json_schema" if form else "response_format")
         async with asyncio.timeout_at(until):
             response = await litellm.acompletion(
-                messages=[{"role": "user", "content": call.prompt}],
-                max_tokens=call.max_output_tokens,
+                messages=list(messages),
+                max_tokens=call.max_output_tokens + (call.thinking_tokens if thinking else 0),
                 **route.arguments(call.timeout_seconds),
+                **thinking,
                 **options,
+                **form,
             )
-        return read_reply(response, route, tuple(left_out), keep_cut=call.keep_cut)
+        names = tuple(left_out)
+        return read_reply(response, route, names, keep_cut=call.keep_cut, offered=bool(call.tools))
 
 
-def _reply_forms(
+def _forms(route: Route, call: ModelCall) -> list[dict[str, Any]]:
+    """List the forms that a call can have, the strictest first, and an empty one at the end."""
+    if call.tools:
+        return [*([_tools_form(route, call)] if _lists(route, "tools") else []), {}]
+    formats = _reply_formats(route, call.prompt, call.reply_schema)
+    return [*({"response_format": one} for one in formats), {}]
+
+
+def _form_name(form: dict[str, Any]) -> str:
+    """Name a form among those that a model refused: by its tools, one of which may be at fault."""
+    tools = [tool["function"]["name"] for tool in form.get("tools", ())]
+    return f"tools: {' '.join(tools)}" if tools else str(form)
+
+
+def _tools_form(route: Route, call: ModelCall) -> dict[str, Any]:
+    # Else LiteLLM looks for MCP servers of its own, by a package that it does not bring.
+    form: dict[str, Any] = {"tools": list(map(_tool_sent, call.tools)), "_skip_mcp_handler": True}
+    if call.tool_choice != "auto" and _knows(route, "tool_choice", call.tool_choice):
+        form["tool_choice"] = call.tool_choice
+    return form
+
+
+def _tool_sent(tool: Tool) -> dict[str, Any]:
+    described = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+    return {"type": "function", "function": described}
+
+
+def _thinking(route: Route, call: ModelCall) -> dict[str, Any]:
+    """Build the provider's own setting for thinking: a budget in tokens, or a level; or nothing.
+
+    Claude takes back a conversation that ends with tool calls only with its thoughts, which are
+    not kept: the replies that follow a tool's result are made without thinking.
+    """
+    if call.effort is None:
+        return {}
+    planned = _planned(route, call.effort)
+    calls = [one.get("tool_calls") for one in call.messages if one["role"] == "assistant"]
+    if not planned or ("thinking" in planned and calls and calls[-1]):
+        return {}
+    if _thinking_budget(planned) is None:
+        return {"reasoning_effort": call.effort}
+    return {"thinking": {"type": "enabled", "budget_tokens": call.thinking_tokens}}
+
+
+def _planned(route: Route, effort: str | None) -> dict[str, Any]:
+    """Return what LiteLLM would send a provider for a level of thinking; empty if it sends none."""
+    if not litellm.supports_reasoning(route.target):
+        return {}
+    if not _knows(route, "reasoning_effort", effort):
+        return {}
+    sent: dict[str, Any] = litellm.get_optional_params(
+        model=route.model, custom_llm_provider=route.provider, reasoning_effort=effort
+    )
+    return sent
+
+
+def _thinking_budget(planned: dict[str, Any]) -> int | None:
+    """Return the tokens that a provider would be told to think, where it takes a number."""
+    found = planned.get("thinking") or {}
+    tokens = found.get("budget_tokens")
+    tokens = (planned.get("thinkingConfig") or {}).get("thinkingBudget", tokens)
+    return tokens if isinstance(tokens, int) else None
+
+
+def _reply_formats(
     route: Route, prompt: str, schema: dict[str, Any] | None
-) -> list[dict[str, Any] | None]:
-    """List the forms that a reply can be asked for in, the strictest first, and none at the end."""
+) -> list[dict[str, Any]]:
+    """List the formats that a reply can be asked for in, the strictest first."""
     if schema is None:
-        return [None]
+        return []
     if route.endpoint:
-        return [schema_format(schema), None]
+        return [schema_format(schema)]
     if not _knows(route, "response_format", JSON_OBJECT):
-        return [None]
+        return []
     strict = schema_format(without_bounds(schema))
     # OpenAI refuses json_object, and others never end, if the prompt does not ask for JSON.
     loose = [JSON_OBJECT] if "json" in prompt.lower() else []
-    return [*([strict] if _takes_schemas(route, strict) else []), *loose, None]
+    return [*([strict] if _takes_schemas(route, strict) else []), *loose]
 
 
 def _takes_schemas(route: Route, form: dict[str, Any]) -> bool:
@@ -305,19 +422,36 @@ def _takes_schemas(route: Route, form: dict[str, Any]) -> bool:
     return bool(sent.get("response_format") == form)
 
 
-def _knows(route: Route, name: str, value: object) -> bool:
+def _lists(route: Route, name: str) -> bool:
+    """Tell whether LiteLLM lists a parameter for a model."""
+    known = litellm.get_supported_openai_params(route.model, custom_llm_provider=route.provider)
+    return name in (known or ())
+
+
+def _knows(
+    route: Route, name: str, value: object, thinking: Mapping[str, Any] = MappingProxyType({})
+) -> bool:
     """Ask with the value too: LiteLLM lists temperature for models that only accept 1."""
-    provider = route.provider
-    known = litellm.get_supported_openai_params(route.model, custom_llm_provider=provider)
-    if name not in (known or ()):
-        return False
+    if not _lists(route, name):
+        return name in _BEYOND_OPENAI and _takes_beyond(route, name)
     try:
         litellm.get_optional_params(
-            model=route.model, custom_llm_provider=provider, **{name: value}
+            model=route.model,
+            custom_llm_provider=route.provider,
+            **{**thinking, name: value},
         )
     except UnsupportedParamsError:
         return False
     return True
+
+
+def _takes_beyond(route: Route, name: str) -> bool:
+    """Tell whether an option that OpenAI has not is sent: to a server of one's own it is."""
+    if route.endpoint:
+        return True
+    provider = LlmProviders(route.provider)
+    config = ProviderConfigManager.get_provider_chat_config(route.model, provider)
+    return hasattr(type(config), name)
 
 
 def _cost(response: Any, route: Route) -> float | None:

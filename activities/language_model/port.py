@@ -9,7 +9,7 @@ ModelError                     a call failed
 
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from pydantic import Field
 from temporalio import activity
@@ -18,6 +18,8 @@ from temporalio.exceptions import ApplicationError
 from connection import heartbeating
 from reflection.request import Record
 from reflection.run import Spending
+from reflection.turn.request import SamplingOptions
+from reflection.turn.tools import AskedCall, Tool
 
 TASK_QUEUE = "mull-llm"
 
@@ -27,11 +29,13 @@ EMPTY_REPLIES = 3
 
 
 class ModelCall(Record):
-    """One call of a model: the prompt, and its bounds.
+    """One call of a model: the prompt, or messages in its place, and its bounds.
 
     `model` is a LiteLLM name, or None for the worker's own. `reply_schema` is a JSON schema for
     the reply, if the model can be held to one. `labels` mark the call's span and are never sent.
     `keep_cut` accepts a reply that was cut off (finish reason `length`), else a SampleError.
+    `messages` are in OpenAI's form; a model that takes no `tools` gets `without_tools` instead.
+    A model with a setting of its own for it thinks at `effort`, for about `thinking_tokens` more.
     """
 
     model: str | None
@@ -43,10 +47,22 @@ class ModelCall(Record):
     reply_schema: dict[str, Any] | None = None
     labels: dict[str, str | int] = Field(default_factory=dict)
     keep_cut: bool = False
+    messages: tuple[dict[str, Any], ...] = ()
+    without_tools: tuple[dict[str, Any], ...] = ()
+    tools: tuple[Tool, ...] = ()
+    tool_choice: Literal["auto", "none"] = "auto"
+    options: SamplingOptions = SamplingOptions()
+    effort: Literal["low", "medium", "high"] | None = None
+    thinking_tokens: int = 0
+
+    @property
+    def shown(self) -> str:
+        """All texts that the model is shown, which no error may repeat."""
+        return "\n".join([self.prompt, *(one["content"] or "" for one in self.messages)])
 
 
 class ModelReply(Record):
-    """The reply: its text, the model that wrote it, and what it cost.
+    """The reply: its text or its tool calls, the model that wrote it, and what it cost.
 
     `left_out` names the parameters that were not sent: refused, or not listed for the model.
     """
@@ -58,6 +74,34 @@ class ModelReply(Record):
     spending: Spending
     response_id: str | None = None
     left_out: tuple[str, ...] = ()
+    calls: tuple[AskedCall, ...] = ()
+
+
+class Abilities(NamedTuple):
+    """Whether a model takes tools, and a setting for its thinking, with the least it may think."""
+
+    tools: bool
+    effort: bool
+    least_thinking: int | None = None
+
+
+class Receipt(Record):
+    """Which model replied, what was left out of the call, and what it cost."""
+
+    model: str | None = None
+    finish_reason: str | None = None
+    left_out: tuple[str, ...] = ()
+    attempts: int = 1
+    spending: Spending
+
+
+class Heard(NamedTuple):
+    """The text of a reply with its tool calls, or None with the reason in `error`."""
+
+    text: str | None
+    error: str | None
+    receipt: Receipt
+    calls: tuple[AskedCall, ...] = ()
 
 
 class ModelError(Exception):
@@ -164,6 +208,28 @@ async def ask(model: LanguageModel, call: ModelCall, max_attempts: int = 5) -> M
                 # Temporal takes a delay of 0 for none given.
                 next_retry_delay=timedelta(seconds=max(wait, 0.01)) if wait is not None else None,
             ) from None
+
+
+async def hear(model: LanguageModel, call: ModelCall, max_attempts: int) -> Heard:
+    """Make one call as `ask` does, but for a lost reply, which becomes an error to go on with."""
+    try:
+        reply = await ask(model, call, max_attempts)
+    except SampleError as error:
+        receipt = Receipt(
+            model=call.model,
+            finish_reason=error.finish_reason,
+            attempts=calls_made(),
+            spending=error.spending,
+        )
+        return Heard(None, f"{error.kind}: {error}", receipt)
+    receipt = Receipt(
+        model=reply.model,
+        finish_reason=reply.finish_reason,
+        left_out=reply.left_out,
+        attempts=calls_made(),
+        spending=reply.spending,
+    )
+    return Heard(reply.text, None, receipt, reply.calls)
 
 
 @dataclass(frozen=True)

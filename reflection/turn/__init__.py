@@ -5,8 +5,9 @@ How the parts fit. A `ToolTurnRequest` (request) begins a `Turn` (loop), which h
 workflow lists the worker's tools and rules once, plans the thinking (levels), and hands all to
 `Turn.begin`. Then it asks `Turn.decide` again and again, and does what the decision names next:
 
-- `ask`: `conversation.chat(turn.messages)` after `turn.system` goes to the model; its `StepReply`
-  (of a model without tool calling by `conversation.read_object`) goes to `Turn.replied`.
+- `ask`: `turn.guidance`, `turn.messages` and the tools go to the activity that asks the model,
+  with tools or, where it has no tool calling, for one object; its `StepReply` goes to
+  `Turn.replied`.
 - `call_tools`: for each of `turn.calls.waves()` in order: `admit` each call, check the arguments of
   those that still wait against the schema (`finish` as `invalid`), `judge` them, wait for a person
   where one is `asking` (`budget.begin_wait`, `permit`, `budget.end_wait`), run those that wait side

@@ -151,31 +151,32 @@ def stated_confidence(text: str) -> tuple[str, float | None]:
     return text[: len(text) - len(found[0])].rstrip(), share
 
 
-def system_message(
-    own: str | None,
-    *,
-    tools: Sequence[Tool] = (),
-    native: bool = True,
-    prefix: str = "",
-    states_confidence: bool = False,
-    must_answer: bool = False,
-    reflection: str | None = None,
-    summary: str | None = None,
-) -> str:
+class Guidance(Record):
+    """What the system message of a step says besides the tools."""
+
+    own: str | None = None
+    prefix: str = ""
+    states_confidence: bool = False
+    must_answer: bool = False
+    reflection: str | None = None
+    summary: str | None = None
+
+
+def system_message(said: Guidance, tools: Sequence[Tool] = (), *, native: bool = True) -> str:
     """Build the system message of a step; `native`: the model takes tools beside its messages."""
-    parts = [own, prefix, HOW_RESULTS_COME if tools else None]
+    parts = [said.own, said.prefix, HOW_RESULTS_COME if tools else None]
     if tools and not native:
         listed = [
             json.dumps({"name": tool.name, "about": tool.description, "schema": tool.parameters})
             for tool in tools
         ]
-        share = ', "confidence": <0.0 to 1.0>' if states_confidence else ""
+        share = ', "confidence": <0.0 to 1.0>' if said.states_confidence else ""
         parts.append(ONE_OBJECT.format(confidence=share, tools="\n".join(listed)))
-    elif states_confidence:
+    elif said.states_confidence:
         parts.append(CONFIDENCE_LINE)
-    parts.append(MUST_ANSWER if must_answer else None)
-    parts.append(SUMMARIZED.format(summary=quoted(summary)) if summary else None)
-    parts.append(REFLECTED.format(reflection=quoted(reflection)) if reflection else None)
+    parts.append(MUST_ANSWER if said.must_answer else None)
+    parts.append(SUMMARIZED.format(summary=quoted(said.summary)) if said.summary else None)
+    parts.append(REFLECTED.format(reflection=quoted(said.reflection)) if said.reflection else None)
     return "\n\n".join(part for part in parts if part)
 
 

@@ -16,7 +16,7 @@ from reflection.text import cut_with_note, tally_words
 from reflection.turn import conversation, midturn
 from reflection.turn.approval import ToolRule
 from reflection.turn.budget import TurnBudget
-from reflection.turn.conversation import Message, StepReply
+from reflection.turn.conversation import Guidance, Message, StepReply
 from reflection.turn.levels import Thinking
 from reflection.turn.midturn import ReflectionResult
 from reflection.turn.request import ToolTurnRequest
@@ -92,18 +92,22 @@ class Turn(RunState[Decision]):
         return bool(self.calls.tools) and not (left("tool_calls") and left("steps"))
 
     @property
-    def system(self) -> str:
-        """The system message of the next step."""
-        return conversation.system_message(
-            self.request.system,
-            tools=list(self.calls.tools.values()),
-            native=self.native,
+    def guidance(self) -> Guidance:
+        """What the system message of the next step says."""
+        return Guidance(
+            own=self.request.system,
             prefix=self.thinking.prefix if self.thinking else "",
             states_confidence=self.request.reflect_on_uncertainty,
             must_answer=self.must_answer,
             reflection=self.fed_back,
             summary=self.summary,
         )
+
+    @property
+    def system(self) -> str:
+        """The system message of the next step."""
+        tools = list(self.calls.tools.values())
+        return conversation.system_message(self.guidance, tools, native=self.native)
 
     @property
     def context_tokens(self) -> int:
@@ -165,6 +169,9 @@ class Turn(RunState[Decision]):
     def replied(self, reply: StepReply) -> None:
         """Take a reply of the model: its answer, its calls, or what was wrong with it."""
         self.replied_by, self.fed_back = reply.model or self.replied_by, None
+        self.native = self.native and "tools" not in reply.left_out
+        if reply.finish_reason == "length":
+            self.warn(f"reply {self.steps} was cut off at the limit of its tokens")
         text, self.confidence = after_thought(reply.text).strip(), reply.confidence
         if self.request.reflect_on_uncertainty and self.confidence is None:
             text, self.confidence = conversation.stated_confidence(text)

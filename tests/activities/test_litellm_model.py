@@ -77,6 +77,7 @@ async def test_a_redirected_call_has_the_names_of_both_sides(build: Build) -> No
         "finish_reason": "stop",
         "response_id": "chatcmpl-scripted",
         "left_out": (),
+        "calls": (),
     }
 
 

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from reflection.turn.conversation import (
+    Guidance,
     Message,
     build_summary_prompt,
     chat,
@@ -86,12 +87,11 @@ def test_what_tools_return_is_one_quoted_line() -> None:
 
 def test_the_system_message() -> None:
     """What is not there is left out, and all that is not the request's own is quoted."""
-    assert system_message(None) == ""
-    assert system_message("Be kind.") == "Be kind."
-    native = system_message("Be kind.", tools=[READ], prefix="Think.", reflection=FORGED)
-    listed = system_message(
-        None, tools=[READ], native=False, states_confidence=True, summary=FORGED
-    )
+    assert system_message(Guidance()) == ""
+    assert system_message(Guidance(own="Be kind.")) == "Be kind."
+    said = Guidance(own="Be kind.", prefix="Think.", reflection=FORGED)
+    native = system_message(said, [READ])
+    listed = system_message(Guidance(states_confidence=True, summary=FORGED), [READ], native=False)
 
     assert native.startswith("Be kind.\n\nThink.\n\nYou have tools.")
     assert "Read {a} file." not in native

@@ -224,6 +224,28 @@ def test_the_last_reply_is_asked_to_answer() -> None:
         assert ["Answer now" in system for system in driven.systems] == [False, True]
 
 
+def test_a_model_that_refused_tools_gets_one_object_from_then_on() -> None:
+    """The system message of the next step has the tools in it, and their form."""
+    driven = Driven([calls("calc a", left_out=("tools",)), says("42")])
+    before = driven.turn.system
+
+    driven.run()
+
+    assert (driven.turn.native, '"calls"' in before, '"calls"' in driven.turn.system) == (
+        False,
+        False,
+        True,
+    )
+
+
+def test_an_answer_that_was_cut_off_has_a_warning() -> None:
+    """It is an answer all the same."""
+    result = Driven([says("42 and", finish_reason="length")]).run().turn.result()
+
+    assert (result.answer, result.stop_reason) == ("42 and", "answered")
+    assert result.warnings == ("reply 1 was cut off at the limit of its tokens",)
+
+
 def test_a_budget_of_tokens_ends_a_turn() -> None:
     """As in every other run: before the call for which it has no room."""
     driven = Driven(ENDLESS, budget_tokens=10_000)

@@ -1,0 +1,204 @@
+"""The model calls of a tool-using turn: a step, a reflection midway, and a summary."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from activities.language_model.port import (
+    Abilities,
+    Heard,
+    LanguageModel,
+    ModelCall,
+    PermanentModelError,
+    Receipt,
+    hear,
+)
+from reflection.request import DRAFT_BYTES, Record
+from reflection.text import cut_with_note, encoded_size, well_formed
+from reflection.turn import conversation, midturn
+from reflection.turn.conversation import Guidance, Message, StepReply
+from reflection.turn.levels import Thinking, thinking
+from reflection.turn.request import SamplingOptions
+from reflection.turn.tools import ARGUMENT_BYTES, AskedCall, Tool
+
+CALLS_BYTES = 200_000
+NAME_CHARACTERS = 200
+
+
+class ModelTask(Record):
+    """A model to describe, for a turn that thinks at a level."""
+
+    model: str | None
+    think_level: str
+
+
+class TurnModel(Record):
+    """Whether a model takes tools, as far as LiteLLM knows, and how it thinks in a turn."""
+
+    native: bool
+    thinking: Thinking
+
+
+class TurnTask(Record):
+    """What every call has: its bounds, and the step that it belongs to, from 1."""
+
+    step: int
+    model: str | None
+    max_output_tokens: int
+    timeout_seconds: float
+    max_attempts: int = 5
+
+
+class StepTask(TurnTask):
+    """The conversation so far, and the tools that may be called; `native`: beside the messages."""
+
+    guidance: Guidance
+    messages: tuple[Message, ...]
+    tools: tuple[Tool, ...]
+    native: bool
+    thinking: Thinking | None = None
+    temperature: float
+    seed: int | None
+    options: SamplingOptions = SamplingOptions()
+
+
+class PromptTask(TurnTask):
+    """A prompt for one text."""
+
+    prompt: str
+
+
+class TextReply(Record):
+    """A text, or None with the reason in `error`."""
+
+    text: str | None
+    error: str | None = None
+    receipt: Receipt
+    timestamp: datetime
+
+
+class TurnActivities:
+    """The model calls of turns; `abilities` tells what a model takes.
+
+    A reply that can't be used (filtered, refused, empty) is a reply with an error; every other
+    failure is an ApplicationError, non-retryable if no such call can work. Replies are read in a
+    thread, because a long conversation would block the worker's other calls.
+    """
+
+    def __init__(self, model: LanguageModel, abilities: Callable[[str | None], Abilities]) -> None:
+        self._model = model
+        self._abilities = abilities
+
+    @activity.defn
+    async def describe_model(self, task: ModelTask) -> TurnModel:
+        """Say how a model takes tools and how it thinks, without a call of it."""
+        try:
+            known = self._abilities(task.model)
+        except PermanentModelError as error:
+            raise ApplicationError(str(error), type=error.kind, non_retryable=True) from None
+        planned = thinking(task.think_level, has_effort=known.effort, minimum=known.least_thinking)
+        return TurnModel(native=known.tools, thinking=planned)
+
+    @activity.defn
+    async def ask_step(self, task: StepTask) -> StepReply:
+        """Ask for an answer or for tool calls.
+
+        A model that refuses tools is asked for one JSON object instead, and `left_out` has
+        `tools` in it.
+        """
+        plain = _chat(task, native=False)
+        offered = task.tools if task.native else ()
+        effort = task.thinking and task.thinking.effort
+        call = ModelCall(
+            model=task.model,
+            prompt="",
+            messages=_chat(task, native=True) if offered or not task.tools else plain,
+            without_tools=plain if offered else (),
+            tools=offered,
+            tool_choice="none" if task.guidance.must_answer else "auto",
+            options=task.options,
+            effort=None if effort == "off" else effort,
+            thinking_tokens=task.thinking.tokens if task.thinking else 0,
+            temperature=task.temperature,
+            seed=task.seed,
+            max_output_tokens=task.max_output_tokens,
+            timeout_seconds=task.timeout_seconds,
+            labels=_labels(task),
+            keep_cut=True,
+        )
+        heard = await hear(self._model, call, task.max_attempts)
+        return await asyncio.to_thread(_step, task, heard)
+
+    @activity.defn
+    async def reflect_midturn(self, task: PromptTask) -> TextReply:
+        """Ask for a reflection on the turn so far, without tools."""
+        return await self._text(task, {"role": "system", "content": midturn.SYSTEM})
+
+    @activity.defn
+    async def compact_messages(self, task: PromptTask) -> TextReply:
+        """Ask for a summary of the earlier messages."""
+        return await self._text(task)
+
+    async def _text(self, task: PromptTask, *before: dict[str, str]) -> TextReply:
+        call = ModelCall(
+            model=task.model,
+            prompt="",
+            messages=(*before, {"role": "user", "content": task.prompt}),
+            temperature=0.0,
+            seed=0,
+            max_output_tokens=task.max_output_tokens,
+            timeout_seconds=task.timeout_seconds,
+            labels=_labels(task),
+            keep_cut=True,
+        )
+        heard = await hear(self._model, call, task.max_attempts)
+        text = heard.text and cut_with_note(well_formed(heard.text), DRAFT_BYTES)
+        now = datetime.now(UTC)
+        return TextReply(text=text, error=heard.error, receipt=heard.receipt, timestamp=now)
+
+
+def _labels(task: TurnTask) -> dict[str, str | int]:
+    return {"mull.turn.step": task.step, "mull.attempt": activity.info().attempt}
+
+
+def _chat(task: StepTask, *, native: bool) -> tuple[dict[str, object], ...]:
+    """Write the conversation for a model with or without tool calling."""
+    said = conversation.system_message(task.guidance, task.tools, native=native)
+    messages = conversation.chat(task.messages, native=native)
+    return (*([{"role": "system", "content": said}] if said else []), *messages)
+
+
+def _step(task: StepTask, heard: Heard) -> StepReply:
+    """Read what a model wrote: its calls, or an object with calls, or an answer."""
+    receipt = dict(heard.receipt)
+    if heard.text is None:
+        return StepReply(error=heard.error, **receipt)
+    said = StepReply(text=well_formed(heard.text), calls=heard.calls)
+    native = bool(heard.calls) or (task.native and "tools" not in heard.receipt.left_out)
+    if task.tools and not native:
+        shown = [message.content for message in task.messages if message.role != "assistant"]
+        said = conversation.read_object(said.text, shown)
+    calls = tuple(map(_bounded, said.calls))
+    size = sum(encoded_size(call.arguments) for call in calls)
+    error = said.error
+    if size > CALLS_BYTES:
+        calls, error = (), f"the tool calls in it take over {CALLS_BYTES:,} bytes"
+    return StepReply(
+        text=cut_with_note(said.text, DRAFT_BYTES),
+        calls=calls,
+        confidence=said.confidence,
+        error=error,
+        **receipt,
+    )
+
+
+def _bounded(call: AskedCall) -> AskedCall:
+    """Cut what is too long to be read: such a call stays one that can't be used."""
+    return AskedCall(
+        id=call.id if len(call.id or "") <= NAME_CHARACTERS else None,
+        name=call.name[:NAME_CHARACTERS],
+        arguments=call.arguments[: ARGUMENT_BYTES + 1],
+    )

@@ -1,0 +1,559 @@
+"""The model calls of a turn, through LiteLLM's adapter, against a scripted server."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from temporalio.exceptions import ApplicationError
+from temporalio.testing import ActivityEnvironment
+
+from activities.language_model.layers import ObservedModel
+from activities.language_model.port import ASKED_AGAIN, Abilities, Endpoint
+from activities.turn import CALLS_BYTES, ModelTask, PromptTask, StepTask, TurnActivities
+from reflection.turn import midturn
+from reflection.turn.conversation import Guidance, Message, StepReply
+from reflection.turn.levels import thinking
+from reflection.turn.loop import Turn
+from reflection.turn.request import SamplingOptions, ToolTurnRequest
+from reflection.turn.tools import ARGUMENT_BYTES, Tool, ToolCall
+from tests.activities.scripted_calls import KEY, NAME, Build, redirect
+from tests.scripted_endpoint import Scripted, ScriptedEndpoint, failing
+
+READ = Tool(
+    name="read",
+    description="Read a file.",
+    parameters={"type": "object", "properties": {"path": {"type": "string"}}},
+)
+FREE = READ.model_copy(update={"read_only": True})
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+ASKED = Message(role="user", content="What is in a?")
+BOUNDS: dict[str, Any] = {
+    "step": 1,
+    "model": None,
+    "max_output_tokens": 64,
+    "timeout_seconds": 5.0,
+}
+
+
+def step(**changes: Any) -> StepTask:
+    plain: dict[str, Any] = {
+        **BOUNDS,
+        "guidance": Guidance(own="Be kind."),
+        "messages": (ASKED,),
+        "tools": (READ,),
+        "native": True,
+        "temperature": 0.7,
+        "seed": 7,
+    }
+    return StepTask(**plain | changes)
+
+
+def calling(*calls: Any, text: object = None, **message: Any) -> Scripted:
+    """Reply with tool calls as they are given, or with one of a name and arguments each."""
+    listed = [
+        {"id": f"c{number}", "type": "function", "function": {"name": one[0], "arguments": one[1]}}
+        if isinstance(one, tuple)
+        else one
+        for number, one in enumerate(calls)
+    ]
+    said = {"role": "assistant", "content": text, "tool_calls": listed} | message
+    return Scripted(choices=[{"index": 0, "message": said, "finish_reason": "tool_calls"}])
+
+
+def activities(build: Build, server: ScriptedEndpoint, served: str = "scripted") -> TurnActivities:
+    model: Any = build(NAME, {NAME: Endpoint(served, server.url, KEY, free=True)})
+    return TurnActivities(model, model.abilities)
+
+
+async def replied(build: Build, reply: Any, **changes: Any) -> tuple[StepReply, dict[str, Any]]:
+    """Return what a step read of a reply, and the request that was sent."""
+    with ScriptedEndpoint([reply]) as server:
+        made = activities(build, server).ask_step
+        said = await ActivityEnvironment().run(made, step(**changes))
+    return said, server.requests[0]
+
+
+def asked(said: StepReply) -> list[tuple[str, str]]:
+    return [(call.name, call.arguments) for call in said.calls]
+
+
+async def test_a_step_sends_the_conversation_and_the_tools(build: Build) -> None:
+    """The system message, calls with their results by id, the schemas; and all that bounds it."""
+    call = ToolCall(index=0, step=1, id="c0", tool="read", arguments='{"path": "a"}')
+    messages = (
+        ASKED,
+        Message(role="assistant", content="", calls=(call,)),
+        Message(role="tool", content="It says b.", call_id="c0"),
+    )
+
+    said, sent = await replied(build, "b", messages=messages)
+
+    function = {"name": "read", "arguments": '{"path": "a"}'}
+    assert sent.pop("messages")[1:] == [
+        {"role": "user", "content": "What is in a?"},
+        {
+            "role": "assistant",
+            "tool_calls": [{"id": "c0", "type": "function", "function": function}],
+        },
+        {"role": "tool", "tool_call_id": "c0", "content": "It says b."},
+    ]
+    described = READ.model_dump(include={"name", "description", "parameters"})
+    assert sent == {
+        "model": "scripted",
+        "temperature": 0.7,
+        "seed": 7,
+        "max_tokens": 64,
+        "tools": [{"type": "function", "function": described}],
+    }
+    assert (said.text, said.calls, said.error, said.left_out) == ("b", (), None, ())
+    assert (said.model, said.finish_reason, said.attempts) == (NAME, "stop", 1)
+    assert said.spending is not None
+    assert said.spending.tokens == 18
+
+
+LONG = "x" * 300
+OBJECT = {"path": "a", "lines": [1, {"to": 2}]}
+CALLS: list[tuple[str, Scripted, list[tuple[str, str]]]] = [
+    (
+        "side by side",
+        calling(("read", '{"path": "a"}'), ("read", '{"path": "b"}'), ("nosuch", "{}")),
+        [("read", '{"path": "a"}'), ("read", '{"path": "b"}'), ("nosuch", "{}")],
+    ),
+    ("malformed", calling(("read", "{broken")), [("read", "{broken")]),
+    ("two objects", calling(("read", '{"a":1}{"a":2}')), [("read", '{"a":1}{"a":2}')]),
+    ("an object", calling(("read", OBJECT)), [("read", json.dumps(OBJECT))]),
+    ("a list", calling(("read", [1])), [("read", "[1]")]),
+    ("no arguments", calling(("read", None)), [("read", "")]),
+    ("no name", calling({"id": "a", "function": {"arguments": "{}"}}), [("", "{}")]),
+    ("a number for a name", calling((5, "{}")), [("", "{}")]),
+    ("no function", calling({"id": "a"}), [("", "")]),
+    ("a text for a call", calling("read"), [("", "read")]),
+    ("one call, in no list", calling(tool_calls={"function": {"name": "read"}}), [("read", "")]),
+    ("half a character", calling(("read", "\ud800")), [("read", "\ufffd")]),
+    ("a long name", calling((LONG, "{}")), [(LONG[:200], "{}")]),
+    ("arguments without end", calling(("read", "x" * 50_000)), [("read", "x" * 32_001)]),
+]
+
+
+@pytest.mark.parametrize(("reply", "calls"), [row[1:] for row in CALLS], ids=[r[0] for r in CALLS])
+async def test_calls_are_read_as_they_were_written(
+    build: Build, reply: Scripted, calls: list[tuple[str, str]]
+) -> None:
+    """Whatever shape they come in: what is wrong with them is for the model to be told."""
+    said, _ = await replied(build, reply)
+
+    assert asked(said) == calls
+    assert (said.error, said.finish_reason) == (None, "tool_calls")
+
+
+@pytest.mark.parametrize("given", [None, 5, "missing"])
+async def test_a_call_without_an_id_gets_one(build: Build, given: object) -> None:
+    """Two calls without an id of their own are told apart."""
+    function = {"name": "read", "arguments": "{}"}
+    bare: dict[str, Any] = {"type": "function", "function": function}
+    call = bare if given == "missing" else {"id": given, **bare}
+
+    said, _ = await replied(build, calling(call, call))
+
+    assert len({found.id for found in said.calls}) == 2
+    assert all(isinstance(found.id, str) for found in said.calls)
+
+
+async def test_a_text_beside_the_calls_is_kept(build: Build) -> None:
+    """Also in parts, as some servers write it."""
+    parts = [{"type": "text", "text": "I "}, {"type": "text", "text": "look."}]
+
+    said, _ = await replied(build, calling(("read", "{}"), text=parts))
+
+    assert (said.text, asked(said)) == ("I look.", [("read", "{}")])
+
+
+async def test_more_calls_than_history_can_hold_are_an_error(build: Build) -> None:
+    """The model is told, and nothing runs."""
+    said, _ = await replied(build, calling(*[("read", "x" * ARGUMENT_BYTES)] * 7))
+
+    assert said.calls == ()
+    assert said.error == f"the tool calls in it take over {CALLS_BYTES:,} bytes"
+
+
+async def test_calls_nobody_offered_are_no_calls(build: Build) -> None:
+    """Without tools a text counts, and calls alone are asked for again, as ever."""
+    said, sent = await replied(build, calling(("read", "{}"), text="b"), tools=())
+
+    assert (said.text, said.calls, "tools" in sent) == ("b", (), False)
+    with pytest.raises(ApplicationError) as raised:
+        await replied(build, calling(("read", "{}")), tools=())
+    assert raised.value.type in ASKED_AGAIN
+
+
+LOST = [
+    (Scripted(text=None, refusal="I can't"), "Refusal: the model refused to answer"),
+    (
+        Scripted(finish_reason="content_filter"),
+        "ContentPolicyViolationError: the provider's content filter took the reply",
+    ),
+    (Scripted(text="", finish_reason="length"), "CutOff: the reply was cut off after 7 tokens"),
+]
+
+
+@pytest.mark.parametrize(("reply", "error"), LOST)
+async def test_a_lost_reply_is_an_error_to_go_on_with(
+    build: Build, reply: Scripted, error: str
+) -> None:
+    """It has no text, and its cost is known."""
+    said, _ = await replied(build, reply)
+
+    assert (said.text, said.error, said.spending is not None) == ("", error, True)
+
+
+async def test_an_empty_reply_is_asked_for_again_and_then_an_error(build: Build) -> None:
+    """The third attempt ends it."""
+    environment = ActivityEnvironment()
+    with ScriptedEndpoint([Scripted(text=None)] * 2) as server:
+        made = activities(build, server).ask_step
+        with pytest.raises(ApplicationError) as raised:
+            await environment.run(made, step())
+        environment.info = replace(environment.info, attempt=3, heartbeat_details=[0, 0, 2])
+        said = await environment.run(made, step())
+
+    assert raised.value.type == "EmptyReply"
+    assert said.error is not None
+    assert said.error.startswith("EmptyReply: ")
+    assert said.attempts == 3
+
+
+async def test_a_reply_that_was_cut_off_is_kept(build: Build) -> None:
+    """Its finish reason says so."""
+    said, _ = await replied(build, Scripted("The answer is", finish_reason="length"))
+
+    assert (said.text, said.error, said.finish_reason) == ("The answer is", None, "length")
+
+
+CALLED = '{"calls": [{"name": "read", "arguments": {"path": "a"}}], "answer": ""}'
+ANSWERED = '{"calls": [], "answer": "b"}'
+
+
+@pytest.mark.parametrize("status", [400, 404, 422])
+async def test_a_model_that_refuses_tools_gets_one_object(build: Build, status: int) -> None:
+    """It is remembered for the worker's other turns, also for a step that must answer."""
+    with ScriptedEndpoint([failing(status), CALLED, ANSWERED]) as server:
+        made = activities(build, server)
+        first = await ActivityEnvironment().run(made.ask_step, step())
+        then = step(guidance=Guidance(must_answer=True))
+        second = await ActivityEnvironment().run(made.ask_step, then)
+
+    assert ["tools" in sent for sent in server.requests] == [True, False, False]
+    assert '"schema": {' in server.requests[1]["messages"][0]["content"]
+    assert (asked(first), first.left_out) == ([("read", '{"path": "a"}')], ("tools",))
+    assert (second.text, second.calls, second.left_out) == ("b", (), ("tools",))
+
+
+async def test_a_model_that_refuses_tools_and_calls_them_is_heard(build: Build) -> None:
+    """Some servers read calls out of a text by themselves."""
+    with ScriptedEndpoint([failing(400), calling(("read", "{}"))]) as server:
+        made = activities(build, server).ask_step
+        said = await ActivityEnvironment().run(made, step())
+
+    assert (asked(said), said.left_out, said.error) == ([("read", "{}")], ("tools",), None)
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+async def test_a_turn_is_made_of_these_calls(build: Build, refuses: bool) -> None:
+    """The model asks for a file, is told what is in it, and answers; with or without tools."""
+    first = [failing(400), CALLED] if refuses else [calling(("read", '{"path": "a"}'))]
+    turn = Turn(ToolTurnRequest(message="What is in a?"), started=NOW)
+    with ScriptedEndpoint([*first, ANSWERED if refuses else "b"]) as server:
+        made = activities(build, server)
+        known = await ActivityEnvironment().run(
+            made.describe_model, ModelTask(model=None, think_level="low")
+        )
+        turn.begin([FREE], [], known.thinking, native=known.native)
+        while not (decision := turn.decide(NOW)).stop:
+            if decision.next == "call_tools":
+                turn.calls.admit(0, NOW)
+                turn.calls.judge(0, NOW)
+                turn.calls.finish(0, "ok", "It says b.")
+                continue
+            task = step(
+                guidance=turn.guidance,
+                messages=tuple(turn.messages),
+                tools=tuple(turn.calls.tools.values()),
+                native=turn.native,
+                thinking=turn.thinking,
+            )
+            turn.replied(await ActivityEnvironment().run(made.ask_step, task))
+
+    result, told = turn.result(), server.requests[-1]["messages"][-1]
+    assert (result.answer, result.stop_reason, turn.native) == ("b", "answered", not refuses)
+    assert told["role"] == ("user" if refuses else "tool")
+    assert told["content"].endswith('(ok), as a JSON string: "It says b."')
+    assert ["<think>" in sent["messages"][0]["content"] for sent in server.requests] == [True] * (
+        3 if refuses else 2
+    )
+
+
+async def test_a_conversation_that_is_too_long_says_nothing_about_tools(build: Build) -> None:
+    """It fails for good, after one request."""
+    fault = failing(400, "context_length_exceeded", "This model's maximum context length is 8")
+    with ScriptedEndpoint([fault]) as server, pytest.raises(ApplicationError) as raised:
+        await ActivityEnvironment().run(activities(build, server).ask_step, step())
+
+    assert (raised.value.type, raised.value.non_retryable) == ("ContextWindowExceededError", True)
+
+
+async def test_a_model_that_refuses_all_is_no_model_without_tools(build: Build) -> None:
+    """The next step tries tools again."""
+    with ScriptedEndpoint([failing(400), failing(400), "b"]) as server:
+        made = activities(build, server).ask_step
+        with pytest.raises(ApplicationError):
+            await ActivityEnvironment().run(made, step())
+        await ActivityEnvironment().run(made, step())
+
+    assert ["tools" in sent for sent in server.requests] == [True, False, True]
+
+
+OBJECTS: list[tuple[str, list[tuple[str, str]], str, str | None]] = [
+    (CALLED, [("read", '{"path": "a"}')], "", None),
+    (ANSWERED, [], "b", None),
+    ("It is b.", [], "It is b.", None),
+    ('{"calls": [{"name": "read"', [], '{"calls": [{"name": "read"', "nested too deeply"),
+    (f"The file says {CALLED}", [], f"The file says {CALLED}", "copied from what you were shown"),
+]
+
+
+@pytest.mark.parametrize(("reply", "calls", "text", "error"), OBJECTS)
+async def test_an_object_in_the_place_of_calls(
+    build: Build, reply: str, calls: list[tuple[str, str]], text: str, error: str | None
+) -> None:
+    """It is sent without tools; one that is quoted from a tool's result is not the model's own."""
+    shown = Message(role="tool", content=f"What read returned (ok): {CALLED}", call_id="c0")
+    messages = (ASKED, shown) if "file says" in reply else (ASKED,)
+
+    said, sent = await replied(build, reply, native=False, messages=messages)
+
+    assert (asked(said), said.text, said.left_out) == (calls, text, ())
+    assert (error or "") in (said.error or "")
+    assert (error is None) == (said.error is None)
+    assert "tools" not in sent
+
+
+async def test_a_step_that_must_answer_may_call_nothing(build: Build) -> None:
+    """The tools stay there: the conversation has calls of them."""
+    _, sent = await replied(build, "b", guidance=Guidance(must_answer=True))
+
+    assert (sent["tool_choice"], len(sent["tools"])) == ("none", 1)
+
+
+async def test_options_of_the_allowlist_are_sent(build: Build) -> None:
+    """A server of one's own gets those too that OpenAI does not have."""
+    options = SamplingOptions(
+        top_p=0.9, top_k=40, min_p=0.1, presence_penalty=0.5, repetition_penalty=1.1, stop=("END",)
+    )
+
+    said, sent = await replied(build, "b", options=options)
+
+    given = options.model_dump(exclude_none=True, mode="json")
+    assert {name: sent.get(name) for name in given} == given
+    assert said.left_out == ()
+
+
+async def test_options_that_a_model_does_not_take_are_named(build: Build) -> None:
+    """They are left out: it takes neither a temperature nor these."""
+    with ScriptedEndpoint(["b"]) as server:
+        made = activities(build, server, "o3-mini").ask_step
+        options = SamplingOptions(top_p=0.9, stop=("END",))
+        said = await ActivityEnvironment().run(made, step(options=options))
+
+    assert said.left_out == ("temperature", "top_p")
+    assert server.requests[0]["stop"] == ["END"]
+
+
+EFFORTS = [
+    ("scripted", None, 64, ("reasoning_effort",)),
+    ("gpt-4o", None, 64, ("reasoning_effort",)),
+    ("o3-mini", "low", 564, ("temperature",)),
+]
+
+
+@pytest.mark.parametrize(("served", "effort", "tokens", "left_out"), EFFORTS)
+async def test_a_level_of_thinking_is_sent_where_the_model_has_one(
+    build: Build, served: str, effort: str | None, tokens: int, left_out: tuple[str, ...]
+) -> None:
+    """What it may think comes on top of what it may write."""
+    level = thinking("low", has_effort=True)
+    with ScriptedEndpoint(["b"]) as server:
+        made = activities(build, server, served).ask_step
+        said = await ActivityEnvironment().run(made, step(thinking=level))
+
+    sent = server.requests[0]
+    limit = sent.get("max_completion_tokens", sent.get("max_tokens"))
+    assert (sent.get("reasoning_effort"), limit) == (effort, tokens)
+    assert said.left_out == left_out
+
+
+@pytest.mark.parametrize("level", [None, thinking("off", has_effort=True)])
+async def test_without_a_level_none_is_sent(build: Build, level: Any) -> None:
+    """Nor with thinking by a prompt, whose prefix is in the guidance."""
+    said, sent = await replied(build, "b", thinking=level)
+    prompted, also = await replied(build, "b", thinking=thinking("low", has_effort=False))
+
+    assert "reasoning_effort" not in {*sent, *also}
+    assert said.left_out == prompted.left_out == ()
+
+
+ABLE = [
+    ("openai/gpt-4o", Abilities(tools=True, effort=False)),
+    ("openai/o3-mini", Abilities(tools=True, effort=True)),
+    ("openai/gpt-5.1", Abilities(tools=True, effort=True)),
+    ("anthropic/claude-sonnet-4-5", Abilities(tools=True, effort=True, least_thinking=1024)),
+    ("anthropic/claude-opus-4-6", Abilities(tools=True, effort=True)),
+    ("gemini/gemini-2.5-pro", Abilities(tools=True, effort=True, least_thinking=128)),
+    ("mistral/mistral-large-latest", Abilities(tools=True, effort=False)),
+    ("ollama/llama2", Abilities(tools=False, effort=False)),
+    ("perplexity/sonar", Abilities(tools=False, effort=False)),
+    (NAME, Abilities(tools=True, effort=False)),
+]
+
+
+@pytest.mark.parametrize(("name", "able"), ABLE)
+def test_what_a_model_takes(build: Build, name: str, able: Abilities) -> None:
+    """LiteLLM's list says it, without a request."""
+    model: Any = build(None, {NAME: Endpoint("scripted", "http://127.0.0.1:1/v1", KEY)})
+
+    assert model.abilities(name) == able
+
+
+async def test_a_model_is_described_for_a_turn(build: Build) -> None:
+    """A provider's own minimum raises the ceiling, a model without a setting gets a prompt."""
+    model: Any = build("openai/gpt-4o")
+    made = TurnActivities(model, model.abilities).describe_model
+    claude, house, odd = [
+        await ActivityEnvironment().run(made, ModelTask(model=name, think_level=level))
+        for name, level in [
+            ("anthropic/claude-sonnet-4-5", "low"),
+            (None, "medium"),
+            (None, "deep"),
+        ]
+    ]
+
+    assert (claude.native, claude.thinking.ceiling, claude.thinking.tokens) == (True, 500, 1024)
+    assert "the provider takes no less" in claude.thinking.warnings[0]
+    assert (house.thinking.effort, "2,000 tokens" in house.thinking.prefix) == (None, True)
+    assert odd.thinking.level == "off"
+    with pytest.raises(ApplicationError, match="no provider for the model") as raised:
+        await ActivityEnvironment().run(made, ModelTask(model="nosuch", think_level="off"))
+    assert raised.value.non_retryable
+
+
+async def test_a_budget_of_thinking_is_sent_to_claude(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without what it takes beside none; and not after a tool's result, without its thoughts."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-1")
+    said = {"type": "message", "role": "assistant", "content": [{"type": "text", "text": "b"}]}
+    usage = {"input_tokens": 1, "output_tokens": 1}
+    known = {"id": "m", "model": "claude", "stop_reason": "end_turn", "usage": usage}
+    body = Scripted(body=json.dumps(said | known).encode())
+    call = ToolCall(index=0, step=1, id="c0", tool="read", arguments="{}")
+    told = (
+        Message(role="assistant", content="", calls=(call,)),
+        Message(role="tool", content="It says b.", call_id="c0"),
+    )
+    level = thinking("low", has_effort=True, minimum=1024)
+    with ScriptedEndpoint([body, body]) as server:
+        monkeypatch.setenv("ANTHROPIC_API_BASE", server.url.removesuffix("/v1"))
+        model: Any = build("anthropic/claude-sonnet-4-5")
+        made = TurnActivities(model, model.abilities).ask_step
+        first, second = [
+            await ActivityEnvironment().run(made, step(thinking=level, seed=None, messages=some))
+            for some in [(ASKED,), (ASKED, *told)]
+        ]
+
+    thought, plain = server.requests
+    assert thought["thinking"] == {"type": "enabled", "budget_tokens": 1024}
+    assert (thought["max_tokens"], "temperature" in thought) == (1088, False)
+    assert first.left_out == ("temperature",)
+    assert ("thinking" in plain, plain["temperature"]) == (False, 0.7)
+    assert second.left_out == ("reasoning_effort",)
+
+
+async def test_a_reflection_has_its_system_message_and_no_tools(build: Build) -> None:
+    """What came is returned with its cost; a lost reply is an error, a failure raises."""
+    task = PromptTask(**BOUNDS, prompt="How is it going?", max_attempts=1)
+    with ScriptedEndpoint(["Well.", Scripted(text=None, refusal="no"), failing(500)]) as server:
+        made = activities(build, server).reflect_midturn
+        said = await ActivityEnvironment().run(made, task)
+        lost = await ActivityEnvironment().run(made, task)
+        with pytest.raises(ApplicationError) as raised:
+            await ActivityEnvironment().run(made, task)
+
+    sent = server.requests[0]
+    assert sent["messages"] == [
+        {"role": "system", "content": midturn.SYSTEM},
+        {"role": "user", "content": "How is it going?"},
+    ]
+    assert ("tools" in sent, sent["max_tokens"]) == (False, 64)
+    assert (said.text, said.error, said.receipt.model) == ("Well.", None, NAME)
+    assert (lost.text, lost.error) == (None, "Refusal: the model refused to answer")
+    assert raised.value.non_retryable
+
+
+async def test_a_summary_is_asked_for_by_its_prompt_alone(build: Build) -> None:
+    """A long one is cut with a note."""
+    with ScriptedEndpoint(["word " * 60_000]) as server:
+        made = activities(build, server).compact_messages
+        said = await ActivityEnvironment().run(made, PromptTask(**BOUNDS, prompt="Summarize."))
+
+    assert server.requests[0]["messages"] == [{"role": "user", "content": "Summarize."}]
+    assert said.text is not None
+    assert len(said.text) <= 100_000
+
+
+@pytest.mark.parametrize("shown", ["true", "false"])
+async def test_messages_and_calls_are_in_the_span_where_content_is(
+    build: Build,
+    spans: InMemorySpanExporter,
+    monkeypatch: pytest.MonkeyPatch,
+    shown: str,
+) -> None:
+    """In the form of the conventions, the calls and their results among them."""
+    monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", shown)
+    call = ToolCall(index=0, step=1, id="c0", tool="read", arguments="{}")
+    messages = (
+        ASKED,
+        Message(role="assistant", content="I look.", calls=(call,)),
+        Message(role="tool", content="It says b.", call_id="c0"),
+    )
+    with ScriptedEndpoint([calling(("read", '{"path": "b"}'))]) as server:
+        model: Any = build(NAME, redirect(server))
+        made = TurnActivities(ObservedModel(model, NAME), model.abilities).ask_step
+        await ActivityEnvironment().run(made, step(messages=messages))
+
+    found = spans.get_finished_spans()[-1].attributes or {}
+    assert found["mull.turn.step"] == 1
+    assert found["gen_ai.response.finish_reasons"] == ("tool_calls",)
+    assert ("gen_ai.input.messages" in found) == (shown == "true")
+    if shown == "true":
+        _, _, spoken, result = json.loads(str(found["gen_ai.input.messages"]))
+        [said] = json.loads(str(found["gen_ai.output.messages"]))
+        assert spoken["parts"] == [
+            {"type": "text", "content": "I look."},
+            {"type": "tool_call", "id": "c0", "name": "read", "arguments": "{}"},
+        ]
+        given = {"type": "tool_call_response", "id": "c0", "response": "It says b."}
+        assert result == {"role": "tool", "parts": [given]}
+        asked_for = {"id": "c0", "name": "read", "arguments": '{"path": "b"}'}
+        assert said["parts"] == [{"type": "tool_call", **asked_for}]
+
+
+async def test_an_error_shows_nothing_of_the_conversation(build: Build) -> None:
+    """A provider that repeats a message has it masked."""
+    echo = failing(401, message="refused: What is in a? The secret garden grows.")
+    messages = (Message(role="user", content="The secret garden grows."),)
+    with pytest.raises(ApplicationError) as raised:
+        await replied(build, echo, messages=messages)
+
+    assert "garden" not in str(raised.value)
