@@ -80,6 +80,7 @@ WORKFLOWS = [
     MultiPathWorkflow,
     ToolTurnWorkflow,
     BatchWorkflow,
+    SessionWorkflow,
 ]
 GRACE = timedelta(seconds=20)
 NOTICE_CANCELLING = timedelta(seconds=2)

@@ -39,21 +39,18 @@ class SamplingOptions(Frozen):
     )
 
 
-class ToolTurnRequest(TurnLimits):
-    """A message, the tools that may be used for it, and everything that bounds the turn.
+class TurnOptions(TurnLimits):
+    """What came before a message, the tools that may be used, and all that bounds the turn.
 
     Source: the reflection engine and the harness that it is a part of; their defaults.
     """
 
-    subject_field = "message"
-
-    message: MessageText
     system: MessageText | None = Field(None, description="A system message of your own.")
     context: Annotated[tuple[MessageText, ...], FailFast()] = Field(
         (), max_length=50, description="Texts that the message is about, quoted as material."
     )
     messages: Annotated[tuple[EarlierMessage, ...], FailFast()] = Field(
-        (), max_length=1_000, description="Earlier messages, the oldest first."
+        (), max_length=3_000, description="Earlier messages, the oldest first."
     )
     summary: MessageText | None = Field(
         None, description="A summary of what was said before the earlier messages."
@@ -112,3 +109,11 @@ class ToolTurnRequest(TurnLimits):
                 f" {SHOWN_BYTES:,}"
             )
         return self
+
+
+class ToolTurnRequest(TurnOptions):
+    """A message, and everything that its turn is held to."""
+
+    subject_field = "message"
+
+    message: MessageText
