@@ -64,6 +64,7 @@ from workflows.doctor import DoctorWorkflow
 from workflows.multi_path import MultiPathWorkflow
 from workflows.reflect_on_result import ReflectOnResultWorkflow
 from workflows.self_consistency import SelfConsistencyWorkflow
+from workflows.session import SessionWorkflow
 from workflows.tool_turn import ToolTurnWorkflow
 
 NAMES = {

@@ -125,9 +125,12 @@ class SessionStanding(Record):
 
 
 class SessionProgress(SessionStanding):
-    """Where a session stands: `waiting` messages have no answer yet, and `turn` is under way."""
+    """Where a session stands: the ids of the messages that wait, and the turn under way.
 
-    waiting: int
+    That one answers the first of them.
+    """
+
+    waiting: tuple[str, ...]
     turn: int | None
     stop_reason: SessionEnd | None = None
 
@@ -201,7 +204,7 @@ class Session:
     def begin(self) -> ToolTurnRequest:
         """Begin the turn of the message that came first, and return its request."""
         message = self.waiting[0].message
-        self.turn, self.next, self.made = self.next, self.next + 1, self.made + 1
+        self.turn, self.next = self.next, self.next + 1
         texts = [self.request.system or "", *self.request.context, *message.context]
         self._fit(SHOWN_BYTES - SUMMARY_BYTES - sum(map(encoded_size, texts)))
         return self._request(message, self.messages, self.summary)
@@ -239,7 +242,7 @@ class Session:
         self._answer({"error": cut_with_note(error, SHORT_BYTES)})
 
     def _answer(self, known: dict[str, Any]) -> None:
-        first = self.waiting.pop(0)
+        first, self.made = self.waiting.pop(0), self.made + 1
         first.answer = SessionAnswer(number=self.turn or 0, **known)
         self.answers[first.id], self.turn = first.answer, None
         kept, room = dict[str, SessionAnswer](), ANSWERS_BYTES
@@ -290,8 +293,10 @@ class Session:
     def progress(self) -> SessionProgress:
         """Say where the session stands."""
         stop = self.ended[0] if self.ended else None
-        known = {"waiting": len(self.waiting), "turn": self.turn, "stop_reason": stop}
-        return SessionProgress(**self._standing(), **known)
+        waiting = tuple(one.id for one in self.waiting)
+        return SessionProgress(
+            **self._standing(), waiting=waiting, turn=self.turn, stop_reason=stop
+        )
 
     def result(self) -> SessionResult:
         """Build the result. Raises ValueError before the session has ended."""
@@ -321,7 +326,7 @@ def sheet(seen: SessionProgress | SessionResult) -> parts.Sheet:
         doing, waiting = seen.stop_explanation, 0
     else:
         doing = f"turn {seen.turn} is under way" if seen.turn else "it waits for a message"
-        waiting = seen.waiting
+        waiting = len(seen.waiting)
     kept = f"{tally_words(seen.messages, 'message')}, {seen.conversation_bytes:,} bytes"
     return parts.Sheet(
         subject=turns,
