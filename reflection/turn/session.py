@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import FailFast, Field, ValidationError, model_validator
+from pydantic_core import to_json
 
 from reflection import sheet as parts
 from reflection.request import Record, Request, Seconds, explain, shortened
@@ -99,7 +100,7 @@ class SessionRequest(TurnOptions):
 
     @model_validator(mode="after")
     def _carriable(self) -> Self:
-        size = len(self.model_dump_json(exclude={"messages", "summary", "carried"}))
+        size = len(to_json(self.model_dump(mode="json", exclude={"messages", "summary", "carried"})))
         if size > OPTION_BYTES:
             raise ValueError(f"the options are {size:,} bytes, over the limit of {OPTION_BYTES:,}")
         return self
@@ -247,14 +248,14 @@ class Session:
         self.answers[first.id], self.turn = first.answer, None
         kept, room = dict[str, SessionAnswer](), ANSWERS_BYTES
         for its_id, answer in list(self.answers.items())[: -MOST_ANSWERS - 1 : -1]:
-            room -= len(answer.model_dump_json())
+            room -= len(to_json(answer))
             short = room < 0 and SessionAnswer(**shortened(answer.model_dump(), SHORT_BYTES))
             kept[its_id] = short or answer
         self.answers = dict(reversed(kept.items()))
 
     def _fit(self, room: int) -> None:
         """Leave out the oldest messages that have no room, each with the reply to it."""
-        sizes = [encoded_size(one.content) for one in self.messages]
+        sizes = [len(to_json(one.content)) for one in self.messages]
         first, left = 0, sum(sizes)
         while left > room or (0 < first < len(sizes) and self.messages[first].role == "assistant"):
             if first == len(sizes):
@@ -283,7 +284,7 @@ class Session:
             "turns": self.next - 1,
             "failed": self.failed,
             "messages": len(self.messages),
-            "conversation_bytes": sum(encoded_size(one.content) for one in self.messages),
+            "conversation_bytes": sum(len(to_json(one.content)) for one in self.messages),
             "summarized": self.summary is not None,
             "model": self.model,
             "usage": self.usage,

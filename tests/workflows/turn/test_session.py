@@ -170,11 +170,17 @@ async def test_periodic_reflections_count_the_turns_of_the_session(client: Clien
 
 async def test_messages_are_answered_in_order_and_the_ninth_is_refused(client: Client) -> None:
     """Eight wait, of which one is under way; the ninth is told so at once, and loses nothing."""
-    model = echoing(delay=0.2)
-    async with served(client, model):
+    gate = asyncio.Event()
+
+    async def held(call: ModelCall) -> str:
+        await gate.wait()
+        return echo(call)
+
+    async with served(client, echoing(held)):
         talk = Talk(client)
         sent = [await talk.ask(f"m{number}") for number in range(8)]
         error = await talk.refused(message="m8")
+        gate.set()
         answers = [await told(one) for one in sent]
         after = await talk.send("m9")
 
