@@ -40,14 +40,14 @@ from reflection.turn.request import ToolTurnRequest
         ({"review_timeout_seconds": None}, "review_timeout_seconds"),
         (
             {"options": {"api_base": "http://x"}},
-            "options: there is no api_base; the options are top_p",
+            "options: there is no api_base; the options are",
         ),
-        ({"options": {"api_key": "x"}}, "options: there is no api_key; the options are top_p"),
+        ({"options": {"api_key": "x"}}, "options: there is no api_key; the options are"),
         (
             {"options": {"extra_headers": {}}},
-            "options: there is no extra_headers; the options are top_p",
+            "options: there is no extra_headers; the options are",
         ),
-        ({"options": {"callbacks": []}}, "options: there is no callbacks; the options are top_p"),
+        ({"options": {"callbacks": []}}, "options: there is no callbacks; the options are"),
         ({"options": {"top_p": 2}}, "options.top_p"),
         ({"api_base": "http://x"}, "api_base: no such field"),
     ],
