@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from reflection.framing import user_message
 from reflection.turn.conversation import (
     Guidance,
     Message,
@@ -16,7 +17,6 @@ from reflection.turn.conversation import (
     tokens,
     told,
     unusable,
-    user_message,
 )
 from reflection.turn.tools import Tool, ToolCall
 
