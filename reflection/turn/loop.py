@@ -172,8 +172,8 @@ class Turn(RunState[Decision]):
         self.native = self.native and "tools" not in reply.left_out
         if reply.finish_reason == "length":
             self.warn(f"reply {self.steps} was cut off at the limit of its tokens")
-        text, self.confidence = after_thought(reply.text).strip(), reply.confidence
-        if self.request.reflect_on_uncertainty and self.confidence is None:
+        text, self.confidence = after_thought(reply.text).strip(), None
+        if self.request.reflect_on_uncertainty:
             text, self.confidence = conversation.stated_confidence(text)
         calls = () if reply.error else self.calls.read(reply.calls, self.steps)
         if len(reply.calls) > MOST_CALLS:

@@ -169,8 +169,7 @@ FINE = [calls("calc a")] * 9
         ([says("42")], {"reflect_every": 1}, [], []),
         ([says("42\nConfidence: 0.4")], {"reflect_on_uncertainty": True}, [], ["reflected"]),
         ([says("42\nConfidence: 0.5")], {"reflect_on_uncertainty": True}, [], []),
-        ([says("42", confidence=0.1)], {"reflect_on_uncertainty": True}, [], ["reflected"]),
-        ([says("42", confidence=0.1)], {}, [], []),
+        ([says("42\nConfidence: 0.1")], {}, [], []),
     ],
 )
 def test_reflections(
