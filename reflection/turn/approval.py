@@ -61,10 +61,10 @@ class Permission(Request):
 def approve(
     tool: str,
     arguments: Mapping[str, Any],
-    *,
-    read_only: bool,
     workers: Sequence[ToolRule],
     requests: Sequence[ToolRule] = (),
+    *,
+    read_only: bool,
 ) -> Approval:
     """Judge a call by the worker's rules, or the default, and then by the request's."""
     held = _first(workers, tool, arguments) or Approval(

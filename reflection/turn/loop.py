@@ -1,16 +1,12 @@
-"""The state of one turn and its decisions: what comes next, and why it ends.
-
-A workflow asks `decide` what comes next and does it: it asks the model and hands over the reply,
-runs the waves of tool calls, reflects, or compacts; until a decision says stop.
-"""
+"""The state of one turn and its decisions: what comes next, and why it ends."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, get_args
 
 from reflection.replies import after_thought
-from reflection.request import Review, fitted, short_name
+from reflection.request import Review, fitted
 from reflection.run import Part, RunState
 from reflection.text import cut_with_note, tally_words
 from reflection.turn import conversation, midturn
@@ -22,7 +18,7 @@ from reflection.turn.midturn import ReflectionResult
 from reflection.turn.request import ToolTurnRequest
 from reflection.turn.result import Decision, Next, Progress, StopReason, ToolTurnResult
 from reflection.turn.toolcalls import MOST_CALLS, ToolCalls
-from reflection.turn.tools import Tool, chosen, cut_middle
+from reflection.turn.tools import Tool, cut_middle
 
 LOW_CONFIDENCE = 0.5
 BRIEF_BYTES = 400
@@ -61,19 +57,15 @@ class Turn(RunState[Decision]):
         self.messages = [Message(role=one.role, content=one.content) for one in request.messages]
         asked = conversation.user_message(request.message, request.context)
         self.messages.append(Message(role="user", content=asked))
-        self._told = self._reflected = 0
 
     def begin(
         self, tools: Sequence[Tool], rules: Sequence[ToolRule], thinking: Thinking, *, native: bool
     ) -> None:
         """Take what the worker has: its tools and rules, and how the model thinks and calls."""
-        kept, unknown = chosen(tools, self.request.tools)
-        self.calls.tools = {tool.name: tool for tool in kept}
+        self.calls.tools = {tool.name: tool for tool in tools}
         self.calls.rules, self.thinking, self.native = tuple(rules), thinking, native
         for warning in thinking.warnings:
             self.warn(warning)
-        for name in unknown:
-            self.warn(f"the worker has no tool {short_name(name)}")
 
     @property
     def model(self) -> str | None:
@@ -118,18 +110,19 @@ class Turn(RunState[Decision]):
     def decide(self, at: datetime) -> Decision:
         """Say what comes next, and record it; a step and its context are claimed with it."""
         step, reason = self._next(at)
-        if step in ("ask", "call_tools", "reflect", "compact"):
-            return self._record(reason, at, next=step)
+        if step in get_args(Next):
+            return self.settle(None, reason, at, next=step)
         return self.settle(step, reason, at)
 
     def _next(self, at: datetime) -> tuple[Next | StopReason, str]:
         waiting = self.calls.with_status("waiting")
         if waiting:
             return "call_tools", f"the model asked for {tally_words(len(waiting), 'tool call')}"
-        self._tell()
+        # The results go into the messages in the order in which the calls were asked for.
+        asked = self.messages[-1].calls
+        self.messages += [conversation.told(self.calls.made[call.index]) for call in asked]
         because = self._why_reflect()
         if because is not None:
-            self._reflected = self.steps
             return "reflect", because
         ending = self._ending(at)
         if ending is not None:
@@ -157,7 +150,8 @@ class Turn(RunState[Decision]):
         return ("budget", full) if full else None
 
     def _why_reflect(self) -> str | None:
-        if self.thinking is None or self._reflected == self.steps:
+        reflected = self.reflections[-1].step if self.reflections else 0
+        if self.thinking is None or reflected == self.steps:
             return None
         stated = self.confidence if self.request.reflect_on_uncertainty else None
         low = stated is not None and stated < LOW_CONFIDENCE
@@ -186,12 +180,6 @@ class Turn(RunState[Decision]):
             self.messages.append(conversation.unusable(error))
         elif not calls:
             self.answer = text
-        self.calls.made += calls
-
-    def _tell(self) -> None:
-        """Put the results into the messages, in the order in which the calls were asked for."""
-        self.messages += map(conversation.told, self.calls.made[self._told :])
-        self._told = len(self.calls.made)
 
     def begin_reflection(self, at: datetime) -> int | None:
         """Claim a reflection: return the seconds for its call; None if a stub was recorded."""
@@ -248,10 +236,27 @@ class Turn(RunState[Decision]):
         self.messages = kept
 
     def settle(
-        self, reason: Any, explanation: str, at: datetime, author: str | None = None
+        self,
+        reason: Any,
+        explanation: str,
+        at: datetime,
+        author: str | None = None,
+        next: Any = None,  # noqa: A002 - the field's name
     ) -> Decision:
-        """End the turn for a reason."""
-        return self._record(explanation, at, stop_reason=reason, author=author)
+        """Record a decision: why the turn ends, or, without a reason, what comes next."""
+        decision = Decision(
+            next=next,
+            stop=reason is not None,
+            stop_reason=reason,
+            reason=explanation,
+            budget=self.turn_budget.snapshot(at),
+            errors=len(self.calls.errors),
+            confidence=self.confidence,
+            author=author,
+            at=at,
+        )
+        self.decisions.append(decision)
+        return decision
 
     stop = settle
 
@@ -260,29 +265,12 @@ class Turn(RunState[Decision]):
         del given
         return "a turn takes no review: allow or deny one of its calls"
 
-    def replace(self, text: str, author: str, at: datetime) -> None:
-        """Refuse a person's text: no review of a turn gets here."""
-        raise NotImplementedError("a turn that refuses reviews never gets here")
-
     def prompt(self, part: Part) -> tuple[list[str], int]:
         """List the texts in the prompt of a part's next call, and give its output limit."""
         if part == "evaluating":
             return [self.reflection_prompt], self.request.max_output_tokens
         shown = [self.system, *(message.content for message in self.messages)]
         return shown, self.request.max_output_tokens
-
-    def _record(self, reason: str, at: datetime, **known: Any) -> Decision:
-        decision = Decision(
-            **{"next": None, "stop_reason": None, **known},
-            stop="next" not in known,
-            reason=reason,
-            budget=self.turn_budget.snapshot(at),
-            errors=len(self.calls.errors),
-            confidence=self.confidence,
-            at=at,
-        )
-        self.decisions.append(decision)
-        return decision
 
     def _standing(self, at: datetime) -> dict[str, Any]:
         return {

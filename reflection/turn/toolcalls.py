@@ -1,28 +1,24 @@
-"""The tool calls of a turn: admitted, judged by rules or a person, run, and recorded.
-
-A workflow takes the calls that wait in waves. It hands each call to `admit` and `judge`, waits for
-a person where a call asks, runs what still waits, and hands over what came to `finish`.
-"""
+"""The tool calls of a turn: admitted, judged by rules or a person, run, and recorded."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from reflection.request import short_name
 from reflection.text import cut_with_note
-from reflection.turn.approval import Approval, Permission, ToolRule, approve, canonical
+from reflection.turn.approval import Action, Approval, Permission, ToolRule, approve, canonical
 from reflection.turn.budget import LEAST_TOOL_SECONDS, TurnBudget
 from reflection.turn.tools import (
     ERRORS,
+    RAN,
     RESULT_BYTES,
     AskedCall,
     CallStatus,
-    Records,
     Tool,
     ToolCall,
     cut_middle,
     read_arguments,
-    schedule,
 )
 
 # More calls in one reply are no honest reply, and each of them would have to be answered.
@@ -43,39 +39,53 @@ class ToolCalls:
     tools: dict[str, Tool] = field(default_factory=dict)
     rules: tuple[ToolRule, ...] = ()
     made: list[ToolCall] = field(default_factory=list)
-    records: Records = field(default_factory=Records)
     errors: list[str] = field(default_factory=list)
 
     def read(self, asked: Sequence[AskedCall], step: int) -> tuple[ToolCall, ...]:
-        """Number the calls of one reply, and read their arguments; ids that are no good are new."""
-        ids, calls = {call.id for call in self.made}, []
-        for index, one in enumerate(asked[:MOST_CALLS], len(self.made)):
+        """Add the calls of one reply, with their arguments read; an id that is none is made."""
+        ids, first = {call.id for call in self.made}, len(self.made)
+        for index, one in enumerate(asked[:MOST_CALLS], first):
             found = read_arguments(one.arguments)
-            own = one.id if one.id and len(one.id) <= 200 and one.id not in ids else None
+            wrong = found if isinstance(found, str) else None
             call = ToolCall(
                 index=index,
                 step=step,
-                id=own or f"call{index:05d}",
+                id=one.id if one.id and one.id not in ids else f"call{index:05d}",
                 tool=short_name(one.name),
-                arguments="{}" if isinstance(found, str) else canonical(found),
-                malformed=found if isinstance(found, str) else None,
+                arguments="{}" if wrong else canonical(found),
+                malformed=wrong,
             )
             ids.add(call.id)
-            calls.append(call)
-        return tuple(calls)
+            self.made.append(call)
+        return tuple(self.made[first:])
 
     def with_status(self, status: CallStatus) -> list[ToolCall]:
         """List the calls that are `waiting` to run, or `asking` a person, and so on."""
         return [call for call in self.made if call.status == status]
 
     def waves(self) -> list[list[ToolCall]]:
-        """List the calls that wait, in waves: those of one wave run side by side."""
-        return schedule(self.with_status("waiting"), self.tools)
+        """List the calls that wait, in waves: those of one wave run side by side.
+
+        What only reads joins the wave before it if it touches nothing that the wave does. What
+        writes, and what is unknown, runs alone.
+        """
+        waves: list[list[ToolCall]] = []
+        open_to: frozenset[str] | None = None
+        for call in self.with_status("waiting"):
+            tool = self.tools.get(call.tool)
+            touched = tool.touched(call.given) if tool and tool.read_only else None
+            if touched is None or open_to is None or touched & open_to:
+                waves.append([call])
+                open_to = touched
+            else:
+                waves[-1].append(call)
+                open_to |= touched
+        return waves
 
     def admit(self, index: int, at: datetime) -> ToolCall:
         """Answer a call that is not to run, from its record or with what is wrong; claim others."""
         call = self.made[index]
-        record = self.records.find(call)
+        record = self._record_for(call)
         if record is not None:
             return self._set(index, status="ok", content=record.content, record_of=record.index)
         if self.budget.remaining(at) < LEAST_TOOL_SECONDS:
@@ -87,16 +97,30 @@ class ToolCalls:
             return self.finish(index, "unknown", f"there is no such tool; the tools are: {known}")
         return self.finish(index, "invalid", call.malformed) if call.malformed else call
 
+    def _record_for(self, call: ToolCall) -> ToolCall | None:
+        """Find the success of the same call of an idempotent tool.
+
+        There is none where a later call may have written what this one touches: one that ran,
+        though it may have failed, of a tool that writes and names keys.
+        """
+        tool = self.tools.get(call.tool)
+        if tool is None or not tool.idempotent or call.malformed:
+            return None
+        touched = tool.touched(call.given)
+        ran = [one for one in self.made if one.status in RAN and one.record_of is None]
+        for before in reversed(ran):
+            other = self.tools[before.tool]
+            if before.status == "ok" and before.words == call.words:
+                return before
+            if other.keys and not other.read_only and other.touched(before.given) & touched:
+                break
+        return None
+
     def judge(self, index: int, at: datetime) -> ToolCall:
         """Apply the rules to an admitted call: it may run, is denied, or asks a person."""
         call = self.made[index]
-        held = approve(
-            call.tool,
-            call.given,
-            read_only=self.tools[call.tool].read_only,
-            workers=self.rules,
-            requests=self.tighter,
-        )
+        reads = self.tools[call.tool].read_only
+        held = approve(call.tool, call.given, self.rules, self.tighter, read_only=reads)
         self._set(index, approval=held.model_copy(update={"at": at}))
         if held.action == "deny":
             return self.finish(index, "denied", held.why)
@@ -112,11 +136,11 @@ class ToolCalls:
 
     def permit(self, given: Permission, author: str | None, at: datetime) -> ToolCall:
         """Take a person's word on a call that asks; without an author nobody came in time."""
-        index, action = given.call - 1, "allow" if given.allow else "deny"
         why = ": ".join(part for part in (author and f"by {author}", given.why) if part)
-        said = {"action": action, "why": why, "author": author, "at": at}
-        call = self._set(index, approval=Approval.model_validate(said), status="waiting")
-        return call if given.allow else self.finish(index, "denied", why)
+        action: Action = "allow" if given.allow else "deny"
+        said = Approval(action=action, why=why, author=author, at=at)
+        call = self._set(given.call - 1, approval=said, status="waiting")
+        return call if given.allow else self.finish(call.index, "denied", why)
 
     def finish(
         self,
@@ -124,20 +148,16 @@ class ToolCalls:
         status: CallStatus,
         content: str,
         *,
-        attempts: int = 0,
         seconds: float | None = None,
         at: datetime | None = None,
     ) -> ToolCall:
         """Record what became of a call; what is too long is cut in the middle."""
         kept = cut_middle(content, RESULT_BYTES)
-        known = {"status": status, "content": kept, "cut": kept != content, "at": at}
-        call = self._set(index, **known, attempts=attempts, seconds=seconds)
+        call = self._set(index, status=status, content=kept, seconds=seconds, at=at)
         if status in ERRORS:
             self.errors.append(f"{call.tool}: {cut_with_note(kept, ERROR_BYTES)}")
-        if status in {"ok", "error", "timeout"}:
-            self.records.note(call, self.tools[call.tool])
         return call
 
-    def _set(self, index: int, **known: object) -> ToolCall:
+    def _set(self, index: int, **known: Any) -> ToolCall:
         self.made[index] = self.made[index].model_copy(update=known)
         return self.made[index]

@@ -1,4 +1,4 @@
-"""Tools, the calls of them, which calls run side by side, and which are answered from records.
+"""Tools, and the calls of them: what a model may ask for, and what became of it.
 
 Source: the scheduling rules and the decision rules for repeated calls in the public documentation
 of the agent harness that the reflection engine is a part of.
@@ -6,8 +6,7 @@ of the agent harness that the reflection engine is a part of.
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -31,6 +30,7 @@ CallStatus = Literal[
 ERRORS: frozenset[CallStatus] = frozenset({"error", "timeout", "unknown", "invalid"})
 """Errors of tools, which ask for a reflection. What a rule, a person or the budget keeps from
 running is none."""
+RAN: frozenset[CallStatus] = frozenset({"ok", "error", "timeout"})
 
 
 class Tool(Record):
@@ -84,10 +84,8 @@ class ToolCall(Record):
     malformed: str | None = None
     status: CallStatus = "waiting"
     content: str = ""
-    cut: bool = False
     record_of: int | None = None
     approval: Approval | None = None
-    attempts: int = 0
     seconds: float | None = None
     at: datetime | None = None
 
@@ -103,84 +101,24 @@ class ToolCall(Record):
         return f"{self.tool}({self.arguments})"
 
 
-def chosen(
-    tools: Sequence[Tool], names: Sequence[str] | None
-) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
-    """Choose the tools with these names or groups, all for None; return also unknown names."""
-    if names is None:
-        return tuple(tools), ()
-    known = {name for tool in tools for name in (tool.name, tool.group)}
-    kept = tuple(tool for tool in tools if tool.name in names or tool.group in names)
-    return kept, tuple(name for name in names if name not in known)
-
-
-def schedule(calls: Sequence[ToolCall], tools: Mapping[str, Tool]) -> list[list[ToolCall]]:
-    """Order the calls of one reply: those of one wave run side by side, the waves in order.
-
-    What only reads joins the wave before it if it touches nothing that the wave does. What writes,
-    and what is unknown, runs alone.
-    """
-    waves: list[list[ToolCall]] = []
-    open_to: frozenset[str] | None = None
-    for call in calls:
-        tool = tools.get(call.tool)
-        touched = tool.touched(call.given) if tool and tool.read_only else None
-        if touched is None or open_to is None or touched & open_to:
-            waves.append([call])
-            open_to = touched
-        else:
-            waves[-1].append(call)
-            open_to |= touched
-    return waves
-
-
-@dataclass
-class Records:
-    """The successful results of idempotent calls in one turn, by tool and arguments."""
-
-    kept: dict[str, tuple[ToolCall, frozenset[str]]] = field(default_factory=dict)
-
-    def find(self, call: ToolCall) -> ToolCall | None:
-        """Return the call whose result answers this one."""
-        found = None if call.malformed else self.kept.get(call.words)
-        return found[0] if found else None
-
-    def note(self, call: ToolCall, tool: Tool) -> None:
-        """Take in a call that ran.
-
-        What writes makes the records of calls stale that touch the same keys, where its tool names
-        keys; it may have written even if it failed.
-        """
-        touched = tool.touched(call.given)
-        if tool.keys and not tool.read_only:
-            kept = self.kept.items()
-            self.kept = {words: record for words, record in kept if not record[1] & touched}
-        if tool.idempotent and call.status == "ok":
-            self.kept[call.words] = call, touched
-
-
 def read_arguments(written: str) -> dict[str, Any] | str:
     """Read the arguments of a call, or say in one line what is wrong with them; never raises."""
     if len(written) > ARGUMENT_BYTES or encoded_size(written) > ARGUMENT_BYTES:
         return f"the arguments are over {ARGUMENT_BYTES:,} bytes"
     try:
         given = unambiguous_json(written.strip() or "{}")
-        if not isinstance(given, dict):
-            return "the arguments are no JSON object"
         # Neither an infinite number, half a character, nor a great depth can be kept in a history.
-        arguments: dict[str, Any] = from_json(to_json(given), allow_inf_nan=False)
+        kept = from_json(to_json(given), allow_inf_nan=False)
     except (ValueError, RecursionError) as error:
         return f"the arguments can't be read: {cut_encoded(str(error), 200)}"
-    return arguments
+    return kept if isinstance(kept, dict) else "the arguments are no JSON object"
 
 
 def cut_middle(text: str, most: int) -> str:
     """Keep the beginning and the end of a text that is longer than `most` bytes as JSON."""
-    size = encoded_size(text)
+    size, half = encoded_size(text), (most - len(LEFT_OUT) - 10) // 2
     if size <= most:
         return text
-    half = (most - len(LEFT_OUT) - 10) // 2
-    head = cut_encoded(text, half)
-    tail = cut_encoded(text[-half:][::-1], half)[::-1]
-    kept = encoded_size(head) + encoded_size(tail)
-    return f"{head}{LEFT_OUT.format(bytes=size - kept)}{tail}"
+    head, tail = cut_encoded(text, half), cut_encoded(text[-half:][::-1], half)[::-1]
+    left_out = size - encoded_size(head) - encoded_size(tail)
+    return f"{head}{LEFT_OUT.format(bytes=left_out)}{tail}"
