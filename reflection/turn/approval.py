@@ -72,8 +72,7 @@ def approve(
         why="it only reads" if read_only else "it may write, and no rule of the worker allows it",
     )
     own = _first(requests, tool, arguments)
-    stricter = own and STRICTER.index(own.action) > STRICTER.index(held.action)
-    return own if own and stricter else held
+    return max(held, own or held, key=lambda one: STRICTER.index(one.action))
 
 
 def _first(rules: Sequence[ToolRule], tool: str, arguments: Mapping[str, Any]) -> Approval | None:

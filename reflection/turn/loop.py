@@ -38,14 +38,12 @@ class Turn(RunState[Decision]):
     started: datetime = field(kw_only=True)
     native: bool = True
     thinking: Thinking | None = None
-    messages: list[Message] = field(default_factory=list)
     reflections: list[ReflectionResult] = field(default_factory=list)
     last_reflection: ReflectionResult | None = None
     fed_back: str | None = None
     answer: str | None = None
     words: str = ""
     confidence: float | None = None
-    summary: str | None = None
     summarized: int = 0
     replied_by: str | None = None
 
@@ -78,19 +76,15 @@ class Turn(RunState[Decision]):
         return self.turn_budget.used["steps"]
 
     @property
-    def must_answer(self) -> bool:
-        """Whether the reply under way is to be an answer: no tool's result could follow it."""
-        left = self.turn_budget.left
-        return bool(self.calls.tools) and not (left("tool_calls") and left("steps"))
-
-    @property
     def guidance(self) -> Guidance:
         """What the system message of the next step says."""
+        left = self.turn_budget.left
         return Guidance(
             own=self.request.system,
             prefix=self.thinking.prefix if self.thinking else "",
             states_confidence=self.request.reflect_on_uncertainty,
-            must_answer=self.must_answer,
+            # No tool's result could follow the reply.
+            must_answer=bool(self.calls.tools) and not (left("tool_calls") and left("steps")),
             reflection=self.fed_back,
             summary=self.summary,
         )
@@ -153,8 +147,7 @@ class Turn(RunState[Decision]):
         reflected = self.reflections[-1].step if self.reflections else 0
         if self.thinking is None or reflected == self.steps:
             return None
-        stated = self.confidence if self.request.reflect_on_uncertainty else None
-        low = stated is not None and stated < LOW_CONFIDENCE
+        low = self.confidence is not None and self.confidence < LOW_CONFIDENCE
         if self.answer is not None and not low:
             return None
         level, errors = self.thinking.level, self.calls.errors
@@ -186,7 +179,7 @@ class Turn(RunState[Decision]):
         gate = midturn.reflection_gate(self.turn_budget, at)
         if isinstance(gate, int):
             return gate
-        self._reflect(at, reflection=midturn.STUBS[gate], outcome=gate)
+        self._reflect(gate, midturn.STUBS[gate], at)
         return None
 
     @property
@@ -198,17 +191,24 @@ class Turn(RunState[Decision]):
         """Record a reflection as the last one, which clears the tool errors; None if it failed."""
         said = cut_with_note(after_thought(text or "").strip(), midturn.REFLECTION_BYTES)
         if not said:
-            stub = midturn.STUBS["failed"]
-            self._reflect(at, reflection=stub, outcome="failed", error=error or "it was empty")
+            self._reflect("failed", midturn.STUBS["failed"], at, error or "it was empty")
             return
-        self.last_reflection = self._reflect(at, reflection=said)
+        self.last_reflection = self._reflect("reflected", said, at)
         self.calls.errors = []
         if self.request.reflection_feeds_back:
             self.fed_back = said
 
-    def _reflect(self, at: datetime, **known: Any) -> ReflectionResult:
-        because = self.last.reason if self.last else ""
-        made = ReflectionResult(step=self.steps, because=because, model=self.model, at=at, **known)
+    def _reflect(
+        self, outcome: midturn.ReflectionOutcome, text: str, at: datetime, error: str | None = None
+    ) -> ReflectionResult:
+        made = ReflectionResult(
+            reflection=text,
+            outcome=outcome,
+            step=self.steps,
+            because=self.last.reason if self.last else "",
+            error=error,
+            at=at,
+        )
         self.reflections.append(made)
         return made
 
@@ -267,8 +267,7 @@ class Turn(RunState[Decision]):
 
     def prompt(self, part: Part) -> tuple[list[str], int]:
         """List the texts in the prompt of a part's next call, and give its output limit."""
-        if part == "evaluating":
-            return [self.reflection_prompt], self.request.max_output_tokens
+        del part  # a reflection is bounded by its slot
         shown = [self.system, *(message.content for message in self.messages)]
         return shown, self.request.max_output_tokens
 
