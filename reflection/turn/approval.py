@@ -78,8 +78,8 @@ def approve(
 def _first(rules: Sequence[ToolRule], tool: str, arguments: Mapping[str, Any]) -> Approval | None:
     for rule in rules:
         if rule.matches(tool, arguments):
-            why = rule.why or f"the rule for {rule.tool} says {rule.action}"
-            return Approval(action=rule.action, why=why)
+            said = f"the rule for {rule.tool} says {rule.action}"
+            return Approval(action=rule.action, why=rule.why or said)
     return None
 
 

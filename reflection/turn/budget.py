@@ -2,8 +2,6 @@
 
 Nothing here reads a clock: whoever asks says what time it is. A claim counts only if it is granted,
 so that no count ever exceeds its limit. Waiting for a person stops the clock.
-
-Source: the public documentation of the agent harness that the reflection engine is a part of.
 """
 
 from collections import Counter

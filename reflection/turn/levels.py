@@ -1,7 +1,4 @@
-"""Thinking levels: how many tokens a model may think before it replies, and how it is told.
-
-Source: the public documentation of the thinking manager that schedules the source's reflections.
-"""
+"""Thinking levels: how many tokens a model may think before it replies, and how it is told."""
 
 from typing import Literal, get_args
 

@@ -8,7 +8,7 @@ from typing import Any, get_args
 from reflection.replies import after_thought
 from reflection.request import Review, fitted
 from reflection.run import Part, RunState
-from reflection.text import cut_with_note, tally_words
+from reflection.text import AGAIN, cut_with_note, tally_words
 from reflection.turn import conversation, midturn
 from reflection.turn.approval import ToolRule
 from reflection.turn.budget import TurnBudget
@@ -17,8 +17,7 @@ from reflection.turn.levels import Thinking
 from reflection.turn.midturn import ReflectionResult
 from reflection.turn.request import ToolTurnRequest
 from reflection.turn.result import Decision, Next, Progress, StopReason, ToolTurnResult
-from reflection.turn.toolcalls import MOST_CALLS, ToolCalls
-from reflection.turn.tools import Tool, cut_middle
+from reflection.turn.tools import MOST_CALLS, Tool, ToolCalls, cut_middle
 
 LOW_CONFIDENCE = 0.5
 BRIEF_BYTES = 400
@@ -62,8 +61,7 @@ class Turn(RunState[Decision]):
         """Take what the worker has: its tools and rules, and how the model thinks and calls."""
         self.calls.tools = {tool.name: tool for tool in tools}
         self.calls.rules, self.thinking, self.native = tuple(rules), thinking, native
-        for warning in thinking.warnings:
-            self.warn(warning)
+        self.warnings += thinking.warnings
 
     @property
     def model(self) -> str | None:
@@ -170,7 +168,7 @@ class Turn(RunState[Decision]):
         self.messages.append(Message(role="assistant", content=content, calls=calls))
         error = reply.error or ("" if calls or text else "there is nothing in it")
         if error:
-            self.messages.append(conversation.unusable(error))
+            self.messages.append(Message(role="tool", content=AGAIN.format(error=error).strip()))
         elif not calls:
             self.answer = text
 

@@ -15,7 +15,6 @@ from reflection.turn.conversation import (
     system_message,
     tokens,
     told,
-    unusable,
     user_message,
 )
 from reflection.turn.tools import Tool, ToolCall
@@ -130,7 +129,7 @@ def test_messages_as_a_provider_takes_them() -> None:
         Message(role="assistant", content="", calls=(bad, made(1, arguments='{"a": 1}'))),
         told(bad),
         told(made(1)),
-        unusable("it was empty"),
+        Message(role="tool", content="Reply again."),
         Message(role="assistant", content="Because."),
     ]
 

@@ -7,11 +7,11 @@ from pydantic_core import from_json, to_json
 
 from reflection.text import encoded_size
 from reflection.turn.approval import canonical
-from reflection.turn.toolcalls import ToolCalls
 from reflection.turn.tools import (
     CallStatus,
     Tool,
     ToolCall,
+    ToolCalls,
     cut_middle,
     read_arguments,
 )
