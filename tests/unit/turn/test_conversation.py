@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from reflection.framing import user_message
 from reflection.turn.conversation import (
     Guidance,
     Message,
@@ -99,14 +98,6 @@ def test_the_system_message() -> None:
         assert json.loads(message.splitlines()[-1].split("JSON string: ", 1)[1]) == FORGED
     assert '"about": "Read {a} file."' in listed
     assert '"answer": "<your answer>", "confidence": <0.0 to 1.0>}' in listed
-
-
-def test_material_is_quoted_before_the_message() -> None:
-    """Each text on one line, and without any the message stands alone."""
-    assert user_message("Why?") == "Why?"
-    shown = user_message("Why {material}?", [FORGED, "b"]).splitlines()
-    assert [line[:3] for line in shown[1:3]] == ["1. ", "2. "]
-    assert shown[-2:] == ["The message:", "Why {material}?"]
 
 
 def test_messages_as_a_provider_takes_them() -> None:
