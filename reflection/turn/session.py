@@ -13,19 +13,18 @@ from pydantic import FailFast, Field, ValidationError, model_validator
 from pydantic_core import to_json
 
 from reflection import sheet as parts
+from reflection.framing import (
+    FRAMING_BYTES,
+    MESSAGE_BYTES,
+    EarlierMessage,
+    MessageText,
+    user_message,
+)
 from reflection.request import Record, Request, Seconds, explain, shortened
 from reflection.run import Usage, add_usage
 from reflection.text import cut_with_note, encoded_size, tally_words
-from reflection.turn.conversation import user_message
 from reflection.turn.loop import SUMMARY_BYTES
-from reflection.turn.request import (
-    MESSAGE_BYTES,
-    SHOWN_BYTES,
-    EarlierMessage,
-    MessageText,
-    ToolTurnRequest,
-    TurnOptions,
-)
+from reflection.turn.request import ToolTurnRequest, TurnOptions
 from reflection.turn.result import StopReason, ToolTurnResult
 from reflection.turn.tools import cut_middle
 
@@ -100,7 +99,9 @@ class SessionRequest(TurnOptions):
 
     @model_validator(mode="after")
     def _carriable(self) -> Self:
-        size = len(to_json(self.model_dump(mode="json", exclude={"messages", "summary", "carried"})))
+        size = len(
+            to_json(self.model_dump(mode="json", exclude={"messages", "summary", "carried"}))
+        )
         if size > OPTION_BYTES:
             raise ValueError(f"the options are {size:,} bytes, over the limit of {OPTION_BYTES:,}")
         return self
@@ -207,7 +208,7 @@ class Session:
         message = self.waiting[0].message
         self.turn, self.next = self.next, self.next + 1
         texts = [self.request.system or "", *self.request.context, *message.context]
-        self._fit(SHOWN_BYTES - SUMMARY_BYTES - sum(map(encoded_size, texts)))
+        self._fit(FRAMING_BYTES - SUMMARY_BYTES - sum(map(encoded_size, texts)))
         return self._request(message, self.messages, self.summary)
 
     def _request(
