@@ -107,40 +107,30 @@ class SessionRequest(TurnOptions):
         return self
 
 
-class SessionStanding(Record):
-    """What the progress and the result of a session share.
+class SessionProgress(Record):
+    """Where a session stands: the ids of the messages that wait, and the number of the turn for
+    the first of them, if it is under way.
 
-    `turns` counts all that were begun, also before the session went on in this history, and
-    `failed` those without a result, whose spending is unknown and not in `usage`. `messages` and
-    `conversation_bytes` are those that the next turn reads verbatim, after a summary if
-    `summarized`.
+    `turns` counts those of earlier histories too, and `failed` those without a result, whose
+    spending is not known and not in `usage`. The next turn reads so many `messages`, verbatim.
     """
 
     turns: int
     failed: int
+    turn: int | None
+    waiting: tuple[str, ...]
     messages: int
     conversation_bytes: int
     summarized: bool
     model: str | None
     usage: Usage
+    stop_reason: SessionEnd | None = None
     warnings: tuple[str, ...] = ()
 
 
-class SessionProgress(SessionStanding):
-    """Where a session stands: the ids of the messages that wait, and the turn under way.
+class SessionResult(SessionProgress):
+    """Where a session ended, why, and the request by which another one goes on with it."""
 
-    That one answers the first of them.
-    """
-
-    waiting: tuple[str, ...]
-    turn: int | None
-    stop_reason: SessionEnd | None = None
-
-
-class SessionResult(SessionStanding):
-    """Why a session ended, and in `going_on` the request by which another one goes on with it."""
-
-    stop_reason: SessionEnd
     stop_explanation: str
     going_on: SessionRequest
 
@@ -271,43 +261,39 @@ class Session:
 
     def going_on(self) -> SessionRequest:
         """Return the request by which the session goes on in a new history."""
-        carried = Carried(
-            answers=self.answers,
-            usage=self.usage,
-            failed=self.failed,
-            warnings=tuple(self.warnings),
-        )
-        known = {"messages": tuple(self.messages), "summary": self.summary, "carried": carried}
-        return self.request.model_copy(update={**known, "turn_count": self.next})
-
-    def _standing(self) -> dict[str, Any]:
-        return {
-            "turns": self.next - 1,
-            "failed": self.failed,
-            "messages": len(self.messages),
-            "conversation_bytes": sum(len(to_json(one.content)) for one in self.messages),
-            "summarized": self.summary is not None,
-            "model": self.model,
-            "usage": self.usage,
-            "warnings": tuple(self.warnings),
+        known: dict[str, Any] = {
+            "messages": tuple(self.messages),
+            "summary": self.summary,
+            "turn_count": self.next,
+            "carried": Carried(
+                answers=self.answers,
+                usage=self.usage,
+                failed=self.failed,
+                warnings=tuple(self.warnings),
+            ),
         }
+        return self.request.model_copy(update=known)
 
     def progress(self) -> SessionProgress:
         """Say where the session stands."""
-        stop = self.ended[0] if self.ended else None
-        waiting = tuple(one.id for one in self.waiting)
         return SessionProgress(
-            **self._standing(), waiting=waiting, turn=self.turn, stop_reason=stop
+            turns=self.next - 1,
+            failed=self.failed,
+            turn=self.turn,
+            waiting=tuple(one.id for one in self.waiting),
+            messages=len(self.messages),
+            conversation_bytes=sum(len(to_json(one.content)) for one in self.messages),
+            summarized=self.summary is not None,
+            model=self.model,
+            usage=self.usage,
+            stop_reason=self.ended and self.ended[0],
+            warnings=tuple(self.warnings),
         )
 
     def result(self) -> SessionResult:
-        """Build the result. Raises ValueError before the session has ended."""
-        if self.ended is None:
-            raise ValueError("the session has not ended")
-        reason, said = self.ended
-        return SessionResult(
-            **self._standing(), stop_reason=reason, stop_explanation=said, going_on=self.going_on()
-        )
+        """Build the result of a session that has ended."""
+        known, said = self.progress().model_dump(), self.ended[1] if self.ended else ""
+        return SessionResult(**known, stop_explanation=said, going_on=self.going_on())
 
 
 def _as_asked(asked: SessionMessage) -> str:
@@ -321,14 +307,13 @@ def _as_asked(asked: SessionMessage) -> str:
     return shown
 
 
-def sheet(seen: SessionProgress | SessionResult) -> parts.Sheet:
+def sheet(seen: SessionProgress) -> parts.Sheet:
     """Build the sheet of a session, open or ended; the texts are in the results of its turns."""
-    turns = tally_words(seen.turns, "turn")
+    turns, doing = tally_words(seen.turns, "turn"), "it waits for a message"
     if isinstance(seen, SessionResult):
-        doing, waiting = seen.stop_explanation, 0
-    else:
-        doing = f"turn {seen.turn} is under way" if seen.turn else "it waits for a message"
-        waiting = len(seen.waiting)
+        doing = seen.stop_explanation
+    elif seen.turn is not None:
+        doing = f"turn {seen.turn:,} is under way"
     kept = f"{tally_words(seen.messages, 'message')}, {seen.conversation_bytes:,} bytes"
     return parts.Sheet(
         subject=turns,
@@ -339,7 +324,7 @@ def sheet(seen: SessionProgress | SessionResult) -> parts.Sheet:
         ),
         facts=(
             parts.Fact("turns", f"{seen.turns:,}", f"{seen.failed:,} of them failed"),
-            parts.Fact("waiting", tally_words(waiting, "message")),
+            parts.Fact("waiting", tally_words(len(seen.waiting), "message")),
             parts.Fact("conversation", kept, "after a summary" if seen.summarized else ""),
             parts.Fact("spent", parts.spent_words(seen.usage)),
         ),

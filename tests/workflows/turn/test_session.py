@@ -1,12 +1,14 @@
 """Sessions through a real server: messages, their order, new histories, failures and ends."""
 
 import asyncio
+import json
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
+import typer
 from temporalio.client import (
     Client,
     WithStartWorkflowOperation,
@@ -21,7 +23,11 @@ from temporalio.exceptions import ApplicationError
 
 import worker
 from activities.language_model.port import Abilities, ModelCall, PermanentModelError
+from commands.command import Exit
+from commands.follow import Wanted
+from commands.sessions import send
 from connection import TASK_QUEUE
+from reflection.turn.session import SessionMessage, SessionRequest
 from tests.conftest import STRICT
 from tests.workflows.turn.running import SUMMARY, Handle, Noted, ScriptedTurns
 
@@ -347,3 +353,71 @@ async def test_a_malformed_message_is_refused_at_once(client: Client) -> None:
         with pytest.raises(WorkflowUpdateFailedError):
             await talk.handle.execute_update("send", {"message": "a"}, id="i" * 201)
         assert (await talk.send("b"))["number"] == 2
+
+
+async def say(talk: Talk, message: str, key: str | None = None, **more: Any) -> Exit:
+    """Send a message as the command line does."""
+    request = SessionRequest.model_validate(talk.request)
+    sent = SessionMessage(message=message)
+    wanted = Wanted(as_json=True)
+    return await send(talk.client, talk.id, request, sent, wanted, message_id=key, **more)
+
+
+async def test_the_command_line_talks_to_a_session(
+    client: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It begins one, goes on in new histories and after an end, and prints each turn's result."""
+    async with served(client, echoing()):
+        talk = Talk(client, turns_per_execution=2)
+        codes = [await say(talk, message, f"id-{message}") for message in (*MESSAGES[:3], "a")]
+        await talk.finish()
+        codes.append(await say(talk, "d"))
+        talk.request["max_steps"] = 2
+        codes.append(await say(talk, "e", detach=True))
+
+    printed = capsys.readouterr()
+    results = [json.loads(line) for line in printed.out.splitlines()]
+    assert [one.get("answer") for one in results] == ["re a", "re b", "re c", "re a", "re d", None]
+    assert [one.get("turn_count") for one in results] == [1, 2, 3, 1, 4, None]
+    assert results[5] == {"id": f"{talk.id}-turn-5"}
+    assert set(codes) == {Exit.DONE}
+    assert "The session had ended, and goes on with turn 4." in printed.err
+    assert "this has no effect: --max-steps." in printed.err
+
+
+async def test_two_command_lines_at_once(client: Client) -> None:
+    """The one that comes later waits for its turn, also where a new history begins between."""
+    async with served(client, echoing(delay=0.3)):
+        talk = Talk(client, turns_per_execution=1)
+        await talk.send("a")
+        codes = await asyncio.gather(*[say(talk, message) for message in MESSAGES])
+        result = await talk.finish()
+
+    assert (set(codes), result["turns"], result["failed"]) == ({Exit.DONE}, 6, 0)
+
+
+async def test_what_the_command_line_says_of_a_turn_that_failed(
+    client: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its exit codes are those of a turn without a session."""
+    model = echoing(
+        PermanentModelError("no such key", "AuthenticationError", 401),
+        lambda _: asyncio.sleep(60),
+    )
+    async with served(client, model):
+        talk = Talk(client)
+        failed_code = await say(talk, "a")
+        ended = asyncio.create_task(say(talk, "b"))
+        await until_asked(model, 2)
+        last = asyncio.create_task(say(talk, "c"))
+        async with asyncio.timeout(20):
+            while len((await talk.progress())["waiting"]) < 2:
+                await asyncio.sleep(0.05)
+        await talk.handle.cancel()
+        cancelled_code = await ended
+        with pytest.raises(typer.Exit) as caught:
+            await last
+
+    assert (failed_code, cancelled_code) == (Exit.FAILED, Exit.CANCELLED)
+    assert caught.value.exit_code == Exit.FAILED
+    assert "no such key" in capsys.readouterr().err
