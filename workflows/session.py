@@ -154,7 +154,7 @@ class SessionWorkflow(Workflow):
 
     def _conclude(self, span: Span) -> SessionResult:
         result = self._session.result()
-        self._write(telemetry.STOP_REASON.value_set(result.stop_reason))
+        self._write(telemetry.STOP_REASON.value_set(str(result.stop_reason)))
         ended = {"stop_reason": result.stop_reason, "stop_explanation": result.stop_explanation}
         workflow.upsert_memo(ended)
         span.set_attributes({"mull.stop_reason": result.stop_reason, "mull.turns": result.turns})
