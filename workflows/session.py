@@ -11,7 +11,7 @@ from temporalio.exceptions import ApplicationError, is_cancelled_exception
 with workflow.unsafe.imports_passed_through():
     import telemetry
     from reflection.sheet import Sheet
-    from reflection.text import encoded_size, terminal_safe
+    from reflection.text import encoded_size, lasting_words, terminal_safe
     from reflection.turn.result import ToolTurnResult
     from reflection.turn.session import (
         ID_BYTES,
@@ -55,8 +55,8 @@ class SessionWorkflow(Workflow):
             said = f"workflow id over {ID_BYTES} bytes; the ids of the turns begin with it"
             raise ApplicationError(said, type=base.INVALID_REQUEST, non_retryable=True)
         with self._running() as span:
-            await self._find_attributes()
             try:
+                await self._find_attributes()
                 await self._take_turns(timedelta(seconds=request.idle_seconds))
             except asyncio.CancelledError:
                 await self._close()
@@ -106,8 +106,8 @@ class SessionWorkflow(Workflow):
                     await workflow.wait_condition(self._has_work, timeout=idle)
                 except TimeoutError:
                     if not self._has_work():
-                        said = f"no message for {idle.total_seconds():g} seconds"
-                        session.ended = "idle", said
+                        lasted = lasting_words(int(idle.total_seconds()))
+                        session.ended = "idle", f"no message for {lasted}"
                         return
         by = self._people.finish.author or SOMEBODY
         session.ended = "finished_by_person", f"finished by {by}"
@@ -164,7 +164,7 @@ class SessionWorkflow(Workflow):
         return self._session.progress()
 
     def _sheet(self) -> Sheet:
-        return sheet(self._progress())
+        return sheet(self._session.result() if self._has_ended() else self._progress())
 
     def _has_ended(self) -> bool:
         return self._session.ended is not None

@@ -315,6 +315,7 @@ def sheet(seen: SessionProgress) -> parts.Sheet:
     elif seen.turn is not None:
         doing = f"turn {seen.turn:,} is under way"
     kept = f"{tally_words(seen.messages, 'message')}, {seen.conversation_bytes:,} bytes"
+    failed = f"{seen.failed:,} of them failed" if seen.failed else ""
     return parts.Sheet(
         subject=turns,
         verdict=parts.Verdict(
@@ -323,7 +324,7 @@ def sheet(seen: SessionProgress) -> parts.Sheet:
             stop_reason=seen.stop_reason,
         ),
         facts=(
-            parts.Fact("turns", f"{seen.turns:,}", f"{seen.failed:,} of them failed"),
+            parts.Fact("turns", f"{seen.turns:,}", failed),
             parts.Fact("waiting", tally_words(len(seen.waiting), "message")),
             parts.Fact("conversation", kept, "after a summary" if seen.summarized else ""),
             parts.Fact("spent", parts.spent_words(seen.usage)),

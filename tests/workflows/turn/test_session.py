@@ -195,11 +195,15 @@ async def test_messages_are_answered_in_order_and_the_ninth_is_refused(client: C
     assert [one["number"] for one in (*answers, after)] == [*range(1, 10)]
 
 
-async def test_no_message_is_lost_where_it_goes_on_in_a_new_history(client: Client) -> None:
+@pytest.mark.parametrize(("turns", "most_bytes", "histories"), [(2, 10_000_000, 3), (9, 1, 6)])
+async def test_no_message_is_lost_where_it_goes_on_in_a_new_history(
+    client: Client, monkeypatch: pytest.MonkeyPatch, turns: int, most_bytes: int, histories: int
+) -> None:
     """A message has one answer however often it is sent, in the same history and in later ones."""
+    monkeypatch.setattr("workflows.session.HISTORY_BYTES", most_bytes)
     model = echoing()
     async with served(client, model):
-        talk = Talk(client, turns_per_execution=2)
+        talk = Talk(client, turns_per_execution=turns)
         answers = [await talk.send(message, f"id-{message}") for message in MESSAGES]
         again = [await talk.send(message, f"id-{message}") for message in MESSAGES]
         result, runs = await talk.finish(), await talk.runs()
@@ -208,7 +212,7 @@ async def test_no_message_is_lost_where_it_goes_on_in_a_new_history(client: Clie
     assert again == answers
     assert len(model.calls) == 5
     assert texts(model) == ["a", "re a", "b", "re b", "c", "re c", "d", "re d", "e"]
-    assert (runs, result["turns"], result["usage"]["calls"]) == (3, 5, 5)
+    assert (runs, result["turns"], result["usage"]["calls"]) == (histories, 5, 5)
 
 
 async def test_once_it_is_to_go_on_new_messages_are_to_be_sent_again(client: Client) -> None:
