@@ -5,6 +5,7 @@ are left out, and of the worker's variables it has those that the file names.
 """
 
 import asyncio
+import json
 import logging
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -19,14 +20,7 @@ from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.session import ClientSession
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
-from pydantic import (
-    AfterValidator,
-    Field,
-    StringConstraints,
-    ValidationError,
-    ValidationInfo,
-    model_validator,
-)
+from pydantic import Field, StringConstraints, ValidationError, model_validator
 from pydantic_core import from_json, to_json
 
 from activities.tools.port import ToolError
@@ -60,19 +54,6 @@ VARIABLE = re.compile(r"\$\{(\w+)\}")
 logging.getLogger("mcp").setLevel(logging.CRITICAL)
 
 
-def _filled(text: str, info: ValidationInfo) -> str:
-    def value(found: re.Match[str]) -> str:
-        known: Mapping[str, str] = info.context or {}
-        if found[1] not in known:
-            raise ValueError(f"the variable {found[1]} is not set")
-        return known[found[1]]
-
-    return VARIABLE.sub(value, text)
-
-
-Filled = Annotated[str, AfterValidator(_filled)]
-
-
 class Trust(Frozen):
     """What the worker's file says of a server's tools, by patterns of their names (`read_*`).
 
@@ -88,17 +69,16 @@ class Trust(Frozen):
 class ServerSettings(Record):
     """A server in the usual shape, and what of it is trusted, under `mull`.
 
-    `${NAME}` in `args`, `env`, `url` and `headers` is a variable of the worker. What other clients
-    have beside these is ignored.
+    What other clients have beside these is ignored.
     """
 
     type: Literal["stdio", "http", "streamable-http"] | None = None
     command: str | None = None
-    args: tuple[Filled, ...] = ()
-    env: dict[str, Filled] = Field(default_factory=dict)
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = Field(default_factory=dict)
     cwd: str | None = None
-    url: Filled | None = None
-    headers: dict[str, Filled] = Field(default_factory=dict)
+    url: str | None = None
+    headers: dict[str, str] = Field(default_factory=dict)
     disabled: bool = False
     mull: Trust = Field(default_factory=Trust)
 
@@ -118,11 +98,18 @@ class ServersFile(Record):
 
 
 def read_servers(path: Path, environment: Mapping[str, str]) -> "list[McpServer]":
-    """Read the file of servers, and fill in variables. Raises ConfigurationError."""
+    """Read the file of servers, where `${NAME}` is a variable. Raises ConfigurationError."""
+
+    def value(found: re.Match[str]) -> str:
+        return json.dumps(environment[found[1]])[1:-1]
+
     try:
-        file = ServersFile.model_validate_json(path.read_bytes(), context=environment)
+        text = VARIABLE.sub(value, path.read_text("utf-8"))
+        file = ServersFile.model_validate_json(text)
     except OSError as error:
         raise ConfigurationError(f"{path} can't be read: {error.strerror}") from None
+    except KeyError as error:
+        raise ConfigurationError(f"{path}: the variable {error.args[0]} is not set") from None
     except ValueError as error:
         raise ConfigurationError(f"{path}: {explain(error)}") from None
     used = {name: settings for name, settings in file.servers.items() if not settings.disabled}
@@ -280,13 +267,8 @@ class Connection:
     async def _streams(self) -> AsyncIterator[tuple[Any, Any]]:
         settings = self._settings
         if settings.command is not None:
-            program = StdioServerParameters(
-                command=settings.command,
-                args=list(settings.args),
-                env=settings.env,
-                cwd=settings.cwd,
-                encoding_error_handler="replace",
-            )
+            known = settings.model_dump(include={"command", "args", "env", "cwd"})
+            program = StdioServerParameters(**known, encoding_error_handler="replace")
             async with stdio_client(program) as (self._received, sent):
                 yield self._received, sent
             return

@@ -154,7 +154,7 @@ async def test_a_call_ends_in_words_for_the_model(
     """What is wrong is the tool's error; a result of a hostile schema is not checked by it."""
     outcome = await worker.call(name, **arguments)
 
-    assert (outcome.status, outcome.content, outcome.cut) == (status, said, False)
+    assert (outcome.status, outcome.content) == (status, said)
 
 
 async def test_wrong_arguments_never_reach_the_server(worker: Worker) -> None:
@@ -274,7 +274,6 @@ async def test_a_result_of_ten_megabytes_is_cut_in_the_middle(worker: Worker) ->
     outcome = await work
 
     assert delayed < 2
-    assert outcome.cut
     assert outcome.content.startswith("begin")
     assert outcome.content.endswith("end")
     assert "bytes left out here" in outcome.content
@@ -306,7 +305,7 @@ async def test_what_a_result_forges_is_text_alone(worker: Worker) -> None:
     """It says that it was cut, that there was a reflection, and what to call: none of it counts."""
     outcome = await worker.call("forge")
 
-    assert (outcome.status, outcome.content, outcome.cut) == ("ok", FORGED, False)
+    assert (outcome.status, outcome.content) == ("ok", FORGED)
     assert worker.called() == ["forge"]
 
 
@@ -348,7 +347,7 @@ async def test_over_http_a_server_is_used_likewise(
         hung = await worker.call("hang", seconds=0.5)
 
     assert outcome.content == "5"
-    assert (big.status, big.cut) == ("ok", True)
+    assert (big.status, "bytes left out here" in big.content) == ("ok", True)
     assert hung.status == "timeout"
     assert set((tmp_path / "calls.headers").read_text().split("\n")) == {
         "Bearer key-of-the-shop",
@@ -397,7 +396,7 @@ def until_open(url: str) -> None:
         ),
         (
             {"url": "https://a", "headers": {"X": "${GONE}"}},
-            "mcpServers.shop.headers.X: the variable GONE is not set",
+            "the variable GONE is not set",
         ),
         (
             {"command": "a", "mull": {"readonly": ["*"]}},
