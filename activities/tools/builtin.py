@@ -22,7 +22,7 @@ MOST_BITS = 10_000
 KEPT_OUTPUT = 16_384
 START_SECONDS = 3.0
 
-NAMES = "sqrt exp log log2 log10 floor ceil gcd sin cos tan asin acos atan degrees radians".split()  # noqa: SIM905 - a column of sixteen strings says no more
+MATH = "pi e tau sqrt exp log log2 log10 floor ceil gcd sin cos tan asin acos atan degrees radians"
 
 
 def _power(base: float, exponent: float) -> Any:
@@ -43,15 +43,14 @@ OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {
     ast.UAdd: operator.pos,
     ast.USub: operator.neg,
 }
-CALLED: Mapping[str, Callable[..., Any]] = {
-    **{name: getattr(math, name) for name in NAMES},
+KNOWN: Mapping[str, Any] = {
+    **{name: getattr(math, name) for name in MATH.split()},
     "abs": abs,
     "min": min,
     "max": max,
     # To round a whole number to a billion digits would take as long as to write them.
     "round": lambda number, digits=0: round(float(number), digits) if digits else round(number),
 }
-CONSTANTS = {"pi": math.pi, "e": math.e, "tau": math.tau}
 
 
 @tool(read_only=True, idempotent=True, keys=("calculate:{expression}",))
@@ -61,7 +60,7 @@ def calculate(
         Field(
             max_length=500,
             description="Such as `2 * (3 + 4) ** 2` or `sqrt(2) / pi`. Operators: + - * / // % **."
-            f" Functions: {', '.join(CALLED)}. Constants: {', '.join(CONSTANTS)}.",
+            f" Constants and functions: {', '.join(KNOWN)}.",
         ),
     ],
 ) -> str:
@@ -73,14 +72,14 @@ def _value(node: ast.expr) -> Any:
     match node:
         case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
             found = value
-        case ast.Name(id=name) if name in CONSTANTS:
-            found = CONSTANTS[name]
+        case ast.Name(id=name) if name in KNOWN:
+            found = KNOWN[name]
         case ast.UnaryOp(op=sign, operand=one) if type(sign) in OPERATORS:
             found = OPERATORS[type(sign)](_value(one))
         case ast.BinOp(left=left, op=sign, right=right) if type(sign) in OPERATORS:
             found = OPERATORS[type(sign)](_value(left), _value(right))
-        case ast.Call(func=ast.Name(id=name), args=given, keywords=[]) if name in CALLED:
-            found = CALLED[name](*map(_value, given))
+        case ast.Call(func=ast.Name(id=name), args=given, keywords=[]) if name in KNOWN:
+            found = KNOWN[name](*map(_value, given))
         case _:
             raise ValueError("this is no arithmetic expression")
     if isinstance(found, int) and found.bit_length() > MOST_BITS:

@@ -14,7 +14,7 @@ import runpy
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ArgsKwargs, to_json
@@ -74,7 +74,7 @@ def tool(
     """
 
     def mark(function: FunctionT) -> FunctionT:
-        adapter = TypeAdapter[Any](function)
+        adapter = TypeAdapter[Any](cast("Any", function))
         schema = adapter.json_schema()
         if schema.get("type") != "object":
             raise ValueError(f"{function.__name__}: a tool has named arguments alone")

@@ -65,6 +65,19 @@ class Trust(Frozen):
     keys: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     timeout_seconds: float = Field(TOOL_SECONDS, gt=0, le=TOOL_SECONDS)
 
+    def flags(self, name: str) -> dict[str, Any]:
+        """List the flags of the tool with this name."""
+
+        def matches(*patterns: str) -> bool:
+            return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+        return {
+            "read_only": matches(*self.read_only),
+            "idempotent": matches(*self.idempotent),
+            "keys": next((keys for pattern, keys in self.keys.items() if matches(pattern)), ()),
+            "timeout_seconds": self.timeout_seconds,
+        }
+
 
 class ServerSettings(Record):
     """A server in the usual shape, and what of it is trusted, under `mull`.
@@ -122,10 +135,8 @@ class McpServer:
     def __init__(self, name: str, settings: ServerSettings) -> None:
         self.name = name
         self._settings = settings
-        # Earlier ones may still be stopping.
-        self._connections: list[Connection] = []
-        # The server's own names, by those that a turn knows.
-        self._names: dict[str, str] = {}
+        self._connections: list[Connection] = []  # Earlier ones may still be stopping.
+        self._names: dict[str, str] = {}  # The server's own, by those that a turn knows.
 
     async def tools(self) -> tuple[list[Tool], list[str]]:
         """List the tools that can be used, and warnings of the others. Raises ToolError."""
@@ -142,29 +153,18 @@ class McpServer:
             if schema is None or name in tools:
                 unused.append(one.name)
             else:
-                tools[name] = self._tool(name, one, schema)
                 self._names[name] = one.name
+                tools[name] = Tool(
+                    name=name,
+                    description=cut_with_note(one.description or "", DESCRIPTION_BYTES),
+                    parameters=schema,
+                    group=self.name,
+                    **self._settings.mull.flags(one.name),
+                )
         names = terminal_safe(", ".join(unused), 200)
         why = f"left out, for their schemas or for names that stand twice: {names}"
         warning = f"{self.name}: {tally_words(len(unused), 'tool')} {why}"
         return list(tools.values()), [warning] if unused else []
-
-    def _tool(self, name: str, listed: types.Tool, schema: dict[str, Any]) -> Tool:
-        trust = self._settings.mull
-
-        def matches(*patterns: str) -> bool:
-            return any(fnmatchcase(listed.name, pattern) for pattern in patterns)
-
-        return Tool(
-            name=name,
-            description=cut_with_note(listed.description or "", DESCRIPTION_BYTES),
-            parameters=schema,
-            read_only=matches(*trust.read_only),
-            idempotent=matches(*trust.idempotent),
-            keys=next((keys for pattern, keys in trust.keys.items() if matches(pattern)), ()),
-            group=self.name,
-            timeout_seconds=trust.timeout_seconds,
-        )
 
     async def call(self, tool: Tool, arguments: dict[str, Any]) -> str:
         """Call a tool; what only reads is called again where the server dies. Raises ToolError."""
@@ -174,12 +174,11 @@ class McpServer:
             raise ToolError(f"{self.name} does not have this tool any more", "unknown")
         params = types.CallToolRequestParams(name=self._names[tool.name], arguments=arguments)
         request = types.CallToolRequest(params=params)
-
-        def send(session: ClientSession) -> Awaitable[types.CallToolResult]:
-            # Not `call_tool`, which checks the result by the server's schema in this process.
-            return session.send_request(request, types.CallToolResult)
-
-        result = await self._ask(send, again=tool.read_only)
+        # Not `call_tool`, which checks the result by the server's schema in this process.
+        result = await self._ask(
+            lambda session: session.send_request(request, types.CallToolResult),
+            again=tool.read_only,
+        )
         text = "\n\n".join(map(_text, result.content))
         if not text and result.structured_content is not None:
             text = to_json(result.structured_content).decode()

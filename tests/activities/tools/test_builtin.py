@@ -66,6 +66,8 @@ async def test_arithmetic(expression: str, said: str) -> None:
         ("[1] * 9", "this is no arithmetic expression"),
         ("'a' * 9", "this is no arithmetic expression"),
         ("True + 1", "this is no arithmetic expression"),
+        ("sqrt + 1", "must be real number, not builtin_function_or_method"),
+        ("pi(1)", "'float' object is not callable"),
         ("sqrt(2", "SyntaxError: "),
         ("(" * 249 + "1" + ")" * 249, "SyntaxError: "),
         ("", "SyntaxError: "),
