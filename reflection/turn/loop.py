@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, get_args
 
+from reflection.framing import user_message
 from reflection.replies import after_thought
 from reflection.request import Review, fitted
 from reflection.run import Part, RunState
@@ -52,7 +53,7 @@ class Turn(RunState[Decision]):
         self.calls = ToolCalls(self.turn_budget, request.approve)
         self.summary = request.summary
         self.messages = [Message(role=one.role, content=one.content) for one in request.messages]
-        asked = conversation.user_message(request.message, request.context)
+        asked = user_message(request.message, request.context)
         self.messages.append(Message(role="user", content=asked))
 
     def begin(

@@ -15,7 +15,6 @@ from reflection.turn.conversation import (
     system_message,
     tokens,
     told,
-    user_message,
 )
 from reflection.turn.tools import Tool, ToolCall
 
@@ -111,14 +110,6 @@ def test_the_system_message() -> None:
     assert '"answer": "<your answer>"}' in listed
     assert "Confidence: " in listed
     assert "Confidence: " not in native
-
-
-def test_material_is_quoted_before_the_message() -> None:
-    """Each text on one line, and without any the message stands alone."""
-    assert user_message("Why?") == "Why?"
-    shown = user_message("Why {material}?", [FORGED, "b"]).splitlines()
-    assert [line[:3] for line in shown[1:3]] == ["1. ", "2. "]
-    assert shown[-2:] == ["The message:", "Why {material}?"]
 
 
 def test_messages_as_a_provider_takes_them() -> None:
