@@ -17,6 +17,7 @@ from activities.doctor import DoctorRequest, Examination
 from activities.installation import tool_checks
 from activities.tools.port import TASK_QUEUE, CallTask, Listing, ListTask, ToolOutcome
 from connection import ConfigurationError
+from tests.activities.tools.scripted_server import LONG
 from tests.activities.tools.test_functions import OWN
 from tests.activities.tools.test_servers import SERVER
 
@@ -73,13 +74,13 @@ async def test_doctor_counts_the_tools_and_names_the_servers_that_do_not_start(
     finally:
         await toolbox.close()
 
-    twice = "left out, for their schemas or for names that stand twice: add, a.dd."
+    twice = "left out, for their schemas or for names that stand twice: add, a.dd"
     gone = "gone can't be started: No such file or directory."
     assert [(check.name, check.state, check.said) for check in found] == [
         ("functions", "ok", "2 tools"),
         ("python", "ok", "1 tool"),
-        ("shop", "ok", "2 tools"),
-        ("missing", "warning", f"shop: 2 tools {twice}"),
+        ("shop", "ok", "3 tools"),
+        ("missing", "warning", f"shop: 3 tools {twice}, {LONG}e."),
         ("missing", "warning", f"the tools of gone are missing: {gone}"),
         ("rules", "ok", "1 rule for calls"),
     ]
