@@ -13,7 +13,7 @@ from commands.command import drop_empty_variables, end_process, wrong_usage
 app = typer.Typer(
     name="mull",
     help="Durable, self-critical LLM answers, as Temporal workflows: sampling until convergence,"
-    " reflection on a result, and an agent that researches or codes.",
+    " reflection on a result, an agent that researches or codes, and turns with tools.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
@@ -44,6 +44,7 @@ COMMANDS = {
     "ask": ("start", "Ask a question and sample until the answers converge."),
     "reflect": ("start", "Write a draft, judge it, and revise it while its score is low."),
     "agent": ("start", "Research documents or write code, until nothing is open."),
+    "turn": ("turn", "Answer a message with tools, and reflect midway."),
     "show": ("runs", "Show a run: its result, or where it stands."),
     "watch": ("runs", "Follow a run live until it ends; Ctrl-C detaches and never cancels."),
     "list": ("runs", "List runs, newest first, with how each one ended."),

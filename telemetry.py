@@ -28,6 +28,8 @@ SPAN_DECISION = "mull.decision"
 SPAN_CHAT = "chat {model}"
 SPAN_EVALUATION = "evaluate {criteria}"
 SPAN_REFLECTION = "mull.reflect"
+SPAN_TOOL = "execute_tool {tool}"
+SPAN_TURN_REFLECTION = "mull.turn.reflect"
 
 NODE_KINDS = {
     "retrieve": "RETRIEVER",

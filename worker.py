@@ -32,7 +32,7 @@ from activities.doctor import Examination
 from activities.documents.retrieval import DocumentActivities, Retriever
 from activities.installation import answering_checks, call_checks, sandbox_checks, worker_checks
 from activities.language_model import port as models
-from activities.language_model.port import LanguageModel
+from activities.language_model.port import Abilities, LanguageModel
 from activities.multipath import MultiPathActivities
 from activities.sampling import SamplingActivities
 from activities.sandbox import port as sandboxes
@@ -42,6 +42,7 @@ from activities.tools.activity import ToolActivities, check_arguments
 from activities.tools.builtin import calculate, current_time, python_tool
 from activities.tools.functions import functions_of, tools_in
 from activities.tools.port import Library
+from activities.turn import TurnActivities
 from commands.command import drop_empty_variables, end_process
 from connection import (
     CALIBRATION,
@@ -63,6 +64,7 @@ from workflows.doctor import DoctorWorkflow
 from workflows.multi_path import MultiPathWorkflow
 from workflows.reflect_on_result import ReflectOnResultWorkflow
 from workflows.self_consistency import SelfConsistencyWorkflow
+from workflows.tool_turn import ToolTurnWorkflow
 
 NAMES = {
     "mull": TASK_QUEUE,
@@ -76,6 +78,7 @@ WORKFLOWS = [
     SelfConsistencyWorkflow,
     ReflectOnResultWorkflow,
     MultiPathWorkflow,
+    ToolTurnWorkflow,
     BatchWorkflow,
 ]
 GRACE = timedelta(seconds=20)
@@ -88,11 +91,20 @@ CEILING = Limits(wall_seconds=60, cpu_seconds=60)
 logger = logging.getLogger("mull.worker")
 
 
+def supposed(_: str | None) -> Abilities:
+    """Suppose that a model takes tools, and has no setting for how it thinks."""
+    return Abilities(tools=True, effort=False)
+
+
 class Adapters(NamedTuple):
-    """The adapters for models and for documents on this machine."""
+    """The adapters for models and for documents on this machine.
+
+    `abilities` tells how a model takes tools and thinks, without a call of it.
+    """
 
     model: LanguageModel | None = None
     retriever: Library | None = None
+    abilities: Callable[[str | None], Abilities] = supposed
 
 
 @contextlib.contextmanager
@@ -111,7 +123,7 @@ def adapters(
     with contextlib.ExitStack() as stack:
         retriever = FolderRetriever.from_environment(os.environ)
         stack.callback(retriever.close)
-        model = None
+        known = Adapters(None, retriever)
         if "llm" in queues:
             from activities.language_model.embedded import EmbeddedModel
             from activities.language_model.layers import ObservedModel, PacedModel
@@ -120,11 +132,12 @@ def adapters(
             endpoints = {}
             if default == EmbeddedModel.name:
                 endpoints[default] = stack.enter_context(EmbeddedModel()).endpoint
-            observed = ObservedModel(LiteLLMModel(default, endpoints), default)
-            model = PacedModel(observed, default, calls_per_second)
+            called = LiteLLMModel(default, endpoints)
+            model = PacedModel(ObservedModel(called, default), default, calls_per_second)
+            known = Adapters(model, retriever, called.abilities)
         gc.freeze()
         gc.enable()
-        yield Adapters(model, retriever)
+        yield known
 
 
 def toolbox(options: argparse.Namespace, library: Library | None) -> ToolActivities:
@@ -187,6 +200,7 @@ def build(
     retriever: Retriever | None = None,
     sandbox: Sandbox | None = None,
     called: ToolActivities | None = None,
+    abilities: Callable[[str | None], Abilities] = supposed,
     **workflow_options: Any,
 ) -> list[Worker]:
     """Build the workers for these queues, by their short names.
@@ -199,7 +213,8 @@ def build(
     if "mull" in queues:
         workers.append(_workflow_worker(client, workflow_options))
     if "llm" in queues and model is not None:
-        workers.append(_model_worker(client, model, calls_per_second, retriever))
+        turns = TurnActivities(model, abilities)
+        workers.append(_model_worker(client, model, calls_per_second, retriever, turns))
     if "code" in queues and sandbox is not None:
         workers.append(_code_worker(client, sandbox))
     if "tools" in queues and called is not None:
@@ -247,6 +262,7 @@ def _model_worker(
     model: LanguageModel,
     calls_per_second: float | None,
     retriever: Retriever | None,
+    turns: TurnActivities,
 ) -> Worker:
     judge = os.environ.get("MULL_JUDGE_MODEL")
     asked, critique = SamplingActivities(model), CritiqueActivities(model, judge)
@@ -266,6 +282,10 @@ def _model_worker(
             agent.reflect_on_report,
             agent.generate_code,
             agent.write_tests,
+            turns.describe_model,
+            turns.ask_step,
+            turns.reflect_midturn,
+            turns.compact_messages,
             Examination(answering_checks, partial(call_checks, model)).examine,
             *searched,
         ],
@@ -307,13 +327,13 @@ async def serve(options: argparse.Namespace) -> None:
     runs = await confined(options.queues)
     queues = [name for name in options.queues if name != "code" or runs is not None]
     rate = options.calls_per_second
-    with adapters(queues, default, rate) as (model, retriever):
+    with adapters(queues, default, rate) as (model, retriever, abilities):
         called = toolbox(options, retriever) if "tools" in queues else None
         on_signals(stop_in_order)
         async with contextlib.AsyncExitStack() as stack:
             if called is not None:
                 stack.push_async_callback(called.close)
-            for worker in build(client, queues, model, rate, retriever, runs, called):
+            for worker in build(client, queues, model, rate, retriever, runs, called, abilities):
                 await stack.enter_async_context(worker)
             logger.info("serving %s at %s", ", ".join(NAMES[queue] for queue in queues), address())
             await stop.wait()

@@ -100,7 +100,7 @@ async def main(queries: list[str]) -> None:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         place = Place(free_port(), free_port(), Path(folder, "temporal.db"))
         _, client = await stack.enter_async_context(temporal(place, Path(folder, "log")))
-        model, _ = stack.enter_context(worker.adapters(["llm"], EmbeddedModel.name))
+        model, *_ = stack.enter_context(worker.adapters(["llm"], EmbeddedModel.name))
         for serving in worker.build(client, worker.QUEUES, model):
             await stack.enter_async_context(serving)
         await run(client, queries[0], reflect=False)

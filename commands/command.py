@@ -322,7 +322,7 @@ def _options(name: str, field: Mapping[str, Any], panel: str) -> list[inspect.Pa
     off = kind is bool and field.get("default")
     few = "|".join(choices)
     option = typer.Option(
-        f"--no-{name}" if off else option_of(name),
+        f"--no-{name.replace('_', '-')}" if off else option_of(name),
         help=_help(name, field, value, choices if len(few) > FEW else ()),
         metavar=few if 0 < len(few) <= FEW else "CHOICE" if choices else None,
         envvar=VARIABLES.get(name),
@@ -433,4 +433,5 @@ def checked(kind: "type[Frozen]", fields: dict[str, Any], option: str | None = N
 
 def _named(field: str) -> str:
     """Return the argument or option that a request's field comes from."""
-    return field if field in {"question", "query", "prompt", "answer"} else option_of(field)
+    arguments = {"question", "query", "prompt", "message", "answer"}
+    return field if field in arguments else option_of(field)

@@ -196,12 +196,12 @@ def show_result(
     if wanted.as_json:
         sys.stdout.write(result.model_dump_json() + "\n")
     else:
-        console = Console(stderr=loop.drafts)
+        console = Console(stderr=loop.writes)
         if loop.reply is not None:
             reply = Line(terminal_safe(loop.reply(result), REPLY_COLUMNS), "bold")
             console.print(reply, soft_wrap=not console.is_terminal)
             console.print()
-        elif loop.drafts and answer is not None and out is None:
+        elif loop.writes and answer is not None and out is None:
             terminal.print_answer(answer)
         terminal.print_sheet(console, sheet, decisions=decisions)
         page = run_page(handle.id, run_id) if wanted.web_ui else None
@@ -241,18 +241,18 @@ async def ended_badly(
         said = f"the run failed. {terminal_safe(f'{cause.type}: {cause.message}', 1_000)}"
         if shown := SHOWN_BY_DOCTOR.get(cause.type or ""):
             hint = f"`mull doctor` shows {shown}."
-    seen = await look(handle, loop) if loop.drafts or whole else None
+    seen = await look(handle, loop) if loop.writes or whole else None
     sheet = stood_at(loop, seen) if seen else None
-    best = sheet.answer if sheet and loop.drafts else None
+    best = sheet.answer if sheet and loop.writes else None
     if as_json:
-        more = {"draft": best.content if best else None} if loop.drafts else {}
+        more = {"draft": best.content if best else None} if loop.writes else {}
         document = {"id": handle.id, "status": status, "error": said, **more}
         sys.stdout.write(json.dumps(document) + "\n")
     elif best is not None:
         terminal.print_answer(best)
         where = "" if whole else f" See `mull show {handle.id}` for the details."
         said = f"{said} Its best draft so far is printed.{where}"
-    elif loop.drafts and seen is None and status != "failed":
+    elif loop.writes and seen is None and status != "failed":
         said = f"{said} No worker answers, so its drafts can't be read now."
     tell(said if status == "cancelled" else f"Error: {said}")
     if hint:

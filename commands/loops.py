@@ -18,6 +18,7 @@ from temporalio.service import RPCError
 
 from activities.language_model import port as models
 from activities.sandbox import port as sandbox
+from activities.tools import port as tools
 from commands.command import Exit, fail
 from connection import TASK_QUEUE
 from reflection.batch import sheet as batch
@@ -35,6 +36,9 @@ from reflection.sampling import result as sampling
 from reflection.sampling import sheet as sampled
 from reflection.sampling.request import SelfConsistencyRequest
 from reflection.sheet import Sheet, draft_sheet
+from reflection.turn import result as turned
+from reflection.turn import sheet as turning
+from reflection.turn.request import ToolTurnRequest
 
 LOOK = timedelta(seconds=10)
 
@@ -50,8 +54,9 @@ class Loop:
 
     - `progress`, `result` and `sheet` are by default those of a loop that shows drafts alone.
     - `command` is the prefix of its run ids.
-    - `reply` returns the sentence printed before the details on standard output. Without it the
-      answer alone goes to standard output, and the details go to standard error.
+    - `reply` returns the sentence printed before the details on standard output.
+    - `writes`: the answer is a text that goes to standard output alone, the details to standard
+      error; what a run that ended badly has of it is printed too.
     - `below` explains how a result misses a required score, or the bars of an answer, and `doubt`
       why not to build on it whatever was required.
     - `actions` are the choices in a review, `reviewed` the fields of the progress that show what is
@@ -74,6 +79,7 @@ class Loop:
     actions: tuple[str, ...] = ("accept", "replace")
     reviewed: frozenset[str] = frozenset({"subject"})
     best: Callable[[Any], Record | None] | None = None
+    writes: bool = False
     unchecked: str = ""
     queues: Callable[[Any], tuple[str, ...]] = lambda _request: ANSWERED
     optional_queues: Callable[[Any], tuple[str, ...]] = lambda _request: ()
@@ -83,11 +89,6 @@ class Loop:
     def answers(self) -> bool:
         """True if a run gives one answer, which can be reviewed and reported."""
         return self.decision is not None
-
-    @property
-    def drafts(self) -> bool:
-        """True if a run writes drafts, so that the best one is useful however the run ends."""
-        return self.best is not None
 
     def under_review(self, progress: Any) -> dict[str, Any]:
         """Build the part of a JSON document that shows what is reviewed."""
@@ -133,6 +134,7 @@ CRITIQUE = Loop(
     actions=("accept", "revise", "replace", "score"),
     reviewed=frozenset({"query", "score_threshold"}),
     best=criticised.best_of,
+    writes=True,
 )
 MULTIPATH = Loop(
     workflow="MultiPathWorkflow",
@@ -148,10 +150,26 @@ MULTIPATH = Loop(
     actions=("accept", "revise", "replace"),
     reviewed=frozenset({"prompt", "mode", "sources", "suite", "quarantined"}),
     best=walked.kept_of,
+    writes=True,
     unchecked="a text that a person wrote is neither tested nor reflected on",
     # Code is tested on a queue of its own; a run may still turn out to write code.
     queues=lambda request: (*ANSWERED, *CODE) if request.mode == "code" else ANSWERED,
     optional_queues=lambda request: CODE if request.mode is None else (),
+)
+TURN = Loop(
+    workflow="ToolTurnWorkflow",
+    doing="starting the turn",
+    request=ToolTurnRequest,
+    progress=turned.Progress,
+    result=turned.ToolTurnResult,
+    sheet=turning.sheet,
+    decision=turned.Decision,
+    command="turn",
+    doubt=lambda result: result.doubt,
+    actions=("allow", "deny"),
+    reviewed=frozenset({"message", "asking", "calls"}),
+    writes=True,
+    queues=lambda request: ANSWERED if request.tools == () else (*ANSWERED, tools.TASK_QUEUE),
 )
 BATCH = Loop(
     workflow="BatchWorkflow",
@@ -167,6 +185,7 @@ LOOPS = (
     SAMPLING,
     CRITIQUE,
     MULTIPATH,
+    TURN,
     BATCH,
 )
 

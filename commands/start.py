@@ -283,11 +283,7 @@ def agent(
     fields["prompt"] = subject_of(prompt, "the prompt")
     fields["judge"] = judge
     if fields["docs"]:
-        # Only the worker can tell whether it has the folder, and where its links lead.
-        docs = fields["docs"] = os.path.abspath(Path(fields["docs"]).expanduser())  # noqa: PTH100
-        if not Path(docs).is_dir():
-            said = f"Note: there is no folder {docs} on this machine; the worker looks on its own."
-            command.tell(said)
+        fields["docs"] = folder_of(fields["docs"])
     if tests is not None:
         fields["tests"] = _tests(tests)
         fields["mode"] = "code"
@@ -302,6 +298,16 @@ def agent(
 def subject_of(given: str, what: str) -> str:
     """Return a command's argument; - reads it from standard input."""
     return command.read_stdin(what) if given == "-" else given
+
+
+def folder_of(given: str) -> str:
+    """Return the absolute path of a folder of documents, which the worker looks for on its own."""
+    # Only the worker can tell whether it has the folder, and where its links lead.
+    docs = os.path.abspath(Path(given).expanduser())  # noqa: PTH100
+    if not Path(docs).is_dir():
+        said = f"Note: there is no folder {docs} on this machine; the worker looks on its own."
+        command.tell(said)
+    return docs
 
 
 def begin(kind: type[Request], fields: dict[str, Any], new: New, wanted: Wanted) -> NoReturn:

@@ -27,11 +27,12 @@ from commands.command import (
     unserved,
     with_client,
 )
-from commands.loops import SAMPLING, FoundRun, reach_open, standing_of
+from commands.loops import SAMPLING, TURN, FoundRun, reach_open, standing_of
 from commands.terminal import print_review
 from reflection.request import Finish, Review
 from reflection.sampling.result import PersonsAnswer
 from reflection.text import lasting_words, until_words
+from reflection.turn.approval import Permission
 
 HELP = {
     "review": """
@@ -43,6 +44,7 @@ Examples:
     mull review reflect-compare-kafka-7f3a91c2 --accept --author ann
     mull review reflect-compare-kafka-7f3a91c2 --revise "name each license"
     mull review reflect-compare-kafka-7f3a91c2 --replace answer.md
+    mull review turn-file-this-bug-7f3a91c2 --deny 1 "ask the owner first"
 """,
     "finish": "Example: mull finish ask-is-91-prime-7f3a91c2 --author ann",
     "cancel": "Example: mull cancel ask-is-91-prime-7f3a91c2",
@@ -59,7 +61,14 @@ RESULT = (
     "The calls in flight are cancelled, and the run ends with what it has. To see its result:\n"
     "    mull show {id}"
 )
-GIVEN = {"accept": "", "revise": ' "WHAT TO CHANGE"', "replace": " FILE", "score": " 0.8"}
+GIVEN = {
+    "accept": "",
+    "revise": ' "WHAT TO CHANGE"',
+    "replace": " FILE",
+    "score": " 0.8",
+    "allow": " CALL",
+    "deny": ' CALL "WHY"',
+}
 
 Author = Annotated[str | None, typer.Option(help="Your name, recorded in the decisions.")]
 
@@ -83,11 +92,27 @@ def review(
             min=1, metavar="N", help="The draft you reviewed; refuse if another is waiting."
         ),
     ] = None,
+    allow: Annotated[
+        int | None, typer.Option(min=1, metavar="CALL", help="Allow this tool call of a turn.")
+    ] = None,
+    deny: Annotated[
+        tuple[int, str] | None,
+        typer.Option(metavar='CALL "WHY"', help="Deny this tool call of a turn, and say why."),
+    ] = None,
     author: Author = None,
     as_json: Json = False,
 ) -> None:
     """Show what waits for a review, or send a review."""
     given: dict[str, object] = {"accept": accept or None, "revise": revise, "score": score}
+    if allow is not None or deny is not None:
+        others = (*given.values(), replace, draft)
+        if any(value is not None for value in others) or (allow and deny):
+            fail("give one of --allow, --deny and a review of a result.", Exit.USAGE)
+        call, why = (allow, "") if deny is None else deny
+        word = checked(
+            Permission, {"call": call, "allow": deny is None, "why": why, "author": author}
+        )
+        with_client(lambda client: _permit(client, run, word, as_json))
     if replace is not None:
         given["replace"] = read_given("--replace", replace)
     if any(value is not None for value in given.values()):
@@ -143,6 +168,14 @@ async def _review(client: Client, run: str, said: Review, as_json: bool) -> Exit
     if said.action == "replace" and found.loop.unchecked:
         tell(f"Note: {found.loop.unchecked}.")
     return _done(run, DONE[said.action], as_json)
+
+
+async def _permit(client: Client, run: str, said: Permission, as_json: bool) -> Exit:
+    found = await reach_open(client, run)
+    if found.loop is not TURN:
+        fail("only calls of `turn` can be allowed or denied.", Exit.USAGE)
+    await _update(client, found, "permit", said)
+    return _done(run, f"call {said.call} is {'allowed' if said.allow else 'denied'}", as_json)
 
 
 async def _show(client: Client, run: str, as_json: bool) -> Exit:

@@ -6,6 +6,7 @@ here, together: client < attempt < whole.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
 
@@ -31,6 +32,8 @@ SOMEBODY = "a person"
 
 HEARTBEAT = timedelta(seconds=10)
 CLIENT_MARGIN = timedelta(seconds=15)
+# A tool's call is ended by its worker; this is for a worker that is lost.
+TOOL_MARGIN = timedelta(seconds=1)
 LONGEST_WAIT = timedelta(seconds=60)
 QUEUE = timedelta(hours=1)
 LOCAL = timedelta(seconds=10)
@@ -40,6 +43,8 @@ LOCAL = timedelta(seconds=10)
 INDEXING = timedelta(minutes=10)
 # As long as a search waits for another worker that writes the same index.
 INDEX_LOCK = timedelta(seconds=60)
+# Starting MCP servers, and listing their tools.
+STARTING = timedelta(seconds=45)
 # Making a sandbox, and clearing it away, on a machine that is busy.
 SANDBOX = timedelta(seconds=30)
 
@@ -81,6 +86,15 @@ def retrieval_times(max_attempts: int) -> dict[str, Any]:
 def test_times(wall_seconds: float, max_attempts: int) -> dict[str, Any]:
     """Nest the time-outs of a test of code that may run for so many seconds."""
     return work_times(wall_seconds + SANDBOX.total_seconds(), max_attempts)
+
+
+def bounded_times(
+    seconds: float, max_attempts: int, margin: timedelta = CLIENT_MARGIN
+) -> dict[str, Any]:
+    """Nest the time-outs of a call that holds up a turn: all its attempts share these seconds."""
+    whole = timedelta(seconds=seconds) + margin
+    times = work_times(seconds, max_attempts)
+    return {**times, "start_to_close_timeout": whole, "schedule_to_close_timeout": whole}
 
 
 def permanent(error: ActivityError) -> ApplicationError | None:
@@ -192,16 +206,15 @@ class People:
 
     async def wait(self) -> Review | Finish | None:
         """Wait for a review, or for the wish to end; None where neither came in time."""
-        left = None if self.until is None else self.until - workflow.now()
-        try:
-            await workflow.wait_condition(
-                lambda: self._given is not None or self.finish is not None, timeout=left
-            )
-        except TimeoutError:
-            return None
-        finally:
-            self._waited, self._since, self.until = self._waited_in_all(), None, None
+        await self.wait_for(lambda: self._given is not None)
         return self._given or self.finish
+
+    async def wait_for(self, done: Callable[[], bool]) -> None:
+        """Wait until it is done, or for the wish to end, or until the time is up."""
+        left = None if self.until is None else self.until - workflow.now()
+        with suppress(TimeoutError):
+            await workflow.wait_condition(lambda: done() or self.finish is not None, timeout=left)
+        self._waited, self._since, self.until = self._waited_in_all(), None, None
 
     def _waited_in_all(self) -> timedelta:
         now = timedelta() if self._since is None else workflow.now() - self._since
@@ -212,13 +225,16 @@ async def settle(
     calls: Iterable[workflow.ActivityHandle[Any]],
     people: People,
     enough: Callable[[], bool] = lambda: False,
+    *,
+    late: bool = False,
 ) -> int:
     """Wait for all calls, for `enough`, for the deadline, or for a person who ends the run.
 
-    Calls that still run are cancelled. Return how many.
+    Calls that still run are cancelled. Return how many. The deadline is none for what may be
+    `late`.
     """
     awaited = list(calls)
-    left = people.seconds_left()
+    left = None if late else people.seconds_left()
     try:
         await workflow.wait_condition(
             lambda: people.finish is not None or enough() or all(call.done() for call in awaited),
@@ -255,11 +271,14 @@ class Calls:
         task: object,
         summary: str,
         times: dict[str, Any],
+        *,
+        late: bool = False,
     ) -> Value | ActivityError | None:
         """Ask a model as `make` does; count what it cost, and warn of what was not sent."""
-        reply = await self.make(activity, task, summary, times)
+        reply = await self.make(activity, task, summary, times, late=late)
         if isinstance(reply, ActivityError):
-            most = self._state.request.max_attempts
+            policy: RetryPolicy = times["retry_policy"]
+            most = policy.maximum_attempts or self._state.request.max_attempts
             self._state.pay(part, None, attempts_of(reply, most))
         elif reply is not None:
             receipt: Any = getattr(reply, "receipt", reply)
@@ -288,6 +307,8 @@ class Calls:
         summary: str,
         times: dict[str, Any],
         queue: str = models.TASK_QUEUE,
+        *,
+        late: bool = False,
     ) -> Value | ActivityError | None:
         """Call an activity, and return its value, its error, or None where it was cut short."""
         call: workflow.ActivityHandle[Value] = workflow.start_activity_method(
@@ -295,7 +316,7 @@ class Calls:
         )
         self.in_flight += 1
         try:
-            self._state.lose(await settle([call], self._people))
+            self._state.lose(await settle([call], self._people, late=late))
         except asyncio.CancelledError:
             self._state.lose(1)
             raise

@@ -1,0 +1,170 @@
+"""Turns with a scripted model, and with tools that note what they were asked."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from temporalio.client import Client, WorkflowHandle
+
+import worker
+from activities.language_model.port import Abilities, ModelCall, ModelError, ModelReply
+from activities.tools import tool
+from activities.tools.activity import ToolActivities
+from activities.tools.functions import functions_of
+from reflection.run import Spending
+from reflection.turn import midturn
+from reflection.turn.approval import ToolRule
+from reflection.turn.result import ToolTurnResult
+from reflection.turn.tools import AskedCall
+from tests.conftest import STRICT, begin
+
+Handle = WorkflowHandle[Any, Any]
+Said = str | ModelError | list[tuple[str, dict[str, Any]]] | Callable[[ModelCall], Any]
+
+ANSWER = "It is 4."
+SUMMARY = "What was said before: little."
+
+
+class ScriptedTurns:
+    """Reply to each step with the next line: an answer, calls of tools, an error, or a function.
+
+    Reflections have lines of their own. A step that is not foreseen fails the run, loudly.
+    """
+
+    def __init__(
+        self, steps: Sequence[Said], reflections: Sequence[Said] = (), delay: float = 0
+    ) -> None:
+        self._lines: dict[str, list[Said]] = {
+            "step": list(steps), "reflection": list(reflections), "summary": [SUMMARY] * 9
+        }  # fmt: skip
+        self._delay = delay
+        self.calls: list[ModelCall] = []
+
+    async def complete(self, call: ModelCall) -> ModelReply:
+        """Reply by the script. Raises the script's errors."""
+        self.calls.append(call)
+        await asyncio.sleep(self._delay)
+        lines = self._lines[kind_of(call)]
+        said = lines.pop(0) if lines else ModelError(f"no line for a {kind_of(call)}")
+        said = said(call) if callable(said) else said
+        if asyncio.iscoroutine(said):
+            said = await said
+        if isinstance(said, ModelError):
+            raise said
+        asked = [] if isinstance(said, str) else said
+        return ModelReply(
+            text=said if isinstance(said, str) else "",
+            model="scripted/model",
+            provider="scripted",
+            finish_reason="tool_calls" if asked else "stop",
+            calls=tuple(
+                AskedCall(id=f"{len(self.calls)}-{place}", name=name, arguments=json.dumps(given))
+                for place, (name, given) in enumerate(asked)
+            ),
+            spending=Spending(
+                calls=1, input_tokens=80, output_tokens=20, cached_tokens=0, cost_usd=0.001
+            ),
+        )
+
+    def shown(self, kind: str) -> list[ModelCall]:
+        """List the calls of this kind: step, reflection, or summary."""
+        return [call for call in self.calls if kind_of(call) == kind]
+
+
+def kind_of(call: ModelCall) -> str:
+    """Tell a step, a reflection and a summary apart by what the model is shown."""
+    first = call.messages[0]
+    if first["content"] == midturn.SYSTEM:
+        return "reflection"
+    return "summary" if first["content"].startswith("Summarize the earlier part") else "step"
+
+
+class Noted:
+    """Tools that note each call of them: `look` reads, `write` writes, `slow` sleeps, both wait."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def tools(self) -> ToolActivities:
+        """The tools of a worker."""
+
+        @tool(read_only=True, idempotent=True, keys=("place:{place}",))
+        async def look(place: str) -> str:
+            """Look at a place."""
+            self.calls.append(f"look {place}")
+            if place.startswith("bad"):
+                raise ValueError(f"there is no {place}")
+            return f"{place} is blue"
+
+        @tool()
+        async def write(text: str) -> str:
+            """Write a text."""
+            self.calls.append(f"write {text}")
+            return f"wrote {text}"
+
+        @tool(read_only=True, keys=("slow:{seconds}",))
+        async def slow(seconds: float) -> str:
+            """Sleep."""
+            self.calls.append(f"slow {seconds:g}")
+            await asyncio.sleep(seconds)
+            return f"slept {seconds:g}"
+
+        return ToolActivities(functions_of(look, write, slow), rules=self.rules)
+
+    rules: Sequence[ToolRule] = ()
+
+
+@asynccontextmanager
+async def served(
+    client: Client,
+    model: ScriptedTurns,
+    tools: Noted | ToolActivities | None = None,
+    *,
+    native: bool = True,
+    effort: bool = False,
+) -> AsyncIterator[None]:
+    """Serve every queue that a turn needs, without a workflow cache, so that each task replays."""
+    called = tools.tools() if isinstance(tools, Noted) else tools or Noted().tools()
+    workers = worker.build(
+        client,
+        ["mull", "llm", "tools"],
+        model,
+        called=called,
+        abilities=lambda _: Abilities(tools=native, effort=effort),
+        **STRICT,
+    )
+    async with AsyncExitStack() as stack:
+        for each in workers:
+            await stack.enter_async_context(each)
+        yield
+
+
+async def start(client: Client, **fields: Any) -> Handle:
+    """Start a turn as any client would, with one JSON object."""
+    return await begin(client, {"message": "How much is it?", **fields}, "ToolTurnWorkflow")
+
+
+async def ended(handle: Handle) -> ToolTurnResult:
+    return ToolTurnResult.model_validate(await asyncio.wait_for(handle.result(), 30))
+
+
+async def run(
+    client: Client,
+    model: ScriptedTurns,
+    tools: Noted | ToolActivities | None = None,
+    /,
+    **fields: Any,
+) -> ToolTurnResult:
+    """Run once to the end."""
+    async with served(client, model, tools):
+        return await ended(await start(client, **fields))
+
+
+async def until(handle: Handle, step: str) -> Any:
+    """Wait until a turn is at this step, and return its progress."""
+    async with asyncio.timeout(20):
+        while (seen := await handle.query("progress"))["step"] != step:
+            await asyncio.sleep(0.05)
+        return seen

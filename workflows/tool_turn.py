@@ -1,0 +1,295 @@
+"""One turn: the model answers or calls tools, reflects midway, until it answers or a bound ends it.
+
+What comes next is decided by `reflection.turn.loop`; this is the order of the calls.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+from temporalio import workflow
+from temporalio.exceptions import ActivityError
+
+with workflow.unsafe.imports_passed_through():
+    import telemetry
+    from activities.tools.activity import ToolActivities, check_arguments
+    from activities.tools.port import TASK_QUEUE, CallTask, Listing, ListTask, queue_of
+    from activities.turn import ModelTask, PromptTask, StepTask, TurnActivities
+    from reflection.sheet import Sheet
+    from reflection.turn.approval import Permission
+    from reflection.turn.loop import Turn
+    from reflection.turn.request import ToolTurnRequest
+    from reflection.turn.result import Decision, Next, Progress, ToolTurnResult
+    from reflection.turn.sheet import sheet
+    from reflection.turn.tools import CallStatus, ToolCall
+    from workflows import base
+    from workflows.base import RunWorkflow, refusal
+    from workflows.calls import (
+        SOMEBODY,
+        STARTING,
+        TOOL_MARGIN,
+        bounded_times,
+        call_times,
+        explain,
+        lost,
+        permanent,
+        run_locally,
+    )
+
+LISTING = bounded_times(STARTING.total_seconds(), 2)
+ENDED = "the turn was ended before this call"
+CUT_OFF = "the turn ended while it ran; whether it took effect is not known"
+NUMBERS = ("next", "stop", "stop_reason", "errors", "confidence")
+
+
+@workflow.defn(failure_exception_types=[ValidationError])
+class ToolTurnWorkflow(RunWorkflow[Turn]):
+    """Answer a message with tools, within a budget, and reflect midway."""
+
+    request_type = ToolTurnRequest
+
+    @workflow.init
+    def __init__(self, request: ToolTurnRequest) -> None:
+        """Begin with the message, and nothing asked yet."""
+        super().__init__(Turn(request, started=workflow.info().start_time))
+        self._times = call_times(request.call_timeout_seconds, request.max_attempts)
+        self._work: dict[Next, Callable[[], Awaitable[None]]] = {
+            "ask": self._ask,
+            "call_tools": self._call_tools,
+            "reflect": self._reflect,
+            "compact": self._compact,
+        }
+
+    @workflow.run
+    async def run(self, _: ToolTurnRequest) -> ToolTurnResult:
+        """Do what each decision names, until one ends the turn, and return the result."""
+        with self._running() as span:
+            await self._find_attributes()
+            await self._begin()
+            while not self._state.stopped:
+                await self._go_on()
+            result = self._state.result()
+            self._conclude(span, {"answer": (result.answer or "")[:400]})
+            return result
+
+    @workflow.update(description="Allow or deny a tool call that waits for a person")
+    def permit(self, given: Permission) -> None:
+        """Take a person's word on a call."""
+        self._state.calls.permit(given, given.author or SOMEBODY, workflow.now())
+
+    @permit.validator
+    def _takes_permission(self, given: Permission) -> None:
+        if not isinstance(given, Permission):
+            raise refusal('give one JSON object, such as {"call": 1, "allow": true}')
+        reason = self._state.calls.refuses(given)
+        if reason is not None:
+            raise refusal(reason)
+
+    async def _begin(self) -> None:
+        """List the tools of the worker, so that history has them, and learn of the model.
+
+        Raises ApplicationError if the model can't be asked at all.
+        """
+        state, request, listing = self._state, self._state.request, Listing(tools=())
+        if request.tools is None or request.tools:
+            wanted = ListTask(names=request.tools, docs=request.docs)
+            found = await self._calls.make(
+                ToolActivities.list_tools, wanted, "the tools", LISTING, TASK_QUEUE
+            )
+            if isinstance(found, ActivityError):
+                state.warn(f"the turn has no tools: they could not be listed: {explain(found)}")
+            listing = found if isinstance(found, Listing) else listing
+        asked = ModelTask(model=request.model, think_level=request.think_level)
+        known = await self._calls.make(
+            TurnActivities.describe_model, asked, "what the model can do", self._times
+        )
+        if isinstance(known, ActivityError):
+            raise permanent(known) or lost(explain(known)).failure
+        if known is not None:
+            state.begin(listing.tools, listing.rules, known.thinking, native=known.native)
+        for warning in listing.warnings:
+            state.warn(warning)
+
+    async def _go_on(self) -> None:
+        """Decide what comes next, and do it."""
+        if self._people.finish is not None:
+            calls = self._state.calls
+            for call in (*calls.with_status("waiting"), *calls.with_status("asking")):
+                calls.finish(call.index, "not_run", ENDED)
+            self._cut_short()
+            return
+        decision = self._state.decide(workflow.now())
+        self._span_decision(decision)
+        if decision.next is not None:
+            self._step = decision.next
+            self._write_progress()
+            await self._work[decision.next]()
+
+    async def _ask(self) -> None:
+        """Ask the model for an answer or for calls; without any reply at all the run fails."""
+        state, request = self._state, self._state.request
+        task = StepTask(
+            **self._bounds(request.call_timeout_seconds, request.max_attempts),
+            guidance=state.guidance,
+            messages=tuple(state.messages),
+            tools=tuple(state.calls.tools.values()),
+            native=state.native,
+            thinking=state.thinking,
+            temperature=request.temperature,
+            seed=request.seed,
+            options=request.options,
+        )
+        summary = f"step {state.steps} of {state.turn_budget.most('steps')}"
+        asked = TurnActivities.ask_step, task, summary, self._times
+        reply = await self._calls.ask("generating", *asked)
+        if isinstance(reply, ActivityError):
+            if state.steps == 1:
+                raise permanent(reply) or lost(explain(reply)).failure
+            self._stop("generation_failed", explain(reply))
+        elif reply is not None:
+            state.replied(reply)
+
+    def _bounds(self, seconds: float, attempts: int) -> dict[str, Any]:
+        return {
+            "step": self._state.steps,
+            "model": self._state.request.model,
+            "max_output_tokens": self._state.request.max_output_tokens,
+            "timeout_seconds": seconds,
+            "max_attempts": attempts,
+        }
+
+    async def _call_tools(self) -> None:
+        """Run the calls of a reply: those of a wave side by side, one wave after the other."""
+        calls = self._state.calls
+        for wave in calls.waves():
+            if self._people.finish is not None:
+                return
+            for call in wave:
+                if calls.admit(call.index, workflow.now()).status == "waiting":
+                    calls.judge(call.index, workflow.now())
+            await self._wait_for_permission()
+            allowed = [calls.made[call.index] for call in wave]
+            running = [self._call(call) for call in allowed if call.status == "waiting"]
+            await asyncio.gather(*running)
+
+    async def _wait_for_permission(self) -> None:
+        """Wait until a person has allowed or denied each call that asks; no clock runs meanwhile.
+
+        Nobody is asked about a call whose arguments are wrong.
+        """
+        calls, timeout = self._state.calls, self._state.request.review_timeout_seconds
+        for call in calls.with_status("asking"):
+            wrong = await run_locally(check_arguments, self._task(call, 0))
+            if wrong is not None:
+                calls.finish(call.index, "invalid", wrong)
+        if not calls.with_status("asking"):
+            return
+        self._people.begin_wait(timeout)
+        self._state.turn_budget.begin_wait(workflow.now())
+        self._step = "waiting_for_permission"
+        self._write_progress(waits=True)
+        await self._people.wait_for(lambda: not calls.with_status("asking"))
+        self._state.turn_budget.end_wait(workflow.now())
+        self._step = "call_tools"
+        if self._people.finish is None:
+            for call in calls.with_status("asking"):
+                why = f"nobody allowed it within {timeout:g} seconds"
+                said = Permission(call=call.index + 1, allow=False, why=why)
+                calls.permit(said, None, workflow.now())
+        self._write_progress()
+
+    async def _call(self, call: ToolCall) -> None:
+        """Run one call, in what is left of the turn. What may have written is not tried again."""
+        calls, tool, began = self._state.calls, self._state.calls.tools[call.tool], workflow.now()
+        seconds = self._state.turn_budget.tool_seconds(tool.timeout_seconds, began)
+        if seconds is None:
+            calls.finish(call.index, "not_run", "the turn has too little time left for it")
+            return
+        known: dict[str, base.Attribute] = {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": tool.name,
+            "gen_ai.tool.call.id": call.id,
+            "mull.turn.step": call.step,
+        }
+        attempts = self._state.request.max_attempts if tool.read_only or tool.idempotent else 1
+        summary = f"call {call.index + 1}: {tool.name}"
+        with base.span(telemetry.SPAN_TOOL.format(tool=tool.name), "TOOL", known) as span:
+            made = await self._calls.make(
+                ToolActivities.call_tool,
+                self._task(call, seconds),
+                summary,
+                bounded_times(seconds, attempts, TOOL_MARGIN),
+                queue_of(tool),
+            )
+            ended: tuple[CallStatus, str] = "timeout", CUT_OFF
+            if isinstance(made, ActivityError):
+                ended = "error", explain(made)
+            elif made is not None:
+                ended = made.status, made.content
+            now = workflow.now()
+            took = (now - began).total_seconds()
+            done = calls.finish(call.index, *ended, seconds=took, at=now)
+            span.set_attribute("mull.tool.status", done.status)
+
+    def _task(self, call: ToolCall, seconds: float) -> CallTask:
+        tool = self._state.calls.tools[call.tool]
+        docs = self._state.request.docs
+        return CallTask(tool=tool, arguments=call.given, timeout_seconds=seconds, docs=docs)
+
+    async def _reflect(self) -> None:
+        """Ask the model how the turn goes; past the deadline too, where it began before."""
+        state = self._state
+        seconds = state.begin_reflection(workflow.now())
+        if seconds is None:
+            return
+        task = PromptTask(**self._bounds(seconds, 1), prompt=state.reflection_prompt)
+        known: dict[str, base.Attribute] = {
+            "mull.turn.step": state.steps,
+            "mull.turn.count": state.request.turn_count,
+        }
+        with base.span(telemetry.SPAN_TURN_REFLECTION, "CHAIN", known) as span:
+            reply = await self._calls.ask(
+                "evaluating",
+                TurnActivities.reflect_midturn,
+                task,
+                f"a reflection after step {state.steps}",
+                bounded_times(seconds, 1),
+                late=True,
+            )
+            if isinstance(reply, ActivityError):
+                state.reflected(None, workflow.now(), explain(reply))
+            elif reply is None:
+                state.reflected(None, workflow.now(), "it was cut short")
+            else:
+                state.reflected(reply.text, workflow.now(), reply.error)
+            span.set_attribute("mull.turn.reflection", state.reflections[-1].outcome)
+
+    async def _compact(self) -> None:
+        """Have the older messages summarized, which the next steps read in their place."""
+        request = self._state.request
+        bounds = self._bounds(request.call_timeout_seconds, request.max_attempts)
+        task = PromptTask(**bounds, prompt=self._state.summary_prompt)
+        asked = TurnActivities.compact_messages, task, "a summary of earlier messages", self._times
+        reply = await self._calls.ask("generating", *asked)
+        if reply is not None:
+            self._state.compacted(None if isinstance(reply, ActivityError) else reply.text)
+
+    def _progress(self) -> Progress:
+        until, flight = self._people.until, self._calls.in_flight
+        return self._state.progress(self._step, flight, until, workflow.now())
+
+    def _sheet(self) -> Sheet:
+        return sheet(self._progress(), self._state.decisions)
+
+    def _numbers(self, decision: Decision) -> dict[str, base.Attribute]:
+        """List the numbers of a decision; its reason may quote a tool, which is content."""
+        quotes = decision.next == "reflect" and not telemetry.captures_content()
+        reason: Sequence[str] = () if quotes else ("reason",)
+        step = {"mull.turn.step": decision.budget.steps_used}
+        return {**step, **base.numbers(decision, (*NUMBERS, *reason))}
+
+    def _updates(self) -> list[base.Update]:
+        asks = bool(self._state.calls.with_status("asking"))
+        waits = telemetry.NEEDS_REVIEW.value_set(asks)
+        return [waits, *base.spending(self._state.used, self._state.model)]
