@@ -7,6 +7,7 @@ providers and servers share; a model behind another form is asked for its reply 
 import json
 import re
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -63,27 +64,16 @@ async def gather(pieces: AsyncIterator[bytes], on_text: OnText) -> bytes:
     async for piece in pieces:
         *lines, line = (line + piece).split(b"\n")
         before = len(reply.parts)
-        for one in lines:
-            data = one.removeprefix(b"data:").strip()
+        for data in (one[5:].strip() for one in lines if one.startswith(b"data:")):
             if data == b"[DONE]":
                 return reply.body()
-            if one.startswith(b"data:") and reply.take(_event(data)):
+            if reply.take(data):
                 return data
         if len(reply.parts) > before:
             on_text(reply.text)
         if is_heavy(line):
             break
     return reply.body()
-
-
-def _event(data: bytes) -> dict[str, Any]:
-    try:
-        event = None if is_heavy(data) else json.loads(data)
-    except (ValueError, RecursionError):
-        event = None
-    if not isinstance(event, dict):
-        raise httpx.RemoteProtocolError("an event can't be read")
-    return event
 
 
 class _Reply:
@@ -103,8 +93,13 @@ class _Reply:
         self.parts = ["".join(self.parts)]
         return self.parts[0]
 
-    def take(self, event: dict[str, Any]) -> bool:
+    def take(self, data: bytes) -> bool:
         """Add what an event says; True if it is an error and no part of a reply."""
+        event: Any = None
+        with suppress(ValueError, RecursionError):
+            event = None if is_heavy(data) else json.loads(data)
+        if not isinstance(event, dict):
+            raise httpx.RemoteProtocolError("an event can't be read")
         if event.get("error") or event.get("object") == "error":
             return True
         choices = event.pop("choices", None)
@@ -149,12 +144,8 @@ class _Reply:
         """Write what came as one completion."""
         if self._finish is None:
             raise httpx.RemoteProtocolError("the events end before the reply does")
-        message = {
-            "role": "assistant",
-            "content": self.text or None,
-            "refusal": self._refusal or None,
-            **({"tool_calls": self._calls} if self._calls else {}),
-        }
+        said = {"content": self.text, "refusal": self._refusal, "tool_calls": self._calls}
+        message = {"role": "assistant"} | {name: part or None for name, part in said.items()}
         choice = {"index": 0, "message": message, "finish_reason": self._finish}
         whole = self._whole | {"object": "chat.completion", "choices": [choice]}
         return json.dumps(whole).encode()

@@ -18,7 +18,7 @@ from collections.abc import (
     Iterator,
     Mapping,
 )
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -91,36 +91,30 @@ async def bounded(
     request.headers["Accept-Encoding"] = ", ".join(CODINGS)
     asked = streamed(request) if exchange.on_text else None
     try:
-        headers = await _exchanged(exchange, asked or request, send)
+        response = await _answer(exchange, await send(asked or request))
         if asked and refuses_events(exchange.status, exchange.body):
-            headers = await _exchanged(exchange, request, send)
+            response = await _answer(exchange, await send(request))
     except Exception as error:
         broken = "broke off its reply" if exchange.status else "can't be reached"
         exchange.failed = str(error) if type(error) is ValueError else f"{broken}: {_why(error)}"
         raise
-    return httpx.Response(exchange.status, headers=headers, content=exchange.body, request=request)
+    kept = [pair for pair in response.headers.multi_items() if pair[0].lower() not in ENCODED]
+    return httpx.Response(exchange.status, headers=kept, content=exchange.body, request=request)
 
 
-async def _exchanged(
-    exchange: Exchange,
-    request: httpx.Request,
-    send: Callable[[httpx.Request], Awaitable[httpx.Response]],
-) -> list[tuple[str, str]]:
-    """Send a request once, and read what comes; return the headers that hold for the body read."""
-    response = await send(request)
-    exchange.status, dropped = response.status_code, ENCODED
-    kind = response.headers.get("Content-Type", "")
+async def _answer(exchange: Exchange, response: httpx.Response) -> httpx.Response:
+    """Read what comes; a reply in events becomes one that came at once."""
+    exchange.status, kind = response.status_code, response.headers.get("Content-Type", "")
     try:
-        if exchange.status < 300 and exchange.on_text and kind.startswith("text/event-stream"):
-            async with aclosing(_pieces(response, MOST_EVENTS_BYTES)) as pieces:
-                events = await gather(pieces, exchange.on_text)
-            exchange.body, dropped = _usable(events, exchange.status), {*ENCODED, "content-type"}
+        if exchange.on_text and exchange.status < 300 and kind.startswith("text/event-stream"):
+            body = await gather(_pieces(response, MOST_EVENTS_BYTES), exchange.on_text)
+            exchange.body = _usable(body, exchange.status)
+            response.headers["Content-Type"] = "application/json"
         else:
             exchange.body = await _read(response)
     finally:
         await response.aclose()
-    kept = [pair for pair in response.headers.multi_items() if pair[0].lower() not in dropped]
-    return kept if dropped is ENCODED else [*kept, ("Content-Type", "application/json")]
+    return response
 
 
 def _why(error: Exception) -> str:

@@ -1,0 +1,190 @@
+"""The answer of a turn while it is written: what is shown of it, and what it leaves in history."""
+
+import asyncio
+import base64
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from temporalio.api.common.v1 import Payload
+from temporalio.api.enums.v1 import EventType
+from temporalio.client import Client, WorkflowUpdateFailedError
+from temporalio.contrib.workflow_streams import PollInput, PublishInput, WorkflowStreamClient
+
+from activities.language_model.port import ModelCall, TransientModelError
+from commands.follow import LiveAnswer
+from connection import STREAM_POLL
+from reflection.turn.conversation import Written
+from tests.workflows.turn.running import ANSWER, Noted, ScriptedTurns, ended, served, start
+
+PUBLISH = "__temporal_workflow_stream_publish"
+OLD, NEW = "The old tide was high. ", "The new tide is low. "
+
+
+def writing(text: str, parts: int = 8, last: Any = None) -> Callable[[ModelCall], Any]:
+    """Write a text in so many parts, each 0.2 s after the other, and end with `last`, or it."""
+
+    async def write(call: ModelCall) -> Any:
+        assert call.on_text is not None
+        for part in range(1, parts + 1):
+            call.on_text(text[: len(text) * part // parts])
+            await asyncio.sleep(0.2)
+        return text if last is None else last
+
+    return write
+
+
+async def watched(client: Client, model: ScriptedTurns, **fields: Any) -> tuple[list[str], Any]:
+    """Follow a streaming turn to its end: return each text that was shown, and the handle."""
+    async with served(client, model):
+        handle = await start(client, stream=True, **fields)
+        answer, shown = LiveAnswer(handle), [""]
+        ending = asyncio.create_task(ended(handle))
+        while not ending.done():
+            text = await answer.read()
+            shown += [text] if text != shown[-1] else []
+            await asyncio.sleep(0.05)
+        await ending
+        shown.append(await answer.read())
+        return shown, handle
+
+
+async def signals(handle: Any) -> int:
+    signaled = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED
+    return sum([event.event_type == signaled async for event in handle.fetch_history_events()])
+
+
+async def test_the_answer_is_shown_while_it_is_written(client: Client) -> None:
+    """It grows, and is gone when the result is there, which has it whole."""
+    shown, handle = await watched(client, ScriptedTurns([writing(NEW * 5)]))
+
+    grown = list(filter(None, shown))
+    assert len(grown) > 2
+    assert all(later.startswith(sooner) for sooner, later in pairwise([*grown, NEW * 5]))
+    assert shown[-1] == ""
+    assert (await handle.result())["answer"] == (NEW * 5).strip()
+
+
+async def test_no_text_stands_twice_when_an_attempt_fails(client: Client) -> None:
+    """What the first attempt wrote goes at once, and what the second writes stands alone."""
+    lost = TransientModelError("lost", retry_after=0.01)
+
+    shown, _ = await watched(client, ScriptedTurns([writing(OLD, last=lost), writing(NEW)]))
+
+    assert any(text in OLD and len(text) > 8 for text in shown)
+    assert any(text in NEW and len(text) > 8 for text in shown)
+    assert all(OLD.startswith(text) or NEW.startswith(text) for text in shown)
+
+
+async def test_what_was_said_before_a_call_goes_when_the_step_ends(client: Client) -> None:
+    """The text of the next step begins anew."""
+    calls = writing(OLD, last=[("look", {"place": "sea"})])
+
+    shown, _ = await watched(client, ScriptedTurns([calls, writing(NEW)]))
+
+    first = next(at for at, text in enumerate(shown) if text and NEW.startswith(text))
+    assert "" in shown[1:first]
+    assert all(OLD.startswith(text) or NEW.startswith(text) for text in shown)
+
+
+async def test_thinking_is_not_shown(client: Client) -> None:
+    """What stands before the answer, and the answer, are told apart while they are written."""
+    thought = f"<think>{OLD * 3}</think>"
+
+    shown, _ = await watched(client, ScriptedTurns([writing(thought + NEW * 3, 16)]))
+
+    assert any(shown)
+    assert all((NEW * 3).startswith(text) for text in shown)
+
+
+@pytest.mark.parametrize("native", [True, False])
+async def test_nothing_is_published_where_nothing_is_shown(client: Client, native: bool) -> None:
+    """Where nobody asked for it, and where the model writes an object."""
+    heard: list[object] = []
+
+    def said(call: ModelCall) -> str:
+        heard.append(call.on_text)
+        return ANSWER
+
+    async with served(client, ScriptedTurns([said]), native=native):
+        handle = await start(client, stream=not native)
+        await ended(handle)
+
+    assert heard == [None]
+    assert await signals(handle) == 0
+
+
+async def test_a_third_broken_stream_is_the_last(client: Client) -> None:
+    """Then the reply is asked for as a whole."""
+    heard: list[bool] = []
+
+    def said(call: ModelCall) -> Any:
+        heard.append(call.on_text is not None)
+        return TransientModelError("broke off", retry_after=0.01) if len(heard) < 4 else ANSWER
+
+    async with served(client, ScriptedTurns([said] * 4)):
+        await ended(await start(client, stream=True))
+
+    assert heard == [True, True, True, False]
+
+
+async def test_others_may_follow_it_by_the_sdk(client: Client) -> None:
+    """Whoever subscribes in the usual way gets the same pieces."""
+    text = ""
+    async with served(client, ScriptedTurns([writing(NEW * 3)])):
+        handle = await start(client, stream=True)
+        stream = WorkflowStreamClient.create(client, handle.id).topic("answer", type=Written)
+        async with asyncio.timeout(20):
+            async for item in stream.subscribe():
+                text = item.data.text if not item.data.at else text + item.data.text
+                if len(text) > len(NEW):
+                    break
+        await ended(handle)
+
+    assert (NEW * 3).startswith(text)
+
+
+def published(data: str) -> dict[str, Any]:
+    return {"items": [{"topic": "answer", "data": data}], "publisher_id": "x", "sequence": 1}
+
+
+def packed(raw: bytes) -> str:
+    payload = Payload(metadata={"encoding": b"json/plain"}, data=raw)
+    return base64.b64encode(payload.SerializeToString()).decode()
+
+
+POLLS: list[list[Any]] = [
+    [],
+    [None],
+    ["x"],
+    [{"from_offset": "x"}],
+    [PollInput(), PollInput()],
+]
+SIGNALS: list[list[Any]] = [
+    [],
+    [None],
+    [5],
+    [PublishInput(), PublishInput()],
+    [published("no base64!")],
+    [published("AAAA")],
+    [published(packed(b'{"step": "x"}'))],
+    [published(packed(b"{broken"))],
+]
+
+
+async def test_malformed_messages_do_not_stop_a_turn(client: Client) -> None:
+    """A poll is refused, a signal is dropped, and what is no piece of an answer is not shown."""
+    async with served(client, ScriptedTurns([writing(NEW, 20)]), Noted()):
+        handle = await start(client, stream=True)
+        answer = LiveAnswer(handle)
+        for given in SIGNALS:
+            await handle.signal(PUBLISH, args=given)
+        for given in POLLS:
+            with pytest.raises(WorkflowUpdateFailedError):
+                await asyncio.wait_for(handle.execute_update(STREAM_POLL, args=given), 10)
+        shown = await answer.read()
+        result = await ended(handle)
+
+    assert NEW.startswith(shown)
+    assert result.answer == NEW.strip()
