@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import math
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -13,6 +14,7 @@ from temporalio.client import Client, WorkflowUpdateFailedError
 from temporalio.contrib.workflow_streams import PollInput, PublishInput, WorkflowStreamClient
 
 from activities.language_model.port import ModelCall, TransientModelError
+from activities.turn import PUBLISH_SECONDS, SLOWER
 from commands.follow import LiveAnswer
 from connection import STREAM_POLL
 from reflection.turn.conversation import Written
@@ -188,3 +190,39 @@ async def test_malformed_messages_do_not_stop_a_turn(client: Client) -> None:
 
     assert NEW.startswith(shown)
     assert result.answer == NEW.strip()
+
+
+async def history_of(client: Client, seconds: float, *, stream: bool) -> tuple[int, int]:
+    """Count the events and bytes of a turn whose 2,000 tokens take so many seconds, with a reader.
+
+    At 50 tokens a second, in 40 seconds, streaming adds 215 events and 46 kB.
+    """
+    words = "".join(f"{number % 1000:03} " for number in range(2_000))
+
+    async def write(call: ModelCall) -> str:
+        for part in range(1, 2_001):
+            if call.on_text:
+                call.on_text(words[: 4 * part])
+            if part % 20 == 0:
+                await asyncio.sleep(seconds / 100)
+        return words
+
+    async with served(client, ScriptedTurns([write])):
+        handle = await start(client, stream=stream)
+        answer, ending = LiveAnswer(handle), asyncio.create_task(handle.result())
+        while not ending.done():
+            await answer.read()
+            await asyncio.sleep(0.4)
+        await ending
+    sizes = [event.ByteSize() async for event in handle.fetch_history_events()]
+    return len(sizes), sum(sizes)
+
+
+async def test_streaming_adds_little_to_history(client: Client) -> None:
+    """Four events for each batch, however often it is read; 2,000 tokens take under 60 kB."""
+    without, with_it = [await history_of(client, 4, stream=one) for one in (False, True)]
+
+    events, size = with_it[0] - without[0], with_it[1] - without[1]
+    batches = math.log(1 + 4 * (SLOWER - 1) / PUBLISH_SECONDS) / math.log(SLOWER)
+    assert 4 * batches / 2 < events <= 4 * (batches + 2)
+    assert size < 60_000
