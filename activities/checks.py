@@ -90,7 +90,8 @@ async def check_draft(task: CheckTask) -> Report:
     five seconds.
     """
     checked = task.checked
-    texts = (checked.query, checked.draft, checked.previous or "", *checked.sources)
+    given = (*checked.sources, *checked.material)
+    texts = (checked.query, checked.draft, checked.previous or "", *given)
     names = named_guardrails(task.guardrails)
     if OF_MULL.issuperset(names) and sum(map(encoded_size, texts)) <= SHORT_BYTES:
         return check(checked, names)

@@ -15,6 +15,7 @@ from reflection.critique.prompts import (
     build_revision_prompt,
 )
 from reflection.critique.request import Format
+from reflection.framing import Framing
 from reflection.request import DRAFT_BYTES, OUTPUT_TOKENS, Record
 from reflection.run import Spending
 from reflection.text import cut_with_note, encoded_size, well_formed
@@ -39,6 +40,7 @@ class WritingTask(Record):
     max_attempts: int = 5
     guardrails: tuple[str, ...] = ()
     asks_for: tuple[str, ...] = ()
+    framing: Framing = Framing()
 
 
 class RevisionTask(WritingTask):
@@ -86,6 +88,7 @@ class JudgingTask(Record):
     error: str | None = None
     writer: str | None = None
     max_attempts: int = 5
+    framing: Framing = Framing()
 
 
 class CritiqueActivities:
@@ -125,6 +128,7 @@ class CritiqueActivities:
                 sources=task.sources,
                 shape=task.format,
                 error=task.error,
+                framing=task.framing,
             ),
             temperature=0.0,
             seed=0,
@@ -156,6 +160,8 @@ class CritiqueActivities:
         call = ModelCall(
             model=task.model,
             prompt=prompt,
+            messages=task.framing.chat(prompt),
+            options=task.framing.options,
             temperature=task.temperature,
             seed=None if task.seed is None else task.seed + task.index,
             max_output_tokens=task.max_output_tokens,
@@ -202,6 +208,7 @@ async def _report(task: WritingTask, written: Written) -> Report | None:
         previous=revises and revises.draft,
         previous_score=revises and revises.score,
         sources=task.sources,
+        material=tuple(task.framing.material),
         format=task.format,
         asks_for=task.asks_for,
     )

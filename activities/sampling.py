@@ -12,6 +12,7 @@ from activities.language_model.port import (
     ask,
     calls_made,
 )
+from reflection.framing import Framing
 from reflection.request import Record
 from reflection.run import Spending
 from reflection.sampling.answers import read_answer
@@ -43,6 +44,7 @@ class SampleTask(Record):
     answer_bytes: int = 2_000
     reasoning_bytes: int = 20_000
     max_attempts: int = 5
+    framing: Framing = Framing()
 
 
 class MeaningTask(Record):
@@ -77,9 +79,12 @@ class SamplingActivities:
         A reply that can't be used or read is a response without a vote. Raises ApplicationError,
         non-retryable if no such call can work.
         """
+        prompt = build_prompt(task.question, task.prompt_template, task.answers)
         call = ModelCall(
             model=task.model,
-            prompt=build_prompt(task.question, task.prompt_template, task.answers),
+            prompt=prompt,
+            messages=task.framing.chat(prompt),
+            options=task.framing.options,
             temperature=task.temperature,
             seed=task.seed,
             max_output_tokens=task.max_output_tokens,

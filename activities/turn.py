@@ -20,13 +20,13 @@ from activities.language_model.port import (
     Receipt,
     hear,
 )
+from reflection.framing import SamplingOptions
 from reflection.replies import words_so_far
 from reflection.request import DRAFT_BYTES, Record
 from reflection.text import cut_with_note, encoded_size, well_formed
 from reflection.turn import conversation, midturn
 from reflection.turn.conversation import Guidance, Message, StepReply, Written
 from reflection.turn.levels import Thinking, thinking
-from reflection.turn.request import SamplingOptions
 from reflection.turn.tools import ARGUMENT_BYTES, AskedCall, Tool
 
 CALLS_BYTES = 200_000
@@ -250,7 +250,6 @@ def _step(task: StepTask, heard: Heard) -> StepReply:
     return StepReply(
         text=cut_with_note(said.text, DRAFT_BYTES),
         calls=calls,
-        confidence=said.confidence,
         error=error,
         **receipt,
     )

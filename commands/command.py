@@ -237,6 +237,9 @@ FEW = 24
 TYPES: dict[str, type] = {"integer": int, "number": float, "string": str, "boolean": bool}
 
 ENTROPY = ("combined", "entropy_only")
+REFLECTING = (
+    "reflect_every", "reflect_on_uncertainty", "reflection_feeds_back", "max_reflections",
+)  # fmt: skip
 # Fields that have an effect only with some values of another field, and only beside another one.
 ONLY_WITH: dict[str, tuple[str, tuple[object, ...]]] = {
     "confidence_threshold": ("rule", (*ENTROPY, "confidence_only", "off")),
@@ -247,6 +250,7 @@ ONLY_WITH: dict[str, tuple[str, tuple[object, ...]]] = {
     "beta_threshold": ("rule", ("beta",)),
     "ahead_by": ("rule", ("ahead_by",)),
     "creative": ("mode", (None, "research")),
+    **dict.fromkeys(REFLECTING, ("think_level", ("low", "medium", "high"))),
 }
 ONLY_BESIDE = {
     "passages": ("docs",),
@@ -279,15 +283,22 @@ def takes_fields(
                     fields[field] = False if form == "off" and value else value
             command(**fields)
 
-        own = inspect.signature(command)
-        kept = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
-        called.__signature__ = own.replace(  # type: ignore[attr-defined]
-            parameters=[*(one.replace(kind=one.KEYWORD_ONLY) for one in kept), *added]
-        )
-        called.__annotations__ |= {one.name: one.annotation for one in added}
-        return called
+        return add_options(command, called, added)
 
     return decorate
+
+
+def add_options(
+    command: Callable[..., None], called: Callable[..., None], added: Sequence[inspect.Parameter]
+) -> Callable[..., None]:
+    """Give what is `called` for a command the command's options, and those that are added."""
+    own = inspect.signature(command)
+    kept = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
+    called.__signature__ = own.replace(  # type: ignore[attr-defined]
+        parameters=[*(one.replace(kind=one.KEYWORD_ONLY) for one in kept), *added]
+    )
+    called.__annotations__ |= {one.name: one.annotation for one in added}
+    return called
 
 
 def option_of(field: str) -> str:
@@ -306,7 +317,7 @@ def unused(request: Any, given: Collection[str]) -> list[str]:
             said.append(f"{option_of(field)} has no effect with {why}")
     for field, others in ONLY_BESIDE.items():
         known = [other for other in others if hasattr(request, other)]
-        if field in given and not any(getattr(request, other) for other in known):
+        if known and field in given and not any(getattr(request, other) for other in known):
             said.append(f"{option_of(field)} has no effect without {option_of(known[0])}")
     return said
 

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from commands import command, follow
 from commands.command import Exit, fail, with_client
 from commands.follow import New, Wanted
+from commands.framing import takes_framing
 from reflection.critique.criteria import Criterion
 from reflection.critique.guardrails import DEFAULT, default_guardrails, known_guardrails
 from reflection.critique.request import ReflectOnResultRequest
@@ -32,6 +33,7 @@ Examples:
     mull ask "Is 91 prime?"
     mull ask "What is 17 * 23?" --answers number --preset thrifty
     mull ask - --json --require-confidence 0.8 < question.txt
+    mull ask "Is it due?" --context contract.md --system lawyer.txt --set top_p=0.9
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no server or worker, 4 not to be built on (no
 consensus, divided votes, a tie, fewer than three votes, cut short; --accept-any makes these 0), or
@@ -44,8 +46,10 @@ Examples:
     mull reflect "Document parse_date()" --draft draft.md --review-below 0.6
     mull reflect - --judge openai/gpt-5-mini --json < query.txt
     mull reflect "Reply to Ann: ..." --criterion "tone*2=It is courteous."
+    mull reflect "Now answer her" --messages talk.json --context prices.md
 
-The best draft goes to standard output, everything else to standard error.
+The best draft goes to standard output, everything else to standard error. A judge sees what
+--context and --messages give, since a draft may rest on it, but not --system and --set.
 
 Guardrails cap the score of a draft that has a defect anyone can check, such as JSON that does not
 parse or a citation of a source that is not there. One that needs sources or certain criteria, such
@@ -86,6 +90,7 @@ _judge = partial(typer.Option, envvar="MULL_JUDGE_MODEL", metavar="MODEL")
 _guard = partial(typer.Option, rich_help_panel=GUARDS)
 
 
+@takes_framing
 @command.takes_fields(
     SelfConsistencyRequest,
     {
@@ -149,6 +154,7 @@ def guardrail_help() -> str:
     return f"{said} Only when named: {', '.join(others)}." if others else said
 
 
+@takes_framing
 @command.takes_fields(
     ReflectOnResultRequest,
     {

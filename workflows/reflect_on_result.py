@@ -256,6 +256,7 @@ class Drafts:
             max_attempts=request.max_attempts,
             guardrails=self.guardrails,
             asks_for=tuple(criterion.name for criterion in self._state.criteria),
+            framing=request.framing,
         )
 
     async def _written(
@@ -327,6 +328,7 @@ class Drafts:
             previous=before.text if before else None,
             previous_score=before.score if before else None,
             sources=self._request.sources,
+            material=tuple(self._request.material),
             format=self._request.format,
             asks_for=tuple(criterion.name for criterion in self._state.criteria),
         )
@@ -376,6 +378,7 @@ class Drafts:
             error=error,
             writer=request.model,
             max_attempts=request.max_attempts,
+            framing=request.framing,
         )
         again = " again: its reply could not be read" if error else ""
         summary = f"draft {draft.index + 1}: ask {judge or 'the judge'}{again}"

@@ -233,6 +233,7 @@ class Samples:
                 answer_bytes=request.answer_bytes,
                 reasoning_bytes=request.reasoning_bytes,
                 max_attempts=request.max_attempts,
+                framing=request.framing,
             ),
             task_queue=TASK_QUEUE,
             summary=f"sample {index + 1} of at most {request.max_responses}",

@@ -17,9 +17,9 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from connection import heartbeating
+from reflection.framing import SamplingOptions
 from reflection.request import Record
 from reflection.run import Spending
-from reflection.turn.request import SamplingOptions
 from reflection.turn.tools import AskedCall, Tool
 
 TASK_QUEUE = "mull-llm"

@@ -301,7 +301,7 @@ def log_line(request: SelfConsistencyRequest, result: SelfConsistencyResult) -> 
         "kind": request.answers,
         "model": result.model,
         "temperature": request.temperature,
-        "prompt_hash": hash_prompt(request.prompt_template, request.answers),
+        "prompt_hash": hash_prompt(request.prompt_template, request.answers, request.framing),
         "tokens": None if None in tokens else tokens,
     }
     return json.dumps(line, ensure_ascii=False) + "\n"

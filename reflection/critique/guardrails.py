@@ -52,6 +52,7 @@ class Checked(Record):
     previous: str | None = None
     previous_score: float | None = None
     sources: tuple[str, ...] = ()
+    material: tuple[str, ...] = ()
     format: Literal["json", "python", "markdown"] | None = None
     asks_for: tuple[str, ...] = ()
 
@@ -261,6 +262,7 @@ def unknown_citation(checked: Checked) -> Finding | None:
     defined = {*re.findall(r"\[\^(\w{1,31})\]:", text), *map(str, range(most + 1))}
     unknown += [f"[^{note}]" for note in FOOTNOTE.findall(text) if note not in defined]
     known = set(addresses(fold("\n".join([*checked.sources, checked.query]))))
+    known |= set(addresses(fold("\n".join(checked.material)))) if known else set()
     for page in addresses(text) if known else ():
         if known.isdisjoint(accumulate(page.split("/", 20), "{}/{}".format)):
             unknown.append(page)

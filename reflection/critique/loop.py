@@ -112,10 +112,11 @@ class Reflection(DraftState[Decision, Draft]):
     def prompt(self, part: Part) -> tuple[list[str], int]:
         """List the texts in the prompt of a part's next call, and give its output limit."""
         request, best = self.request, self.best
-        texts = [request.query, *request.sources]
         if part == "evaluating":
-            meanings = [criterion.meaning for criterion in self.criteria]
-            return [*texts, *meanings, self.drafts[-1].text], request.judge_max_output_tokens
+            texts = [request.query, *request.sources, *request.material, self.drafts[-1].text]
+            texts += [criterion.meaning for criterion in self.criteria]
+            return texts, request.judge_max_output_tokens
+        texts = request.shown
         if best is not None:
             texts += [best.text, *(point.advice for point in self.advice(best))]
         return texts, request.max_output_tokens

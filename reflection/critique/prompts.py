@@ -7,6 +7,7 @@ from hashlib import sha256
 from reflection.critique.criteria import Criterion
 from reflection.critique.evaluation import Feedback
 from reflection.critique.request import Format
+from reflection.framing import Framing
 from reflection.text import AGAIN, filled, mark, quoted
 
 FORMATS: dict[Format, str] = {
@@ -124,15 +125,21 @@ def build_judge_prompt(
     sources: Sequence[str] = (),
     shape: Format | None = None,
     error: str | None = None,
+    framing: Framing | None = None,
 ) -> str:
     """Build the prompt for one evaluation; `error` is what was wrong with the last reply.
 
     Query, sources and draft are quoted as JSON strings, each on one line, so that nothing in them
     can end the data or look like a part of the prompt. The lines around them hold a digest of the
-    data, which no text can hold of itself.
+    data, which no text can hold of itself. Of the writer's `framing` a judge sees the material and
+    the earlier messages, on which a draft may rest. It does not see the system message, which
+    is for the writer alone: what a draft is held to are the criteria.
     """
-    digest = sha256(json.dumps([query, draft, *sources]).encode()).hexdigest()
+    given = framing or Framing()
+    digest = sha256(json.dumps([query, draft, *sources, *given.material]).encode()).hexdigest()
     listed = [f"Source {number}: {quoted(text)}\n" for number, text in enumerate(sources, 1)]
+    listed += [f"Material that was given: {quoted(text)}\n" for text in given.context]
+    listed += [f"Earlier, the {one.role}: {quoted(one.content)}\n" for one in given.messages]
     point = {"criterion": criteria[0].name, "place": "...", "advice": "..."}
     scores = ", ".join(f'"{criterion.name}": <0.0 to 1.0>' for criterion in criteria)
     form = (

@@ -18,6 +18,7 @@ from reflection.critique.criteria import PRESETS, CriteriaPreset, Criterion
 from reflection.critique.evaluation import Panel, Score
 from reflection.critique.guardrails import DEFAULT
 from reflection.drafts import PERSONS_REVISIONS
+from reflection.framing import Framing
 from reflection.request import DRAFT_BYTES, Bounded, ModelName, Words
 from reflection.text import encoded_size, within
 
@@ -34,7 +35,7 @@ OWN_CRITERIA = TypeAdapter(tuple[Criterion, ...])
 MOST_CRITERIA = 10
 
 
-class ReflectOnResultRequest(Bounded):
+class ReflectOnResultRequest(Bounded, Framing):
     """A query, its writer, judges and criteria, and everything that bounds the run.
 
     Scores, thresholds and complexities are 0 to 1.
@@ -94,6 +95,11 @@ class ReflectOnResultRequest(Bounded):
     review_below: Score | None = Field(
         None, description="A result with a score below it waits for a person."
     )
+
+    @property
+    def shown(self) -> list[str]:
+        """The texts whose size is bounded together: with the query and the sources."""
+        return [self.query, *self.sources, *super().shown]
 
     @property
     def judged_by(self) -> tuple[Criterion, ...]:
@@ -162,15 +168,16 @@ class ReflectOnResultRequest(Bounded):
         size = self._history_bytes
         if size > HISTORY_BYTES:
             raise ValueError(
-                f"query, sources and drafts would take up to {size:,} bytes of history, more than"
-                f" the limit of {HISTORY_BYTES:,}: shorten them, or use fewer judges or revisions"
+                f"query, sources, context and drafts would take up to {size:,} bytes of history,"
+                f" more than the limit of {HISTORY_BYTES:,}: shorten them, or use fewer judges or"
+                " revisions"
             )
         return self
 
     @property
     def _history_bytes(self) -> int:
         """The size of all calls, if each judge is asked twice and each draft is of full length."""
-        asked = encoded_size(self.query) + sum(map(encoded_size, self.sources))
+        asked = sum(map(encoded_size, self.shown))
         draft = min(self.draft_bytes, 8 * self.max_output_tokens)
         calls = 2 * len(self.panel_judges) + 2
         return (asked + draft) * calls * (self.max_revisions + 1 + PERSONS_REVISIONS)

@@ -55,13 +55,14 @@ class Sampling(RunState[Decision]):
     @property
     def setup(self) -> Setup:
         """What a calibration map has to have in common with the run, as far as it is known."""
+        request = self.request
         models = {response.model for response in self.responses if response.model}
         return Setup(
-            model=", ".join(sorted(models)) or self.request.model,
-            temperature=self.request.temperature,
-            prompt_hash=hash_prompt(self.request.prompt_template, self.request.answers),
-            answers=self.request.answers,
-            stopping=Stopping(**self.request.model_dump(include=set(Stopping.model_fields))),
+            model=", ".join(sorted(models)) or request.model,
+            temperature=request.temperature,
+            prompt_hash=hash_prompt(request.prompt_template, request.answers, request.framing),
+            answers=request.answers,
+            stopping=Stopping(**request.model_dump(include=set(Stopping.model_fields))),
         )
 
     def calibrated(self) -> tuple[float | None, Calibrated | None]:

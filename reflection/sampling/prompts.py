@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, WithJsonSchema
 
+from reflection.framing import Framing
 from reflection.replies import Reply, ReplyT, Text, every_object, plain, reply_schema, validated
 from reflection.sampling.answers import Marked, find_marked
 from reflection.sampling.request import AnswerKind
@@ -92,9 +93,16 @@ def build_prompt(question: str, template: str | None, kind: AnswerKind) -> str:
     return f"{asked}\n\n{HOW_TO_REPLY.replace('{hint}', HINTS[kind])}"
 
 
-def hash_prompt(template: str | None, kind: AnswerKind) -> str:
-    """Hash all that is asked but the question: the template, and how to reply."""
-    return sha256(build_prompt(PLACE_OF_QUESTION, template, kind).encode()).hexdigest()[:16]
+def hash_prompt(template: str | None, kind: AnswerKind, framing: Framing | None = None) -> str:
+    """Hash all that is asked but the question: the template, how to reply, and the framing.
+
+    Of material only its presence counts, since it differs from question to question as they do.
+    """
+    asked = build_prompt(PLACE_OF_QUESTION, template, kind)
+    if framing not in (None, Framing()):
+        alike = framing.model_copy(update={"context": framing.context and ("",)})
+        asked += alike.model_dump_json(exclude_defaults=True)
+    return sha256(asked.encode()).hexdigest()[:16]
 
 
 def sample_schema(kind: AnswerKind) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from reflection.framing import Framing
 from reflection.request import Bounded, Words
 from reflection.sampling.probability import CalibrationMap
 from reflection.sampling.rules import Stopping
@@ -23,7 +24,7 @@ REASONINGS_BYTES = 200_000
 COMPARED_RESPONSES = 50
 
 
-class SelfConsistencyRequest(Bounded, Stopping):
+class SelfConsistencyRequest(Bounded, Stopping, Framing):
     """A question, how its answers are compared, and everything that bounds the run.
 
     Source: the self-reflection agent; its defaults.
@@ -63,7 +64,7 @@ class SelfConsistencyRequest(Bounded, Stopping):
     @property
     def asked_bytes(self) -> int:
         """The size of what each call of a wave carries, in bytes."""
-        return encoded_size(self.question) + encoded_size(self.prompt_template or "")
+        return sum(map(encoded_size, [self.question, self.prompt_template or "", *self.shown]))
 
     @property
     def concurrency(self) -> int:
@@ -85,8 +86,8 @@ class SelfConsistencyRequest(Bounded, Stopping):
         size = self.asked_bytes * self.max_responses
         if size > HISTORY_BYTES:
             raise ValueError(
-                f"question and prompt_template, {self.max_responses} times, are {size:,} bytes of"
-                f" history, and at most {HISTORY_BYTES:,} are taken"
+                f"question, prompt_template, system, context and messages, {self.max_responses}"
+                f" times, are {size:,} bytes of history, and at most {HISTORY_BYTES:,} are taken"
             )
         if self.answers == "llm" and self.max_responses > COMPARED_RESPONSES:
             raise ValueError(

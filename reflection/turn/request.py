@@ -1,45 +1,18 @@
 """The request of a tool-using turn."""
 
-from functools import partial
-from typing import Annotated, Literal, Self
+from typing import Annotated
 
-from pydantic import AfterValidator, FailFast, Field, StrictStr, StringConstraints, model_validator
+from pydantic import FailFast, Field, StrictStr, StringConstraints
 
+from reflection.framing import Framing, MessageText
 from reflection.multipath.request import Folder
-from reflection.request import Frozen, Words
-from reflection.text import encoded_size, within
 from reflection.turn.approval import ToolRule
 from reflection.turn.budget import TurnLimits
 
-MESSAGE_BYTES = 100_000
-SHOWN_BYTES = 300_000
-
-MessageText = Annotated[Words, AfterValidator(partial(within, most=MESSAGE_BYTES))]
 ToolOrGroup = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 
 
-class EarlierMessage(Frozen):
-    """A message from before the turn."""
-
-    role: Literal["user", "assistant"]
-    content: MessageText
-
-
-class SamplingOptions(Frozen):
-    """Sampling options of a provider, by name. No other is taken: no address, key or header."""
-
-    top_p: float | None = Field(None, ge=0, le=1)
-    top_k: int | None = Field(None, ge=0, le=1_000_000)
-    min_p: float | None = Field(None, ge=0, le=1)
-    frequency_penalty: float | None = Field(None, ge=-2, le=2)
-    presence_penalty: float | None = Field(None, ge=-2, le=2)
-    repetition_penalty: float | None = Field(None, gt=0, le=10)
-    stop: tuple[Annotated[str, StringConstraints(min_length=1, max_length=200)], ...] | None = (
-        Field(None, max_length=4)
-    )
-
-
-class ToolTurnRequest(TurnLimits):
+class ToolTurnRequest(TurnLimits, Framing):
     """A message, the tools that may be used for it, and everything that bounds the turn.
 
     Source: the reflection engine and the harness that it is a part of; their defaults.
@@ -48,13 +21,6 @@ class ToolTurnRequest(TurnLimits):
     subject_field = "message"
 
     message: MessageText
-    system: MessageText | None = Field(None, description="A system message of your own.")
-    context: Annotated[tuple[MessageText, ...], FailFast()] = Field(
-        (), max_length=50, description="Texts that the message is about, quoted as material."
-    )
-    messages: Annotated[tuple[EarlierMessage, ...], FailFast()] = Field(
-        (), max_length=1_000, description="Earlier messages, the oldest first."
-    )
     summary: MessageText | None = Field(
         None, description="A summary of what was said before the earlier messages."
     )
@@ -78,7 +44,7 @@ class ToolTurnRequest(TurnLimits):
     reflect_every: int = Field(
         0, ge=0, le=1_000, description="Reflect in each turn whose number is a multiple; 0: never."
     )
-    reflect_on_tool_error: bool = Field(True, description="Reflect after a tool error.")
+    reflect_on_tool_error: bool = Field(True, description="Off: no reflection after a tool error.")
     reflect_on_uncertainty: bool = Field(
         False, description="Reflect when the model states a confidence under 0.5."
     )
@@ -86,7 +52,6 @@ class ToolTurnRequest(TurnLimits):
         False, description="Put the last reflection into the next step's system message."
     )
     turn_count: int = Field(1, ge=1, description="The number of the turn in its session, from 1.")
-    options: SamplingOptions = Field(default_factory=SamplingOptions)
     temperature: float = Field(0.7, ge=0, le=2, allow_inf_nan=False, description="Temperature.")
     seed: int | None = Field(None, ge=0, le=2**31, description="The model's seed, if it takes one.")
     stream: bool = Field(
@@ -104,14 +69,7 @@ class ToolTurnRequest(TurnLimits):
         description="Seconds to wait for a person's word on a tool call, which then is denied.",
     )
 
-    @model_validator(mode="after")
-    def _small(self) -> Self:
-        texts = [self.system or "", self.summary or "", *self.context]
-        texts += [message.content for message in self.messages]
-        size = sum(map(encoded_size, texts))
-        if size > SHOWN_BYTES:
-            raise ValueError(
-                f"system, context, messages and summary are {size:,} bytes, more than the limit of"
-                f" {SHOWN_BYTES:,}"
-            )
-        return self
+    @property
+    def shown(self) -> list[str]:
+        """The texts whose size is bounded together: with the summary."""
+        return [*super().shown, *([self.summary] if self.summary else [])]

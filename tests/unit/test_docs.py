@@ -12,6 +12,7 @@ from reflection.critique.criteria import PRESETS
 from reflection.critique.guardrails import default_guardrails
 from reflection.multipath import result as multipath
 from reflection.sampling import rules
+from reflection.turn import result as turned
 
 DOCS = Path(__file__).parents[2] / "docs"
 DRAFTED = get_args(critique.StopReason)
@@ -29,6 +30,7 @@ NAMED = [
     ("glossary.md", "Reflecting", "| guardrail |", GUARDRAILS),
     ("glossary.md", "Reflecting", "Stop reasons", DRAFTED),
     ("glossary.md", "The agent", "Stop reasons", get_args(multipath.StopReason)),
+    ("glossary.md", "The turn", "Stop reasons", get_args(turned.StopReason)),
     ("glossary.md", "Measuring a judge, and a method", "**Batch.**", get_args(BatchStopReason)),
 ]
 

@@ -22,9 +22,10 @@ FIELDS = {
     "SelfConsistencyWorkflow": "question",
     "ReflectOnResultWorkflow": "query",
     "MultiPathWorkflow": "prompt",
+    "ToolTurnWorkflow": "message",
     "BatchWorkflow": "items",
 }
-ASK, REFLECT, AGENT, BATCH = FIELDS
+ASK, REFLECT, AGENT, TURN, BATCH = FIELDS
 Start = tuple[str, list[Any], str | None]
 CLEAR = {"name": "clear", "meaning": "It is clear."}
 
@@ -39,6 +40,8 @@ ASKED: list[tuple[dict[str, object], str]] = [
     ({"max_responses": True}, "max_responses: should be a valid integer"),
     ({"temperature": "0.7"}, "temperature: should be a valid number"),
     ({"temperature": True}, "temperature: should be a valid number"),
+    ({"options": {"api_key": "secret-8"}}, "options: there is no api_key; the options are top_p"),
+    ({"messages": [{"role": "secret-8", "content": "x"}]}, "messages.0.role: should be"),
 ]
 REFLECTED: list[tuple[dict[str, object], str]] = [
     ({"colour": "secret-8"}, "colour: no such field"),
@@ -69,6 +72,8 @@ REFLECTED: list[tuple[dict[str, object], str]] = [
     ({"reflect": 1}, "reflect: should be a valid boolean"),
     ({"reflect": "yes"}, "reflect: should be a valid boolean"),
     ({"criteria": [{**CLEAR, "weight": "2"}]}, "criteria.0.weight: should be a valid"),
+    ({"options": {"api_base": "secret-8"}}, "options: there is no api_base; the options are"),
+    ({"context": ["secret-8" * 10_000] * 4}, "system, context and messages make it 320,0"),
 ]
 AGENTS: list[tuple[dict[str, object], str]] = [
     ({"colour": "secret-8"}, "colour: no such field"),
@@ -89,6 +94,22 @@ AGENTS: list[tuple[dict[str, object], str]] = [
 ]
 
 
+TURNS: list[tuple[dict[str, object], str]] = [
+    ({"colour": "secret-8"}, "colour: no such field"),
+    ({"message": " "}, "message: "),
+    ({"message": "secret-9" * 20_000}, "message: 160,000 bytes exceed the limit of 100,000"),
+    ({"context": ["secret" * 10_000] * 9}, "more than the limit of 300,000"),
+    ({"messages": [{"role": "system", "content": "secret"}]}, "messages.0.role: "),
+    ({"options": {"api_base": "secret"}}, "options.api_base: no such field"),
+    ({"options": {"extra_headers": {}}}, "options.extra_headers: no such field"),
+    ({"tools": "secret"}, "tools: "),
+    ({"approve": [{"tool": "*", "action": "secret"}]}, "approve.0.action: "),
+    ({"think_level": 5}, "think_level: should be a valid string"),
+    ({"max_steps": 0}, "max_steps: "),
+    ({"max_context_tokens": 200_001}, "max_context_tokens: "),
+    ({"turn_count": 0}, "turn_count: "),
+    ({"budget_seconds": None}, "budget_seconds: "),
+]
 BATCHES: list[tuple[dict[str, object], str]] = [
     (batch_of("secret", colour="secret"), "colour: no such field"),
     (batch_of("secret") | {"variants": [judging(colour="secret")]}, "colour: no such field"),
@@ -118,7 +139,7 @@ async def test_a_malformed_request_fails_at_once(client: Client, kind: str) -> N
 
     Neither `true` nor a text is taken for a number, nor a number for a truth value.
     """
-    wrong = {ASK: ASKED, REFLECT: REFLECTED, AGENT: AGENTS, BATCH: BATCHES}[kind]
+    wrong = {ASK: ASKED, REFLECT: REFLECTED, AGENT: AGENTS, TURN: TURNS, BATCH: BATCHES}[kind]
     whole = {} if kind == BATCH else {FIELDS[kind]: "secret-7"}
     rows: list[tuple[object, str]] = [({**whole, **fields}, said) for fields, said in wrong]
     rows += [({}, f"{FIELDS[kind]}: missing"), ("secret-7", "Request")]

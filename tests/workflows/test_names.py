@@ -13,6 +13,8 @@ from activities.documents.retrieval import DocumentActivities
 from activities.multipath import MultiPathActivities
 from activities.sampling import SamplingActivities
 from activities.sandbox.port import SandboxActivities
+from activities.tools.activity import ToolActivities, check_arguments
+from activities.turn import TurnActivities
 from connection import ServerActivities
 from workflows.doctor import DoctorWorkflow
 
@@ -27,6 +29,8 @@ ACTIVITIES = {
     Examination: ["examine"],
     SandboxActivities: ["run_code"],
     TestingActivities: ["test_code"],
+    ToolActivities: ["call_tool", "list_tools"],
+    TurnActivities: ["ask_step", "compact_messages", "describe_model", "reflect_midturn"],
 }  # fmt: skip
 
 
@@ -51,6 +55,7 @@ def test_workflow_types_queries_and_updates() -> None:
         "SelfConsistencyWorkflow": ("decisions", "progress", "add_answer", "finish_now", "review"),
         "ReflectOnResultWorkflow": ("decisions", "progress", "finish_now", "review"),
         "MultiPathWorkflow": ("decisions", "progress", "finish_now", "review"),
+        "ToolTurnWorkflow": ("decisions", "progress", "finish_now", "permit", "review"),
         "BatchWorkflow": ("progress", "finish_now"),
         "DoctorWorkflow": (),
     }
@@ -61,9 +66,9 @@ def test_workflow_types_queries_and_updates() -> None:
 def test_activity_types() -> None:
     """Histories name activities by these types."""
     assert {kind: names_of(kind) for kind in ACTIVITIES} == ACTIVITIES
-    quick = (check_draft, prepare_reflection, read_examples)
+    quick = (check_arguments, check_draft, prepare_reflection, read_examples)
     found = [vars(each)["__temporal_activity_definition"].name for each in quick]
-    assert found == ["check_draft", "prepare_reflection", "read_examples"]
+    assert found == ["check_arguments", "check_draft", "prepare_reflection", "read_examples"]
 
 
 def test_search_attributes() -> None:
@@ -99,7 +104,12 @@ def test_the_agent_s_nodes_are_spans() -> None:
 
 def test_task_queues() -> None:
     """Clients and operators name the queues, the latter by their short names too."""
-    assert worker.NAMES == {"mull": "mull", "llm": "mull-llm", "code": "mull-code"}
+    assert worker.NAMES == {
+        "mull": "mull",
+        "llm": "mull-llm",
+        "code": "mull-code",
+        "tools": "mull-tools",
+    }
 
 
 def test_spans() -> None:
@@ -111,6 +121,8 @@ def test_spans() -> None:
         telemetry.SPAN_CHAT,
         telemetry.SPAN_EVALUATION,
         telemetry.SPAN_REFLECTION,
+        telemetry.SPAN_TOOL,
+        telemetry.SPAN_TURN_REFLECTION,
         telemetry.EVENT_EVALUATION,
     ) == (
         "invoke_workflow {type}",
@@ -119,5 +131,7 @@ def test_spans() -> None:
         "chat {model}",
         "evaluate {criteria}",
         "mull.reflect",
+        "execute_tool {tool}",
+        "mull.turn.reflect",
         "gen_ai.evaluation.result",
     )

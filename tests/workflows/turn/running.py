@@ -162,9 +162,11 @@ async def run(
         return await ended(await start(client, **fields))
 
 
-async def until(handle: Handle, step: str) -> Any:
-    """Wait until a turn is at this step, and return its progress."""
+async def until(handle: Handle, step: str, calls: int = 0) -> Any:
+    """Wait until a turn is at this step with so many calls, and return its progress."""
     async with asyncio.timeout(20):
-        while (seen := await handle.query("progress"))["step"] != step:
+        while True:
+            seen = await handle.query("progress")
+            if seen["step"] == step and len(seen["calls"]) >= calls:
+                return seen
             await asyncio.sleep(0.05)
-        return seen

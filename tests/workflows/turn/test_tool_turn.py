@@ -1,9 +1,17 @@
 """The turn as a workflow: answers, calls of tools, people, reflections and bounds."""
 
+import asyncio
+import time
 from typing import Any
 
-from temporalio.client import Client
+import pytest
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from temporalio.api.sdk.v1 import WorkflowMetadata
+from temporalio.client import Client, WorkflowUpdateFailedError
 
+from activities.language_model.port import ModelCall, PermanentModelError, SampleError
+from reflection.turn.approval import ToolRule
+from tests.conftest import failure
 from tests.workflows.turn.running import (
     ANSWER,
     Noted,
@@ -15,58 +23,290 @@ from tests.workflows.turn.running import (
     until,
 )
 
+LOOK = [("look", {"place": "sea"})]
+BAD = [("look", {"place": "bad sea"})]
+WRITE = [("write", {"text": "a"})]
+LOW: dict[str, Any] = {"think_level": "low"}
+THOUGHT = "The sea is missing: try the sky."
+
+
+def told(call: ModelCall) -> list[str]:
+    """List what the model was told of its calls."""
+    return [one["content"] for one in call.messages if one["role"] == "tool"]
+
 
 async def test_a_turn_answers(client: Client) -> None:
-    """Without a call of a tool, one step is enough."""
+    """Without a call of a tool, one step is enough, and the tools are known from the listing."""
     result = await run(client, ScriptedTurns([ANSWER]))
 
-    assert (result.answer, result.stop_reason) == (ANSWER, "answered")
+    assert (result.answer, result.stop_reason, result.doubt) == (ANSWER, "answered", "")
     assert result.budget.steps_used == 1
     assert result.tools == ("look", "write", "slow")
 
 
 async def test_results_go_back_to_the_model(client: Client) -> None:
-    """Two calls in one reply run, and the next step reads what they returned, quoted."""
+    """Calls of one reply run, and the next step reads what each returned, in their order."""
     noted = Noted()
-    model = ScriptedTurns([[("look", {"place": "sea"}), ("look", {"place": "sky"})], ANSWER])
+    model = ScriptedTurns([[*LOOK, ("look", {"place": "sky"})], ANSWER])
 
     result = await run(client, model, noted)
 
-    assert result.answer == ANSWER
     assert sorted(noted.calls) == ["look sea", "look sky"]
     assert [call.status for call in result.calls] == ["ok", "ok"]
-    told = [one["content"] for one in model.calls[1].messages if one["role"] == "tool"]
-    assert [("sea is blue" in text, "sky is blue" in text) for text in told] == [
-        (True, False),
-        (False, True),
-    ]
+    assert ["sea is blue" in text for text in told(model.calls[1])] == [True, False]
+    assert ["sky is blue" in text for text in told(model.calls[1])] == [False, True]
     assert result.budget.tool_calls_used == 2
+    assert [made.next for made in result.decisions] == ["ask", "call_tools", "ask", None]
+
+
+async def test_what_only_reads_runs_side_by_side(client: Client) -> None:
+    """Three calls that sleep for some seconds end within less than twice those seconds."""
+    calls = [("slow", {"seconds": seconds}) for seconds in (4.0, 4.001, 4.002)]
+
+    result = await run(client, ScriptedTurns([calls, ANSWER]))
+
+    ends = [call.at.timestamp() for call in result.calls if call.at]
+    assert len(ends) == 3
+    assert max(ends) - min(ends) < 4
+    assert result.budget.tool_calls_used == 3
+
+
+async def test_a_recorded_result_costs_no_call(client: Client) -> None:
+    """An idempotent call that succeeded is answered from its record; one that failed runs again."""
+    noted = Noted()
+    model = ScriptedTurns([LOOK, LOOK, BAD, BAD, ANSWER])
+
+    result = await run(client, model, noted)
+
+    assert noted.calls == ["look sea", "look bad sea", "look bad sea"]
+    assert [call.record_of for call in result.calls] == [None, 0, None, None]
+    assert result.budget.tool_calls_used == 3
 
 
 async def test_what_writes_waits_for_a_person(client: Client) -> None:
-    """An allowed call runs, a denied one tells the model why; neither wait uses up the turn."""
+    """An allowed call runs, a denied one tells the model why; the wait takes none of the time."""
     noted = Noted()
-    calls: list[Any] = [[("write", {"text": "a"})], [("write", {"text": "b"})], ANSWER]
-    async with served(client, ScriptedTurns(calls), noted):
+    model = ScriptedTurns([WRITE, [("write", {"text": "b"})], ANSWER])
+    async with served(client, model, noted):
+        began = time.monotonic()
         handle = await start(client)
-        seen = await until(handle, "waiting_for_permission")
-        assert seen["asking"] == [1]
+        assert (await until(handle, "waiting_for_permission"))["asking"] == [1]
+        await asyncio.sleep(2)
         assert noted.calls == []
         await handle.execute_update("permit", {"call": 1, "allow": True, "author": "ann"})
-        async with asyncio_timeout():
-            while (await handle.query("progress"))["asking"] != [2]:
-                pass
+        await until(handle, "waiting_for_permission", 2)
+        await asyncio.sleep(2)
         await handle.execute_update("permit", {"call": 2, "allow": False, "why": "not today"})
         result = await ended(handle)
+        took = time.monotonic() - began
 
     assert noted.calls == ["write a"]
-    assert [call.status for call in result.calls] == ["ok", "denied"]
-    assert result.calls[0].approval is not None
+    assert result.calls[0].approval
     assert result.calls[0].approval.author == "ann"
-    assert "not today" in result.calls[1].content
+    assert [call.status for call in result.calls] == ["ok", "denied"]
+    assert "not today" in told(model.calls[2])[1]
+    assert result.budget.waited_s > 3.5
+    assert 60 - result.budget.remaining_s < took - 3.5
 
 
-def asyncio_timeout() -> Any:
-    import asyncio
+async def test_silence_denies(client: Client) -> None:
+    """A call that nobody allows in time does not run, and the turn goes on."""
+    noted = Noted()
 
-    return asyncio.timeout(20)
+    result = await run(client, ScriptedTurns([WRITE, ANSWER]), noted, review_timeout_seconds=0.5)
+
+    assert noted.calls == []
+    assert result.answer == ANSWER
+    assert result.calls[0].content == "nobody allowed it within 0.5 seconds"
+
+
+REFUSED: list[tuple[Any, str]] = [
+    ({"call": 2, "allow": True}, "call 2 is not waiting for anyone; waiting: 1"),
+    ({"call": 0, "allow": True}, "call: "),
+    ({"call": 1}, "allow: missing"),
+    ({"call": 1, "allow": "yes"}, "allow: "),
+    (None, "give one JSON object"),
+]
+
+
+async def test_a_wrong_word_is_refused(client: Client) -> None:
+    """Updates that are malformed, or about another call, change nothing; a review neither."""
+    async with served(client, ScriptedTurns([WRITE, ANSWER])):
+        handle = await start(client)
+        await until(handle, "waiting_for_permission")
+        for given, said in REFUSED:
+            with pytest.raises(WorkflowUpdateFailedError) as caught:
+                await handle.execute_update("permit", given)
+            assert said in str(caught.value.cause)
+        with pytest.raises(WorkflowUpdateFailedError) as caught:
+            await handle.execute_update("review", {"accept": True})
+        assert "allow or deny" in str(caught.value.cause)
+        await handle.execute_update("finish_now")
+        result = await ended(handle)
+
+    assert result.stop_reason == "finished_by_person"
+    assert result.calls[0].status == "not_run"
+
+
+async def test_nobody_is_asked_about_wrong_arguments(client: Client) -> None:
+    """A call that does not fit its schema fails before a person is asked."""
+    result = await run(client, ScriptedTurns([[("write", {"words": 1})], ANSWER]))
+
+    assert result.calls[0].status == "invalid"
+    assert "text" in result.calls[0].content
+
+
+async def test_rules_of_worker_and_request(client: Client) -> None:
+    """The worker's rules allow what writes; the request's deny a part of it, and can't allow."""
+    noted = Noted()
+    noted.rules = (ToolRule(tool="write", action="allow"), ToolRule(tool="look", action="deny"))
+    own = [
+        {"tool": "write", "arguments": {"text": "secret*"}, "action": "deny", "why": "no secrets"},
+        {"tool": "look", "action": "allow"},
+    ]
+    model = ScriptedTurns([[*WRITE, ("write", {"text": "secret 1"}), *LOOK], ANSWER])
+
+    result = await run(client, model, noted, approve=own)
+
+    assert noted.calls == ["write a"]
+    assert [call.status for call in result.calls] == ["ok", "denied", "denied"]
+
+
+async def test_a_tool_error_is_reflected_on(client: Client) -> None:
+    """The model reflects without tools, the result has it, and no message does."""
+    model = ScriptedTurns([BAD, LOOK, ANSWER], [THOUGHT])
+
+    result = await run(client, model, **LOW)
+
+    (made,) = result.reflections
+    assert (made.reflection, made.should_continue, made.confidence) == (THOUGHT, True, 0.7)
+    assert result.last_reflection == made
+    assert made.because == "a tool failed: look: ValueError: there is no bad sea"
+    (asked,) = model.shown("reflection")
+    assert (asked.tools, asked.timeout_seconds) == ((), 30)
+    assert not [step for step in model.shown("step") if THOUGHT in str(step)]
+    assert result.usage.parts["evaluating"].calls == 1
+
+
+async def test_a_reflection_feeds_back_where_that_is_asked_for(client: Client) -> None:
+    """It is in the system message of the next step, quoted, and of no later one."""
+    model = ScriptedTurns([BAD, LOOK, ANSWER], [THOUGHT])
+
+    await run(client, model, **LOW, reflection_feeds_back=True)
+
+    systems = [step.messages[0]["content"] for step in model.shown("step")]
+    assert [THOUGHT in system for system in systems] == [False, True, False]
+
+
+STUBS: list[tuple[dict[str, Any], list[Any], str]] = [
+    ({"max_reflections": 0}, [], "[budget exhausted]"),
+    ({}, [SampleError("it is empty", "EmptyReply")], "[reflection failed]"),
+    ({}, [PermanentModelError("no key", "AuthenticationError")], "[reflection failed]"),
+]
+
+
+@pytest.mark.parametrize(("bounds", "said", "stub"), STUBS)
+async def test_a_stub_goes_on(
+    client: Client, bounds: dict[str, Any], said: list[Any], stub: str
+) -> None:
+    """A reflection that can't be made is a stub: the turn goes on, and the error is still there."""
+    result = await run(client, ScriptedTurns([BAD, ANSWER], said), **LOW, **bounds)
+
+    assert result.answer == ANSWER
+    assert [made.reflection for made in result.reflections] == [stub]
+    assert result.last_reflection is None
+    assert result.decisions[-1].errors == 1
+    assert result.budget.reflections_used == len(said)
+
+
+async def test_the_deadline_ends_a_turn(client: Client) -> None:
+    """A tool is ended at the deadline, a reflection is a stub then, and the turn has no answer."""
+    model = ScriptedTurns([[("slow", {"seconds": 30})]], [])
+
+    result = await run(client, model, budget_seconds=6, **LOW)
+
+    assert result.stop_reason == "deadline"
+    assert result.calls[0].status == "timeout"
+    assert [made.reflection for made in result.reflections] == ["[deadline expired]"]
+    assert result.answer is None
+    assert result.so_far
+    assert result.doubt
+
+
+async def test_no_tool_starts_with_little_time_left(client: Client) -> None:
+    """Under five seconds before the deadline a call is not run, and costs nothing."""
+    noted = Noted()
+
+    result = await run(client, ScriptedTurns([LOOK, ANSWER]), noted, budget_seconds=4.9)
+
+    assert (noted.calls, result.calls[0].status) == ([], "not_run")
+    assert result.budget.tool_calls_used == 0
+
+
+async def test_a_long_conversation_is_compacted(client: Client) -> None:
+    """The older messages are summarized by a call of the model, and the last ones are kept."""
+    earlier = [
+        {"role": role, "content": f"{number} " + "old words " * 200}
+        for number in range(10)
+        for role in ("user", "assistant")
+    ]
+    model = ScriptedTurns([ANSWER])
+
+    result = await run(client, model, messages=earlier, max_context_tokens=10_000)
+
+    assert result.answer == ANSWER
+    assert result.summary == "What was said before: little."
+    assert 0 < result.summarized < 20
+    (step,) = model.shown("step")
+    assert len(step.messages) == 2 + 20 - result.summarized
+    assert result.budget.context_tokens_used <= 10_000
+
+
+async def test_a_turn_without_the_queue_of_tools_answers(client: Client) -> None:
+    """Where no tools are wanted none are listed, and no worker of tools is needed."""
+    result = await run(client, ScriptedTurns([ANSWER]), tools=[])
+
+    assert result.tools == ()
+    assert not result.warnings
+
+
+async def test_a_person_ends_a_turn(client: Client) -> None:
+    """A call in flight is cancelled, and the turn says what it has."""
+    async with served(client, ScriptedTurns([LOOK, [("slow", {"seconds": 40})]])):
+        handle = await start(client)
+        await until(handle, "call_tools", 2)
+        await handle.execute_update("finish_now", {"author": "ann"})
+        result = await ended(handle)
+
+    assert (result.stop_reason, result.decisions[-1].author) == ("finished_by_person", "ann")
+    assert result.calls[1].status == "timeout"
+    assert "sea is blue" in str(result.so_far)
+
+
+async def test_without_any_reply_the_run_fails(client: Client) -> None:
+    """What no call can mend fails the run; after a step, the turn ends with what it has."""
+    broken = PermanentModelError("no key", "AuthenticationError")
+    async with served(client, ScriptedTurns([broken])):
+        error = await failure(await start(client))
+
+    result = await run(client, ScriptedTurns([LOOK, broken]))
+
+    assert error.type == "AuthenticationError"
+    assert (result.stop_reason, result.answer) == ("generation_failed", None)
+
+
+async def test_spans_and_details_show_a_turn(client: Client, spans: InMemorySpanExporter) -> None:
+    """Tools, reflections and decisions are spans without content, and the details show the last."""
+    model = ScriptedTurns([BAD, ANSWER], ["a secret thought"])
+    async with served(client, model):
+        handle = await start(client, **LOW)
+        await ended(handle)
+        shown = await handle.query("__temporal_workflow_metadata", result_type=WorkflowMetadata)
+
+    names = [span.name for span in spans.get_finished_spans()]
+    assert names.count("execute_tool look") == 1
+    assert names.count("mull.turn.reflect") == 1
+    assert names.count("mull.decision") == 5
+    assert not [span for span in spans.get_finished_spans() if "secret" in str(span.attributes)]
+    assert "a secret thought" in shown.current_details
+    assert "bad sea" in shown.current_details
