@@ -18,6 +18,7 @@ from activities.language_model.port import (
     OnText,
     PermanentModelError,
     Receipt,
+    calls_made,
     hear,
 )
 from reflection.framing import SamplingOptions
@@ -37,7 +38,7 @@ NAME_CHARACTERS = 200
 PUBLISH_SECONDS = 0.3
 SLOWER = 1.03
 PIECE_CHARACTERS = 20_000
-STREAMED_ATTEMPTS = 3
+STREAMED_CALLS = 3
 
 
 class ModelTask(Record):
@@ -186,7 +187,7 @@ async def _publishing(task: StepTask) -> AsyncIterator[OnText | None]:
     and again is asked for its reply as a whole.
     """
     shown = task.native or not task.tools
-    if not task.stream or not shown or activity.info().attempt > STREAMED_ATTEMPTS:
+    if not task.stream or not shown or calls_made() > STREAMED_CALLS:
         yield None
         return
     texts = deque([""], maxlen=1)

@@ -22,7 +22,6 @@ from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.client import Client, WorkflowFailureError, WorkflowQueryFailedError
 from temporalio.common import WorkflowIDReusePolicy
-from temporalio.contrib.workflow_streams import PollInput, PollResult
 from temporalio.exceptions import (
     ApplicationError,
     CancelledError,
@@ -335,21 +334,17 @@ class LiveAnswer:
     async def read(self) -> str:
         """Return what is written so far of the newest attempt; as before where nobody answers."""
         try:
-            found = await self._handle.query(
-                STREAM_POLL,
-                PollInput(from_offset=self._offset),
-                result_type=PollResult,
-                rpc_timeout=LOOK,
-            )
+            known = {"from_offset": self._offset}
+            found = await self._handle.query(STREAM_POLL, known, rpc_timeout=LOOK)
         except (RPCError, WorkflowQueryFailedError):
             return self._written.text
-        for item in found.items:
+        for item in found["items"]:
             # What is no piece of an answer was published by somebody else.
             with suppress(Exception):
-                payload = Payload.FromString(base64.b64decode(item.data))
+                payload = Payload.FromString(base64.b64decode(item["data"]))
                 piece = DATA_CONVERTER.payload_converter.from_payload(payload, Written)
                 self._written = self._written.then(piece)
-        self._offset = found.next_offset
+        self._offset = found["next_offset"]
         return self._written.text
 
 

@@ -172,7 +172,7 @@ LOST = [
     (Scripted(text=""), "EmptyReply"),
     (failing(401), "AuthenticationError"),
     (failing(429), "RateLimitError"),
-    (failing(503, message="upstream connect error"), "ServiceUnavailableError"),
+    (failing(404, message="no such upstream"), "NotFoundError"),
     (Scripted("abcd" * 100, drip=0.1), "Timeout"),
 ]
 

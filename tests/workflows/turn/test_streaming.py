@@ -3,7 +3,14 @@
 import asyncio
 import base64
 import math
+import os
+import pty
+import subprocess
+import sys
+import uuid
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -11,10 +18,16 @@ import pytest
 from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowUpdateFailedError
-from temporalio.contrib.workflow_streams import PollInput, PublishInput, WorkflowStreamClient
+from temporalio.contrib.workflow_streams import (
+    PollInput,
+    PollResult,
+    PublishInput,
+    WorkflowStreamClient,
+)
 
 from activities.language_model.port import ModelCall, TransientModelError
 from activities.turn import PUBLISH_SECONDS, SLOWER
+from commands.embedded import Place
 from commands.follow import LiveAnswer
 from connection import STREAM_POLL
 from reflection.turn.conversation import Written
@@ -38,7 +51,10 @@ def writing(text: str, parts: int = 8, last: Any = None) -> Callable[[ModelCall]
 
 
 async def watched(client: Client, model: ScriptedTurns, **fields: Any) -> tuple[list[str], Any]:
-    """Follow a streaming turn to its end: return each text that was shown, and the handle."""
+    """Follow a streaming turn to its end: return each text that was shown, and the handle.
+
+    In the end the stream keeps nothing that was written.
+    """
     async with served(client, model):
         handle = await start(client, stream=True, **fields)
         answer, shown = LiveAnswer(handle), [""]
@@ -49,6 +65,8 @@ async def watched(client: Client, model: ScriptedTurns, **fields: Any) -> tuple[
             await asyncio.sleep(0.05)
         await ending
         shown.append(await answer.read())
+        left = await handle.query(STREAM_POLL, PollInput(), result_type=PollResult)
+        assert [item.offset for item in left.items] == [left.next_offset - 1]
         return shown, handle
 
 
@@ -226,3 +244,56 @@ async def test_streaming_adds_little_to_history(client: Client) -> None:
     batches = math.log(1 + 4 * (SLOWER - 1) / PUBLISH_SECONDS) / math.log(SLOWER)
     assert 4 * batches / 2 < events <= 4 * (batches + 2)
     assert size < 60_000
+
+
+async def command(place: Place, *arguments: str) -> tuple[str, str, int]:
+    """Run a command whose standard error is a terminal; return both outputs and its exit code."""
+    ours, theirs = pty.openpty()
+    shown = {"TEMPORAL_ADDRESS": place.address, "TERM": "xterm", "COLUMNS": "60", "LINES": "20"}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "starter.py",
+        *arguments,
+        env={**os.environ, **shown},
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    screen = b""
+    with suppress(OSError):  # a terminal that nobody writes to any more
+        while read := await asyncio.to_thread(os.read, ours, 65_536):
+            screen += read
+    os.close(ours)
+    printed, _ = await process.communicate()
+    return printed.decode(), screen.decode(), process.returncode or 0
+
+
+async def test_a_terminal_shows_the_answer_while_it_is_written(
+    client: Client, place: Place
+) -> None:
+    """And `watch` shows it too; on standard output it stands once."""
+    run = f"turn-{uuid.uuid4().hex}"
+    async with served(client, ScriptedTurns([writing(NEW, 30)])):
+        made = asyncio.create_task(command(place, "turn", "Tide?", "--tools", "", "--id", run))
+        await asyncio.sleep(3)
+        watched, ended = await asyncio.gather(command(place, "watch", run), made)
+
+    for printed, screen, code in (watched, ended):
+        assert (printed, code) == (NEW.strip(), 0)
+        assert "The new tide" in screen
+        assert "\x1b[2K" in screen
+
+
+async def test_elsewhere_nothing_is_streamed(client: Client, place: Place) -> None:
+    """A run that nobody watches publishes nothing, unless it is told to; its id means the same."""
+    run = f"turn-{uuid.uuid4().hex}"
+    known = {**os.environ, "TEMPORAL_ADDRESS": place.address}
+    arguments = (sys.executable, "starter.py", "turn", "Tide?", "--tools", "", "--id", run)
+    async with served(client, ScriptedTurns([lambda call: str(call.on_text)])):
+        piped = partial(subprocess.run, arguments, env=known, capture_output=True, text=True)
+        first = await asyncio.to_thread(piped)
+        again, screen, code = await command(place, *arguments[2:])
+
+    assert first.stdout == again == "None"
+    assert "nothing is paid again" in screen
+    assert code == 0
