@@ -369,7 +369,7 @@ async def show_live(handle: Handle, loop: Loop, request: Any, ending: "asyncio.T
                 busy = sheet.busy or sheet.verdict.words
                 shown = terminal.print_steps(console, sheet.steps, shown)
                 if sheet.waiting and not waited:
-                    terminal.print_waiting(console, handle.id, sheet.waiting.until)
+                    terminal.print_waiting(console, handle.id, sheet.waiting)
                 waited = sheet.waiting is not None
             silent = seen is None
             # A wait for a person may last for weeks: it is said once.

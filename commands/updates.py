@@ -66,8 +66,8 @@ GIVEN = {
     "revise": ' "WHAT TO CHANGE"',
     "replace": " FILE",
     "score": " 0.8",
-    "allow": " CALL",
-    "deny": ' CALL "WHY"',
+    "allow": " {call}",
+    "deny": ' {call} "WHY"',
 }
 
 Author = Annotated[str | None, typer.Option(help="Your name, recorded in the decisions.")]
@@ -201,8 +201,9 @@ async def _show(client: Client, run: str, as_json: bool) -> Exit:
             left = max(0, round((until - datetime.now(UTC)).total_seconds()))
             said = f"{until_words(until)}, {lasting_words(left)} more"
         tell(f"It waits {said}.\nTo decide, run one of:")
-        for action in loop.actions:
-            tell(f"    mull review {run} --{action}{GIVEN[action]}")
+        for number in getattr(seen.progress, "asking", ("",)):
+            for action in loop.actions:
+                tell(f"    mull review {run} --{action}{GIVEN[action].format(call=number)}")
     return Exit.DONE
 
 
