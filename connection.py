@@ -39,6 +39,8 @@ from telemetry import SEARCH_ATTRIBUTES
 TASK_QUEUE = "mull"
 CALIBRATION = "MULL_CALIBRATION"
 DEFAULT_ADDRESS = "localhost:7233"
+# What the SDK calls the update, and the query, by which a workflow's stream is read.
+STREAM_POLL = "__temporal_workflow_stream_poll"
 
 
 class NoServerError(Exception):

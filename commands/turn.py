@@ -1,6 +1,7 @@
 """`turn`: start a tool-using turn, show it live, and print its answer."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -38,7 +39,7 @@ MODEL, TOOLS, REFLECTION = "Model", "Tools", "Reflection"
 @command.takes_fields(
     ToolTurnRequest,
     {
-        MODEL: ("model", "temperature", "seed", "max_output_tokens"),
+        MODEL: ("model", "temperature", "seed", "max_output_tokens", "stream"),
         TOOLS: ("docs",),
         REFLECTION: (
             "think_level", "reflect_every", "reflect_on_tool_error", "reflect_on_uncertainty",
@@ -87,5 +88,7 @@ def turn(
             fail(f"--approve: {approve} is not valid JSON: {error}.", Exit.USAGE)
     if fields["docs"]:
         fields["docs"] = start.folder_of(fields["docs"])
+    if fields["stream"] is None and not detach:
+        fields["stream"] = sys.stderr.isatty()
     wanted = Wanted(as_json, accept_any)
     start.begin(ToolTurnRequest, fields, New(workflow_id, again, detach), wanted)
