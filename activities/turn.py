@@ -193,7 +193,6 @@ def _step(task: StepTask, heard: Heard) -> StepReply:
     return StepReply(
         text=cut_with_note(said.text, DRAFT_BYTES),
         calls=calls,
-        confidence=said.confidence,
         error=error,
         **receipt,
     )

@@ -5,6 +5,7 @@ infinities, duplicate keys with different values, `true` for a number, and incom
 nested objects are never values. Numbers keep the characters in which they were written.
 """
 
+import json
 import re
 from collections.abc import Sequence
 from functools import lru_cache
@@ -194,7 +195,7 @@ def _own(found: Sequence[Members], rest: str, key: str, shown: Sequence[str]) ->
     object in a document. White space, escapes and the kind of quotation marks are ignored. With
     more than COMPARED_OBJECTS different objects nothing is compared.
     """
-    written = [_comparable(_json(said)) for said in found]
+    written = [_comparable(as_json(said)) for said in found]
     if not any(shown) or len(set(written)) > COMPARED_OBJECTS:
         return found
     theirs = [quoted for text in shown for quoted in every_object(text, key) or []]
@@ -210,17 +211,18 @@ def _comparable(text: str) -> str:
     return SPACING.sub("", fold(text).casefold().replace("'", '"'))
 
 
-def _json(value: object) -> str:
+def as_json(value: object) -> str:
+    """Write as JSON again what was read of a reply; members of the same name are all there."""
     match value:
         case Members():
-            return "{" + ",".join([f'"{name}":{_json(one)}' for name, one in value]) + "}"
+            return (
+                "{" + ", ".join([f"{as_json(name)}: {as_json(one)}" for name, one in value]) + "}"
+            )
         case list():
-            return "[" + ",".join([_json(one) for one in value]) + "]"
-        case None:
-            return "null"
-        case Number() | bool():
-            return str(value).lower()
-    return f'"{value}"'
+            return "[" + ", ".join([as_json(one) for one in value]) + "]"
+        case Number():
+            return str(value)
+    return json.dumps(value, ensure_ascii=False)
 
 
 class _BadEscapeError(Exception):

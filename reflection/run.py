@@ -276,9 +276,9 @@ class RunState(ABC, Generic[DecisionT]):
     def refused(self, given: Review) -> str | None:
         """Explain why a review is refused; None if it is accepted."""
 
-    @abstractmethod
     def replace(self, text: str, author: str, at: datetime) -> None:
         """Take a person's text as the result."""
+        raise NotImplementedError("a state that refuses texts never gets here")
 
     def no_room(self, part: Part) -> str | None:
         """Explain why the budget has no room for the next call of a part; None if it has.

@@ -24,9 +24,10 @@ from activities.tools.port import (
     ToolServer,
 )
 from connection import CODE_HEARTBEAT_SECONDS, heartbeating
+from reflection.request import short_name
 from reflection.text import cut_with_note, tally_words, terminal_safe
 from reflection.turn.approval import ToolRule
-from reflection.turn.tools import Tool, chosen
+from reflection.turn.tools import Tool
 
 # A listing is one event, and each call of the model repeats it.
 MOST_TOOLS = 128
@@ -61,7 +62,12 @@ class ToolActivities:
         tools = [function.tool for function in self._local(task.docs).values()]
         tools += [tool for some, _ in listed for tool in some]
         warnings = [warning for _, some in listed for warning in some]
-        wanted, _ = chosen(tools, task.names)
+        names = {name for tool in tools for name in (tool.name, tool.group)}
+        wanted = tools
+        if task.names is not None:
+            wanted = [tool for tool in tools if {tool.name, tool.group} & {*task.names}]
+            unknown = [name for name in task.names if name not in names]
+            warnings += [f"the worker has no tool {short_name(name)}" for name in unknown]
         kept = _fitting(wanted)
         if len(kept) < len(wanted):
             left_out = tally_words(len(wanted) - len(kept), "tool")

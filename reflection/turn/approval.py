@@ -61,10 +61,10 @@ class Permission(Request):
 def approve(
     tool: str,
     arguments: Mapping[str, Any],
-    *,
-    read_only: bool,
     workers: Sequence[ToolRule],
     requests: Sequence[ToolRule] = (),
+    *,
+    read_only: bool,
 ) -> Approval:
     """Judge a call by the worker's rules, or the default, and then by the request's."""
     held = _first(workers, tool, arguments) or Approval(
@@ -72,15 +72,14 @@ def approve(
         why="it only reads" if read_only else "it may write, and no rule of the worker allows it",
     )
     own = _first(requests, tool, arguments)
-    stricter = own and STRICTER.index(own.action) > STRICTER.index(held.action)
-    return own if own and stricter else held
+    return max(held, own or held, key=lambda one: STRICTER.index(one.action))
 
 
 def _first(rules: Sequence[ToolRule], tool: str, arguments: Mapping[str, Any]) -> Approval | None:
     for rule in rules:
         if rule.matches(tool, arguments):
-            why = rule.why or f"the rule for {rule.tool} says {rule.action}"
-            return Approval(action=rule.action, why=why)
+            said = f"the rule for {rule.tool} says {rule.action}"
+            return Approval(action=rule.action, why=rule.why or said)
     return None
 
 

@@ -2,13 +2,12 @@
 
 Nothing here reads a clock: whoever asks says what time it is. A claim counts only if it is granted,
 so that no count ever exceeds its limit. Waiting for a person stops the clock.
-
-Source: the public documentation of the agent harness that the reflection engine is a part of.
 """
 
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import Field
 
@@ -16,10 +15,8 @@ from reflection.request import Bounded, Record, Seconds
 
 TOOL_SECONDS = 45.0
 LEAST_TOOL_SECONDS = 5.0
-# Less than the resolution of a timer counts as nothing left.
-TICK = 0.001
 
-Resource = Literal["steps", "tool_calls", "reflections"]
+Resource = Literal["steps", "tool_calls", "reflections", "context_tokens"]
 
 
 class TurnLimits(Bounded):
@@ -60,19 +57,14 @@ class TurnBudget:
 
     limits: TurnLimits
     started: datetime
-    used: dict[Resource, int] = field(
-        default_factory=lambda: {"steps": 0, "tool_calls": 0, "reflections": 0}
-    )
-    context_tokens: int = 0
+    used: Counter[Resource] = field(default_factory=Counter)
     waited: timedelta = timedelta()
     waits_since: datetime | None = None
 
     def most(self, resource: Resource) -> int:
         """Return the limit on a resource."""
-        if resource == "tool_calls":
-            calls = self.limits.max_tool_calls
-            return self.limits.max_steps if calls is None else calls
-        return self.limits.max_steps if resource == "steps" else self.limits.max_reflections
+        limit: int | None = getattr(self.limits, f"max_{resource}")
+        return self.limits.max_steps if limit is None else limit
 
     def left(self, resource: Resource) -> int:
         """Return how many more can be claimed."""
@@ -89,7 +81,7 @@ class TurnBudget:
         """Claim a call of the model that reads so many tokens."""
         if tokens > self.limits.max_context_tokens:
             return False
-        self.context_tokens = max(self.context_tokens, tokens)
+        self.used["context_tokens"] = max(self.used["context_tokens"], tokens)
         return True
 
     def begin_wait(self, at: datetime) -> None:
@@ -102,13 +94,13 @@ class TurnBudget:
         self.waits_since = None
 
     def remaining(self, at: datetime) -> float:
-        """Return the seconds until the deadline, 0 after it."""
+        """Return the seconds until the deadline, to the resolution of a timer; 0 after it."""
         used = (self.waits_since or at) - self.started - self.waited
-        return max(0.0, self.limits.budget_seconds - used.total_seconds())
+        return max(0.0, round(self.limits.budget_seconds - used.total_seconds(), 3))
 
     def expired(self, at: datetime) -> bool:
         """Tell whether the deadline has passed."""
-        return self.remaining(at) < TICK
+        return not self.remaining(at)
 
     def tool_seconds(self, most: float, at: datetime) -> float | None:
         """Return how long one tool call may take; None if too little time is left to start it."""
@@ -117,16 +109,11 @@ class TurnBudget:
 
     def snapshot(self, at: datetime) -> BudgetSnapshot:
         """Say what is used of everything."""
-        counts = {
-            f"{name}_{end}": count
-            for name, used in self.used.items()
-            for end, count in (("used", used), ("max", self.most(name)))
-        }
+        names = get_args(Resource)
         return BudgetSnapshot(
             remaining_s=self.remaining(at),
             expired=self.expired(at),
             waited_s=self.waited.total_seconds(),
-            context_tokens_used=self.context_tokens,
-            context_tokens_max=self.limits.max_context_tokens,
-            **counts,
+            **{f"{name}_used": self.used[name] for name in names},
+            **{f"{name}_max": self.most(name) for name in names},
         )

@@ -1,7 +1,4 @@
-"""Thinking levels: how many tokens a model may think before it replies, and how it is told.
-
-Source: the public documentation of the thinking manager that schedules the source's reflections.
-"""
+"""Thinking levels: how many tokens a model may think before it replies, and how it is told."""
 
 from typing import Literal, get_args
 
@@ -16,14 +13,13 @@ PREFIX = (
 
 
 class Thinking(Record):
-    """How a turn thinks: its level, the level's ceiling in tokens, and the one that holds.
+    """How a turn thinks: its level, and about how many tokens it takes at most.
 
     `effort` is the provider's own `reasoning_effort`, None where it has none: then `prefix` goes
     into the system prompt. `warnings` say what is not as it was asked for.
     """
 
     level: Level
-    ceiling: int
     tokens: int
     effort: Level | None = None
     prefix: str = ""
@@ -36,20 +32,16 @@ def thinking(asked: str, *, has_effort: bool, minimum: int | None = None) -> Thi
     `minimum` is the least that the provider lets its model think, which raises the ceiling.
     """
     level: Level = next((known for known in get_args(Level) if known == asked), "off")
-    warnings = []
+    tokens, warnings = CEILINGS[level], list[str]()
     if level != asked:
-        known = ", ".join(get_args(Level))
+        known = ", ".join(CEILINGS)
         warnings.append(f"think_level {short_name(asked)!r} is unknown, so off; levels: {known}")
-    ceiling = tokens = CEILINGS[level]
     if level == "off":
-        return Thinking(level=level, ceiling=0, tokens=0, warnings=tuple(warnings))
+        return Thinking(level=level, tokens=0, warnings=tuple(warnings))
     if not has_effort:
-        prefix = PREFIX.format(tokens=tokens)
-        return Thinking(level=level, ceiling=ceiling, tokens=tokens, prefix=prefix)
-    if minimum is not None and minimum > ceiling:
-        tokens = minimum
-        said = f"thinking at level {level} may take {minimum:,} tokens, not {ceiling:,}"
+        return Thinking(level=level, tokens=tokens, prefix=PREFIX.format(tokens=tokens))
+    if minimum is not None and minimum > tokens:
+        said = f"thinking at level {level} may take {minimum:,} tokens, not {tokens:,}"
         warnings.append(f"{said}: the provider takes no less")
-    return Thinking(
-        level=level, ceiling=ceiling, tokens=tokens, effort=level, warnings=tuple(warnings)
-    )
+        tokens = minimum
+    return Thinking(level=level, tokens=tokens, effort=level, warnings=tuple(warnings))

@@ -1,19 +1,15 @@
-"""The state of one turn and its decisions: what comes next, and why it ends.
-
-A workflow asks `decide` what comes next and does it: it asks the model and hands over the reply,
-runs the waves of tool calls, reflects, or compacts; until a decision says stop.
-"""
+"""The state of one turn and its decisions: what comes next, and why it ends."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, get_args
 
 from reflection.framing import user_message
 from reflection.replies import after_thought
-from reflection.request import Review, fitted, short_name
+from reflection.request import Review, fitted
 from reflection.run import Part, RunState
-from reflection.text import cut_with_note, tally_words
+from reflection.text import AGAIN, cut_with_note, tally_words
 from reflection.turn import conversation, midturn
 from reflection.turn.approval import ToolRule
 from reflection.turn.budget import TurnBudget
@@ -22,8 +18,7 @@ from reflection.turn.levels import Thinking
 from reflection.turn.midturn import ReflectionResult
 from reflection.turn.request import ToolTurnRequest
 from reflection.turn.result import Decision, Next, Progress, StopReason, ToolTurnResult
-from reflection.turn.toolcalls import MOST_CALLS, ToolCalls
-from reflection.turn.tools import Tool, chosen, cut_middle
+from reflection.turn.tools import MOST_CALLS, Tool, ToolCalls, cut_middle
 
 LOW_CONFIDENCE = 0.5
 BRIEF_BYTES = 400
@@ -43,14 +38,12 @@ class Turn(RunState[Decision]):
     started: datetime = field(kw_only=True)
     native: bool = True
     thinking: Thinking | None = None
-    messages: list[Message] = field(default_factory=list)
     reflections: list[ReflectionResult] = field(default_factory=list)
     last_reflection: ReflectionResult | None = None
     fed_back: str | None = None
     answer: str | None = None
     words: str = ""
     confidence: float | None = None
-    summary: str | None = None
     summarized: int = 0
     replied_by: str | None = None
 
@@ -62,19 +55,14 @@ class Turn(RunState[Decision]):
         self.messages = [Message(role=one.role, content=one.content) for one in request.messages]
         asked = user_message(request.message, request.context)
         self.messages.append(Message(role="user", content=asked))
-        self._told = self._reflected = 0
 
     def begin(
         self, tools: Sequence[Tool], rules: Sequence[ToolRule], thinking: Thinking, *, native: bool
     ) -> None:
         """Take what the worker has: its tools and rules, and how the model thinks and calls."""
-        kept, unknown = chosen(tools, self.request.tools)
-        self.calls.tools = {tool.name: tool for tool in kept}
+        self.calls.tools = {tool.name: tool for tool in tools}
         self.calls.rules, self.thinking, self.native = tuple(rules), thinking, native
-        for warning in thinking.warnings:
-            self.warn(warning)
-        for name in unknown:
-            self.warn(f"the worker has no tool {short_name(name)}")
+        self.warnings += thinking.warnings
 
     @property
     def model(self) -> str | None:
@@ -87,19 +75,15 @@ class Turn(RunState[Decision]):
         return self.turn_budget.used["steps"]
 
     @property
-    def must_answer(self) -> bool:
-        """Whether the reply under way is to be an answer: no tool's result could follow it."""
-        left = self.turn_budget.left
-        return bool(self.calls.tools) and not (left("tool_calls") and left("steps"))
-
-    @property
     def guidance(self) -> Guidance:
         """What the system message of the next step says."""
+        left = self.turn_budget.left
         return Guidance(
             own=self.request.system,
             prefix=self.thinking.prefix if self.thinking else "",
             states_confidence=self.request.reflect_on_uncertainty,
-            must_answer=self.must_answer,
+            # No tool's result could follow the reply.
+            must_answer=bool(self.calls.tools) and not (left("tool_calls") and left("steps")),
             reflection=self.fed_back,
             summary=self.summary,
         )
@@ -119,18 +103,19 @@ class Turn(RunState[Decision]):
     def decide(self, at: datetime) -> Decision:
         """Say what comes next, and record it; a step and its context are claimed with it."""
         step, reason = self._next(at)
-        if step in ("ask", "call_tools", "reflect", "compact"):
-            return self._record(reason, at, next=step)
+        if step in get_args(Next):
+            return self.settle(None, reason, at, next=step)
         return self.settle(step, reason, at)
 
     def _next(self, at: datetime) -> tuple[Next | StopReason, str]:
         waiting = self.calls.with_status("waiting")
         if waiting:
             return "call_tools", f"the model asked for {tally_words(len(waiting), 'tool call')}"
-        self._tell()
+        # The results go into the messages in the order in which the calls were asked for.
+        asked = self.messages[-1].calls
+        self.messages += [conversation.told(self.calls.made[call.index]) for call in asked]
         because = self._why_reflect()
         if because is not None:
-            self._reflected = self.steps
             return "reflect", because
         ending = self._ending(at)
         if ending is not None:
@@ -158,10 +143,10 @@ class Turn(RunState[Decision]):
         return ("budget", full) if full else None
 
     def _why_reflect(self) -> str | None:
-        if self.thinking is None or self._reflected == self.steps:
+        reflected = self.reflections[-1].step if self.reflections else 0
+        if self.thinking is None or reflected == self.steps:
             return None
-        stated = self.confidence if self.request.reflect_on_uncertainty else None
-        low = stated is not None and stated < LOW_CONFIDENCE
+        low = self.confidence is not None and self.confidence < LOW_CONFIDENCE
         if self.answer is not None and not low:
             return None
         level, errors = self.thinking.level, self.calls.errors
@@ -173,8 +158,8 @@ class Turn(RunState[Decision]):
         self.native = self.native and "tools" not in reply.left_out
         if reply.finish_reason == "length":
             self.warn(f"reply {self.steps} was cut off at the limit of its tokens")
-        text, self.confidence = after_thought(reply.text).strip(), reply.confidence
-        if self.request.reflect_on_uncertainty and self.confidence is None:
+        text, self.confidence = after_thought(reply.text).strip(), None
+        if self.request.reflect_on_uncertainty:
             text, self.confidence = conversation.stated_confidence(text)
         calls = () if reply.error else self.calls.read(reply.calls, self.steps)
         if len(reply.calls) > MOST_CALLS:
@@ -184,22 +169,16 @@ class Turn(RunState[Decision]):
         self.messages.append(Message(role="assistant", content=content, calls=calls))
         error = reply.error or ("" if calls or text else "there is nothing in it")
         if error:
-            self.messages.append(conversation.unusable(error))
+            self.messages.append(Message(role="tool", content=AGAIN.format(error=error).strip()))
         elif not calls:
             self.answer = text
-        self.calls.made += calls
-
-    def _tell(self) -> None:
-        """Put the results into the messages, in the order in which the calls were asked for."""
-        self.messages += map(conversation.told, self.calls.made[self._told :])
-        self._told = len(self.calls.made)
 
     def begin_reflection(self, at: datetime) -> int | None:
         """Claim a reflection: return the seconds for its call; None if a stub was recorded."""
         gate = midturn.reflection_gate(self.turn_budget, at)
         if isinstance(gate, int):
             return gate
-        self._reflect(at, reflection=midturn.STUBS[gate], outcome=gate)
+        self._reflect(gate, midturn.STUBS[gate], at)
         return None
 
     @property
@@ -211,17 +190,24 @@ class Turn(RunState[Decision]):
         """Record a reflection as the last one, which clears the tool errors; None if it failed."""
         said = cut_with_note(after_thought(text or "").strip(), midturn.REFLECTION_BYTES)
         if not said:
-            stub = midturn.STUBS["failed"]
-            self._reflect(at, reflection=stub, outcome="failed", error=error or "it was empty")
+            self._reflect("failed", midturn.STUBS["failed"], at, error or "it was empty")
             return
-        self.last_reflection = self._reflect(at, reflection=said)
+        self.last_reflection = self._reflect("reflected", said, at)
         self.calls.errors = []
         if self.request.reflection_feeds_back:
             self.fed_back = said
 
-    def _reflect(self, at: datetime, **known: Any) -> ReflectionResult:
-        because = self.last.reason if self.last else ""
-        made = ReflectionResult(step=self.steps, because=because, model=self.model, at=at, **known)
+    def _reflect(
+        self, outcome: midturn.ReflectionOutcome, text: str, at: datetime, error: str | None = None
+    ) -> ReflectionResult:
+        made = ReflectionResult(
+            reflection=text,
+            outcome=outcome,
+            step=self.steps,
+            because=self.last.reason if self.last else "",
+            error=error,
+            at=at,
+        )
         self.reflections.append(made)
         return made
 
@@ -249,10 +235,27 @@ class Turn(RunState[Decision]):
         self.messages = kept
 
     def settle(
-        self, reason: Any, explanation: str, at: datetime, author: str | None = None
+        self,
+        reason: Any,
+        explanation: str,
+        at: datetime,
+        author: str | None = None,
+        next: Any = None,  # noqa: A002 - the field's name
     ) -> Decision:
-        """End the turn for a reason."""
-        return self._record(explanation, at, stop_reason=reason, author=author)
+        """Record a decision: why the turn ends, or, without a reason, what comes next."""
+        decision = Decision(
+            next=next,
+            stop=reason is not None,
+            stop_reason=reason,
+            reason=explanation,
+            budget=self.turn_budget.snapshot(at),
+            errors=len(self.calls.errors),
+            confidence=self.confidence,
+            author=author,
+            at=at,
+        )
+        self.decisions.append(decision)
+        return decision
 
     stop = settle
 
@@ -261,29 +264,11 @@ class Turn(RunState[Decision]):
         del given
         return "a turn takes no review: allow or deny one of its calls"
 
-    def replace(self, text: str, author: str, at: datetime) -> None:
-        """Refuse a person's text: no review of a turn gets here."""
-        raise NotImplementedError("a turn that refuses reviews never gets here")
-
     def prompt(self, part: Part) -> tuple[list[str], int]:
         """List the texts in the prompt of a part's next call, and give its output limit."""
-        if part == "evaluating":
-            return [self.reflection_prompt], self.request.max_output_tokens
+        del part  # a reflection is bounded by its slot
         shown = [self.system, *(message.content for message in self.messages)]
         return shown, self.request.max_output_tokens
-
-    def _record(self, reason: str, at: datetime, **known: Any) -> Decision:
-        decision = Decision(
-            **{"next": None, "stop_reason": None, **known},
-            stop="next" not in known,
-            reason=reason,
-            budget=self.turn_budget.snapshot(at),
-            errors=len(self.calls.errors),
-            confidence=self.confidence,
-            at=at,
-        )
-        self.decisions.append(decision)
-        return decision
 
     def _standing(self, at: datetime) -> dict[str, Any]:
         return {

@@ -34,7 +34,6 @@ That was the last of the data. Consider:
 2. Are we on track to answer the user's question?
 3. What information might still be missing?
 4. Should we adjust the approach?"""
-NO_RESULTS = "(none yet)"
 RESULTS_SHOWN = 3
 SHOWN_BYTES = 4_000
 REFLECTION_BYTES = 8_000
@@ -61,7 +60,6 @@ class ReflectionResult(Record):
     outcome: ReflectionOutcome = "reflected"
     step: int
     because: str
-    model: str | None = None
     error: str | None = None
     at: datetime | None = None
 
@@ -105,6 +103,6 @@ def build_reflection_prompt(message: str, calls: Sequence[ToolCall]) -> str:
     ]
     known = {
         "{message}": quoted(cut_middle(message, SHOWN_BYTES)),
-        "{results}": "\n".join(listed) or NO_RESULTS,
+        "{results}": "\n".join(listed) or "(none yet)",
     }
     return filled(PROMPT, known)

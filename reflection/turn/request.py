@@ -44,7 +44,7 @@ class ToolTurnRequest(TurnLimits, Framing):
     reflect_every: int = Field(
         0, ge=0, le=1_000, description="Reflect in each turn whose number is a multiple; 0: never."
     )
-    reflect_on_tool_error: bool = Field(True, description="Reflect after a tool error.")
+    reflect_on_tool_error: bool = Field(True, description="Off: no reflection after a tool error.")
     reflect_on_uncertainty: bool = Field(
         False, description="Reflect when the model states a confidence under 0.5."
     )

@@ -3,10 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from reflection import sheet as parts
-from reflection.text import tally_words
 from reflection.turn.request import ToolTurnRequest
 from reflection.turn.result import Decision, Progress, ToolTurnResult
-from reflection.turn.tools import ToolCall
 
 Seen = Progress | ToolTurnResult
 
@@ -90,18 +88,16 @@ def _reflections(seen: Seen) -> parts.Table:
 
 def _steps(seen: Seen, decisions: Sequence[Decision]) -> Iterator[parts.Step]:
     """Tell what each decision led to, once it is done: the next decision follows it."""
-    for place, made in enumerate(decisions):
+    for made in decisions if seen.stop_reason else decisions[:-1]:
         step, below = made.budget.steps_used, list[str]()
-        if not made.stop and place == len(decisions) - 1:
-            return
         if made.next == "call_tools":
-            below = [_outcome(call) for call in seen.calls if call.step == step]
+            calls = [call for call in seen.calls if call.step == step]
+            wrong = [f", {call.content}" if call.status != "ok" else "" for call in calls]
+            below = [
+                f"{call.words}: {call.status}{said}"
+                for call, said in zip(calls, wrong, strict=True)
+            ]
         elif made.next == "reflect":
             below = [one.reflection for one in seen.reflections if one.step == step]
         tone: parts.Tone = "running" if made.stop else "plain"
         yield parts.Step(words=parts.reason_words(made), below=tuple(below), tone=tone)
-
-
-def _outcome(call: ToolCall) -> str:
-    size = tally_words(len(call.content), "character")
-    return f"{call.words}: {call.status}, {size if call.status == 'ok' else call.content}"

@@ -440,7 +440,7 @@ async def test_a_model_is_described_for_a_turn(build: Build) -> None:
         ]
     ]
 
-    assert (claude.native, claude.thinking.ceiling, claude.thinking.tokens) == (True, 500, 1024)
+    assert (claude.native, claude.thinking.tokens) == (True, 1024)
     assert "the provider takes no less" in claude.thinking.warnings[0]
     assert (house.thinking.effort, "2,000 tokens" in house.thinking.prefix) == (None, True)
     assert odd.thinking.level == "off"

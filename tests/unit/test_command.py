@@ -3,6 +3,7 @@
 Options come from the fields of a request: their names, help, bounds and defaults stand there.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -125,6 +126,28 @@ def test_each_option_is_a_field_of_the_request(
     assert plain == REQUESTS[name].model_validate({SUBJECTS[name]: "What?"})
 
 
+@pytest.mark.parametrize("name", ["ask", "reflect"])
+def test_what_a_model_is_asked_with_comes_from_files(typed: Any, tmp_path: Path, name: str) -> None:
+    """Texts come as they stand, messages as JSON, and settings with their own types."""
+    said = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
+    file, talk = tmp_path / "a.txt", tmp_path / "talk.json"
+    file.write_text("It is\nso.")
+    talk.write_text(json.dumps(said))
+    files = ["--system", file, "--context", file, "--context", file, "--messages", talk]
+    settings = ["top_p=0.9", "top_k=40", "stop=a=b", "stop=END"]
+
+    words = [*map(str, files), *(word for one in settings for word in ("--set", one))]
+    code, request = typed(name, "What?", *words)
+
+    assert code == 0
+    assert request.framing.model_dump(exclude_defaults=True) == {
+        "system": "It is\nso.",
+        "context": ("It is\nso.", "It is\nso."),
+        "messages": tuple(said),
+        "options": {"top_p": 0.9, "top_k": 40, "stop": ("a=b", "END")},
+    }
+
+
 def test_models_can_come_from_the_environment(typed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """MULL_JUDGE_MODEL stands for --judge, and MULL_MODEL for --model."""
     monkeypatch.setenv("MULL_JUDGE_MODEL", "openai/judge")
@@ -207,6 +230,17 @@ def test_choices_are_completed() -> None:
     assert done.stdout.decode().split()[:2] == ["combined", "confidence_only"]
 
 
+FRAMED = [
+    (["q", "--system", "/nowhere"], "--system: /nowhere can't be read: "),
+    (["q", "--system", os.devnull], "--system: should have at least 1 character"),
+    (["q", "--context", os.devnull], "--context: should have at least 1 character"),
+    (["q", "--messages", os.devnull], "/null: not valid JSON; expected [{"),
+    (["q", "--messages", "examples/request.json"], "request.json: should be a valid"),
+    (["q", "--set", "top_p"], "--set: expected NAME=VALUE, such as top_p=0.9"),
+    (["q", "--set", "top_p=2"], "--set: top_p: should be less than"),
+    (["q", "--set", "top_k=many"], "--set: top_k: should be a valid integer"),
+    (["q", "--set", "api_key=x"], "--set: there is no api_key; the options are top_p, "),
+]
 MISTAKES = {
     "review": [
         (["r", "--accept", "--score", "0.8"], "give one of accept, revise, replace and score"),
@@ -225,6 +259,7 @@ MISTAKES = {
         (["q", "--budget-usd", "nan"], "--budget-usd: "),
         (["q", "--prompt-template", "/nowhere"], "can't be read"),
         (["a" * 5_000_000], "question: 5,000,000 bytes exceed the limit of 100,000."),
+        *FRAMED,
     ],
     "reflect": [
         ([""], "query: "),
@@ -253,6 +288,7 @@ MISTAKES = {
         (["q", "--score-threshold", "1.5"], "--score-threshold: "),
         (["q", "--max-revisions", "11"], "--max-revisions: "),
         (["q", "--review-timeout", "0"], "--review-timeout: "),
+        *FRAMED,
     ],
     "agent": [
         ([""], "prompt: "),

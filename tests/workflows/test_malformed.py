@@ -40,6 +40,8 @@ ASKED: list[tuple[dict[str, object], str]] = [
     ({"max_responses": True}, "max_responses: should be a valid integer"),
     ({"temperature": "0.7"}, "temperature: should be a valid number"),
     ({"temperature": True}, "temperature: should be a valid number"),
+    ({"options": {"api_key": "secret-8"}}, "options: there is no api_key; the options are top_p"),
+    ({"messages": [{"role": "secret-8", "content": "x"}]}, "messages.0.role: should be"),
 ]
 REFLECTED: list[tuple[dict[str, object], str]] = [
     ({"colour": "secret-8"}, "colour: no such field"),
@@ -70,6 +72,8 @@ REFLECTED: list[tuple[dict[str, object], str]] = [
     ({"reflect": 1}, "reflect: should be a valid boolean"),
     ({"reflect": "yes"}, "reflect: should be a valid boolean"),
     ({"criteria": [{**CLEAR, "weight": "2"}]}, "criteria.0.weight: should be a valid"),
+    ({"options": {"api_base": "secret-8"}}, "options: there is no api_base; the options are"),
+    ({"context": ["secret-8" * 10_000] * 4}, "system, context and messages make it 320,0"),
 ]
 AGENTS: list[tuple[dict[str, object], str]] = [
     ({"colour": "secret-8"}, "colour: no such field"),

@@ -70,13 +70,23 @@ class Largest(NamedTuple):
     reviews: Sequence[dict[str, Any]] = ()
 
 
+def framed(beside: int = 0) -> dict[str, Any]:
+    """All that a model may be asked with beside texts of so many bytes."""
+    return {
+        "system": six((293_900 - beside) // 3),
+        "context": [six((293_900 - beside) // 3)] * 2,
+        "messages": [{"role": "assistant", "content": SIX}] * 1_000,
+        "options": {"stop": [SIX * 200] * 4},
+    }
+
+
 def said(replacement: int, revisions: int = 5) -> list[dict[str, Any]]:
     """All the revisions that people may ask for, and then a text of theirs of so many bytes."""
     asked = [{"revise": f"{place}{SIX * 3_999}", "author": NAME} for place in range(revisions)]
     return [*asked, {"replace": six(replacement), "author": NAME}]
 
 
-def asked(answer: str, count: int) -> Largest:
+def asked(answer: str, count: int, **framing: Any) -> Largest:
     """Every sample has another answer, with a reasoning as long as a reply may be."""
     request = {
         "question": six(min(100_000, 19_000_000 // count)),
@@ -86,6 +96,7 @@ def asked(answer: str, count: int) -> Largest:
         "min_responses": 1,
         "max_concurrency": 32,
         "review_when": "high",
+        **framing,
     }
     texts = [f"{place} {answer}" for place in range(count)]
     model = ScriptedModel(texts, spending=SPENT)
@@ -94,7 +105,7 @@ def asked(answer: str, count: int) -> Largest:
     )
 
 
-def judged(revisions: int, judges: int, sources: int) -> Largest:
+def judged(revisions: int, judges: int, sources: int, **framing: Any) -> Largest:
     """Each draft is as long as a reply may be, and each judge finds as much wrong as one can."""
     drafted = revisions + 1 + 5
     names = [f"{'x' * 38}_{chr(97 + place)}" for place in range(10)]
@@ -120,6 +131,7 @@ def judged(revisions: int, judges: int, sources: int) -> Largest:
         "guardrails": [],
         "judge_max_output_tokens": 32_768,
         "review_below": 1,
+        **framing,
     }
     drafts = [f"{place}{SIX * 30_000}" for place in range(drafted)]
     critic = ScriptedCritic(
@@ -193,6 +205,8 @@ RUNS = {
     "many answers": asked(six(340), 160),
     "one revision": judged(1, 2, 10),
     "ten revisions": judged(10, 1, 5),
+    "framed answers": asked(six(1_900), 30, **framed()),
+    "framed drafts": judged(1, 1, 0, **framed(100_000)),
     "research": researched(),
     "code": coded(),
 }

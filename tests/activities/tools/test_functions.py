@@ -12,7 +12,7 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.tools import tool
 from activities.tools.activity import ToolActivities, check_arguments
-from activities.tools.builtin import calculate, current_time
+from activities.tools.builtin import calculate, current_time, python_tool
 from activities.tools.functions import functions_of, tools_in
 from activities.tools.port import CallTask, ListTask, ToolOutcome
 from reflection.turn.tools import Tool
@@ -196,12 +196,23 @@ async def test_arguments_are_checked_before_anyone_is_asked(
     assert (said is None) if wrong is None else (said or "").startswith(wrong)
 
 
-async def test_a_listing_chooses_by_name_and_group() -> None:
-    """Documents are offered to a turn that has a folder of them."""
-    activities = ToolActivities(functions_of(calculate, *tools_in(OWN)))
-    task = ListTask(names=("calculate", "documents", "book"))
+@pytest.mark.parametrize(
+    ("names", "listed", "warnings"),
+    [
+        (None, ["calculate", "run_python", "weather", "book", "sleep", "crash"], ()),
+        ((), [], ()),
+        (("python",), ["run_python"], ()),
+        (("book", "calculate"), ["calculate", "book"], ()),
+        (("book", "documents"), ["book"], ("the worker has no tool documents",)),
+    ],
+)
+async def test_a_listing_chooses_by_name_and_group(
+    names: tuple[str, ...] | None, listed: list[str], warnings: tuple[str, ...]
+) -> None:
+    """All tools where none is named; documents are those of a turn that has a folder of them."""
+    activities = ToolActivities(functions_of(calculate, python_tool(None), *tools_in(OWN)))
 
-    found = await ActivityEnvironment().run(activities.list_tools, task)
+    found = await ActivityEnvironment().run(activities.list_tools, ListTask(names=names))
 
-    assert [tool.name for tool in found.tools] == ["calculate", "book"]
-    assert found.warnings == ()
+    assert [tool.name for tool in found.tools] == listed
+    assert found.warnings == warnings

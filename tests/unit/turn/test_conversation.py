@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from reflection.framing import user_message
 from reflection.turn.conversation import (
     Guidance,
     Message,
@@ -16,7 +15,6 @@ from reflection.turn.conversation import (
     system_message,
     tokens,
     told,
-    unusable,
 )
 from reflection.turn.tools import Tool, ToolCall
 
@@ -41,7 +39,7 @@ def made(index: int = 0, tool: str = "read", content: str = "x", **known: object
         ('{"calls": [], "answer": ""}', [], None, "neither"),
         ('{"calls": "read", "answer": "x"}', [], None, "calls"),
         ('{"calls": [{"arguments": {}}]}', [], None, "name"),
-        ('{"calls": [{"name": "read", "arguments": {"a": 1, "a": 2}}]}', [], None, "twice"),
+        ('{"calls": [{"name": "read", "arguments": null}]}', ["read"], "", None),
         ('{"calls": [{"name": "read"}', [], None, "incomplete"),
         ('{"calls": []} {"calls": [{"name": "a"}]}', [], None, "several"),
         ('It said {"calls": [{"name": "mail", "arguments": {}}]}', [], None, "copied"),
@@ -57,6 +55,17 @@ def test_one_object_in_the_place_of_tool_calls(
     assert all(isinstance(json.loads(call.arguments), dict) for call in read.calls)
     assert (error or "None") in str(read.error)
     assert text is None or read.text.endswith(text)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ['{"a": 1, "a": 2}', '[1, "b"]', '"{}"', '{"a": [1.50, true, null, {"b": "\\n\\"c"}]}'],
+)
+def test_arguments_in_an_object_are_read_as_those_of_a_call(arguments: str) -> None:
+    """They are kept as they were written, so that what is wrong with them is said of the call."""
+    [call] = read_object(f'{{"calls": [{{"name": "read", "arguments": {arguments}}}]}}').calls
+
+    assert call.arguments == arguments
 
 
 @pytest.mark.parametrize(
@@ -98,15 +107,9 @@ def test_the_system_message() -> None:
     for message in (native, listed):
         assert json.loads(message.splitlines()[-1].split("JSON string: ", 1)[1]) == FORGED
     assert '"about": "Read {a} file."' in listed
-    assert '"answer": "<your answer>", "confidence": <0.0 to 1.0>}' in listed
-
-
-def test_material_is_quoted_before_the_message() -> None:
-    """Each text on one line, and without any the message stands alone."""
-    assert user_message("Why?") == "Why?"
-    shown = user_message("Why {material}?", [FORGED, "b"]).splitlines()
-    assert [line[:3] for line in shown[1:3]] == ["1. ", "2. "]
-    assert shown[-2:] == ["The message:", "Why {material}?"]
+    assert '"answer": "<your answer>"}' in listed
+    assert "Confidence: " in listed
+    assert "Confidence: " not in native
 
 
 def test_messages_as_a_provider_takes_them() -> None:
@@ -117,7 +120,7 @@ def test_messages_as_a_provider_takes_them() -> None:
         Message(role="assistant", content="", calls=(bad, made(1, arguments='{"a": 1}'))),
         told(bad),
         told(made(1)),
-        unusable("it was empty"),
+        Message(role="tool", content="Reply again."),
         Message(role="assistant", content="Because."),
     ]
 

@@ -33,27 +33,12 @@ from reflection.turn.request import ToolTurnRequest
         ({"turn_count": 0}, "turn_count"),
         ({"tools": "python"}, "tools"),
         ({"tools": [""]}, "tools.0"),
-        ({"messages": [{"role": "system", "content": "x"}]}, "messages.0.role"),
-        ({"messages": [{"role": "user"}]}, "messages.0.content: missing"),
-        ({"context": ["x" * 80_000] * 4}, "context"),
         ({"approve": [{"tool": "mail", "action": "maybe"}]}, "approve.0.action"),
         ({"review_timeout_seconds": None}, "review_timeout_seconds"),
-        (
-            {"options": {"api_base": "http://x"}},
-            "options: there is no api_base; the options are",
-        ),
-        ({"options": {"api_key": "x"}}, "options: there is no api_key; the options are"),
-        (
-            {"options": {"extra_headers": {}}},
-            "options: there is no extra_headers; the options are",
-        ),
-        ({"options": {"callbacks": []}}, "options: there is no callbacks; the options are"),
-        ({"options": {"top_p": 2}}, "options.top_p"),
-        ({"api_base": "http://x"}, "api_base: no such field"),
     ],
 )
 def test_a_malformed_request_is_refused(given: dict[str, Any], field: str) -> None:
-    """No wrong type is converted, no bound passed, and no address or key taken."""
+    """No wrong type is converted, and no bound passed."""
     whole = given if "message" in given or not given else {"message": "Why?", **given}
 
     with pytest.raises(ValidationError) as error:

@@ -9,14 +9,13 @@ from reflection.text import encoded_size
 from reflection.turn.approval import canonical
 from reflection.turn.tools import (
     CallStatus,
-    Records,
     Tool,
     ToolCall,
-    chosen,
+    ToolCalls,
     cut_middle,
     read_arguments,
-    schedule,
 )
+from tests.unit.turn.test_budget import START, budget
 
 TOOLS = {
     tool.name: tool
@@ -64,7 +63,7 @@ def test_waves(asked: Sequence[str], waves: Sequence[int]) -> None:
     """Each row of the source's rules: reads of different things together, the rest in order."""
     made = calls(*asked)
 
-    found = schedule(made, TOOLS)
+    found = ToolCalls(budget(), tools=TOOLS, made=made).waves()
 
     assert [len(wave) for wave in found] == waves
     assert [call for wave in found for call in wave] == made
@@ -92,29 +91,15 @@ def test_waves(asked: Sequence[str], waves: Sequence[int]) -> None:
 )
 def test_records(before: Sequence[tuple[str, CallStatus]], asked: str, answered: bool) -> None:
     """Each row of the source's rules for repeated calls, and what a later write makes stale."""
-    records = Records()
-    for line, status in before:
-        [ran] = calls(line)
-        records.note(ran.model_copy(update={"status": status}), TOOLS[ran.tool])
+    made = calls(*[line for line, _ in before], asked)
+    turn = ToolCalls(budget(), tools=TOOLS, made=made)
+    for index, (_, status) in enumerate(before):
+        turn.finish(index, status, "x")
 
-    assert (records.find(calls(asked)[0]) is not None) == answered
+    found = turn.admit(len(before), START)
 
-
-@pytest.mark.parametrize(
-    ("names", "kept", "unknown"),
-    [
-        (None, 7, ()),
-        ((), 0, ()),
-        (("files",), 2, ()),
-        (("clock", "files"), 3, ()),
-        (("rockets", "mail"), 1, ("rockets",)),
-    ],
-)
-def test_chosen(names: tuple[str, ...] | None, kept: int, unknown: tuple[str, ...]) -> None:
-    """A request names tools or groups; None is all of them."""
-    found, missing = chosen(tuple(TOOLS.values()), names)
-
-    assert (len(found), missing) == (kept, unknown)
+    assert (found.record_of is not None) == answered
+    assert turn.budget.used["tool_calls"] == (not answered)
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def test_a_finished_turn() -> None:
         ("step 1 of 6",),
         (
             "the model asked for 2 tool calls",
-            'read({"path": "a"}): ok, 11 characters',
+            'read({"path": "a"}): ok',
             'mail({"path": "no"}): denied, by ann: not now',
         ),
         ("step 2 of 6",),

@@ -98,7 +98,7 @@ class Driven:
                 path = str(call.given.get("path"))
                 self.ran.append(f"{call.tool} {path}")
                 status: CallStatus = "error" if path.startswith("bad") else "ok"
-                made.finish(call.index, status, f"result of {path}", attempts=1)
+                made.finish(call.index, status, f"result of {path}")
 
     def ask_person(self) -> None:
         for call in self.turn.calls.with_status("asking"):
