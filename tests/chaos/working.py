@@ -12,9 +12,7 @@ from tests.scripted_endpoint import ScriptedEndpoint
 
 
 @asynccontextmanager
-async def working(
-    endpoint: ScriptedEndpoint, traces: Path, *options: str
-) -> AsyncIterator[Any]:
+async def working(endpoint: ScriptedEndpoint, traces: Path, *options: str) -> AsyncIterator[Any]:
     """A worker process of its own, with options, and a way to kill it and start the next one."""
     environment = {
         **os.environ,
