@@ -157,8 +157,9 @@ class TurnActivities:
         try:
             return await self._text(task, {"role": "system", "content": midturn.SYSTEM})
         except ApplicationError as error:
-            kept = {"type": error.type, "non_retryable": True}
-            raise ApplicationError(error.message, *error.details, **kept) from None
+            raise ApplicationError(
+                error.message, *error.details, type=error.type, non_retryable=True
+            ) from None
 
     @activity.defn
     async def compact_messages(self, task: PromptTask) -> TextReply:
