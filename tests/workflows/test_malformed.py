@@ -246,7 +246,7 @@ async def test_an_encoding_that_the_worker_lacks_fails_the_run(client: Client) -
     rows = [
         (kind, encoding, count)
         for kind in FIELDS
-        for encoding in (b"binary/encrypted", b"json/protobuf")
+        for encoding in (b"binary/encrypted", b"json/protobuf", b"binary/zlib")
         for count in (1, 2)
     ]
 
