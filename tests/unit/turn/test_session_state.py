@@ -183,7 +183,7 @@ def test_earlier_messages_over_the_limit_are_summarized_first() -> None:
 
     assert [one.next for one in made.decisions] == ["compact", "ask", None]
     assert f"over the limit of {EARLIER_TOKENS:,}" in made.decisions[0].reason
-    assert (made.summarized, made.stop_reason) == (10, "answered")
+    assert (made.summarized, made.stop_reason) == (14, "answered")
     assert "What was." in (made.summary or "")
 
 
