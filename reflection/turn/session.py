@@ -53,6 +53,7 @@ class SessionMessage(Request):
 
     message: MessageText
     context: Annotated[tuple[MessageText, ...], FailFast()] = Field((), max_length=50)
+    stream: bool = Field(False, description="Show the answer while it is written.")
 
 
 class SessionAnswer(Record):
@@ -208,6 +209,7 @@ class Session:
         known = {
             "message": message.message,
             "context": (*self.request.context, *message.context),
+            "stream": self.request.stream or message.stream,
             "messages": tuple(earlier),
             "summary": summary,
             "turn_count": self.turn or self.next,

@@ -59,13 +59,14 @@ def test_a_turn_is_held_to_what_the_session_was_begun_with() -> None:
     )
     session = Session(request)
 
-    session.take(SessionMessage(message="c", context=("sky",)), "1")
+    session.take(SessionMessage(message="c", context=("sky",), stream=True), "1")
 
     assert session.begin() == ToolTurnRequest(
         messages=earlier,
         message="c",
         max_steps=3,
         context=("sea", "sky"),
+        stream=True,
         summary="s",
         turn_count=7,
     )
