@@ -16,8 +16,7 @@ from activities.language_model.port import (
     Receipt,
     hear,
 )
-from reflection.framing import SamplingOptions
-from reflection.request import DRAFT_BYTES, Record
+from reflection.request import DRAFT_BYTES, Record, SamplingOptions
 from reflection.text import cut_with_note, encoded_size, well_formed
 from reflection.turn import conversation, midturn
 from reflection.turn.conversation import Guidance, Message, StepReply

@@ -9,7 +9,6 @@ import typer
 from commands import command, start
 from commands.command import Exit, fail
 from commands.follow import New, Wanted
-from commands.framing import takes_framing
 from reflection.turn.request import ToolTurnRequest
 
 HELP = {
@@ -34,7 +33,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no server or worker, 4 no answer 
 MODEL, TOOLS, REFLECTION = "Model", "Tools", "Reflection"
 
 
-@takes_framing
+@start.takes_framing
 @command.takes_fields(
     ToolTurnRequest,
     {

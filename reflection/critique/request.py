@@ -18,8 +18,7 @@ from reflection.critique.criteria import PRESETS, CriteriaPreset, Criterion
 from reflection.critique.evaluation import Panel, Score
 from reflection.critique.guardrails import DEFAULT
 from reflection.drafts import PERSONS_REVISIONS
-from reflection.framing import Framing
-from reflection.request import DRAFT_BYTES, Bounded, ModelName, Words
+from reflection.request import DRAFT_BYTES, Bounded, Framing, ModelName, Words
 from reflection.text import encoded_size, within
 
 Format = Literal["json", "python", "markdown"]

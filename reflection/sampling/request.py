@@ -5,8 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from reflection.framing import Framing
-from reflection.request import Bounded, Words
+from reflection.request import Bounded, Framing, Words
 from reflection.sampling.probability import CalibrationMap
 from reflection.sampling.rules import Stopping
 from reflection.text import encoded_size, within

@@ -12,8 +12,7 @@ from reflection.critique.loop import Reflection
 from reflection.critique.prompts import build_judge_prompt
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.critique.result import Draft
-from reflection.framing import Framing, user_message
-from reflection.request import Request, explain, parse_request
+from reflection.request import Framing, Request, explain, parse_request, user_message
 from reflection.run import call_tokens
 from reflection.sampling.prompts import hash_prompt
 from reflection.sampling.request import SelfConsistencyRequest

@@ -4,7 +4,7 @@ from typing import Any
 
 from temporalio.client import Client
 
-from reflection.framing import Framing
+from reflection.request import Framing
 from tests.conftest import ask, reflect
 from tests.scripted import ScriptedCritic, ScriptedModel, reply
 
