@@ -80,6 +80,8 @@ class Record(Frozen):
 
 MESSAGE_BYTES = 100_000
 FRAMING_BYTES = 300_000
+# What JSON writes around the text of an earlier message.
+ROLE_BYTES = 36
 
 MessageText = Annotated[Words, AfterValidator(partial(within, most=MESSAGE_BYTES))]
 StopText = Annotated[str, StringConstraints(min_length=1, max_length=200)]
@@ -135,7 +137,7 @@ class Framing(Frozen):
         (), max_length=50, description="Texts that the message is about, quoted as material."
     )
     messages: Annotated[tuple[EarlierMessage, ...], FailFast(), Listed] = Field(
-        (), max_length=1_000, description="Earlier messages, the oldest first."
+        (), max_length=3_000, description="Earlier messages, the oldest first."
     )
     options: SamplingOptions = Field(
         SamplingOptions(), description="Sampling options of the provider, by name."
@@ -152,6 +154,11 @@ class Framing(Frozen):
         return [*([self.system] if self.system else []), *self.material]
 
     @property
+    def shown_bytes(self) -> int:
+        """Their size in a request or a task."""
+        return sum(map(encoded_size, self.shown)) + ROLE_BYTES * len(self.messages)
+
+    @property
     def framing(self) -> "Framing":
         """These fields alone."""
         known = {name: getattr(self, name) for name in Framing.model_fields}
@@ -166,11 +173,10 @@ class Framing(Frozen):
 
     @model_validator(mode="after")
     def _small(self) -> Self:
-        size = sum(map(encoded_size, self.shown))
-        if size > FRAMING_BYTES:
+        if self.shown_bytes > FRAMING_BYTES:
             raise ValueError(
-                f"system, context and messages make it {size:,} bytes of text for each call, more"
-                f" than the limit of {FRAMING_BYTES:,}"
+                f"system, context and messages make it {self.shown_bytes:,} bytes for each call,"
+                f" more than the limit of {FRAMING_BYTES:,}"
             )
         return self
 
@@ -311,7 +317,7 @@ def fitted(result: RecordT, whole: str) -> RecordT:
         # To cut and to measure a thousand answers at every step would hold a worker up.
         while most > SHORTEST_CUT and sum(size - most for size in sizes if size > most) < over:
             most = most * 3 // 4
-        data = {**_shortened(data, most), whole: kept}
+        data = {**shortened(data, most), whole: kept}
         data["warnings"] = [*said, TOO_LARGE.format(most=most)]
     for name, count in (("decisions", 100), ("responses", 500)):
         if len(to_json(data)) > RESULT_BYTES and name in data:
@@ -327,9 +333,10 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(inner)
 
 
-def _shortened(value: Any, most: int) -> Any:
+def shortened(value: Any, most: int) -> Any:
+    """Cut every text in a value to so many bytes."""
     if isinstance(value, dict):
-        return {name: _shortened(inner, most) for name, inner in value.items()}
+        return {name: shortened(inner, most) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_shortened(inner, most) for inner in value]
+        return [shortened(inner, most) for inner in value]
     return cut_with_note(value, most) if isinstance(value, str) else value

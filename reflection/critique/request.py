@@ -176,7 +176,6 @@ class ReflectOnResultRequest(Bounded, Framing):
     @property
     def _history_bytes(self) -> int:
         """The size of all calls, if each judge is asked twice and each draft is of full length."""
-        asked = sum(map(encoded_size, self.shown))
         draft = min(self.draft_bytes, 8 * self.max_output_tokens)
         calls = 2 * len(self.panel_judges) + 2
-        return (asked + draft) * calls * (self.max_revisions + 1 + PERSONS_REVISIONS)
+        return (self.shown_bytes + draft) * calls * (self.max_revisions + 1 + PERSONS_REVISIONS)

@@ -65,6 +65,7 @@ def test_a_map_tells_how_likely_the_answer_is_right() -> None:
         ({"temperature": 1.0}, {}, "temperature 0.7, where the map has 1.0"),
         ({"answers": "number"}, {}, "answers exact, where the map has number"),
         ({}, {"prompt_template": "Think."}, "prompt_hash "),
+        ({}, {"system": "Think."}, "prompt_hash "),
         ({}, {"epsilon": 0.02}, "epsilon 0.02, where the map has 0.05"),
         ({}, {"rule": "ahead_by"}, "rule ahead_by, where the map has predictive"),
         ({}, {"max_responses": 9}, "max_responses 9, where the map has 10"),
