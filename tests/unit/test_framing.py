@@ -91,6 +91,33 @@ def test_other_long_texts_share_the_bound(kind: type[Request], beside: dict[str,
         read(kind, {"context": ["x" * 100_000] * 3, **beside})
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_short_messages_count_with_what_stands_around_them(kind: type[Request]) -> None:
+    """Else three thousand of them would take another 100,000 bytes."""
+    short = [{"role": "assistant", "content": "x" * 63}] * 3_000
+    read(kind, {"messages": short})
+
+    with pytest.raises(ValidationError, match="make it 300,0"):
+        read(kind, {"messages": short, "system": "x" * 3_004})
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        (SelfConsistencyRequest, {"max_responses": 100}),
+        (ReflectOnResultRequest, {"max_revisions": 10, "judges": list("abcde")}),
+    ],
+)
+def test_every_call_of_a_run_counts_toward_its_history(
+    kind: type[Request], fields: dict[str, Any]
+) -> None:
+    """Each has the texts once more."""
+    read(kind, fields)
+
+    with pytest.raises(ValidationError, match="bytes of history"):
+        read(kind, {**fields, "context": ["x" * 99_000] * 3})
+
+
 def test_messages_are_built_in_one_order() -> None:
     """The system message, what was said before, then material and prompt as one message."""
     chat = Framing.model_validate(WHOLE).chat("Why {material}?")
