@@ -39,6 +39,7 @@ CONNECT_SECONDS = 10.0
 LIST_SECONDS = 15.0
 START_SECONDS = 30.0
 STOP_SECONDS = 8.0
+PING_SECONDS = 2.0
 # What the client says where the server does not know the session of a call, and so did not take
 # it, and where no answer can come any more. Servers have other uses for its code.
 GONE = "Session terminated"
@@ -192,9 +193,12 @@ class McpServer:
         What it did not take is asked again, and `again` also what it may have taken when it ended.
         """
         for last in (False, True):
-            connection = self._connected()
+            connection = await self._connected()
             try:
                 return await ask(await connection.session())
+            except asyncio.CancelledError:
+                connection.doubt()
+                raise
             except (MCPError, ValidationError) as error:
                 said = _words(error)
             if said != GONE and not said.startswith(ENDED):
@@ -204,7 +208,9 @@ class McpServer:
                 break
         raise ToolError(f"{self.name} ended before it answered: it may have done what was asked")
 
-    def _connected(self) -> "Connection":
+    async def _connected(self) -> "Connection":
+        if doubts := [one.doubts for one in self._connections if one.doubts]:
+            await asyncio.wait(doubts)
         for ended in filter(Connection.ended, self._connections):
             ended.stop()
         self._connections = [one for one in self._connections if not one.task.done()]
@@ -228,6 +234,7 @@ class Connection:
         self._stop = asyncio.Event()
         self._session: asyncio.Future[ClientSession] = asyncio.get_running_loop().create_future()
         self._received: Any = None
+        self.doubts: asyncio.Task[None] | None = None
         self.task = asyncio.create_task(self._serve())
 
     async def session(self) -> ClientSession:
@@ -238,6 +245,20 @@ class Connection:
         """Tell whether the server has ended, or is about to."""
         closed = self._received is not None and not self._received.statistics().open_send_streams
         return closed or self._stop.is_set() or self.task.done()
+
+    def doubt(self) -> None:
+        """Let the server end unless it still answers: a call of it took too long."""
+        if self._session.done():
+            self.doubts = asyncio.create_task(self._ping())
+
+    async def _ping(self) -> None:
+        try:
+            async with asyncio.timeout(PING_SECONDS):
+                # An error is an answer too.
+                with suppress(MCPError):
+                    await self._session.result().send_ping()
+        except Exception:
+            self.stop()
 
     def stop(self) -> None:
         """Let the server end."""

@@ -225,13 +225,37 @@ async def test_a_server_that_was_killed_between_calls_is_started_anew(worker: Wo
 
 
 async def test_a_call_without_an_answer_costs_its_time_out(worker: Worker) -> None:
-    """The server still answers others."""
+    """A server that answers nothing else either is ended, and started anew for the next call."""
     await worker.listing()
     began = time.monotonic()
     outcome = await worker.call("hang", seconds=0.5)
+    took = time.monotonic() - began
+    added = await worker.call("add", first=2, second=3)
 
     assert (outcome.status, outcome.content) == ("timeout", "no answer within 0.5 s")
-    assert time.monotonic() - began < 3
+    assert took < 3
+    assert (added.status, worker.called()) == ("ok", ["hang", "add"])
+
+
+async def test_a_server_that_only_takes_long_is_kept(worker: Worker) -> None:
+    """It answers others meanwhile, and what it has in its memory stays."""
+    await worker.call("later", seconds=0.5)
+    before = worker.calls.with_suffix(".pid").read_text()
+
+    assert (await worker.call("add", first=2, second=3)).content == "5"
+    assert worker.calls.with_suffix(".pid").read_text() == before
+
+
+async def test_a_server_that_floods_is_ended_after_its_time_out(worker: Worker) -> None:
+    """The worker is not held up meanwhile, and not for ever."""
+    work = asyncio.ensure_future(worker.call("flood", seconds=1.0))
+    delayed = await slowest_turn(work)
+
+    assert (await work).status == "timeout"
+    assert delayed < 1
+    [server] = worker.activities._servers.values()
+    [connection] = server._connections  # type: ignore[attr-defined]
+    await asyncio.wait_for(connection.task, 10)
 
 
 async def test_a_server_that_never_answers_costs_a_listing_its_time_out(
