@@ -70,6 +70,7 @@ from workflows.doctor import DoctorWorkflow
 from workflows.multi_path import MultiPathWorkflow
 from workflows.reflect_on_result import ReflectOnResultWorkflow
 from workflows.self_consistency import SelfConsistencyWorkflow
+from workflows.session import SessionWorkflow
 from workflows.tool_turn import ToolTurnWorkflow
 
 NAMES = {
@@ -86,6 +87,7 @@ WORKFLOWS = [
     MultiPathWorkflow,
     ToolTurnWorkflow,
     BatchWorkflow,
+    SessionWorkflow,
 ]
 GRACE = timedelta(seconds=20)
 NOTICE_CANCELLING = timedelta(seconds=2)

@@ -9,7 +9,9 @@ from typing import Any
 
 from pydantic import ValidationError
 from temporalio import workflow
+from temporalio.contrib.workflow_streams import WorkflowStream
 from temporalio.exceptions import ActivityError
+from temporalio.exceptions import TimeoutError as CallTimedOut
 
 with workflow.unsafe.imports_passed_through():
     import telemetry
@@ -18,6 +20,7 @@ with workflow.unsafe.imports_passed_through():
     from activities.turn import ModelTask, PromptTask, StepTask, TurnActivities
     from reflection.sheet import Sheet
     from reflection.turn.approval import Permission
+    from reflection.turn.conversation import Written
     from reflection.turn.loop import Turn
     from reflection.turn.request import ToolTurnRequest
     from reflection.turn.result import Decision, Next, Progress, ToolTurnResult
@@ -40,6 +43,7 @@ with workflow.unsafe.imports_passed_through():
 LISTING = bounded_times(STARTING.total_seconds(), 2)
 ENDED = "the turn was ended before this call"
 CUT_OFF = "the turn ended while it ran; whether it took effect is not known"
+NO_WORD = "no word of it came back; whether it took effect is not known"
 NUMBERS = ("next", "stop", "stop_reason", "errors", "confidence")
 
 
@@ -53,6 +57,7 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
     def __init__(self, request: ToolTurnRequest) -> None:
         """Begin with the message, and nothing asked yet."""
         super().__init__(Turn(request, started=workflow.info().start_time))
+        self._stream = WorkflowStream()
         self._times = call_times(request.call_timeout_seconds, request.max_attempts)
         self._work: dict[Next, Callable[[], Awaitable[None]]] = {
             "ask": self._ask,
@@ -139,10 +144,15 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
             temperature=request.temperature,
             seed=request.seed,
             options=request.options,
+            stream=request.stream,
         )
         summary = f"step {state.steps} of {state.turn_budget.most('steps')}"
         asked = TurnActivities.ask_step, task, summary, self._times
         reply = await self._calls.ask("generating", *asked)
+        # What was written of this reply is dropped here, and by whoever shows it.
+        written = self._stream.get_state()
+        self._stream.truncate(written.base_offset + len(written.log))
+        self._stream.topic("answer", type=Written).publish(Written(step=state.steps + 1))
         if isinstance(reply, ActivityError):
             if state.steps == 1:
                 raise permanent(reply) or lost(explain(reply)).failure
@@ -169,6 +179,8 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
                 if calls.admit(call.index, workflow.now()).status == "waiting":
                     calls.judge(call.index, workflow.now())
             await self._wait_for_permission()
+            if self._people.finish is not None:
+                return
             allowed = [calls.made[call.index] for call in wave]
             running = [self._call(call) for call in allowed if call.status == "waiting"]
             await asyncio.gather(*running)
@@ -224,7 +236,8 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
             )
             ended: tuple[CallStatus, str] = "timeout", CUT_OFF
             if isinstance(made, ActivityError):
-                ended = "error", explain(made)
+                late = isinstance(made.cause, CallTimedOut)
+                ended = ("timeout", NO_WORD) if late else ("error", explain(made))
             elif made is not None:
                 ended = made.status, made.content
             now = workflow.now()
@@ -243,7 +256,9 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
         seconds = state.begin_reflection(workflow.now())
         if seconds is None:
             return
-        task = PromptTask(**self._bounds(seconds, 1), prompt=state.reflection_prompt)
+        # One call of the model, which is made again only where its worker was lost.
+        attempts = state.request.max_attempts
+        task = PromptTask(**self._bounds(seconds, attempts), prompt=state.reflection_prompt)
         known: dict[str, base.Attribute] = {
             "mull.turn.step": state.steps,
             "mull.turn.count": state.request.turn_count,
@@ -254,7 +269,7 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
                 TurnActivities.reflect_midturn,
                 task,
                 f"a reflection after step {state.steps}",
-                bounded_times(seconds, 1),
+                bounded_times(seconds, attempts),
                 late=True,
             )
             if isinstance(reply, ActivityError):
