@@ -11,7 +11,6 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 import httpx2
@@ -24,14 +23,12 @@ from pydantic import Field, StringConstraints, ValidationError, model_validator
 from pydantic_core import from_json, to_json
 
 from activities.tools.port import ToolError
-from connection import ConfigurationError
-from reflection.request import Frozen, Record, explain
+from reflection.request import Frozen, Record
 from reflection.text import cut_with_note, tally_words, terminal_safe
 from reflection.turn.budget import TOOL_SECONDS
 from reflection.turn.tools import Tool
 
 MOST_TOOLS = 1_000
-MOST_PAGES = 100
 SCHEMA_BYTES = 30_000
 DESCRIPTION_BYTES = 4_000
 RECEIVED_BYTES = 64_000_000
@@ -111,23 +108,16 @@ class ServersFile(Record):
     servers: dict[ServerName, ServerSettings] = Field(alias="mcpServers")
 
 
-def read_servers(path: Path, environment: Mapping[str, str]) -> "list[McpServer]":
-    """Read the file of servers, where `${NAME}` is a variable. Raises ConfigurationError."""
+def read_servers(file: bytes, environment: Mapping[str, str]) -> "list[McpServer]":
+    """Read the file of servers, where `${NAME}` is a variable. Raises ValueError."""
 
     def value(found: re.Match[str]) -> str:
+        if found[1] not in environment:
+            raise ValueError(f"the variable {found[1]} is not set")
         return json.dumps(environment[found[1]])[1:-1]
 
-    try:
-        text = VARIABLE.sub(value, path.read_text("utf-8"))
-        file = ServersFile.model_validate_json(text)
-    except OSError as error:
-        raise ConfigurationError(f"{path} can't be read: {error.strerror}") from None
-    except KeyError as error:
-        raise ConfigurationError(f"{path}: the variable {error.args[0]} is not set") from None
-    except ValueError as error:
-        raise ConfigurationError(f"{path}: {explain(error)}") from None
-    used = {name: settings for name, settings in file.servers.items() if not settings.disabled}
-    return [McpServer(name, settings) for name, settings in used.items()]
+    known = ServersFile.model_validate_json(VARIABLE.sub(value, file.decode())).servers
+    return [McpServer(name, settings) for name, settings in known.items() if not settings.disabled]
 
 
 class McpServer:
@@ -304,15 +294,12 @@ class Connection:
 
 
 async def _listed(session: ClientSession) -> list[types.Tool]:
-    tools: list[types.Tool] = []
-    cursor = None
-    for _ in range(MOST_PAGES):
+    tools, cursor = list[types.Tool](), None
+    while True:
         page = await session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
-        tools += page.tools
-        cursor = page.next_cursor
-        if cursor is None or len(tools) >= MOST_TOOLS:
-            break
-    return tools[:MOST_TOOLS]
+        tools, cursor = [*tools, *page.tools][:MOST_TOOLS], page.next_cursor
+        if cursor is None or len(tools) == MOST_TOOLS:
+            return tools
 
 
 def _usable(schema: dict[str, Any]) -> dict[str, Any] | None:

@@ -25,7 +25,7 @@ from activities.tools.functions import functions_of
 from activities.tools.port import CallTask, Listing, ListTask, ToolOutcome
 from activities.tools.servers import read_servers
 from commands.embedded import free_port
-from connection import ConfigurationError
+from reflection.request import explain
 from reflection.text import encoded_size
 from reflection.turn.tools import RESULT_BYTES, Tool
 from tests.activities.test_checks import slowest_turn
@@ -57,7 +57,7 @@ class Worker:
 @asynccontextmanager
 async def serving(folder: Path, environment: dict[str, str], **entry: Any) -> AsyncIterator[Worker]:
     (folder / "mcp.json").write_text(json.dumps({"mcpServers": {"shop": entry}}))
-    activities = ToolActivities({}, read_servers(folder / "mcp.json", environment))
+    activities = ToolActivities({}, read_servers((folder / "mcp.json").read_bytes(), environment))
     try:
         yield Worker(activities, folder / "calls")
     finally:
@@ -443,21 +443,17 @@ def until_open(url: str) -> None:
         ),
     ],
 )
-def test_a_file_that_is_wrong_is_refused(tmp_path: Path, entry: Any, said: str) -> None:
+def test_a_file_that_is_wrong_is_refused(entry: Any, said: str) -> None:
     """The message names the field, and no value."""
-    path = tmp_path / "mcp.json"
-    path.write_text(json.dumps({"mcpServers": {"shop": entry}}))
+    with pytest.raises(ValueError, match="shop|GONE") as caught:
+        read_servers(json.dumps({"mcpServers": {"shop": entry}}).encode(), {})
 
-    with pytest.raises(ConfigurationError) as caught:
-        read_servers(path, {})
-
-    assert str(caught.value) == f"{path}: {said}"
+    assert explain(caught.value) == said
 
 
-def test_a_server_that_is_disabled_is_none(tmp_path: Path) -> None:
+def test_a_server_that_is_disabled_is_none() -> None:
     """What else other clients have in the file is ignored."""
-    path = tmp_path / "mcp.json"
     entry = {"command": "a", "disabled": True, "alwaysAllow": ["*"]}
-    path.write_text(json.dumps({"mcpServers": {"shop": entry}, "inputs": []}))
+    file = json.dumps({"mcpServers": {"shop": entry}, "inputs": []})
 
-    assert read_servers(path, {}) == []
+    assert read_servers(file.encode(), {}) == []
