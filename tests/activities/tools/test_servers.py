@@ -445,7 +445,7 @@ def until_open(url: str) -> None:
 )
 def test_a_file_that_is_wrong_is_refused(entry: Any, said: str) -> None:
     """The message names the field, and no value."""
-    with pytest.raises(ValueError, match="shop|GONE") as caught:
+    with pytest.raises(ValueError, match=r"shop|GONE") as caught:
         read_servers(json.dumps({"mcpServers": {"shop": entry}}).encode(), {})
 
     assert explain(caught.value) == said
