@@ -153,8 +153,13 @@ class TurnActivities:
 
     @activity.defn
     async def reflect_midturn(self, task: PromptTask) -> TextReply:
-        """Ask for a reflection on the turn so far, without tools."""
-        return await self._text(task, {"role": "system", "content": midturn.SYSTEM})
+        """Ask for a reflection on the turn so far, without tools; a call that failed is final."""
+        try:
+            return await self._text(task, {"role": "system", "content": midturn.SYSTEM})
+        except ApplicationError as error:
+            raise ApplicationError(
+                error.message, *error.details, type=error.type, non_retryable=True
+            ) from None
 
     @activity.defn
     async def compact_messages(self, task: PromptTask) -> TextReply:

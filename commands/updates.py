@@ -27,7 +27,7 @@ from commands.command import (
     unserved,
     with_client,
 )
-from commands.loops import SAMPLING, TURN, FoundRun, reach_open, standing_of
+from commands.loops import SAMPLING, SESSION, TURN, FoundRun, reach_open, standing_of
 from commands.terminal import print_review
 from reflection.request import Finish, Review
 from reflection.sampling.result import PersonsAnswer
@@ -129,8 +129,10 @@ def review(
 async def finish(client: Client, run: Id, author: Author = None, as_json: Json = False) -> Exit:
     """End a run."""
     said = checked(Finish, {"author": author})
-    await _update(client, await reach_open(client, run), "finish_now", said)
-    return _done(run, "finishing", as_json, RESULT.format(id=run))
+    found = await reach_open(client, run)
+    await _update(client, found, "finish_now", said)
+    after = "It ends after the turn under way." if found.loop is SESSION else RESULT.format(id=run)
+    return _done(run, "finishing", as_json, after)
 
 
 @connected
@@ -210,7 +212,7 @@ async def _show(client: Client, run: str, as_json: bool) -> Exit:
 async def _reviewable(client: Client, run: str) -> FoundRun:
     found = await reach_open(client, run)
     if not found.loop.answers:
-        fail(f"{run} is a batch of runs; it can't be reviewed.", Exit.USAGE)
+        fail(f"{run} is made of other runs; it can't be reviewed itself.", Exit.USAGE)
     return found
 
 

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from temporalio import workflow
 from temporalio.contrib.workflow_streams import WorkflowStream
 from temporalio.exceptions import ActivityError
+from temporalio.exceptions import TimeoutError as CallTimedOut
 
 with workflow.unsafe.imports_passed_through():
     import telemetry
@@ -42,6 +43,7 @@ with workflow.unsafe.imports_passed_through():
 LISTING = bounded_times(STARTING.total_seconds(), 2)
 ENDED = "the turn was ended before this call"
 CUT_OFF = "the turn ended while it ran; whether it took effect is not known"
+NO_WORD = "no word of it came back; whether it took effect is not known"
 NUMBERS = ("next", "stop", "stop_reason", "errors", "confidence")
 
 
@@ -177,6 +179,8 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
                 if calls.admit(call.index, workflow.now()).status == "waiting":
                     calls.judge(call.index, workflow.now())
             await self._wait_for_permission()
+            if self._people.finish is not None:
+                return
             allowed = [calls.made[call.index] for call in wave]
             running = [self._call(call) for call in allowed if call.status == "waiting"]
             await asyncio.gather(*running)
@@ -232,7 +236,8 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
             )
             ended: tuple[CallStatus, str] = "timeout", CUT_OFF
             if isinstance(made, ActivityError):
-                ended = "error", explain(made)
+                late = isinstance(made.cause, CallTimedOut)
+                ended = ("timeout", NO_WORD) if late else ("error", explain(made))
             elif made is not None:
                 ended = made.status, made.content
             now = workflow.now()
@@ -251,7 +256,9 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
         seconds = state.begin_reflection(workflow.now())
         if seconds is None:
             return
-        task = PromptTask(**self._bounds(seconds, 1), prompt=state.reflection_prompt)
+        # One call of the model, which is made again only where its worker was lost.
+        attempts = state.request.max_attempts
+        task = PromptTask(**self._bounds(seconds, attempts), prompt=state.reflection_prompt)
         known: dict[str, base.Attribute] = {
             "mull.turn.step": state.steps,
             "mull.turn.count": state.request.turn_count,
@@ -262,7 +269,7 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
                 TurnActivities.reflect_midturn,
                 task,
                 f"a reflection after step {state.steps}",
-                bounded_times(seconds, 1),
+                bounded_times(seconds, attempts),
                 late=True,
             )
             if isinstance(reply, ActivityError):

@@ -12,15 +12,12 @@ from reflection.turn.budget import TurnLimits
 ToolOrGroup = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 
 
-class ToolTurnRequest(TurnLimits, Framing):
-    """A message, the tools that may be used for it, and everything that bounds the turn.
+class TurnOptions(TurnLimits, Framing):
+    """What came before a message, the tools that may be used, and all that bounds the turn.
 
     Source: the reflection engine and the harness that it is a part of; their defaults.
     """
 
-    subject_field = "message"
-
-    message: MessageText
     summary: MessageText | None = Field(
         None, description="A summary of what was said before the earlier messages."
     )
@@ -73,3 +70,11 @@ class ToolTurnRequest(TurnLimits, Framing):
     def shown(self) -> list[str]:
         """The texts whose size is bounded together: with the summary."""
         return [*super().shown, *([self.summary] if self.summary else [])]
+
+
+class ToolTurnRequest(TurnOptions):
+    """A message, and everything that its turn is held to."""
+
+    subject_field = "message"
+
+    message: MessageText

@@ -12,15 +12,15 @@ from tests.scripted_endpoint import ScriptedEndpoint
 
 
 @asynccontextmanager
-async def working(endpoint: ScriptedEndpoint, traces: Path) -> AsyncIterator[Any]:
-    """A worker process of its own, and a way to kill it and start the next one."""
+async def working(endpoint: ScriptedEndpoint, traces: Path, *options: str) -> AsyncIterator[Any]:
+    """A worker process of its own, with options, and a way to kill it and start the next one."""
     environment = {
         **os.environ,
         "MULL_MODEL": "openai/scripted",
         "OPENAI_API_BASE": endpoint.url,
         "OPENAI_API_KEY": "scripted",
     }
-    command, log = ["worker.py", "--traces", str(traces)], traces.with_suffix(".log")
+    command, log = ["worker.py", "--traces", str(traces), *options], traces.with_suffix(".log")
     workers: list[ForkServerProcess] = []
 
     def start() -> ForkServerProcess:

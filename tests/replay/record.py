@@ -18,6 +18,7 @@ from temporalio.client import (
     WorkflowFailureError,
     WorkflowHandle,
     WorkflowUpdateFailedError,
+    WorkflowUpdateStage,
 )
 from temporalio.exceptions import ApplicationError
 
@@ -184,6 +185,7 @@ async def main() -> None:
     await record_batches(client)
     await record_agents(client)
     await record_turns(client)
+    await record_sessions(client)
 
 
 async def record_reflections(client: Client) -> None:
@@ -307,6 +309,42 @@ async def record_turns(client: Client) -> None:
     await one("generation-failed", turns.ScriptedTurns([[look], down]))
     await one("finished", turns.ScriptedTurns([slow]))
     await one("cancelled", turns.ScriptedTurns([slow]))
+
+
+async def record_sessions(client: Client) -> None:
+    """Record one history for each way a session goes on and ends.
+
+    The ids of its turns are made of its own, which is `name`, as replaying takes it to be.
+    """
+
+    async def one(name: str, *steps: turns.Said, **fields: Any) -> None:
+        if WANTED and name not in WANTED:
+            return
+        model = turns.ScriptedTurns(steps)
+        async with turns.served(client, model):
+            begun = await client.start_workflow(
+                "SessionWorkflow", {"tools": [], **fields}, id=name, task_queue=TASK_QUEUE
+            )
+            handle: WorkflowHandle[Any, Any] = client.get_workflow_handle(
+                name, run_id=begun.result_run_id
+            )
+            for number in range(len(steps)):
+                given = {"message": f"message {number}"}
+                stage = WorkflowUpdateStage.ACCEPTED
+                sent = await begun.start_update("send", given, wait_for_stage=stage)
+                if name == "session-cancelled" and number:
+                    await begun.cancel()
+                with suppress(WorkflowUpdateFailedError):
+                    await sent.result()
+            if name in {"session-finished", "session-continued"}:
+                await begun.execute_update("finish_now", {"author": "ann"})
+            await write(handle, name)
+
+    down = PermanentModelError("no such key", "AuthenticationError", 401)
+    await one("session-finished", "one", down, "three")
+    await one("session-continued", "one", "two", turns_per_execution=1)
+    await one("session-idle", "one", idle_seconds=1)
+    await one("session-cancelled", "one", lambda _: asyncio.sleep(60))
 
 
 if __name__ == "__main__":

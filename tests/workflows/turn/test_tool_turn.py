@@ -310,3 +310,22 @@ async def test_spans_and_details_show_a_turn(client: Client, spans: InMemorySpan
     assert not [span for span in spans.get_finished_spans() if "secret" in str(span.attributes)]
     assert "a secret thought" in shown.current_details
     assert "bad sea" in shown.current_details
+
+
+async def test_a_call_that_is_allowed_as_the_turn_is_ended_does_not_run(client: Client) -> None:
+    """Both words come at once, while no worker is there."""
+    noted = Noted()
+    async with served(client, ScriptedTurns([WRITE]), noted):
+        handle = await start(client)
+        await until(handle, "waiting_for_permission")
+    words: list[Any] = [("permit", {"call": 1, "allow": True}), ("finish_now", {})]
+    said = []
+    for word in words:
+        said.append(asyncio.create_task(handle.execute_update(*word)))
+        await asyncio.sleep(0.5)
+    async with served(client, ScriptedTurns([]), noted):
+        await asyncio.gather(*said)
+        result = await ended(handle)
+
+    assert (noted.calls, result.calls[0].status) == ([], "not_run")
+    assert result.stop_reason == "finished_by_person"

@@ -1,0 +1,162 @@
+"""A worker that is killed outright while turns are at each of their calls."""
+
+import asyncio
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from temporalio.client import Client, WorkflowHandle, WorkflowUpdateFailedError
+
+from reflection.turn import midturn
+from reflection.turn.result import ToolTurnResult
+from tests.activities.test_turn_calls import calling
+from tests.chaos.working import working
+from tests.conftest import begin
+from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint
+
+Handle = WorkflowHandle[Any, Any]
+
+# Where a turn hangs, until the worker is killed: at calls of the model, of tools, and of a person.
+PLACES = ["step0", "sky", "step1", "person", "write", "step2", "nowhere", "reflection", "step3"]
+HANGS = 100
+TOOLS = f'''
+import asyncio
+from pathlib import Path
+from activities.tools import tool
+
+LOG = Path(__file__).with_suffix(".log")
+
+async def note(place, turn):
+    with LOG.open("a") as log:
+        log.write(f"{{turn}} {{place}}\\n")
+    if turn == f"at-{{place}}" and LOG.read_text().count(f"{{turn}} {{place}}") == 1:
+        await asyncio.sleep({HANGS})
+
+@tool(read_only=True, idempotent=True, keys=("{{place}}",))
+async def look(place: str, turn: str) -> str:
+    """Look at a place."""
+    await note(place, turn)
+    if place == "nowhere":
+        raise ValueError("there is no such place")
+    return f"{{place}} is blue"
+
+@tool()
+async def write(place: str, turn: str) -> str:
+    """Write of a place."""
+    await note(place, turn)
+    return "written"
+'''
+STEPS = [[("look", "sea"), ("look", "sky")], [("write", "write")], [("look", "nowhere")]]
+LOST = "no word of it came back; whether it took effect is not known"
+
+
+class Model:
+    """Look twice, write, look where nothing is, and answer: the request alone says which."""
+
+    def __init__(self) -> None:
+        self.asked: Counter[str] = Counter()
+
+    def __call__(self, request: Body) -> Scripted:
+        messages = request["messages"]
+        user = next(message for message in messages if message["role"] == "user")
+        name = next(f"at-{place}" for place in ["nobody", *PLACES] if f"at-{place}" in str(user))
+        step = sum(message["role"] == "assistant" for message in messages)
+        reflects = messages[0]["content"] == midturn.SYSTEM
+        call = f"{name} {'reflection' if reflects else f'step{step}'}"
+        self.asked[call] += 1
+        hangs = call == f"{name} {name.removeprefix('at-')}" and self.asked[call] == 1
+        delay = HANGS if hangs else 0
+        if reflects or step == len(STEPS):
+            return Scripted("One place is missing." if reflects else "It is blue.", delay=delay)
+        asked = [(tool, json.dumps({"place": at, "turn": name})) for tool, at in STEPS[step]]
+        return Scripted(choices=calling(*asked).choices, delay=delay)
+
+
+async def turn(client: Client, name: str) -> Handle:
+    request = {"message": f"Is it blue, {name}?", "think_level": "low", "budget_seconds": 300.0}
+    return await begin(client, request, "ToolTurnWorkflow")
+
+
+async def allow(handle: Handle) -> None:
+    """Allow the call that writes, as soon as it asks."""
+    while True:
+        try:
+            await handle.execute_update("permit", {"call": 3, "allow": True}, id="allowed")
+        except WorkflowUpdateFailedError:
+            await asyncio.sleep(0.2)
+        else:
+            return
+
+
+async def ended(handle: Handle) -> ToolTurnResult:
+    async with asyncio.timeout(120):
+        return ToolTurnResult.model_validate(await handle.result())
+
+
+def lasting(result: ToolTurnResult, name: str) -> dict[str, Any]:
+    """What must be the same whether a worker was killed or not: all but times, names and ids."""
+    whole = result.model_dump(mode="json", exclude={"usage"})
+    for each in [whole, *whole["decisions"]]:
+        for clock in ("remaining_s", "waited_s", "context_tokens_used"):
+            del each["budget"][clock]
+    made = [*whole["decisions"], *whole["calls"], *whole["reflections"], whole["last_reflection"]]
+    for each in [*made, *(call["approval"] for call in whole["calls"])]:
+        for clock in ("at", "seconds"):
+            each.pop(clock, None)
+    found: dict[str, Any] = json.loads(json.dumps(whole).replace(name, "NAME"))
+    for call in found["calls"]:
+        del call["id"]
+    return found
+
+
+async def test_a_worker_killed_at_each_call_changes_nothing(client: Client, tmp_path: Path) -> None:
+    """The same answer, calls, reflections and decisions, but for the write that was lost.
+
+    What may have written is not done again: the model is told that nobody knows.
+    """
+    module, model = tmp_path / "slow_tools.py", Model()
+    log = module.with_suffix(".log")
+    module.write_text(TOOLS)
+    names = [f"at-{place}" for place in PLACES]
+    with ScriptedEndpoint([model] * 500) as endpoint:
+        async with working(endpoint, tmp_path / "traces", "--tools", str(module)) as start:
+            process = start()
+            undisturbed = await turn(client, "at-nobody")
+            await allow(undisturbed)
+            expected = lasting(await ended(undisturbed), "at-nobody")
+            turns = {name: await turn(client, name) for name in names}
+            for place in PLACES[4:]:
+                await asyncio.wait_for(allow(turns[f"at-{place}"]), 60)
+            async with asyncio.timeout(60):
+                while not hanging(log, model) >= set(names) - {"at-person"}:
+                    await asyncio.sleep(0.1)
+            process.kill()
+            process.join(10)
+            start()
+            allowed = [allow(turns[f"at-{place}"]) for place in PLACES[:4]]
+            await asyncio.wait_for(asyncio.gather(*allowed), 90)
+            found = {name: await ended(turns[name]) for name in names}
+
+    called = Counter(log.read_text().splitlines())
+    assert {name: called[f"{name} write"] for name in names} == dict.fromkeys(names, 1)
+    torn = found.pop("at-write")
+    for name, result in found.items():
+        assert lasting(result, name) == expected, name
+    assert (torn.answer, torn.calls[2].status) == ("It is blue.", "timeout")
+    assert torn.calls[2].content == LOST
+    assert [each.outcome for each in torn.reflections] == ["reflected"] * 2
+    again = {name: model.asked[f"{name} {name.removeprefix('at-')}"] for name in names}
+    assert {name for name, count in again.items() if count == 2} == {
+        f"at-{place}" for place in ("step0", "step1", "step2", "reflection", "step3")
+    }
+
+
+def hanging(log: Path, model: Model) -> set[str]:
+    """Name the turns that hang."""
+    lines = log.read_text().splitlines()
+    return {
+        name
+        for name, _, call in (one.partition(" ") for one in [*lines, *model.asked])
+        if name == f"at-{call}"
+    }
