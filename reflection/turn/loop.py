@@ -99,8 +99,8 @@ class Turn(RunState[Decision]):
     @property
     def context_tokens(self) -> int:
         """Estimate what the next call of the model reads."""
-        schemas = [tool.parameters for tool in self.calls.tools.values()] if self.native else []
-        return conversation.tokens(self.system, schemas, self.messages)
+        tools = list(self.calls.tools.values()) if self.native else []
+        return conversation.tokens(self.system, tools, self.messages)
 
     def decide(self, at: datetime) -> Decision:
         """Say what comes next, and record it; a step and its context are claimed with it."""
