@@ -292,6 +292,22 @@ async def test_a_terminal_shows_the_answer_while_it_is_written(
     assert ended == [(NEW.strip(), 0)] * 2
 
 
+async def test_a_terminal_shows_the_answers_of_a_session(client: Client, place: Place) -> None:
+    """Each turn of it hosts its own stream; whether it is shown is said with each message."""
+    session, screen = f"session-{uuid.uuid4().hex}", bytearray()
+    send = ("turn", "Tide?", "--tools", "", "--session", session)
+    line = writing(NEW, lambda words: words.strip().encode() in screen)
+    async with served(client, ScriptedTurns([lambda call: str(call.on_text), line])):
+        known = {**os.environ, "TEMPORAL_ADDRESS": place.address}
+        piped = partial(subprocess.run, (sys.executable, "starter.py", *send), env=known)
+        first = await asyncio.to_thread(piped, capture_output=True, text=True)
+        then = await command(place, screen, *send)
+        await client.get_workflow_handle(session).terminate()
+
+    assert (first.stdout, then) == ("None", (NEW.strip(), 0))
+    assert b"no effect" not in screen
+
+
 async def test_elsewhere_nothing_is_streamed(client: Client, place: Place) -> None:
     """A run that nobody watches publishes nothing, unless it is told to; its id means the same."""
     run, screen = f"turn-{uuid.uuid4().hex}", bytearray()
