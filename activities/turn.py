@@ -32,7 +32,7 @@ from reflection.turn.tools import ARGUMENT_BYTES, AskedCall, Tool
 CALLS_BYTES = 200_000
 NAME_CHARACTERS = 200
 
-# Each signal costs four events: there are 67 in the first minute, and 200 in an hour. 2,000 tokens
+# Each signal costs four events: there are 66 in the first minute, and 199 in an hour. 2,000 tokens
 # in 40 seconds add 215 events, 46 kB, to a history, however many read them.
 PUBLISH_SECONDS = 0.3
 SLOWER = 1.03

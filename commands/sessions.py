@@ -151,7 +151,8 @@ async def _followed(
     if answer.done():
         answer.result()
     tell(f"run {turn.id}")
-    return await follow(turn, TURN, None, wanted)
+    request = await request_of(client, await reach(client, turn.id))
+    return await follow(turn, TURN, request, wanted)
 
 
 async def _number(session: Handle, key: str, answer: Answer) -> int:

@@ -101,7 +101,7 @@ def turn(
         fields["stream"] = sys.stderr.isatty()
     wanted = Wanted(as_json, accept_any)
     if session is not None:
-        said = {name: fields.pop(name) for name in ("message", "context")}
+        said = {name: fields.pop(name) for name in ("message", "context", "stream")}
         given, sent = command.checked(SessionRequest, fields), command.checked(SessionMessage, said)
         more: dict[str, Any] = {"message_id": workflow_id, "detach": detach}
         with_client(lambda client: sessions.send(client, session, given, sent, wanted, **more))

@@ -52,12 +52,16 @@ SessionEnd = Literal["idle", "finished_by_person"]
 
 
 class SessionMessage(Request):
-    """A message to a session, and texts that it is about; its id is the id of the update."""
+    """A message to a session, and texts that it is about; its id is the id of the update.
+
+    With `stream` its turn publishes the answer while it is written.
+    """
 
     subject_field = "message"
 
     message: MessageText
     context: Annotated[tuple[MessageText, ...], FailFast()] = Field((), max_length=50)
+    stream: bool = False
 
 
 class SessionAnswer(Record):
@@ -212,6 +216,7 @@ class Session:
         own = {name: getattr(self.request, name) for name in TurnOptions.model_fields}
         known = {
             "message": message.message,
+            "stream": message.stream,
             "context": (*self.request.context, *message.context),
             "messages": tuple(earlier),
             "summary": summary,
