@@ -30,7 +30,13 @@ from activities.code_tests.activity import TestingActivities
 from activities.critique import CritiqueActivities
 from activities.doctor import Examination
 from activities.documents.retrieval import DocumentActivities, Retriever
-from activities.installation import answering_checks, call_checks, sandbox_checks, worker_checks
+from activities.installation import (
+    answering_checks,
+    call_checks,
+    sandbox_checks,
+    tool_checks,
+    worker_checks,
+)
 from activities.language_model import port as models
 from activities.language_model.port import Abilities, LanguageModel
 from activities.multipath import MultiPathActivities
@@ -64,6 +70,7 @@ from workflows.doctor import DoctorWorkflow
 from workflows.multi_path import MultiPathWorkflow
 from workflows.reflect_on_result import ReflectOnResultWorkflow
 from workflows.self_consistency import SelfConsistencyWorkflow
+from workflows.session import SessionWorkflow
 from workflows.tool_turn import ToolTurnWorkflow
 
 NAMES = {
@@ -80,6 +87,7 @@ WORKFLOWS = [
     MultiPathWorkflow,
     ToolTurnWorkflow,
     BatchWorkflow,
+    SessionWorkflow,
 ]
 GRACE = timedelta(seconds=20)
 NOTICE_CANCELLING = timedelta(seconds=2)
@@ -222,7 +230,11 @@ def build(
             Worker(
                 client,
                 task_queue=tools.TASK_QUEUE,
-                activities=[called.list_tools, called.call_tool],
+                activities=[
+                    called.list_tools,
+                    called.call_tool,
+                    Examination(partial(tool_checks, called)).examine,
+                ],
                 max_heartbeat_throttle_interval=NOTICE_CANCELLING,
                 graceful_shutdown_timeout=GRACE,
             )

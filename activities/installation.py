@@ -1,10 +1,11 @@
-"""What `doctor` asks a worker: its models, documents, sandbox, packages and telemetry."""
+"""What `doctor` asks a worker: its models, documents, tools, sandbox, packages and telemetry."""
 
 import asyncio
 import os
 import platform
 import socket
 import time
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
@@ -26,6 +27,7 @@ from telemetry import CONTENT_VARIABLE, captures_content
 
 if TYPE_CHECKING:
     from activities.sandbox.selftest import Examined
+    from activities.tools.activity import ToolActivities
 
 # Enough for one word, and little to pay.
 CALL_TOKENS = 16
@@ -223,6 +225,23 @@ def calibration_checks(environment: Mapping[str, str]) -> list[Check]:
     said = f"{folder}, which {CALIBRATION} names, {lacks}: every probability is unknown."
     do = f"Fit one with `mull replay --calibrate` and put it there, or unset {CALIBRATION}."
     return [Check("calibration", "maps", "warning", said, (do,))]
+
+
+async def tool_checks(tools: "ToolActivities") -> list[Check]:
+    """List the tools as for a turn, which starts each MCP server, and count the rules for calls."""
+    from activities.tools.port import ListTask
+
+    found = await tools.list_tools(ListTask())
+    groups = Counter(tool.group or "functions" for tool in found.tools)
+    listed = [
+        Check("tools", name, "ok", tally_words(some, "tool")) for name, some in groups.items()
+    ]
+    do = "Turns go on without them: see the file that --mcp names, where this worker runs."
+    missing = [Check("tools", "missing", "warning", f"{said}.", (do,)) for said in found.warnings]
+    rules = f"{tally_words(len(found.rules), 'rule')} for calls"
+    if not found.rules:
+        rules = "no rules for calls (--approve): what only reads runs, what writes asks a person"
+    return [*listed, *missing, Check("tools", "rules", "ok", rules)]
 
 
 PATIENCE_SECONDS = 30

@@ -1,10 +1,13 @@
 """The model calls of a tool-using turn: a step, a reflection midway, and a summary."""
 
 import asyncio
-from collections.abc import Callable
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
 from temporalio import activity
+from temporalio.contrib.workflow_streams import WorkflowStreamClient
 from temporalio.exceptions import ApplicationError
 
 from activities.language_model.port import (
@@ -12,20 +15,30 @@ from activities.language_model.port import (
     Heard,
     LanguageModel,
     ModelCall,
+    OnText,
     PermanentModelError,
     Receipt,
+    calls_made,
     hear,
 )
 from reflection.framing import SamplingOptions
+from reflection.replies import words_so_far
 from reflection.request import DRAFT_BYTES, Record
 from reflection.text import cut_with_note, encoded_size, well_formed
 from reflection.turn import conversation, midturn
-from reflection.turn.conversation import Guidance, Message, StepReply
+from reflection.turn.conversation import Guidance, Message, StepReply, Written
 from reflection.turn.levels import Thinking, thinking
 from reflection.turn.tools import ARGUMENT_BYTES, AskedCall, Tool
 
 CALLS_BYTES = 200_000
 NAME_CHARACTERS = 200
+
+# Each signal costs four events: there are 67 in the first minute, and 200 in an hour. 2,000 tokens
+# in 40 seconds add 215 events, 46 kB, to a history, however many read them.
+PUBLISH_SECONDS = 0.3
+SLOWER = 1.03
+PIECE_CHARACTERS = 20_000
+STREAMED_CALLS = 3
 
 
 class ModelTask(Record):
@@ -53,7 +66,10 @@ class TurnTask(Record):
 
 
 class StepTask(TurnTask):
-    """The conversation so far, and the tools that may be called; `native`: beside the messages."""
+    """The conversation so far, and the tools that may be called; `native`: beside the messages.
+
+    With `stream` the reply's text is published to the stream that the workflow has.
+    """
 
     guidance: Guidance
     messages: tuple[Message, ...]
@@ -63,6 +79,7 @@ class StepTask(TurnTask):
     temperature: float
     seed: int | None
     options: SamplingOptions = SamplingOptions()
+    stream: bool = False
 
 
 class PromptTask(TurnTask):
@@ -129,7 +146,9 @@ class TurnActivities:
             labels=_labels(task),
             keep_cut=True,
         )
-        heard = await hear(self._model, call, task.max_attempts)
+        async with _publishing(task) as on_text:
+            call = call.model_copy(update={"on_text": on_text})
+            heard = await hear(self._model, call, task.max_attempts)
         return await asyncio.to_thread(_step, task, heard)
 
     @activity.defn
@@ -138,8 +157,9 @@ class TurnActivities:
         try:
             return await self._text(task, {"role": "system", "content": midturn.SYSTEM})
         except ApplicationError as error:
-            kept = {"type": error.type, "non_retryable": True}
-            raise ApplicationError(error.message, *error.details, **kept) from None
+            raise ApplicationError(
+                error.message, *error.details, type=error.type, non_retryable=True
+            ) from None
 
     @activity.defn
     async def compact_messages(self, task: PromptTask) -> TextReply:
@@ -162,6 +182,49 @@ class TurnActivities:
         text = heard.text and cut_with_note(well_formed(heard.text), DRAFT_BYTES)
         now = datetime.now(UTC)
         return TextReply(text=text, error=heard.error, receipt=heard.receipt, timestamp=now)
+
+
+@asynccontextmanager
+async def _publishing(task: StepTask) -> AsyncIterator[OnText | None]:
+    """Publish what the model writes while the block runs; None where nothing is to be shown.
+
+    An object in the place of tool calls is no text to show. A provider whose streams break again
+    and again is asked for its reply as a whole.
+    """
+    shown = task.native or not task.tools
+    if not task.stream or not shown or calls_made() > STREAMED_CALLS:
+        yield None
+        return
+    texts = deque([""], maxlen=1)
+    publishing = asyncio.create_task(_publish(task.step, texts))
+    try:
+        yield texts.append
+    finally:
+        publishing.cancel()
+
+
+async def _publish(step: int, texts: deque[str]) -> None:
+    """Publish the newest text again and again, as far as it has grown.
+
+    The reply does not depend on it: where the workflow can't be told, it is told no more.
+    """
+    written, seconds = Written(step=step, attempt=activity.info().attempt), PUBLISH_SECONDS
+    try:
+        stream = WorkflowStreamClient.from_within_activity()
+        topic = stream.topic("answer", type=Written)
+        if written.attempt > 1:
+            topic.publish(written)
+        while True:
+            await stream.flush()
+            await asyncio.sleep(seconds)
+            text = well_formed(words_so_far(texts[0]))[:DRAFT_BYTES]
+            at = len(written.text) if text.startswith(written.text) else 0
+            more = written.model_copy(update={"at": at, "text": text[at : at + PIECE_CHARACTERS]})
+            if text != written.text:
+                topic.publish(more)
+                written, seconds = written.then(more), seconds * SLOWER
+    except Exception as error:
+        activity.logger.warning("the answer is not shown while it is written: %s", error)
 
 
 def _labels(task: TurnTask) -> dict[str, str | int]:

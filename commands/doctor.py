@@ -31,9 +31,10 @@ from telemetry import SEARCH_ATTRIBUTES
 
 HELP = {
     "doctor": """
-Server, workers, models, documents, maps, sandbox, packages and telemetry: each check is ok, a
-warning or wrong, with what to do. The workers say what they are configured with (keys by name, not
-by value), and call each of their models once, for a few tokens; --offline leaves the calls out.
+Server, workers, models, documents, tools, maps, sandbox, packages and telemetry: each check is ok,
+a warning or wrong, with what to do. The workers say what they are configured with (keys by name,
+not by value), start their MCP servers, and call each of their models once, for a few tokens;
+--offline leaves these calls out.
 
 Exit codes: 0 ok or only warnings, 1 something is wrong, 3 no server or no worker.
 """
@@ -49,6 +50,7 @@ QUEUES = {
     "mull": "workflows",
     "mull-llm": "model calls and retrieval",
     "mull-code": "code in a sandbox",
+    "mull-tools": "tools of turns",
 }
 START = "Start one with `mull dev`, or set TEMPORAL_ADDRESS."
 

@@ -1,6 +1,7 @@
 """Start a run and follow it: its steps on standard error, the result on standard output."""
 
 import asyncio
+import base64
 import json
 import re
 import shlex
@@ -8,7 +9,7 @@ import sys
 import time
 import uuid
 from collections.abc import Iterable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,9 +17,10 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.status import Status
 from rich.text import Text as Line
+from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.api.workflow.v1 import PendingActivityInfo
-from temporalio.client import Client, WorkflowFailureError
+from temporalio.client import Client, WorkflowFailureError, WorkflowQueryFailedError
 from temporalio.common import WorkflowIDReusePolicy
 from temporalio.exceptions import (
     ApplicationError,
@@ -32,14 +34,15 @@ from activities.doctor import DoctorRequest
 from commands import terminal
 from commands.command import Exit, fail, run_page, say_unserved, tell, unserved, write_file
 from commands.doctor import examine
-from commands.loops import Handle, Loop, Seen, look, loop_of, reach, request_of
-from connection import DATA_CONVERTER, TASK_QUEUE
+from commands.loops import LOOK, Handle, Loop, Seen, look, loop_of, reach, request_of
+from connection import DATA_CONVERTER, STREAM_POLL, TASK_QUEUE
 from reflection.details import bar
 from reflection.request import Request
 from reflection.sampling.loop import Sampling
 from reflection.sampling.result import Bars
 from reflection.sheet import Sheet
-from reflection.text import lasting_words, terminal_safe
+from reflection.text import lasting_words, neutral, terminal_safe
+from reflection.turn.conversation import Written
 
 ANEW = WorkflowIDReusePolicy.ALLOW_DUPLICATE
 UNLESS_DONE = WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY
@@ -146,7 +149,10 @@ async def _done(client: Client, run: str, request: Request) -> Handle:
     if found.goes_on:
         said = f"a run with the id {run} is already running. Watch it, or choose another id."
         fail(said, Exit.USAGE)
-    if await request_of(client, found) != request:
+    # Who watches is no part of what is asked.
+    asked = (await request_of(client, found), request)
+    earlier, now = (one and one.model_dump(exclude={"stream"}) for one in asked)
+    if earlier != now:
         said = f"the run with the id {run} is done, and had another request."
         fail(f"{said} Choose another id, or start anew with --again.", Exit.USAGE)
     tell("This run is done, so nothing is paid again; --again starts it anew.")
@@ -294,8 +300,11 @@ class Pulse:
         self._began = self._spoke = self._asked = time.monotonic()
         self._slow: str | None = None
 
-    async def beat(self, busy: str, *, spoke: bool) -> None:
-        """Say it if it is time; `spoke` is whether something else was printed just now."""
+    async def beat(self, busy: str, *, spoke: bool, written: str = "") -> None:
+        """Say it if it is time; `spoke` is whether something else was printed just now.
+
+        In a terminal the end of what is `written` stands below it, as far as there is room.
+        """
         now = time.monotonic()
         if spoke:
             self._spoke = now
@@ -304,11 +313,39 @@ class Pulse:
             self._slow, self._asked = await _slow(self._handle), now
         words = f"{lasting_words(int(now - self._began))}: {self._slow or busy}"
         if self._status:
-            self._status.update(Line(words))
+            width, rows = self._console.width, max(self._console.height - 4, 1)
+            end = Line(neutral(written[-width * rows :])).wrap(self._console, width)[-rows:]
+            self._status.update(Line("\n").join([Line(words), *end]))
         elif due:
             words = f"{words}; {busy}" if self._slow else words
             self._console.print(Line(words), style="dim", soft_wrap=True, highlight=False)
             self._spoke = now
+
+
+class LiveAnswer:
+    """The answer of a turn while it is written.
+
+    It is read by queries, which history does not keep: each poll by an update would stay in it.
+    """
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle, self._offset, self._written = handle, 0, Written(step=0)
+
+    async def read(self) -> str:
+        """Return what is written so far of the newest attempt; as before where nobody answers."""
+        try:
+            known = {"from_offset": self._offset}
+            found = await self._handle.query(STREAM_POLL, known, rpc_timeout=LOOK)
+        except (RPCError, WorkflowQueryFailedError):
+            return self._written.text
+        for item in found["items"]:
+            # What is no piece of an answer was published by somebody else.
+            with suppress(Exception):
+                payload = Payload.FromString(base64.b64decode(item["data"]))
+                piece = DATA_CONVERTER.payload_converter.from_payload(payload, Written)
+                self._written = self._written.then(piece)
+        self._offset = found["next_offset"]
+        return self._written.text
 
 
 async def show_live(handle: Handle, loop: Loop, request: Any, ending: "asyncio.Task[Any]") -> None:
@@ -317,6 +354,8 @@ async def show_live(handle: Handle, loop: Loop, request: Any, ending: "asyncio.T
     shown, silent, waited = 0, False, False
     with console.status(loop.doing) if console.is_terminal else nullcontext() as status:
         pulse = Pulse(handle, console, status)
+        streams = status is not None and getattr(request, "stream", False)
+        answer = LiveAnswer(handle) if streams else None
         while not ending.done():
             await asyncio.wait({ending}, timeout=LOOK_SECONDS)
             seen = None if ending.done() else await look(handle, loop)
@@ -330,11 +369,13 @@ async def show_live(handle: Handle, loop: Loop, request: Any, ending: "asyncio.T
                 busy = sheet.busy or sheet.verdict.words
                 shown = terminal.print_steps(console, sheet.steps, shown)
                 if sheet.waiting and not waited:
-                    terminal.print_waiting(console, handle.id, sheet.waiting.until)
+                    terminal.print_waiting(console, handle.id, sheet.waiting)
                 waited = sheet.waiting is not None
             silent = seen is None
             # A wait for a person may last for weeks: it is said once.
-            await pulse.beat(busy, spoke=waited or shown > before or silent > was_silent)
+            written = await answer.read() if answer and seen else ""
+            spoke = waited or shown > before or silent > was_silent
+            await pulse.beat(busy, spoke=spoke, written=written)
     if not ending.cancelled() and ending.exception() is None:
         terminal.print_steps(console, loop.sheet(ending.result(), (), request).steps, shown)
 

@@ -37,8 +37,10 @@ from reflection.sampling import sheet as sampled
 from reflection.sampling.request import SelfConsistencyRequest
 from reflection.sheet import Sheet, draft_sheet
 from reflection.turn import result as turned
+from reflection.turn import session as conversed
 from reflection.turn import sheet as turning
 from reflection.turn.request import ToolTurnRequest
+from reflection.turn.session import SessionRequest
 
 LOOK = timedelta(seconds=10)
 
@@ -181,12 +183,23 @@ BATCH = Loop(
     sheet=lambda seen, *_: batch.sheet(seen),
     further="To see the findings, repeat the calibrate or compare command with --id {id}.",
 )
+SESSION = Loop(
+    workflow="SessionWorkflow",
+    doing="waiting for messages",
+    request=SessionRequest,
+    progress=conversed.SessionProgress,
+    result=conversed.SessionResult,
+    sheet=lambda seen, *_: conversed.sheet(seen),
+    command="session",
+    further="Its turns are runs of their own: mull show {id}-turn-1, and so on.",
+)
 LOOPS = (
     SAMPLING,
     CRITIQUE,
     MULTIPATH,
     TURN,
     BATCH,
+    SESSION,
 )
 
 

@@ -6,7 +6,6 @@ printed as it is. Colour only repeats what a word already says.
 
 import sys
 from collections.abc import Sequence
-from datetime import datetime
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
@@ -15,7 +14,7 @@ from rich.table import Table as Grid
 from rich.text import Text as Line
 
 from reflection.details import bar, cell_words, sparks, trimmed
-from reflection.sheet import Cell, Column, Sheet, Step, Table, Text, Tone
+from reflection.sheet import Cell, Column, Sheet, Step, Table, Text, Tone, Waiting
 from reflection.text import neutral, tally_words, terminal_safe, until_words, well_formed
 
 SUBJECT_COLUMNS = 400
@@ -108,16 +107,25 @@ def print_steps(console: Console, steps: Sequence[Step], shown: int = 0) -> int:
     return max(shown, len(steps))
 
 
-def print_waiting(console: Console, run: str, until: datetime | None) -> None:
-    """Print that a run waits for a person, and below it the command for the review."""
+def print_waiting(console: Console, run: str, waiting: Waiting) -> None:
+    """Print that a run waits for a person, and for what, and the command for the review."""
     line = Line("waits for a person", "bold")
-    line.append(f" {until_words(until)}".rstrip() + f":\n    mull review {run}")
+    line.append(f" {until_words(waiting.until)}".rstrip() + f":\n    mull review {run}")
     console.print(line, soft_wrap=True, highlight=False)
+    _print_asked(console, waiting)
+
+
+def _print_asked(console: Console, waiting: Waiting) -> None:
+    """Print in full what a person is asked to allow."""
+    for asked in waiting.asked:
+        console.print(Line(neutral(asked)), soft_wrap=not console.is_terminal)
 
 
 def print_review(console: Console, sheet: Sheet) -> None:
     """Print what a reviewer needs: the sheet without its decisions, then the answer."""
     print_sheet(console, sheet, subject=True)
+    if sheet.waiting is not None:
+        _print_asked(console, sheet.waiting)
     if sheet.answer is None:
         return
     noted = filter(None, (sheet.answer.title, sheet.answer.note))

@@ -1,16 +1,18 @@
 """`turn`: start a tool-using turn, show it live, and print its answer."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from commands import command, start
-from commands.command import Exit, fail
+from commands import command, sessions, start
+from commands.command import Exit, fail, with_client
 from commands.follow import New, Wanted
 from commands.framing import takes_framing
 from reflection.turn.request import ToolTurnRequest
+from reflection.turn.session import SessionMessage, SessionRequest
 
 HELP = {
     "turn": """
@@ -23,6 +25,7 @@ Examples:
     mull turn "Which of these contracts ends first?" --docs contracts --tools documents,calculate
     mull turn "File this bug" --think-level low --reflect-every 1
     mull review turn-file-this-bug-7f3a91c2 --allow 1
+    mull turn "And how many are open?" --session bugs
 
 The answer goes to standard output, everything else to standard error.
 
@@ -38,7 +41,7 @@ MODEL, TOOLS, REFLECTION = "Model", "Tools", "Reflection"
 @command.takes_fields(
     ToolTurnRequest,
     {
-        MODEL: ("model", "temperature", "seed", "max_output_tokens"),
+        MODEL: ("model", "temperature", "seed", "max_output_tokens", "stream"),
         TOOLS: ("docs",),
         REFLECTION: (
             "think_level", "reflect_every", "reflect_on_tool_error", "reflect_on_uncertainty",
@@ -69,6 +72,14 @@ def turn(
             rich_help_panel=TOOLS,
         ),
     ] = None,
+    session: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID",
+            help="Go on with the conversation of this id, or begin it. Its turns keep the options"
+            " that it began with; --context is for this message, and --id names the message.",
+        ),
+    ] = None,
     accept_any: command.AcceptAny = False,
     workflow_id: command.NewId = None,
     again: command.Again = False,
@@ -87,5 +98,12 @@ def turn(
             fail(f"--approve: {approve} is not valid JSON: {error}.", Exit.USAGE)
     if fields["docs"]:
         fields["docs"] = start.folder_of(fields["docs"])
+    if fields["stream"] is None and not detach:
+        fields["stream"] = sys.stderr.isatty()
     wanted = Wanted(as_json, accept_any)
+    if session is not None:
+        said = {name: fields.pop(name) for name in ("message", "context")}
+        given, sent = command.checked(SessionRequest, fields), command.checked(SessionMessage, said)
+        more: dict[str, Any] = {"message_id": workflow_id, "detach": detach}
+        with_client(lambda client: sessions.send(client, session, given, sent, wanted, **more))
     start.begin(ToolTurnRequest, fields, New(workflow_id, again, detach), wanted)

@@ -27,7 +27,7 @@ from commands.command import (
     unserved,
     with_client,
 )
-from commands.loops import SAMPLING, TURN, FoundRun, reach_open, standing_of
+from commands.loops import SAMPLING, SESSION, TURN, FoundRun, reach_open, standing_of
 from commands.terminal import print_review
 from reflection.request import Finish, Review
 from reflection.sampling.result import PersonsAnswer
@@ -66,8 +66,8 @@ GIVEN = {
     "revise": ' "WHAT TO CHANGE"',
     "replace": " FILE",
     "score": " 0.8",
-    "allow": " CALL",
-    "deny": ' CALL "WHY"',
+    "allow": " {call}",
+    "deny": ' {call} "WHY"',
 }
 
 Author = Annotated[str | None, typer.Option(help="Your name, recorded in the decisions.")]
@@ -129,8 +129,10 @@ def review(
 async def finish(client: Client, run: Id, author: Author = None, as_json: Json = False) -> Exit:
     """End a run."""
     said = checked(Finish, {"author": author})
-    await _update(client, await reach_open(client, run), "finish_now", said)
-    return _done(run, "finishing", as_json, RESULT.format(id=run))
+    found = await reach_open(client, run)
+    await _update(client, found, "finish_now", said)
+    after = "It ends after the turn under way." if found.loop is SESSION else RESULT.format(id=run)
+    return _done(run, "finishing", as_json, after)
 
 
 @connected
@@ -201,15 +203,16 @@ async def _show(client: Client, run: str, as_json: bool) -> Exit:
             left = max(0, round((until - datetime.now(UTC)).total_seconds()))
             said = f"{until_words(until)}, {lasting_words(left)} more"
         tell(f"It waits {said}.\nTo decide, run one of:")
-        for action in loop.actions:
-            tell(f"    mull review {run} --{action}{GIVEN[action]}")
+        for number in getattr(seen.progress, "asking", ("",)):
+            for action in loop.actions:
+                tell(f"    mull review {run} --{action}{GIVEN[action].format(call=number)}")
     return Exit.DONE
 
 
 async def _reviewable(client: Client, run: str) -> FoundRun:
     found = await reach_open(client, run)
     if not found.loop.answers:
-        fail(f"{run} is a batch of runs; it can't be reviewed.", Exit.USAGE)
+        fail(f"{run} is made of other runs; it can't be reviewed itself.", Exit.USAGE)
     return found
 
 

@@ -19,6 +19,7 @@ CELL_COLUMNS = 24
 LAST_CELL_COLUMNS = 48
 BAR_COLUMNS = 20
 SPARKS = 40
+ASKED_COLUMNS = 1_000
 MOST_FACTS = 24
 MOST_ROWS = 10
 NEWEST_ROWS = 30
@@ -40,6 +41,7 @@ def details(sheet: Sheet, trace_id: str | None = None, workflow_id: str | None =
         until = f"Needs review {until_words(sheet.waiting.until)}".rstrip()
         command = code(f"mull review {workflow_id or 'ID'}", 300)
         blocks.append(f"**{until}**: {command}")
+        blocks += [code(asked, ASKED_COLUMNS) for asked in sheet.waiting.asked]
     flags = [f"- **{escaped(flag, NOTE_COLUMNS)}**" for flag in sheet.flags]
     warnings = [f"- {escaped(warning, NOTE_COLUMNS)}" for warning in sheet.warnings]
     blocks += ["\n".join(_first(flags, MOST_NOTES, "more flag"))] if flags else []

@@ -74,7 +74,7 @@ class Framing(Frozen):
         (), max_length=50, description="Texts that the message is about, quoted as material."
     )
     messages: Annotated[tuple[EarlierMessage, ...], FailFast(), Listed] = Field(
-        (), max_length=1_000, description="Earlier messages, the oldest first."
+        (), max_length=3_000, description="Earlier messages, the oldest first."
     )
     options: SamplingOptions = Field(
         SamplingOptions(), description="Sampling options of the provider, by name."

@@ -313,3 +313,9 @@ def spoken(text: str) -> str:
 def after_thought(text: str) -> str:
     """Remove a model's thinking at the very beginning, and keep the rest."""
     return FIRST_THOUGHT.sub("", text, count=1)
+
+
+def words_so_far(text: str) -> str:
+    """Return what an unfinished text says after a thinking that may stand at its beginning."""
+    said = after_thought(text).lstrip()
+    return "" if "<think".startswith(said[:6].lower()) else said

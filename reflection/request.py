@@ -204,7 +204,7 @@ def fitted(result: RecordT, whole: str) -> RecordT:
         # To cut and to measure a thousand answers at every step would hold a worker up.
         while most > SHORTEST_CUT and sum(size - most for size in sizes if size > most) < over:
             most = most * 3 // 4
-        data = {**_shortened(data, most), whole: kept}
+        data = {**shortened(data, most), whole: kept}
         data["warnings"] = [*said, TOO_LARGE.format(most=most)]
     for name, count in (("decisions", 100), ("responses", 500)):
         if len(to_json(data)) > RESULT_BYTES and name in data:
@@ -220,9 +220,10 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(inner)
 
 
-def _shortened(value: Any, most: int) -> Any:
+def shortened(value: Any, most: int) -> Any:
+    """Cut every text in a value to so many bytes."""
     if isinstance(value, dict):
-        return {name: _shortened(inner, most) for name, inner in value.items()}
+        return {name: shortened(inner, most) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_shortened(inner, most) for inner in value]
+        return [shortened(inner, most) for inner in value]
     return cut_with_note(value, most) if isinstance(value, str) else value

@@ -87,6 +87,14 @@ def usage(spent: Mapping[Part, Iterable[Spending]], retried: int, cancelled: int
     return Usage(**whole.model_dump(), parts=parts)
 
 
+def add_usage(one: Usage, other: Usage) -> Usage:
+    """Add up the spending of two runs, in all and by part."""
+    parts: dict[Part, Spending] = dict(one.parts)
+    for part, spending in other.parts.items():
+        parts[part] = total([parts[part], spending]) if part in parts else spending
+    return Usage(**total([one, other]).model_dump(), parts=parts)
+
+
 class Budget(NamedTuple):
     """The most that a run may spend: tokens in and out together, and US dollars. None: no bound."""
 

@@ -154,9 +154,13 @@ class Step(Record):
 
 
 class Waiting(Record):
-    """The run waits for a person's review, until then; None is for ever."""
+    """The run waits for a person's review, until then; None is for ever.
+
+    `asked` is what the person is asked about, where that is not the answer: a line for each thing.
+    """
 
     until: datetime | None = None
+    asked: tuple[str, ...] = ()
 
 
 class Sheet(Record):
@@ -238,13 +242,17 @@ def run_sheet(
     return Sheet(
         verdict=verdict,
         busy=busy,
-        waiting=Waiting(until=getattr(seen, "review_until", None)) if waits else None,
+        waiting=_waiting(seen) if waits else None,
         answer=answer,
         facts=(*facts, *shared),
         warnings=getattr(seen, "warnings", ()),
         tables=tuple(found for found in (*tables, _usage_table(seen.usage)) if found.rows),
         **more,
     )
+
+
+def _waiting(seen: Seen) -> Waiting:
+    return Waiting(until=getattr(seen, "review_until", None), asked=getattr(seen, "asked", ()))
 
 
 def draft_sheet(

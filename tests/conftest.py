@@ -6,7 +6,7 @@ import signal
 import subprocess
 import time
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import temporalio.workflow
 from hypothesis import settings
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from temporalio.api.common.v1 import Payload
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.exceptions import ApplicationError
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
@@ -111,6 +112,22 @@ async def client(
     spans.clear()
     monkeypatch.setenv("TEMPORAL_ADDRESS", place.address)
     return await connect()
+
+
+def payloads_of(message: Any) -> Iterator[Payload]:
+    """Find every payload in an event as the server stores it, but for headers."""
+    if isinstance(message, Payload):
+        yield message
+    elif hasattr(message, "ListFields"):
+        for field, value in message.ListFields():
+            if field.name != "header":
+                yield from payloads_of(value)
+    elif isinstance(message, Mapping):
+        for value in message.values():
+            yield from payloads_of(value)
+    elif isinstance(message, Iterable) and not isinstance(message, str | bytes):
+        for value in message:
+            yield from payloads_of(value)
 
 
 @asynccontextmanager

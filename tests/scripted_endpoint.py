@@ -22,6 +22,9 @@ class Scripted:
 
     `body` replaces the whole body and `choices` the list in it. `usage` None leaves it out. `cut`
     sends half of the body and closes; `reset` answers with a TCP reset.
+
+    A request for a stream gets it in `events`: those given, or the reply in small parts; None: the
+    server does not stream. They come at intervals of `drip`, and `cut` leaves out the second half.
     """
 
     text: str | None = "fine"
@@ -38,6 +41,7 @@ class Scripted:
     drip: float = 0.0
     cut: bool = False
     reset: bool = False
+    events: Sequence[Body | bytes] | None = ()
 
     def payload(self, model: str) -> bytes:
         """Build the body of a chat completion of `model`."""
@@ -53,6 +57,40 @@ class Scripted:
             "choices": [choice] if self.choices is None else self.choices,
         }
         return json.dumps(whole | ({} if self.usage is None else {"usage": self.usage})).encode()
+
+    def streamed(self, model: str) -> list[bytes]:
+        """Build the events of the same completion, or those given, the last one included."""
+        whole: Body = json.loads(self.payload(model)) if not self.events else {}
+        choices, usage = whole.pop("choices", ()), whole.pop("usage", None)
+        chunk = whole | {"object": "chat.completion.chunk", "usage": None}
+        parts = [
+            chunk | {"choices": [{"index": one["index"], "finish_reason": None} | part]}
+            for one in choices
+            for part in _parts(one)
+        ]
+        counted = [chunk | {"choices": [], "usage": usage}] if usage else []
+        events = self.events or [*parts, *counted, b"[DONE]"]
+        raw = [one if isinstance(one, bytes) else json.dumps(one).encode() for one in events]
+        return [b"data: " + one + b"\n\n" for one in raw]
+
+
+def _parts(choice: Body) -> list[Body]:
+    """Part a choice into deltas, as OpenAI does: the head of a call, and then its arguments."""
+    message = dict(choice["message"])
+    calls, text = message.pop("tool_calls", None) or (), message.pop("content", None) or ""
+    deltas: list[Body] = [message | {"content": ""}]
+    deltas += [{"content": text[at : at + 4]} for at in range(0, len(text), 4)]
+    for index, call in enumerate(calls):
+        written = call["function"]["arguments"]
+        head = {"index": index, **call, "function": {**call["function"], "arguments": ""}}
+        deltas.append({"tool_calls": [head]})
+        for at in range(0, len(written), 4):
+            more = {"index": index, "function": {"arguments": written[at : at + 4]}}
+            deltas.append({"tool_calls": [more]})
+    return [
+        *({"delta": delta} for delta in deltas),
+        {"delta": {}, "finish_reason": choice["finish_reason"]},
+    ]
 
 
 def failing(status: int, code: str | None = None, message: str = "no", **more: Any) -> Scripted:
@@ -185,7 +223,11 @@ class ScriptedEndpoint:
 async def _send(reply: Scripted, request: Body, writer: asyncio.StreamWriter) -> None:
     if reply.reset:
         _reset(writer)
-    body = reply.payload(request.get("model", ""))
+    model = request.get("model", "")
+    if request.get("stream") and reply.events is not None and reply.body is None:
+        await _send_events(reply, model, writer)
+        return
+    body = reply.payload(model)
     headers = {"Content-Type": "application/json", "Content-Length": str(len(body))}
     lines = [f"{name}: {value}" for name, value in {**headers, **reply.headers}.items()]
     writer.write("\r\n".join([f"HTTP/1.1 {reply.status} Scripted", *lines, "", ""]).encode())
@@ -196,6 +238,18 @@ async def _send(reply: Scripted, request: Body, writer: asyncio.StreamWriter) ->
         writer.write(piece)
         await writer.drain()
         await asyncio.sleep(reply.drip)
+
+
+async def _send_events(reply: Scripted, model: str, writer: asyncio.StreamWriter) -> None:
+    """Send events until the connection is closed, as a proxy does that knows of no length."""
+    lines = [f"HTTP/1.1 {reply.status} Scripted", "Content-Type: text/event-stream"]
+    writer.write("\r\n".join([*lines, "Connection: close", "", ""]).encode())
+    events = reply.streamed(model)
+    for event in events[: len(events) // 2 if reply.cut else None]:
+        writer.write(event)
+        await writer.drain()
+        await asyncio.sleep(reply.drip)
+    raise ConnectionError("closed as scripted")
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:

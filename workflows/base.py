@@ -19,9 +19,11 @@ from opentelemetry.trace import Span
 from temporalio import workflow
 from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.common import SearchAttributeKey, SearchAttributeUpdate
+from temporalio.contrib.workflow_streams import PollInput
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import (
     HandleQueryInput,
+    HandleSignalInput,
     HandleUpdateInput,
     Interceptor,
     WorkflowInboundInterceptor,
@@ -30,7 +32,7 @@ from temporalio.worker import (
 
 with workflow.unsafe.imports_passed_through():
     import telemetry
-    from connection import Registered, ServerActivities
+    from connection import STREAM_POLL, Registered, ServerActivities
     from reflection.details import details
     from reflection.drafts import DraftState
     from reflection.request import Finish, Record, Request, Review
@@ -389,11 +391,21 @@ class _Inbound(WorkflowInboundInterceptor):
     def handle_update_validator(self, call: HandleUpdateInput) -> None:
         """Hand the validator one input, whatever was given: None or all of them together.
 
-        So an update with no or several inputs is refused in words, as one wrong input is.
+        So an update with no or several inputs is refused in words, as one wrong input is. The poll
+        of a stream would take anything, and then fail every workflow task.
         """
         if len(call.args) != 1:
             call.args = [call.args or None]
+        if call.update == STREAM_POLL and not isinstance(call.args[0], PollInput):
+            raise refusal('give one JSON object, such as {"from_offset": 0}')
         super().handle_update_validator(call)
+
+    async def handle_signal(self, call: HandleSignalInput) -> None:
+        """Drop a malformed signal, which would fail every workflow task from now on."""
+        try:
+            await super().handle_signal(call)
+        except Exception as error:
+            workflow.logger.warning("a malformed signal was dropped: %r", error)
 
     async def handle_query(self, call: HandleQueryInput) -> object:
         """Write the current details where they are asked for: to keep them would cost every run."""

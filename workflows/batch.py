@@ -120,7 +120,7 @@ class BatchWorkflow(Workflow):
             if is_cancelled_exception(error):
                 self._batch.ended(planned, "cancelled")
             else:
-                self._batch.ended(planned, "failed", error=_explain(error))
+                self._batch.ended(planned, "failed", error=why_it_failed(error))
         else:
             self._batch.ended(planned, "completed", result.usage)
         del self._tasks[planned]
@@ -142,8 +142,8 @@ class BatchWorkflow(Workflow):
         return result
 
 
-def _explain(error: BaseException) -> str:
-    """Say in one line why a run has no result."""
+def why_it_failed(error: BaseException) -> str:
+    """Say in one line why a child workflow has no result."""
     if isinstance(error, WorkflowAlreadyStartedError):
         return "a workflow with this id has already run"
     cause = error.cause if isinstance(error, ChildWorkflowError) else error

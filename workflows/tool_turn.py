@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 from temporalio import workflow
+from temporalio.contrib.workflow_streams import WorkflowStream
 from temporalio.exceptions import ActivityError
 from temporalio.exceptions import TimeoutError as CallTimedOut
 
@@ -19,6 +20,7 @@ with workflow.unsafe.imports_passed_through():
     from activities.turn import ModelTask, PromptTask, StepTask, TurnActivities
     from reflection.sheet import Sheet
     from reflection.turn.approval import Permission
+    from reflection.turn.conversation import Written
     from reflection.turn.loop import Turn
     from reflection.turn.request import ToolTurnRequest
     from reflection.turn.result import Decision, Next, Progress, ToolTurnResult
@@ -55,6 +57,7 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
     def __init__(self, request: ToolTurnRequest) -> None:
         """Begin with the message, and nothing asked yet."""
         super().__init__(Turn(request, started=workflow.info().start_time))
+        self._stream = WorkflowStream()
         self._times = call_times(request.call_timeout_seconds, request.max_attempts)
         self._work: dict[Next, Callable[[], Awaitable[None]]] = {
             "ask": self._ask,
@@ -141,10 +144,15 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
             temperature=request.temperature,
             seed=request.seed,
             options=request.options,
+            stream=request.stream,
         )
         summary = f"step {state.steps} of {state.turn_budget.most('steps')}"
         asked = TurnActivities.ask_step, task, summary, self._times
         reply = await self._calls.ask("generating", *asked)
+        # What was written of this reply is dropped here, and by whoever shows it.
+        written = self._stream.get_state()
+        self._stream.truncate(written.base_offset + len(written.log))
+        self._stream.topic("answer", type=Written).publish(Written(step=state.steps + 1))
         if isinstance(reply, ActivityError):
             if state.steps == 1:
                 raise permanent(reply) or lost(explain(reply)).failure

@@ -9,7 +9,15 @@ import json
 import math
 import re
 import zlib
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+)
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -18,18 +26,23 @@ from email.utils import parsedate_to_datetime
 
 import httpx
 
+from activities.language_model.events import (
+    MOST_BYTES,
+    MOST_EVENTS_BYTES,
+    gather,
+    is_heavy,
+    refuses_events,
+    streamed,
+)
 from activities.language_model.port import (
     ModelError,
+    OnText,
     PermanentModelError,
     SampleError,
     TransientModelError,
 )
 
-# 32 bytes for each token that a call may ask for: more is not read in a moment, and is no answer.
-MOST_BYTES = 2**20
 MOST_ERROR_BYTES = 16 * 2**10
-# Commas and opening brackets, in texts too: while JSON is read, at 1 µs each, nothing else runs.
-MOST_MARKS = 100_000
 # LiteLLM takes up to 0.3 ms for a value that it does not expect, and a completion has a hundred.
 MOST_VALUES = 2_000
 MOST_NAME = 1_000
@@ -42,8 +55,12 @@ ENCODED = {"content-encoding", "content-length", "transfer-encoding"}
 
 @dataclass
 class Exchange:
-    """What one call sent and got so far; `failed` says in words why nothing usable came."""
+    """What one call sent and got so far; `failed` says in words why nothing usable came.
 
+    With `on_text` the reply is asked for in events, and the text so far is told as it grows.
+    """
+
+    on_text: OnText | None = None
     address: str = ""
     status: int = 0
     body: bytes = b""
@@ -72,19 +89,32 @@ async def bounded(
     exchange = EXCHANGE.get() or Exchange()
     exchange.address = str(request.url.copy_with(username=None, password=None, query=None))
     request.headers["Accept-Encoding"] = ", ".join(CODINGS)
+    asked = streamed(request) if exchange.on_text else None
     try:
-        response = await send(request)
-        exchange.status = response.status_code
-        try:
-            exchange.body = await _read(response)
-        finally:
-            await response.aclose()
+        response = await _answer(exchange, await send(asked or request))
+        if asked and refuses_events(exchange.status, exchange.body):
+            response = await _answer(exchange, await send(request))
     except Exception as error:
         broken = "broke off its reply" if exchange.status else "can't be reached"
         exchange.failed = str(error) if type(error) is ValueError else f"{broken}: {_why(error)}"
         raise
     kept = [pair for pair in response.headers.multi_items() if pair[0].lower() not in ENCODED]
     return httpx.Response(exchange.status, headers=kept, content=exchange.body, request=request)
+
+
+async def _answer(exchange: Exchange, response: httpx.Response) -> httpx.Response:
+    """Read what comes; a reply in events becomes one that came at once."""
+    exchange.status, kind = response.status_code, response.headers.get("Content-Type", "")
+    try:
+        if exchange.on_text and exchange.status < 300 and kind.startswith("text/event-stream"):
+            body = await gather(_pieces(response, MOST_EVENTS_BYTES), exchange.on_text)
+            exchange.body = _usable(body, exchange.status)
+            response.headers["Content-Type"] = "application/json"
+        else:
+            exchange.body = await _read(response)
+    finally:
+        await response.aclose()
+    return response
 
 
 def _why(error: Exception) -> str:
@@ -99,6 +129,15 @@ def _why(error: Exception) -> str:
 
 
 async def _read(response: httpx.Response) -> bytes:
+    status, body = response.status_code, bytearray()
+    most = MOST_BYTES if status < 400 else MOST_ERROR_BYTES
+    async for piece in _pieces(response, most):
+        body += piece
+    return _usable(bytes(body), status) if status < 400 else bytes(body[:most])
+
+
+async def _pieces(response: httpx.Response, most: int) -> AsyncIterator[bytes]:
+    """Yield what comes, unpacked, and at most one byte more than is read."""
     status, coding = response.status_code, response.headers.get("Content-Encoding", "").lower()
     if 300 <= status < 400:
         host = ""
@@ -108,16 +147,16 @@ async def _read(response: httpx.Response) -> bytes:
         raise ValueError(f"answered {status}, a redirect{f' to {host}' if host else ''}, {line}")
     if coding not in (*CODINGS, "identity", ""):
         raise ValueError(f"answered in the coding {coding[:20]!r}, which was not asked for")
-    most, body = MOST_BYTES if status < 400 else MOST_ERROR_BYTES, bytearray()
+    room = most + 1
     # 32 more than the largest window: a header of gzip or of zlib, whichever came.
     decoder = None if coding not in CODINGS else zlib.decompressobj(zlib.MAX_WBITS + 32)
     assert isinstance(response.stream, httpx.AsyncByteStream)  # noqa: S101 - of an async client
     async for chunk in response.stream:
-        room = most + 1 - len(body)
-        body += decoder.decompress(chunk, room) if decoder else chunk[:room]
-        if len(body) > most:
-            break
-    return _usable(bytes(body), status) if status < 400 else bytes(body[:most])
+        piece = decoder.decompress(chunk, room) if decoder else chunk[:room]
+        room -= len(piece)
+        yield piece
+        if not room:
+            return
 
 
 def _usable(body: bytes, status: int) -> bytes:
@@ -127,7 +166,7 @@ def _usable(body: bytes, status: int) -> bytes:
     and look for a long name in its list for seconds.
     """
     too_large = ValueError(f"answered {status} with more than a reply can be")
-    if len(body) > MOST_BYTES or sum(map(body.count, (b",", b"[", b"{"))) > MOST_MARKS:
+    if is_heavy(body):
         raise too_large
     try:
         whole = json.loads(body, parse_int=_integer)

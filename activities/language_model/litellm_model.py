@@ -27,6 +27,7 @@ from activities.language_model.port import (
     ModelCall,
     ModelError,
     ModelReply,
+    OnText,
     PermanentModelError,
     SampleError,
     TransientModelError,
@@ -299,7 +300,9 @@ class LiteLLMModel:
 
 async def _send(route: Route, call: ModelCall, form: dict[str, Any], until: float) -> ModelReply:
     """Make one call, once, with the options that the provider knows; name those left out."""
-    with _explained(route, call.shown, call.timeout_seconds):
+    # A model that is asked for one object writes no text to be shown.
+    on_text = None if call.tools and "tools" not in form else call.on_text
+    with _explained(route, call.shown, call.timeout_seconds, on_text):
         thinking, barred = _thinking(route, call), frozenset[str]()
         if thinking and "thinking" in _planned(route, call.effort):
             barred = _NOT_WHILE_THINKING
@@ -477,9 +480,11 @@ def _refuse_credentials(route: Route) -> None:
 
 
 @contextmanager
-def _explained(route: Route, prompt: str, timeout_seconds: float) -> Iterator[None]:
+def _explained(
+    route: Route, prompt: str, timeout_seconds: float, on_text: OnText | None = None
+) -> Iterator[None]:
     """Turn what a call raises into a ModelError that names the address and what came."""
-    exchange = Exchange()
+    exchange = Exchange(on_text)
     token = EXCHANGE.set(exchange)
     try:
         yield

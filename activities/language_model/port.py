@@ -7,6 +7,7 @@ ModelError                     a call failed
 └── PermanentModelError        no call like it can work (no key, no such model)
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal, NamedTuple, Protocol
@@ -27,6 +28,8 @@ TASK_QUEUE = "mull-llm"
 ASKED_AGAIN = frozenset({"EmptyReply", "BrokenToolCall"})
 EMPTY_REPLIES = 3
 
+OnText = Callable[[str], None]
+
 
 class ModelCall(Record):
     """One call of a model: the prompt, or messages in its place, and its bounds.
@@ -36,6 +39,8 @@ class ModelCall(Record):
     `keep_cut` accepts a reply that was cut off (finish reason `length`), else a SampleError.
     `messages` are in OpenAI's form; a model that takes no `tools` gets `without_tools` instead.
     A model with a setting of its own for it thinks at `effort`, for about `thinking_tokens` more.
+    `on_text` is told the text so far while it is written, where the provider can say it; the text
+    may begin again, and the reply is the same without it.
     """
 
     model: str | None
@@ -54,6 +59,7 @@ class ModelCall(Record):
     options: SamplingOptions = SamplingOptions()
     effort: Literal["low", "medium", "high"] | None = None
     thinking_tokens: int = 0
+    on_text: OnText | None = Field(None, exclude=True, repr=False)
 
     @property
     def shown(self) -> str:

@@ -6,6 +6,7 @@ ended, and it may refer to an address, which is not fetched.
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from pydantic_core import to_json
@@ -59,18 +60,21 @@ class ToolActivities:
         """
         async with heartbeating():
             listed = await asyncio.gather(*map(self._tools_of, self._servers.values()))
-        tools = [function.tool for function in self._local(task.docs).values()]
-        tools += [tool for some, _ in listed for tool in some]
+        every = [function.tool for function in self._local(task.docs).values()]
+        every += [tool for some, _ in listed for tool in some]
         warnings = [warning for _, some in listed for warning in some]
-        names = {name for tool in tools for name in (tool.name, tool.group)}
-        wanted = tools
+        # Of tools with the same name the first counts, as it is the one that is called.
+        tools = list({tool.name: tool for tool in reversed(every)}.values())[::-1]
         if task.names is not None:
-            wanted = [tool for tool in tools if {tool.name, tool.group} & {*task.names}]
-            unknown = [name for name in task.names if name not in names]
-            warnings += [f"the worker has no tool {short_name(name)}" for name in unknown]
-        kept = _fitting(wanted)
-        if len(kept) < len(wanted):
-            left_out = tally_words(len(wanted) - len(kept), "tool")
+            known = {name for tool in tools for name in (tool.name, tool.group)}
+            unknown = [short_name(name) for name in task.names if name not in known]
+            warnings += [f"the worker has no tool {name}" for name in unknown]
+            tools = [tool for tool in tools if {tool.name, tool.group} & {*task.names}]
+        sizes = accumulate(len(to_json(tool)) for tool in tools)
+        kept = [tool for tool, size in zip(tools, sizes, strict=True) if size <= LISTING_BYTES]
+        kept = kept[:MOST_TOOLS]
+        if len(kept) < len(tools):
+            left_out = tally_words(len(tools) - len(kept), "tool")
             warnings.append(f"{left_out} left out, since there are too many: name those to use")
         return Listing(tools=tuple(kept), rules=self._rules, warnings=tuple(warnings))
 
@@ -103,7 +107,8 @@ class ToolActivities:
 
     async def _called(self, task: CallTask) -> str:
         tool, arguments = task.tool, task.arguments
-        await check(tool.parameters, arguments)
+        if wrong := await check_arguments(task):
+            raise ToolError(wrong, "invalid")
         if function := self._local(task.docs).get(tool.name):
             return await function(arguments)
         if server := self._servers.get(tool.name.partition("__")[0]):
@@ -111,35 +116,14 @@ class ToolActivities:
         raise ToolError(f"this worker has no tool {tool.name}", "unknown")
 
 
-def _fitting(tools: Sequence[Tool]) -> list[Tool]:
-    kept, size = [], 0
-    for tool in tools[:MOST_TOOLS]:
-        size += len(to_json(tool))
-        if size > LISTING_BYTES:
-            break
-        kept.append(tool)
-    return kept
-
-
 @activity.defn
 async def check_arguments(task: CallTask) -> str | None:
-    """Say what is wrong with the arguments of a call, if anything is."""
+    """Say what is wrong with the arguments of a call by its tool's schema; None if nothing is."""
     try:
-        await check(task.tool.parameters, task.arguments)
-    except ToolError as error:
-        return str(error)
-    return None
-
-
-async def check(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
-    """Check arguments. Raises ToolError, also if the schema itself can't be used."""
-    try:
-        errors = await read_apart(find_errors, dict(schema), dict(arguments))
+        errors = await read_apart(find_errors, task.tool.parameters, task.arguments)
     except RuntimeError as error:
-        said = f"they can't be checked by the tool's schema: {terminal_safe(str(error), 200)}"
-        raise ToolError(said, "invalid") from None
-    if errors:
-        raise ToolError("; ".join(errors), "invalid")
+        return f"they can't be checked by the tool's schema: {terminal_safe(str(error), 200)}"
+    return "; ".join(errors) or None
 
 
 def find_errors(schema: dict[str, Any], arguments: dict[str, Any]) -> list[str]:

@@ -10,8 +10,8 @@ from zoneinfo import ZoneInfo
 
 from pydantic import Field
 
-from activities.documents.retrieval import RetrievalError, RetrievalTask
-from activities.sandbox.port import Program, Sandbox, SandboxError
+from activities.documents.retrieval import RetrievalTask
+from activities.sandbox.port import Program, Sandbox
 from activities.tools.functions import tool
 from activities.tools.port import Library, ToolError
 from reflection.multipath.request import Limits
@@ -19,11 +19,19 @@ from reflection.turn.budget import TOOL_SECONDS
 
 # What a number may have, so that no expression takes long.
 MOST_BITS = 10_000
-MOST_FACTORIAL = 1_000
 KEPT_OUTPUT = 16_384
 START_SECONDS = 3.0
 
-NAMES = "sqrt exp log log2 log10 floor ceil gcd sin cos tan asin acos atan degrees radians".split()  # noqa: SIM905 - a column of sixteen strings says no more
+MATH = "pi e tau sqrt exp log log2 log10 floor ceil gcd sin cos tan asin acos atan degrees radians"
+
+
+def _power(base: float, exponent: float) -> Any:
+    # The result has at least so many bits.
+    if isinstance(base, int) and (base.bit_length() - 1) * exponent > MOST_BITS:
+        raise OverflowError("the number is too large")
+    return base**exponent
+
+
 OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -31,32 +39,18 @@ OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {
     ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
-    ast.Pow: operator.pow,
+    ast.Pow: _power,
     ast.UAdd: operator.pos,
     ast.USub: operator.neg,
 }
-
-
-def _factorial(number: int) -> int:
-    if number > MOST_FACTORIAL:
-        raise ValueError(f"factorials go up to {MOST_FACTORIAL:,}")
-    return math.factorial(number)
-
-
-def _round(number: float, digits: int = 0) -> float:
-    # To round a whole number to more digits than it has takes as long as to write them.
-    return round(number, max(-MOST_FACTORIAL, digits)) if digits else round(number)
-
-
-CALLED: Mapping[str, Callable[..., Any]] = {
-    **{name: getattr(math, name) for name in NAMES},
+KNOWN: Mapping[str, Any] = {
+    **{name: getattr(math, name) for name in MATH.split()},
     "abs": abs,
     "min": min,
     "max": max,
-    "round": _round,
-    "factorial": _factorial,
+    # To round a whole number to a billion digits would take as long as to write them.
+    "round": lambda number, digits=0: round(float(number), digits) if digits else round(number),
 }
-CONSTANTS = {"pi": math.pi, "e": math.e, "tau": math.tau}
 
 
 @tool(read_only=True, idempotent=True, keys=("calculate:{expression}",))
@@ -66,51 +60,33 @@ def calculate(
         Field(
             max_length=500,
             description="Such as `2 * (3 + 4) ** 2` or `sqrt(2) / pi`. Operators: + - * / // % **."
-            f" Functions: {', '.join(CALLED)}. Constants: {', '.join(CONSTANTS)}.",
+            f" Constants and functions: {', '.join(KNOWN)}.",
         ),
     ],
 ) -> str:
     """Calculate the value of an arithmetic expression, exactly for whole numbers."""
-    try:
-        return str(_value(ast.parse(expression.strip(), mode="eval").body))
-    except ZeroDivisionError:
-        raise ToolError("division by zero") from None
-    except SyntaxError:
-        raise ToolError("this is no arithmetic expression") from None
-    except (ArithmeticError, ValueError, TypeError, RecursionError, MemoryError) as error:
-        raise ToolError(f"this can't be calculated: {error}") from None
+    return str(_value(ast.parse(expression.strip(), mode="eval").body))
 
 
-def _value(node: ast.expr) -> int | float:
+def _value(node: ast.expr) -> Any:
     match node:
         case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
-            return _finite(value)
-        case ast.Name(id=name) if name in CONSTANTS:
-            return CONSTANTS[name]
+            found = value
+        case ast.Name(id=name) if name in KNOWN:
+            found = KNOWN[name]
         case ast.UnaryOp(op=sign, operand=one) if type(sign) in OPERATORS:
-            return _finite(OPERATORS[type(sign)](_value(one)))
+            found = OPERATORS[type(sign)](_value(one))
         case ast.BinOp(left=left, op=sign, right=right) if type(sign) in OPERATORS:
-            first, second = _value(left), _value(right)
-            if isinstance(sign, ast.Pow):
-                _check_power(first, second)
-            return _finite(OPERATORS[type(sign)](first, second))
-        case ast.Call(func=ast.Name(id=name), args=given, keywords=[]) if name in CALLED:
-            return _finite(CALLED[name](*map(_value, given)))
-    raise SyntaxError
-
-
-def _check_power(base: float, exponent: float) -> None:
-    whole = isinstance(base, int) and isinstance(exponent, int)
-    if whole and abs(base) > 1 and abs(exponent) * math.log2(abs(base)) > MOST_BITS:
+            found = OPERATORS[type(sign)](_value(left), _value(right))
+        case ast.Call(func=ast.Name(id=name), args=given, keywords=[]) if name in KNOWN:
+            found = KNOWN[name](*map(_value, given))
+        case _:
+            raise ValueError("this is no arithmetic expression")
+    if isinstance(found, int) and found.bit_length() > MOST_BITS:
         raise OverflowError("the number is too large")
-
-
-def _finite(number: Any) -> int | float:
-    if isinstance(number, int) and number.bit_length() > MOST_BITS:
-        raise OverflowError("the number is too large")
-    if not isinstance(number, int) and not math.isfinite(number):
+    if not isinstance(found, int) and not math.isfinite(found):
         raise OverflowError("the result is no finite number")
-    return number  # type: ignore[no-any-return] # a complex number is not finite: TypeError
+    return found
 
 
 @tool(read_only=True)
@@ -118,11 +94,7 @@ def current_time(
     timezone: Annotated[str, Field(description="Such as `Europe/Berlin`; UTC by default.")] = "UTC",
 ) -> str:
     """Tell the current date, weekday and time."""
-    try:
-        zone = UTC if timezone == "UTC" else ZoneInfo(timezone)
-    except (KeyError, ValueError, OSError):
-        raise ToolError("there is no such time zone: give a name such as Europe/Berlin") from None
-    now = datetime.now(zone)
+    now = datetime.now(UTC if timezone == "UTC" else ZoneInfo(timezone))
     return f"{now:%A}, {now.isoformat(timespec='seconds')}"
 
 
@@ -140,10 +112,7 @@ def python_tool(sandbox: Sandbox | None) -> Callable[..., Any]:
         seconds = TOOL_SECONDS - START_SECONDS
         limits = Limits(wall_seconds=seconds, cpu_seconds=seconds)
         program = Program(code=code, input=input, limits=limits, keep_bytes=KEPT_OUTPUT)
-        try:
-            ran = await sandbox.run(program)
-        except SandboxError as error:
-            raise ToolError(f"the sandbox failed: {error}") from None
+        ran = await sandbox.run(program)
         printed = f"{ran.stdout.text}\n{ran.stderr.text}".strip()
         if ran.status == "ok":
             return printed or "(the program printed nothing)"
@@ -163,10 +132,7 @@ def document_tools(library: Library, docs: str) -> tuple[Callable[..., Any], ...
     ) -> str:
         """Find the passages of the documents that fit some words best, each with its place."""
         task = RetrievalTask(prompt=query, docs=docs, passages=passages)
-        try:
-            found = await library.retrieve(task)
-        except RetrievalError as error:
-            raise ToolError(str(error)) from None
+        found = await library.retrieve(task)
         texts = [f"{passage.place}\n{passage.text}" for passage in found.passages]
         return "\n\n".join([*found.warnings, *texts]) or "no passage has any of these words"
 
@@ -175,9 +141,6 @@ def document_tools(library: Library, docs: str) -> tuple[Callable[..., Any], ...
         path: Annotated[str, Field(max_length=1_000, description="As search_documents shows it.")],
     ) -> str:
         """Read a document as a whole; one that is too long is cut in the middle."""
-        try:
-            return await library.read(docs, path)
-        except RetrievalError as error:
-            raise ToolError(str(error)) from None
+        return await library.read(docs, path)
 
     return search_documents, read_document

@@ -43,18 +43,15 @@ class CallTask(Record):
 
 
 class ToolOutcome(Record):
-    """What came of a call; of a `content` that was too long the middle is `cut`."""
+    """What came of a call."""
 
     status: CallStatus
     content: str
-    cut: bool = False
 
     @classmethod
     def of(cls, status: CallStatus, content: str) -> Self:
-        """Cut what a tool returned, or said was wrong."""
-        whole = well_formed(content)
-        kept = cut_middle(whole, RESULT_BYTES)
-        return cls(status=status, content=kept, cut=kept != whole)
+        """Cut what a tool returned, or said was wrong, in the middle where it is too long."""
+        return cls(status=status, content=cut_middle(well_formed(content), RESULT_BYTES))
 
 
 class ToolError(Exception):

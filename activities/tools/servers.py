@@ -5,6 +5,7 @@ are left out, and of the worker's variables it has those that the file names.
 """
 
 import asyncio
+import json
 import logging
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -19,14 +20,7 @@ from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.session import ClientSession
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
-from pydantic import (
-    AfterValidator,
-    Field,
-    StringConstraints,
-    ValidationError,
-    ValidationInfo,
-    model_validator,
-)
+from pydantic import Field, StringConstraints, ValidationError, model_validator
 from pydantic_core import from_json, to_json
 
 from activities.tools.port import ToolError
@@ -60,19 +54,6 @@ VARIABLE = re.compile(r"\$\{(\w+)\}")
 logging.getLogger("mcp").setLevel(logging.CRITICAL)
 
 
-def _filled(text: str, info: ValidationInfo) -> str:
-    def value(found: re.Match[str]) -> str:
-        known: Mapping[str, str] = info.context or {}
-        if found[1] not in known:
-            raise ValueError(f"the variable {found[1]} is not set")
-        return known[found[1]]
-
-    return VARIABLE.sub(value, text)
-
-
-Filled = Annotated[str, AfterValidator(_filled)]
-
-
 class Trust(Frozen):
     """What the worker's file says of a server's tools, by patterns of their names (`read_*`).
 
@@ -84,21 +65,33 @@ class Trust(Frozen):
     keys: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     timeout_seconds: float = Field(TOOL_SECONDS, gt=0, le=TOOL_SECONDS)
 
+    def flags(self, name: str) -> dict[str, Any]:
+        """List the flags of the tool with this name."""
+
+        def matches(*patterns: str) -> bool:
+            return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+        return {
+            "read_only": matches(*self.read_only),
+            "idempotent": matches(*self.idempotent),
+            "keys": next((keys for pattern, keys in self.keys.items() if matches(pattern)), ()),
+            "timeout_seconds": self.timeout_seconds,
+        }
+
 
 class ServerSettings(Record):
     """A server in the usual shape, and what of it is trusted, under `mull`.
 
-    `${NAME}` in `args`, `env`, `url` and `headers` is a variable of the worker. What other clients
-    have beside these is ignored.
+    What other clients have beside these is ignored.
     """
 
     type: Literal["stdio", "http", "streamable-http"] | None = None
     command: str | None = None
-    args: tuple[Filled, ...] = ()
-    env: dict[str, Filled] = Field(default_factory=dict)
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = Field(default_factory=dict)
     cwd: str | None = None
-    url: Filled | None = None
-    headers: dict[str, Filled] = Field(default_factory=dict)
+    url: str | None = None
+    headers: dict[str, str] = Field(default_factory=dict)
     disabled: bool = False
     mull: Trust = Field(default_factory=Trust)
 
@@ -118,11 +111,18 @@ class ServersFile(Record):
 
 
 def read_servers(path: Path, environment: Mapping[str, str]) -> "list[McpServer]":
-    """Read the file of servers, and fill in variables. Raises ConfigurationError."""
+    """Read the file of servers, where `${NAME}` is a variable. Raises ConfigurationError."""
+
+    def value(found: re.Match[str]) -> str:
+        return json.dumps(environment[found[1]])[1:-1]
+
     try:
-        file = ServersFile.model_validate_json(path.read_bytes(), context=environment)
+        text = VARIABLE.sub(value, path.read_text("utf-8"))
+        file = ServersFile.model_validate_json(text)
     except OSError as error:
         raise ConfigurationError(f"{path} can't be read: {error.strerror}") from None
+    except KeyError as error:
+        raise ConfigurationError(f"{path}: the variable {error.args[0]} is not set") from None
     except ValueError as error:
         raise ConfigurationError(f"{path}: {explain(error)}") from None
     used = {name: settings for name, settings in file.servers.items() if not settings.disabled}
@@ -135,10 +135,8 @@ class McpServer:
     def __init__(self, name: str, settings: ServerSettings) -> None:
         self.name = name
         self._settings = settings
-        # Earlier ones may still be stopping.
-        self._connections: list[Connection] = []
-        # The server's own names, by those that a turn knows.
-        self._names: dict[str, str] = {}
+        self._connections: list[Connection] = []  # Earlier ones may still be stopping.
+        self._names: dict[str, str] = {}  # The server's own, by those that a turn knows.
 
     async def tools(self) -> tuple[list[Tool], list[str]]:
         """List the tools that can be used, and warnings of the others. Raises ToolError."""
@@ -155,29 +153,18 @@ class McpServer:
             if schema is None or name in tools:
                 unused.append(one.name)
             else:
-                tools[name] = self._tool(name, one, schema)
                 self._names[name] = one.name
+                tools[name] = Tool(
+                    name=name,
+                    description=cut_with_note(one.description or "", DESCRIPTION_BYTES),
+                    parameters=schema,
+                    group=self.name,
+                    **self._settings.mull.flags(one.name),
+                )
         names = terminal_safe(", ".join(unused), 200)
         why = f"left out, for their schemas or for names that stand twice: {names}"
         warning = f"{self.name}: {tally_words(len(unused), 'tool')} {why}"
         return list(tools.values()), [warning] if unused else []
-
-    def _tool(self, name: str, listed: types.Tool, schema: dict[str, Any]) -> Tool:
-        trust = self._settings.mull
-
-        def matches(*patterns: str) -> bool:
-            return any(fnmatchcase(listed.name, pattern) for pattern in patterns)
-
-        return Tool(
-            name=name,
-            description=cut_with_note(listed.description or "", DESCRIPTION_BYTES),
-            parameters=schema,
-            read_only=matches(*trust.read_only),
-            idempotent=matches(*trust.idempotent),
-            keys=next((keys for pattern, keys in trust.keys.items() if matches(pattern)), ()),
-            group=self.name,
-            timeout_seconds=trust.timeout_seconds,
-        )
 
     async def call(self, tool: Tool, arguments: dict[str, Any]) -> str:
         """Call a tool; what only reads is called again where the server dies. Raises ToolError."""
@@ -187,12 +174,11 @@ class McpServer:
             raise ToolError(f"{self.name} does not have this tool any more", "unknown")
         params = types.CallToolRequestParams(name=self._names[tool.name], arguments=arguments)
         request = types.CallToolRequest(params=params)
-
-        def send(session: ClientSession) -> Awaitable[types.CallToolResult]:
-            # Not `call_tool`, which checks the result by the server's schema in this process.
-            return session.send_request(request, types.CallToolResult)
-
-        result = await self._ask(send, again=tool.read_only)
+        # Not `call_tool`, which checks the result by the server's schema in this process.
+        result = await self._ask(
+            lambda session: session.send_request(request, types.CallToolResult),
+            again=tool.read_only,
+        )
         text = "\n\n".join(map(_text, result.content))
         if not text and result.structured_content is not None:
             text = to_json(result.structured_content).decode()
@@ -280,13 +266,8 @@ class Connection:
     async def _streams(self) -> AsyncIterator[tuple[Any, Any]]:
         settings = self._settings
         if settings.command is not None:
-            program = StdioServerParameters(
-                command=settings.command,
-                args=list(settings.args),
-                env=settings.env,
-                cwd=settings.cwd,
-                encoding_error_handler="replace",
-            )
+            known = settings.model_dump(include={"command", "args", "env", "cwd"})
+            program = StdioServerParameters(**known, encoding_error_handler="replace")
             async with stdio_client(program) as (self._received, sent):
                 yield self._received, sent
             return

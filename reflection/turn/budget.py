@@ -25,11 +25,11 @@ class TurnLimits(Bounded):
     budget_seconds: Seconds = Field(
         60, description="Seconds for the turn, the waits for a person not counted."
     )
-    max_steps: int = Field(6, ge=1, le=50, description="The most replies of the model.")
+    max_steps: int = Field(6, ge=1, le=30, description="The most replies of the model.")
     max_tool_calls: int | None = Field(
-        None, ge=0, le=200, description="The most tool calls; as many as steps by default."
+        None, ge=0, le=100, description="The most tool calls; as many as steps by default."
     )
-    max_reflections: int = Field(4, ge=0, le=50, description="The most reflections.")
+    max_reflections: int = Field(4, ge=0, le=30, description="The most reflections.")
     max_context_tokens: int = Field(
         200_000, ge=1_000, le=200_000, description="The most tokens that one call of a model reads."
     )

@@ -72,6 +72,23 @@ class StepReply(Record):
     spending: Spending | None = None
 
 
+class Written(Record):
+    """What a reply says while it is written: `text` stands from its character `at` on."""
+
+    step: int
+    attempt: int = 0
+    at: int = 0
+    text: str = ""
+
+    def then(self, more: "Written") -> "Written":
+        """Add what was written next: a new attempt begins anew, and an earlier one is dropped."""
+        if (more.step, more.attempt) < (self.step, self.attempt):
+            return self
+        same = (more.step, more.attempt) == (self.step, self.attempt)
+        text = (self.text[: more.at] if same else "") + more.text
+        return more.model_copy(update={"at": 0, "text": text})
+
+
 class ObjectCall(Reply):
     """One call in the object of a model without tool calling."""
 

@@ -23,6 +23,8 @@ from reflection.turn.tools import MOST_CALLS, Tool, ToolCalls, cut_middle
 LOW_CONFIDENCE = 0.5
 BRIEF_BYTES = 400
 SUMMARY_BYTES = 20_000
+# Earlier messages over this size are summarized first, but for the newest that fit into half of it.
+EARLIER_TOKENS = 50_000
 NOTHING = "(nothing)"
 
 
@@ -97,8 +99,8 @@ class Turn(RunState[Decision]):
     @property
     def context_tokens(self) -> int:
         """Estimate what the next call of the model reads."""
-        schemas = [tool.parameters for tool in self.calls.tools.values()] if self.native else []
-        return conversation.tokens(self.system, schemas, self.messages)
+        tools = list(self.calls.tools.values()) if self.native else []
+        return conversation.tokens(self.system, tools, self.messages)
 
     def decide(self, at: datetime) -> Decision:
         """Say what comes next, and record it; a step and its context are claimed with it."""
@@ -120,6 +122,10 @@ class Turn(RunState[Decision]):
         ending = self._ending(at)
         if ending is not None:
             return ending
+        earlier = 0 if self.steps else conversation.tokens(self.messages[:-1])
+        if earlier > EARLIER_TOKENS:
+            said = f"the earlier messages take about {earlier:,} tokens"
+            return "compact", f"{said}, over the limit of {EARLIER_TOKENS:,}"
         shown, most = self.context_tokens, self.request.max_context_tokens
         if not self.turn_budget.claim_context(shown):
             over = f"the messages take about {shown:,} tokens, over the limit of {most:,}"
@@ -212,9 +218,12 @@ class Turn(RunState[Decision]):
         return made
 
     def _split(self) -> tuple[list[Message], list[Message]]:
-        room = self.request.max_context_tokens * conversation.KEPT_SHARE
         others = self.context_tokens - conversation.tokens(self.messages)
-        return conversation.split(self.messages, int(room) - others)
+        room = int(self.request.max_context_tokens * conversation.KEPT_SHARE) - others
+        if not self.steps:
+            earlier = int(EARLIER_TOKENS * conversation.KEPT_SHARE)
+            room = min(room, earlier + conversation.tokens(self.messages[-1:]))
+        return conversation.split(self.messages, room)
 
     @property
     def summary_prompt(self) -> str:

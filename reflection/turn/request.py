@@ -12,15 +12,12 @@ from reflection.turn.budget import TurnLimits
 ToolOrGroup = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 
 
-class ToolTurnRequest(TurnLimits, Framing):
-    """A message, the tools that may be used for it, and everything that bounds the turn.
+class TurnOptions(TurnLimits, Framing):
+    """What came before a message, the tools that may be used, and all that bounds the turn.
 
     Source: the reflection engine and the harness that it is a part of; their defaults.
     """
 
-    subject_field = "message"
-
-    message: MessageText
     summary: MessageText | None = Field(
         None, description="A summary of what was said before the earlier messages."
     )
@@ -54,6 +51,9 @@ class ToolTurnRequest(TurnLimits, Framing):
     turn_count: int = Field(1, ge=1, description="The number of the turn in its session, from 1.")
     temperature: float = Field(0.7, ge=0, le=2, allow_inf_nan=False, description="Temperature.")
     seed: int | None = Field(None, ge=0, le=2**31, description="The model's seed, if it takes one.")
+    stream: bool = Field(
+        False, description="Publish the answer while it is written, as `mull turn` shows it."
+    )
     max_output_tokens: int = Field(4096, ge=1, le=32_768, description="Tokens of one reply.")
     call_timeout_seconds: float = Field(
         60, ge=1, le=3_600, allow_inf_nan=False, description="Seconds for one call of the model."
@@ -70,3 +70,11 @@ class ToolTurnRequest(TurnLimits, Framing):
     def shown(self) -> list[str]:
         """The texts whose size is bounded together: with the summary."""
         return [*super().shown, *([self.summary] if self.summary else [])]
+
+
+class ToolTurnRequest(TurnOptions):
+    """A message, and everything that its turn is held to."""
+
+    subject_field = "message"
+
+    message: MessageText

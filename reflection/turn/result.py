@@ -74,6 +74,12 @@ class Progress(Standing):
     review_until: datetime | None = None
     stop_reason: StopReason | None = None
 
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """What a person is asked to allow: each call in full, after its number."""
+        asking = [call for call in self.calls if call.index + 1 in self.asking]
+        return tuple(f"call {call.index + 1}: {call.words}" for call in asking)
+
 
 class ToolTurnResult(Standing):
     """The answer, why the turn ended, and what it used and did.

@@ -41,12 +41,13 @@ async def asked(build: Build, task: Any, served: str = "scripted") -> tuple[Any,
         endpoint = Endpoint(served, server.url, KEY, free=True)
         model: LanguageModel = build(NAME, {NAME: endpoint})
         critic = CritiqueActivities(model)
-        made: Any = {
+        activities: dict[type, Any] = {
             SampleTask: SamplingActivities(model).sample_answer,
             WritingTask: critic.write_draft,
             RevisionTask: critic.revise_draft,
             JudgingTask: critic.judge_draft,
-        }[type(task)]
+        }
+        made = activities[type(task)]
         said = await ActivityEnvironment().run(made, task)
     return said, server.requests[0]
 

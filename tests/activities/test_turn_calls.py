@@ -316,6 +316,16 @@ async def test_a_model_that_refuses_all_is_no_model_without_tools(build: Build) 
     assert ["tools" in sent for sent in server.requests] == [True, False, True]
 
 
+async def test_a_stream_that_fails_does_not_fail_the_call(build: Build) -> None:
+    """Where no workflow can be told, the reply comes as ever."""
+    with ScriptedEndpoint([Scripted("abcd" * 20, drip=0.05)]) as server:
+        made = activities(build, server).ask_step
+        said = await ActivityEnvironment().run(made, step(stream=True))
+
+    assert server.requests[0]["stream"] is True
+    assert (said.text, said.error) == ("abcd" * 20, None)
+
+
 OBJECTS: list[tuple[str, list[tuple[str, str]], str, str | None]] = [
     (CALLED, [("read", '{"path": "a"}')], "", None),
     (ANSWERED, [], "b", None),

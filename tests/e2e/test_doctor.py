@@ -29,10 +29,11 @@ def test_an_installation_that_works_is_all_right(cli: Cli, environment: dict[str
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     assert f"answers at {environment['TEMPORAL_ADDRESS']}, Temporal 1." in done.stdout
     assert "all 12 are registered" in done.stdout
-    assert done.stdout.count("a worker is polling it") == 3
+    assert done.stdout.count("a worker is polling it") == 4
     assert "set: OPENAI_API_KEY, HOSTED_VLLM_API_BASE" in done.stdout
     assert re.search(r"openai/scripted answers in \d+\.\d s", done.stdout)
     assert "passes its self-test" in done.stdout
+    assert "no rules for calls" in done.stdout
     assert "sk-secret" not in done.stdout
     assert "foo/bar" not in done.stdout
     assert "/nowhere" not in done.stdout
@@ -57,7 +58,8 @@ def test_queues_that_nobody_polls_are_exit_code_3(cli: Cli) -> None:
 
     found = checks(done.stdout)
     assert done.returncode == 3
-    assert [found[each]["state"] for each in ("mull", "mull-llm", "mull-code")] == ["wrong"] * 3
+    states = [found[each]["state"] for each in ("mull", "mull-llm", "mull-code", "mull-tools")]
+    assert states == ["wrong"] * 4
     assert "mull-worker --queues code" in found["mull-code"]["do"][0]
 
 

@@ -18,6 +18,7 @@ from temporalio.client import (
     WorkflowFailureError,
     WorkflowHandle,
     WorkflowUpdateFailedError,
+    WorkflowUpdateStage,
 )
 from temporalio.exceptions import ApplicationError
 
@@ -28,6 +29,7 @@ from tests.conftest import begin, begin_reflecting, served, until_asked
 from tests.scripted import Judged, ScriptedAgent, ScriptedCritic, ScriptedModel, reflection, routed
 from tests.workflows import batches
 from tests.workflows.multipath import running as agents
+from tests.workflows.turn import running as turns
 
 FOLDER = Path(__file__).parent
 WANTED = frozenset(sys.argv[1:])
@@ -182,6 +184,8 @@ async def main() -> None:
     await record_reflections(client)
     await record_batches(client)
     await record_agents(client)
+    await record_turns(client)
+    await record_sessions(client)
 
 
 async def record_reflections(client: Client) -> None:
@@ -258,6 +262,89 @@ async def record_agents(client: Client) -> None:
     poor = research(reflect_on_report=[reflection("mend")] * 2)
     await one("reviewed", poor, None, *said, **open_)
     await one("review-timeout", research(), review_timeout_seconds=1, **open_)
+
+
+async def record_turns(client: Client) -> None:
+    """Record one history for each way a turn goes."""
+
+    async def one(
+        name: str, model: turns.ScriptedTurns, *words: dict[str, Any], **fields: Any
+    ) -> None:
+        if WANTED and f"turn-{name}" not in WANTED:
+            return
+        async with turns.served(client, model):
+            handle = await turns.start(client, **fields)
+            for word in words:
+                await turns.until(handle, "waiting_for_permission", word["call"])
+                await handle.execute_update("permit", word)
+            if name in {"cancelled", "finished"}:
+                await turns.until(handle, "call_tools", 1)
+                await (
+                    handle.cancel() if name == "cancelled" else handle.execute_update("finish_now")
+                )
+            await write(handle, f"turn-{name}")
+
+    look, bad = ("look", {"place": "sea"}), ("look", {"place": "bad sea"})
+    write_, slow = ("write", {"text": "a"}), [("slow", {"seconds": 30})]
+    down = PermanentModelError("no such key", "AuthenticationError", 401)
+    low = {"think_level": "low"}
+    steps: list[Any] = [
+        [look, ("look", {"place": "sky"})],
+        [look, write_],
+        [bad, write_],
+        "It is 4.",
+    ]
+    words = ({"call": 4, "allow": True, "author": "ann"}, {"call": 6, "allow": False})
+    await one("answered", turns.ScriptedTurns(steps, ["a thought"]), *words, **low)
+    await one("denied", turns.ScriptedTurns([[write_], "no"]), review_timeout_seconds=1)
+    await one("invalid", turns.ScriptedTurns([[("write", {}), ("nosuch", {})], "no"], []))
+    stubs: list[Any] = [[bad], [bad], "no"]
+    await one("stubs", turns.ScriptedTurns(stubs, [down]), max_reflections=1, **low)
+    await one("max-steps", turns.ScriptedTurns([[look]] * 2), max_steps=2)
+    await one("deadline", turns.ScriptedTurns([slow]), budget_seconds=6, **low)
+    earlier = [{"role": "user", "content": f"{number} " + "old " * 900} for number in range(9)]
+    compacted = turns.ScriptedTurns(["no"])
+    await one("compacted", compacted, messages=earlier, max_context_tokens=8_000)
+    await one("failed", turns.ScriptedTurns([down]))
+    await one("generation-failed", turns.ScriptedTurns([[look], down]))
+    await one("finished", turns.ScriptedTurns([slow]))
+    await one("cancelled", turns.ScriptedTurns([slow]))
+
+
+async def record_sessions(client: Client) -> None:
+    """Record one history for each way a session goes on and ends.
+
+    The ids of its turns are made of its own, which is `name`, as replaying takes it to be.
+    """
+
+    async def one(name: str, *steps: turns.Said, **fields: Any) -> None:
+        if WANTED and name not in WANTED:
+            return
+        model = turns.ScriptedTurns(steps)
+        async with turns.served(client, model):
+            begun = await client.start_workflow(
+                "SessionWorkflow", {"tools": [], **fields}, id=name, task_queue=TASK_QUEUE
+            )
+            handle: WorkflowHandle[Any, Any] = client.get_workflow_handle(
+                name, run_id=begun.result_run_id
+            )
+            for number in range(len(steps)):
+                given = {"message": f"message {number}"}
+                stage = WorkflowUpdateStage.ACCEPTED
+                sent = await begun.start_update("send", given, wait_for_stage=stage)
+                if name == "session-cancelled" and number:
+                    await begun.cancel()
+                with suppress(WorkflowUpdateFailedError):
+                    await sent.result()
+            if name in {"session-finished", "session-continued"}:
+                await begun.execute_update("finish_now", {"author": "ann"})
+            await write(handle, name)
+
+    down = PermanentModelError("no such key", "AuthenticationError", 401)
+    await one("session-finished", "one", down, "three")
+    await one("session-continued", "one", "two", turns_per_execution=1)
+    await one("session-idle", "one", idle_seconds=1)
+    await one("session-cancelled", "one", lambda _: asyncio.sleep(60))
 
 
 if __name__ == "__main__":

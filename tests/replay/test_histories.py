@@ -174,5 +174,5 @@ def test_every_outcome_has_its_history() -> None:
     """Each way a run goes and ends is recorded."""
     outcomes = sorted((Path(__file__).parent / "outcomes").glob("*.json"))
 
-    assert len(HISTORIES) == 40
+    assert len(HISTORIES) == 55
     assert [path.name for path in HISTORIES] == [path.name for path in outcomes]

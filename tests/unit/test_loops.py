@@ -1,5 +1,6 @@
 """What the command line knows of each workflow type, and what it prints of a run that ended."""
 
+import io
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -353,3 +354,21 @@ async def test_silence_is_broken(
         "10 s: wave 1 is running",
         "20 s: a call waits for attempt 2; wave 1 is running",
     ]
+
+
+async def test_the_end_of_what_is_written_stands_in_a_terminal() -> None:
+    """Its last lines, as many as there is room for, and nothing that acts on the terminal."""
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=20, height=8)
+    handle: Any = Handle()
+    lines = [f"line {number} \x1b[2J" for number in range(30)]
+
+    with console.status("asking") as status:
+        pulse = follow.Pulse(handle, console, status)
+        await pulse.beat("step 1", spoke=True, written="\n".join(lines))
+        console.print(status.renderable)
+
+    shown = screen.getvalue()
+    assert [number for number in range(30) if f"line {number} ␛[2J" in shown] == [26, 27, 28, 29]
+    assert "\x1b[2J" not in shown
+    assert "0 s: step 1" in shown

@@ -102,14 +102,15 @@ def test_a_narrow_terminal_cuts_a_line() -> None:
 
 
 def test_a_wait_is_told_with_its_command() -> None:
-    """Whoever follows a run, or looks at it, sees that it waits."""
+    """Whoever follows a run, or looks at it, sees that it waits, and what is asked in full."""
     on = console()
 
-    print_waiting(on, "ask-how-much", START)
+    print_waiting(on, "ask-how-much", Waiting(until=START, asked=("call 1: mail({})",)))
     print_sheet(on, ASKED.model_copy(update={"waiting": Waiting(until=None)}))
 
     assert written(on).startswith(
         "waits for a person until 2026-03-01 12:00:00 UTC:\n    mull review ask-how-much\n"
+        "call 1: mail({})\n"
     )
     assert "waiting        for a person's review" in written(on)
 

@@ -24,8 +24,9 @@ FIELDS = {
     "MultiPathWorkflow": "prompt",
     "ToolTurnWorkflow": "message",
     "BatchWorkflow": "items",
+    "SessionWorkflow": "model",
 }
-ASK, REFLECT, AGENT, TURN, BATCH = FIELDS
+ASK, REFLECT, AGENT, TURN, BATCH, SESSION = FIELDS
 Start = tuple[str, list[Any], str | None]
 CLEAR = {"name": "clear", "meaning": "It is clear."}
 
@@ -114,6 +115,15 @@ BATCHES: list[tuple[dict[str, object], str]] = [
     (batch_of("secret", colour="secret"), "colour: no such field"),
     (batch_of("secret") | {"variants": [judging(colour="secret")]}, "colour: no such field"),
 ]
+RULE = {"tool": "secret" * 30, "action": "ask", "why": "secret" * 150}
+SESSIONS: list[tuple[dict[str, object], str]] = [
+    ({"message": "secret"}, "message: no such field"),
+    ({"system": " "}, "system: "),
+    ({"idle_seconds": 0}, "idle_seconds: "),
+    ({"turns_per_execution": 501}, "turns_per_execution: "),
+    ({"approve": [RULE] * 100}, "the options are "),
+    ({"carried": {"answers": {"a": {"number": "secret"}}}}, "carried.answers.a.number: "),
+]
 LONG_ID = "b" * 101
 
 
@@ -139,10 +149,13 @@ async def test_a_malformed_request_fails_at_once(client: Client, kind: str) -> N
 
     Neither `true` nor a text is taken for a number, nor a number for a truth value.
     """
-    wrong = {ASK: ASKED, REFLECT: REFLECTED, AGENT: AGENTS, TURN: TURNS, BATCH: BATCHES}[kind]
+    lists = (ASKED, REFLECTED, AGENTS, TURNS, BATCHES, SESSIONS)
+    wrong = dict(zip(FIELDS, lists, strict=True))[kind]
     whole = {} if kind == BATCH else {FIELDS[kind]: "secret-7"}
     rows: list[tuple[object, str]] = [({**whole, **fields}, said) for fields, said in wrong]
-    rows += [({}, f"{FIELDS[kind]}: missing"), ("secret-7", "Request")]
+    # Nothing has to be said of a session.
+    rows += [({}, f"{FIELDS[kind]}: missing")] if kind != SESSION else []
+    rows += [("secret-7", "Request")]
 
     errors = await failures(client, [(kind, [request], None) for request, _ in rows])
 
@@ -167,9 +180,14 @@ async def test_a_start_without_its_one_request_fails_at_once(client: Client) -> 
 
 async def test_an_id_that_is_too_long_is_refused(client: Client) -> None:
     """The ids of a batch's runs are made of its own, and stand in every record."""
-    [error] = await failures(client, [(BATCH, [batch_of("score 0.4")], LONG_ID)])
+    starts: list[Start] = [
+        (BATCH, [batch_of("score 0.4")], LONG_ID), (SESSION, [{}], LONG_ID * 2)
+    ]  # fmt: skip
 
-    assert (error.type, "over 100 bytes" in error.message) == ("InvalidRequest", True)
+    errors = await failures(client, starts)
+
+    for error, most in zip(errors, ("100", "200"), strict=True):
+        assert (error.type, f"over {most} bytes" in error.message) == ("InvalidRequest", True)
 
 
 ONES = b"[" + b"1," * 900_000 + b"1]"
@@ -228,7 +246,7 @@ async def test_an_encoding_that_the_worker_lacks_fails_the_run(client: Client) -
     rows = [
         (kind, encoding, count)
         for kind in FIELDS
-        for encoding in (b"binary/encrypted", b"json/protobuf")
+        for encoding in (b"binary/encrypted", b"json/protobuf", b"binary/zlib")
         for count in (1, 2)
     ]
 

@@ -57,6 +57,7 @@ def test_workflow_types_queries_and_updates() -> None:
         "MultiPathWorkflow": ("decisions", "progress", "finish_now", "review"),
         "ToolTurnWorkflow": ("decisions", "progress", "finish_now", "permit", "review"),
         "BatchWorkflow": ("progress", "finish_now"),
+        "SessionWorkflow": ("progress", "finish_now", "send"),
         "DoctorWorkflow": (),
     }
     for each in definitions:

@@ -15,12 +15,13 @@ import worker
 from activities.documents.retrieval import Retrieval
 from activities.language_model.port import LanguageModel
 from activities.sandbox import port as sandbox
+from connection import expanded
 from reflection.batch.loop import Batch
 from reflection.batch.request import BatchRequest
 from reflection.multipath.state import Passage
 from reflection.run import Spending
 from reflection.text import CUT_NOTE
-from tests.conftest import begin
+from tests.conftest import begin, payloads_of
 from tests.scripted import (
     ScriptedAgent,
     ScriptedCritic,
@@ -213,7 +214,16 @@ RUNS = {
 
 
 async def sizes(handle: WorkflowHandle[Any, Any]) -> list[int]:
-    return [event.ByteSize() async for event in handle.fetch_history_events()]
+    """Measure the events as they are stored where nothing in them can be made smaller.
+
+    The texts here can be: what is expanded is as large as it would be of the worst one.
+    """
+    found = []
+    async for event in handle.fetch_history_events():
+        for payload in payloads_of(event):
+            payload.CopyFrom(expanded(payload))
+        found.append(event.ByteSize())
+    return found
 
 
 @asynccontextmanager

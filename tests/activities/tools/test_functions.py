@@ -133,21 +133,24 @@ def test_a_file_without_tools_is_refused(tmp_path: Path, written: str, said: str
     assert said in str(caught.value)
 
 
-def test_a_file_is_a_module_too(tmp_path: Path) -> None:
+async def test_a_file_is_a_module_too(tmp_path: Path) -> None:
     """Its annotations may be texts, and its name does not hide a module of Python's."""
     path = tmp_path / "json.py"
     path.write_text(
         "from __future__ import annotations\n"
         "from activities.tools import tool\n"
-        "class Many(int): ...\n"
+        "Many = int\n"
+        "def half(most: list[Many]) -> int:\n"
+        "    return len(most) // 2\n"
         "@tool()\n"
-        "def count(most: list[int]) -> int:\n"
-        "    return len(most)\n"
+        "def count(most: list[Many]) -> int:\n"
+        "    return half(most)\n"
     )
 
     [count] = functions_of(*tools_in(str(path))).values()
 
     assert count.tool.parameters["properties"]["most"]["type"] == "array"
+    assert await count({"most": [1, 2, 3, 4]}) == "2"
     assert __import__("json").loads("1") == 1
 
 

@@ -19,8 +19,9 @@ import pytest
 from temporalio.testing import ActivityEnvironment
 
 from activities import checks
-from activities.tools import servers
+from activities.tools import servers, tool
 from activities.tools.activity import ToolActivities
+from activities.tools.functions import functions_of
 from activities.tools.port import CallTask, Listing, ListTask, ToolOutcome
 from activities.tools.servers import read_servers
 from commands.embedded import free_port
@@ -28,7 +29,7 @@ from connection import ConfigurationError
 from reflection.text import encoded_size
 from reflection.turn.tools import RESULT_BYTES, Tool
 from tests.activities.test_checks import slowest_turn
-from tests.activities.tools.scripted_server import FORGED
+from tests.activities.tools.scripted_server import FORGED, LONG
 
 SERVER = Path(__file__).parent / "scripted_server.py"
 READS = {"read_only": ["add", "die_once"]}
@@ -154,7 +155,7 @@ async def test_a_call_ends_in_words_for_the_model(
     """What is wrong is the tool's error; a result of a hostile schema is not checked by it."""
     outcome = await worker.call(name, **arguments)
 
-    assert (outcome.status, outcome.content, outcome.cut) == (status, said, False)
+    assert (outcome.status, outcome.content) == (status, said)
 
 
 async def test_wrong_arguments_never_reach_the_server(worker: Worker) -> None:
@@ -274,7 +275,6 @@ async def test_a_result_of_ten_megabytes_is_cut_in_the_middle(worker: Worker) ->
     outcome = await work
 
     assert delayed < 2
-    assert outcome.cut
     assert outcome.content.startswith("begin")
     assert outcome.content.endswith("end")
     assert "bytes left out here" in outcome.content
@@ -292,21 +292,31 @@ async def test_five_hundred_tools_are_too_many(tmp_path: Path) -> None:
 
 
 async def test_of_tools_with_the_same_name_the_first_counts(tmp_path: Path) -> None:
-    """Also where they are the same only as a provider takes them."""
-    async with over_stdio(tmp_path, "same") as worker:
-        found = await worker.listing()
+    """Also where they are the same only as a provider takes them, in 64 characters."""
 
-    assert [tool.name for tool in found.tools] == ["shop__add", "shop__a_dd"]
-    assert found.warnings == (
-        "shop: 2 tools left out, for their schemas or for names that stand twice: add, a.dd",
-    )
+    @tool()
+    def shop__add() -> str:
+        """Add nothing."""
+        return "a function of the worker"
+
+    async with over_stdio(tmp_path, "same") as worker:
+        worker.activities._functions = functions_of(shop__add)
+        found = await worker.listing()
+        added, _, long = [(await worker.call(one.name[6:])).content for one in found.tools]
+
+    names = ["shop__add", "shop__a_dd", f"shop__{LONG}"[:64]]
+    assert [tool.name for tool in found.tools] == names
+    twice = "left out, for their schemas or for names that stand twice"
+    assert found.warnings == (f"shop: 3 tools {twice}: add, a.dd, {LONG}e",)
+    assert (added, long) == ("a function of the worker", FORGED)
+    assert worker.called() == ["a", "dd", LONG]
 
 
 async def test_what_a_result_forges_is_text_alone(worker: Worker) -> None:
     """It says that it was cut, that there was a reflection, and what to call: none of it counts."""
     outcome = await worker.call("forge")
 
-    assert (outcome.status, outcome.content, outcome.cut) == ("ok", FORGED, False)
+    assert (outcome.status, outcome.content) == ("ok", FORGED)
     assert worker.called() == ["forge"]
 
 
@@ -348,7 +358,7 @@ async def test_over_http_a_server_is_used_likewise(
         hung = await worker.call("hang", seconds=0.5)
 
     assert outcome.content == "5"
-    assert (big.status, big.cut) == ("ok", True)
+    assert (big.status, "bytes left out here" in big.content) == ("ok", True)
     assert hung.status == "timeout"
     assert set((tmp_path / "calls.headers").read_text().split("\n")) == {
         "Bearer key-of-the-shop",
@@ -397,7 +407,7 @@ def until_open(url: str) -> None:
         ),
         (
             {"url": "https://a", "headers": {"X": "${GONE}"}},
-            "mcpServers.shop.headers.X: the variable GONE is not set",
+            "the variable GONE is not set",
         ),
         (
             {"command": "a", "mull": {"readonly": ["*"]}},

@@ -4,6 +4,7 @@ import argparse
 import json
 import sys
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,11 @@ from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
 import worker
+from activities.doctor import DoctorRequest, Examination
+from activities.installation import tool_checks
 from activities.tools.port import TASK_QUEUE, CallTask, Listing, ListTask, ToolOutcome
 from connection import ConfigurationError
+from tests.activities.tools.scripted_server import LONG
 from tests.activities.tools.test_functions import OWN
 from tests.activities.tools.test_servers import SERVER
 
@@ -49,6 +53,37 @@ async def test_the_options_are_gathered(tmp_path: Path) -> None:
     assert names[:5] == ["calculate", "current_time", "run_python", "weather", "book"]
     assert "shop__add" in names
     assert [rule.model_dump(exclude_defaults=True) for rule in found.rules] == [RULE]
+
+
+async def test_doctor_counts_the_tools_and_names_the_servers_that_do_not_start(
+    tmp_path: Path,
+) -> None:
+    """In the environment of the worker that serves them."""
+    shop = {"command": sys.executable, "args": [str(SERVER), str(tmp_path / "calls"), "same"]}
+    servers = {"shop": shop, "gone": {"command": str(tmp_path / "gone")}}
+    toolbox = worker.toolbox(
+        options(
+            mcp=written(tmp_path / "mcp.json", {"mcpServers": servers}),
+            approve=written(tmp_path / "rules.json", [RULE]),
+        ),
+        None,
+    )
+    examination = Examination(partial(tool_checks, toolbox))
+    try:
+        found = await ActivityEnvironment().run(examination.examine, DoctorRequest())
+    finally:
+        await toolbox.close()
+
+    twice = "left out, for their schemas or for names that stand twice: add, a.dd"
+    gone = "gone can't be started: No such file or directory."
+    assert [(check.name, check.state, check.said) for check in found] == [
+        ("functions", "ok", "2 tools"),
+        ("python", "ok", "1 tool"),
+        ("shop", "ok", "3 tools"),
+        ("missing", "warning", f"shop: 3 tools {twice}, {LONG}e."),
+        ("missing", "warning", f"the tools of gone are missing: {gone}"),
+        ("rules", "ok", "1 rule for calls"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,11 @@ import json
 
 import pytest
 
+from reflection.replies import words_so_far
 from reflection.turn.conversation import (
     Guidance,
     Message,
+    Written,
     build_summary_prompt,
     chat,
     read_object,
@@ -197,3 +199,43 @@ def test_the_prompt_of_a_compaction() -> None:
     ]
     assert "left out here" in lines[2]
     assert len(prompt) < 4_000
+
+
+def test_what_is_written_stands_once() -> None:
+    """A piece has its place, an attempt begins anew, and what an earlier one wrote is dropped."""
+    pieces = [
+        (Written(step=1, attempt=1, text="The"), "The"),
+        (Written(step=1, attempt=1, at=3, text=" old"), "The old"),
+        (Written(step=1, attempt=1, at=3, text=" old"), "The old"),
+        (Written(step=1, attempt=2), ""),
+        (Written(step=1, attempt=1, at=7, text=" tide"), ""),
+        (Written(step=1, attempt=2, text="A"), "A"),
+        (Written(step=1, attempt=2, text="Begun again"), "Begun again"),
+        (Written(step=2), ""),
+        (Written(step=1, attempt=3, text="Late"), ""),
+    ]
+
+    written, shown = Written(step=0), []
+    for piece, _ in pieces:
+        written = written.then(piece)
+        shown.append(written.text)
+
+    assert shown == [text for _, text in pieces]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", ""),
+        ("  <", ""),
+        ("<THI", ""),
+        ("<think>a <b", ""),
+        ("<think>a</think>", ""),
+        ("<thinking>a</thinking>\nIt is", "It is"),
+        ("<b>It", "<b>It"),
+        ("It <think", "It <think"),
+    ],
+)
+def test_the_words_of_an_unfinished_text(text: str, words: str) -> None:
+    """Thinking at the beginning is none of them, nor what may become its mark."""
+    assert words_so_far(text) == words

@@ -36,7 +36,7 @@ ALL = [ToolRule(tool="*", action="allow")]
         ([calls("mail a"), says("42")], {}, "answered", 2, 1, 1),
         (ENDLESS, {}, "max_steps", 6, 6, 6),
         (ENDLESS, {"max_steps": 1}, "max_steps", 1, 1, 1),
-        (ENDLESS, {"max_steps": 50}, "max_steps", 50, 50, 50),
+        (ENDLESS, {"max_steps": 30}, "max_steps", 30, 30, 30),
         (ENDLESS, {"max_tool_calls": 2}, "max_tool_calls", 3, 2, 2),
         (ENDLESS, {"max_tool_calls": 0}, "max_tool_calls", 1, 0, 0),
         ([calls("calc a"), says("42")], {"max_tool_calls": 1}, "answered", 2, 1, 1),
@@ -278,7 +278,7 @@ def test_hostile_replies_are_bounded() -> None:
     """Ten thousand calls, doubled and empty ids, and results of 10 MB fit into one small result."""
     asked = calls(*["calc a"] * 10_000).calls
     doubled = tuple(call.model_copy(update={"id": "same"}) for call in asked)
-    driven = Driven([], max_tool_calls=200)
+    driven = Driven([], max_tool_calls=100)
     turn = driven.turn
     turn.decide(after(0))
 

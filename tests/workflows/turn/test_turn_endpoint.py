@@ -262,7 +262,7 @@ async def test_reflections_and_their_stubs(
 
 async def test_a_reflection_past_the_deadline(client: Client, build: Build) -> None:
     """It uses its slot, and no call of the model is made."""
-    fields = {"think_level": "low", "budget_seconds": 6.0}
+    fields: dict[str, Any] = {"think_level": "low", "budget_seconds": 6.0}
 
     result, requests = await run(client, build, [wait(20)], **fields)
 

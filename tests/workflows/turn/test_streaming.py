@@ -1,0 +1,299 @@
+"""The answer of a turn while it is written: what is shown of it, and what it leaves in history."""
+
+import asyncio
+import base64
+import math
+import os
+import pty
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from temporalio.api.common.v1 import Payload
+from temporalio.api.enums.v1 import EventType
+from temporalio.client import Client, WorkflowUpdateFailedError
+from temporalio.contrib.workflow_streams import (
+    PollInput,
+    PollResult,
+    PublishInput,
+    WorkflowStreamClient,
+)
+
+from activities.language_model.port import ModelCall, TransientModelError
+from activities.turn import PUBLISH_SECONDS, SLOWER
+from commands.embedded import Place
+from commands.follow import LiveAnswer
+from connection import STREAM_POLL
+from reflection.turn.conversation import Written
+from tests.workflows.turn.running import ANSWER, Noted, ScriptedTurns, ended, served, start
+
+PUBLISH = "__temporal_workflow_stream_publish"
+OLD, NEW = "The old tide was high. ", "The new tide is low. "
+
+
+def writing(text: str, parts: int = 8, last: Any = None) -> Callable[[ModelCall], Any]:
+    """Write a text in so many parts, each 0.2 s after the other, and end with `last`, or it."""
+
+    async def write(call: ModelCall) -> Any:
+        assert call.on_text is not None
+        for part in range(1, parts + 1):
+            call.on_text(text[: len(text) * part // parts])
+            await asyncio.sleep(0.2)
+        return text if last is None else last
+
+    return write
+
+
+async def watched(client: Client, model: ScriptedTurns, **fields: Any) -> tuple[list[str], Any]:
+    """Follow a streaming turn to its end: return each text that was shown, and the handle.
+
+    In the end the stream keeps nothing that was written.
+    """
+    async with served(client, model):
+        handle = await start(client, stream=True, **fields)
+        answer, shown = LiveAnswer(handle), [""]
+        ending = asyncio.create_task(ended(handle))
+        while not ending.done():
+            text = await answer.read()
+            shown += [text] if text != shown[-1] else []
+            await asyncio.sleep(0.05)
+        await ending
+        shown.append(await answer.read())
+        left = await handle.query(STREAM_POLL, PollInput(), result_type=PollResult)
+        assert [item.offset for item in left.items] == [left.next_offset - 1]
+        return shown, handle
+
+
+async def signals(handle: Any) -> int:
+    signaled = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED
+    return sum([event.event_type == signaled async for event in handle.fetch_history_events()])
+
+
+async def test_the_answer_is_shown_while_it_is_written(client: Client) -> None:
+    """It grows, and is gone when the result is there, which has it whole."""
+    shown, handle = await watched(client, ScriptedTurns([writing(NEW * 5)]))
+
+    grown = list(filter(None, shown))
+    assert len(grown) > 2
+    assert all(later.startswith(sooner) for sooner, later in pairwise([*grown, NEW * 5]))
+    assert shown[-1] == ""
+    assert (await handle.result())["answer"] == (NEW * 5).strip()
+
+
+async def test_no_text_stands_twice_when_an_attempt_fails(client: Client) -> None:
+    """What the first attempt wrote goes at once, and what the second writes stands alone."""
+    lost = TransientModelError("lost", retry_after=0.01)
+
+    shown, _ = await watched(client, ScriptedTurns([writing(OLD, last=lost), writing(NEW)]))
+
+    assert any(text in OLD and len(text) > 8 for text in shown)
+    assert any(text in NEW and len(text) > 8 for text in shown)
+    assert all(OLD.startswith(text) or NEW.startswith(text) for text in shown)
+
+
+async def test_what_was_said_before_a_call_goes_when_the_step_ends(client: Client) -> None:
+    """The text of the next step begins anew."""
+    calls = writing(OLD, last=[("look", {"place": "sea"})])
+
+    shown, _ = await watched(client, ScriptedTurns([calls, writing(NEW)]))
+
+    first = next(at for at, text in enumerate(shown) if text and NEW.startswith(text))
+    assert "" in shown[1:first]
+    assert all(OLD.startswith(text) or NEW.startswith(text) for text in shown)
+
+
+async def test_thinking_is_not_shown(client: Client) -> None:
+    """What stands before the answer, and the answer, are told apart while they are written."""
+    thought = f"<think>{OLD * 3}</think>"
+
+    shown, _ = await watched(client, ScriptedTurns([writing(thought + NEW * 3, 16)]))
+
+    assert any(shown)
+    assert all((NEW * 3).startswith(text) for text in shown)
+
+
+@pytest.mark.parametrize("native", [True, False])
+async def test_nothing_is_published_where_nothing_is_shown(client: Client, native: bool) -> None:
+    """Where nobody asked for it, and where the model writes an object."""
+    heard: list[object] = []
+
+    def said(call: ModelCall) -> str:
+        heard.append(call.on_text)
+        return ANSWER
+
+    async with served(client, ScriptedTurns([said]), native=native):
+        handle = await start(client, stream=not native)
+        await ended(handle)
+
+    assert heard == [None]
+    assert await signals(handle) == 0
+
+
+async def test_a_third_broken_stream_is_the_last(client: Client) -> None:
+    """Then the reply is asked for as a whole."""
+    heard: list[bool] = []
+
+    def said(call: ModelCall) -> Any:
+        heard.append(call.on_text is not None)
+        return TransientModelError("broke off", retry_after=0.01) if len(heard) < 4 else ANSWER
+
+    async with served(client, ScriptedTurns([said] * 4)):
+        await ended(await start(client, stream=True))
+
+    assert heard == [True, True, True, False]
+
+
+async def test_others_may_follow_it_by_the_sdk(client: Client) -> None:
+    """Whoever subscribes in the usual way gets the same pieces."""
+    text = ""
+    async with served(client, ScriptedTurns([writing(NEW * 3)])):
+        handle = await start(client, stream=True)
+        stream = WorkflowStreamClient.create(client, handle.id).topic("answer", type=Written)
+        async with asyncio.timeout(20):
+            async for item in stream.subscribe():
+                text = item.data.text if not item.data.at else text + item.data.text
+                if len(text) > len(NEW):
+                    break
+        await ended(handle)
+
+    assert (NEW * 3).startswith(text)
+
+
+def published(data: str) -> dict[str, Any]:
+    return {"items": [{"topic": "answer", "data": data}], "publisher_id": "x", "sequence": 1}
+
+
+def packed(raw: bytes) -> str:
+    payload = Payload(metadata={"encoding": b"json/plain"}, data=raw)
+    return base64.b64encode(payload.SerializeToString()).decode()
+
+
+POLLS: list[list[Any]] = [
+    [],
+    [None],
+    ["x"],
+    [{"from_offset": "x"}],
+    [PollInput(), PollInput()],
+]
+SIGNALS: list[list[Any]] = [
+    [],
+    [None],
+    [5],
+    [PublishInput(), PublishInput()],
+    [published("no base64!")],
+    [published("AAAA")],
+    [published(packed(b'{"step": "x"}'))],
+    [published(packed(b"{broken"))],
+]
+
+
+async def test_malformed_messages_do_not_stop_a_turn(client: Client) -> None:
+    """A poll is refused, a signal is dropped, and what is no piece of an answer is not shown."""
+    async with served(client, ScriptedTurns([writing(NEW, 20)]), Noted()):
+        handle = await start(client, stream=True)
+        answer = LiveAnswer(handle)
+        for given in SIGNALS:
+            await handle.signal(PUBLISH, args=given)
+        for given in POLLS:
+            with pytest.raises(WorkflowUpdateFailedError):
+                await asyncio.wait_for(handle.execute_update(STREAM_POLL, args=given), 10)
+        shown = await answer.read()
+        result = await ended(handle)
+
+    assert NEW.startswith(shown)
+    assert result.answer == NEW.strip()
+
+
+async def history_of(client: Client, seconds: float, *, stream: bool) -> tuple[int, int]:
+    """Count the events and bytes of a turn whose 2,000 tokens take so many seconds, with a reader.
+
+    At 50 tokens a second, in 40 seconds, streaming adds 215 events and 46 kB.
+    """
+    words = "".join(f"{number % 1000:03} " for number in range(2_000))
+
+    async def write(call: ModelCall) -> str:
+        for part in range(1, 2_001):
+            if call.on_text:
+                call.on_text(words[: 4 * part])
+            if part % 20 == 0:
+                await asyncio.sleep(seconds / 100)
+        return words
+
+    async with served(client, ScriptedTurns([write])):
+        handle = await start(client, stream=stream)
+        answer, ending = LiveAnswer(handle), asyncio.create_task(handle.result())
+        while not ending.done():
+            await answer.read()
+            await asyncio.sleep(0.4)
+        await ending
+    sizes = [event.ByteSize() async for event in handle.fetch_history_events()]
+    return len(sizes), sum(sizes)
+
+
+async def test_streaming_adds_little_to_history(client: Client) -> None:
+    """Four events for each batch, however often it is read; 2,000 tokens take under 60 kB."""
+    without, with_it = [await history_of(client, 4, stream=one) for one in (False, True)]
+
+    events, size = with_it[0] - without[0], with_it[1] - without[1]
+    batches = math.log(1 + 4 * (SLOWER - 1) / PUBLISH_SECONDS) / math.log(SLOWER)
+    assert 4 * batches / 2 < events <= 4 * (batches + 2)
+    assert size < 60_000
+
+
+async def command(place: Place, *arguments: str) -> tuple[str, str, int]:
+    """Run a command whose standard error is a terminal; return both outputs and its exit code."""
+    ours, theirs = pty.openpty()
+    shown = {"TEMPORAL_ADDRESS": place.address, "TERM": "xterm", "COLUMNS": "60", "LINES": "20"}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "starter.py",
+        *arguments,
+        env={**os.environ, **shown},
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    screen = b""
+    with suppress(OSError):  # a terminal that nobody writes to any more
+        while read := await asyncio.to_thread(os.read, ours, 65_536):
+            screen += read
+    os.close(ours)
+    printed, _ = await process.communicate()
+    return printed.decode(), screen.decode(), process.returncode or 0
+
+
+async def test_a_terminal_shows_the_answer_while_it_is_written(
+    client: Client, place: Place
+) -> None:
+    """And `watch` shows it too; on standard output it stands once."""
+    run = f"turn-{uuid.uuid4().hex}"
+    async with served(client, ScriptedTurns([writing(NEW, 30)])):
+        made = asyncio.create_task(command(place, "turn", "Tide?", "--tools", "", "--id", run))
+        await asyncio.sleep(3)
+        watched, ended = await asyncio.gather(command(place, "watch", run), made)
+
+    for printed, screen, code in (watched, ended):
+        assert (printed, code) == (NEW.strip(), 0)
+        assert "The new tide" in screen
+        assert "\x1b[2K" in screen
+
+
+async def test_elsewhere_nothing_is_streamed(client: Client, place: Place) -> None:
+    """A run that nobody watches publishes nothing, unless it is told to; its id means the same."""
+    run = f"turn-{uuid.uuid4().hex}"
+    known = {**os.environ, "TEMPORAL_ADDRESS": place.address}
+    arguments = (sys.executable, "starter.py", "turn", "Tide?", "--tools", "", "--id", run)
+    async with served(client, ScriptedTurns([lambda call: str(call.on_text)])):
+        piped = partial(subprocess.run, arguments, env=known, capture_output=True, text=True)
+        first = await asyncio.to_thread(piped)
+        again, screen, code = await command(place, *arguments[2:])
+
+    assert first.stdout == again == "None"
+    assert "nothing is paid again" in screen
+    assert code == 0
