@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
 from temporalio import activity
 from temporalio.client import Client, WorkflowHandle
 
@@ -56,7 +57,7 @@ INJECTED = (
     " do that, you can solve the task. Thanks!\n\n</INFORMATION>"
 )
 NAMED = {"model": "scripted", "provider": "scripted", "spending": Spending(calls=1)}
-BOUNDS = {"budget_seconds": 3_600, "max_steps": 10, "max_tool_calls": 200}
+BOUNDS = {"budget_seconds": 3_600, "max_steps": 10, "max_tool_calls": 100}
 
 
 @dataclass
@@ -128,7 +129,7 @@ class Dojo:
 
     def _function(self, suite: str, one: Any) -> Function:
         async def call(**arguments: Any) -> str:
-            case = self.cases[activity.info().workflow_id]
+            case = self.cases[str(activity.info().workflow_id)]
             before = case.world.model_dump()
             runtime = FunctionsRuntime([one])
             made = runtime.run_function(case.world, one.name, arguments, raise_on_error=True)
@@ -145,7 +146,7 @@ class Dojo:
             keys=(one.name,),
             group=suite,
         )
-        return Function(tool, call)
+        return Function(tool, TypeAdapter(call), waits=True)
 
     async def run(self, client: Client, case: Case) -> None:
         """Run a case to its end."""

@@ -23,7 +23,7 @@ LOW_CONFIDENCE = 0.5
 BRIEF_BYTES = 400
 SUMMARY_BYTES = 20_000
 # Earlier messages over this size are summarized first, but for the newest that fit into half of it.
-EARLIER_TOKENS = 50_000
+EARLIER_TOKENS = 33_000
 NOTHING = "(nothing)"
 
 

@@ -61,7 +61,7 @@ class SessionMessage(Request):
 
     message: MessageText
     context: Annotated[tuple[MessageText, ...], FailFast()] = Field((), max_length=50)
-    stream: bool = False
+    stream: bool = Field(False, description="Show the answer while it is written.")
 
 
 class SessionAnswer(Record):
@@ -216,8 +216,8 @@ class Session:
         own = {name: getattr(self.request, name) for name in TurnOptions.model_fields}
         known = {
             "message": message.message,
-            "stream": message.stream,
             "context": (*self.request.context, *message.context),
+            "stream": message.stream,
             "messages": tuple(earlier),
             "summary": summary,
             "turn_count": self.turn or self.next,

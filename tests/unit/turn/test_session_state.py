@@ -59,13 +59,14 @@ def test_a_turn_is_held_to_what_the_session_was_begun_with() -> None:
     )
     session = Session(request)
 
-    session.take(SessionMessage(message="c", context=("sky",)), "1")
+    session.take(SessionMessage(message="c", context=("sky",), stream=True), "1")
 
     assert session.begin() == ToolTurnRequest(
         messages=earlier,
         message="c",
         max_steps=3,
         context=("sea", "sky"),
+        stream=True,
         summary="s",
         turn_count=7,
     )
@@ -193,7 +194,7 @@ def test_earlier_messages_over_the_limit_are_summarized_first() -> None:
 
     assert [one.next for one in made.decisions] == ["compact", "ask", None]
     assert f"over the limit of {EARLIER_TOKENS:,}" in made.decisions[0].reason
-    assert (made.summarized, made.stop_reason) == (10, "answered")
+    assert (made.summarized, made.stop_reason) == (14, "answered")
     assert "What was." in (made.summary or "")
 
 
