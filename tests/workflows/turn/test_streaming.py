@@ -289,7 +289,7 @@ async def test_a_terminal_shows_the_answer_while_it_is_written(
                 await asyncio.sleep(0.05)
         ended = await asyncio.gather(command(place, screens[1], "watch", run), following)
 
-    assert ended == [(NEW.strip(), 0)] * 2
+    assert list(ended) == [(NEW.strip(), 0)] * 2
 
 
 async def test_a_terminal_shows_the_answers_of_a_session(client: Client, place: Place) -> None:
