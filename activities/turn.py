@@ -21,9 +21,8 @@ from activities.language_model.port import (
     calls_made,
     hear,
 )
-from reflection.framing import SamplingOptions
 from reflection.replies import words_so_far
-from reflection.request import DRAFT_BYTES, Record
+from reflection.request import DRAFT_BYTES, Record, SamplingOptions
 from reflection.text import cut_with_note, encoded_size, well_formed
 from reflection.turn import conversation, midturn
 from reflection.turn.conversation import Guidance, Message, StepReply, Written

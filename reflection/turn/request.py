@@ -4,8 +4,8 @@ from typing import Annotated
 
 from pydantic import FailFast, Field, StrictStr, StringConstraints
 
-from reflection.framing import Framing, MessageText
 from reflection.multipath.request import Folder
+from reflection.request import Framing, MessageText
 from reflection.turn.approval import ToolRule
 from reflection.turn.budget import TurnLimits
 

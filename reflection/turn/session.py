@@ -13,14 +13,19 @@ from pydantic import FailFast, Field, ValidationError, model_validator
 from pydantic_core import to_json
 
 from reflection import sheet as parts
-from reflection.framing import (
+from reflection.request import (
     FRAMING_BYTES,
     MESSAGE_BYTES,
+    ROLE_BYTES,
     EarlierMessage,
     MessageText,
+    Record,
+    Request,
+    Seconds,
+    explain,
+    shortened,
     user_message,
 )
-from reflection.request import Record, Request, Seconds, explain, shortened
 from reflection.run import Usage, add_usage
 from reflection.text import cut_with_note, encoded_size, tally_words
 from reflection.turn.loop import SUMMARY_BYTES
@@ -251,7 +256,7 @@ class Session:
 
     def _fit(self, room: int) -> None:
         """Leave out the oldest messages that have no room, each with the reply to it."""
-        sizes = [len(to_json(one.content)) for one in self.messages]
+        sizes = [encoded_size(one.content) + ROLE_BYTES for one in self.messages]
         first, left = 0, sum(sizes)
         while left > room or (0 < first < len(sizes) and self.messages[first].role == "assistant"):
             if first == len(sizes):
