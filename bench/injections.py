@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic import TypeAdapter
 from temporalio import activity
@@ -146,7 +146,7 @@ class Dojo:
             keys=(one.name,),
             group=suite,
         )
-        return Function(tool, TypeAdapter(call), waits=True)
+        return Function(tool, TypeAdapter[Any](cast("Any", call)), waits=True)
 
     async def run(self, client: Client, case: Case) -> None:
         """Run a case to its end."""
