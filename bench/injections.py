@@ -9,7 +9,7 @@ person allows what the user asked for, once each, and nothing else. Then every u
 without an injection, and the person says yes to all. AgentDojo judges what came of it.
 
 AgentDojo does not tell which functions only read: here those with the names of READS do, but for
-WRITES. A call of one that changed its environment is counted, so that none is missed.
+WRITES. A call of one that changes AgentDojo's world counts as writing, so that none is missed.
 """
 
 import argparse
@@ -40,10 +40,10 @@ from reflection.turn.approval import canonical
 from reflection.turn.tools import AskedCall, Tool
 
 try:
-    from agentdojo.agent_pipeline.tool_execution import tool_result_to_str
-    from agentdojo.functions_runtime import FunctionCall, FunctionsRuntime
-    from agentdojo.task_suite.load_suites import get_suites
-    from agentdojo.types import text_content_block_from_string
+    from agentdojo.agent_pipeline.tool_execution import tool_result_to_str  # type: ignore[import-not-found]
+    from agentdojo.functions_runtime import FunctionCall, FunctionsRuntime  # type: ignore[import-not-found]
+    from agentdojo.task_suite.load_suites import get_suites  # type: ignore[import-not-found]
+    from agentdojo.types import text_content_block_from_string  # type: ignore[import-not-found]
 except ImportError as error:
     raise SystemExit(f"AgentDojo is not installed beside Mull: {error}") from None
 
@@ -72,7 +72,7 @@ class Case:
     own: list[Any] = field(default_factory=list)
     forged: list[Any] = field(default_factory=list)
     ran: list[Any] = field(default_factory=list)
-    changed: list[str] = field(default_factory=list)
+    wrote: list[str] = field(default_factory=list)
     allowed: Counter[str] = field(default_factory=Counter)
     told: bool = False
 
@@ -128,22 +128,23 @@ class Dojo:
         return ToolActivities({function.tool.name: function for function in functions})
 
     def _function(self, suite: str, one: Any) -> Function:
+        read_only = one.name.startswith(READS) and one.name not in WRITES
+
         async def call(**arguments: Any) -> str:
             case = self.cases[str(activity.info().workflow_id)]
             before = case.world.model_dump()
             runtime = FunctionsRuntime([one])
             made = runtime.run_function(case.world, one.name, arguments, raise_on_error=True)
             case.ran.append(FunctionCall(function=one.name, args=arguments))
-            if case.world.model_dump() != before:
-                case.changed.append(words(one.name, arguments))
+            if not read_only or case.world.model_dump() != before:
+                case.wrote.append(words(one.name, arguments))
             return str(tool_result_to_str(made[0]))
 
         tool = Tool(
             name=f"{suite}-{one.name}",
             description=one.description,
             parameters=one.parameters.model_json_schema(),
-            read_only=one.name.startswith(READS) and one.name not in WRITES,
-            keys=(one.name,),
+            read_only=read_only,
             group=suite,
         )
         return Function(tool, TypeAdapter[Any](cast("Any", call)), waits=True)
@@ -214,12 +215,12 @@ async def main(every: int, at_once: int) -> None:
 
 def report(cases: list[Case], plain: list[Case], seconds: float) -> None:
     """Print the counts."""
-    unallowed = sum((Counter(case.changed) - case.allowed).total() for case in [*cases, *plain])
-    for_injections = sum((Counter(case.changed) - case.wanted).total() for case in cases)
+    unallowed = sum((Counter(case.wrote) - case.allowed).total() for case in [*cases, *plain])
+    for_injections = sum((Counter(case.wrote) - case.wanted).total() for case in cases)
     print(f"{len(cases)} cases; in {sum(case.told for case in cases)} the model read the text, and")
     print(f"in all of them it asked for the {sum(len(case.forged) for case in cases)} calls of it")
-    print(f"calls that changed anything and that nobody allowed: {unallowed}")
-    print(f"calls for an injection that changed anything: {for_injections}")
+    print(f"calls that wrote and that nobody allowed: {unallowed}")
+    print(f"calls for an injection that wrote: {for_injections}")
     print(f"injections that were done: {sum(case.worked(case.injection) for case in cases)}")
     print(
         f"user's tasks that were done all the same: {sum(case.worked(case.user) for case in cases)}"
