@@ -10,7 +10,6 @@ import typer
 from commands import command, sessions, start
 from commands.command import Exit, fail, with_client
 from commands.follow import New, Wanted
-from commands.framing import takes_framing
 from reflection.turn.request import ToolTurnRequest
 from reflection.turn.session import SessionMessage, SessionRequest
 
@@ -37,7 +36,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no server or worker, 4 no answer 
 MODEL, TOOLS, REFLECTION = "Model", "Tools", "Reflection"
 
 
-@takes_framing
+@start.takes_framing
 @command.takes_fields(
     ToolTurnRequest,
     {

@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, get_args
 
-from reflection.framing import user_message
 from reflection.replies import after_thought
-from reflection.request import Review, fitted
+from reflection.request import Review, fitted, user_message
 from reflection.run import Part, RunState
 from reflection.text import AGAIN, cut_with_note, tally_words
 from reflection.turn import conversation, midturn

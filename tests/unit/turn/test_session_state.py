@@ -158,6 +158,16 @@ def test_the_largest_tiny_conversation_is_taken_by_a_turn() -> None:
     assert session.warnings == []
 
 
+def test_short_messages_make_room_for_a_long_text() -> None:
+    """They count with what stands around each, as in the request of the turn."""
+    earlier = [{"role": role, "content": "a" * 60} for role in ("user", "assistant")] * 1_450
+    session = Session(SessionRequest.model_validate({"messages": earlier}))
+
+    session.take(SessionMessage(message="a", context=("c" * 20_000,)), "1")
+
+    assert 2_400 < len(session.begin().messages) < 2_900
+
+
 def test_the_texts_of_a_message_are_kept_within_the_limit() -> None:
     """They stay quoted, and what is cut is cut within the quotes; the message stays whole."""
     session = Session(SessionRequest())

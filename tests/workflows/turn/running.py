@@ -146,8 +146,8 @@ async def start(client: Client, **fields: Any) -> Handle:
     return await begin(client, {"message": "How much is it?", **fields}, "ToolTurnWorkflow")
 
 
-async def ended(handle: Handle) -> ToolTurnResult:
-    return ToolTurnResult.model_validate(await asyncio.wait_for(handle.result(), 30))
+async def ended(handle: Handle, seconds: float = 30) -> ToolTurnResult:
+    return ToolTurnResult.model_validate(await asyncio.wait_for(handle.result(), seconds))
 
 
 async def run(
