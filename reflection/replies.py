@@ -23,6 +23,10 @@ from pydantic import (
 from reflection.request import explain
 from reflection.text import fold, object_schema, well_formed
 
+# 32 bytes for each token that a call may ask for: more is not read in a moment, and is no answer.
+MOST_REPLY_BYTES = 2**20
+# Commas and opening brackets, in texts too: while JSON is read, at 1 µs each, nothing else runs.
+MOST_MARKS = 100_000
 MALFORMED_OBJECTS = 1_000
 COMPARED_OBJECTS = 50
 ERROR_CHARACTERS = 400
@@ -40,6 +44,11 @@ MEANT_AS_LATEX = str.maketrans({"\b": "\\b", "\f": "\\f"})
 THOUGHT_ENDS = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
 THOUGHT_BEGINS = re.compile(r"<think(?:ing)?>", re.IGNORECASE)
 FIRST_THOUGHT = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
+
+
+def is_heavy(body: bytes) -> bool:
+    """Tell whether JSON takes too long to read."""
+    return len(body) > MOST_REPLY_BYTES or sum(map(body.count, (b",", b"[", b"{"))) > MOST_MARKS
 
 
 class Number(str):

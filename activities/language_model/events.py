@@ -13,19 +13,11 @@ from typing import Any
 import httpx
 
 from activities.language_model.port import OnText
+from reflection.replies import MOST_REPLY_BYTES, is_heavy
 
-# 32 bytes for each token that a call may ask for: more is not read in a moment, and is no answer.
-MOST_BYTES = 2**20
-# Commas and opening brackets, in texts too: while JSON is read, at 1 µs each, nothing else runs.
-MOST_MARKS = 100_000
 # A token may come in an event of 500 bytes.
-MOST_EVENTS_BYTES = 16 * MOST_BYTES
+MOST_EVENTS_BYTES = 16 * MOST_REPLY_BYTES
 _REFUSED = re.compile(rb"\bstream", re.IGNORECASE)
-
-
-def is_heavy(body: bytes) -> bool:
-    """Tell whether JSON takes too long to read."""
-    return len(body) > MOST_BYTES or sum(map(body.count, (b",", b"[", b"{"))) > MOST_MARKS
 
 
 def streamed(request: httpx.Request) -> httpx.Request | None:

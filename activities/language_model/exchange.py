@@ -27,10 +27,8 @@ from email.utils import parsedate_to_datetime
 import httpx
 
 from activities.language_model.events import (
-    MOST_BYTES,
     MOST_EVENTS_BYTES,
     gather,
-    is_heavy,
     refuses_events,
     streamed,
 )
@@ -41,6 +39,7 @@ from activities.language_model.port import (
     SampleError,
     TransientModelError,
 )
+from reflection.replies import MOST_REPLY_BYTES, is_heavy
 
 MOST_ERROR_BYTES = 16 * 2**10
 # LiteLLM takes up to 0.3 ms for a value that it does not expect, and a completion has a hundred.
@@ -130,7 +129,7 @@ def _why(error: Exception) -> str:
 
 async def _read(response: httpx.Response) -> bytes:
     status, body = response.status_code, bytearray()
-    most = MOST_BYTES if status < 400 else MOST_ERROR_BYTES
+    most = MOST_REPLY_BYTES if status < 400 else MOST_ERROR_BYTES
     async for piece in _pieces(response, most):
         body += piece
     return _usable(bytes(body), status) if status < 400 else bytes(body[:most])

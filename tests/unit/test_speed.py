@@ -46,6 +46,7 @@ from reflection.sampling import answers
 from reflection.sampling import prompts as questions
 from reflection.sampling.replay import recorded
 from reflection.sampling.request import AnswerKind, SelfConsistencyRequest
+from reflection.turn import conversation, tools
 
 SIZES = (12_500, 25_000, 50_000, 100_000)
 GENERAL = PRESETS["general"]
@@ -117,9 +118,11 @@ def functions(worst: str) -> dict[str, Callable[[], object]]:
                 extraction: "extract_code",
                 markup: "cited uncited without_footnotes fenced_lines masked visible "
                 "unfenced sentences plain_words",
-                replies: "plain plain_text spoken after_thought",
+                replies: "plain plain_text spoken after_thought words_so_far",
                 routing: "parse_route build_route_prompt",
-                request: "short_name user_message",
+                request: "short_name user_message unambiguous_json",
+                conversation: "read_object stated_confidence",
+                tools: "read_arguments",
                 answers: "read_text read_choice find_marked claimed unwrapped normal_form "
                 "read_number numeral",
                 questions: "parse_reply parse_meaning",
@@ -166,6 +169,10 @@ def functions(worst: str) -> dict[str, Callable[[], object]]:
         "replies.every_object": lambda: replies.every_object(worst, "a"),
         "report.with_checks": lambda: report.with_checks(worst, sources, critiques),
         "report.assemble": lambda: report.assemble(worst, [worst], sources, True),
+        "conversation.build_summary_prompt": lambda: conversation.build_summary_prompt(
+            [conversation.Message(role="user", content=worst)], worst, 200_000
+        ),
+        "tools.cut_middle": lambda: tools.cut_middle(worst, len(worst) // 2),
         "text.cut_encoded": lambda: text.cut_encoded(worst, len(worst) // 2),
         "text.cut_with_note": lambda: text.cut_with_note(worst, len(worst) // 2),
         "text.within": lambda: text.within(worst, 1_000_000),
@@ -259,7 +266,7 @@ def test_what_is_not_linear_is_found(
 
 NO_TEXTS = (
     "same_model grant replace score thing_words guardrail room run_sheet columns table draft_table "
-    "decision_table tally_words stopped details fitted"
+    "decision_table tally_words stopped details fitted approve thinking turn_id"
 )
 
 
