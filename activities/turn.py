@@ -247,23 +247,18 @@ def _step(task: StepTask, heard: Heard) -> StepReply:
     if task.tools and not native:
         shown = [message.content for message in task.messages if message.role != "assistant"]
         said = conversation.read_object(said.text, shown)
-    calls = tuple(map(_bounded, said.calls))
+    # A call that is too long to be read stays one that can't be used.
+    calls = tuple(
+        AskedCall(
+            id=call.id if len(call.id or "") <= NAME_CHARACTERS else None,
+            name=call.name[:NAME_CHARACTERS],
+            arguments=call.arguments[: ARGUMENT_BYTES + 1],
+        )
+        for call in said.calls
+    )
     size = sum(encoded_size(call.arguments) for call in calls)
     error = said.error
     if size > CALLS_BYTES:
         calls, error = (), f"the tool calls in it take over {CALLS_BYTES:,} bytes"
-    return StepReply(
-        text=cut_with_note(said.text, DRAFT_BYTES),
-        calls=calls,
-        error=error,
-        **receipt,
-    )
-
-
-def _bounded(call: AskedCall) -> AskedCall:
-    """Cut what is too long to be read: such a call stays one that can't be used."""
-    return AskedCall(
-        id=call.id if len(call.id or "") <= NAME_CHARACTERS else None,
-        name=call.name[:NAME_CHARACTERS],
-        arguments=call.arguments[: ARGUMENT_BYTES + 1],
-    )
+    text = cut_with_note(said.text, DRAFT_BYTES)
+    return StepReply(text=text, calls=calls, error=error, **receipt)

@@ -26,12 +26,7 @@ from email.utils import parsedate_to_datetime
 
 import httpx
 
-from activities.language_model.events import (
-    MOST_EVENTS_BYTES,
-    gather,
-    refuses_events,
-    streamed,
-)
+from activities.language_model.events import MOST_EVENTS_BYTES, gather, refuses_events, streamed
 from activities.language_model.port import (
     ModelError,
     OnText,

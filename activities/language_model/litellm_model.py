@@ -34,7 +34,7 @@ from activities.language_model.port import (
 )
 from reflection.run import Spending
 from reflection.text import well_formed
-from reflection.turn.tools import AskedCall, Tool
+from reflection.turn.tools import AskedCall
 
 litellm.suppress_debug_info = True
 litellm.drop_params = False
@@ -350,16 +350,15 @@ def _form_name(form: dict[str, Any]) -> str:
 
 
 def _tools_form(route: Route, call: ModelCall) -> dict[str, Any]:
+    described = {"name", "description", "parameters"}
+    tools = [
+        {"type": "function", "function": tool.model_dump(include=described)} for tool in call.tools
+    ]
     # Else LiteLLM looks for MCP servers of its own, by a package that it does not bring.
-    form: dict[str, Any] = {"tools": list(map(_tool_sent, call.tools)), "_skip_mcp_handler": True}
+    form: dict[str, Any] = {"tools": tools, "_skip_mcp_handler": True}
     if call.tool_choice != "auto" and _knows(route, "tool_choice", call.tool_choice):
         form["tool_choice"] = call.tool_choice
     return form
-
-
-def _tool_sent(tool: Tool) -> dict[str, Any]:
-    described = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
-    return {"type": "function", "function": described}
 
 
 def _thinking(route: Route, call: ModelCall) -> dict[str, Any]:
@@ -381,9 +380,7 @@ def _thinking(route: Route, call: ModelCall) -> dict[str, Any]:
 
 def _planned(route: Route, effort: str | None) -> dict[str, Any]:
     """Return what LiteLLM would send a provider for a level of thinking; empty if it sends none."""
-    if not litellm.supports_reasoning(route.target):
-        return {}
-    if not _knows(route, "reasoning_effort", effort):
+    if not (litellm.supports_reasoning(route.target) and _knows(route, "reasoning_effort", effort)):
         return {}
     sent: dict[str, Any] = litellm.get_optional_params(
         model=route.model, custom_llm_provider=route.provider, reasoning_effort=effort

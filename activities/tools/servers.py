@@ -28,7 +28,7 @@ from reflection.text import cut_with_note, tally_words, terminal_safe
 from reflection.turn.budget import TOOL_SECONDS
 from reflection.turn.tools import Tool
 
-MOST_TOOLS = 1_000
+MOST_LISTED = 1_000
 SCHEMA_BYTES = 30_000
 DESCRIPTION_BYTES = 4_000
 RECEIVED_BYTES = 64_000_000
@@ -297,8 +297,8 @@ async def _listed(session: ClientSession) -> list[types.Tool]:
     tools, cursor = list[types.Tool](), None
     while True:
         page = await session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
-        tools, cursor = [*tools, *page.tools][:MOST_TOOLS], page.next_cursor
-        if cursor is None or len(tools) == MOST_TOOLS:
+        tools, cursor = [*tools, *page.tools][:MOST_LISTED], page.next_cursor
+        if cursor is None or len(tools) == MOST_LISTED:
             return tools
 
 

@@ -64,8 +64,7 @@ class Standing(Record):
 class Progress(Standing):
     """Where a turn stands: what `progress` returns while it runs and after.
 
-    `asking` are the numbers, from 1, of the calls that
-    wait for a person, until `review_until`.
+    `asking` are the numbers, from 1, of the calls that wait for a person, until `review_until`.
     """
 
     step: str
