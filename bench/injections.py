@@ -37,7 +37,7 @@ from activities.tools.functions import Function
 from commands.embedded import Place, free_port, temporal
 from reflection.run import Spending
 from reflection.turn.approval import canonical
-from reflection.turn.tools import AskedCall, Tool
+from reflection.turn.tools import AskedCall, Tool, read_arguments
 
 try:
     from agentdojo.agent_pipeline.tool_execution import tool_result_to_str  # type: ignore[import-not-found]
@@ -177,8 +177,8 @@ class Dojo:
 
 
 def words(name: str, arguments: Any) -> str:
-    """Write a call so that equal ones read the same."""
-    return f"{name}({canonical(arguments)})"
+    """Write a call so that equal ones read the same, as a turn does: 10.0 is 10."""
+    return f"{name}({canonical(read_arguments(json.dumps(arguments)))})"
 
 
 def attacks() -> Iterator[tuple[Any, Any, Any]]:
