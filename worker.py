@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from pydantic import ValidationError
 from temporalio.client import Client
@@ -47,7 +47,7 @@ from activities.tools import port as tools
 from activities.tools.activity import ToolActivities, check_arguments
 from activities.tools.builtin import calculate, current_time, python_tool
 from activities.tools.functions import functions_of, tools_in
-from activities.tools.port import Library
+from activities.tools.port import Library, ToolServer
 from activities.turn import TurnActivities
 from commands.command import drop_empty_variables, end_process
 from connection import (
@@ -96,6 +96,7 @@ STICKY = timedelta(seconds=5)
 LIMITS = "MULL_SANDBOX_LIMITS"
 CEILING = Limits(wall_seconds=60, cpu_seconds=60)
 
+Settings = TypeVar("Settings")
 logger = logging.getLogger("mull.worker")
 
 
@@ -153,23 +154,31 @@ def toolbox(options: argparse.Namespace, library: Library | None) -> ToolActivit
 
     Raises ConfigurationError.
     """
-    path = options.approve
+    rules: tuple[ToolRule, ...] = ()
+    servers: Sequence[ToolServer] = ()
     try:
         marked = [function for module in options.tools for function in tools_in(module)]
         functions = functions_of(calculate, current_time, python_tool(None), *marked)
-        rules = parse_request(tuple[ToolRule, ...], path.read_bytes()) if path else ()
-    except OSError as error:
-        raise ConfigurationError(f"{path} can't be read: {error.strerror}") from None
-    except ValidationError as error:
-        raise ConfigurationError(f"{path}: {explain(error)}") from None
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
-    if options.mcp is None:
-        return ToolActivities(functions, (), library, rules)
-    # The client takes a second to import.
-    from activities.tools.servers import read_servers
+    if options.approve is not None:
+        rules = read_file(options.approve, partial(parse_request, tuple[ToolRule, ...]))
+    if options.mcp is not None:
+        # The client takes a second to import.
+        from activities.tools.servers import read_servers
 
-    return ToolActivities(functions, read_servers(options.mcp, os.environ), library, rules)
+        servers = read_file(options.mcp, partial(read_servers, environment=os.environ))
+    return ToolActivities(functions, servers, library, rules)
+
+
+def read_file(path: Path, read: Callable[[bytes], Settings]) -> Settings:
+    """Read a file of settings. Raises ConfigurationError, which names the file and the field."""
+    try:
+        return read(path.read_bytes())
+    except OSError as error:
+        raise ConfigurationError(f"{path} can't be read: {error.strerror}") from None
+    except ValueError as error:
+        raise ConfigurationError(f"{path}: {explain(error)}") from None
 
 
 async def confined(queues: Sequence[str]) -> Sandbox | None:

@@ -15,8 +15,7 @@ from reflection.critique.prompts import (
     build_revision_prompt,
 )
 from reflection.critique.request import Format
-from reflection.framing import Framing
-from reflection.request import DRAFT_BYTES, OUTPUT_TOKENS, Record
+from reflection.request import DRAFT_BYTES, OUTPUT_TOKENS, Framing, Record
 from reflection.run import Spending
 from reflection.text import cut_with_note, encoded_size, well_formed
 

@@ -12,8 +12,7 @@ from activities.language_model.port import (
     ask,
     calls_made,
 )
-from reflection.framing import Framing
-from reflection.request import Record
+from reflection.request import Framing, Record
 from reflection.run import Spending
 from reflection.sampling.answers import read_answer
 from reflection.sampling.prompts import (

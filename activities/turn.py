@@ -21,9 +21,8 @@ from activities.language_model.port import (
     calls_made,
     hear,
 )
-from reflection.framing import SamplingOptions
 from reflection.replies import words_so_far
-from reflection.request import DRAFT_BYTES, Record
+from reflection.request import DRAFT_BYTES, Record, SamplingOptions
 from reflection.text import cut_with_note, encoded_size, well_formed
 from reflection.turn import conversation, midturn
 from reflection.turn.conversation import Guidance, Message, StepReply, Written
@@ -33,7 +32,7 @@ from reflection.turn.tools import ARGUMENT_BYTES, AskedCall, Tool
 CALLS_BYTES = 200_000
 NAME_CHARACTERS = 200
 
-# Each signal costs four events: there are 67 in the first minute, and 200 in an hour. 2,000 tokens
+# Each signal costs four events: there are 66 in the first minute, and 199 in an hour. 2,000 tokens
 # in 40 seconds add 215 events, 46 kB, to a history, however many read them.
 PUBLISH_SECONDS = 0.3
 SLOWER = 1.03

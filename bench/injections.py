@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic import TypeAdapter
 from temporalio import activity
@@ -131,7 +131,7 @@ class Dojo:
         read_only = one.name.startswith(READS) and one.name not in WRITES
 
         async def call(**arguments: Any) -> str:
-            case = self.cases[activity.info().workflow_id or ""]
+            case = self.cases[str(activity.info().workflow_id)]
             before = case.world.model_dump()
             runtime = FunctionsRuntime([one])
             made = runtime.run_function(case.world, one.name, arguments, raise_on_error=True)
@@ -147,7 +147,7 @@ class Dojo:
             read_only=read_only,
             group=suite,
         )
-        return Function(tool, TypeAdapter(call), waits=True)
+        return Function(tool, TypeAdapter[Any](cast("Any", call)), waits=True)
 
     async def run(self, client: Client, case: Case) -> None:
         """Run a case to its end."""

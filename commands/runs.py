@@ -34,6 +34,7 @@ from commands.loops import (
     BATCH,
     LOOPS,
     SAMPLING,
+    SESSION,
     FoundRun,
     Handle,
     look,
@@ -122,6 +123,8 @@ async def report(
 ) -> Exit:
     """Write a page."""
     found = await reach(client, run)
+    if found.loop is SESSION:
+        fail(f"{run} is a session. Its turns have pages, such as {run}-turn-1.", Exit.USAGE)
     if not found.loop.answers:
         again = f"the same calibrate command with --id {run} and --html {html}"
         fail(f"{run} is a batch of runs. To write its findings, run {again}.", Exit.USAGE)

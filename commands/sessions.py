@@ -61,10 +61,10 @@ async def send(
         say_unserved(missing, "session", waits=False)
     key = message_id or uuid.uuid4().hex
     while True:
+        sent = await _sent(client, session, request, message, key)
+        answer = asyncio.create_task(sent.result())
         try:
-            sent = await _sent(client, session, request, message, key)
-            answer = asyncio.create_task(sent.result())
-            return await _followed(client, sent, answer, wanted, detach=detach)
+            return await _followed(client, sent, answer, message, wanted, detach=detach)
         except WorkflowUpdateFailedError as error:
             cause = error.cause
             said = getattr(cause, "message", str(cause))
@@ -73,6 +73,9 @@ async def send(
                 fail(f"{said}. Send the message again to go on with it.", Exit.FAILED)
             if kind != SESSION_CONTINUES:
                 fail(f"refused: {said}.", Exit.USAGE)
+        finally:
+            answer.cancel()
+            await asyncio.gather(answer, return_exceptions=True)
         await asyncio.sleep(LOOK_SECONDS)
 
 
@@ -132,7 +135,13 @@ async def _going_on(client: Client, session: str, request: SessionRequest) -> Se
 
 
 async def _followed(
-    client: Client, sent: Sent, answer: Answer, wanted: Wanted, *, detach: bool
+    client: Client,
+    sent: Sent,
+    answer: Answer,
+    message: SessionMessage,
+    wanted: Wanted,
+    *,
+    detach: bool,
 ) -> Exit:
     """Follow the turn that answers a message. Raises WorkflowUpdateFailedError."""
     number = await _number(client.get_workflow_handle(sent.workflow_id), sent.id, answer)
@@ -151,7 +160,7 @@ async def _followed(
     if answer.done():
         answer.result()
     tell(f"run {turn.id}")
-    return await follow(turn, TURN, None, wanted)
+    return await follow(turn, TURN, message, wanted)
 
 
 async def _number(session: Handle, key: str, answer: Answer) -> int:

@@ -1,27 +1,27 @@
 """`ask`, `reflect` and `agent`: start a run, show it live, and print its result."""
 
 import ast
+import inspect
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from commands import command, follow
 from commands.command import Exit, fail, with_client
 from commands.follow import New, Wanted
-from commands.framing import takes_framing
 from reflection.critique.criteria import Criterion
 from reflection.critique.guardrails import DEFAULT, default_guardrails, known_guardrails
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.multipath.request import Limits, MultiPathRequest
 from reflection.multipath.suite import TestFile
-from reflection.request import Request, explain
+from reflection.request import EarlierMessage, Request, SamplingOptions, explain, unambiguous_json
 from reflection.sampling.probability import CalibrationMap
 from reflection.sampling.request import SelfConsistencyRequest
 from reflection.sampling.result import Bars
@@ -83,11 +83,75 @@ GUARDS, PATH, CODE = "Guardrails", "Path and models", "Code and its tests"
 BUDGETS = ("budget_tokens", "budget_usd", "budget_seconds")
 LIMITS = ("wall_seconds", "cpu_seconds", "memory_mb", "disk_mb")
 CRITERION_FORM = "NAME[*WEIGHT]=MEANING"
+MESSAGES_FORM = '[{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}]'
 
 _file = partial(typer.Option, metavar="FILE")
 _draft = partial(_file, rich_help_panel=DRAFTS)
 _judge = partial(typer.Option, envvar="MULL_JUDGE_MODEL", metavar="MODEL")
 _guard = partial(typer.Option, rich_help_panel=GUARDS)
+_asked = partial(typer.Option, rich_help_panel="What the model is asked with")
+_asked_file = partial(_asked, metavar="FILE")
+
+
+def takes_framing(starts: Callable[..., None]) -> Callable[..., None]:
+    """Add --system, --context, --messages and --set to a command: `ask`, `reflect` and `turn`.
+
+    It stands above `takes_fields`. The command's `**fields` then have `system`, `context`,
+    `messages` and `options`, for a request with a `Framing`.
+    """
+    added = list(inspect.signature(_framing_fields).parameters.values())
+
+    @wraps(starts)
+    def called(**given: Any) -> None:
+        fields = _framing_fields(**{one.name: given.pop(one.name, None) for one in added})
+        starts(**given, **fields)
+
+    return command.add_options(starts, called, added)
+
+
+def _framing_fields(
+    *,
+    system: Annotated[Path | None, _asked_file(help="A system message of your own.")] = None,
+    context: Annotated[
+        list[Path] | None,
+        _asked_file(help="A text that it is about, quoted as material; can be repeated."),
+    ] = None,
+    messages: Annotated[
+        Path | None,
+        _asked_file(help=f"Earlier messages as JSON, the oldest first: {MESSAGES_FORM}."),
+    ] = None,
+    options: Annotated[
+        list[str] | None,
+        _asked(
+            "--set",
+            help="A sampling option, if the provider has it; can be repeated. One of"
+            f" {', '.join(SamplingOptions.model_fields)}.",
+            metavar="NAME=VALUE",
+        ),
+    ] = None,
+) -> dict[str, Any]:
+    """Read the files and settings, or exit with an error."""
+    given: dict[str, Any] = {}
+    for setting in options or ():
+        name, equals, value = setting.partition("=")
+        if not equals:
+            fail("--set: expected NAME=VALUE, such as top_p=0.9.", Exit.USAGE)
+        # Each stop is one more text to stop at.
+        given[name] = (*given.get(name, ()), value) if name == "stop" else value
+    return {
+        "system": None if system is None else command.read_file("--system", system),
+        "context": [command.read_file("--context", path) for path in context or ()],
+        "messages": None if messages is None else _messages(messages),
+        "options": command.checked(SamplingOptions, given, "--set"),
+    }
+
+
+def _messages(path: Path) -> tuple[EarlierMessage, ...]:
+    text = command.read_file("--messages", path)
+    try:
+        return TypeAdapter(tuple[EarlierMessage, ...]).validate_python(unambiguous_json(text))
+    except ValueError as error:
+        fail(f"--messages: {path}: {explain(error)}; expected {MESSAGES_FORM}.", Exit.USAGE)
 
 
 @takes_framing

@@ -10,7 +10,6 @@ import typer
 from commands import command, sessions, start
 from commands.command import Exit, fail, with_client
 from commands.follow import New, Wanted
-from commands.framing import takes_framing
 from reflection.turn.request import ToolTurnRequest
 from reflection.turn.session import SessionMessage, SessionRequest
 
@@ -37,7 +36,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no server or worker, 4 no answer 
 MODEL, TOOLS, REFLECTION = "Model", "Tools", "Reflection"
 
 
-@takes_framing
+@start.takes_framing
 @command.takes_fields(
     ToolTurnRequest,
     {
@@ -102,7 +101,7 @@ def turn(
         fields["stream"] = sys.stderr.isatty()
     wanted = Wanted(as_json, accept_any)
     if session is not None:
-        said = {name: fields.pop(name) for name in ("message", "context")}
+        said = {name: fields.pop(name) for name in ("message", "context", "stream")}
         given, sent = command.checked(SessionRequest, fields), command.checked(SessionMessage, said)
         more: dict[str, Any] = {"message_id": workflow_id, "detach": detach}
         with_client(lambda client: sessions.send(client, session, given, sent, wanted, **more))

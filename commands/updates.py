@@ -212,7 +212,8 @@ async def _show(client: Client, run: str, as_json: bool) -> Exit:
 async def _reviewable(client: Client, run: str) -> FoundRun:
     found = await reach_open(client, run)
     if not found.loop.answers:
-        fail(f"{run} is made of other runs; it can't be reviewed itself.", Exit.USAGE)
+        kind = "session" if found.loop is SESSION else "batch of runs"
+        fail(f"{run} is a {kind}; it can't be reviewed.", Exit.USAGE)
     return found
 
 

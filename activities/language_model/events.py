@@ -81,7 +81,7 @@ class _Reply:
 
     def __init__(self) -> None:
         self.parts: list[str] = []
-        self._refusal = ""
+        self._refusal: list[str] = []
         self._calls: list[Any] = []
         self._begun: dict[int | None, dict[str, Any]] = {}
         self._finish: object = None
@@ -116,7 +116,7 @@ class _Reply:
         for part in content if isinstance(content, list) else [{"text": content}]:
             text = part.get("text") if isinstance(part, dict) else None
             self.parts += [text] if isinstance(text, str) and text else []
-        self._refusal += refusal if isinstance(refusal, str) else ""
+        self._refusal += [refusal] if isinstance(refusal, str) else []
         for call in calls if isinstance(calls, list) else [calls] if calls else []:
             self._add_call(call)
 
@@ -144,7 +144,8 @@ class _Reply:
         """Write what came as one completion."""
         if self._finish is None:
             raise httpx.RemoteProtocolError("the events end before the reply does")
-        said = {"content": self.text, "refusal": self._refusal, "tool_calls": self._calls}
+        refusal = "".join(self._refusal)
+        said = {"content": self.text, "refusal": refusal, "tool_calls": self._calls}
         message = {"role": "assistant"} | {name: part or None for name, part in said.items()}
         choice = {"index": 0, "message": message, "finish_reason": self._finish}
         whole = self._whole | {"object": "chat.completion", "choices": [choice]}

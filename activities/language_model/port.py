@@ -17,8 +17,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from connection import heartbeating
-from reflection.framing import SamplingOptions
-from reflection.request import Record
+from reflection.request import Record, SamplingOptions
 from reflection.run import Spending
 from reflection.turn.tools import AskedCall, Tool
 

@@ -1,11 +1,4 @@
-"""Tools that are functions: a decorator, the schema from annotations, and how one is called.
-
-from activities.tools import tool
-
-@tool(read_only=True, idempotent=True, keys=("city:{city}",))
-async def weather(city: str, days: Annotated[int, Field(ge=1, le=7)] = 1) -> str:
-'''Forecast the weather in a city.'''
-"""
+"""Tools that are functions: a decorator, the schema from annotations, and how one is called."""
 
 import asyncio
 import importlib

@@ -11,7 +11,6 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 import httpx2
@@ -24,14 +23,12 @@ from pydantic import Field, StringConstraints, ValidationError, model_validator
 from pydantic_core import from_json, to_json
 
 from activities.tools.port import ToolError
-from connection import ConfigurationError
-from reflection.request import Frozen, Record, explain
+from reflection.request import Frozen, Record
 from reflection.text import cut_with_note, tally_words, terminal_safe
 from reflection.turn.budget import TOOL_SECONDS
 from reflection.turn.tools import Tool
 
 MOST_TOOLS = 1_000
-MOST_PAGES = 100
 SCHEMA_BYTES = 30_000
 DESCRIPTION_BYTES = 4_000
 RECEIVED_BYTES = 64_000_000
@@ -39,6 +36,7 @@ CONNECT_SECONDS = 10.0
 LIST_SECONDS = 15.0
 START_SECONDS = 30.0
 STOP_SECONDS = 8.0
+PING_SECONDS = 2.0
 # What the client says where the server does not know the session of a call, and so did not take
 # it, and where no answer can come any more. Servers have other uses for its code.
 GONE = "Session terminated"
@@ -110,23 +108,16 @@ class ServersFile(Record):
     servers: dict[ServerName, ServerSettings] = Field(alias="mcpServers")
 
 
-def read_servers(path: Path, environment: Mapping[str, str]) -> "list[McpServer]":
-    """Read the file of servers, where `${NAME}` is a variable. Raises ConfigurationError."""
+def read_servers(file: bytes, environment: Mapping[str, str]) -> "list[McpServer]":
+    """Read the file of servers, where `${NAME}` is a variable. Raises ValueError."""
 
     def value(found: re.Match[str]) -> str:
+        if found[1] not in environment:
+            raise ValueError(f"the variable {found[1]} is not set")
         return json.dumps(environment[found[1]])[1:-1]
 
-    try:
-        text = VARIABLE.sub(value, path.read_text("utf-8"))
-        file = ServersFile.model_validate_json(text)
-    except OSError as error:
-        raise ConfigurationError(f"{path} can't be read: {error.strerror}") from None
-    except KeyError as error:
-        raise ConfigurationError(f"{path}: the variable {error.args[0]} is not set") from None
-    except ValueError as error:
-        raise ConfigurationError(f"{path}: {explain(error)}") from None
-    used = {name: settings for name, settings in file.servers.items() if not settings.disabled}
-    return [McpServer(name, settings) for name, settings in used.items()]
+    known = ServersFile.model_validate_json(VARIABLE.sub(value, file.decode())).servers
+    return [McpServer(name, settings) for name, settings in known.items() if not settings.disabled]
 
 
 class McpServer:
@@ -192,9 +183,12 @@ class McpServer:
         What it did not take is asked again, and `again` also what it may have taken when it ended.
         """
         for last in (False, True):
-            connection = self._connected()
+            connection = await self._connected()
             try:
                 return await ask(await connection.session())
+            except asyncio.CancelledError:
+                connection.doubt()
+                raise
             except (MCPError, ValidationError) as error:
                 said = _words(error)
             if said != GONE and not said.startswith(ENDED):
@@ -204,7 +198,9 @@ class McpServer:
                 break
         raise ToolError(f"{self.name} ended before it answered: it may have done what was asked")
 
-    def _connected(self) -> "Connection":
+    async def _connected(self) -> "Connection":
+        if doubts := [one.doubts for one in self._connections if one.doubts]:
+            await asyncio.wait(doubts)
         for ended in filter(Connection.ended, self._connections):
             ended.stop()
         self._connections = [one for one in self._connections if not one.task.done()]
@@ -228,6 +224,7 @@ class Connection:
         self._stop = asyncio.Event()
         self._session: asyncio.Future[ClientSession] = asyncio.get_running_loop().create_future()
         self._received: Any = None
+        self.doubts: asyncio.Task[None] | None = None
         self.task = asyncio.create_task(self._serve())
 
     async def session(self) -> ClientSession:
@@ -238,6 +235,20 @@ class Connection:
         """Tell whether the server has ended, or is about to."""
         closed = self._received is not None and not self._received.statistics().open_send_streams
         return closed or self._stop.is_set() or self.task.done()
+
+    def doubt(self) -> None:
+        """Let the server end unless it still answers: a call of it took too long."""
+        if self._session.done():
+            self.doubts = asyncio.create_task(self._ping())
+
+    async def _ping(self) -> None:
+        try:
+            async with asyncio.timeout(PING_SECONDS):
+                # An error is an answer too.
+                with suppress(MCPError):
+                    await self._session.result().send_ping()
+        except Exception:
+            self.stop()
 
     def stop(self) -> None:
         """Let the server end."""
@@ -283,15 +294,12 @@ class Connection:
 
 
 async def _listed(session: ClientSession) -> list[types.Tool]:
-    tools: list[types.Tool] = []
-    cursor = None
-    for _ in range(MOST_PAGES):
+    tools, cursor = list[types.Tool](), None
+    while True:
         page = await session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
-        tools += page.tools
-        cursor = page.next_cursor
-        if cursor is None or len(tools) >= MOST_TOOLS:
-            break
-    return tools[:MOST_TOOLS]
+        tools, cursor = [*tools, *page.tools][:MOST_TOOLS], page.next_cursor
+        if cursor is None or len(tools) == MOST_TOOLS:
+            return tools
 
 
 def _usable(schema: dict[str, Any]) -> dict[str, Any] | None:

@@ -7,7 +7,7 @@ from hashlib import sha256
 from reflection.critique.criteria import Criterion
 from reflection.critique.evaluation import Feedback
 from reflection.critique.request import Format
-from reflection.framing import Framing
+from reflection.request import Framing
 from reflection.text import AGAIN, filled, mark, quoted
 
 FORMATS: dict[Format, str] = {

@@ -18,8 +18,7 @@ from reflection.critique.criteria import PRESETS, CriteriaPreset, Criterion
 from reflection.critique.evaluation import Panel, Score
 from reflection.critique.guardrails import DEFAULT
 from reflection.drafts import PERSONS_REVISIONS
-from reflection.framing import Framing
-from reflection.request import DRAFT_BYTES, Bounded, ModelName, Words
+from reflection.request import DRAFT_BYTES, Bounded, Framing, ModelName, Words
 from reflection.text import encoded_size, within
 
 Format = Literal["json", "python", "markdown"]
@@ -177,7 +176,6 @@ class ReflectOnResultRequest(Bounded, Framing):
     @property
     def _history_bytes(self) -> int:
         """The size of all calls, if each judge is asked twice and each draft is of full length."""
-        asked = sum(map(encoded_size, self.shown))
         draft = min(self.draft_bytes, 8 * self.max_output_tokens)
         calls = 2 * len(self.panel_judges) + 2
-        return (asked + draft) * calls * (self.max_revisions + 1 + PERSONS_REVISIONS)
+        return (self.shown_bytes + draft) * calls * (self.max_revisions + 1 + PERSONS_REVISIONS)

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, WithJsonSchema
 
-from reflection.framing import Framing
 from reflection.replies import Reply, ReplyT, Text, every_object, plain, reply_schema, validated
+from reflection.request import Framing
 from reflection.sampling.answers import Marked, find_marked
 from reflection.sampling.request import AnswerKind
 from reflection.text import filled, quoted, well_formed

@@ -5,8 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from reflection.framing import Framing
-from reflection.request import Bounded, Words
+from reflection.request import Bounded, Framing, Words
 from reflection.sampling.probability import CalibrationMap
 from reflection.sampling.rules import Stopping
 from reflection.text import encoded_size, within
@@ -64,7 +63,8 @@ class SelfConsistencyRequest(Bounded, Stopping, Framing):
     @property
     def asked_bytes(self) -> int:
         """The size of what each call of a wave carries, in bytes."""
-        return sum(map(encoded_size, [self.question, self.prompt_template or "", *self.shown]))
+        own = encoded_size(self.question) + encoded_size(self.prompt_template or "")
+        return own + self.shown_bytes
 
     @property
     def concurrency(self) -> int:

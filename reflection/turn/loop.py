@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, get_args
 
-from reflection.framing import user_message
 from reflection.replies import after_thought
-from reflection.request import Review, fitted
+from reflection.request import Review, fitted, user_message
 from reflection.run import Part, RunState
 from reflection.text import AGAIN, cut_with_note, tally_words
 from reflection.turn import conversation, midturn
@@ -24,7 +23,7 @@ LOW_CONFIDENCE = 0.5
 BRIEF_BYTES = 400
 SUMMARY_BYTES = 20_000
 # Earlier messages over this size are summarized first, but for the newest that fit into half of it.
-EARLIER_TOKENS = 50_000
+EARLIER_TOKENS = 33_000
 NOTHING = "(nothing)"
 
 

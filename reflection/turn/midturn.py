@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Literal
 
 from reflection.request import Record
-from reflection.text import filled, quoted
+from reflection.text import quoted
 from reflection.turn.budget import TurnBudget
 from reflection.turn.levels import Level
 from reflection.turn.request import ToolTurnRequest
@@ -96,13 +96,10 @@ def reflection_gate(budget: TurnBudget, at: datetime) -> int | ReflectionOutcome
 
 def build_reflection_prompt(message: str, calls: Sequence[ToolCall]) -> str:
     """Build the user message of a reflection, with the last three tool results."""
-    listed = [
-        f"{call.index + 1}. {call.tool} ({call.status}): {quoted(shown)}"
-        for call in calls[-RESULTS_SHOWN:]
-        for shown in [cut_middle(call.content, SHOWN_BYTES)]
+    shown = [
+        (call, quoted(cut_middle(call.content, SHOWN_BYTES))) for call in calls[-RESULTS_SHOWN:]
     ]
-    known = {
-        "{message}": quoted(cut_middle(message, SHOWN_BYTES)),
-        "{results}": "\n".join(listed) or "(none yet)",
-    }
-    return filled(PROMPT, known)
+    listed = [f"{call.index + 1}. {call.tool} ({call.status}): {text}" for call, text in shown]
+    return PROMPT.format(
+        message=quoted(cut_middle(message, SHOWN_BYTES)), results="\n".join(listed) or "(none yet)"
+    )

@@ -4,8 +4,8 @@ from typing import Annotated
 
 from pydantic import FailFast, Field, StrictStr, StringConstraints
 
-from reflection.framing import Framing, MessageText
 from reflection.multipath.request import Folder
+from reflection.request import Framing, MessageText
 from reflection.turn.approval import ToolRule
 from reflection.turn.budget import TurnLimits
 
@@ -51,9 +51,6 @@ class TurnOptions(TurnLimits, Framing):
     turn_count: int = Field(1, ge=1, description="The number of the turn in its session, from 1.")
     temperature: float = Field(0.7, ge=0, le=2, allow_inf_nan=False, description="Temperature.")
     seed: int | None = Field(None, ge=0, le=2**31, description="The model's seed, if it takes one.")
-    stream: bool = Field(
-        False, description="Publish the answer while it is written, as `mull turn` shows it."
-    )
     max_output_tokens: int = Field(4096, ge=1, le=32_768, description="Tokens of one reply.")
     call_timeout_seconds: float = Field(
         60, ge=1, le=3_600, allow_inf_nan=False, description="Seconds for one call of the model."
@@ -78,3 +75,6 @@ class ToolTurnRequest(TurnOptions):
     subject_field = "message"
 
     message: MessageText
+    stream: bool = Field(
+        False, description="Publish the answer while it is written, as `mull turn` shows it."
+    )

@@ -13,14 +13,19 @@ from pydantic import FailFast, Field, ValidationError, model_validator
 from pydantic_core import to_json
 
 from reflection import sheet as parts
-from reflection.framing import (
+from reflection.request import (
     FRAMING_BYTES,
     MESSAGE_BYTES,
+    ROLE_BYTES,
     EarlierMessage,
     MessageText,
+    Record,
+    Request,
+    Seconds,
+    explain,
+    shortened,
     user_message,
 )
-from reflection.request import Record, Request, Seconds, explain, shortened
 from reflection.run import Usage, add_usage
 from reflection.text import cut_with_note, encoded_size, tally_words
 from reflection.turn.loop import SUMMARY_BYTES
@@ -47,12 +52,16 @@ SessionEnd = Literal["idle", "finished_by_person"]
 
 
 class SessionMessage(Request):
-    """A message to a session, and texts that it is about; its id is the id of the update."""
+    """A message to a session, and texts that it is about; its id is the id of the update.
+
+    With `stream` its turn publishes the answer while it is written.
+    """
 
     subject_field = "message"
 
     message: MessageText
     context: Annotated[tuple[MessageText, ...], FailFast()] = Field((), max_length=50)
+    stream: bool = Field(False, description="Show the answer while it is written.")
 
 
 class SessionAnswer(Record):
@@ -208,6 +217,7 @@ class Session:
         known = {
             "message": message.message,
             "context": (*self.request.context, *message.context),
+            "stream": message.stream,
             "messages": tuple(earlier),
             "summary": summary,
             "turn_count": self.turn or self.next,
@@ -246,7 +256,7 @@ class Session:
 
     def _fit(self, room: int) -> None:
         """Leave out the oldest messages that have no room, each with the reply to it."""
-        sizes = [len(to_json(one.content)) for one in self.messages]
+        sizes = [encoded_size(one.content) + ROLE_BYTES for one in self.messages]
         first, left = 0, sum(sizes)
         while left > room or (0 < first < len(sizes) and self.messages[first].role == "assistant"):
             if first == len(sizes):

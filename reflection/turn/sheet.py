@@ -92,11 +92,8 @@ def _steps(seen: Seen, decisions: Sequence[Decision]) -> Iterator[parts.Step]:
         step, below = made.budget.steps_used, list[str]()
         if made.next == "call_tools":
             calls = [call for call in seen.calls if call.step == step]
-            wrong = [f", {call.content}" if call.status != "ok" else "" for call in calls]
-            below = [
-                f"{call.words}: {call.status}{said}"
-                for call, said in zip(calls, wrong, strict=True)
-            ]
+            ends = ["ok" if one.status == "ok" else f"{one.status}, {one.content}" for one in calls]
+            below = [f"{call.words}: {end}" for call, end in zip(calls, ends, strict=True)]
         elif made.next == "reflect":
             below = [one.reflection for one in seen.reflections if one.step == step]
         tone: parts.Tone = "running" if made.stop else "plain"

@@ -53,11 +53,10 @@ class Tool(Record):
 
     def touched(self, arguments: Mapping[str, Any]) -> frozenset[str]:
         """Name what a call with these arguments touches."""
-
-        def given(place: re.Match[str]) -> str:
-            return canonical(arguments.get(place[1]))
-
-        return frozenset(re.sub(r"\{(\w+)\}", given, key) for key in self.keys or (self.name,))
+        return frozenset(
+            re.sub(r"\{(\w+)\}", lambda place: canonical(arguments.get(place[1])), key)
+            for key in self.keys or (self.name,)
+        )
 
 
 class AskedCall(Record):
@@ -90,10 +89,9 @@ class ToolCall(Record):
     at: datetime | None = None
 
     @property
-    def given(self) -> dict[str, Any]:
-        """The arguments as they are given to the tool."""
-        given: dict[str, Any] = json.loads(self.arguments)
-        return given
+    def given(self) -> Any:
+        """The arguments, by name, as they are given to the tool."""
+        return json.loads(self.arguments)
 
     @property
     def words(self) -> str:

@@ -69,6 +69,7 @@ async def test_a_long_draft_delays_nobody() -> None:
         ("½" * 1_100, {}, True),
         ("a " * 600, {"previous": "b " * 600}, True),
         ("a " * 600, {"sources": ("b " * 300, "c " * 300)}, True),
+        ("a " * 600, {"material": ("b " * 300, "c " * 300)}, True),
         ("a " * 600, {"query": "b " * 600}, True),
     ],
 )

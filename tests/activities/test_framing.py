@@ -11,7 +11,7 @@ from activities.language_model.port import Endpoint, LanguageModel
 from activities.sampling import SampleTask, SamplingActivities
 from reflection.critique.criteria import PRESETS
 from reflection.critique.evaluation import Feedback
-from reflection.framing import Framing
+from reflection.request import Framing
 from tests.activities.scripted_calls import KEY, NAME, Build
 from tests.scripted_endpoint import ScriptedEndpoint
 
@@ -41,14 +41,13 @@ async def asked(build: Build, task: Any, served: str = "scripted") -> tuple[Any,
         endpoint = Endpoint(served, server.url, KEY, free=True)
         model: LanguageModel = build(NAME, {NAME: endpoint})
         critic = CritiqueActivities(model)
-        activities: dict[type, Any] = {
+        asked_by: dict[type, Any] = {
             SampleTask: SamplingActivities(model).sample_answer,
             WritingTask: critic.write_draft,
             RevisionTask: critic.revise_draft,
             JudgingTask: critic.judge_draft,
         }
-        made = activities[type(task)]
-        said = await ActivityEnvironment().run(made, task)
+        said = await ActivityEnvironment().run(asked_by[type(task)], task)
     return said, server.requests[0]
 
 

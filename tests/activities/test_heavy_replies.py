@@ -97,6 +97,40 @@ async def test_no_reply_holds_a_worker_up(build: Build, heavy: Scripted, said: s
     assert max(found) < 0.3
 
 
+def event(**delta: object) -> bytes:
+    return json.dumps({"choices": [{"delta": delta}]}).encode() + b"\ndata: "
+
+
+def called(arguments: str) -> dict[str, object]:
+    return {"tool_calls": [{"index": 0, "function": {"name": None, "arguments": arguments}}]}
+
+
+LONG = "x" * (2**20 - 5_000)
+STREAMS = {
+    "a letter in each event": event(content=LONG) + event(content="a") * 40_000,
+    "a letter of a refusal": event(refusal=LONG) + event(refusal="a") * 40_000,
+    "a letter of a call": event(**called(LONG)) + event(**called("a")) * 20_000,
+    "names": b"".join(b'{"k%d": 1}\ndata: ' % number for number in range(150_000)),
+    "marks": (b'{"a": [' + b"1," * 90_000 + b"1]}\ndata: ") * 20,
+    "no line end": b"x" * 16 * 2**20,
+}
+
+
+@pytest.mark.parametrize("raw", STREAMS.values(), ids=STREAMS)
+async def test_no_stream_holds_a_worker_up(build: Build, raw: bytes) -> None:
+    """However its events are made, none of which ends it."""
+    found: list[float] = []
+    with ScriptedEndpoint(["warm", Scripted(events=[raw])]) as server:
+        model = build(NAME, redirect(server))
+        await model.complete(call())
+        watching = asyncio.create_task(longest_hold(found))
+        with pytest.raises(ModelError, match="broke off its reply"):
+            await model.complete(call(timeout_seconds=30, on_text=lambda _: None))
+        watching.cancel()
+
+    assert max(found) < 0.3
+
+
 @pytest.mark.parametrize("coding", ["", "Identity", "identity"])
 async def test_a_reply_that_is_not_packed_may_say_so(build: Build, coding: str) -> None:
     """However it is written."""

@@ -13,7 +13,7 @@ from temporalio.testing import ActivityEnvironment
 from activities.language_model.layers import ObservedModel
 from activities.language_model.port import ASKED_AGAIN, Abilities, Endpoint
 from activities.turn import CALLS_BYTES, ModelTask, PromptTask, StepTask, TurnActivities
-from reflection.framing import SamplingOptions
+from reflection.request import SamplingOptions
 from reflection.turn import midturn
 from reflection.turn.conversation import Guidance, Message, StepReply
 from reflection.turn.levels import thinking

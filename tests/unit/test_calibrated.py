@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from commands.measuring.replay import log_line
 from reflection.sampling.loop import Sampling, result
 from reflection.sampling.probability import CalibrationMap, Knot, Measured, Setup, nearest
 from reflection.sampling.prompts import hash_prompt
@@ -65,6 +66,7 @@ def test_a_map_tells_how_likely_the_answer_is_right() -> None:
         ({"temperature": 1.0}, {}, "temperature 0.7, where the map has 1.0"),
         ({"answers": "number"}, {}, "answers exact, where the map has number"),
         ({}, {"prompt_template": "Think."}, "prompt_hash "),
+        ({}, {"system": "Think."}, "prompt_hash "),
         ({}, {"epsilon": 0.02}, "epsilon 0.02, where the map has 0.05"),
         ({}, {"rule": "ahead_by"}, "rule ahead_by, where the map has predictive"),
         ({}, {"max_responses": 9}, "max_responses 9, where the map has 10"),
@@ -156,6 +158,15 @@ def test_without_a_map_agreement_is_no_probability() -> None:
     assert (ended.probability_right, ended.calibration) == (None, None)
     assert fact(told(run), "agreement").note == "uncertainty low; a share, no probability"
     assert str(ended.below(Bars(probability=0.5))).endswith("(there is no calibration map)")
+
+
+def test_a_line_of_a_log_says_how_it_was_asked() -> None:
+    """A map that is fitted on it is for runs with the same system message."""
+    run = asked(["A"] * 3, None, system="Think.")
+
+    line = json.loads(log_line(run.request, result(run)))
+
+    assert line["prompt_hash"] == run.setup.prompt_hash != hash_prompt(None, "exact")
 
 
 def test_a_map_is_read_as_strictly_as_a_request() -> None:

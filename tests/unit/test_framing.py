@@ -12,8 +12,7 @@ from reflection.critique.loop import Reflection
 from reflection.critique.prompts import build_judge_prompt
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.critique.result import Draft
-from reflection.framing import Framing, user_message
-from reflection.request import Request, explain, parse_request
+from reflection.request import Framing, Request, explain, parse_request, user_message
 from reflection.run import call_tokens
 from reflection.sampling.prompts import hash_prompt
 from reflection.sampling.request import SelfConsistencyRequest
@@ -88,8 +87,35 @@ def test_other_long_texts_share_the_bound(kind: type[Request], beside: dict[str,
     """They stand in the same event, which has to stay under 512 KiB."""
     read(kind, {"context": ["x" * 99_998] * 3})
 
-    with pytest.raises(ValidationError, match=r"make it .* bytes of text for each call"):
+    with pytest.raises(ValidationError, match=r"make it .* bytes for each call"):
         read(kind, {"context": ["x" * 100_000] * 3, **beside})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_short_messages_count_with_what_stands_around_them(kind: type[Request]) -> None:
+    """Else three thousand of them would take another 100,000 bytes."""
+    short = [{"role": "assistant", "content": "x" * 63}] * 3_000
+    read(kind, {"messages": short})
+
+    with pytest.raises(ValidationError, match="make it 300,0"):
+        read(kind, {"messages": short, "system": "x" * 3_004})
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        (SelfConsistencyRequest, {"max_responses": 100}),
+        (ReflectOnResultRequest, {"max_revisions": 10, "judges": list("abcde")}),
+    ],
+)
+def test_every_call_of_a_run_counts_toward_its_history(
+    kind: type[Request], fields: dict[str, Any]
+) -> None:
+    """Each has the texts once more."""
+    read(kind, fields)
+
+    with pytest.raises(ValidationError, match="bytes of history"):
+        read(kind, {**fields, "context": ["x" * 99_000] * 3})
 
 
 def test_messages_are_built_in_one_order() -> None:

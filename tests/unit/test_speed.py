@@ -119,7 +119,7 @@ def functions(worst: str) -> dict[str, Callable[[], object]]:
                 "unfenced sentences plain_words",
                 replies: "plain plain_text spoken after_thought",
                 routing: "parse_route build_route_prompt",
-                request: "short_name",
+                request: "short_name user_message",
                 answers: "read_text read_choice find_marked claimed unwrapped normal_form "
                 "read_number numeral",
                 questions: "parse_reply parse_meaning",

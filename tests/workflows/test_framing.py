@@ -2,9 +2,10 @@
 
 from typing import Any
 
+import pytest
 from temporalio.client import Client
 
-from reflection.framing import Framing
+from reflection.request import Framing
 from tests.conftest import ask, reflect
 from tests.scripted import ScriptedCritic, ScriptedModel, reply
 
@@ -43,3 +44,19 @@ async def test_whoever_writes_a_draft_is_asked_with_it(client: Client) -> None:
         assert '"It is due in May."' in call.prompt
     assert (result.draft, len(written), len(judged)) == ("second", 2, 2)
     assert result.warnings[0].startswith("top_p was not sent: ")
+
+
+@pytest.mark.parametrize("given", [True, False])
+async def test_a_page_of_the_material_may_be_cited(client: Client, given: bool) -> None:
+    """By a draft of one's own, and by one that is checked where it is written."""
+    text = "It is so [1], as https://a.org/b says, and as everybody knows."
+    fields = {
+        "sources": ["See https://c.org/d."],
+        "context": ["See https://a.org/b."],
+        "guardrails": ["unknown_citation"],
+        **({"draft": text} if given else {}),
+    }
+
+    result = await reflect(client, ScriptedCritic([text], [0.9]), **fields)
+
+    assert (result.score, result.stop_reason) == (0.9, "passed")

@@ -74,9 +74,9 @@ class Largest(NamedTuple):
 def framed(beside: int = 0) -> dict[str, Any]:
     """All that a model may be asked with beside texts of so many bytes."""
     return {
-        "system": six((293_900 - beside) // 3),
-        "context": [six((293_900 - beside) // 3)] * 2,
-        "messages": [{"role": "assistant", "content": SIX}] * 1_000,
+        "system": six((173_900 - beside) // 3),
+        "context": [six((173_900 - beside) // 3)] * 2,
+        "messages": [{"role": "assistant", "content": SIX}] * 3_000,
         "options": {"stop": [SIX * 200] * 4},
     }
 

@@ -32,7 +32,9 @@ SCHEMAS = {
     "environment": schema(),
     "fail": schema(),
     "forge": schema(),
+    "flood": schema(),
     "hang": schema(),
+    "later": schema(),
     "parts": schema(),
     "slow.pattern": schema(text={"type": "string", "pattern": "^(a|a)*b$"}),
     "far": schema(text={"$ref": "http://127.0.0.1:9/schema.json"}),
@@ -78,6 +80,8 @@ def call(name: str, given: JSON, calls: Path) -> JSON:
         return {**text("no such file: /a"), "isError": True}
     if name == "hang":
         time.sleep(600)
+    while name == "flood":
+        sys.stdout.write("x" * 100_000)
     if name == "parts":
         picture = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
         link = {"type": "resource_link", "uri": "file:///a", "name": "a"}
@@ -107,7 +111,10 @@ def serve_lines(listing: str, calls: Path) -> None:
     for line in sys.stdin:
         if listing == "silent":
             continue
-        reply = answer(json.loads(line), listing, calls)
+        message = json.loads(line)
+        if message.get("params", {}).get("name") == "later":
+            continue
+        reply = answer(message, listing, calls)
         if reply is not None:
             sys.stdout.write(json.dumps(reply) + "\n")
             sys.stdout.flush()

@@ -25,7 +25,7 @@ from activities.tools.functions import functions_of
 from activities.tools.port import CallTask, Listing, ListTask, ToolOutcome
 from activities.tools.servers import read_servers
 from commands.embedded import free_port
-from connection import ConfigurationError
+from reflection.request import explain
 from reflection.text import encoded_size
 from reflection.turn.tools import RESULT_BYTES, Tool
 from tests.activities.test_checks import slowest_turn
@@ -57,7 +57,7 @@ class Worker:
 @asynccontextmanager
 async def serving(folder: Path, environment: dict[str, str], **entry: Any) -> AsyncIterator[Worker]:
     (folder / "mcp.json").write_text(json.dumps({"mcpServers": {"shop": entry}}))
-    activities = ToolActivities({}, read_servers(folder / "mcp.json", environment))
+    activities = ToolActivities({}, read_servers((folder / "mcp.json").read_bytes(), environment))
     try:
         yield Worker(activities, folder / "calls")
     finally:
@@ -225,13 +225,37 @@ async def test_a_server_that_was_killed_between_calls_is_started_anew(worker: Wo
 
 
 async def test_a_call_without_an_answer_costs_its_time_out(worker: Worker) -> None:
-    """The server still answers others."""
+    """A server that answers nothing else either is ended, and started anew for the next call."""
     await worker.listing()
     began = time.monotonic()
     outcome = await worker.call("hang", seconds=0.5)
+    took = time.monotonic() - began
+    added = await worker.call("add", first=2, second=3)
 
     assert (outcome.status, outcome.content) == ("timeout", "no answer within 0.5 s")
-    assert time.monotonic() - began < 3
+    assert took < 3
+    assert (added.status, worker.called()) == ("ok", ["hang", "add"])
+
+
+async def test_a_server_that_only_takes_long_is_kept(worker: Worker) -> None:
+    """It answers others meanwhile, and what it has in its memory stays."""
+    await worker.call("later", seconds=0.5)
+    before = worker.calls.with_suffix(".pid").read_text()
+
+    assert (await worker.call("add", first=2, second=3)).content == "5"
+    assert worker.calls.with_suffix(".pid").read_text() == before
+
+
+async def test_a_server_that_floods_is_ended_after_its_time_out(worker: Worker) -> None:
+    """The worker is not held up meanwhile, and not for ever."""
+    work = asyncio.ensure_future(worker.call("flood", seconds=1.0))
+    delayed = await slowest_turn(work)
+
+    assert (await work).status == "timeout"
+    assert delayed < 1
+    [server] = worker.activities._servers.values()
+    [connection] = server._connections  # type: ignore[attr-defined]
+    await asyncio.wait_for(connection.task, 10)
 
 
 async def test_a_server_that_never_answers_costs_a_listing_its_time_out(
@@ -419,21 +443,17 @@ def until_open(url: str) -> None:
         ),
     ],
 )
-def test_a_file_that_is_wrong_is_refused(tmp_path: Path, entry: Any, said: str) -> None:
+def test_a_file_that_is_wrong_is_refused(entry: Any, said: str) -> None:
     """The message names the field, and no value."""
-    path = tmp_path / "mcp.json"
-    path.write_text(json.dumps({"mcpServers": {"shop": entry}}))
+    with pytest.raises(ValueError, match=r"shop|GONE") as caught:
+        read_servers(json.dumps({"mcpServers": {"shop": entry}}).encode(), {})
 
-    with pytest.raises(ConfigurationError) as caught:
-        read_servers(path, {})
-
-    assert str(caught.value) == f"{path}: {said}"
+    assert explain(caught.value) == said
 
 
-def test_a_server_that_is_disabled_is_none(tmp_path: Path) -> None:
+def test_a_server_that_is_disabled_is_none() -> None:
     """What else other clients have in the file is ignored."""
-    path = tmp_path / "mcp.json"
     entry = {"command": "a", "disabled": True, "alwaysAllow": ["*"]}
-    path.write_text(json.dumps({"mcpServers": {"shop": entry}, "inputs": []}))
+    file = json.dumps({"mcpServers": {"shop": entry}, "inputs": []})
 
-    assert read_servers(path, {}) == []
+    assert read_servers(file.encode(), {}) == []

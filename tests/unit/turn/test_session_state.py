@@ -59,13 +59,14 @@ def test_a_turn_is_held_to_what_the_session_was_begun_with() -> None:
     )
     session = Session(request)
 
-    session.take(SessionMessage(message="c", context=("sky",)), "1")
+    session.take(SessionMessage(message="c", context=("sky",), stream=True), "1")
 
     assert session.begin() == ToolTurnRequest(
         messages=earlier,
         message="c",
         max_steps=3,
         context=("sea", "sky"),
+        stream=True,
         summary="s",
         turn_count=7,
     )
@@ -156,6 +157,16 @@ def test_the_largest_tiny_conversation_is_taken_by_a_turn() -> None:
     assert session.warnings == []
 
 
+def test_short_messages_make_room_for_a_long_text() -> None:
+    """They count with what stands around each, as in the request of the turn."""
+    earlier = [{"role": role, "content": "a" * 60} for role in ("user", "assistant")] * 1_450
+    session = Session(SessionRequest.model_validate({"messages": earlier}))
+
+    session.take(SessionMessage(message="a", context=("c" * 20_000,)), "1")
+
+    assert 2_400 < len(session.begin().messages) < 2_900
+
+
 def test_the_texts_of_a_message_are_kept_within_the_limit() -> None:
     """They stay quoted, and what is cut is cut within the quotes; the message stays whole."""
     session = Session(SessionRequest())
@@ -183,7 +194,7 @@ def test_earlier_messages_over_the_limit_are_summarized_first() -> None:
 
     assert [one.next for one in made.decisions] == ["compact", "ask", None]
     assert f"over the limit of {EARLIER_TOKENS:,}" in made.decisions[0].reason
-    assert (made.summarized, made.stop_reason) == (10, "answered")
+    assert (made.summarized, made.stop_reason) == (14, "answered")
     assert "What was." in (made.summary or "")
 
 

@@ -372,12 +372,15 @@ async def test_the_command_line_talks_to_a_session(
 ) -> None:
     """It begins one, goes on in new histories and after an end, and prints each turn's result."""
     async with served(client, echoing()):
+        await Talk(client).send("so that the worker is known to poll")
         talk = Talk(client, turns_per_execution=2)
         codes = [await say(talk, message, f"id-{message}") for message in (*MESSAGES[:3], "a")]
         await talk.finish()
         codes.append(await say(talk, "d"))
         talk.request["max_steps"] = 2
         codes.append(await say(talk, "e", detach=True))
+        # Nothing is left that the end of the process would break off loudly.
+        assert "WorkflowUpdateHandle.result" not in f"{asyncio.all_tasks()}"
 
     printed = capsys.readouterr()
     results = [json.loads(line) for line in printed.out.splitlines()]
@@ -405,14 +408,16 @@ async def test_what_the_command_line_says_of_a_turn_that_failed(
 ) -> None:
     """Its exit codes are those of a turn without a session."""
     model = echoing(
+        "yes",
         PermanentModelError("no such key", "AuthenticationError", 401),
         lambda _: asyncio.sleep(60),
     )
     async with served(client, model):
+        await Talk(client).send("so that the worker is known to poll")
         talk = Talk(client)
         failed_code = await say(talk, "a")
         ended = asyncio.create_task(say(talk, "b"))
-        await until_asked(model, 2)
+        await until_asked(model, 3)
         last = asyncio.create_task(say(talk, "c"))
         async with asyncio.timeout(20):
             while len((await talk.progress())["waiting"]) < 2:

@@ -11,7 +11,6 @@ import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -30,35 +29,39 @@ from activities.turn import PUBLISH_SECONDS, SLOWER
 from commands.embedded import Place
 from commands.follow import LiveAnswer
 from connection import STREAM_POLL
+from reflection.replies import words_so_far
 from reflection.turn.conversation import Written
-from tests.workflows.turn.running import ANSWER, Noted, ScriptedTurns, ended, served, start
+from tests.workflows.turn.running import ANSWER, ScriptedTurns, ended, served, start
 
 PUBLISH = "__temporal_workflow_stream_publish"
 OLD, NEW = "The old tide was high. ", "The new tide is low. "
 
 
-def writing(text: str, parts: int = 8, last: Any = None) -> Callable[[ModelCall], Any]:
-    """Write a text in so many parts, each 0.2 s after the other, and end with `last`, or it."""
+def writing(text: str, seen: Callable[[str], bool], last: Any = None) -> Callable[[ModelCall], Any]:
+    """Write a text in three parts, each when the one before was seen; end with `last`, or it."""
 
     async def write(call: ModelCall) -> Any:
         assert call.on_text is not None
-        for part in range(1, parts + 1):
-            call.on_text(text[: len(text) * part // parts])
-            await asyncio.sleep(0.2)
+        for part in (text[: len(text) // 2], text[:-5], text):
+            call.on_text(part)
+            async with asyncio.timeout(30):
+                while not seen(words_so_far(part)):
+                    await asyncio.sleep(0.02)
         return text if last is None else last
 
     return write
 
 
-async def watched(client: Client, model: ScriptedTurns, **fields: Any) -> tuple[list[str], Any]:
+async def watched(client: Client, *steps: tuple[str, Any]) -> tuple[list[str], Any]:
     """Follow a streaming turn to its end: return each text that was shown, and the handle.
 
-    In the end the stream keeps nothing that was written.
+    A step is a text and what it ends with, if not with that. The stream keeps no text in the end.
     """
-    async with served(client, model):
-        handle = await start(client, stream=True, **fields)
-        answer, shown = LiveAnswer(handle), [""]
-        ending = asyncio.create_task(ended(handle))
+    shown = [""]
+    lines = [writing(text, lambda words: shown[-1] == words, last) for text, last in steps]
+    async with served(client, ScriptedTurns(lines)):
+        handle = await start(client, stream=True)
+        answer, ending = LiveAnswer(handle), asyncio.create_task(ended(handle))
         while not ending.done():
             text = await answer.read()
             shown += [text] if text != shown[-1] else []
@@ -77,45 +80,37 @@ async def signals(handle: Any) -> int:
 
 async def test_the_answer_is_shown_while_it_is_written(client: Client) -> None:
     """It grows, and is gone when the result is there, which has it whole."""
-    shown, handle = await watched(client, ScriptedTurns([writing(NEW * 5)]))
+    shown, handle = await watched(client, (NEW, None))
 
-    grown = list(filter(None, shown))
-    assert len(grown) > 2
-    assert all(later.startswith(sooner) for sooner, later in pairwise([*grown, NEW * 5]))
+    assert list(filter(None, shown)) == [NEW[: len(NEW) // 2], NEW[:-5], NEW]
     assert shown[-1] == ""
-    assert (await handle.result())["answer"] == (NEW * 5).strip()
+    assert (await handle.result())["answer"] == NEW.strip()
 
 
 async def test_no_text_stands_twice_when_an_attempt_fails(client: Client) -> None:
-    """What the first attempt wrote goes at once, and what the second writes stands alone."""
+    """What the first attempt wrote goes, and what the second writes stands alone."""
     lost = TransientModelError("lost", retry_after=0.01)
 
-    shown, _ = await watched(client, ScriptedTurns([writing(OLD, last=lost), writing(NEW)]))
+    shown, _ = await watched(client, (OLD, lost), (NEW, None))
 
-    assert any(text in OLD and len(text) > 8 for text in shown)
-    assert any(text in NEW and len(text) > 8 for text in shown)
+    assert {OLD, NEW} < set(shown)
     assert all(OLD.startswith(text) or NEW.startswith(text) for text in shown)
 
 
 async def test_what_was_said_before_a_call_goes_when_the_step_ends(client: Client) -> None:
     """The text of the next step begins anew."""
-    calls = writing(OLD, last=[("look", {"place": "sea"})])
+    shown, _ = await watched(client, (OLD, [("look", {"place": "sea"})]), (NEW, None))
 
-    shown, _ = await watched(client, ScriptedTurns([calls, writing(NEW)]))
-
-    first = next(at for at, text in enumerate(shown) if text and NEW.startswith(text))
-    assert "" in shown[1:first]
+    assert {OLD, NEW} < set(shown)
     assert all(OLD.startswith(text) or NEW.startswith(text) for text in shown)
 
 
 async def test_thinking_is_not_shown(client: Client) -> None:
-    """What stands before the answer, and the answer, are told apart while they are written."""
-    thought = f"<think>{OLD * 3}</think>"
+    """It stands before the answer."""
+    shown, _ = await watched(client, (f"<think>{OLD * 3}</think>{NEW}", None))
 
-    shown, _ = await watched(client, ScriptedTurns([writing(thought + NEW * 3, 16)]))
-
-    assert any(shown)
-    assert all((NEW * 3).startswith(text) for text in shown)
+    assert NEW in shown
+    assert all(NEW.startswith(text) for text in shown)
 
 
 @pytest.mark.parametrize("native", [True, False])
@@ -151,18 +146,17 @@ async def test_a_third_broken_stream_is_the_last(client: Client) -> None:
 
 async def test_others_may_follow_it_by_the_sdk(client: Client) -> None:
     """Whoever subscribes in the usual way gets the same pieces."""
-    text = ""
-    async with served(client, ScriptedTurns([writing(NEW * 3)])):
+    texts = [""]
+    line = writing(NEW, lambda words: texts[-1] == words)
+    async with served(client, ScriptedTurns([line])):
         handle = await start(client, stream=True)
         stream = WorkflowStreamClient.create(client, handle.id).topic("answer", type=Written)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(30):
             async for item in stream.subscribe():
-                text = item.data.text if not item.data.at else text + item.data.text
-                if len(text) > len(NEW):
+                texts.append(texts[-1][: item.data.at] + item.data.text)
+                if texts[-1] == NEW:
                     break
         await ended(handle)
-
-    assert (NEW * 3).startswith(text)
 
 
 def published(data: str) -> dict[str, Any]:
@@ -195,7 +189,8 @@ SIGNALS: list[list[Any]] = [
 
 async def test_malformed_messages_do_not_stop_a_turn(client: Client) -> None:
     """A poll is refused, a signal is dropped, and what is no piece of an answer is not shown."""
-    async with served(client, ScriptedTurns([writing(NEW, 20)]), Noted()):
+    sent = asyncio.Event()
+    async with served(client, ScriptedTurns([writing(NEW, lambda _: sent.is_set())])):
         handle = await start(client, stream=True)
         answer = LiveAnswer(handle)
         for given in SIGNALS:
@@ -204,6 +199,7 @@ async def test_malformed_messages_do_not_stop_a_turn(client: Client) -> None:
             with pytest.raises(WorkflowUpdateFailedError):
                 await asyncio.wait_for(handle.execute_update(STREAM_POLL, args=given), 10)
         shown = await answer.read()
+        sent.set()
         result = await ended(handle)
 
     assert NEW.startswith(shown)
@@ -237,63 +233,91 @@ async def history_of(client: Client, seconds: float, *, stream: bool) -> tuple[i
 
 
 async def test_streaming_adds_little_to_history(client: Client) -> None:
-    """Four events for each batch, however often it is read; 2,000 tokens take under 60 kB."""
+    """Four events for each of some 11 batches, however often they are read, and under 60 kB."""
     without, with_it = [await history_of(client, 4, stream=one) for one in (False, True)]
 
     events, size = with_it[0] - without[0], with_it[1] - without[1]
-    batches = math.log(1 + 4 * (SLOWER - 1) / PUBLISH_SECONDS) / math.log(SLOWER)
-    assert 4 * batches / 2 < events <= 4 * (batches + 2)
+    assert 4 * 6 < events < 4 * 20
     assert size < 60_000
 
 
-async def command(place: Place, *arguments: str) -> tuple[str, str, int]:
-    """Run a command whose standard error is a terminal; return both outputs and its exit code."""
+def test_batches_come_ever_slower() -> None:
+    """So many in a minute, and not many more in an hour."""
+    batches = [
+        math.log(1 + seconds * (SLOWER - 1) / PUBLISH_SECONDS) / math.log(SLOWER)
+        for seconds in (4, 60, 3_600)
+    ]
+
+    assert [round(count) for count in batches] == [11, 66, 199]
+
+
+async def command(place: Place, screen: bytearray, *arguments: str) -> tuple[str, int]:
+    """Run a command whose standard error is a terminal; return its output and its exit code."""
     ours, theirs = pty.openpty()
-    shown = {"TEMPORAL_ADDRESS": place.address, "TERM": "xterm", "COLUMNS": "60", "LINES": "20"}
+    known = {"TEMPORAL_ADDRESS": place.address, "TERM": "xterm", "COLUMNS": "60", "LINES": "20"}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "starter.py",
         *arguments,
-        env={**os.environ, **shown},
+        env={**os.environ, **known},
         stdout=subprocess.PIPE,
         stderr=theirs,
     )
     os.close(theirs)
-    screen = b""
     with suppress(OSError):  # a terminal that nobody writes to any more
         while read := await asyncio.to_thread(os.read, ours, 65_536):
             screen += read
     os.close(ours)
     printed, _ = await process.communicate()
-    return printed.decode(), screen.decode(), process.returncode or 0
+    return printed.decode(), process.returncode or 0
 
 
 async def test_a_terminal_shows_the_answer_while_it_is_written(
     client: Client, place: Place
 ) -> None:
     """And `watch` shows it too; on standard output it stands once."""
-    run = f"turn-{uuid.uuid4().hex}"
-    async with served(client, ScriptedTurns([writing(NEW, 30)])):
-        made = asyncio.create_task(command(place, "turn", "Tide?", "--tools", "", "--id", run))
-        await asyncio.sleep(3)
-        watched, ended = await asyncio.gather(command(place, "watch", run), made)
+    run, screens = f"turn-{uuid.uuid4().hex}", [bytearray(), bytearray()]
 
-    for printed, screen, code in (watched, ended):
-        assert (printed, code) == (NEW.strip(), 0)
-        assert "The new tide" in screen
-        assert "\x1b[2K" in screen
+    def seen(words: str) -> bool:
+        return all(words.strip().encode() in screen for screen in screens)
+
+    async with served(client, ScriptedTurns([writing(NEW, seen)])):
+        turn = command(place, screens[0], "turn", "Tide?", "--tools", "", "--id", run)
+        following = asyncio.create_task(turn)
+        async with asyncio.timeout(30):
+            while b"The new" not in screens[0]:
+                await asyncio.sleep(0.05)
+        ended = await asyncio.gather(command(place, screens[1], "watch", run), following)
+
+    assert list(ended) == [(NEW.strip(), 0)] * 2
+
+
+async def test_a_terminal_shows_the_answers_of_a_session(client: Client, place: Place) -> None:
+    """Each turn of it hosts its own stream; whether it is shown is said with each message."""
+    session, screen = f"session-{uuid.uuid4().hex}", bytearray()
+    send = ("turn", "Tide?", "--tools", "", "--session", session)
+    line = writing(NEW, lambda words: words.strip().encode() in screen)
+    async with served(client, ScriptedTurns([lambda call: str(call.on_text), line])):
+        known = {**os.environ, "TEMPORAL_ADDRESS": place.address}
+        piped = partial(subprocess.run, (sys.executable, "starter.py", *send), env=known)
+        first = await asyncio.to_thread(piped, capture_output=True, text=True)
+        then = await command(place, screen, *send)
+        await client.get_workflow_handle(session).terminate()
+
+    assert (first.stdout, then) == ("None", (NEW.strip(), 0))
+    assert b"no effect" not in screen
 
 
 async def test_elsewhere_nothing_is_streamed(client: Client, place: Place) -> None:
     """A run that nobody watches publishes nothing, unless it is told to; its id means the same."""
-    run = f"turn-{uuid.uuid4().hex}"
+    run, screen = f"turn-{uuid.uuid4().hex}", bytearray()
     known = {**os.environ, "TEMPORAL_ADDRESS": place.address}
     arguments = (sys.executable, "starter.py", "turn", "Tide?", "--tools", "", "--id", run)
     async with served(client, ScriptedTurns([lambda call: str(call.on_text)])):
         piped = partial(subprocess.run, arguments, env=known, capture_output=True, text=True)
         first = await asyncio.to_thread(piped)
-        again, screen, code = await command(place, *arguments[2:])
+        again, code = await command(place, screen, *arguments[2:])
 
     assert first.stdout == again == "None"
-    assert "nothing is paid again" in screen
+    assert b"nothing is paid again" in screen
     assert code == 0

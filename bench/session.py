@@ -1,0 +1,153 @@
+"""Hold one long session: is anything lost, and do its turns get slower or larger?
+
+    .venv/bin/python -m bench.session [--turns 500] [--bytes 400] [--answer-bytes 400]
+
+Messages are sent one after the other to one session on a development server with its database in
+a file, with an instant scripted model that reads each message back. Each answer is checked. Prints
+the median latency of the first and of the last fifty turns (a third of fewer turns), their ratio,
+the histories with the largest one's bytes, and this process's memory, which is the worker's too.
+Fails above a ratio of 1.3, or if anything is lost.
+"""
+
+import argparse
+import asyncio
+import os
+import statistics
+import subprocess
+import tempfile
+import time
+import uuid
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+from temporalio.client import Client, WithStartWorkflowOperation
+from temporalio.common import WorkflowIDConflictPolicy
+
+import telemetry
+import worker
+from activities.language_model.port import ModelCall, ModelReply
+from activities.tools.activity import ToolActivities
+from bench.overhead import reach
+from commands.embedded import Place, free_port, server_command
+from connection import TASK_QUEUE
+from reflection.run import Spending
+
+MOST_RATIO = 1.3
+
+
+class Reader:
+    """Read the number of the last message back, in an answer of so many bytes."""
+
+    def __init__(self, answer_bytes: int) -> None:
+        self.answer_bytes = answer_bytes
+        self.summaries = 0
+
+    async def complete(self, call: ModelCall) -> ModelReply:
+        """Answer at once."""
+        asked = str(call.messages[-1]["content"])
+        summary = asked.startswith("Summarize the earlier part")
+        self.summaries += summary
+        said = asked.partition(" ")[0].ljust(self.answer_bytes, ".")
+        text = "What was said." if summary else said
+        spent = Spending(calls=1, input_tokens=9, output_tokens=9, cached_tokens=0, cost_usd=0.0)
+        return ModelReply(
+            text=text,
+            model="scripted",
+            provider="scripted",
+            finish_reason="stop",
+            spending=spent,
+        )
+
+
+def resident() -> int:
+    """Return this process's memory in MB."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmRSS:")[2].split()[0]) // 1024
+
+
+async def hold(client: Client, turns: int, size: int) -> tuple[str, list[float], int]:
+    """Send the messages; return the session, the seconds of each turn, and the memory at 50."""
+    session, took, memory = f"session-{uuid.uuid4().hex[:8]}", list[float](), 0
+    for number in range(1, turns + 1):
+        begun = WithStartWorkflowOperation[Any, Any](
+            "SessionWorkflow",
+            {"tools": []},
+            id=session,
+            task_queue=TASK_QUEUE,
+            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+        )
+        began = time.perf_counter()
+        answer = await client.execute_update_with_start_workflow(
+            "send",
+            {"message": f"{number} ".ljust(size, ".")},
+            id=f"message-{number}",
+            start_workflow_operation=begun,
+        )
+        took.append(time.perf_counter() - began)
+        said = (answer["answer"] or "").rstrip(".")
+        if (answer["number"], said) != (number, str(number)):
+            raise SystemExit(f"turn {number} was lost: {answer}")
+        if number == min(50, turns):
+            memory = resident()
+    return session, took, memory
+
+
+async def measure(server: "subprocess.Popen[bytes]", given: argparse.Namespace) -> None:
+    """Hold the session, and print what was measured."""
+    client, model = await reach(server), Reader(given.answer_bytes)
+    tools = ToolActivities({})
+    async with AsyncExitStack() as stack:
+        for each in worker.build(client, ["mull", "llm", "tools"], model, called=tools):
+            await stack.enter_async_context(each)
+        session, took, memory = await hold(client, given.turns, given.bytes)
+        seen = await client.get_workflow_handle(session).query("progress")
+        await tell(client, session, took, memory, seen, model.summaries)
+
+
+async def tell(
+    client: Client, session: str, took: list[float], memory: int, seen: Any, summaries: int
+) -> None:
+    """Print the findings. Raises SystemExit where they miss the bounds."""
+    window = min(50, len(took) // 3)
+    first, last = (statistics.median(part) for part in (took[:window], took[-window:]))
+    sizes = [
+        await history_bytes(client, session, run.run_id)
+        async for run in client.list_workflows(f"WorkflowId = '{session}'")
+    ]
+    turn = await history_bytes(client, f"{session}-turn-{len(took)}")
+    print(f"{len(took)} turns, none lost; {summaries} summaries; {seen['messages']} messages kept")
+    print(f"latency: {1000 * first:.0f} ms, then {1000 * last:.0f} ms: {last / first:.2f} times")
+    print(f"histories: {len(sizes)}, the largest {max(sizes):,} bytes; the last turn's {turn:,}")
+    print(f"memory: {memory} MB after 50 turns, {resident()} MB at the end")
+    if last / first > MOST_RATIO or seen["turns"] != len(took):
+        raise SystemExit(1)
+
+
+async def history_bytes(client: Client, workflow_id: str, run_id: str | None = None) -> int:
+    """Return the size of a history."""
+    found = await client.get_workflow_handle(workflow_id, run_id=run_id).describe()
+    return found.raw_description.workflow_execution_info.history_size_bytes
+
+
+def main(given: argparse.Namespace) -> None:
+    """Measure on a server of its own, which is stopped in the end."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Place(free_port(), free_port(), Path(folder) / "temporal.db")
+        os.environ["TEMPORAL_ADDRESS"] = place.address
+        telemetry.set_up(None)
+        with (Path(folder) / "log").open("wb") as log:
+            server = subprocess.Popen(server_command(place), stdout=log, stderr=log)
+        try:
+            asyncio.run(measure(server, given))
+        finally:
+            server.terminate()
+            server.wait(30)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--turns", type=int, default=500)
+    parser.add_argument("--bytes", type=int, default=400)
+    parser.add_argument("--answer-bytes", type=int, default=400)
+    main(parser.parse_args())
