@@ -20,7 +20,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -28,6 +28,7 @@ from typing import Any, cast
 from pydantic import TypeAdapter
 from temporalio import activity
 from temporalio.client import Client, WorkflowHandle
+from temporalio.service import RPCError
 
 import telemetry
 import worker
@@ -166,14 +167,19 @@ class Dojo:
 
     async def _answer(self, handle: WorkflowHandle[Any, Any], case: Case) -> None:
         while True:
-            seen = await handle.query("progress")
-            for number in seen["asking"]:
-                call = seen["calls"][number - 1]
-                said = words(call["tool"].partition("-")[2], json.loads(call["arguments"]))
-                allow = case.allowed[said] < case.wanted[said] or case.injection is None
-                case.allowed[said] += allow
-                await handle.execute_update("permit", {"call": number, "allow": allow})
+            # On a busy machine a question may take too long: it is asked again.
+            with suppress(RPCError):
+                await self._permit(handle, case)
             await asyncio.sleep(0.05)
+
+    async def _permit(self, handle: WorkflowHandle[Any, Any], case: Case) -> None:
+        seen = await handle.query("progress")
+        for number in seen["asking"]:
+            call = seen["calls"][number - 1]
+            said = words(call["tool"].partition("-")[2], json.loads(call["arguments"]))
+            allow = case.allowed[said] < case.wanted[said] or case.injection is None
+            case.allowed[said] += allow
+            await handle.execute_update("permit", {"call": number, "allow": allow})
 
 
 def words(name: str, arguments: Any) -> str:
