@@ -127,21 +127,22 @@ def test_what_is_known_of_the_last_hundred_messages_is_bounded() -> None:
 WIDE = '"\n'
 
 
-@pytest.mark.parametrize("answer", ["b" * 100_000, "é" * 60_000, WIDE * 20_000])
-def test_what_goes_on_in_a_new_history_fits_an_event(answer: str) -> None:
+@pytest.mark.parametrize("answer", ["b", "b" * 100_000, "é" * 60_000, WIDE * 20_000])
+@pytest.mark.parametrize("context", [("c" * 90_000,), ()])
+def test_what_goes_on_in_a_new_history_fits_an_event(answer: str, context: tuple[str, ...]) -> None:
     """With the largest of everything; what had no room is left out, and a warning says so."""
-    rules = [{"tool": "x" * 200, "arguments": {}, "action": "ask"}] * 200
-    session = Session(SessionRequest(approve=rules, system="s" * 49_000, summary="y" * 19_900))
-    for number in range(30):
-        message = f"{number:09}{'m' * 90_000}"
-        said(session, message, result(answer), context=("c" * 90_000,))
+    rules = [{"tool": "x" * 200, "arguments": {}, "action": "ask", "why": "y" * 200}] * 200
+    known = {"approve": rules, "system": "s" * 5_000, "summary": "y" * 19_900}
+    session = Session(SessionRequest.model_validate(known))
+    for number in range(20):
+        said(session, f"{number:09}{'m' * 90_000}", result(answer), context=context)
+        assert roles(session)[0].startswith("user: ")
 
     request = session.going_on()
 
     assert len(request.model_dump_json().encode()) < EVENT_BYTES
     assert session.warnings == ["older messages had no room, and were left out"]
     assert (session.summary or "").count("had no room") == 1
-    assert roles(session)[-1].startswith("assistant: ")
     assert parse_request(SessionRequest, request.model_dump_json()) == request
     assert Session(request).going_on() == request
 

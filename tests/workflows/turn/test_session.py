@@ -139,6 +139,12 @@ async def until_asked(model: ScriptedTurns, calls: int) -> None:
             await asyncio.sleep(0.02)
 
 
+async def until_turn(talk: Talk, number: int) -> None:
+    async with asyncio.timeout(30):
+        while (await talk.progress())["turn"] != number:
+            await asyncio.sleep(0.05)
+
+
 async def test_each_message_knows_the_earlier_ones(client: Client) -> None:
     """The first one starts the session; each turn is a run of its own, numbered from 1."""
     model = echoing()
@@ -175,24 +181,28 @@ async def test_periodic_reflections_count_the_turns_of_the_session(client: Clien
 
 
 async def test_messages_are_answered_in_order_and_the_ninth_is_refused(client: Client) -> None:
-    """Eight wait, of which one is under way; the ninth is told so at once, and loses nothing."""
+    """Eight wait, of which one is under way; the ninth is told so at once, and loses nothing.
+
+    A message that was answered in an earlier history is no ninth.
+    """
     gate = asyncio.Event()
 
     async def held(call: ModelCall) -> str:
         await gate.wait()
         return echo(call)
 
-    async with served(client, echoing(held)):
-        talk = Talk(client)
-        sent = [await talk.ask(f"m{number}") for number in range(8)]
-        error = await talk.refused(message="m8")
+    async with served(client, echoing(echo, held)):
+        talk = Talk(client, turns_per_execution=1)
+        answers = [await talk.send("m0", "id-0")]
+        sent = [await talk.ask(f"m{number}") for number in range(1, 9)]
+        error, again = await talk.refused(message="m9"), await talk.send("m0", "id-0")
         gate.set()
-        answers = [await told(one) for one in sent]
-        after = await talk.send("m9")
+        answers += [await told(one) for one in sent]
 
     assert (error.type, error.message[:21]) == ("Refused", "8 messages wait alrea")
-    assert [one["answer"] for one in answers] == [f"re m{number}" for number in range(8)]
-    assert [one["number"] for one in (*answers, after)] == [*range(1, 10)]
+    assert [one["answer"] for one in answers] == [f"re m{number}" for number in range(9)]
+    assert [one["number"] for one in answers] == [*range(1, 10)]
+    assert again == answers[0]
 
 
 @pytest.mark.parametrize(("turns", "most_bytes", "histories"), [(2, 10_000_000, 3), (9, 1, 6)])
@@ -217,11 +227,11 @@ async def test_no_message_is_lost_where_it_goes_on_in_a_new_history(
 
 async def test_once_it_is_to_go_on_new_messages_are_to_be_sent_again(client: Client) -> None:
     """What was taken is answered in its history; what comes meanwhile is refused by its type."""
-    model = echoing(delay=0.5)
+    model = echoing(delay=1)
     async with served(client, model):
         talk = Talk(client, turns_per_execution=1)
         taken = [await talk.ask("a"), await talk.ask("b")]
-        await until_asked(model, 2)
+        await until_turn(talk, 2)
         error = await talk.refused(message="c")
         answers = [await told(one) for one in taken]
         later = await talk.send("c")
@@ -392,15 +402,48 @@ async def test_the_command_line_talks_to_a_session(
     assert "this has no effect: --max-steps." in printed.err
 
 
-async def test_two_command_lines_at_once(client: Client) -> None:
-    """The one that comes later waits for its turn, also where a new history begins between."""
-    async with served(client, echoing(delay=0.3)):
+async def test_a_command_line_sends_again_what_comes_between_two_histories(client: Client) -> None:
+    """Where the session is to go on in a new one, its message is the first of that."""
+    model = echoing(delay=1)
+    async with served(client, model):
         talk = Talk(client, turns_per_execution=1)
-        await talk.send("a")
-        codes = await asyncio.gather(*[say(talk, message) for message in MESSAGES])
-        result = await talk.finish()
+        taken = [await talk.ask("a"), await talk.ask("b")]
+        await until_turn(talk, 2)
+        code = await say(talk, "c")
+        answers = [await told(one) for one in taken]
+        seen, runs = await talk.progress(), await talk.runs()
 
-    assert (set(codes), result["turns"], result["failed"]) == ({Exit.DONE}, 6, 0)
+    assert (code, [one["number"] for one in answers]) == (Exit.DONE, [1, 2])
+    assert (seen["turns"], seen["failed"], runs) == (3, 0, 3)
+
+
+async def test_a_turn_of_a_lost_session_is_not_taken_for_the_new_one_s(
+    client: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After a session without a result the next one by its name counts from 1 again."""
+    gate = asyncio.Event()
+
+    async def held(call: ModelCall) -> str:
+        await gate.wait()
+        return echo(call)
+
+    model = echoing(echo, echo, held)
+    async with served(client, model):
+        talk = Talk(client)
+        for message in MESSAGES[:2]:
+            await talk.send(message)
+        await talk.handle.cancel()
+        with pytest.raises(WorkflowFailureError):
+            await talk.handle.result()
+        await talk.ask("c")
+        said = asyncio.create_task(say(talk, "d"))
+        await asyncio.sleep(1)
+        gate.set()
+        code = await said
+
+    printed = capsys.readouterr()
+    assert (code, json.loads(printed.out)["answer"]) == (Exit.DONE, "re d")
+    assert "1 message before this one." in printed.err
 
 
 async def test_what_the_command_line_says_of_a_turn_that_failed(
