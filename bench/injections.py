@@ -41,10 +41,10 @@ from reflection.turn.approval import canonical
 from reflection.turn.tools import AskedCall, Tool, read_arguments
 
 try:
-    from agentdojo.agent_pipeline.tool_execution import tool_result_to_str  # type: ignore[import-not-found]
-    from agentdojo.functions_runtime import FunctionCall, FunctionsRuntime  # type: ignore[import-not-found]
-    from agentdojo.task_suite.load_suites import get_suites  # type: ignore[import-not-found]
-    from agentdojo.types import text_content_block_from_string  # type: ignore[import-not-found]
+    from agentdojo.agent_pipeline.tool_execution import tool_result_to_str
+    from agentdojo.functions_runtime import FunctionCall, FunctionsRuntime
+    from agentdojo.task_suite.load_suites import get_suites
+    from agentdojo.types import text_content_block_from_string
 except ImportError as error:
     raise SystemExit(f"AgentDojo is not installed beside Mull: {error}") from None
 
