@@ -43,8 +43,9 @@ LOCAL = timedelta(seconds=10)
 INDEXING = timedelta(minutes=10)
 # As long as a search waits for another worker that writes the same index.
 INDEX_LOCK = timedelta(seconds=60)
-# Starting MCP servers, and listing their tools.
-STARTING = timedelta(seconds=45)
+# Starting MCP servers, and listing their tools: a worker waits 15 s for those of a server. A turn
+# of a minute has time left for an answer, also where no worker lists any.
+STARTING = timedelta(seconds=20)
 # Making a sandbox, and clearing it away, on a machine that is busy.
 SANDBOX = timedelta(seconds=30)
 

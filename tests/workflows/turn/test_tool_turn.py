@@ -10,7 +10,9 @@ from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.client import Client, WorkflowUpdateFailedError
 
 from activities.language_model.port import ModelCall, PermanentModelError, SampleError
+from activities.tools.servers import LIST_SECONDS
 from reflection.turn.approval import ToolRule
+from reflection.turn.budget import TurnLimits
 from tests.conftest import failure
 from tests.workflows.turn.running import (
     ANSWER,
@@ -22,6 +24,7 @@ from tests.workflows.turn.running import (
     start,
     until,
 )
+from workflows.tool_turn import LISTING
 
 LOOK = [("look", {"place": "sea"})]
 BAD = [("look", {"place": "bad sea"})]
@@ -329,3 +332,10 @@ async def test_a_call_that_is_allowed_as_the_turn_is_ended_does_not_run(client: 
 
     assert (noted.calls, result.calls[0].status) == ([], "not_run")
     assert result.stop_reason == "finished_by_person"
+
+
+def test_listing_the_tools_leaves_time_for_an_answer() -> None:
+    """A turn waits for the tools as long as a worker for a server, and no more than most of it."""
+    whole = LISTING["schedule_to_close_timeout"].total_seconds()
+
+    assert LIST_SECONDS < whole < TurnLimits().budget_seconds * 2 / 3
