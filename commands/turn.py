@@ -100,6 +100,8 @@ def turn(
     if fields["stream"] is None and not detach:
         fields["stream"] = sys.stderr.isatty()
     wanted = Wanted(as_json, accept_any)
+    if session is not None and again:
+        fail("--session and --again can't be combined.", Exit.USAGE)
     if session is not None:
         said = {name: fields.pop(name) for name in ("message", "context", "stream")}
         given, sent = command.checked(SessionRequest, fields), command.checked(SessionMessage, said)

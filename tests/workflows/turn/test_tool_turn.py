@@ -236,6 +236,20 @@ async def test_the_deadline_ends_a_turn(client: Client) -> None:
     assert result.doubt
 
 
+async def test_a_reflection_holds_up_a_turn_no_longer_than_its_time_out(client: Client) -> None:
+    """One that hangs is given up after the seconds that it has, and the turn goes on."""
+
+    async def hang(_: ModelCall) -> str:
+        await asyncio.sleep(60)
+        return THOUGHT
+
+    began = time.monotonic()
+    result = await run(client, ScriptedTurns([BAD, ANSWER], [hang]), budget_seconds=8, **LOW)
+
+    assert [made.reflection for made in result.reflections] == ["[reflection failed]"]
+    assert time.monotonic() - began < 14
+
+
 async def test_no_tool_starts_with_little_time_left(client: Client) -> None:
     """Under five seconds before the deadline a call is not run, and costs nothing."""
     noted = Noted()
