@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn
 
 from pydantic import ValidationError
 from temporalio.client import Client
@@ -96,7 +96,6 @@ STICKY = timedelta(seconds=5)
 LIMITS = "MULL_SANDBOX_LIMITS"
 CEILING = Limits(wall_seconds=60, cpu_seconds=60)
 
-Settings = TypeVar("Settings")
 logger = logging.getLogger("mull.worker")
 
 
@@ -152,33 +151,26 @@ def adapters(
 def toolbox(options: argparse.Namespace, library: Library | None) -> ToolActivities:
     """Gather the tools that the options name beside the built-in ones, and the rules for calls.
 
-    Raises ConfigurationError.
+    Raises ConfigurationError, which names the file and the field.
     """
     rules: tuple[ToolRule, ...] = ()
     servers: Sequence[ToolServer] = ()
+    path: Path | None = None
     try:
         marked = [function for module in options.tools for function in tools_in(module)]
         functions = functions_of(calculate, current_time, python_tool(None), *marked)
-    except ValueError as error:
-        raise ConfigurationError(str(error)) from None
-    if options.approve is not None:
-        rules = read_file(options.approve, partial(parse_request, tuple[ToolRule, ...]))
-    if options.mcp is not None:
-        # The client takes a second to import.
-        from activities.tools.servers import read_servers
+        if path := options.approve:
+            rules = parse_request(tuple[ToolRule, ...], path.read_bytes())
+        if path := options.mcp:
+            # The client takes a second to import.
+            from activities.tools.servers import read_servers
 
-        servers = read_file(options.mcp, partial(read_servers, environment=os.environ))
-    return ToolActivities(functions, servers, library, rules)
-
-
-def read_file(path: Path, read: Callable[[bytes], Settings]) -> Settings:
-    """Read a file of settings. Raises ConfigurationError, which names the file and the field."""
-    try:
-        return read(path.read_bytes())
+            servers = read_servers(path.read_bytes(), os.environ)
     except OSError as error:
         raise ConfigurationError(f"{path} can't be read: {error.strerror}") from None
     except ValueError as error:
-        raise ConfigurationError(f"{path}: {explain(error)}") from None
+        raise ConfigurationError(f"{path}: {explain(error)}" if path else str(error)) from None
+    return ToolActivities(functions, servers, library, rules)
 
 
 async def confined(queues: Sequence[str]) -> Sandbox | None:

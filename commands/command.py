@@ -287,22 +287,15 @@ def takes_fields(
                     fields[field] = False if form == "off" and value else value
             command(**fields)
 
-        return add_options(command, called, added)
+        own = inspect.signature(command)
+        kept = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
+        called.__signature__ = own.replace(  # type: ignore[attr-defined]
+            parameters=[*(one.replace(kind=one.KEYWORD_ONLY) for one in kept), *added]
+        )
+        called.__annotations__ |= {one.name: one.annotation for one in added}
+        return called
 
     return decorate
-
-
-def add_options(
-    command: Callable[..., None], called: Callable[..., None], added: Sequence[inspect.Parameter]
-) -> Callable[..., None]:
-    """Give what is `called` for a command the command's options, and those that are added."""
-    own = inspect.signature(command)
-    kept = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
-    called.__signature__ = own.replace(  # type: ignore[attr-defined]
-        parameters=[*(one.replace(kind=one.KEYWORD_ONLY) for one in kept), *added]
-    )
-    called.__annotations__ |= {one.name: one.annotation for one in added}
-    return called
 
 
 def option_of(field: str) -> str:

@@ -1,12 +1,11 @@
 """`ask`, `reflect` and `agent`: start a run, show it live, and print its result."""
 
 import ast
-import inspect
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial, wraps
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -93,44 +92,32 @@ _asked = partial(typer.Option, rich_help_panel="What the model is asked with")
 _asked_file = partial(_asked, metavar="FILE")
 
 
-def takes_framing(starts: Callable[..., None]) -> Callable[..., None]:
-    """Add --system, --context, --messages and --set to a command: `ask`, `reflect` and `turn`.
+System = Annotated[Path | None, _asked_file(help="A system message of your own.")]
+Context = Annotated[
+    list[Path] | None,
+    _asked_file(help="A text that it is about, quoted as material; can be repeated."),
+]
+Messages = Annotated[
+    Path | None, _asked_file(help=f"Earlier messages as JSON, the oldest first: {MESSAGES_FORM}.")
+]
+Options = Annotated[
+    list[str] | None,
+    _asked(
+        "--set",
+        help="A sampling option, if the provider has it; can be repeated. One of"
+        f" {', '.join(SamplingOptions.model_fields)}.",
+        metavar="NAME=VALUE",
+    ),
+]
 
-    It stands above `takes_fields`. The command's `**fields` then have `system`, `context`,
-    `messages` and `options`, for a request with a `Framing`.
-    """
-    added = list(inspect.signature(_framing_fields).parameters.values())
 
-    @wraps(starts)
-    def called(**given: Any) -> None:
-        fields = _framing_fields(**{one.name: given.pop(one.name, None) for one in added})
-        starts(**given, **fields)
-
-    return command.add_options(starts, called, added)
-
-
-def _framing_fields(
-    *,
-    system: Annotated[Path | None, _asked_file(help="A system message of your own.")] = None,
-    context: Annotated[
-        list[Path] | None,
-        _asked_file(help="A text that it is about, quoted as material; can be repeated."),
-    ] = None,
-    messages: Annotated[
-        Path | None,
-        _asked_file(help=f"Earlier messages as JSON, the oldest first: {MESSAGES_FORM}."),
-    ] = None,
-    options: Annotated[
-        list[str] | None,
-        _asked(
-            "--set",
-            help="A sampling option, if the provider has it; can be repeated. One of"
-            f" {', '.join(SamplingOptions.model_fields)}.",
-            metavar="NAME=VALUE",
-        ),
-    ] = None,
+def framing(
+    system: Path | None,
+    context: Sequence[Path] | None,
+    messages: Path | None,
+    options: Sequence[str] | None,
 ) -> dict[str, Any]:
-    """Read the files and settings, or exit with an error."""
+    """Read what the model is asked with as fields of a request, or exit with an error."""
     given: dict[str, Any] = {}
     for setting in options or ():
         name, equals, value = setting.partition("=")
@@ -154,7 +141,6 @@ def _messages(path: Path) -> tuple[EarlierMessage, ...]:
         fail(f"--messages: {path}: {explain(error)}; expected {MESSAGES_FORM}.", Exit.USAGE)
 
 
-@takes_framing
 @command.takes_fields(
     SelfConsistencyRequest,
     {
@@ -180,6 +166,10 @@ def ask(
     require_confidence: Annotated[
         float | None, typer.Option(min=0, max=1, help="Exit with code 4 below this agreement.")
     ] = None,
+    system: System = None,
+    context: Context = None,
+    messages: Messages = None,
+    options: Options = None,
     accept_any: command.AcceptAny = False,
     calibration: Annotated[
         Path | None,
@@ -196,6 +186,7 @@ def ask(
     **fields: Any,
 ) -> None:
     """Start a run of self-consistency."""
+    fields |= framing(system, context, messages, options)
     fields["question"] = subject_of(question, "the question")
     if prompt_template is not None:
         fields["prompt_template"] = command.read_file("--prompt-template", prompt_template)
@@ -218,7 +209,6 @@ def guardrail_help() -> str:
     return f"{said} Only when named: {', '.join(others)}." if others else said
 
 
-@takes_framing
 @command.takes_fields(
     ReflectOnResultRequest,
     {
@@ -265,6 +255,10 @@ def reflect(
         float | None,
         typer.Option(min=0, max=1, help="Exit with code 4 below this score, or without a score."),
     ] = None,
+    system: System = None,
+    context: Context = None,
+    messages: Messages = None,
+    options: Options = None,
     accept_any: command.AcceptAny = False,
     workflow_id: command.NewId = None,
     again: command.Again = False,
@@ -275,6 +269,7 @@ def reflect(
     """Start a run of reflection."""
     if (query, draft) == ("-", "-"):
         fail("QUERY and --draft can't both read standard input.", Exit.USAGE)
+    fields |= framing(system, context, messages, options)
     fields["query"] = subject_of(query, "the query")
     fields["draft"] = None if draft is None else command.read_given("--draft", draft)
     fields["sources"] = [command.read_file("--source", path) for path in source or []]

@@ -36,7 +36,6 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no server or worker, 4 no answer 
 MODEL, TOOLS, REFLECTION = "Model", "Tools", "Reflection"
 
 
-@start.takes_framing
 @command.takes_fields(
     ToolTurnRequest,
     {
@@ -79,6 +78,10 @@ def turn(
             " that it began with; --context is for this message, and --id names the message.",
         ),
     ] = None,
+    system: start.System = None,
+    context: start.Context = None,
+    messages: start.Messages = None,
+    options: start.Options = None,
     accept_any: command.AcceptAny = False,
     workflow_id: command.NewId = None,
     again: command.Again = False,
@@ -87,6 +90,7 @@ def turn(
     **fields: Any,
 ) -> None:
     """Start a turn."""
+    fields |= start.framing(system, context, messages, options)
     fields["message"] = start.subject_of(message, "the message")
     if tools is not None:
         fields["tools"] = [name.strip() for name in tools.split(",") if name.strip()]
