@@ -220,7 +220,7 @@ def _explain(place: tuple[int | str, ...], kind: str, message: str) -> str:
     if kind == "missing":
         return f"{field}: missing"
     said = message.removeprefix("Value error, ")
-    said = said.removeprefix("Input ").removeprefix("String ")
+    said = said.removeprefix("Input ").removeprefix("String ").replace("valid tuple", "valid array")
     return f"{field}: {said}" if field else said
 
 

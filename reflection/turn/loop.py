@@ -44,6 +44,7 @@ class Turn(RunState[Decision]):
     answer: str | None = None
     words: str = ""
     confidence: float | None = None
+    cut: bool = False
     summarized: int = 0
     replied_by: str | None = None
 
@@ -160,7 +161,8 @@ class Turn(RunState[Decision]):
         """Take a reply of the model: its answer, its calls, or what was wrong with it."""
         self.replied_by, self.fed_back = reply.model or self.replied_by, None
         self.native = self.native and "tools" not in reply.left_out
-        if reply.finish_reason == "length":
+        self.cut = reply.finish_reason == "length"
+        if self.cut:
             self.warn(f"reply {self.steps} was cut off at the limit of its tokens")
         text, self.confidence = after_thought(reply.text).strip(), None
         if self.request.reflect_on_uncertainty:
@@ -321,6 +323,7 @@ class Turn(RunState[Decision]):
             stop_explanation=last.reason,
             decisions=tuple(self.decisions),
             tools=tuple(self.calls.tools),
+            answer_cut=self.answer is not None and self.cut,
             summary=self.summary,
             summarized=self.summarized,
         )
