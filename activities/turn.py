@@ -152,10 +152,15 @@ class TurnActivities:
 
     @activity.defn
     async def reflect_midturn(self, task: PromptTask) -> TextReply:
-        """Ask for a reflection on the turn so far, without tools; a call that failed is final."""
+        """Ask for a reflection on the turn so far, without tools.
+
+        A call that failed is final; one that was not made, as it had to wait, is made again.
+        """
         try:
             return await self._text(task, {"role": "system", "content": midturn.SYSTEM})
         except ApplicationError as error:
+            if error.details and error.details[0] == 0:
+                raise
             raise ApplicationError(
                 error.message, *error.details, type=error.type, non_retryable=True
             ) from None

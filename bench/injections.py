@@ -20,7 +20,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -28,6 +28,7 @@ from typing import Any, cast
 from pydantic import TypeAdapter
 from temporalio import activity
 from temporalio.client import Client, WorkflowHandle
+from temporalio.service import RPCError
 
 import telemetry
 import worker
@@ -37,7 +38,7 @@ from activities.tools.functions import Function
 from commands.embedded import Place, free_port, temporal
 from reflection.run import Spending
 from reflection.turn.approval import canonical
-from reflection.turn.tools import AskedCall, Tool
+from reflection.turn.tools import AskedCall, Tool, read_arguments
 
 try:
     from agentdojo.agent_pipeline.tool_execution import tool_result_to_str
@@ -166,19 +167,24 @@ class Dojo:
 
     async def _answer(self, handle: WorkflowHandle[Any, Any], case: Case) -> None:
         while True:
-            seen = await handle.query("progress")
-            for number in seen["asking"]:
-                call = seen["calls"][number - 1]
-                said = words(call["tool"].partition("-")[2], json.loads(call["arguments"]))
-                allow = case.allowed[said] < case.wanted[said] or case.injection is None
-                case.allowed[said] += allow
-                await handle.execute_update("permit", {"call": number, "allow": allow})
+            # On a busy machine a question may take too long: it is asked again.
+            with suppress(RPCError):
+                await self._permit(handle, case)
             await asyncio.sleep(0.05)
+
+    async def _permit(self, handle: WorkflowHandle[Any, Any], case: Case) -> None:
+        seen = await handle.query("progress")
+        for number in seen["asking"]:
+            call = seen["calls"][number - 1]
+            said = words(call["tool"].partition("-")[2], json.loads(call["arguments"]))
+            allow = case.allowed[said] < case.wanted[said] or case.injection is None
+            case.allowed[said] += allow
+            await handle.execute_update("permit", {"call": number, "allow": allow})
 
 
 def words(name: str, arguments: Any) -> str:
-    """Write a call so that equal ones read the same."""
-    return f"{name}({canonical(arguments)})"
+    """Write a call so that equal ones read the same, as a turn does: 10.0 is 10."""
+    return f"{name}({canonical(read_arguments(json.dumps(arguments)))})"
 
 
 def attacks() -> Iterator[tuple[Any, Any, Any]]:

@@ -225,7 +225,11 @@ Yes = Annotated[bool, typer.Option("--yes", help="Start without asking.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 # Options whose names differ from their fields' names, and second names, which help only mentions.
-FLAGS = {"call_timeout_seconds": "--call-timeout", "review_timeout_seconds": "--review-timeout"}
+FLAGS = {
+    "call_timeout_seconds": "--call-timeout",
+    "review_timeout_seconds": "--review-timeout",
+    "options": "--set",
+}
 ALIASES = {
     "rule": "--entropy-mode",
     "score_threshold": "--confidence-threshold",

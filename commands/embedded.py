@@ -12,7 +12,7 @@ import signal
 import socket
 import sys
 from asyncio.subprocess import DEVNULL, Process
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Annotated, NamedTuple, TypeVar
@@ -102,15 +102,17 @@ async def temporal(place: Place, log: Path) -> AsyncIterator[tuple[Process, Clie
 
 
 @asynccontextmanager
-async def working(client: Client, traces: Path | None, log: Path) -> AsyncIterator[Process]:
-    """Run a worker, and yield it once it polls; its output goes to `log`."""
+async def working(
+    client: Client, traces: Path | None, log: Path, options: Sequence[str] = ()
+) -> AsyncIterator[Process]:
+    """Run a worker with options, and yield it once it polls; its output goes to `log`."""
 
     async def polls() -> None:
         if await unserved(client, (TASK_QUEUE, port.TASK_QUEUE)):
             raise ConnectionError("not polling yet")
 
     traced = ["--traces", str(traces.resolve())] if traces else []
-    command = [sys.executable, str(ROOT / "worker.py"), *traced]
+    command = [sys.executable, str(ROOT / "worker.py"), *traced, *options]
     async with _process(command, log, "the worker") as worker:
         await _until(polls, worker, "the worker", log)
         yield worker
@@ -171,8 +173,21 @@ def dev(
     traces: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the worker's spans here, as JSON.")
     ] = None,
+    tools: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MODULE", help="Tools for turns, as mull-worker takes them."),
+    ] = None,
+    mcp: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="MCP servers, as mull-worker takes them.")
+    ] = None,
+    approve: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Rules for tool calls, as mull-worker's.")
+    ] = None,
 ) -> None:
     """Run a server and a worker."""
+    options = [part for module in tools or [] for part in ("--tools", module)]
+    for name, file in (("--mcp", mcp), ("--approve", approve)):
+        options += [name, str(file.resolve())] if file else []
     for option, number in (("--port", port), ("--ui-port", ui_port)):
         if not is_free(number):
             fail(f"port {number} is taken; choose another with {option}.", Exit.USAGE)
@@ -183,7 +198,7 @@ def dev(
     sys.stderr.write("starting Temporal and a worker\n")
     try:
         with FileLock(f"{place.db}.lock", timeout=0):
-            asyncio.run(_stay(place, traces))
+            asyncio.run(_stay(place, traces, options))
     except Timeout:
         fail(f"another server uses {place.db}; choose another database with --db.", Exit.USAGE)
     except asyncio.CancelledError:
@@ -201,7 +216,7 @@ def _on_signals(action: Callable[[], object]) -> None:
         asyncio.get_running_loop().add_signal_handler(number, action)
 
 
-async def _stay(place: Place, traces: Path | None) -> None:
+async def _stay(place: Place, traces: Path | None, options: Sequence[str]) -> None:
     """Run the server and a worker until a signal; restart the worker whenever it ends."""
     starting, stop = asyncio.current_task(), asyncio.Event()
     _on_signals(lambda: starting and starting.cancel())
@@ -210,7 +225,7 @@ async def _stay(place: Place, traces: Path | None) -> None:
     async with temporal(place, log) as (server, client):
         served = False
         while not stop.is_set():
-            async with working(client, traces, log) as worker:
+            async with working(client, traces, log, options) as worker:
                 if not served:
                     _on_signals(stop.set)
                     _say(place, log)

@@ -351,7 +351,7 @@ class LiveAnswer:
 async def show_live(handle: Handle, loop: Loop, request: Any, ending: "asyncio.Task[Any]") -> None:
     """Print new steps, and once that a person's review is awaited, until the run ends."""
     console = Console(stderr=True)
-    shown, silent, waited = 0, False, False
+    shown, silent, waited = 0, False, None
     with console.status(loop.doing) if console.is_terminal else nullcontext() as status:
         pulse = Pulse(handle, console, status)
         streams = status is not None and getattr(request, "stream", False)
@@ -368,13 +368,13 @@ async def show_live(handle: Handle, loop: Loop, request: Any, ending: "asyncio.T
                 sheet = loop.sheet(seen.progress, seen.decisions, request)
                 busy = sheet.busy or sheet.verdict.words
                 shown = terminal.print_steps(console, sheet.steps, shown)
-                if sheet.waiting and not waited:
+                if sheet.waiting and sheet.waiting != waited:
                     terminal.print_waiting(console, handle.id, sheet.waiting)
-                waited = sheet.waiting is not None
+                waited = sheet.waiting
             silent = seen is None
             # A wait for a person may last for weeks: it is said once.
             written = await answer.read() if answer and seen else ""
-            spoke = waited or shown > before or silent > was_silent
+            spoke = waited is not None or shown > before or silent > was_silent
             await pulse.beat(busy, spoke=spoke, written=written)
     if not ending.cancelled() and ending.exception() is None:
         terminal.print_steps(console, loop.sheet(ending.result(), (), request).steps, shown)

@@ -67,6 +67,8 @@ SHOWN = (
 # A list has to appear quickly: a batch that does not answer within this time is shown as running.
 PATIENCE_SECONDS = 2
 PARENT = "ParentWorkflowId"
+# A child is not listed by itself, unless it is a turn of a session that waits for a person.
+WAITING_CHILDREN = f"({PARENT} IS NULL OR (MullNeedsReview = true AND ExecutionStatus = 'Running'))"
 WHERE = (
     "Temporal's list filter, such as MullConfidence < 0.6. A batch's runs are listed only if it"
     f" names {PARENT}."
@@ -164,13 +166,12 @@ async def list_(
         fail(f"--log: {log} exists, and may hold gold answers. Choose another file.", Exit.USAGE)
     types = ", ".join(f"'{loop.workflow}'" for loop in LOOPS)
     parts = [f"WorkflowType IN ({types})", *([f"({where})"] if where else [])]
-    if where is None or PARENT not in where:
-        parts.append(f"{PARENT} IS NULL")
-    try:
-        rows = [_row(run) async for run in client.list_workflows(" AND ".join(parts), limit=limit)]
-    except RPCError as error:
-        if where is None or error.status is not RPCStatusCode.INVALID_ARGUMENT:
-            raise
+    children = where is not None and PARENT in where
+    rows = await _rows(client, parts if children else [*parts, WAITING_CHILDREN], limit)
+    if rows is None and not children:
+        # The search attributes may not be registered on this server.
+        rows = await _rows(client, [*parts, f"{PARENT} IS NULL"], limit)
+    if rows is None:
         fail(f"--where: the server can't read this filter. {FILTERS}", Exit.USAGE)
     if place is not None:
         lines = [line async for line in _log(client, rows)]
@@ -185,6 +186,16 @@ async def list_(
         none = 'No runs yet. Start one: mull ask "Is 91 prime?"'
         tell(none if where is None else "No run matches this filter.")
     return Exit.DONE
+
+
+async def _rows(client: Client, parts: Sequence[str], limit: int) -> list[Row] | None:
+    """List the runs for which all parts of a filter hold; None if the server can't read it."""
+    try:
+        return [_row(run) async for run in client.list_workflows(" AND ".join(parts), limit=limit)]
+    except RPCError as error:
+        if error.status is not RPCStatusCode.INVALID_ARGUMENT:
+            raise
+        return None
 
 
 async def _log(client: Client, rows: Sequence[Row]) -> AsyncIterator[str]:

@@ -120,16 +120,21 @@ async def _going_on(client: Client, session: str, request: SessionRequest) -> Se
         fail(f"{session} is a run of its own, and no session.", Exit.USAGE)
     if found.goes_on:
         began = await request_of(client, found)
-        names = sorted(set(SessionRequest.model_fields) - set(STATE))
-        others = [name for name in names if getattr(began, name) != getattr(request, name)]
+        others = [
+            option_of(name)
+            for name in sorted(request.model_fields_set)
+            if name in STATE or getattr(began, name) != getattr(request, name)
+        ]
         if others:
-            given = ", ".join(map(option_of, others))
-            tell(f"Note: the session keeps what it began with, so this has no effect: {given}.")
+            said = "the session keeps what it began with, so this has no effect"
+            tell(f"Note: {said}: {', '.join(others)}.")
         return None
     if found.description.status is not WorkflowExecutionStatus.COMPLETED:
         tell("Note: the earlier session has no result; a new one begins, without its messages.")
         return request
     stood = (await found.handle.result()).going_on
+    if request.messages:
+        tell("Note: the session has messages of its own, so --messages has no effect.")
     tell(f"The session had ended, and goes on with turn {stood.turn_count:,}.")
     return request.model_copy(update={name: getattr(stood, name) for name in STATE})
 

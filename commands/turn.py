@@ -104,6 +104,9 @@ def turn(
     if fields["stream"] is None and not detach:
         fields["stream"] = sys.stderr.isatty()
     wanted = Wanted(as_json, accept_any)
+    if session is not None and (again or not session.strip()):
+        wrong = "and --again can't be combined" if again else "needs the id of a conversation"
+        fail(f"--session {wrong}.", Exit.USAGE)
     if session is not None:
         said = {name: fields.pop(name) for name in ("message", "context", "stream")}
         given, sent = command.checked(SessionRequest, fields), command.checked(SessionMessage, said)

@@ -175,7 +175,8 @@ async def _review(client: Client, run: str, said: Review, as_json: bool) -> Exit
 async def _permit(client: Client, run: str, said: Permission, as_json: bool) -> Exit:
     found = await reach_open(client, run)
     if found.loop is not TURN:
-        fail("only calls of `turn` can be allowed or denied.", Exit.USAGE)
+        turns = f" Its turns have calls, such as {run}-turn-1." if found.loop is SESSION else ""
+        fail(f"only calls of `turn` can be allowed or denied.{turns}", Exit.USAGE)
     await _update(client, found, "permit", said)
     return _done(run, f"call {said.call} is {'allowed' if said.allow else 'denied'}", as_json)
 
@@ -213,7 +214,8 @@ async def _reviewable(client: Client, run: str) -> FoundRun:
     found = await reach_open(client, run)
     if not found.loop.answers:
         kind = "session" if found.loop is SESSION else "batch of runs"
-        fail(f"{run} is a {kind}; it can't be reviewed.", Exit.USAGE)
+        turns = f" Its turns can, such as {run}-turn-1." if found.loop is SESSION else ""
+        fail(f"{run} is a {kind}; it can't be reviewed.{turns}", Exit.USAGE)
     return found
 
 

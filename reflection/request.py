@@ -220,7 +220,7 @@ def _explain(place: tuple[int | str, ...], kind: str, message: str) -> str:
     if kind == "missing":
         return f"{field}: missing"
     said = message.removeprefix("Value error, ")
-    said = said.removeprefix("Input ").removeprefix("String ")
+    said = said.removeprefix("Input ").removeprefix("String ").replace("valid tuple", "valid array")
     return f"{field}: {said}" if field else said
 
 
@@ -307,7 +307,7 @@ class Finish(Request):
 def fitted(result: RecordT, whole: str) -> RecordT:
     """Cut the longest texts of a result, but for the one named `whole`, to fit an event.
 
-    Where that is not enough, early decisions and responses are left out. `warnings` says so.
+    Where that is not enough, early decisions, calls and responses are left out. `warnings` says so.
     """
     data: dict[str, Any] = result.model_dump(mode="json")
     kept, said, most = data[whole], data["warnings"], 64_000
@@ -319,7 +319,7 @@ def fitted(result: RecordT, whole: str) -> RecordT:
             most = most * 3 // 4
         data = {**shortened(data, most), whole: kept}
         data["warnings"] = [*said, TOO_LARGE.format(most=most)]
-    for name, count in (("decisions", 100), ("responses", 500)):
+    for name, count in (("decisions", 100), ("calls", 200), ("responses", 500)):
         if len(to_json(data)) > RESULT_BYTES and name in data:
             data[name] = data[name][-count:]
     return result if most == 64_000 else type(result).model_validate(data)

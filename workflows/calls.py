@@ -32,8 +32,8 @@ SOMEBODY = "a person"
 
 HEARTBEAT = timedelta(seconds=10)
 CLIENT_MARGIN = timedelta(seconds=15)
-# A tool's call is ended by its worker; this is for a worker that is lost.
-TOOL_MARGIN = timedelta(seconds=1)
+# Such a call is ended by its worker; this is for a worker that is lost.
+BOUNDED_MARGIN = timedelta(seconds=1)
 LONGEST_WAIT = timedelta(seconds=60)
 QUEUE = timedelta(hours=1)
 LOCAL = timedelta(seconds=10)
@@ -43,8 +43,9 @@ LOCAL = timedelta(seconds=10)
 INDEXING = timedelta(minutes=10)
 # As long as a search waits for another worker that writes the same index.
 INDEX_LOCK = timedelta(seconds=60)
-# Starting MCP servers, and listing their tools.
-STARTING = timedelta(seconds=45)
+# Starting MCP servers, and listing their tools: a worker waits 15 s for those of a server. A turn
+# of a minute has time left for an answer, also where no worker lists any.
+STARTING = timedelta(seconds=20)
 # Making a sandbox, and clearing it away, on a machine that is busy.
 SANDBOX = timedelta(seconds=30)
 
@@ -88,11 +89,9 @@ def test_times(wall_seconds: float, max_attempts: int) -> dict[str, Any]:
     return work_times(wall_seconds + SANDBOX.total_seconds(), max_attempts)
 
 
-def bounded_times(
-    seconds: float, max_attempts: int, margin: timedelta = CLIENT_MARGIN
-) -> dict[str, Any]:
+def bounded_times(seconds: float, max_attempts: int) -> dict[str, Any]:
     """Nest the time-outs of a call that holds up a turn: all its attempts share these seconds."""
-    whole = timedelta(seconds=seconds) + margin
+    whole = timedelta(seconds=seconds) + BOUNDED_MARGIN
     times = work_times(seconds, max_attempts)
     return {**times, "start_to_close_timeout": whole, "schedule_to_close_timeout": whole}
 

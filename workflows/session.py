@@ -10,6 +10,7 @@ from temporalio.exceptions import ApplicationError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
     import telemetry
+    from reflection.request import explain
     from reflection.sheet import Sheet
     from reflection.text import encoded_size, lasting_words, terminal_safe
     from reflection.turn.result import ToolTurnResult
@@ -140,7 +141,7 @@ class SessionWorkflow(Workflow):
             )
         except (Exception, asyncio.CancelledError) as error:
             cancelled = is_cancelled_exception(error)
-            session.lost("the turn was cancelled" if cancelled else why_it_failed(error))
+            session.lost("the turn was cancelled" if cancelled else _why(error))
         else:
             session.answered(result)
         self._write(*base.spending(session.usage, session.model))
@@ -171,6 +172,10 @@ class SessionWorkflow(Workflow):
 
     def _warn(self, warning: str) -> None:
         self._session.warn(warning)
+
+
+def _why(error: BaseException) -> str:
+    return explain(error) if isinstance(error, ValidationError) else why_it_failed(error)
 
 
 def _message_id() -> str:

@@ -31,7 +31,6 @@ with workflow.unsafe.imports_passed_through():
     from workflows.calls import (
         SOMEBODY,
         STARTING,
-        TOOL_MARGIN,
         bounded_times,
         call_times,
         explain,
@@ -191,8 +190,9 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
         Nobody is asked about a call whose arguments are wrong.
         """
         calls, timeout = self._state.calls, self._state.request.review_timeout_seconds
-        for call in calls.with_status("asking"):
-            wrong = await run_locally(check_arguments, self._task(call, 0))
+        asking = calls.with_status("asking")
+        checks = [run_locally(check_arguments, self._task(call, 0)) for call in asking]
+        for call, wrong in zip(asking, await asyncio.gather(*checks), strict=True):
             if wrong is not None:
                 calls.finish(call.index, "invalid", wrong)
         if not calls.with_status("asking"):
@@ -231,7 +231,7 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
                 ToolActivities.call_tool,
                 self._task(call, seconds),
                 summary,
-                bounded_times(seconds, attempts, TOOL_MARGIN),
+                bounded_times(seconds, attempts),
                 queue_of(tool),
             )
             ended: tuple[CallStatus, str] = "timeout", CUT_OFF

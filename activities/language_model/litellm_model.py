@@ -32,6 +32,7 @@ from activities.language_model.port import (
     SampleError,
     TransientModelError,
 )
+from connection import secrets
 from reflection.run import Spending
 from reflection.text import well_formed
 from reflection.turn.tools import AskedCall
@@ -69,8 +70,6 @@ _NOT_THE_FORM = frozenset({"ContextWindowExceededError"})
 # Claude takes none of them while it thinks.
 _NOT_WHILE_THINKING = frozenset({"temperature", "top_p", "top_k"})
 _BEYOND_OPENAI = frozenset({"top_k", "min_p", "repetition_penalty"})
-_SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD")
-_SHORTEST_SECRET = 8
 _MOST_TOKENS = 10**9
 _BOUNDS = frozenset(
     {
@@ -139,9 +138,7 @@ class Route:
         """Yield what no message may show: the keys of this route and of the environment."""
         if self.endpoint:
             yield self.endpoint.api_key
-        for name, value in os.environ.items():
-            if name.endswith(_SECRET_NAMES) and len(value) >= _SHORTEST_SECRET:
-                yield value
+        yield from secrets()
 
 
 def read_reply(

@@ -54,7 +54,7 @@ KNOWN: Mapping[str, Any] = {
 
 
 @tool(read_only=True, idempotent=True, keys=("calculate:{expression}",))
-def calculate(
+async def calculate(
     expression: Annotated[
         str,
         Field(
@@ -90,7 +90,7 @@ def _value(node: ast.expr) -> Any:
 
 
 @tool(read_only=True)
-def current_time(
+async def current_time(
     timezone: Annotated[str, Field(description="Such as `Europe/Berlin`; UTC by default.")] = "UTC",
 ) -> str:
     """Tell the current date, weekday and time."""

@@ -15,13 +15,12 @@ from reflection.turn.budget import TurnBudget
 from reflection.turn.conversation import Guidance, Message, StepReply
 from reflection.turn.levels import Thinking
 from reflection.turn.midturn import ReflectionResult
-from reflection.turn.request import ToolTurnRequest
+from reflection.turn.request import SUMMARY_BYTES, ToolTurnRequest
 from reflection.turn.result import Decision, Next, Progress, StopReason, ToolTurnResult
 from reflection.turn.tools import MOST_CALLS, Tool, ToolCalls, cut_middle
 
 LOW_CONFIDENCE = 0.5
 BRIEF_BYTES = 400
-SUMMARY_BYTES = 20_000
 # Earlier messages over this size are summarized first, but for the newest that fit into half of it.
 EARLIER_TOKENS = 33_000
 NOTHING = "(nothing)"
@@ -45,6 +44,7 @@ class Turn(RunState[Decision]):
     answer: str | None = None
     words: str = ""
     confidence: float | None = None
+    cut: bool = False
     summarized: int = 0
     replied_by: str | None = None
 
@@ -114,7 +114,7 @@ class Turn(RunState[Decision]):
             return "call_tools", f"the model asked for {tally_words(len(waiting), 'tool call')}"
         # The results go into the messages in the order in which the calls were asked for.
         asked = self.messages[-1].calls
-        self.messages += [conversation.told(self.calls.made[call.index]) for call in asked]
+        self.messages += [conversation.told(self.calls.told(call.index)) for call in asked]
         because = self._why_reflect()
         if because is not None:
             return "reflect", because
@@ -161,7 +161,8 @@ class Turn(RunState[Decision]):
         """Take a reply of the model: its answer, its calls, or what was wrong with it."""
         self.replied_by, self.fed_back = reply.model or self.replied_by, None
         self.native = self.native and "tools" not in reply.left_out
-        if reply.finish_reason == "length":
+        self.cut = reply.finish_reason == "length"
+        if self.cut:
             self.warn(f"reply {self.steps} was cut off at the limit of its tokens")
         text, self.confidence = after_thought(reply.text).strip(), None
         if self.request.reflect_on_uncertainty:
@@ -189,7 +190,10 @@ class Turn(RunState[Decision]):
     @property
     def reflection_prompt(self) -> str:
         """The user message of the next reflection."""
-        return midturn.build_reflection_prompt(self.request.message, self.calls.made)
+        last = range(len(self.calls.made))[-midturn.RESULTS_SHOWN :]
+        return midturn.build_reflection_prompt(
+            self.request.message, [self.calls.told(index) for index in last]
+        )
 
     def reflected(self, text: str | None, at: datetime, error: str | None = None) -> None:
         """Record a reflection as the last one, which clears the tool errors; None if it failed."""
@@ -319,6 +323,7 @@ class Turn(RunState[Decision]):
             stop_explanation=last.reason,
             decisions=tuple(self.decisions),
             tools=tuple(self.calls.tools),
+            answer_cut=self.answer is not None and self.cut,
             summary=self.summary,
             summarized=self.summarized,
         )
@@ -332,5 +337,6 @@ class Turn(RunState[Decision]):
         parts += [
             f"{call.tool} returned:\n{cut_middle(call.content, BRIEF_BYTES)}"
             for call in self.calls.with_status("ok")
+            if call.record_of is None
         ]
         return "\n\n".join(parts)

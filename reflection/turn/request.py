@@ -1,14 +1,29 @@
 """The request of a tool-using turn."""
 
+from functools import partial
 from typing import Annotated
 
-from pydantic import FailFast, Field, StrictStr, StringConstraints
+from pydantic import AfterValidator, FailFast, Field, StrictStr, StringConstraints
+from pydantic_core import to_json
 
 from reflection.multipath.request import Folder
-from reflection.request import Framing, MessageText
+from reflection.request import Framing, MessageText, Words
+from reflection.text import within
 from reflection.turn.approval import ToolRule
 from reflection.turn.budget import TurnLimits
 
+SUMMARY_BYTES = 20_000
+RULES_BYTES = 50_000
+
+
+def _few_bytes(rules: tuple[ToolRule, ...]) -> tuple[ToolRule, ...]:
+    if (size := len(to_json(rules))) > RULES_BYTES:
+        raise ValueError(f"{size:,} bytes exceed the limit of {RULES_BYTES:,}")
+    return rules
+
+
+Summary = Annotated[Words, AfterValidator(partial(within, most=SUMMARY_BYTES))]
+Rules = Annotated[tuple[ToolRule, ...], FailFast(), AfterValidator(_few_bytes)]
 ToolOrGroup = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 
 
@@ -18,7 +33,7 @@ class TurnOptions(TurnLimits, Framing):
     Source: the reflection engine and the harness that it is a part of; their defaults.
     """
 
-    summary: MessageText | None = Field(
+    summary: Summary | None = Field(
         None, description="A summary of what was said before the earlier messages."
     )
     tools: tuple[ToolOrGroup, ...] | None = Field(
@@ -32,7 +47,7 @@ class TurnOptions(TurnLimits, Framing):
         description="A folder to search, on the worker's machine and inside one that MULL_DOCUMENTS"
         " names there.",
     )
-    approve: Annotated[tuple[ToolRule, ...], FailFast()] = Field(
+    approve: Rules = Field(
         (), max_length=200, description="Rules for tool calls, which can only tighten the worker's."
     )
     think_level: StrictStr = Field(
@@ -48,7 +63,9 @@ class TurnOptions(TurnLimits, Framing):
     reflection_feeds_back: bool = Field(
         False, description="Put the last reflection into the next step's system message."
     )
-    turn_count: int = Field(1, ge=1, description="The number of the turn in its session, from 1.")
+    turn_count: int = Field(
+        1, ge=1, le=10**9, description="The number of the turn in its session, from 1."
+    )
     temperature: float = Field(0.7, ge=0, le=2, allow_inf_nan=False, description="Temperature.")
     seed: int | None = Field(None, ge=0, le=2**31, description="The model's seed, if it takes one.")
     max_output_tokens: int = Field(4096, ge=1, le=32_768, description="Tokens of one reply.")

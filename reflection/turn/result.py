@@ -92,6 +92,7 @@ class ToolTurnResult(Standing):
     stop_explanation: str
     decisions: tuple[Decision, ...]
     tools: tuple[str, ...]
+    answer_cut: bool = False
     summary: str | None = None
     summarized: int = 0
 
@@ -102,5 +103,7 @@ class ToolTurnResult(Standing):
 
     @property
     def doubt(self) -> str:
-        """Say why not to build on it; empty for an answer."""
+        """Say why not to build on it; empty for a whole answer."""
+        if self.answer_cut:
+            return "the answer was cut off at the limit of its tokens"
         return "" if self.stop_reason == "answered" else f"no answer: {self.stop_explanation}"

@@ -28,8 +28,7 @@ from reflection.request import (
 )
 from reflection.run import Usage, add_usage
 from reflection.text import cut_with_note, encoded_size, tally_words
-from reflection.turn.loop import SUMMARY_BYTES
-from reflection.turn.request import ToolTurnRequest, TurnOptions
+from reflection.turn.request import SUMMARY_BYTES, ToolTurnRequest, TurnOptions
 from reflection.turn.result import StopReason, ToolTurnResult
 from reflection.turn.tools import cut_middle
 
@@ -41,6 +40,7 @@ ID_BYTES = 200
 OPTION_BYTES = 100_000
 CONVERSATION_BYTES = 220_000
 ANSWERS_BYTES = 60_000
+CARRIED_BYTES = 150_000
 SHORT_BYTES = 400
 LEFT_OUT = "[older messages had no room, and were left out]"
 
@@ -87,6 +87,12 @@ class Carried(Record):
     usage: Usage = Usage()
     failed: int = 0
     warnings: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _small(self) -> Self:
+        if (size := len(to_json(self))) > CARRIED_BYTES:
+            raise ValueError(f"{size:,} bytes exceed the limit of {CARRIED_BYTES:,}")
+        return self
 
 
 class SessionRequest(TurnOptions):
@@ -150,7 +156,7 @@ def turn_id(session: str, number: int) -> str:
 
 
 @dataclass
-class Waiting:
+class PendingMessage:
     """A message that waits for its answer."""
 
     id: str
@@ -166,7 +172,7 @@ class Session:
     """
 
     request: SessionRequest
-    waiting: list[Waiting] = field(default_factory=list)
+    waiting: list[PendingMessage] = field(default_factory=list)
     turn: int | None = None
     made: int = 0
     ended: tuple[SessionEnd, str] | None = None
@@ -195,9 +201,9 @@ class Session:
             return explain(error)
         return None
 
-    def take(self, message: SessionMessage, its_id: str) -> Waiting:
+    def take(self, message: SessionMessage, its_id: str) -> PendingMessage:
         """Take a message, which is answered in its turn, or at once if it was answered before."""
-        taken = Waiting(its_id, message, self.answers.get(its_id))
+        taken = PendingMessage(its_id, message, self.answers.get(its_id))
         if taken.answer is None:
             self.waiting.append(taken)
         return taken

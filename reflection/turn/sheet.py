@@ -29,7 +29,9 @@ def sheet(
         subject=seen.message,
         doing=waiting if asking else doing,
         waits=bool(asking),
-        answer=parts.Text(title=title, content=content, folded=False) if content else None,
+        answer=parts.Text(title=title, content=content, kind="markdown", folded=False)
+        if content
+        else None,
         facts=_facts(seen),
         flags=parts.said(seen.stop_reason and seen.answer is None and UNANSWERED),
         tables=[_calls(seen), _reflections(seen)],
@@ -49,12 +51,13 @@ def sheet(
 
 def _facts(seen: Seen) -> list[parts.Fact]:
     used, thinking = seen.budget, seen.thinking
+    waited = f"{used.waited_s:.0f} s waited for a person" if used.waited_s else ""
     ceiling = f"about {thinking.tokens:,} tokens" if thinking and thinking.tokens else ""
     facts = [
         parts.Fact("steps", f"{used.steps_used} of {used.steps_max}"),
         parts.Fact("tool calls", f"{used.tool_calls_used} of {used.tool_calls_max}"),
         parts.Fact("reflections", f"{used.reflections_used} of {used.reflections_max}"),
-        parts.Fact("time left", f"{used.remaining_s:.1f} s", f"{used.waited_s:.0f} s waited"),
+        parts.Fact("time left", f"{used.remaining_s:.1f} s", waited),
         parts.Fact("largest context", f"{used.context_tokens_used:,} tokens"),
         parts.Fact("thinking", thinking.level if thinking else "off", ceiling),
     ]
@@ -81,7 +84,15 @@ def _calls(seen: Seen) -> parts.Table:
 
 
 def _reflections(seen: Seen) -> parts.Table:
-    rows = [(made.step, made.outcome, made.because, made.reflection) for made in seen.reflections]
+    rows = [
+        (
+            made.step,
+            made.outcome,
+            made.because,
+            " ".join(filter(None, (made.reflection, made.error))),
+        )
+        for made in seen.reflections
+    ]
     names = "step|number, outcome, because|extra, reflection"
     return parts.table("Reflections", names, rows, newest=True)
 

@@ -72,7 +72,8 @@ class ToolCall(Record):
 
     `index` counts from 0 through the turn; people see it from 1. `id` is the provider's.
     `arguments` are JSON; `malformed` says why the model's own can't be read. `content` is what the
-    model is told. `record_of` is the index of the call from whose result it was answered.
+    model is told. A call that was answered from a record has none: `record_of` is the index of the
+    call whose result it was.
     """
 
     index: int
@@ -132,6 +133,13 @@ class ToolCalls:
             self.made.append(call)
         return tuple(self.made[first:])
 
+    def told(self, index: int) -> ToolCall:
+        """Return a call with what the model is told of it: its record's result, if it has one."""
+        call = self.made[index]
+        if call.record_of is None:
+            return call
+        return call.model_copy(update={"content": self.made[call.record_of].content})
+
     def with_status(self, status: CallStatus) -> list[ToolCall]:
         """List the calls that are `waiting` to run, or `asking` a person, and so on."""
         return [call for call in self.made if call.status == status]
@@ -160,7 +168,7 @@ class ToolCalls:
         call = self.made[index]
         record = self._record_for(call)
         if record is not None:
-            return self._set(index, status="ok", content=record.content, record_of=record.index)
+            return self._set(index, status="ok", record_of=record.index)
         if self.budget.remaining(at) < LEAST_TOOL_SECONDS:
             return self.finish(index, "not_run", f"under {LEAST_TOOL_SECONDS:g} s are left")
         if not self.budget.claim("tool_calls"):

@@ -109,6 +109,12 @@ TURNS: list[tuple[dict[str, object], str]] = [
     ({"max_steps": 0}, "max_steps: "),
     ({"max_context_tokens": 200_001}, "max_context_tokens: "),
     ({"turn_count": 0}, "turn_count: "),
+    ({"turn_count": 10**1100}, "turn_count: "),
+    ({"summary": "secret" * 4_000}, "summary: 24,000 bytes exceed the limit of 20,000"),
+    (
+        {"approve": [{"tool": "*", "action": "ask", "why": "secret" * 160}] * 60},
+        "bytes exceed the limit of 50,000",
+    ),
     ({"budget_seconds": None}, "budget_seconds: "),
 ]
 BATCHES: list[tuple[dict[str, object], str]] = [
@@ -121,7 +127,8 @@ SESSIONS: list[tuple[dict[str, object], str]] = [
     ({"system": " "}, "system: "),
     ({"idle_seconds": 0}, "idle_seconds: "),
     ({"turns_per_execution": 501}, "turns_per_execution: "),
-    ({"approve": [RULE] * 100}, "the options are "),
+    ({"system": "secret" * 10_000, "context": ["secret" * 8_000]}, "the options are "),
+    ({"carried": {"warnings": ["secret" * 30_000]}}, "carried: "),
     ({"carried": {"answers": {"a": {"number": "secret"}}}}, "carried.answers.a.number: "),
 ]
 LONG_ID = "b" * 101

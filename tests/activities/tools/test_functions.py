@@ -28,6 +28,15 @@ async def called(name: str, arguments: dict[str, Any], seconds: float = 20.0) ->
     return await ActivityEnvironment().run(ToolActivities(functions).call_tool, task)
 
 
+async def test_no_secret_of_the_worker_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a tool returns or raises has none, whatever it put there."""
+    monkeypatch.setenv("OWN_API_KEY", "abcdefgh-1234")
+
+    given = {"stay": {"city": "abcdefgh-1234", "nights": 2}}
+
+    assert (await called("book", given)).content == "2 nights in [secret]"
+
+
 def test_a_function_describes_its_tool() -> None:
     """Its name, its docstring, its annotations and what the decorator says of it."""
     weather, book, sleep, _ = (function.tool for function in functions_of(*tools_in(OWN)).values())

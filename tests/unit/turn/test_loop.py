@@ -1,5 +1,6 @@
 """Turns from their first decision to their last: what ends them, and what they used."""
 
+import time
 from itertools import repeat
 from random import Random
 from typing import Any
@@ -272,6 +273,28 @@ def test_the_context_is_compacted_before_it_is_over_the_ceiling() -> None:
     assert "Once." in (result.summary or "")
     assert '"Once.' in driven.systems[-1]
     assert [message.content for message in driven.turn.messages].count("Why?") == 1
+
+
+def test_the_same_call_over_and_over_is_small() -> None:
+    """Nearly two thousand calls that are answered from one record keep its result once."""
+    driven = Driven([], max_steps=30)
+    turn = driven.turn
+    began = time.process_time()
+    for step in range(30):
+        while turn.decide(after(step)).next == "compact":
+            turn.compacted("It was read.")
+        turn.replied(StepReply(calls=calls(*["read a"] * 64).calls))
+        turn.decide(after(step))
+        for call in turn.calls.with_status("waiting"):
+            if turn.calls.admit(call.index, after(step)).record_of is None:
+                turn.calls.finish(call.index, "ok", "x" * 32_000)
+    turn.decide(after(31))
+
+    result = turn.result()
+
+    assert (turn.turn_budget.used["tool_calls"], len(turn.calls.made)) == (1, 30 * 64)
+    assert len(to_json(result)) < 512 * 1024
+    assert time.process_time() - began < 20
 
 
 def test_hostile_replies_are_bounded() -> None:

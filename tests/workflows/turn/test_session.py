@@ -25,6 +25,7 @@ import worker
 from activities.language_model.port import Abilities, ModelCall, PermanentModelError
 from commands.command import Exit
 from commands.follow import Wanted
+from commands.runs import WAITING_CHILDREN, _rows
 from commands.sessions import send
 from connection import TASK_QUEUE
 from reflection.turn.session import SessionMessage, SessionRequest
@@ -473,3 +474,25 @@ async def test_what_the_command_line_says_of_a_turn_that_failed(
     assert (failed_code, cancelled_code) == (Exit.FAILED, Exit.CANCELLED)
     assert caught.value.exit_code == Exit.FAILED
     assert "no such key" in capsys.readouterr().err
+
+
+async def test_a_turn_of_a_session_that_waits_for_a_person_is_listed(client: Client) -> None:
+    """Beside its session, whose own row can't say so; once it goes on it is not listed."""
+    async with served(client, echoing(lambda _: [("write", {"text": "a"})], "done")):
+        talk = Talk(client, tools=None)
+        answer = await talk.ask("write it")
+        turn: Any = client.get_workflow_handle(f"{talk.id}-turn-1")
+        async with asyncio.timeout(20):
+            while not (await listed(client)).get(turn.id):
+                await asyncio.sleep(0.2)
+        await turn.execute_update("permit", {"call": 1, "allow": False})
+        await told(answer)
+        async with asyncio.timeout(20):
+            while turn.id in await listed(client):
+                await asyncio.sleep(0.2)
+
+
+async def listed(client: Client) -> dict[str, Any]:
+    """List the runs as `mull list` does: whether each waits for a person, by id."""
+    rows = await _rows(client, ["WorkflowType IN ('ToolTurnWorkflow')", WAITING_CHILDREN], 1_000)
+    return {row["id"]: row["MullNeedsReview"] for row in rows or ()}

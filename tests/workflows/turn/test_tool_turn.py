@@ -10,7 +10,9 @@ from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.client import Client, WorkflowUpdateFailedError
 
 from activities.language_model.port import ModelCall, PermanentModelError, SampleError
+from activities.tools.servers import LIST_SECONDS
 from reflection.turn.approval import ToolRule
+from reflection.turn.budget import TurnLimits
 from tests.conftest import failure
 from tests.workflows.turn.running import (
     ANSWER,
@@ -22,6 +24,7 @@ from tests.workflows.turn.running import (
     start,
     until,
 )
+from workflows.tool_turn import LISTING
 
 LOOK = [("look", {"place": "sea"})]
 BAD = [("look", {"place": "bad sea"})]
@@ -233,6 +236,20 @@ async def test_the_deadline_ends_a_turn(client: Client) -> None:
     assert result.doubt
 
 
+async def test_a_reflection_holds_up_a_turn_no_longer_than_its_time_out(client: Client) -> None:
+    """One that hangs is given up after the seconds that it has, and the turn goes on."""
+
+    async def hang(_: ModelCall) -> str:
+        await asyncio.sleep(60)
+        return THOUGHT
+
+    began = time.monotonic()
+    result = await run(client, ScriptedTurns([BAD, ANSWER], [hang]), budget_seconds=8, **LOW)
+
+    assert [made.reflection for made in result.reflections] == ["[reflection failed]"]
+    assert time.monotonic() - began < 14
+
+
 async def test_no_tool_starts_with_little_time_left(client: Client) -> None:
     """Under five seconds before the deadline a call is not run, and costs nothing."""
     noted = Noted()
@@ -329,3 +346,10 @@ async def test_a_call_that_is_allowed_as_the_turn_is_ended_does_not_run(client: 
 
     assert (noted.calls, result.calls[0].status) == ([], "not_run")
     assert result.stop_reason == "finished_by_person"
+
+
+def test_listing_the_tools_leaves_time_for_an_answer() -> None:
+    """A turn waits for the tools as long as a worker for a server, and no more than most of it."""
+    whole = LISTING["schedule_to_close_timeout"].total_seconds()
+
+    assert LIST_SECONDS < whole < TurnLimits().budget_seconds * 2 / 3
