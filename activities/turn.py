@@ -25,7 +25,7 @@ from reflection.replies import words_so_far
 from reflection.request import DRAFT_BYTES, Record, SamplingOptions
 from reflection.text import cut_with_note, encoded_size, well_formed
 from reflection.turn import conversation, midturn
-from reflection.turn.conversation import Guidance, Message, StepReply, Written
+from reflection.turn.conversation import Guidance, Message, StepReply, StreamedText
 from reflection.turn.levels import Thinking, thinking
 from reflection.turn.tools import ARGUMENT_BYTES, AskedCall, Tool
 
@@ -212,10 +212,10 @@ async def _publish(step: int, texts: deque[str]) -> None:
 
     The reply does not depend on it: where the workflow can't be told, it is told no more.
     """
-    written, seconds = Written(step=step, attempt=activity.info().attempt), PUBLISH_SECONDS
+    written, seconds = StreamedText(step=step, attempt=activity.info().attempt), PUBLISH_SECONDS
     try:
         stream = WorkflowStreamClient.from_within_activity()
-        topic = stream.topic("answer", type=Written)
+        topic = stream.topic("answer", type=StreamedText)
         if written.attempt > 1:
             topic.publish(written)
         while True:

@@ -42,7 +42,7 @@ from reflection.sampling.loop import Sampling
 from reflection.sampling.result import Bars
 from reflection.sheet import Sheet
 from reflection.text import lasting_words, neutral, terminal_safe
-from reflection.turn.conversation import Written
+from reflection.turn.conversation import StreamedText
 
 ANEW = WorkflowIDReusePolicy.ALLOW_DUPLICATE
 UNLESS_DONE = WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY
@@ -329,7 +329,7 @@ class LiveAnswer:
     """
 
     def __init__(self, handle: Handle) -> None:
-        self._handle, self._offset, self._written = handle, 0, Written(step=0)
+        self._handle, self._offset, self._written = handle, 0, StreamedText(step=0)
 
     async def read(self) -> str:
         """Return what is written so far of the newest attempt; as before where nobody answers."""
@@ -342,7 +342,7 @@ class LiveAnswer:
             # What is no piece of an answer was published by somebody else.
             with suppress(Exception):
                 payload = Payload.FromString(base64.b64decode(item["data"]))
-                piece = DATA_CONVERTER.payload_converter.from_payload(payload, Written)
+                piece = DATA_CONVERTER.payload_converter.from_payload(payload, StreamedText)
                 self._written = self._written.then(piece)
         self._offset = found["next_offset"]
         return self._written.text

@@ -20,7 +20,7 @@ with workflow.unsafe.imports_passed_through():
     from activities.turn import ModelTask, PromptTask, StepTask, TurnActivities
     from reflection.sheet import Sheet
     from reflection.turn.approval import Permission
-    from reflection.turn.conversation import Written
+    from reflection.turn.conversation import StreamedText
     from reflection.turn.loop import Turn
     from reflection.turn.request import ToolTurnRequest
     from reflection.turn.result import Decision, Next, Progress, ToolTurnResult
@@ -151,7 +151,7 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
         # What was written of this reply is dropped here, and by whoever shows it.
         written = self._stream.get_state()
         self._stream.truncate(written.base_offset + len(written.log))
-        self._stream.topic("answer", type=Written).publish(Written(step=state.steps + 1))
+        self._stream.topic("answer", type=StreamedText).publish(StreamedText(step=state.steps + 1))
         if isinstance(reply, ActivityError):
             if state.steps == 1:
                 raise permanent(reply) or lost(explain(reply)).failure

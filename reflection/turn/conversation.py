@@ -72,7 +72,7 @@ class StepReply(Record):
     spending: Spending | None = None
 
 
-class Written(Record):
+class StreamedText(Record):
     """What a reply says while it is written: `text` stands from its character `at` on."""
 
     step: int
@@ -80,7 +80,7 @@ class Written(Record):
     at: int = 0
     text: str = ""
 
-    def then(self, more: "Written") -> "Written":
+    def then(self, more: "StreamedText") -> "StreamedText":
         """Add what was written next: a new attempt begins anew, and an earlier one is dropped."""
         if (more.step, more.attempt) < (self.step, self.attempt):
             return self

@@ -8,7 +8,7 @@ from reflection.replies import words_so_far
 from reflection.turn.conversation import (
     Guidance,
     Message,
-    Written,
+    StreamedText,
     build_summary_prompt,
     chat,
     read_object,
@@ -204,18 +204,18 @@ def test_the_prompt_of_a_compaction() -> None:
 def test_what_is_written_stands_once() -> None:
     """A piece has its place, an attempt begins anew, and what an earlier one wrote is dropped."""
     pieces = [
-        (Written(step=1, attempt=1, text="The"), "The"),
-        (Written(step=1, attempt=1, at=3, text=" old"), "The old"),
-        (Written(step=1, attempt=1, at=3, text=" old"), "The old"),
-        (Written(step=1, attempt=2), ""),
-        (Written(step=1, attempt=1, at=7, text=" tide"), ""),
-        (Written(step=1, attempt=2, text="A"), "A"),
-        (Written(step=1, attempt=2, text="Begun again"), "Begun again"),
-        (Written(step=2), ""),
-        (Written(step=1, attempt=3, text="Late"), ""),
+        (StreamedText(step=1, attempt=1, text="The"), "The"),
+        (StreamedText(step=1, attempt=1, at=3, text=" old"), "The old"),
+        (StreamedText(step=1, attempt=1, at=3, text=" old"), "The old"),
+        (StreamedText(step=1, attempt=2), ""),
+        (StreamedText(step=1, attempt=1, at=7, text=" tide"), ""),
+        (StreamedText(step=1, attempt=2, text="A"), "A"),
+        (StreamedText(step=1, attempt=2, text="Begun again"), "Begun again"),
+        (StreamedText(step=2), ""),
+        (StreamedText(step=1, attempt=3, text="Late"), ""),
     ]
 
-    written, shown = Written(step=0), []
+    written, shown = StreamedText(step=0), []
     for piece, _ in pieces:
         written = written.then(piece)
         shown.append(written.text)

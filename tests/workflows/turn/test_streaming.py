@@ -30,7 +30,7 @@ from commands.embedded import Place
 from commands.follow import LiveAnswer
 from connection import STREAM_POLL
 from reflection.replies import words_so_far
-from reflection.turn.conversation import Written
+from reflection.turn.conversation import StreamedText
 from tests.workflows.turn.running import ANSWER, ScriptedTurns, ended, served, start
 
 PUBLISH = "__temporal_workflow_stream_publish"
@@ -150,7 +150,7 @@ async def test_others_may_follow_it_by_the_sdk(client: Client) -> None:
     line = writing(NEW, lambda words: texts[-1] == words)
     async with served(client, ScriptedTurns([line])):
         handle = await start(client, stream=True)
-        stream = WorkflowStreamClient.create(client, handle.id).topic("answer", type=Written)
+        stream = WorkflowStreamClient.create(client, handle.id).topic("answer", type=StreamedText)
         async with asyncio.timeout(30):
             async for item in stream.subscribe():
                 texts.append(texts[-1][: item.data.at] + item.data.text)
