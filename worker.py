@@ -370,6 +370,8 @@ def silence_ordinary() -> None:
     These are about calls in flight when a run ends, late cancellations, and LiteLLM's types.
     """
     logging.getLogger("temporalio.activity").addFilter(is_worth_reading)
+    # A run that leaves the cache ends its spans in another context, which does no harm.
+    logging.getLogger("opentelemetry.context").setLevel(logging.CRITICAL)
     for said in ("Cannot find activity to cancel", "Items? .* on TypedDict class"):
         warnings.filterwarnings("ignore", said, UserWarning)
 
