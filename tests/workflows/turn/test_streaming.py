@@ -289,7 +289,7 @@ async def test_a_terminal_shows_the_answer_while_it_is_written(
                 await asyncio.sleep(0.05)
         ended = await asyncio.gather(command(place, screens[1], "watch", run), following)
 
-    assert list(ended) == [(NEW.strip(), 0)] * 2
+    assert list(ended) == [(f"{NEW.strip()}\n", 0)] * 2
 
 
 async def test_a_terminal_shows_the_answers_of_a_session(client: Client, place: Place) -> None:
@@ -304,7 +304,7 @@ async def test_a_terminal_shows_the_answers_of_a_session(client: Client, place: 
         then = await command(place, screen, *send)
         await client.get_workflow_handle(session).terminate()
 
-    assert (first.stdout, then) == ("None", (NEW.strip(), 0))
+    assert (first.stdout, then) == ("None\n", (f"{NEW.strip()}\n", 0))
     assert b"no effect" not in screen
 
 
@@ -318,6 +318,6 @@ async def test_elsewhere_nothing_is_streamed(client: Client, place: Place) -> No
         first = await asyncio.to_thread(piped)
         again, code = await command(place, screen, *arguments[2:])
 
-    assert first.stdout == again == "None"
+    assert first.stdout == again == "None\n"
     assert b"nothing is paid again" in screen
     assert code == 0
