@@ -16,6 +16,7 @@ from temporalio.client import Client
 from commands.embedded import Place
 from connection import connect
 from tests import forks
+from tests.activities.test_turn_calls import calling
 from tests.scripted_endpoint import Body, Reply, Scripted, ScriptedEndpoint, failing
 
 ROOT = Path(__file__).parents[2]
@@ -25,13 +26,24 @@ Cli = Callable[..., "subprocess.CompletedProcess[str]"]
 AGREE, SPLIT, SLOW, NO_KEY = 0, 1_000, 2_000, 3_000
 # Drafts that get better, that stay low, and whose revision takes a minute.
 IMPROVES, STAYS_LOW, REVISES_SLOWLY = 5_000, 6_000, 7_000
+# Calls of a tool, and then what they returned.
+CALCULATES = 8_000
+EXPRESSIONS = ("40 + 2", " + ".join(["1000"] * 60))
 WORTH = {IMPROVES: (0.4, 0.75), STAYS_LOW: (0.4, 0.45, 0.5), REVISES_SLOWLY: (0.4, 0.75)}
 JUDGES = "You judge a draft"
 
 
 def reply(seed: int) -> Reply:
     """Answer as the seed says; who is asked to judge scores a draft by what it says it is worth."""
+    if seed == CALCULATES:
+        return _calculated
     return lambda request: _judged(request) or _replied(seed)
+
+
+def _calculated(request: Body) -> Scripted:
+    told = [one["content"] for one in request["messages"] if one["role"] == "tool"]
+    asked = [("calculate", json.dumps({"expression": each})) for each in EXPRESSIONS]
+    return Scripted(text=" ".join(told)) if told else calling(*asked)
 
 
 def _judged(request: Body) -> Scripted | None:

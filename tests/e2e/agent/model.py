@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from commands.embedded import Place
+from tests.activities.test_turn_calls import calling
 from tests.e2e.conftest import commands_beside, worker
 from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint, failing
 
@@ -72,6 +73,8 @@ REPLIES: dict[str, Callable[[str], Scripted]] = {
     "Important: the previous report": lambda prompt: _mended(prompt, *REPORTS),
     "Write Python code": lambda _: Scripted(_fenced(BROKEN)),
     "Python code that was written": lambda prompt: _mended(prompt, _fenced(BROKEN), _fenced(FIXED)),
+    "Search": lambda _: calling(("search_documents", json.dumps({"query": "Kafka records"}))),
+    "What search_documents returned": Scripted,
 }
 
 

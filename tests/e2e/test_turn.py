@@ -1,0 +1,149 @@
+"""`turn` by the command line: its options, its exit codes, and calls that wait for a person."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import AGREE, CALCULATES, EXPRESSIONS, Cli, until_waiting
+
+SUMS = ("turn", "What are the sums?", "--seed", str(CALCULATES))
+ASKS = [{"tool": "calculate", "action": "ask"}]
+
+
+def rules(path: Path, content: object) -> tuple[str, str]:
+    """Write rules to a file, and return the option that names it."""
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return "--approve", str(path)
+
+
+@pytest.fixture
+def run(cli: Cli, tmp_path: Path) -> str:
+    """A turn whose two calls wait for a person, by the rules of its request."""
+    started = cli(*SUMS, *rules(tmp_path / "rules.json", ASKS), "--detach")
+    assert started.returncode == 0, started.stderr
+    until_waiting(cli, started.stdout.strip())
+    return started.stdout.strip()
+
+
+def test_what_waits_is_shown_whole(cli: Cli, run: str) -> None:
+    """Both calls with all of their arguments, how long they wait, and the commands to type."""
+    shown, document = cli("review", run), json.loads(cli("review", run, "--json").stdout)
+    cli("cancel", run)
+
+    calls = [f"calculate({json.dumps({'expression': each})})" for each in EXPRESSIONS]
+    joined = "".join(shown.stdout.split())
+    assert shown.returncode == 0
+    assert [call.replace(" ", "") in joined for call in calls] == [True, True]
+    assert "It waits until " in shown.stderr
+    for number in (1, 2):
+        assert f"    mull review {run} --allow {number}\n" in shown.stderr
+        assert f'    mull review {run} --deny {number} "WHY"\n' in shown.stderr
+    assert (document["id"], document["actions"]) == (run, ["allow", "deny"])
+    assert document["asking"] == [1, 2]
+    assert [call["status"] for call in document["calls"]] == ["asking", "asking"]
+
+
+def test_a_person_allows_one_call_and_denies_the_other(cli: Cli, run: str) -> None:
+    """Words that can't be taken change nothing; afterwards the turn ends by itself."""
+    wrong = [cli("review", run, *options) for options, _ in REFUSED]
+    allowed = cli("review", run, "--allow", "1", "--author", "ann", "--json")
+    denied = cli("review", run, "--deny", "2", "too long", "--author", "ben")
+    result = json.loads(cli("watch", run, "--json").stdout)
+    late = cli("review", run, "--allow", "1")
+
+    for refused, (options, said) in zip(wrong, REFUSED, strict=True):
+        assert (refused.returncode, refused.stdout) == (2, ""), options
+        assert said in " ".join(refused.stderr.split()), (options, refused.stderr)
+    assert json.loads(allowed.stdout) == {"id": run, "done": "call 1 is allowed"}
+    assert (denied.returncode, denied.stdout) == (0, "")
+    assert denied.stderr == "call 2 is denied\n"
+    assert [call["status"] for call in result["calls"]] == ["ok", "denied"]
+    assert [call["approval"]["author"] for call in result["calls"]] == ["ann", "ben"]
+    assert "42" in result["answer"]
+    assert "by ben: too long" in result["answer"]
+    assert late.returncode == 2
+    assert "has already ended" in late.stderr
+
+
+REFUSED: list[tuple[tuple[str, ...], str]] = [
+    (("--allow", "3"), "refused: call 3 is not waiting for anyone; waiting: 1, 2."),
+    (("--deny", "3", "no"), "refused: call 3 is not waiting for anyone; waiting: 1, 2."),
+    (("--allow", "0"), "'--allow': Input should be greater than or equal to 1"),
+    (("--deny", "0", "no"), "call: "),
+    (("--deny", "1"), "'--deny'"),
+    (("--allow", "one"), "'--allow': "),
+    (("--allow", "1", "--deny", "2", "no"), "give one of --allow, --deny"),
+    (("--allow", "1", "--accept"), "give one of --allow, --deny"),
+    (("--deny", "1", "no", "--accept"), "give one of --allow, --deny"),
+    (("--deny", "1", "no", "--score", "0"), "give one of --allow, --deny"),
+    (("--accept",), "refused: a turn takes no review"),
+]
+WRONG: list[tuple[object, str]] = [
+    ("[{", "rules.json is not valid JSON: "),
+    ([{"tool": "calculate", "action": "perhaps"}], "0.action: should be 'allow', 'ask' or 'deny'"),
+    ({"tool": "calculate", "action": "deny"}, "--approve: should be a valid"),
+    ([{"tool": "calculate"}], "0.action: missing"),
+]
+
+
+@pytest.mark.parametrize(("content", "said"), WRONG)
+def test_wrong_rules_are_refused(cli: Cli, tmp_path: Path, content: object, said: str) -> None:
+    """Nothing is started, and the file or the field is named; so it is without the file."""
+    done = cli(*SUMS, *rules(tmp_path / "rules.json", content))
+    missing = cli(*SUMS, "--approve", str(tmp_path / "gone.json"))
+
+    assert (done.returncode, missing.returncode) == (2, 2)
+    assert "approve" in done.stderr
+    assert said in " ".join(done.stderr.split())
+    assert "gone.json" in missing.stderr
+    assert "Traceback" not in done.stderr + missing.stderr
+
+
+ENDS: list[tuple[tuple[str, ...], int, dict[str, Any]]] = [
+    ((), 0, {"stop_reason": "answered"}),
+    (("--max-steps", "1"), 4, {"stop_reason": "max_steps", "answer": None}),
+    (("--max-steps", "1", "--accept-any"), 0, {"stop_reason": "max_steps", "answer": None}),
+    (("--max-tool-calls", "0"), 4, {"stop_reason": "max_tool_calls"}),
+    (("--tools", "calculate, current_time"), 0, {"tools": ["calculate", "current_time"]}),
+    (("--tools", "python,calculate"), 0, {"tools": ["calculate", "run_python"]}),
+    (("--tools", "nosuch"), 4, {"tools": [], "warnings": ["the worker has no tool nosuch"]}),
+]
+
+
+@pytest.mark.parametrize(("options", "code", "expected"), ENDS)
+def test_how_a_turn_ends(
+    cli: Cli, options: tuple[str, ...], code: int, expected: dict[str, Any]
+) -> None:
+    """The exit code says whether there is an answer; the tools are those that were named."""
+    done = cli(*SUMS, *options, "--json")
+
+    result = json.loads(done.stdout)
+    assert done.returncode == code, done.stderr
+    assert {name: result[name] for name in expected} == expected
+
+
+def test_a_turn_without_an_answer_prints_what_it_has(cli: Cli) -> None:
+    """It goes to standard output as a person would read it, and the reason beside it."""
+    done = cli(*SUMS, "--max-steps", "1")
+
+    assert done.returncode == 4
+    assert "calculate returned:\n42" in done.stdout
+    assert "all of 1 step are used" in done.stdout
+    assert "no answer" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("level", "planned", "warned"),
+    [("medium", ("medium", 2_000), False), ("off", ("off", 0), False), ("deep", ("off", 0), True)],
+)
+def test_a_level_of_thinking(cli: Cli, level: str, planned: tuple[str, int], warned: bool) -> None:
+    """It is in the result; one that is not known is off, with a warning."""
+    asked = ("turn", "How much?", "--seed", str(AGREE), "--tools", "", "--think-level", level)
+    done = cli(*asked, "--json")
+
+    result = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert (result["thinking"]["level"], result["thinking"]["tokens"]) == planned
+    assert any("deep" in one for one in result["warnings"]) is warned
