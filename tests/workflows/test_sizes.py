@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import random
 import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -15,12 +16,19 @@ import worker
 from activities.documents.retrieval import Retrieval
 from activities.language_model.port import LanguageModel
 from activities.sandbox import port as sandbox
+from activities.tools import tool
+from activities.tools.activity import ToolActivities
+from activities.tools.functions import functions_of
 from connection import expanded
 from reflection.batch.loop import Batch
 from reflection.batch.request import BatchRequest
 from reflection.multipath.state import Passage
 from reflection.run import Spending
 from reflection.text import CUT_NOTE
+from reflection.turn.request import RULES_BYTES
+from reflection.turn.result import ToolTurnResult
+from reflection.turn.session import SESSION_CONTINUES
+from reflection.turn.tools import RESULT_BYTES
 from tests.conftest import begin, payloads_of
 from tests.scripted import (
     ScriptedAgent,
@@ -33,6 +41,7 @@ from tests.scripted import (
 )
 from tests.workflows.batches import DraftReader, judging
 from tests.workflows.multipath.running import ScriptedTester, report, served
+from tests.workflows.turn.running import ScriptedTurns
 
 MOST = 512 * 1024
 # Six bytes in JSON, as every control character is.
@@ -313,3 +322,127 @@ async def test_no_event_of_a_batch_passes_512_kib(client: Client) -> None:
 
     assert (result["completed"], result["failed"]) == (2, 1_998)
     assert max(map(max, found)) <= MOST
+
+
+# What makes no payload much smaller: a byte of JSON each, and none more likely than another.
+HARD = [chr(code) for code in range(33, 127) if chr(code) not in '"\\']
+MOST_OF_A_TURN = 20_000_000
+STEPS = 30
+
+
+class Hard:
+    """Texts that are hard to compress, the same ones each time."""
+
+    def __init__(self) -> None:
+        self._chosen = random.Random(7)
+
+    def text(self, size: int) -> str:
+        return "".join(self._chosen.choices(HARD, k=size))
+
+    def options(self, shown: int) -> dict[str, Any]:
+        """What a turn, and a session, is held to, with texts of so many bytes."""
+        rule = {"tool": self.text(200), "action": "deny", "why": self.text(1_000)}
+        return {
+            **BOUNDS,
+            "budget_seconds": 2_591_999,
+            "max_steps": STEPS,
+            "max_tool_calls": 100,
+            "max_reflections": 30,
+            "max_context_tokens": 200_000,
+            "system": self.text(shown // 3),
+            "context": [self.text(shown // 3)] * 2,
+            "approve": [rule] * (RULES_BYTES // (len(json.dumps(rule)) + 10)),
+            "tools": ["hard", *(f"{number:0>64}" for number in range(199))],
+            "docs": "/" + "d" * 4_000,
+            "options": {"stop": [self.text(200)] * 4},
+        }
+
+    def tools(self) -> ToolActivities:
+        """A tool with results as long as they may be, which answers from its record, too."""
+
+        @tool(read_only=True, idempotent=True, keys=("hard:{number}",))
+        async def hard(number: int) -> str:
+            """Return what is hard to compress."""
+            return f"{number} {self.text(RESULT_BYTES)}"
+
+        return ToolActivities(functions_of(hard))
+
+
+@asynccontextmanager
+async def turning(client: Client, model: ScriptedTurns, hard: Hard) -> AsyncIterator[None]:
+    """Serve turns and sessions with a cache, as above."""
+    workers = worker.build(client, ["mull", "llm", "tools"], model, called=hard.tools())
+    async with AsyncExitStack() as stack:
+        for each in workers:
+            await stack.enter_async_context(each)
+        yield
+
+
+async def stored(handle: WorkflowHandle[Any, Any]) -> list[int]:
+    """Measure the events as they are stored."""
+    return [event.ByteSize() async for event in handle.fetch_history_events()]
+
+
+async def test_no_event_of_a_turn_passes_512_kib_and_no_turn_20_mb(client: Client) -> None:
+    """Thirty steps, each with three large results and many repeated calls of one of them."""
+    hard = Hard()
+    steps: list[Any] = [
+        [("hard", {"number": 3 * step + place}) for place in (0, 1, 2)]
+        + [("hard", {"number": 3 * step})] * (61 if step % 10 == 9 else 3)
+        for step in range(STEPS - 1)
+    ]
+    model = ScriptedTurns([*steps, hard.text(100_000)])
+    request = {**hard.options(250_000), "message": hard.text(99_000)}
+    async with turning(client, model, hard):
+        handle = await begin(client, request, "ToolTurnWorkflow")
+        result = ToolTurnResult.model_validate(await handle.result())
+    found = await stored(handle)
+
+    repeated = [call for call in result.calls if call.record_of is not None]
+    assert (result.stop_reason, result.budget.steps_used) == ("answered", STEPS)
+    assert (result.budget.tool_calls_used, len(repeated) > 100) == (87, True)
+    assert max(found) <= MOST
+    assert sum(found) <= MOST_OF_A_TURN
+
+
+async def test_no_event_of_a_session_passes_512_kib(client: Client) -> None:
+    """Its start, its messages and answers, and all that goes on with it in new histories.
+
+    The ids of its messages, the answers to them and the options are as long as they may be.
+    """
+    hard = Hard()
+    request = {
+        **hard.options(20_000),
+        "turns_per_execution": 3,
+        "messages": [{"role": "user", "content": hard.text(69_000)}] * 4,
+    }
+    told: list[Any] = [lambda _: hard.text(100_000)] * 9
+    model = ScriptedTurns(told)
+    async with turning(client, model, hard):
+        handle = await begin(client, request, "SessionWorkflow")
+        for number in range(9):
+            said = {"message": hard.text(30_000), "context": [hard.text(35_000)] * 2}
+            answer = await sent(handle, said, f"{number}{SIX * 33}")
+            assert answer["answer"], answer
+        await handle.execute_update("finish_now", {"author": NAME})
+        result = await handle.result()
+    found = {}
+    async for run in client.list_workflows(f"WorkflowId STARTS_WITH '{handle.id}'"):
+        each = client.get_workflow_handle(run.id, run_id=run.run_id)
+        found[run.id, run.run_id] = await stored(each)
+
+    assert (result["turns"], result["failed"], len(found) > 11) == (9, 0, True)
+    assert max(map(max, found.values())) <= MOST
+
+
+async def sent(handle: WorkflowHandle[Any, Any], said: dict[str, Any], key: str) -> dict[str, Any]:
+    """Send a message to a session, again where it is to go on in a new history first."""
+    while True:
+        try:
+            answer: dict[str, Any] = await handle.execute_update("send", said, id=key)
+        except WorkflowUpdateFailedError as error:
+            if getattr(error.cause, "type", None) != SESSION_CONTINUES:
+                raise
+            await asyncio.sleep(0.05)
+        else:
+            return answer

@@ -37,7 +37,7 @@ class ScriptedTurns:
         self, steps: Sequence[Said], reflections: Sequence[Said] = (), delay: float = 0
     ) -> None:
         self._lines: dict[str, list[Said]] = {
-            "step": list(steps), "reflection": list(reflections), "summary": [SUMMARY] * 9
+            "step": list(steps), "reflection": list(reflections), "summary": [SUMMARY] * 40
         }  # fmt: skip
         self._delay = delay
         self.calls: list[ModelCall] = []
