@@ -13,7 +13,7 @@ from reflection.turn.approval import ToolRule
 from reflection.turn.budget import TurnLimits
 
 SUMMARY_BYTES = 20_000
-RULES_BYTES = 50_000
+RULES_BYTES = 30_000
 
 
 def _few_bytes(rules: tuple[ToolRule, ...]) -> tuple[ToolRule, ...]:
@@ -38,7 +38,7 @@ class TurnOptions(TurnLimits, Framing):
     )
     tools: tuple[ToolOrGroup, ...] | None = Field(
         None,
-        max_length=200,
+        max_length=100,
         description="Tools by name, or by group, such as `documents` or a server's name; all that"
         " the worker has by default.",
     )
@@ -51,7 +51,9 @@ class TurnOptions(TurnLimits, Framing):
         (), max_length=200, description="Rules for tool calls, which can only tighten the worker's."
     )
     think_level: StrictStr = Field(
-        "off", description="off, low, medium or high; at off there is no reflection."
+        "off",
+        max_length=100,
+        description="off, low, medium or high; at off there is no reflection.",
     )
     reflect_every: int = Field(
         0, ge=0, le=1_000, description="Reflect in each turn whose number is a multiple; 0: never."

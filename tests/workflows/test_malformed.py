@@ -106,6 +106,7 @@ TURNS: list[tuple[dict[str, object], str]] = [
     ({"tools": "secret"}, "tools: "),
     ({"approve": [{"tool": "*", "action": "secret"}]}, "approve.0.action: "),
     ({"think_level": 5}, "think_level: should be a valid string"),
+    ({"think_level": "secret" * 20}, "think_level: "),
     ({"max_steps": 0}, "max_steps: "),
     ({"max_context_tokens": 200_001}, "max_context_tokens: "),
     ({"turn_count": 0}, "turn_count: "),
@@ -113,7 +114,7 @@ TURNS: list[tuple[dict[str, object], str]] = [
     ({"summary": "secret" * 4_000}, "summary: 24,000 bytes exceed the limit of 20,000"),
     (
         {"approve": [{"tool": "*", "action": "ask", "why": "secret" * 160}] * 60},
-        "bytes exceed the limit of 50,000",
+        "bytes exceed the limit of 30,000",
     ),
     ({"budget_seconds": None}, "budget_seconds: "),
 ]

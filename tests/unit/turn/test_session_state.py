@@ -131,7 +131,7 @@ WIDE = '"\n'
 @pytest.mark.parametrize("context", [("c" * 90_000,), ()])
 def test_what_goes_on_in_a_new_history_fits_an_event(answer: str, context: tuple[str, ...]) -> None:
     """With the largest of everything; what had no room is left out, and a warning says so."""
-    rules = [{"tool": "x" * 200, "arguments": {}, "action": "ask", "why": "y" * 200}] * 100
+    rules = [{"tool": "x" * 200, "arguments": {}, "action": "ask", "why": "y" * 200}] * 60
     known = {"approve": rules, "system": "s" * 5_000, "summary": "y" * 19_900}
     session = Session(SessionRequest.model_validate(known))
     for number in range(20):

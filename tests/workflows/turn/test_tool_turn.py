@@ -201,6 +201,19 @@ async def test_a_reflection_feeds_back_where_that_is_asked_for(client: Client) -
     assert [THOUGHT in system for system in systems] == [False, True, False]
 
 
+@pytest.mark.parametrize(("stated", "reflections"), [("0.49", 1), ("0.5", 0)])
+async def test_a_low_confidence_is_reflected_on(
+    client: Client, stated: str, reflections: int
+) -> None:
+    """Under 0.5 as the model states it; its statement is no part of the answer."""
+    model = ScriptedTurns([f"{ANSWER}\n\nConfidence: {stated}"], [THOUGHT])
+
+    result = await run(client, model, **LOW, reflect_on_uncertainty=True)
+
+    assert result.answer == ANSWER
+    assert len(result.reflections) == reflections
+
+
 STUBS: list[tuple[dict[str, Any], list[Any], str]] = [
     ({"max_reflections": 0}, [], "[budget exhausted]"),
     ({}, [SampleError("it is empty", "EmptyReply")], "[reflection failed]"),
