@@ -3,6 +3,7 @@
 from functools import partial
 from pathlib import Path
 
+from activities.tools.functions import tools_in
 from bench import simulated_logs
 from commands.measuring.maps import LEAST_ISOTONIC
 from commands.measuring.plans import read_lines
@@ -10,9 +11,11 @@ from commands.measuring.replay import read_recording
 from reflection.critique.complexity import complexity
 from reflection.critique.loop import should_reflect
 from reflection.critique.request import ReflectOnResultRequest
+from reflection.request import parse_request
 from reflection.sampling.prompts import build_prompt
 from reflection.sampling.request import SelfConsistencyRequest
 from reflection.sampling.rules import Stopping
+from reflection.turn.approval import ToolRule, approve
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -84,3 +87,14 @@ def test_the_simulated_answers_are_made_by_their_command() -> None:
     assert lines == list(simulated_logs.example())
     assert (len(lines), len(text) < 60_000) == (2 * LEAST_ISOTONIC, True)
     assert all('"model":"simulated/' in line for line in lines)
+
+
+def test_the_tools_are_tools_and_the_rules_rules() -> None:
+    """A worker takes both files: one tool reads, one writes, and bolts are not ordered."""
+    tools = tools_in(str(EXAMPLES / "own_tools.py"))
+    rules = parse_request(tuple[ToolRule, ...], text_of("tool-rules.json"))
+
+    assert [one.__name__ for one in tools] == ["stock", "order"]
+    assert [
+        approve("order", {"part": part}, rules, read_only=False).action for part in ("bolt", "nut")
+    ] == ["deny", "ask"]
