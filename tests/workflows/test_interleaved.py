@@ -18,10 +18,11 @@ from tests.conftest import QUERY
 from tests.scripted import ScriptedCritic, ScriptedModel
 from tests.workflows import batches
 from tests.workflows.multipath import running as agents
+from tests.workflows.turn import running as turns
 
 LEFT, RIGHT = "Alpha asks", "Beta asks"
 # What differs between two runs of the same request.
-OWN = frozenset({"timestamp", "at", "workflow_id"})
+OWN = frozenset({"timestamp", "at", "workflow_id", "id", "seconds", "remaining_s"})
 
 
 class Both:
@@ -33,7 +34,7 @@ class Both:
 
     async def complete(self, call: ModelCall) -> ModelReply:
         """Reply as that model does, a little later."""
-        name = next(name for name in self._models if name in call.prompt)
+        name = next(name for name in self._models if name in call.shown)
         self.asked.append(name)
         await asyncio.sleep(0.05)
         return await self._models[name].complete(call)
@@ -58,6 +59,10 @@ REQUESTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"prompt": f"{LEFT}: {agents.PROMPT}", "mode": "research"},
         {"prompt": f"{RIGHT}: {agents.TASK}", "mode": "code"},
     ),
+    "ToolTurnWorkflow": (
+        {"message": f"{LEFT}?", "think_level": "low"},
+        {"message": f"{RIGHT}?", "tools": ["look"]},
+    ),
     "BatchWorkflow": (judged(LEFT, 0.4, 0.9, 0.8), judged(RIGHT, 0.1, 0.2)),
 }
 
@@ -73,6 +78,10 @@ def models(kind: str) -> tuple[LanguageModel, LanguageModel]:
     if kind == "MultiPathWorkflow":
         reports = agents.researching(agents.WRONG, agents.FINE)
         return reports, agents.coding(agents.BAD, agents.GOOD)
+    if kind == "ToolTurnWorkflow":
+        sea, sky, bad = ([("look", {"place": place})] for place in ("sea", "sky", "bad"))
+        answers = turns.ScriptedTurns([sea, bad, "one"], ["a thought"])
+        return answers, turns.ScriptedTurns([sky, sea, sea, "two"])
     return batches.DraftReader(), batches.DraftReader()
 
 
@@ -81,7 +90,8 @@ async def results(client: Client, kind: str, *requests: dict[str, Any]) -> tuple
     model = Both(dict(zip((LEFT, RIGHT), models(kind), strict=True)))
     fails, passes = agents.report(False, True, True), agents.report(True, True, True)
     tester = agents.ScriptedTester(fails, passes)
-    serving = worker.build(client, ["mull", "llm"], model)
+    called = turns.Noted().tools()
+    serving = worker.build(client, ["mull", "llm", "tools"], model, called=called)
     serving.append(Worker(client, task_queue=CODE, activities=[tester.test_code]))
     async with AsyncExitStack() as stack:
         for one in serving:
@@ -103,7 +113,14 @@ def without_its_own(value: Any) -> Any:
     return [without_its_own(inner) for inner in value] if isinstance(value, list) else value
 
 
-@pytest.mark.parametrize("kind", [kind.__name__ for kind in worker.WORKFLOWS])
+def test_every_workflow_is_here() -> None:
+    """But for sessions, which do nothing before a message comes: their turns are here."""
+    known = {kind.__name__ for kind in worker.WORKFLOWS}
+
+    assert known - set(REQUESTS) == {"SessionWorkflow"}
+
+
+@pytest.mark.parametrize("kind", REQUESTS)
 async def test_two_runs_at_once_are_as_each_alone(client: Client, kind: str) -> None:
     """Their calls take turns, and each result is that of the same run without the other."""
     left, right = REQUESTS[kind]
