@@ -352,7 +352,7 @@ class Hard:
             "system": self.text(shown // 3),
             "context": [self.text(shown // 3)] * 2,
             "approve": [rule] * (RULES_BYTES // (len(json.dumps(rule)) + 10)),
-            "tools": ["hard", *(f"{number:0>64}" for number in range(199))],
+            "tools": ["hard", *(f"{number:0>64}" for number in range(99))],
             "docs": "/" + "d" * 4_000,
             "options": {"stop": [self.text(200)] * 4},
         }
