@@ -5,15 +5,20 @@ import os
 import time
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self, get_args
 
+from pydantic import ValidationError
 from temporalio import activity
 from temporalio.api.common.v1 import Payload
-from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.enums.v1 import IndexedValueType, TaskQueueType
 from temporalio.api.failure.v1 import Failure
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 from temporalio.client import Client
 from temporalio.common import RawValue
 from temporalio.contrib.opentelemetry import OpenTelemetryPlugin
@@ -24,6 +29,7 @@ from temporalio.converter import (
     DataConverter,
     DefaultFailureConverter,
     DefaultPayloadConverter,
+    PayloadCodec,
     PayloadConverter,
     SerializationContext,
 )
@@ -39,6 +45,7 @@ from telemetry import SEARCH_ATTRIBUTES
 
 TASK_QUEUE = "mull"
 CALIBRATION = "MULL_CALIBRATION"
+ENCRYPTION_KEYS, CODEC = "MULL_ENCRYPTION_KEYS", "MULL_CODEC"
 DEFAULT_ADDRESS = "localhost:7233"
 SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD")
 SHORTEST_SECRET = 8
@@ -57,6 +64,25 @@ class NoServerError(Exception):
 
 class ConfigurationError(Exception):
     """Temporal's environment configuration is not valid: a profile, an address or a file."""
+
+
+# As in Temporal's samples: so the Web UI and others know an encrypted payload, and name its key.
+ENCRYPTED = b"binary/encrypted"
+KEY_ID = "encryption-key-id"
+
+
+class UnreadableError(Exception):
+    """A payload is encrypted, and this process can't decrypt it. The message names the key's id.
+
+    It fails no run: a workflow task waits for a worker that has the key.
+    """
+
+    def __init__(self, payload: Payload) -> None:
+        named = payload.metadata.get(KEY_ID, b"unknown").decode("utf-8", "replace")
+        super().__init__(
+            f"this is encrypted with the key {short_name(named)!r}, which is not among the keys"
+            f" here, or differs: set {ENCRYPTION_KEYS} as it is set where this was written"
+        )
 
 
 class _RequestConverter(PydanticJSONPlainPayloadConverter):
@@ -90,6 +116,25 @@ class _MullFailureConverter(DefaultFailureConverter):
         if isinstance(exception, ApplicationError) and exception.non_retryable:
             failure.stack_trace = ""
 
+    def from_failure(self, failure: Failure, payload_converter: PayloadConverter) -> BaseException:
+        """Raise UnreadableError where the default would show a failure without its message."""
+        if failure.encoded_attributes.metadata.get("encoding") == ENCRYPTED:
+            raise UnreadableError(failure.encoded_attributes)
+        return super().from_failure(failure, payload_converter)
+
+
+class _EncodedFailureConverter(_MullFailureConverter):
+    """The same, with messages and stack traces where a codec encrypts them."""
+
+    def to_failure(
+        self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure
+    ) -> None:
+        super().to_failure(exception, payload_converter, failure)
+        # Of an attempt's failure over 4 KiB the server keeps nothing that is encrypted.
+        said = {"message": failure.message, "stack_trace": failure.stack_trace[-1_000:]}
+        failure.encoded_attributes.CopyFrom(payload_converter.to_payloads([said])[0])
+        failure.message, failure.stack_trace = "Encoded failure", ""
+
 
 # As the Go SDK's ZlibCodec writes it, a whole payload: so codec servers made with that read it too.
 ZLIB = b"binary/zlib"
@@ -101,7 +146,8 @@ EXPANDED_BYTES = 8_000_000
 
 def _compressed(payload: Payload) -> Payload:
     """Compress a payload of over 16 kB, unless that makes it no smaller."""
-    if not COMPRESSED_OVER < payload.ByteSize() < EXPANDED_BYTES:
+    done = payload.metadata.get("encoding") == ZLIB
+    if done or not COMPRESSED_OVER < payload.ByteSize() < EXPANDED_BYTES:
         return payload
     # Every replay compresses again: the usual level takes four times as long, and saves a sixth.
     data = zlib.compress(payload.SerializeToString(deterministic=True), zlib.Z_BEST_SPEED)
@@ -124,7 +170,7 @@ class _MullPayloadConverter(CompositePayloadConverter):
     """Temporal's converters; a request that can't be decoded fails its workflow at once.
 
     Anything else that can't be decoded, such as a result of another version of the code, fails only
-    the workflow task, so that the run continues once the right code is deployed.
+    the workflow task, so that the run continues once the right code, or key, is deployed.
 
     What activities take and return is compressed where it is large. Nothing else is: other clients
     and the Web UI read requests, results, queries and updates.
@@ -133,24 +179,29 @@ class _MullPayloadConverter(CompositePayloadConverter):
     def __init__(self) -> None:
         usual = DefaultPayloadConverter.default_encoding_payload_converters
         super().__init__(*usual, _JSON)  # the last one of an encoding counts
-        self._compresses = False
+        self._of_activity = False
+        self._other: Self | None = None
 
     def with_context(self, context: SerializationContext) -> Self:
         """Return a converter that compresses for activities alone."""
-        compresses = isinstance(context, ActivitySerializationContext)
-        if compresses == self._compresses:
+        if isinstance(context, ActivitySerializationContext) == self._of_activity:
             return self
-        other = type(self)()
-        other._compresses = compresses
-        return other
+        if self._other is None:
+            # Kept, since the SDK asks for one at every task.
+            self._other = type(self)()
+            self._other._of_activity = not self._of_activity
+        return self._other
 
     def to_payloads(self, values: Sequence[Any]) -> list[Payload]:
         payloads = super().to_payloads(values)
-        return [_compressed(payload) for payload in payloads] if self._compresses else payloads
+        return [_compressed(payload) for payload in payloads] if self._of_activity else payloads
 
     def from_payloads(
         self, payloads: Sequence[Payload], type_hints: list[type] | None = None
     ) -> list[Any]:
+        for payload in payloads:
+            if payload.metadata.get("encoding") == ENCRYPTED:
+                raise UnreadableError(payload)
         try:
             return super().from_payloads([expanded(each) for each in payloads], type_hints)
         except Exception as error:
@@ -158,11 +209,13 @@ class _MullPayloadConverter(CompositePayloadConverter):
             if kind is None and type_hints is None and len(payloads) > 1:
                 # More inputs than anything here takes: whoever takes one will say so.
                 return [RawValue(payload) for payload in payloads]
+            if kind is None and self._of_activity and isinstance(error, ValidationError):
+                # An activity's result: by pydantic's own error the run would fail.
+                raise ValueError(f"this can't be read here: {explain(error)}") from None
             if kind is None:
                 raise
             encoding = payloads[0].metadata.get("encoding", b"nothing").decode("utf-8", "replace")
-            said = f"encoded as {short_name(encoding)}, which the worker can't read: give it as "
-            said += "json/plain, from a client without a payload codec"
+            said = f"encoded as {short_name(encoding)}, which the worker can't read: use json/plain"
             said = explain(error) if isinstance(error, ValueError) else said
             raise ApplicationError(
                 f"malformed {kind.__name__}: {said}", type="InvalidRequest", non_retryable=True
@@ -183,9 +236,23 @@ def address() -> str:
 
 def secrets() -> Iterator[str]:
     """Yield the secrets in the environment, by their names: no message or result shows them."""
+    with suppress(OSError):
+        for entry in key_entries(os.environ.get(ENCRYPTION_KEYS, "")):
+            if key := entry.partition(":")[2]:
+                yield key
     for name, value in os.environ.items():
         if name.endswith(SECRET_NAMES) and len(value) >= SHORTEST_SECRET:
             yield value
+
+
+def key_entries(given: str) -> list[str]:
+    """List the keys, ID:BASE64, of a value of MULL_ENCRYPTION_KEYS, or of the file after its @.
+
+    They stand on lines of their own, or with commas between them. Raises OSError.
+    """
+    if given.startswith("@"):
+        given = Path(given[1:]).read_text(encoding="ascii", errors="replace")
+    return [entry.strip() for entry in given.replace(",", "\n").splitlines() if entry.strip()]
 
 
 def namespace() -> str:
@@ -193,13 +260,34 @@ def namespace() -> str:
     return ClientConfig.load_client_connect_config().get("namespace", "default")
 
 
-async def connect(*, quiet: bool = False) -> Client:
+def chosen_codec() -> PayloadCodec | None:
+    """Return the codec that the environment asks for, or None. Raises ConfigurationError."""
+    if not {ENCRYPTION_KEYS, CODEC} & os.environ.keys():
+        return None
+    from encryption import codec_from
+
+    try:
+        return codec_from(os.environ)
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from None
+
+
+async def connect(*, quiet: bool = False, only_code: bool = False) -> Client:
     """Connect by Temporal's standard environment configuration (TEMPORAL_ADDRESS, profiles, TLS).
 
     `quiet` turns off the SDK's log lines about retried calls, which would clutter a terminal.
+    With `only_code` the keys for the payloads of untrusted code are enough.
 
     Raises NoServerError if no server answers, and ConfigurationError.
     """
+    converter, codec = DATA_CONVERTER, chosen_codec()
+    if codec is not None:
+        if not only_code and getattr(codec, "only_code", False):
+            said = f"{ENCRYPTION_KEYS} has only keys for code: this needs one with another id"
+            raise ConfigurationError(said)
+        converter = replace(
+            DATA_CONVERTER, payload_codec=codec, failure_converter_class=_EncodedFailureConverter
+        )
     try:
         config = ClientConfig.load_client_connect_config()
     except Exception as error:
@@ -213,7 +301,7 @@ async def connect(*, quiet: bool = False) -> Client:
     try:
         return await Client.connect(
             **config,
-            data_converter=DATA_CONVERTER,
+            data_converter=converter,
             plugins=[OpenTelemetryPlugin()],
             runtime=Runtime(telemetry=TelemetryConfig(logging=SILENT)) if quiet else None,
         )
@@ -230,9 +318,12 @@ _VALUE_TYPES = {
     for name, number in IndexedValueType.items()
 }
 REMEMBER_SECONDS = 60.0
-HEARTBEAT_SECONDS = 2.0
+HEARTBEAT_SECONDS = 1.0
 # A program that is no longer needed ends within a second of the cancellation.
 CODE_HEARTBEAT_SECONDS = 0.3
+# The time that calls of models in flight have once their worker is told to stop. They are paid for,
+# and have as long as an attempt at the defaults (workflows/calls.py).
+GRACE_SECONDS = 135
 
 
 @asynccontextmanager
@@ -267,6 +358,18 @@ async def search_attributes(client: Client) -> dict[str, str]:
     return {name: _VALUE_TYPES.get(number, "") for name, number in found}
 
 
+async def pollers(client: Client, queue: str) -> dict[str, datetime]:
+    """Return when each worker, by its identity, last polled a task queue. Raises RPCError."""
+    found: dict[str, datetime] = {}
+    for kind in (TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW, TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY):
+        asked = DescribeTaskQueueRequest(
+            namespace=client.namespace, task_queue=TaskQueue(name=queue), task_queue_type=kind
+        )
+        for each in (await client.workflow_service.describe_task_queue(asked)).pollers:
+            found[each.identity] = each.last_access_time.ToDatetime(UTC)
+    return found
+
+
 def calibration_maps(folder: str) -> Iterator[CalibrationMap]:
     """Read the maps in a folder; a file that is none is passed over, with a line in the log."""
     for path in Path(folder).rglob("*.json"):
@@ -277,20 +380,28 @@ def calibration_maps(folder: str) -> Iterator[CalibrationMap]:
 
 
 class Registered(Record):
-    """The search attributes of a server, and the calibration maps that a run may need."""
+    """The search attributes of a server, the calibration maps that a run may need, and more.
+
+    `webhook`: whether the worker tells one of runs that wait or fail.
+    """
 
     names: list[str]
     maps: tuple[CalibrationMap, ...]
+    webhook: bool = False
 
 
 class ServerActivities:
     """Queries to the server, as quick local activities.
 
-    `calibration` is a folder of calibration maps, if there is one.
+    `calibration` is a folder of calibration maps, if there is one; `webhook` tells whether there
+    is a webhook.
     """
 
-    def __init__(self, client: Client, calibration: str | None = None) -> None:
+    def __init__(
+        self, client: Client, calibration: str | None = None, *, webhook: bool = False
+    ) -> None:
         self._client = client
+        self._webhook = webhook
         self._folder = calibration
         if calibration and next(calibration_maps(calibration), None) is None:
             activity.logger.warning("there is no calibration map in %s", calibration)
@@ -309,7 +420,8 @@ class ServerActivities:
         """
         names = await self._names()
         maps = nearest(calibration_maps(self._folder), run) if run and self._folder else ()
-        return Registered(names=names, maps=maps) if maps else names
+        more = maps or self._webhook
+        return Registered(names=names, maps=maps, webhook=self._webhook) if more else names
 
     async def _names(self) -> list[str]:
         if time.monotonic() - self._asked_at > REMEMBER_SECONDS:
