@@ -1,4 +1,4 @@
-"""Names of spans, attributes and search attributes, and the tracer and meter providers.
+"""Names of spans, attributes and metrics, their providers, and a counter of failed activities.
 
 All names are in this file, since the GenAI conventions are still in development. The OpenTelemetry
 SDK is imported only where a provider is created, so that workflows can import the names.
@@ -7,17 +7,27 @@ SDK is imported only where a provider is created, so that workflows can import t
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from functools import cache
+from hashlib import blake2b
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from temporalio.common import SearchAttributeKey
+from opentelemetry import trace
+from opentelemetry.trace import SpanContext
+from temporalio import activity
+from temporalio.common import MetricMeter, SearchAttributeKey
+from temporalio.exceptions import ApplicationError
+from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import SpanProcessor
     from opentelemetry.sdk.trace.export import SpanExporter
+    from opentelemetry.sdk.trace.id_generator import IdGenerator
     from temporalio.contrib.opentelemetry import ReplaySafeTracerProvider
 
 TRACER = "mull"
@@ -46,6 +56,11 @@ EVENT_EVALUATION = "gen_ai.evaluation.result"
 
 KIND = "openinference.span.kind"
 CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+CONTENT = ("gen_ai.input.messages", "gen_ai.output.messages")
+
+# In the metadata of an activity's result: what the spans of its model calls say, as zlib's JSON.
+CALL_SPANS = "mull-spans"
 
 STOP_REASON = SearchAttributeKey.for_keyword("MullStopReason")
 CONSENSUS = SearchAttributeKey.for_keyword("MullConsensus")
@@ -68,9 +83,140 @@ SEARCH_ATTRIBUTES: dict[str, str] = {
 """Each search attribute's name and type, as `temporal operator search-attribute` takes them."""
 
 
+class Metric(NamedTuple):
+    """A metric on the SDK's meter, which records nothing during a replay.
+
+    `labels` are those that Mull gives it; the SDK adds `namespace`, `task_queue` and the type of
+    the workflow or activity. Where `buckets` are given, they bound a histogram's.
+    """
+
+    kind: Literal["counter", "gauge", "histogram_float"]
+    name: str
+    description: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+
+    def record(self, meter: MetricMeter, value: float = 1, **labels: str) -> None:
+        """Add to a counter, set a gauge, or put a value into a histogram."""
+        if self.kind == "counter":
+            meter.create_counter(self.name, self.description).add(int(value), labels)
+        elif self.kind == "gauge":
+            meter.create_gauge(self.name, self.description).set(int(value), labels)
+        else:
+            meter.create_histogram_float(self.name, self.description).record(value, labels)
+
+
+_SHARES = tuple(round(0.05 * step, 2) for step in range(1, 21))
+_DOLLARS = (0.00001, 0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 10.0)
+
+RUNS = Metric("counter", "mull_runs", "Runs that ended", ("stop_reason",))
+CALLS_SAVED = Metric("counter", "mull_calls_saved", "Calls that stopping early saved")
+CONFIDENCES = Metric("histogram_float", "mull_confidence", "Agreement, 0 to 1", (), _SHARES)
+PROBABILITIES = Metric(
+    "histogram_float", "mull_probability", "Probability of being right, 0 to 1", (), _SHARES
+)
+SCORES = Metric("histogram_float", "mull_score", "Scores of results, 0 to 1", (), _SHARES)
+USED_TOKENS = Metric("counter", "mull_tokens", "Tokens of model calls", ("model", "direction"))
+COSTS = Metric("histogram_float", "mull_cost_usd", "US dollars of a call", ("model",), _DOLLARS)
+FAILURES = Metric(
+    "counter", "mull_activity_failures", "Failed attempts of activities", ("error_type",)
+)
+OUTCOMES = Metric("counter", "mull_sandbox_outcomes", "How programs ended", ("outcome",))
+REVIEWS_WAITING = Metric("gauge", "mull_reviews_waiting", "Runs that wait for a person")
+
+MEASURES = {"confidence": CONFIDENCES, "probability_right": PROBABILITIES, "score": SCORES}
+"""What a result is measured by, as its memo names it."""
+
+METRICS = (
+    RUNS, CALLS_SAVED, CONFIDENCES, PROBABILITIES, SCORES, USED_TOKENS, COSTS, FAILURES, OUTCOMES,
+    REVIEWS_WAITING,
+)  # fmt: skip
+"""Each metric of Mull's on the SDK's meter; the OTLP metrics of GenAI are apart from these."""
+
+
+def activity_meter() -> MetricMeter:
+    """Return the meter of the activity under way; outside of one, a meter that records nothing."""
+    return activity.metric_meter() if activity.in_activity() else MetricMeter.noop
+
+
+failed_in: ContextVar[SpanContext | None] = ContextVar("failed_in", default=None)
+"""The span in which the activity under way failed, for what is logged once that has ended."""
+
+
+class FailureCounter(Interceptor):
+    """Counts the failed attempts of activities by the type of their error."""
+
+    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002
+        """Return the part that sees one activity."""
+        return _FailureCounter(next)
+
+
+class _FailureCounter(ActivityInboundInterceptor):
+    async def execute_activity(self, call: ExecuteActivityInput) -> Any:
+        """Count a failure; an attempt that is cancelled is none."""
+        try:
+            return await super().execute_activity(call)
+        except Exception as error:
+            kind = error.type if isinstance(error, ApplicationError) else None
+            FAILURES.record(activity.metric_meter(), error_type=kind or type(error).__name__)
+            failed_in.set(trace.get_current_span().get_span_context())
+            raise
+
+
 def captures_content(environment: Mapping[str, str] = os.environ) -> bool:
     """Return True if spans may contain prompts and replies, which is off by default."""
     return environment.get(CONTENT_VARIABLE, "").lower() in {"true", "1", "span_only"}
+
+
+# The ids of the next spans that are made in this context; where it is not set, they are random.
+SPAN_IDS: ContextVar[Iterator[int] | None] = ContextVar("span_ids", default=None)
+
+
+def span_ids(run_id: str, activity_id: str, attempt: int) -> Iterator[int]:
+    """Make ids for the spans of one attempt of an activity: the same ones each time."""
+    for number in count():
+        said = f"{run_id}/{activity_id}/{attempt}/{number}".encode()
+        yield int.from_bytes(blake2b(said, digest_size=8).digest())
+
+
+def resource() -> Resource:
+    """Name the service that spans are from, by the standard OTEL_* variables."""
+    from opentelemetry.sdk.resources import Resource
+
+    named = Resource.create({"service.name": os.environ.get("OTEL_SERVICE_NAME", "mull")})
+    # Each span's line has it, and it never changes.
+    named.to_json = cache(named.to_json)  # type: ignore[method-assign]
+    return named
+
+
+def exporters(traces: Path | None) -> list[SpanExporter]:
+    """Make exporters to the endpoint of the standard OTEL_* variables and to the file `traces`."""
+    from opentelemetry.sdk.trace.export import ConsoleSpanExporter
+
+    made: list[SpanExporter] = []
+    if os.environ.get(ENDPOINT):
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+        made.append(OTLPSpanExporter())
+    if traces is not None:
+        # A batch is written at once, and whole: other processes append to the same file.
+        lines = traces.open("a", encoding="utf-8", buffering=2**20)
+        made.append(
+            ConsoleSpanExporter(out=lines, formatter=lambda span: f"{span.to_json(indent=None)}\n")
+        )
+    return made
+
+
+def id_generator() -> IdGenerator:
+    """Make a generator of the ids in SPAN_IDS."""
+    from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
+
+    class Ids(RandomIdGenerator):
+        def generate_span_id(self) -> int:
+            known = SPAN_IDS.get()
+            return next(known) if known else super().generate_span_id()
+
+    return Ids()
 
 
 def set_up(traces: Path | None, more: Sequence[SpanProcessor] = ()) -> ReplaySafeTracerProvider:
@@ -80,31 +226,16 @@ def set_up(traces: Path | None, more: Sequence[SpanProcessor] = ()) -> ReplaySaf
     a line) and to the processors `more`; without any of these, spans are off. Batches are exported
     every 200 ms, which limits what a killed worker loses.
     """
-    from opentelemetry import trace
-    from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import sampling
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
     from temporalio.contrib.opentelemetry import create_tracer_provider
 
-    exporters: list[SpanExporter] = []
-    if os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT"):
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-
-        exporters.append(OTLPSpanExporter())
-    if traces is not None:
-        # A batch is written at once, and whole: other processes append to the same file.
-        lines = traces.open("a", encoding="utf-8", buffering=2**20)
-        exporters.append(
-            ConsoleSpanExporter(out=lines, formatter=lambda span: f"{span.to_json(indent=None)}\n")
-        )
-    batches = [BatchSpanProcessor(exporter, schedule_delay_millis=200) for exporter in exporters]
+    batches = [BatchSpanProcessor(one, schedule_delay_millis=200) for one in exporters(traces)]
     processors = [*batches, *more]
-    resource = Resource.create({"service.name": os.environ.get("OTEL_SERVICE_NAME", "mull")})
-    # Each span's line has it, and it never changes.
-    resource.to_json = cache(resource.to_json)  # type: ignore[method-assign]
     provider = create_tracer_provider(
-        resource=resource,
+        resource=resource(),
         sampler=None if processors else sampling.ALWAYS_OFF,
+        id_generator=id_generator(),
     )
     # The plugin asks for a tracer at each call of an activity; to make one takes as long as a span.
     provider.get_tracer = cache(provider.get_tracer)  # type: ignore[method-assign]
@@ -116,7 +247,7 @@ def set_up(traces: Path | None, more: Sequence[SpanProcessor] = ()) -> ReplaySaf
 
 def measure() -> MeterProvider | None:
     """Create the process's meter provider, if the standard OTEL_* variables name an endpoint."""
-    if not os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT"):
+    if not os.environ.get(ENDPOINT):
         return None
     from opentelemetry import metrics
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter

@@ -1,0 +1,48 @@
+"""A worker that sends the spans of ended runs again."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from temporalio.client import Client
+
+from tests.chaos.rebuilt import told
+from tests.chaos.working import working
+from tests.sandbox.canaries import descendants
+from tests.scripted_endpoint import ScriptedEndpoint
+from tests.workflows.test_spans import ask_once
+
+
+async def test_a_worker_writes_the_spans_of_runs_that_ended_before_it_started(
+    client: Client,
+    spans: InMemorySpanExporter,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They are those that were made, each once; the process that does it dies with the worker."""
+    await ask_once(client)
+    made = [json.loads(span.to_json()) for span in spans.get_finished_spans()]
+    expected = {span["context"]["span_id"]: told(span) for span in made}
+    monkeypatch.setenv("MULL_REBUILD_TRACES", "1")
+    written: dict[str, object] = {}
+    with ScriptedEndpoint([]) as endpoint:
+        async with working(endpoint, tmp_path / "spans", "--queues", "mull") as start:
+            process = start()
+            async with asyncio.timeout(60):
+                while not written.keys() >= expected.keys():
+                    await asyncio.sleep(0.2)
+                    lines = (tmp_path / "spans").read_text().splitlines()
+                    found = [json.loads(line) for line in lines]
+                    written = {span["context"]["span_id"]: told(span) for span in found}
+            assert process.pid is not None
+            helpers = descendants(process.pid)
+            process.kill()
+            process.join(10)
+            async with asyncio.timeout(10):
+                while any(Path(f"/proc/{helper}").exists() for helper in helpers):
+                    await asyncio.sleep(0.1)
+
+    assert helpers
+    assert {span: written[span] for span in expected} == expected
