@@ -1,40 +1,22 @@
-"""The one HTTP exchange of a call, bounded and never redirected, and the errors that it ends with.
-
-LiteLLM changes statuses (Anthropic's 529 becomes 500, a 401 that says "rate limited" 429), so the
-HTTP response at the end of the chain of causes is read first, then the exception itself. No error
-has a key or the prompt in it.
-"""
+"""The one HTTP exchange of a call, bounded and never redirected, and the reply that it brings."""
 
 import json
-import math
-import re
 import zlib
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Mapping,
-)
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from typing import Any
 
 import httpx
 
+from activities.language_model.errors import causes
 from activities.language_model.events import MOST_EVENTS_BYTES, gather, refuses_events, streamed
-from activities.language_model.port import (
-    ModelError,
-    OnText,
-    PermanentModelError,
-    SampleError,
-    TransientModelError,
-)
+from activities.language_model.port import ModelCall, ModelReply, OnText, SampleError
 from reflection.replies import MOST_REPLY_BYTES, is_heavy
+from reflection.run import Spending
+from reflection.text import well_formed
+from reflection.turn.tools import AskedCall
 
 MOST_ERROR_BYTES = 16 * 2**10
 # LiteLLM takes up to 0.3 ms for a value that it does not expect, and a completion has a hundred.
@@ -42,6 +24,7 @@ MOST_VALUES = 2_000
 MOST_NAME = 1_000
 # Python reads no integer of over 4,300 digits.
 MOST_DIGITS = 100
+MOST_TOKENS = 10**9
 SHOWN_BYTES = 120
 CODINGS = ("gzip", "deflate")
 ENCODED = {"content-encoding", "content-length", "transfer-encoding"}
@@ -99,13 +82,14 @@ async def bounded(
 async def _answer(exchange: Exchange, response: httpx.Response) -> httpx.Response:
     """Read what comes; a reply in events becomes one that came at once."""
     exchange.status, kind = response.status_code, response.headers.get("Content-Type", "")
+    most = MOST_REPLY_BYTES if exchange.status < 400 else MOST_ERROR_BYTES
     try:
         if exchange.on_text and exchange.status < 300 and kind.startswith("text/event-stream"):
             body = await gather(_pieces(response, MOST_EVENTS_BYTES), exchange.on_text)
-            exchange.body = _usable(body, exchange.status)
             response.headers["Content-Type"] = "application/json"
         else:
-            exchange.body = await _read(response)
+            body = b"".join([piece async for piece in _pieces(response, most)])
+        exchange.body = _usable(body, exchange.status) if exchange.status < 400 else body[:most]
     finally:
         await response.aclose()
     return response
@@ -117,17 +101,9 @@ def _why(error: Exception) -> str:
         return "its headers can't be read"
     if isinstance(error, zlib.error):
         return "it can't be unpacked"
-    if any(isinstance(cause, OSError) for cause in _causes(error)):
+    if any(isinstance(cause, OSError) for cause in causes(error)):
         return str(error) or type(error).__name__
     return "the reply is incomplete, or is not HTTP"
-
-
-async def _read(response: httpx.Response) -> bytes:
-    status, body = response.status_code, bytearray()
-    most = MOST_REPLY_BYTES if status < 400 else MOST_ERROR_BYTES
-    async for piece in _pieces(response, most):
-        body += piece
-    return _usable(bytes(body), status) if status < 400 else bytes(body[:most])
 
 
 async def _pieces(response: httpx.Response, most: int) -> AsyncIterator[bytes]:
@@ -235,184 +211,74 @@ def _has_too_many_values(whole: object) -> bool:
     return count + len(left) > MOST_VALUES
 
 
-LINE_CHARACTERS = 300
-READ_CHARACTERS = 1_000
-MOST_CHARACTERS = 20_000
-ECHO_CHARACTERS = 12
-SHORTEST_ECHO = 4
-KEY_CHARACTERS = 8
-LONGEST_WAIT_SECONDS = 60.0
-PERMANENT_STATUSES = frozenset({400, 401, 402, 403, 404, 405, 410, 413, 414, 415, 422})
+def read_reply(response: Any, call: ModelCall, cost: float | None, **known: Any) -> ModelReply:
+    """Read a chat completion in OpenAI's form; what else is `known` of the reply is passed on.
 
-_CLASS_NAMES = re.compile(
-    r"^(?:(?:litellm\.)?\w*(?:Error|Exception|Timeout)(?: Error)?\s*[:-](?:\s+|$))+"
-)
-_JSON_MESSAGE = re.compile(r'"message":\s*"((?:[^"\\]|\\.)*)"')
-_JSON_ESCAPE = re.compile(r'\\(?:u([0-9a-fA-F]{4})|[nrt"\\/])')
-_ADDRESS_OF_OBJECT = re.compile(r"\s*(?:ssl:)?<[^<>]* object at 0x[0-9a-f]+>")
-_KEY = re.compile(
-    r"\b(?:sk|gsk|xai|hf|pplx|nvapi|ghp|fw|r8)[-_][\w*-]{6,}"
-    r"|\bA(?:Iza|KIA)[\w-]{12,}"
-    r"|\beyJ[\w-]+(?:\.[\w-]+)*"
-    r"|(?<=Bearer )\S+"
-    r"|(?<=//)[^/@\s]+(?=@)"
-    r"|\w*\*{3,}\w*"
-    r"|\b(?=\w*\d)(?=\w*[A-Za-z])\w{24,}\b"
-)
-
-
-_CLASS_OF_STATUS = {
-    400: "BadRequestError",
-    401: "AuthenticationError",
-    402: "PaymentRequiredError",
-    403: "PermissionDeniedError",
-    404: "NotFoundError",
-    409: "ConflictError",
-    413: "RequestTooLargeError",
-    422: "UnprocessableEntityError",
-    429: "RateLimitError",
-    529: "OverloadedError",
-}
-_SAYS_LITTLE = {"APIError", "APIStatusError", "APIConnectionError", "InternalServerError"}
-_FILTERED = {"content_filter", "content_policy_violation"}
-_NO_KEY = re.compile(
-    r"missing credentials|missing \w+ api key|_API_KEY\W* is not set|unable to locate credentials",
-    re.IGNORECASE,
-)
-_NOT_INSTALLED = re.compile(r"No module named '[\w.]+'")
-
-
-def one_line(text: str, prompt: str = "", secrets: Iterable[str] = ()) -> str:
-    """Shorten a provider's message to one line of at most 300 characters that anyone may read.
-
-    Keys, and 8 or more of their characters in a row, spaced or not, become `[key]`; 12 or more
-    letters in a row from the prompt become `[prompt]`.
+    Raises SampleError if it has no choice, or if its first one was filtered, refused, empty, a
+    tool call though no tool was offered, or cut off (unless it is to be kept).
     """
-    said = text[:MOST_CHARACTERS].partition("Traceback (most recent call last)")[0]
-    message = " ".join(said.split())
-    for secret in sorted(filter(None, secrets), key=len, reverse=True):
-        message = message.replace(secret, "[key]")
-    message = _KEY.sub("[key]", _plain(message))
-    for secret in filter(None, secrets):
-        message = _masked(message, secret, "[key]", KEY_CHARACTERS, lambda letter: letter > " ")
-    # Only letters are compared: providers echo a prompt quoted, escaped and cut.
-    line = _masked(message, prompt, "[prompt]", ECHO_CHARACTERS, str.isalnum)
-    line = line or "the provider gave no reason"
-    return line if len(line) <= LINE_CHARACTERS else line[: LINE_CHARACTERS - 1] + "…"
+    spending = read_spending(response, cost)
+    if not response.choices:
+        line = "the provider replied without any choice"
+        raise SampleError(line, "EmptyReply", spending=spending)
+    choice = response.choices[0]
+    lost = _lost(choice, call, spending)
+    if lost is not None:
+        kind, line = lost
+        raise SampleError(line, kind, spending=spending, finish_reason=choice.finish_reason)
+    return ModelReply(
+        text=choice.message.content or "",
+        finish_reason=choice.finish_reason,
+        spending=spending,
+        response_id=response.id or None,
+        calls=tuple(map(_asked, choice.message.tool_calls or ())) if call.tools else (),
+        **known,
+    )
 
 
-def _plain(message: str) -> str:
-    said = _CLASS_NAMES.sub("", message.strip())
-    found = _JSON_MESSAGE.search(said) if said.startswith("{") else None
-    said = _JSON_ESCAPE.sub(_unescape, found[1] if found else said)
-    return " ".join(_ADDRESS_OF_OBJECT.sub("", said).split())[:READ_CHARACTERS]
+def _asked(call: Any) -> AskedCall:
+    """Read a tool call as the model wrote it, whatever is missing."""
+    return AskedCall(
+        id=call.id and well_formed(call.id),
+        name=well_formed(call.function.name or ""),
+        arguments=well_formed(call.function.arguments or ""),
+    )
 
 
-def _unescape(escape: re.Match[str]) -> str:
-    if escape[1]:
-        return chr(int(escape[1], 16))
-    return escape[0][1] if escape[0][1] in '"\\/' else " "
+def _lost(choice: Any, call: ModelCall, spending: Spending) -> tuple[str, str] | None:
+    """Return the kind of a lost reply and the reason; None if the reply can be used."""
+    message = choice.message
+    fields = getattr(message, "provider_specific_fields", None) or {}
+    calls = getattr(message, "tool_calls", None)
+    empty = not (message.content or "").strip() and not (calls and call.tools)
+    if choice.finish_reason == "content_filter":
+        return "ContentPolicyViolationError", "the provider's content filter took the reply"
+    if getattr(message, "refusal", None) or fields.get("refusal"):
+        return "Refusal", "the model refused to answer"
+    if choice.finish_reason == "length" and (empty or not call.keep_cut):
+        return "CutOff", f"the reply was cut off after {spending.output_tokens or 'its'} tokens"
+    if empty and calls:
+        return "BrokenToolCall", "the reply calls a tool, and none was offered"
+    return ("EmptyReply", "the reply is empty") if empty else None
 
 
-def _masked(message: str, hidden: str, mask: str, least: int, counts: Callable[[str], bool]) -> str:
-    """Mask what is `hidden`, and every piece of it with at least so many letters that count."""
-    asked = "".join(letter.lower()[:1] for letter in hidden if counts(letter))
-    places = [at for at, letter in enumerate(message) if counts(letter)]
-    said = "".join(message[at].lower()[:1] for at in places)
-    window = max(SHORTEST_ECHO, min(least, len(asked)))
-    echoed: set[int] = set()
-    for start in range(len(said) - window + 1):
-        if said[start : start + window] in asked:
-            echoed.update(range(places[start], places[start + window - 1] + 1))
-    masked = ""
-    for at, letter in enumerate(message):
-        if at not in echoed:
-            masked += letter
-        elif at - 1 not in echoed:
-            masked += mask
-    return masked
+def read_spending(response: Any, cost: float | None) -> Spending:
+    """Read the tokens of one call. LiteLLM's 0 and 0 means that the provider did not count."""
+    usage = getattr(response, "usage", None)
+    details = getattr(usage, "prompt_tokens_details", None)
+    sent, received = _tokens(usage, "prompt_tokens"), _tokens(usage, "completion_tokens")
+    if not sent and not received:
+        return Spending(calls=1)
+    return Spending(
+        calls=1,
+        input_tokens=sent,
+        output_tokens=received,
+        cached_tokens=_tokens(details, "cached_tokens"),
+        cost_usd=None if sent is None or received is None else cost,
+    )
 
 
-def read_error(error: BaseException, prompt: str, secrets: Collection[str]) -> ModelError:
-    """Return the ModelError for an exception.
-
-    The message is one line of at most 300 characters without the secrets or the prompt. A missing
-    key, whatever its status, is of the kind `AuthenticationError`.
-    """
-    chain = list(_causes(error))
-    answered, own, name = _answered_status(chain), status_of(error), type(error).__name__
-    status = own if name == "RateLimitError" and answered == 400 else answered or own
-    if status is not None and (status != own or name in _SAYS_LITTLE):
-        name = _CLASS_OF_STATUS.get(status, name)
-    codes = {code for link in chain if isinstance(code := _code(link), str)}
-    said = str(error)
-    line = one_line(said, prompt, secrets)
-    if name == "ContentPolicyViolationError" or codes & _FILTERED:
-        return SampleError(
-            line, "ContentPolicyViolationError", status, finish_reason="content_filter"
-        )
-    if "insufficient_quota" in codes or "insufficient_quota" in said:
-        return PermanentModelError(line, "insufficient_quota", status)
-    if status in PERMANENT_STATUSES:
-        return PermanentModelError(line, name, status)
-    if _NO_KEY.search(said):
-        return PermanentModelError(line, "AuthenticationError", status)
-    if _NOT_INSTALLED.search(said):
-        return PermanentModelError(line, "ImportError", status)
-    return TransientModelError(line, name, status, _wait(chain))
-
-
-def status_of(error: BaseException) -> int | None:
-    """Return `status_code` as an HTTP status, or None: some providers put a word there."""
-    try:
-        status = int(str(getattr(error, "status_code", "")))
-    except ValueError:
-        return None
-    return status if 100 <= status <= 599 else None
-
-
-def retry_after_seconds(value: str, now: datetime) -> float | None:
-    """Convert a Retry-After header, seconds or an HTTP date, to 0 to 60 seconds, or None."""
-    try:
-        seconds = float(value)
-    except ValueError:
-        try:
-            then = parsedate_to_datetime(value)
-        except ValueError:
-            return None
-        then = then if then.tzinfo else then.replace(tzinfo=UTC)
-        seconds = (then - now).total_seconds()
-    return None if math.isnan(seconds) else min(max(seconds, 0.0), LONGEST_WAIT_SECONDS)
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
-
-
-def _answered_status(chain: list[BaseException]) -> int | None:
-    """Read the status of a real response: httpx's or OpenAI's. LiteLLM makes others up."""
-    for link in reversed(chain):
-        if type(link).__module__.partition(".")[0] in {"httpx", "openai"}:
-            response = getattr(link, "response", None)
-            return status_of(response) if response is not None else None
-    return None
-
-
-def _code(error: BaseException) -> object:
-    body = getattr(error, "body", None)
-    inner = body.get("code") if isinstance(body, Mapping) else None
-    return inner or vars(error).get("code")
-
-
-def _wait(chain: list[BaseException]) -> float | None:
-    for link in chain:
-        for holder in (getattr(link, "response", None), link):
-            headers = getattr(holder, "headers", None) or getattr(
-                holder, "litellm_response_headers", None
-            )
-            value = headers.get("retry-after") if isinstance(headers, Mapping) else None
-            if value is not None:
-                return retry_after_seconds(str(value), datetime.now(UTC))
-    return None
+def _tokens(counted: object, name: str) -> int | None:
+    """Return a count of tokens; what no call can use is unknown."""
+    count = getattr(counted, name, None)
+    return count if isinstance(count, int) and 0 <= count <= MOST_TOKENS else None

@@ -10,12 +10,19 @@ win back what a 429 took.
 import asyncio
 import json
 import time
+import zlib
 from collections import deque
+from contextlib import nullcontext
+from contextvars import ContextVar
 from typing import Any
 
 from opentelemetry import metrics, trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+from temporalio import activity
+from temporalio.common import RawValue
+from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
+from activities.language_model.errors import LONGEST_WAIT_SECONDS
 from activities.language_model.port import (
     LanguageModel,
     ModelCall,
@@ -26,19 +33,36 @@ from activities.language_model.port import (
     TransientModelError,
 )
 from reflection.run import Spending
-from telemetry import KIND, SPAN_CHAT, TRACER, captures_content
+from telemetry import (
+    CALL_SPANS,
+    CONTENT,
+    COSTS,
+    KIND,
+    SPAN_CHAT,
+    SPAN_IDS,
+    TRACER,
+    USED_TOKENS,
+    activity_meter,
+    captures_content,
+    span_ids,
+)
+
+# The spans of the calls that this attempt of an activity has made.
+CALLS: ContextVar[list[Any]] = ContextVar("calls")
 
 
 def record_spending(span: Span, model: str, spending: Spending) -> None:
     """Record what is known of a call's tokens and cost."""
     if spending.cost_usd is not None:
         span.set_attribute("mull.cost.usd", spending.cost_usd)
+        COSTS.record(activity_meter(), spending.cost_usd, model=model)
     meter = metrics.get_meter(TRACER)
     used = meter.create_histogram("gen_ai.client.token.usage", unit="{token}")
     for side, tokens in (("input", spending.input_tokens), ("output", spending.output_tokens)):
         if tokens is not None:
             span.set_attribute(f"gen_ai.usage.{side}_tokens", tokens)
             used.record(tokens, {**_labels(model), "gen_ai.token.type": side})
+            USED_TOKENS.record(activity_meter(), tokens, model=model, direction=side)
 
 
 class ObservedModel:
@@ -56,8 +80,12 @@ class ObservedModel:
         name = call.model or self._default_model or "unknown"
         labels, started = _labels(name), time.perf_counter()
         with trace.get_tracer(TRACER).start_as_current_span(
-            SPAN_CHAT.format(model=name), kind=SpanKind.CLIENT, record_exception=False
+            SPAN_CHAT.format(model=name),
+            kind=SpanKind.CLIENT,
+            record_exception=False,
+            set_status_on_exception=False,
         ) as span:
+            CALLS.get([]).append(span)
             span.set_attributes(labels)
             _describe_call(span, call)
             try:
@@ -89,7 +117,7 @@ def _describe_call(span: Span, call: ModelCall) -> None:
     span.set_attributes({KIND: "LLM", **bound, **call.labels})
     if captures_content():
         shown = call.messages or ({"role": "user", "content": call.prompt},)
-        span.set_attribute("gen_ai.input.messages", json.dumps(list(map(_described, shown))))
+        span.set_attribute(CONTENT[0], json.dumps(list(map(_described, shown))))
 
 
 def _describe_reply(span: Span, call: ModelCall, reply: ModelReply) -> None:
@@ -110,7 +138,7 @@ def _describe_reply(span: Span, call: ModelCall, reply: ModelReply) -> None:
             for call in reply.calls
         ]
         said = {"role": "assistant", "content": reply.text, "tool_calls": calls}
-        span.set_attribute("gen_ai.output.messages", json.dumps([_described(said)]))
+        span.set_attribute(CONTENT[1], json.dumps([_described(said)]))
 
 
 def _described(message: dict[str, Any]) -> dict[str, Any]:
@@ -125,6 +153,47 @@ def _described(message: dict[str, Any]) -> dict[str, Any]:
     return {"role": role, "parts": parts}
 
 
+class CallSpans(Interceptor):
+    """Makes the spans of model calls so that they can be rebuilt from a run's history.
+
+    Their ids are made of run, activity and attempt, and what they say is kept with the result.
+    """
+
+    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:  # noqa: A002 - the SDK's name
+        """Return the part that sees each attempt."""
+        return _CallSpans(next)
+
+
+class _CallSpans(ActivityInboundInterceptor):
+    async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002 - as above
+        """Put what the spans say into the metadata of the result, which its readers ignore."""
+        info, spans = activity.info(), list[Any]()
+        SPAN_IDS.set(span_ids(info.workflow_run_id or "", info.activity_id, info.attempt))
+        CALLS.set(spans)
+        result = await super().execute_activity(input)
+        said = [_said(span) for span in spans if hasattr(span, "attributes")]
+        if not said:
+            return result
+        payload = activity.payload_converter().to_payload(result)
+        written = json.dumps(said, separators=(",", ":")).encode()
+        payload.metadata[CALL_SPANS] = zlib.compress(written)
+        return RawValue(payload)
+
+
+def _said(span: Any) -> dict[str, Any]:
+    """Describe an ended span, without content; times are nanoseconds since 1970."""
+    known = {name: value for name, value in span.attributes.items() if name not in CONTENT}
+    failed = {} if span.status.is_unset else {"error": span.status.description}
+    return {
+        "name": span.name,
+        "id": f"{span.get_span_context().span_id:016x}",
+        "attributes": known,
+        "start": span.start_time,
+        "end": span.end_time,
+        **failed,
+    }
+
+
 FIRST_RATE = 5.0
 LOWEST_RATE = 1 / 60
 # What a reply makes of the rate as long as no limit is known, or far below it.
@@ -133,9 +202,10 @@ LOWERED = 0.75
 # Replies that win back what a 429 took; from then on the rate grows faster and faster.
 RECOVERY = 50
 WINDOW_SECONDS = 1.0
-LONGEST_WAIT_SECONDS = 60.0
 # Shorter than the margin of an attempt over its client's time-out: see `workflows.calls`.
 PATIENCE_SECONDS = 8.0
+# The middle one of Temporal's five, which a run has unless it asks for another.
+NORMAL_PRIORITY = 3
 
 
 class Pace:
@@ -151,21 +221,25 @@ class Pace:
         self._begun: deque[float] = deque(maxlen=1_000)
         self._waiting = 0
         self._line = asyncio.Lock()
+        self._batches = asyncio.Lock()
 
-    async def turn(self) -> float:
+    async def turn(self, *, yields: bool = False) -> float:
         """Wait for the turn of a call, first come, first served; return when it is.
 
-        Raises TimeoutError where it does not come in time.
+        Of the calls that yield only one at a time stands in line, and the rest wait behind it: so
+        any other call is behind one of them at most. Raises TimeoutError if that takes too long.
         """
         if self._next - _now() > PATIENCE_SECONDS:
             raise TimeoutError
         self._waiting += 1
         try:
-            async with asyncio.timeout(PATIENCE_SECONDS), self._line:
+            before = self._batches if yields else nullcontext()
+            async with asyncio.timeout(PATIENCE_SECONDS), before, self._line:
                 # It may be put off while it is waited for.
                 while (left := self._next - _now()) > 0:  # noqa: ASYNC110 - a time, not a flag
                     await asyncio.sleep(left)
-                now = _now() if self._within is None else await self._within.turn()
+                whole = self._within
+                now = _now() if whole is None else await whole.turn(yields=yields)
                 self._next = max(self._next, now + 1 / self.rate)
         finally:
             self._waiting -= 1
@@ -213,6 +287,12 @@ def _now() -> float:
     return asyncio.get_running_loop().time()
 
 
+def _is_of_a_batch() -> bool:
+    """Tell whether the call under way has a lower priority than a person's run by default."""
+    key = activity.info().priority.priority_key if activity.in_activity() else None
+    return key is not None and key > NORMAL_PRIORITY
+
+
 class PacedModel:
     """A language model whose every name is called at the pace that it bears.
 
@@ -235,7 +315,7 @@ class PacedModel:
         name = call.model or self._default_model
         pace = self._paces.setdefault(name, Pace(within=self._all))
         try:
-            began = await pace.turn()
+            began = await pace.turn(yields=_is_of_a_batch())
         except TimeoutError:
             raise NotYetError(pace.seconds_left()) from None
         try:

@@ -1,7 +1,6 @@
 """Language models through LiteLLM, the only file that imports it.
 
-It resolves a model's name, asks for a JSON schema, tools and thinking in the provider's way, and
-reads a response: a reply or an error.
+It resolves a model's name, and asks for a JSON schema, tools and thinking in the provider's way.
 """
 
 import asyncio
@@ -19,7 +18,8 @@ from litellm.llms.custom_httpx.aiohttp_transport import LiteLLMAiohttpTransport
 from litellm.types.utils import LlmProviders
 from litellm.utils import ProviderConfigManager
 
-from activities.language_model.exchange import EXCHANGE, Exchange, bounded, one_line, read_error
+from activities.language_model.errors import one_line, read_error
+from activities.language_model.exchange import EXCHANGE, Exchange, bounded, read_reply
 from activities.language_model.port import (
     ASKED_AGAIN,
     Abilities,
@@ -33,9 +33,6 @@ from activities.language_model.port import (
     TransientModelError,
 )
 from connection import secrets
-from reflection.run import Spending
-from reflection.text import well_formed
-from reflection.turn.tools import AskedCall
 
 litellm.suppress_debug_info = True
 litellm.drop_params = False
@@ -70,7 +67,6 @@ _NOT_THE_FORM = frozenset({"ContextWindowExceededError"})
 # Claude takes none of them while it thinks.
 _NOT_WHILE_THINKING = frozenset({"temperature", "top_p", "top_k"})
 _BEYOND_OPENAI = frozenset({"top_k", "min_p", "repetition_penalty"})
-_MOST_TOKENS = 10**9
 _BOUNDS = frozenset(
     {
         "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
@@ -134,97 +130,9 @@ class Route:
             arguments |= {"api_base": self.endpoint.api_base, "api_key": self.endpoint.api_key}
         return arguments
 
-    def secrets(self) -> Iterator[str]:
-        """Yield what no message may show: the keys of this route and of the environment."""
-        if self.endpoint:
-            yield self.endpoint.api_key
-        yield from secrets()
-
-
-def read_reply(
-    response: Any,
-    route: Route,
-    left_out: tuple[str, ...],
-    *,
-    keep_cut: bool = False,
-    offered: bool = False,
-) -> ModelReply:
-    """Read a chat completion in OpenAI's form.
-
-    Raises SampleError if it has no choice, or if its first one was filtered, refused, empty, a
-    tool call though no tool was offered, or cut off (unless `keep_cut`).
-    """
-    spending = read_spending(response, route)
-    if not response.choices:
-        line = "the provider replied without any choice"
-        raise SampleError(line, "EmptyReply", spending=spending)
-    choice = response.choices[0]
-    lost = _lost(choice, spending, keep_cut=keep_cut, offered=offered)
-    if lost is not None:
-        kind, line = lost
-        raise SampleError(line, kind, spending=spending, finish_reason=choice.finish_reason)
-    return ModelReply(
-        text=choice.message.content or "",
-        model=route.name,
-        provider=route.system,
-        finish_reason=choice.finish_reason,
-        spending=spending,
-        response_id=response.id or None,
-        left_out=left_out,
-        calls=tuple(map(_asked, choice.message.tool_calls or ())) if offered else (),
-    )
-
-
-def _asked(call: Any) -> AskedCall:
-    """Read a tool call as the model wrote it, whatever is missing."""
-    function = getattr(call, "function", None)
-    name, written = getattr(function, "name", None), getattr(function, "arguments", None)
-    return AskedCall(
-        id=call.id and well_formed(call.id),
-        name=well_formed(name or ""),
-        arguments=well_formed(written or ""),
-    )
-
-
-def _lost(
-    choice: Any, spending: Spending, *, keep_cut: bool, offered: bool
-) -> tuple[str, str] | None:
-    """Return the kind of a lost reply and the reason; None if the reply can be used."""
-    message = choice.message
-    fields = getattr(message, "provider_specific_fields", None) or {}
-    calls = getattr(message, "tool_calls", None)
-    empty = not (message.content or "").strip() and not (calls and offered)
-    if choice.finish_reason == "content_filter":
-        return "ContentPolicyViolationError", "the provider's content filter took the reply"
-    if getattr(message, "refusal", None) or fields.get("refusal"):
-        return "Refusal", "the model refused to answer"
-    if choice.finish_reason == "length" and (empty or not keep_cut):
-        return "CutOff", f"the reply was cut off after {spending.output_tokens or 'its'} tokens"
-    if empty and calls:
-        return "BrokenToolCall", "the reply calls a tool, and none was offered"
-    return ("EmptyReply", "the reply is empty") if empty else None
-
-
-def read_spending(response: Any, route: Route) -> Spending:
-    """Read the tokens of one call. LiteLLM's 0 and 0 means that the provider did not count."""
-    usage = getattr(response, "usage", None)
-    details = getattr(usage, "prompt_tokens_details", None)
-    sent, received = _tokens(usage, "prompt_tokens"), _tokens(usage, "completion_tokens")
-    if not sent and not received:
-        return Spending(calls=1)
-    return Spending(
-        calls=1,
-        input_tokens=sent,
-        output_tokens=received,
-        cached_tokens=_tokens(details, "cached_tokens"),
-        cost_usd=None if sent is None or received is None else _cost(response, route),
-    )
-
-
-def _tokens(counted: object, name: str) -> int | None:
-    """Return a count of tokens; what no call can use is unknown."""
-    count = getattr(counted, name, None)
-    return count if isinstance(count, int) and 0 <= count <= _MOST_TOKENS else None
+    def secrets(self) -> frozenset[str]:
+        """Return what no message may show: the keys of this route and of the environment."""
+        return frozenset({*secrets(), *([self.endpoint.api_key] if self.endpoint else [])})
 
 
 class LiteLLMModel:
@@ -328,8 +236,8 @@ async def _send(route: Route, call: ModelCall, form: dict[str, Any], until: floa
                 **options,
                 **form,
             )
-        names = tuple(left_out)
-        return read_reply(response, route, names, keep_cut=call.keep_cut, offered=bool(call.tools))
+        known = {"model": route.name, "provider": route.system, "left_out": tuple(left_out)}
+        return read_reply(response, call, _cost(response, route), **known)
 
 
 def _forms(route: Route, call: ModelCall) -> list[dict[str, Any]]:
@@ -455,10 +363,8 @@ def _cost(response: Any, route: Route) -> float | None:
     """Return LiteLLM's price of a call in US dollars. Its 0 can also mean an unknown price."""
     if route.endpoint:
         return 0.0 if route.endpoint.free else None
-    try:
-        return litellm.completion_cost(response, model=route.target) or None
-    except Exception:
-        return None
+    # To have it computed again would take a twelfth of the call's CPU.
+    return response._hidden_params.get("response_cost") or None
 
 
 def _refuse_credentials(route: Route) -> None:
@@ -500,20 +406,19 @@ def _explained(
 
 def _placed(line: str, exchange: Exchange, route: Route) -> str:
     """Put the address before a line, if there was an exchange."""
-    address = exchange.address and one_line(exchange.address, "", frozenset(route.secrets()))
+    address = exchange.address and one_line(exchange.address, "", route.secrets())
     return f"{address} {line}".lstrip()
 
 
 def _read_failure(error: Exception, exchange: Exchange, route: Route, prompt: str) -> ModelError:
-    secrets = frozenset(route.secrets())
-    failure = read_error(error, prompt, secrets)
+    failure = read_error(error, prompt, route.secrets())
     if failure.kind == "AuthenticationError" and not route.endpoint:
         missing = litellm.validate_environment(route.target)["missing_keys"]
         if named := [name for name in missing if name.endswith("_API_KEY")] or missing:
             line = f"no key for {route.name}: set {' or '.join(named)} where the worker runs"
             return PermanentModelError(line, failure.kind, failure.status)
     if exchange.address:
-        line = one_line(exchange.tell(str(failure)), prompt, secrets)
+        line = one_line(exchange.tell(str(failure)), prompt, route.secrets())
         failure.args = (_placed(line, exchange, route),)
     if 300 <= exchange.status < 400:
         return PermanentModelError(str(failure), "Redirect", exchange.status)

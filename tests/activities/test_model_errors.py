@@ -2,7 +2,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from activities.language_model.exchange import (
+from activities.language_model.errors import (
     one_line,
     read_error,
     retry_after_seconds,

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from activities.language_model.layers import PacedModel
+from activities.language_model.layers import Pace, PacedModel
 from activities.language_model.port import (
     ModelCall,
     ModelReply,
@@ -154,3 +154,21 @@ def test_the_operators_rate_has_no_burst() -> None:
     gaps = [later - earlier for earlier, later in pairwise(endpoint.taken)]
     assert len(gaps) == 19
     assert min(gaps) >= 0.25 - 1e-6
+
+
+def test_calls_of_a_batch_give_way() -> None:
+    """Of six that wait one is in line already; a call that comes last begins right after it."""
+
+    async def work() -> list[str]:
+        pace, begun = Pace(1.0), list[str]()
+
+        async def begin(name: str, *, yields: bool) -> None:
+            await pace.turn(yields=yields)
+            begun.append(name)
+
+        batch = [asyncio.create_task(begin(f"batch {n}", yields=True)) for n in range(6)]
+        await asyncio.sleep(0.1)
+        await asyncio.gather(begin("a person's", yields=False), *batch)
+        return begun
+
+    assert virtually(work())[:4] == ["batch 0", "batch 1", "a person's", "batch 2"]

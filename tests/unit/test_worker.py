@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from worker import is_worth_reading, silence_ordinary
+from service import is_worth_reading, silence_ordinary
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,6 +26,21 @@ def test_nothing_but_its_adapter_imports_litellm() -> None:
     code = f"import sys, {ours}; print({{'litellm', 'xllamacpp', 'openai'}} & set(sys.modules))"
 
     assert printed(code) == "set()\n"
+
+
+@pytest.mark.parametrize("queue", ["mull", "code"])
+def test_a_worker_without_models_imports_little(queue: str) -> None:
+    """It is ready in two seconds on a quiet machine: this bound is on its own CPU time."""
+    heavy = "litellm openai mcp scipy numpy pypdf rich jinja2 httpx aiohttp cryptography"
+    code = (
+        f"import asyncio, sys, time, worker; asyncio.run(worker.confined(['{queue}']))\n"
+        f"print({set(heavy.split())} & sys.modules.keys(), time.process_time())"
+    )
+
+    found, seconds = printed(code).rsplit(maxsplit=1)
+
+    assert found == "set()"
+    assert float(seconds) < 2.5
 
 
 def test_telemetry_goes_nowhere_by_default() -> None:

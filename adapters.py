@@ -1,0 +1,188 @@
+"""The adapters of a worker: models, documents, tools, the sandbox, and the webhook."""
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from pydantic import ValidationError
+from temporalio.worker import (
+    FixedSizeSlotSupplier,
+    ResourceBasedSlotConfig,
+    ResourceBasedSlotSupplier,
+    ResourceBasedTunerConfig,
+    WorkerTuner,
+)
+
+from activities.language_model.layers import ObservedModel, PacedModel
+from activities.language_model.port import Abilities, LanguageModel
+from activities.sandbox.port import TASK_QUEUE, Sandbox, SandboxError
+from activities.tools.activity import ToolActivities
+from activities.tools.builtin import calculate, current_time, python_tool
+from activities.tools.functions import functions_of, tools_in
+from activities.tools.port import Library, ToolServer
+from activities.webhook import WebhookActivities
+from commands.command import run_page
+from connection import ConfigurationError
+from reflection.multipath.request import Limits
+from reflection.request import explain, parse_request
+from reflection.turn.approval import ToolRule
+
+MODEL_ADAPTER = "activities.language_model.litellm_model"
+LIMITS = "MULL_SANDBOX_LIMITS"
+CEILING = Limits(wall_seconds=60, cpu_seconds=60)
+POST_SECONDS = 10.0
+WEBHOOK, WEBHOOK_SECRET = "MULL_WEBHOOK", "MULL_WEBHOOK_SECRET"
+
+logger = logging.getLogger("mull.worker")
+
+
+def supposed(_: str | None) -> Abilities:
+    """Suppose that a model takes tools, and has no setting for how it thinks."""
+    return Abilities(tools=True, effort=False)
+
+
+class Adapters(NamedTuple):
+    """The adapters for models and for documents on this machine.
+
+    `abilities` tells how a model takes tools and thinks, without a call of it.
+    """
+
+    model: LanguageModel | None = None
+    retriever: Library | None = None
+    abilities: Callable[[str | None], Abilities] = supposed
+
+
+@contextlib.contextmanager
+def adapters(
+    queues: Sequence[str], default: str | None, calls_per_second: float | None = None
+) -> Iterator[Adapters]:
+    """Build the adapters that these queues need; start the embedded model if it is used."""
+    if not {"llm", "tools"}.intersection(queues):
+        yield Adapters()
+        return
+    # These imports take seconds; `--help` and tests with their own model do not need them.
+    from activities.documents.folder import FolderRetriever
+
+    with contextlib.ExitStack() as stack:
+        retriever = FolderRetriever.from_environment(os.environ)
+        stack.callback(retriever.close)
+        known = Adapters(None, retriever)
+        if "llm" in queues:
+            from activities.language_model.embedded import EmbeddedModel
+            from activities.language_model.litellm_model import LiteLLMModel
+
+            endpoints = {}
+            if default == EmbeddedModel.name:
+                endpoints[default] = stack.enter_context(EmbeddedModel()).endpoint
+            called = LiteLLMModel(default, endpoints)
+            model = PacedModel(ObservedModel(called, default), default, calls_per_second)
+            known = Adapters(model, retriever, called.abilities)
+        yield known
+
+
+def toolbox(options: argparse.Namespace, library: Library | None) -> ToolActivities:
+    """Gather the tools that the options name beside the built-in ones, and the rules for calls.
+
+    Raises ConfigurationError, which names the file and the field.
+    """
+    rules: tuple[ToolRule, ...] = ()
+    servers: Sequence[ToolServer] = ()
+    path: Path | None = None
+    try:
+        marked = [function for module in options.tools for function in tools_in(module)]
+        functions = functions_of(calculate, current_time, python_tool(None), *marked)
+        if path := options.approve:
+            rules = parse_request(tuple[ToolRule, ...], path.read_bytes())
+        if path := options.mcp:
+            # The client takes a second to import.
+            from activities.tools.servers import read_servers
+
+            servers = read_servers(path.read_bytes(), os.environ)
+    except OSError as error:
+        raise ConfigurationError(f"{path} can't be read: {error.strerror}") from None
+    except ValueError as error:
+        raise ConfigurationError(f"{path}: {explain(error)}" if path else str(error)) from None
+    return ToolActivities(functions, servers, library, rules)
+
+
+async def confined(queues: Sequence[str]) -> Sandbox | None:
+    """Choose the sandbox for untrusted code, if these queues need one; None if there is none.
+
+    Raises SandboxError if no sandbox passes its self-test and there is no other queue to serve,
+    and ConfigurationError.
+    """
+    if "code" not in queues:
+        return None
+    from activities.sandbox.selftest import choose
+
+    try:
+        given = os.environ.get(LIMITS)
+        ceiling = Limits.model_validate_json(given) if given else CEILING
+        *_, chosen = await choose(ceiling)
+    except ValidationError as error:
+        raise ConfigurationError(f"{LIMITS}: {explain(error)}") from None
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from None
+    except SandboxError as error:
+        if set(queues) == {"code"}:
+            raise
+        logger.warning("%s is not served: %s", TASK_QUEUE, error)
+        return None
+    logger.info("sandbox: %s", chosen.described)
+    assert chosen.sandbox is not None  # noqa: S101 - it passed
+    return chosen.sandbox
+
+
+def slots(most: int) -> WorkerTuner:
+    """Take up to so many programs, and one at a time while memory is short or every core is busy.
+
+    Tasks beyond that wait in the queue, where another worker may take them.
+    """
+    resources = ResourceBasedTunerConfig(target_memory_usage=0.8, target_cpu_usage=1.0)
+    bounds = ResourceBasedSlotConfig(1, most, ramp_throttle=timedelta())
+    others = FixedSizeSlotSupplier(most)
+    return WorkerTuner.create_composite(
+        workflow_supplier=others,
+        activity_supplier=ResourceBasedSlotSupplier(bounds, resources),
+        local_activity_supplier=others,
+        nexus_supplier=others,
+    )
+
+
+def webhook_of(environment: Mapping[str, str]) -> WebhookActivities | None:
+    """Make what tells the webhook that MULL_WEBHOOK names, if it does. Raises ConfigurationError.
+
+    No message shows the address, which may hold a key.
+    """
+    url, secret = environment.get(WEBHOOK), environment.get(WEBHOOK_SECRET)
+    if not url:
+        return None
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ConfigurationError(f"{WEBHOOK}: expected an address such as https://example.org/hook")
+    if not secret:
+        raise ConfigurationError(f"{WEBHOOK_SECRET} is not set: it signs what {WEBHOOK} is told")
+
+    async def post(body: bytes, headers: dict[str, str]) -> int:
+        # It takes a quarter of a second to import.
+        import httpx2
+
+        try:
+            async with (
+                asyncio.timeout(POST_SECONDS),
+                httpx2.AsyncClient(timeout=POST_SECONDS, follow_redirects=False) as client,
+                client.stream("POST", url, content=body, headers=headers) as reply,
+            ):
+                return reply.status_code
+        except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError) as error:
+            raise OSError(f"the receiver can't be reached: {type(error).__name__}") from None
+
+    linked = run_page if environment.get("MULL_WEB_UI") else lambda *_: None
+    return WebhookActivities(post, secret, linked)

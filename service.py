@@ -1,0 +1,370 @@
+"""How a worker is served: its options, log, metrics, health, and version."""
+
+import argparse
+import asyncio
+import json
+import logging
+import os
+import socket
+import sys
+import time
+import warnings
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from socketserver import TCPServer
+from threading import Thread
+from typing import Any
+
+from opentelemetry import trace
+from temporalio import activity, workflow
+from temporalio.api.deployment.v1 import RoutingConfig
+from temporalio.api.workflowservice.v1 import DescribeWorkerDeploymentRequest
+from temporalio.client import Client
+from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
+from temporalio.runtime import (
+    LogForwardingConfig,
+    LoggingConfig,
+    PrometheusConfig,
+    Runtime,
+    TelemetryConfig,
+    TelemetryFilter,
+)
+from temporalio.service import RPCError, RPCStatusCode
+from temporalio.worker import (
+    UnsandboxedWorkflowRunner,
+    WorkerDeploymentConfig,
+    WorkflowInstance,
+    WorkflowInstanceDetails,
+)
+
+import telemetry
+from connection import ConfigurationError, pollers
+
+DEPLOYMENT, UNVERSIONED = "mull", "unversioned"
+PROBE_SECONDS = 2.0
+# An import of LiteLLM blocks the event loop for five seconds, and on a busy machine for longer.
+STUCK_SECONDS = 60.0
+COUNT_SECONDS = 30.0
+REBUILDS = "MULL_REBUILD_TRACES"
+AGAIN_SECONDS = 10.0
+WAITING = f"{telemetry.NEEDS_REVIEW.name} = true AND ExecutionStatus = 'Running'"
+
+logger = logging.getLogger("mull.worker")
+
+
+def parse(arguments: Sequence[str], queues: Sequence[str]) -> argparse.Namespace:
+    """Read the options of a worker that may serve these queues; wrong usage ends the process."""
+
+    def some(text: str) -> list[str]:
+        names = [name.strip().removeprefix("mull-") for name in text.split(",") if name.strip()]
+        if not names or not set(names) <= set(queues):
+            expected = f"expected one or more of {', '.join(queues)}, comma-separated"
+            raise argparse.ArgumentTypeError(expected)
+        return names
+
+    parser = argparse.ArgumentParser(
+        prog="mull-worker",
+        description="Serve Mull's task queues until interrupted.",
+        epilog="MULL_MODEL (any LiteLLM name) answers, with its provider's key in the "
+        "environment. MULL_JUDGE_MODEL judges drafts; without it, MULL_MODEL does. "
+        "Example: MULL_MODEL=openai/gpt-5-mini mull-worker --queues llm. Exit codes: "
+        "0 stopped by a signal, 1 failed, 2 wrong usage, 3 no server.",
+    )
+    parser.add_argument(
+        "--queues",
+        type=some,
+        default=list(queues),
+        help="comma-separated: mull, llm, code, tools (default: all)",
+    )
+    parser.add_argument(
+        "--tools",
+        action="append",
+        default=[],
+        metavar="MODULE",
+        help="a module, or a Python file, with tools for turns; may be repeated",
+    )
+    parser.add_argument(
+        "--mcp", type=Path, metavar="FILE", help="MCP servers, in the usual mcpServers shape"
+    )
+    parser.add_argument(
+        "--approve", type=Path, metavar="FILE", help="rules for tool calls, a JSON list"
+    )
+    parser.add_argument(
+        "--traces", type=Path, metavar="FILE", help="write spans to this file, as JSON"
+    )
+    parser.add_argument(
+        "--calls-per-second",
+        type=_rate,
+        help="the most model calls a second of all workers together",
+    )
+    parser.add_argument(
+        "--health",
+        type=_place,
+        metavar="HOST:PORT",
+        help="answer GET /healthz (alive) and /readyz (every queue is polled) here",
+    )
+    parser.add_argument(
+        "--metrics", type=_place, metavar="HOST:PORT", help="serve Prometheus metrics here"
+    )
+    parser.add_argument(
+        "--log", choices=("text", "json"), default="text", help="how the log is written"
+    )
+    parser.add_argument(
+        "--build-id",
+        metavar="ID",
+        help=f'serve as this version of the worker deployment "{DEPLOYMENT}"',
+    )
+    options = parser.parse_args(arguments)
+    if "tools" not in options.queues and (options.tools or options.mcp or options.approve):
+        parser.error("--tools, --mcp and --approve are for a worker that serves the queue tools")
+    if options.build_id == "":
+        parser.error("--build-id is empty")
+    return options
+
+
+def _rate(text: str) -> float:
+    rate = float(text)
+    if not 0 < rate < float("inf"):
+        raise argparse.ArgumentTypeError("expected a number above 0")
+    return rate
+
+
+def _place(text: str) -> tuple[str, int]:
+    """Read where to listen, as a numeric address and a port."""
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 65_536:
+        raise argparse.ArgumentTypeError("expected HOST:PORT, such as 0.0.0.0:9464 or [::]:9464")
+    try:
+        found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{host} is not known: {error.strerror}") from None
+    return str(found[0][4][0]), int(port)
+
+
+class JsonLines(logging.Formatter):
+    """Writes a record as one JSON object on one line, with the run and the span that it is of."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Write what is known of the record; what is not known is left out."""
+        told: dict[str, Any] = vars(record)
+        about = told.get("temporal_activity") or told.get("temporal_workflow") or {}
+        if not about and activity.in_activity():
+            about = vars(activity.info())
+        elif not about and workflow.in_workflow():
+            about = vars(workflow.info())
+        now = trace.get_current_span().get_span_context()
+        span = now if now.is_valid else telemetry.failed_in.get() or now
+        line = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            "workflow_id": about.get("workflow_id"),
+            "run_id": about.get("run_id") or about.get("workflow_run_id"),
+            "workflow_type": about.get("workflow_type"),
+            "activity_type": about.get("activity_type"),
+            "attempt": about.get("attempt"),
+            "trace_id": f"{span.trace_id:032x}" if span.is_valid else None,
+            "span_id": f"{span.span_id:016x}" if span.is_valid else None,
+            "exception": self.formatException(record.exc_info) if record.exc_info else None,
+        }
+        return json.dumps({name: value for name, value in line.items() if value is not None})
+
+
+def set_up_log(style: str) -> None:
+    """Log to standard error, as text or as JSON, and silence what is ordinary.
+
+    That is about calls in flight when a run ends, late cancellations, and LiteLLM's types.
+    """
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s: %(message)s")
+    if style == "json":
+        logging.getLogger().handlers[0].setFormatter(JsonLines())
+        logging.captureWarnings(True)
+        sys.excepthook = lambda *error: logger.critical("the worker failed", exc_info=error)
+        workflow.logger.workflow_info_on_message = False
+        activity.logger.activity_info_on_message = False
+    silence_ordinary()
+    for chatty in ("LiteLLM", "httpx", "httpcore", "httpx2", "httpcore2"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+
+
+def silence_ordinary() -> None:
+    """Silence expected warnings of the SDK and of LiteLLM."""
+    logging.getLogger("temporalio.activity").addFilter(is_worth_reading)
+    # A run that leaves the cache ends its spans in another context, which does no harm.
+    logging.getLogger("opentelemetry.context").setLevel(logging.CRITICAL)
+    for said in ("Cannot find activity to cancel", "Items? .* on TypedDict class"):
+        warnings.filterwarnings("ignore", said, UserWarning)
+
+
+def is_worth_reading(record: logging.LogRecord) -> bool:
+    """Return False for the log record of a cancelled activity."""
+    error = record.exc_info[1] if record.exc_info else None
+    cancelled = isinstance(error, asyncio.CancelledError)
+    return not (cancelled and str(record.msg).startswith("Completing activity as failed"))
+
+
+def set_up_runtime(metrics: tuple[str, int] | None, style: str) -> None:
+    """Create the SDK's runtime with a Prometheus endpoint, and with its log in the worker's.
+
+    Raises ConfigurationError if the endpoint can't be opened.
+    """
+    written, endpoint = LoggingConfig.default, None
+    if style == "json":
+        core = logging.getLogger("temporalio.core")
+        written = LoggingConfig(
+            TelemetryFilter("WARN", "ERROR"), LogForwardingConfig(core, append_target_to_name=False)
+        )
+    if metrics is not None:
+        host, port = metrics
+        buckets = {each.name: each.buckets for each in telemetry.METRICS if each.buckets}
+        endpoint = PrometheusConfig(
+            f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
+            durations_as_seconds=True,
+            histogram_bucket_overrides=buckets,
+        )
+    try:
+        Runtime.set_default(Runtime(telemetry=TelemetryConfig(written, endpoint)))
+    except (RuntimeError, ValueError) as error:
+        raise ConfigurationError(f"--metrics: {error}") from None
+
+
+async def count_reviews(client: Client) -> None:
+    """Set the gauge of runs that wait for a person, every 30 seconds, for ever."""
+    while True:
+        try:
+            found = await client.count_workflows(WAITING)
+        except RPCError as error:
+            logger.warning("runs that wait for a person are not counted: %s", error.message)
+        else:
+            meter = Runtime.default().metric_meter
+            telemetry.REVIEWS_WAITING.record(meter, found.count, namespace=client.namespace)
+        await asyncio.sleep(COUNT_SECONDS)
+
+
+async def rebuild_traces(traces: Path | None, style: str) -> None:
+    """Keep a process that sends the spans of ended runs again; it ends when this one does."""
+    if traces is None and not os.environ.get(telemetry.ENDPOINT):
+        logger.warning("%s is set, but spans go nowhere: set %s", REBUILDS, telemetry.ENDPOINT)
+        return
+    program = Path(__file__).with_name("spans.py")
+    command = [sys.executable, str(program), style, *([str(traces)] if traces else [])]
+    while True:
+        # Its standard input ends with this process, and it with that.
+        process = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.PIPE)
+        code = await process.wait()
+        logger.warning("rebuilding traces ended with exit code %d, and begins again", code)
+        await asyncio.sleep(AGAIN_SECONDS)
+
+
+class Health(ThreadingHTTPServer):
+    """Tells by HTTP whether this worker is alive and ready, from a thread of its own.
+
+    Alive: the event loop ran in the last minute. Ready: the server has this worker among those that
+    poll each of its queues, the server answers, and `draining` is not set.
+    """
+
+    daemon_threads = True
+    # The base's asks a name server for this machine's name.
+    server_bind = TCPServer.server_bind
+
+    def __init__(self, place: tuple[str, int]) -> None:
+        """Listen. Raises ConfigurationError if that is not possible."""
+        host, port = place
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        try:
+            super().__init__(place, _Probe)
+        except OSError as error:
+            said = f"--health: can't listen on {host}, port {port}: {error.strerror}"
+            raise ConfigurationError(said) from None
+        self.draining = self._reached = False
+        self._seen = time.monotonic()
+        Thread(target=self.serve_forever, daemon=True).start()
+
+    def good(self, path: str) -> bool | None:
+        """Tell whether the worker is what a path asks; None for any other path."""
+        if path == "/readyz":
+            return self._reached and not self.draining
+        if path == "/healthz":
+            return time.monotonic() - self._seen < STUCK_SECONDS
+        return None
+
+    async def watch(self, client: Client, queues: Sequence[str]) -> None:
+        """Look after the server and these task queues, every two seconds, for ever."""
+        unpolled = list(queues)
+        while True:
+            self._seen = time.monotonic()
+            try:
+                async with asyncio.timeout(PROBE_SECONDS):
+                    seen = [(each, await pollers(client, each)) for each in unpolled]
+                    unpolled = [each for each, by in seen if client.identity not in by]
+                    answers = await client.service_client.check_health()
+                self._reached = answers and not unpolled
+            except (RPCError, TimeoutError):
+                self._reached = False
+            await asyncio.sleep(PROBE_SECONDS if self._reached else PROBE_SECONDS / 20)
+
+
+class _Probe(BaseHTTPRequestHandler):
+    timeout = 5
+    server: Health
+
+    def do_GET(self) -> None:
+        good = self.server.good(self.path.partition("?")[0])
+        body = b"not found\n" if good is None else b"ok\n" if good else b"unavailable\n"
+        self.send_response(404 if good is None else 200 if good else 503)
+        self.send_header("Content-Type", "text/plain")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Log no probe."""
+
+
+def deployment(build_id: str) -> WorkerDeploymentConfig:
+    """Make the version that a worker serves as: a run ends on the one that it began on."""
+    version, pinned = WorkerDeploymentVersion(DEPLOYMENT, build_id), VersioningBehavior.PINNED
+    return WorkerDeploymentConfig(
+        version, use_worker_versioning=True, default_versioning_behavior=pinned
+    )
+
+
+class MovingRunner(UnsandboxedWorkflowRunner):
+    """Runs workflows outside the SDK's sandbox; those of the types `moving` change their version.
+
+    The server refuses a behaviour from a worker without a version, so no decorator can state it.
+    """
+
+    def __init__(self, moving: Collection[type]) -> None:
+        self._moving = moving
+
+    def create_instance(self, det: WorkflowInstanceDetails) -> WorkflowInstance:
+        """Make the instance of a run."""
+        if det.defn.cls in self._moving:
+            moves = replace(det.defn, versioning_behavior=VersioningBehavior.AUTO_UPGRADE)
+            det = replace(det, defn=moves)
+        return super().create_instance(det)
+
+
+async def say_version(client: Client, build_id: str) -> None:
+    """Log how to send new runs to this version, unless the server does so already."""
+    asked = DescribeWorkerDeploymentRequest(namespace=client.namespace, deployment_name=DEPLOYMENT)
+    try:
+        found = await client.workflow_service.describe_worker_deployment(asked)
+        routing = found.worker_deployment_info.routing_config
+    except RPCError as error:
+        if error.status != RPCStatusCode.NOT_FOUND:
+            logger.warning("the versions of the workers are not known: %s", error.message)
+            return
+        routing = RoutingConfig()
+    chosen = routing.current_deployment_version, routing.ramping_deployment_version
+    if build_id not in [version.build_id for version in chosen]:
+        logger.warning(
+            "build id %s is neither current nor ramping: no new run starts on this worker until "
+            "`temporal worker deployment set-current-version --deployment-name %s --build-id %s`",
+            *(build_id, DEPLOYMENT, build_id),
+        )

@@ -1,0 +1,240 @@
+"""What a worker process serves beside its queues: metrics, health, and a log in JSON."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import socket
+import time
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from temporalio.client import Client, WorkflowFailureError
+
+import telemetry
+import worker
+from commands.embedded import Place, free_port, temporal
+from connection import connect
+from service import Health
+from tests import forks
+from tests.conftest import QUERY, begin
+from tests.e2e.agent.model import REPLIES, replied
+from tests.scripted import ScriptedModel
+from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint, failing
+from tests.unit.test_calibrated import made
+
+MODEL = "openai/gpt-4o-mini"
+LABELLED = re.compile(r'(\w+)="([^"]*)"')
+
+
+def answered(request: Body) -> Scripted:
+    """Answer what any workflow asks: "keyless" is refused, "slow" takes a minute."""
+    prompt = request["messages"][-1]["content"]
+    if "keyless" in prompt:
+        return failing(401)
+    if prompt.startswith(tuple(REPLIES)):
+        return replied(request)
+    if prompt.startswith("You judge a draft"):
+        scores = dict.fromkeys(("completeness", "correctness", "clarity"), 0.9)
+        return Scripted(
+            json.dumps({"feedback": [], "criteria_scores": scores, "confidence": "high"})
+        )
+    told = json.dumps({"reasoning": "it is known", "answer": "129"})
+    return Scripted(told, delay=60 if "slow" in prompt else 0)
+
+
+class Served(NamedTuple):
+    """A worker process, where it is listened to, and its log."""
+
+    process: Any
+    metrics: str
+    health: str
+    log: Path
+
+    def samples(self) -> dict[str, list[dict[str, str]]]:
+        """Return the labels of each sample by its name."""
+        found: dict[str, list[dict[str, str]]] = {}
+        for line in get(f"{self.metrics}/metrics")[1].splitlines():
+            if not line.startswith("#"):
+                name, _, labels = line.partition("{")
+                found.setdefault(name, []).append(dict(LABELLED.findall(labels)))
+        return found
+
+
+def get(url: str) -> tuple[int, str]:
+    """Return status and body; 0 where nothing answers."""
+    try:
+        with urllib.request.urlopen(url, timeout=5) as reply:  # noqa: S310 - on loopback
+            return reply.status, reply.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+    except OSError:
+        return 0, ""
+
+
+async def until(url: str, status: int, seconds: float = 60) -> float:
+    """Wait until a probe says so, and return for how many seconds."""
+    began = time.monotonic()
+    async with asyncio.timeout(seconds):
+        while (await asyncio.to_thread(get, url))[0] != status:
+            await asyncio.sleep(0.05)
+    return time.monotonic() - began
+
+
+@asynccontextmanager
+async def serving(place: Place, folder: Path, *options: str) -> AsyncIterator[Served]:
+    """Run a worker process of its own."""
+    health, metrics, log = free_port(), free_port(), folder / "log"
+    with ScriptedEndpoint([answered] * 200) as endpoint:
+        environment = {
+            **os.environ,
+            "TEMPORAL_ADDRESS": place.address,
+            "TEMPORAL_NAMESPACE": "service",
+            "MULL_MODEL": MODEL,
+            "OPENAI_API_BASE": endpoint.url,
+            "OPENAI_API_KEY": "sk-secret",
+        }
+        listened = ["--health", f"localhost:{health}", "--metrics", f"127.0.0.1:{metrics}"]
+        command = ["worker.py", *listened, "--log", "json", *options]
+        process = forks.start(command, environment, log, log)
+        served = Served(process, f"http://127.0.0.1:{metrics}", f"http://localhost:{health}", log)
+        try:
+            await until(f"{served.health}/readyz", 200)
+            yield served
+        finally:
+            process.terminate()
+            process.join(60)
+
+
+@pytest.fixture
+async def own(place: Place, monkeypatch: pytest.MonkeyPatch) -> Client:
+    """A client of the namespace of these workers."""
+    monkeypatch.setenv("TEMPORAL_ADDRESS", place.address)
+    monkeypatch.setenv("TEMPORAL_NAMESPACE", "service")
+    return await connect()
+
+
+async def run(client: Client, kind: str, request: dict[str, Any]) -> None:
+    """Run once to the end, whatever that is."""
+    try:
+        handle = await begin(client, request, kind)
+        if kind == "SessionWorkflow":
+            await handle.execute_update("send", {"message": "How much?"})
+            await handle.execute_update("finish_now")
+        await asyncio.wait_for(handle.result(), 40)
+    except WorkflowFailureError:
+        pass
+
+
+async def test_every_metric_and_a_log_of_objects(own: Client, place: Place, tmp_path: Path) -> None:
+    """Runs of every type leave each metric with its labels, and lines that name run and span."""
+    asked = {"question": "How much?", "preset": "thrifty"}
+    fitted = made(model=None).model_dump(mode="json")
+    batch = {"name": "a", "workflow": "SelfConsistencyWorkflow", "takes": {"question": "q"}}
+    runs: list[tuple[str, dict[str, Any]]] = [
+        (
+            "SelfConsistencyWorkflow",
+            {**asked, "calibration": fitted},
+        ),
+        ("SelfConsistencyWorkflow", {"question": "A keyless one?"}),
+        ("ReflectOnResultWorkflow", {"query": QUERY}),
+        ("MultiPathWorkflow", {"prompt": "Write add(a, b).", "mode": "code"}),
+        ("ToolTurnWorkflow", {"message": "How much?", "tools": []}),
+        ("SessionWorkflow", {"tools": []}),
+        ("BatchWorkflow", {"items": [{"q": "How much?"}], "variants": [batch]}),
+        ("DoctorWorkflow", {"offline": True, "queues": ["mull"]}),
+    ]
+    async with serving(place, tmp_path, "--traces", str(tmp_path / "spans")) as served:
+        await asyncio.gather(*(run(own, *each) for each in runs))
+        found = served.samples()
+
+    for metric in telemetry.METRICS:
+        name = f"{metric.name}_sum" if metric.buckets else metric.name
+        assert all(set(metric.labels) <= set(labels) for labels in found[name]), metric.name
+    assert {labels["workflow_type"] for labels in found["mull_runs"]} == {kind for kind, _ in runs}
+    ends = {labels["stop_reason"] for labels in found["mull_runs"]}
+    assert {"failed", "completed", "finished_by_person"} <= ends
+    assert {labels["model"] for labels in found["mull_tokens"]} == {MODEL}
+    assert "1" in {labels["le"] for labels in found["mull_confidence_bucket"]}
+    assert not {"workflow_id", "run_id"} & {
+        key for each in found.values() for one in each for key in one
+    }
+    lines = [json.loads(line) for line in served.log.read_text().splitlines()]
+    assert all({"time", "level", "logger", "message"} <= set(line) for line in lines)
+    failed = next(line for line in lines if line.get("activity_type") == "sample_answer")
+    assert {"workflow_id", "run_id", "workflow_type", "trace_id", "span_id"} <= set(failed)
+    assert (failed["attempt"], failed["exception"].startswith("Traceback")) == (1, True)
+    assert not failed["message"].endswith("})")
+
+
+async def test_a_worker_that_is_told_to_stop_takes_no_more(
+    own: Client, place: Place, tmp_path: Path
+) -> None:
+    """It is not ready from then on, and alive as long as its calls go on."""
+    async with serving(place, tmp_path, "--queues", "mull,llm") as served:
+        slow = await begin(own, {"question": "A slow one?", "max_responses": 1})
+        async with asyncio.timeout(10):
+            while (await slow.query("progress"))["in_flight"] == 0:
+                await asyncio.sleep(0.05)
+        os.kill(served.process.pid, signal.SIGTERM)
+        assert await until(f"{served.health}/readyz", 503, 2) < 2
+        assert get(f"{served.health}/healthz")[0] == 200
+        assert get(f"{served.health}/")[0] == 404
+        os.kill(served.process.pid, signal.SIGTERM)
+        await slow.terminate()
+
+
+async def test_readiness_follows_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spans: InMemorySpanExporter
+) -> None:
+    """No worker is ready before it polls, nor once its server is gone; a probe always answers."""
+    assert spans is not None
+    monkeypatch.setenv("MULL_WEB_UI", "before")
+    port = free_port()
+    health, url = Health(("::1", port)), f"http://[::1]:{port}"
+    assert (get(f"{url}/healthz")[0], get(f"{url}/readyz")[0]) == (200, 503)
+    place = Place(free_port(), free_port(), tmp_path / "temporal.db")
+    async with temporal(place, tmp_path / "log") as (server, client):
+        watch = asyncio.create_task(health.watch(client, ["mull"]))
+        await asyncio.sleep(1)
+        assert get(f"{url}/readyz")[0] == 503
+        async with worker.build(client, ["mull"], ScriptedModel([]))[0]:
+            assert await until(f"{url}/readyz", 200) < 5
+            time.sleep(0.2)  # noqa: ASYNC251 - the event loop stands still
+            assert get(f"{url}/readyz")[0] == 200
+            server.kill()
+            assert await until(f"{url}/readyz", 503) < 6
+        watch.cancel()
+    assert os.environ["MULL_WEB_UI"] == "before"
+    health.shutdown()
+    health.server_close()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--metrics", "127.0.0.1:{taken}"], "Address already in use"),
+        (["--health", "127.0.0.1:{taken}"], "Address already in use"),
+        (["--metrics", "127.0.0.1:0"], "expected HOST:PORT"),
+        (["--health", "8080"], "expected HOST:PORT"),
+        (["--health", "nowhere.invalid:80"], "nowhere.invalid is not known"),
+        (["--build-id", ""], "--build-id is empty"),
+    ],
+)
+def test_what_can_t_be_served_is_said_at_the_start(options: list[str], said: str) -> None:
+    """The exit code is 2, and the last line says why."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        given = [each.format(taken=taken.getsockname()[1]) for each in options]
+        arguments = ["worker.py", "--queues", "mull", *given]
+        ended = forks.run(*arguments, environment=dict(os.environ))
+
+    assert ended.returncode == 2
+    assert said in ended.stderr.splitlines()[-1]
+    assert "Traceback" not in ended.stderr
