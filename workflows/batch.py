@@ -1,29 +1,52 @@
-"""Run every item by every variant as child workflows, a bounded number at a time."""
+"""Run every item by every variant as child workflows, a bounded number at a time.
+
+The items of a large batch come in pages. Each page is a batch of its own, in a child workflow that
+is held from the moment the page is accepted, until its parent allows it to make runs. Parent and
+page tell each other by signals, so that the parent goes on in new histories as often as it likes.
+"""
 
 import asyncio
+from contextlib import suppress
+from datetime import timedelta
 
 from opentelemetry.trace import Span
 from pydantic import ValidationError
 from temporalio import workflow
-from temporalio.common import WorkflowIDReusePolicy
+from temporalio.common import Priority, WorkflowIDReusePolicy
 from temporalio.exceptions import (
     ApplicationError,
     ChildWorkflowError,
+    FailureError,
     WorkflowAlreadyStartedError,
     is_cancelled_exception,
 )
 
 with workflow.unsafe.imports_passed_through():
     import telemetry
-    from reflection.batch.loop import Batch
-    from reflection.batch.request import BatchRequest, Planned
-    from reflection.batch.result import BatchProgress, BatchResult, RunResult
-    from reflection.batch.sheet import standing
+    from reflection.batch.loop import Batch, Pages
+    from reflection.batch.request import (
+        BATCH_CONTINUES,
+        ID_BYTES,
+        PRIORITY_KEY,
+        RUNS,
+        BatchPage,
+        BatchRequest,
+        Planned,
+    )
+    from reflection.batch.result import Allowance, BatchProgress, BatchResult, PageEnd, RunResult
+    from reflection.batch.sheet import sheet, standing
+    from reflection.request import Finish
     from reflection.sheet import Sheet
     from reflection.text import encoded_size
     from workflows import base
-    from workflows.base import Workflow
-    from workflows.calls import SOMEBODY
+    from workflows.base import Workflow, refusal
+
+# A page that is not heard of for so long is told again what it may do, or is found to be gone.
+SILENCE = timedelta(minutes=10)
+CANCELLED_AT_ONCE = 100
+# Pages that were accepted or have ended in one history, each of a dozen events.
+PAGE_NEWS = 100
+FAIRNESS_BYTES = 64
 
 
 @workflow.defn(failure_exception_types=[ValidationError])
@@ -34,43 +57,206 @@ class BatchWorkflow(Workflow):
 
     @workflow.init
     def __init__(self, request: BatchRequest) -> None:
-        """Begin with the runs that are carried over alone."""
+        """Begin with the runs that are carried over alone; a page may come before `run` begins."""
         super().__init__()
+        identity = workflow.info().workflow_id
         self._request = request
-        self._batch = Batch(request, workflow.info().workflow_id)
+        self._batch = Batch(request, identity)
+        self._pages = Pages(request, identity)
+        self._state: Batch | Pages = self._pages if request.pages else self._batch
         self._tasks: dict[Planned, asyncio.Task[None]] = {}
         self._made = 0
+        # Whether something was said to this run, and whether its pages have to be told of it.
+        self._news = False
+        self._untold = bool(self._pages.in_flight)
+        self._adding = asyncio.Lock()
+        self._closing = False
 
     @workflow.run
     async def run(self, request: BatchRequest) -> BatchResult:
         """Make every run that fits the budgets, and return what became of each."""
-        if encoded_size(workflow.info().workflow_id) > request.id_bytes:
-            said = f"workflow id over {request.id_bytes} bytes; the ids of the runs begin with it"
+        # The id of a page is made of its batch's.
+        if request.page is None and encoded_size(workflow.info().workflow_id) > ID_BYTES:
+            said = f"workflow id over {ID_BYTES} bytes; the ids of the runs begin with it"
             raise ApplicationError(said, type=base.INVALID_REQUEST, non_retryable=True)
         with self._running(**{"batch.runs": request.total}) as span:
-            await self._find_attributes()
             try:
+                await self._find_attributes()
+                await self._let_pages_go()
                 await self._make_runs()
+                # What is said meanwhile counts too: it would be lost in a new history.
+                await self._close()
             except asyncio.CancelledError:
+                await self._close()
+                await self._cancel_pages()
                 await self._cancel_runs()
+                await self._tell_parent()
                 raise
-            if not self._batch.over:
+            if self._people.finish is not None and not self._state.over:
+                self._state.finish(self._people.finish)
+            if not self._state.over:
                 # Go on in a new history, with the records of all runs so far.
-                carried = {"carried": self._batch.carried()}
-                workflow.continue_as_new(request.model_copy(update=carried))
-            return self._conclude(span)
+                workflow.continue_as_new(self._state.going_on())
+            await self._tell_parent()
+            return self._conclude(span, self._state.result())
+
+    @workflow.update(description="Add a page of items, and get the number of pages that are here")
+    async def add_page(self, page: BatchPage) -> int:
+        """Hold a page in a child workflow. The same page is taken once, however often it comes."""
+        async with self._adding:
+            if (reason := self._pages.refuses(page)) is not None:
+                raise refusal(reason)
+            if not self._pages.has(page):
+                await self._hold(page)
+                self._pages.accept(page)
+                self._made += 1
+                self._news = True
+        return len(self._pages.accepted)
+
+    @add_page.validator
+    def _takes_page(self, page: BatchPage) -> None:
+        if not isinstance(page, BatchPage):
+            raise refusal('give one JSON object, such as {"number": 0, "items": [...]}')
+        if not self._request.pages:
+            raise refusal("this batch was started with its items")
+        if self._people.finish is not None:
+            raise refusal("the batch is being finished")
+        reason = self._pages.refuses(page)
+        if reason is not None:
+            raise refusal(reason)
+        if (self._full or self._closing) and not self._pages.has(page):
+            said = "the batch goes on in a new history: send the page again"
+            raise ApplicationError(said, type=BATCH_CONTINUES, non_retryable=True)
+
+    @workflow.update(description="Start no more runs until it is resumed")
+    def pause(self, by: Finish | None = None) -> None:
+        """Start no more runs; those in flight go on."""
+        del by
+        self._pause(paused=True)
+
+    @workflow.update(description="Go on after a pause")
+    def resume(self, by: Finish | None = None) -> None:
+        """Start runs again."""
+        del by
+        self._pause(paused=False)
+
+    @pause.validator
+    @resume.validator
+    def _takes_pause(self, by: Finish | None = None) -> None:
+        if self._request.page is not None:
+            raise refusal("this is a page of a batch: pause or resume the batch")
+        if self._has_ended() or self._people.finish is not None:
+            raise refusal("the batch has already stopped")
+        if not (by is None or isinstance(by, Finish)):
+            raise refusal('give nothing, or one JSON object, such as {"author": "..."}')
+
+    @workflow.signal(description="A batch tells a page of its own what it may do")
+    def allow(self, given: Allowance) -> None:
+        """Make so many runs at once, or end."""
+        if given.finish is not None and self._people.finish is None:
+            self._people.finish = given.finish
+        self._batch.allow(given)
+        self._news = True
+
+    @workflow.signal(description="A page tells its batch how it ended")
+    def page_ended(self, end: PageEnd) -> None:
+        """Add the page's runs to the sums."""
+        self._pages.ended(end)
+        self._made += 1
+        self._news = True
 
     def _progress(self) -> BatchProgress:
-        return self._batch.progress()
+        return self._state.progress()
 
     def _sheet(self) -> Sheet:
-        return standing(self._batch)
+        return sheet(self._progress()) if self._request.pages else standing(self._batch)
 
     def _has_ended(self) -> bool:
-        return self._batch.stop_reason is not None
+        return self._state.stop_reason is not None
 
     def _warn(self, warning: str) -> None:
-        self._batch.warnings.append(warning)
+        self._state.warn(warning)
+
+    def _pause(self, *, paused: bool) -> None:
+        self._state.pause(paused=paused)
+        self._news = self._untold = True
+
+    async def _hold(self, page: BatchPage) -> None:
+        """Start the workflow of a page, which waits until it is allowed to make runs."""
+        fairness = workflow.info().workflow_id.encode()[:FAIRNESS_BYTES].decode(errors="ignore")
+        identity = self._pages.id_of(page.number)
+        try:
+            held = await workflow.start_child_workflow(
+                "BatchWorkflow",
+                self._request.of_page(page),
+                id=identity,
+                # It outlives this history, and tells the next one how it ended.
+                parent_close_policy=workflow.ParentClosePolicy.ABANDON,
+                static_summary=f"page {page.number + 1:,} of {self._request.pages:,}",
+                priority=Priority(priority_key=PRIORITY_KEY, fairness_key=fairness),
+            )
+        except WorkflowAlreadyStartedError:
+            said = f"{identity} still runs, from an earlier batch: cancel it first"
+            raise refusal(said) from None
+        # How it ends is told by its signal.
+        held.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+
+    async def _let_pages_go(self) -> None:
+        """Allow pages to make runs, a few at a time, until all have ended or this history is full.
+
+        Once the batch is to stop, those that were held are told so in the same order.
+        """
+        pages = self._pages
+        while not (pages.over or self._full):
+            if self._people.finish is not None and pages.finished_by is None:
+                pages.finish(self._people.finish)
+                self._untold = True
+            if self._untold:
+                self._untold = False
+                await self._tell(*pages.in_flight)
+            elif (number := pages.next()) is not None:
+                await self._tell(number)
+            else:
+                await self._until_news(SILENCE if pages.in_flight and not pages.waits else None)
+
+    async def _tell(self, *numbers: int) -> None:
+        """Tell pages what they may do. One that has ended without a word is lost."""
+        for number in numbers:
+            if number not in self._pages.in_flight:
+                continue
+            identity = self._pages.id_of(number)
+            page = workflow.get_external_workflow_handle_for(BatchWorkflow.run, identity)
+            try:
+                # Of a signal on its way the SDK keeps a cancellation from whoever waits for it.
+                allowed = page.signal(BatchWorkflow.allow, self._pages.allowance(number))
+                await asyncio.shield(allowed)
+            except FailureError:
+                if number in self._pages.in_flight:
+                    self._pages.lost(number)
+
+    async def _tell_parent(self) -> None:
+        """Tell the batch of this page how it ended; it may be gone."""
+        parent = workflow.info().parent
+        if self._request.page is not None and parent is not None:
+            whole = workflow.get_external_workflow_handle_for(BatchWorkflow.run, parent.workflow_id)
+            with suppress(FailureError):
+                await whole.signal(BatchWorkflow.page_ended, self._batch.page_end())
+
+    async def _cancel_pages(self) -> None:
+        """Cancel the workflows of all pages that have not ended."""
+
+        async def cancel(number: int) -> None:
+            with suppress(FailureError):
+                await workflow.get_external_workflow_handle(self._pages.id_of(number)).cancel()
+
+        left = self._pages.open
+        for first in range(0, len(left), CANCELLED_AT_ONCE):
+            await asyncio.gather(*map(cancel, left[first : first + CANCELLED_AT_ONCE]))
+
+    async def _close(self) -> None:
+        """Let every caller of an update have its answer."""
+        self._closing = True
+        await workflow.wait_condition(workflow.all_handlers_finished)
 
     async def _make_runs(self) -> None:
         """Start runs as slots become free, until none is left or this history is full."""
@@ -78,24 +264,36 @@ class BatchWorkflow(Workflow):
             planned = None if self._full else self._batch.next()
             if planned is not None:
                 self._tasks[planned] = asyncio.create_task(self._make(planned))
-            elif self._tasks:
-                await self._until_one_ends()
+            elif self._tasks or not (self._batch.over or self._full):
+                await self._until_news()
             else:
                 return
-        by = self._people.finish.author or SOMEBODY
-        self._batch.stop("finished_by_person", f"finished by {by}")
+        self._batch.finish(self._people.finish)
         await self._cancel_runs()
 
     @property
     def _full(self) -> bool:
-        """Whether the history is long enough; it goes on in a new one once nothing is in flight."""
+        """Whether the history is long enough; it goes on in a new one once no run is in flight."""
         started = self._made + len(self._tasks)
         suggested = workflow.info().is_continue_as_new_suggested()
-        return started > 0 and (suggested or started >= self._request.runs_per_execution)
+        most = min(self._request.runs_per_execution, PAGE_NEWS if self._request.pages else RUNS)
+        return started > 0 and (suggested or started >= most)
 
-    async def _until_one_ends(self) -> None:
-        made = self._made
-        await workflow.wait_condition(lambda: self._made > made or self._people.finish is not None)
+    async def _until_news(self, silence: timedelta | None = None) -> None:
+        """Wait until a run or a page has ended, or somebody has said something."""
+        self._news = False
+        try:
+            await workflow.wait_condition(
+                lambda: (
+                    self._news
+                    or (self._people.finish is not None and self._state.stop_reason is None)
+                ),
+                timeout=silence,
+            )
+        except TimeoutError:
+            # The pages in flight are told again what they may do, or found to be gone.
+            self._made += 1
+            self._untold = True
 
     async def _cancel_runs(self) -> None:
         """Cancel the runs in flight, and wait until each has ended."""
@@ -125,9 +323,9 @@ class BatchWorkflow(Workflow):
             self._batch.ended(planned, "completed", result.usage)
         del self._tasks[planned]
         self._made += 1
+        self._news = True
 
-    def _conclude(self, span: Span) -> BatchResult:
-        result = self._batch.result()
+    def _conclude(self, span: Span, result: BatchResult) -> BatchResult:
         self._write(
             telemetry.STOP_REASON.value_set(result.stop_reason),
             base.set_or_clear(telemetry.TOKENS, result.tokens),

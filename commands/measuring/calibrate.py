@@ -11,7 +11,7 @@ import typer
 from commands import command
 from commands.command import Exit, checked, fail
 from commands.measuring import plans
-from reflection.batch.request import BatchRequest
+from reflection.batch.request import BatchRequest, Item
 from reflection.batch.result import BatchResult
 from reflection.batch.sheet import cost_words
 from reflection.critique import calibration
@@ -22,7 +22,7 @@ from reflection.sheet import EMBEDDED, Chart, Curve, Fact, Sheet, Table, Verdict
 from reflection.text import tally_words, terminal_safe, usd
 
 if TYPE_CHECKING:
-    from commands.measuring.batches import Findings, Read
+    from commands.measuring.findings import Findings, Read
 
 HELP = {
     "calibrate": """
@@ -106,22 +106,18 @@ def calibrate(
     if len(set(judges)) < len(judges):
         fail("--judge: the same model is given twice.", Exit.USAGE)
     known = {"query": "-", "complexity": 1.0, "max_revisions": 0, "criteria": fields["criteria"]}
-    judging = checked(ReflectOnResultRequest, known | ({"guardrails": []} if no_guardrails else {}))
+    known |= {"guardrails": []} if no_guardrails else {}
+    judging, *_ = (checked(ReflectOnResultRequest, known | {"judges": [name]}) for name in judges)
     # A single criterion can't be reversed.
     turned = not no_position and len(judging.judged_by) > 1
     plan = JudgePlan(examples, judges, judging, repeats, turned, pass_at)
-    request = checked(
-        BatchRequest,
-        {
-            "items": [{"query": one.query, "draft": one.draft} for one in examples],
-            "variants": list(plan.variants()),
-            **{name: fields[name] for name in plans.BOUNDS},
-        },
-    )
-    from commands.measuring.batches import Order, measure
+    items: list[Item] = [{"query": one.query, "draft": one.draft} for one in examples]
+    bounds = {name: fields[name] for name in plans.BOUNDS}
+    request, pages = plans.batch_of(items, list(plan.variants()), bounds)
+    from commands.measuring.findings import Order, measure
 
     how = (workflow_id, estimate, yes, detach, as_json)
-    order = Order("calibrate", file, request, plan.forecast(), *how)
+    order = Order("calibrate", file, request, pages, plan.forecast(), *how)
     measure(order, partial(findings, plan), html)
 
 
@@ -135,7 +131,7 @@ def read_example(fields: plans.Fields) -> Example:
 class JudgePlan(NamedTuple):
     """Each judge evaluates every example `repeats` times, and once more if `turned`.
 
-    `judging` is the common request, without query, draft and judge. `turned` adds an evaluation
+    `judging` is the request of each, but for query, draft and judge. `turned` adds an evaluation
     with the criteria in reverse order. Labels of at least `pass_at` are passes.
     """
 
@@ -181,7 +177,7 @@ def findings(
     plan: JudgePlan, identity: str, batch: BatchResult, reads: "Sequence[Read]"
 ) -> "Findings":
     """Calibrate each judge; the document has the data to compute the numbers again."""
-    from commands.measuring.batches import Findings
+    from commands.measuring.findings import Findings
 
     scored = evaluations(plan, reads)
     found = calibration.calibrate(plan.examples, scored, plan.pass_at)

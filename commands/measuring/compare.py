@@ -1,7 +1,7 @@
 """`compare`: the same questions by several methods, to see whether reflection is worth its cost."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -13,7 +13,7 @@ from commands import command
 from commands.command import Exit, checked, fail
 from commands.measuring import plans
 from commands.measuring.replay import readable_kind
-from reflection.batch.request import BatchRequest
+from reflection.batch.request import BatchRequest, Item
 from reflection.batch.result import BatchResult
 from reflection.critique import worth
 from reflection.critique.calibration import Estimate
@@ -28,7 +28,7 @@ from reflection.sheet import EMBEDDED, Fact, Sheet, Table, Verdict, table
 from reflection.text import tally_words, terminal_safe, usd
 
 if TYPE_CHECKING:
-    from commands.measuring.batches import Findings, Read
+    from commands.measuring.findings import Findings, Read
 
 HELP = {
     "compare": """
@@ -119,11 +119,13 @@ def compare(
         sampling=checked(SelfConsistencyRequest, asked),
         questions=plans.read_lines(file, partial(read_question, kind), FORM, exact=True),
     )
-    request = plan.request({name: fields[name] for name in plans.BOUNDS})
-    from commands.measuring.batches import Order, measure
+    items: list[Item] = [{"question": one.question, "query": one.query} for one in plan.questions]
+    bounds = {name: fields[name] for name in plans.BOUNDS}
+    request, pages = plans.batch_of(items, [plan.variant(method) for method in names], bounds)
+    from commands.measuring.findings import Order, measure
 
     how = (workflow_id, estimate, yes, detach, as_json)
-    order = Order("compare", file, request, plan.forecast(), *how)
+    order = Order("compare", file, request, pages, plan.forecast(), *how)
     measure(order, partial(findings, plan))
 
 
@@ -143,6 +145,7 @@ def read_question(kind: AnswerKind, fields: plans.Fields) -> Question:
     """Read a question and its gold. Raises ValueError."""
     found = Question.model_validate(fields)
     SelfConsistencyRequest(question=found.question)
+    ReflectOnResultRequest(query=found.query)
     form = read_answer(kind, found.gold)
     if form is None:
         raise ValueError(f"gold can't be read as {kind}")
@@ -157,16 +160,8 @@ class MethodPlan(NamedTuple):
     sampling: SelfConsistencyRequest
     questions: Sequence[Question]
 
-    def request(self, bounds: Mapping[str, Any]) -> BatchRequest:
-        """Build the batch's request, or exit with code 2."""
-        items = [{"question": one.question, "query": one.query} for one in self.questions]
-        variants = [self._variant(method) for method in self.methods]
-        request: BatchRequest = checked(
-            BatchRequest, {"items": items, "variants": variants, **bounds}
-        )
-        return request
-
-    def _variant(self, method: str) -> dict[str, Any]:
+    def variant(self, method: str) -> dict[str, Any]:
+        """Build a method's settings as a variant of the batch."""
         workflow, takes = "ReflectOnResultWorkflow", {"query": "query"}
         fields = self.reflecting.model_dump(mode="json", exclude_unset=True, exclude={"query"})
         if method == "self_consistency":
@@ -210,7 +205,7 @@ def findings(
     plan: MethodPlan, identity: str, batch: BatchResult, reads: "Sequence[Read]"
 ) -> "Findings":
     """Compare the methods; the document has the data to compute the numbers again."""
-    from commands.measuring.batches import Findings
+    from commands.measuring.findings import Findings
 
     # Runs that were not started, were cancelled, or whose result is not kept are left out.
     made = [read for read in reads if read.result is not None or read.run.status == "failed"]

@@ -2,16 +2,19 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from hashlib import sha256
 from importlib.util import find_spec
 from math import ceil
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import typer
+from pydantic_core import to_json
 
-from commands.command import Exit, fail
+from commands.command import Exit, checked, fail
+from reflection.batch.request import PAGE_BYTES, PAGE_ITEMS, RUNS, BatchRequest, Item
 from reflection.critique.prompts import build_judge_prompt
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.request import explain
@@ -63,6 +66,34 @@ def _fields(line: bytes, digits: dict[str, Any]) -> Fields:
     if isinstance(data, dict):
         return data
     raise ValueError("not JSON; each line must be one JSON object")
+
+
+def pages_of(items: Sequence[Item], lines: int) -> list[list[Item]]:
+    """Divide items into pages of at most so many, and of the bytes that a page takes."""
+    pages, size = list[list[Item]](), 0
+    for item in items:
+        more = len(to_json(item)) + 1
+        if not pages or len(pages[-1]) == lines or size + more > PAGE_BYTES:
+            pages.append([])
+            # A bracket more than commas.
+            size = 1
+        pages[-1].append(item)
+        size += more
+    return pages
+
+
+def batch_of(
+    items: Sequence[Item], variants: Sequence[Fields], bounds: Fields
+) -> tuple[BatchRequest, list[list[Item]]]:
+    """Build the request of a batch, and its pages, none where the request has all items itself."""
+    each = sum(variant.get("repeats", 1) for variant in variants)
+    pages = pages_of(items, min(PAGE_ITEMS, max(1, RUNS // each)))
+    digest = sha256(to_json(items)).hexdigest()
+    known = {"variants": variants, "digest": digest, **bounds}
+    alone, *more = [checked(BatchRequest, {**known, "items": page}) for page in pages]
+    if not more:
+        return alone, []
+    return checked(BatchRequest, {**known, "pages": len(pages)}), pages
 
 
 def judge_tokens(judging: ReflectOnResultRequest, query: str, draft: str) -> int:

@@ -1,57 +1,76 @@
 """The request of a batch."""
 
-import json
 from collections.abc import Iterator
+from hashlib import sha256
 from itertools import product
 from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import FailFast, Field, JsonValue, StringConstraints, model_validator
 from pydantic_core import to_json
 
-from reflection.batch.result import BatchRun
+from reflection.batch.result import BatchRun, Counts, PagesStanding
 from reflection.critique.request import ReflectOnResultRequest
-from reflection.request import Frozen, Request, explain, parse_request
+from reflection.multipath.request import MultiPathRequest
+from reflection.request import Frozen, Request
 from reflection.sampling.request import SelfConsistencyRequest
+from reflection.turn.request import ToolTurnRequest
 
-# The largest event is 512 KiB: the request, which carries every run's record when it continues as
-# new, and the result, in which each record has an id.
+# The largest event is 512 KiB: a request with its items, its variants, and the record of each run
+# where it goes on in a new history.
 EVENT_BYTES = 500_000
-RUNS = 2_000
-# The bytes of a record with the largest numbers, without its id and its variant's name. One that
-# failed has no numbers, and an error in their place.
-RECORD_BYTES = 150
-NUMBERS_BYTES = 30
+RUNS = 500
+RECORD_BYTES = 275
 ERROR_BYTES = 120
-ID_BYTES = range(48, 101)
+# The ids of the runs begin with the batch's, and stand in the result's records.
+ID_BYTES = 100
+# A page is in three events of its batch and its own history.
+PAGES = 5_000
+PAGE_ITEMS = 500
+PAGE_BYTES = 250_000
+SHARED_BYTES = 150_000
+PAGE_ID = "/page-{}"
+# A page was sent to a history that ends: it is sent again.
+BATCH_CONTINUES = "BatchContinues"
+# The last of five: what a person asks comes before every run of a batch that waits for a worker.
+PRIORITY_KEY = 5
 # Several runs are started by one message to the server, of at most 4 MB.
 STARTED_BYTES = 2_500_000
 
-RunType = Literal["ReflectOnResultWorkflow", "SelfConsistencyWorkflow"]
+RunType = Literal[
+    "ReflectOnResultWorkflow", "SelfConsistencyWorkflow", "MultiPathWorkflow", "ToolTurnWorkflow"
+]
 REQUESTS: dict[RunType, type[Request]] = {
+    "MultiPathWorkflow": MultiPathRequest,
+    "ToolTurnWorkflow": ToolTurnRequest,
     "ReflectOnResultWorkflow": ReflectOnResultRequest,
     "SelfConsistencyWorkflow": SelfConsistencyRequest,
 }
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$")]
-Item = dict[str, str]
+Item = dict[str, JsonValue]
+# What a line is told apart and compared by; no field of a request.
+LABELS = ("id", "gold")
 
 
 class Variant(Frozen):
     """One way to run every item: the workflow's type, its request, and how often.
 
     `takes` names the fields of the request that come from the item: `{"query": "question"}` sets
-    `query` to the item's `question`. `name` becomes part of the ids of its runs.
+    `query` to the item's `question`. Without it all of the item is put into the request, but for
+    its `id` and `gold`. `name` becomes part of the ids of its runs.
     """
 
     name: Name
     workflow: RunType
     request: dict[str, JsonValue] = Field(default_factory=dict)
-    takes: dict[str, str] = Field(min_length=1)
+    takes: dict[str, str] | None = Field(None, min_length=1)
     repeats: int = Field(1, ge=1, le=100)
 
     def fields_for(self, item: Item) -> dict[str, JsonValue]:
         """Return the request of a run with this item."""
-        return {**self.request, **{field: item[taken] for field, taken in self.takes.items()}}
+        takes = self.takes or {name: name for name in item if name not in LABELS}
+        given = {field: item[taken] for field, taken in takes.items() if taken in item}
+        return {**self.request, **given}
 
 
 class Planned(NamedTuple):
@@ -62,8 +81,33 @@ class Planned(NamedTuple):
     repeat: int
 
 
+class BatchPage(Request):
+    """A part of a batch's items, by its number from 0; `carried` are runs that need not be made."""
+
+    number: int = Field(ge=0, lt=PAGES)
+    items: Annotated[tuple[Item, ...], FailFast()] = Field(min_length=1, max_length=PAGE_ITEMS)
+    carried: Annotated[tuple[BatchRun, ...], FailFast()] = Field((), max_length=RUNS)
+
+    @property
+    def digest(self) -> str:
+        """A digest of the items, by which the same page is known again."""
+        return sha256(to_json(self.items)).hexdigest()[:16]
+
+    @model_validator(mode="after")
+    def _bounded(self) -> Self:
+        if (size := _size(self.items)) > PAGE_BYTES:
+            raise ValueError(f"{size:,} bytes of items; a page has at most {PAGE_BYTES:,}")
+        return self
+
+
 class BatchRequest(Request):
     """Every item by every variant, with the variant's repeats, and the limits of the batch.
+
+    The items are here, for at most 500 runs, or come later in as many `pages` as it says, by the
+    update `add_page`; each page is the batch of a child workflow, which has its number as `page`. A
+    run whose request is wrong fails by itself. `digest` is whatever its client knows the items
+    again by. `allowed` bounds the runs at once until it is told otherwise (0: it is held), `spent`
+    is what the pages before it cost, and `standing` where the pages stood in an earlier history.
 
     At most `max_concurrency` runs are in flight. Budgets limit the tokens (in and out together)
     and US dollars of all runs: a run is not started if it would exceed them at the cost of the
@@ -74,52 +118,36 @@ class BatchRequest(Request):
 
     subject_field = "items"
 
-    items: Annotated[tuple[Item, ...], FailFast()] = Field(min_length=1)
+    items: Annotated[tuple[Item, ...], FailFast()] = ()
     variants: Annotated[tuple[Variant, ...], FailFast()] = Field(min_length=1, max_length=50)
     max_concurrency: int = Field(4, ge=1, le=32, description="Runs at once, at most.")
     budget_tokens: int | None = Field(None, ge=1, description="Tokens in and out together.")
     budget_usd: float | None = Field(None, gt=0, allow_inf_nan=False, description="US dollars.")
-    runs_per_execution: int = Field(500, ge=1, le=RUNS)
+    runs_per_execution: int = Field(500, ge=1, le=2_000)
     carried: Annotated[tuple[BatchRun, ...], FailFast()] = Field((), max_length=RUNS)
+    pages: int = Field(0, ge=0, le=PAGES)
+    page: int | None = Field(None, ge=0, lt=PAGES)
+    digest: str | None = Field(None, max_length=100)
+    allowed: int | None = Field(None, ge=0)
+    spent: Counts = Counts()
+    standing: PagesStanding | None = None
+
+    def of_page(self, page: BatchPage) -> "BatchRequest":
+        """Return the request of a page's own batch, which is held."""
+        own = {"items": page.items, "carried": page.carried, "page": page.number, "allowed": 0}
+        return self.model_copy(update={**own, "pages": 0, "standing": None, "digest": None})
 
     @property
     def total(self) -> int:
-        """The number of runs."""
+        """The number of runs, but for those of its pages."""
         return len(self.items) * sum(variant.repeats for variant in self.variants)
 
     @property
     def concurrency(self) -> int:
         """The most runs in flight: `max_concurrency`, or fewer to fit one message."""
-        items = max(map(_size, self.items))
+        items = max(map(_size, self.items), default=0)
         variants = max(map(_size, self.variants))
         return max(1, min(self.max_concurrency, STARTED_BYTES // (items + variants)))
-
-    @property
-    def given_bytes(self) -> int:
-        """The bytes of the items and the variants."""
-        return _size(self.items) + _size(self.variants)
-
-    @property
-    def record_bytes(self) -> int:
-        """The most bytes of all records without ids."""
-        each = (variant.repeats * (RECORD_BYTES + len(variant.name)) for variant in self.variants)
-        return len(self.items) * sum(each)
-
-    @property
-    def id_bytes(self) -> int:
-        """The most bytes of the batch's id, with which the ids of its runs begin."""
-        left = EVENT_BYTES - self.record_bytes
-        return min(ID_BYTES[-1], left // self.total - self._place_bytes)
-
-    def error_bytes(self, id_bytes: int) -> int:
-        """Return the most bytes of a run's error, beside a batch's id of so many bytes."""
-        ids = self.total * (id_bytes + self._place_bytes)
-        left = EVENT_BYTES - self.record_bytes - max(self.given_bytes, ids)
-        return min(ERROR_BYTES, NUMBERS_BYTES + left // self.total)
-
-    @property
-    def _place_bytes(self) -> int:
-        return max(len(f"/{len(self.items)}-{variant.name}-99") for variant in self.variants)
 
     def plan(self) -> Iterator[Planned]:
         """Yield every run in starting order.
@@ -138,43 +166,33 @@ class BatchRequest(Request):
         """Return the request of a planned run."""
         return self.variants[planned.variant].fields_for(self.items[planned.item])
 
-    @model_validator(mode="after")
-    def _small(self) -> Self:
+    def check(self) -> Self:
+        """Raise ValueError where the parts do not fit together, or are too large."""
+        if bool(self.items) == bool(self.pages):
+            raise ValueError("items: give some, or the number of pages in which they come")
         if self.total > RUNS:
             raise ValueError(f"{self.total:,} runs exceed the limit of {RUNS:,}")
-        most = EVENT_BYTES - max(self.record_bytes, _size(self.carried))
-        if self.given_bytes > most:
-            given = f"{self.given_bytes:,} bytes of items and variants"
-            raise ValueError(f"{given} exceed the limit of {most:,} beside {self.total:,} runs")
-        if self.id_bytes < ID_BYTES[0]:
-            raise ValueError(f"{self.total:,} runs need shorter names of their variants")
-        return self
-
-    @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        names = [variant.name for variant in self.variants]
-        if len(set(names)) < len(names):
+        shared = _size(self.variants)
+        if self.pages and shared > SHARED_BYTES:
+            raise ValueError(f"variants: {shared:,} bytes; with pages at most {SHARED_BYTES:,}")
+        given, most = shared + _size(self.items), EVENT_BYTES - RECORD_BYTES * self.total
+        if given > most:
+            said = f"{given:,} bytes of items and variants exceed the limit of {most:,}"
+            raise ValueError(f"{said} beside {self.total:,} runs")
+        if max(map(_size, self.carried), default=0) > RECORD_BYTES:
+            raise ValueError(f"carried: a run with over {RECORD_BYTES} bytes")
+        names = {variant.name for variant in self.variants}
+        if len(names) < len(self.variants):
             raise ValueError("two variants have the same name")
         if any(run.variant not in names or run.item >= len(self.items) for run in self.carried):
             raise ValueError("carried: a run names an unknown item or variant")
         for variant in self.variants:
-            self._check(variant)
+            if twice := sorted((variant.takes or {}).keys() & variant.request.keys()):
+                said = f"variant {variant.name}: {twice[0]} is in both request and takes"
+                raise ValueError(said)
         return self
 
-    def _check(self, variant: Variant) -> None:
-        twice = sorted(variant.takes.keys() & variant.request.keys())
-        if twice:
-            raise ValueError(f"variant {variant.name}: {twice[0]} is in both request and takes")
-        for place, item in enumerate(self.items):
-            missing = sorted(set(variant.takes.values()) - item.keys())
-            if missing:
-                raise ValueError(f"item {place} has no {missing[0]}, which {variant.name} takes")
-            try:
-                fields = json.dumps(variant.fields_for(item))
-                parse_request(REQUESTS[variant.workflow], fields)
-            except ValueError as error:
-                said = f"variant {variant.name} with item {place}: {explain(error)}"
-                raise ValueError(said) from None
+    _checked = model_validator(mode="after")(check)
 
 
 def _size(value: object) -> int:

@@ -32,11 +32,18 @@ def sheet(seen: BatchProgress | BatchResult, variants: Table | None = None) -> S
             warnings=seen.warnings,
         )
     waiting = seen.total - seen.done - seen.running
-    stands = f"{seen.running:,} running, {others}, {waiting:,} not started"
+    running = f"{seen.running:,} {'under way' if seen.pages else 'running'}"
+    stands = f"{running}, {others}, {waiting:,} not started"
+    came = f"{seen.pages_accepted:,} of {seen.pages:,} accepted"
+    pages = [Fact("pages", came)] if seen.pages else []
+    paused = [Fact("paused", "no run is started until it is resumed")] if seen.paused else []
     ending = [Fact("ending", seen.stop_reason)] if seen.stop_reason else []
     failed = f", {seen.failed:,} failed" if seen.failed else ""
-    under_way = f"{seen.done:,} of {seen.total:,} runs{failed}, {seen.running:,} running"
-    tenths = range(10, 100 * seen.done // seen.total + 1, 10)
+    held = "paused: " if seen.paused else ""
+    under_way = f"{held}{seen.done:,} of {seen.total:,} runs{failed}, {running}"
+    # With fewer than ten runs, one run may reach several tenths at once: that is one step.
+    tenths = {-(-seen.total * tenth // 10) for tenth in range(1, 11)}
+    shares = (100 * ended // seen.total for ended in sorted(tenths) if 0 < ended <= seen.done)
     return Sheet(
         subject=runs,
         verdict=Verdict(
@@ -44,18 +51,19 @@ def sheet(seen: BatchProgress | BatchResult, variants: Table | None = None) -> S
             tone="running" if seen.running or not seen.stop_reason else "plain",
             stop_reason=None if seen.running else seen.stop_reason,
         ),
-        facts=(Fact("runs", stands), *ending, spent),
+        facts=(Fact("runs", stands), *pages, *paused, *ending, spent),
         warnings=seen.warnings,
         tables=(variants,) if variants else (),
-        steps=tuple(Step(words=f"{tenth} % of {runs} have ended") for tenth in tenths),
+        steps=tuple(Step(words=f"{share} % of {runs} have ended") for share in shares),
         busy=f"{under_way}, {cost_words(seen)}",
     )
 
 
 def standing(batch: Batch) -> Sheet:
     """Build the sheet of a running batch, with the progress of each variant."""
-    ended = Counter(run.variant for run in batch.runs)
-    failed = Counter(run.variant for run in batch.runs if run.status == "failed")
+    runs = batch.ended_runs.values()
+    ended = Counter(run.variant for run in runs)
+    failed = Counter(run.variant for run in runs if run.status == "failed")
     items = len(batch.request.items)
     rows = (
         (variant.name, ended[variant.name], failed[variant.name], items * variant.repeats)
@@ -66,6 +74,10 @@ def standing(batch: Batch) -> Sheet:
 
 
 def cost_words(seen: BatchProgress | BatchResult) -> str:
-    """Describe what a batch has spent; unknown if it is unknown for any run."""
-    tokens = "tokens unknown" if seen.tokens is None else tally_words(seen.tokens, "token")
-    return f"{tokens}, cost {usd(seen.cost_usd)}"
+    """Describe what a batch has spent: at least what is known, where it is unknown of a run."""
+    tokens, cost = tally_words(seen.tokens or seen.known_tokens, "token"), usd(seen.cost_usd)
+    if seen.tokens is None:
+        tokens = f"at least {tokens}" if seen.known_tokens else "tokens unknown"
+    if seen.cost_usd is None and seen.known_usd:
+        cost = f"at least {usd(seen.known_usd)}"
+    return f"{tokens}, cost {cost}"

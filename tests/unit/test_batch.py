@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from reflection.batch.loop import Batch
-from reflection.batch.request import BatchRequest
-from reflection.batch.sheet import sheet, standing
+from reflection.batch.loop import Batch, Pages
+from reflection.batch.request import EVENT_BYTES, ID_BYTES, BatchPage, BatchRequest
+from reflection.batch.result import Allowance, Counts, PageEnd
+from reflection.batch.sheet import cost_words, sheet, standing
 from reflection.request import explain
 from reflection.run import Usage
 from reflection.sheet import Sheet
@@ -33,6 +34,11 @@ def request_of(items: int, *variants: dict[str, Any], **fields: Any) -> BatchReq
     )
 
 
+def carried_run(**fields: Any) -> dict[str, Any]:
+    run = {"item": 0, "variant": "a", "repeat": 0, "workflow_id": "", "status": "completed"}
+    return {**run, **fields}
+
+
 def spent(tokens: int | None, cost: float | None = None) -> Usage:
     return Usage(calls=1, input_tokens=tokens, output_tokens=0, cost_usd=cost)
 
@@ -49,23 +55,21 @@ def spent(tokens: int | None, cost: float | None = None) -> Usage:
         ({"variants": [variant(repeats=0)]}, "variants.0.repeats: "),
         ({"variants": [variant() | {"workflow": "BatchWorkflow"}]}, "variants.0.workflow: "),
         ({"variants": [variant(query="x")]}, "variant a: query is in both request and takes"),
-        (
-            {"variants": [variant() | {"takes": {"query": "text"}}]},
-            "item 0 has no text, which a takes",
-        ),
-        ({"variants": [variant(colour=1)]}, "variant a with item 0: colour: no such field"),
-        ({"items": [{"query": "x"}, {"query": " "}]}, "variant a with item 1: query: "),
         ({"items": [{"query": "x" * 90_000}] * 6}, "540,1"),
         ({"variants": [variant(sources=["y" * 500_000])]}, "bytes of items and variants exceed"),
+        ({"items": [{"query": "x"}] * 51, "variants": [variant(repeats=10)]}, "510 runs exceed"),
+        ({"pages": 1}, "items: give some, or the number of pages"),
         (
-            {"items": [{"query": "x"}] * 400, "variants": [variant("v" * 40, 5)]},
-            "2,000 runs need shorter names of their variants",
+            {"items": [], "pages": 1, "variants": [variant(sources=["y" * 150_000])]},
+            "with pages at most 150,000",
         ),
-        ({"items": [{"query": "x"}] * 201, "variants": [variant(repeats=10)]}, "2,010 runs"),
+        ({"carried": [carried_run(variant="b")]}, "names an unknown item or variant"),
+        ({"carried": [carried_run(item=1)]}, "names an unknown item or variant"),
+        ({"carried": [carried_run(error="x" * 200)]}, "a run with over 275 bytes"),
     ],
 )
 def test_what_is_refused(fields: dict[str, Any], said: str) -> None:
-    """The message names the field, the variant or the item, and what to do with it."""
+    """The message names the field or the variant, and what to do with it."""
     whole = {"items": [{"query": "x"}], "variants": [variant()], **fields}
 
     with pytest.raises(ValidationError) as caught:
@@ -100,22 +104,92 @@ def test_runs_in_flight_count_as_the_largest_so_far() -> None:
     assert "80 of 100 tokens are spent, and a run took up to 40" in batch.result().stop_explanation
 
 
-def test_an_error_is_cut_to_what_a_long_result_can_hold() -> None:
-    """The records of 2,000 failed runs fit an event, as a result and carried with their items."""
-    items = [{"query": "\x01" * 40} for _ in range(400)]
-    request = request_of(400, variant("v" * 20, 5), max_concurrency=32)
+def test_what_a_run_takes_that_its_item_lacks_is_left_out() -> None:
+    """The run fails by itself, and its record says what is missing."""
+    request = request_of(1, variant() | {"takes": {"query": "text", "draft": "query"}})
+
+    assert request.fields_of(next(request.plan())) == {"draft": "question 0"}
+
+
+def test_what_ran_without_a_size_counts_as_the_largest() -> None:
+    """Of 100 tokens 30 are spent, and 30 for the run that failed: one more fits, and then none.
+
+    What the pages before have spent counts too, and shows how large a run is; where nothing has a
+    size a limit can't be kept.
+    """
+    batch = Batch(request_of(4, budget_tokens=100), "b")
+    for usage in (spent(30), None):
+        planned = batch.next()
+        assert planned
+        batch.ended(planned, "completed" if usage else "failed", usage)
+    third = batch.next()
+    assert third
+    batch.ended(third, "completed", spent(30))
+    after = Batch(request_of(2, budget_tokens=100), "b")
+    larger = Batch(request_of(4, budget_tokens=150), "b")
+    for page in (after, larger):
+        page.allow(Allowance(max_concurrency=4, spent=batch.counts))
+    unsized = Batch(request_of(2, budget_usd=1.0), "b")
+    first = unsized.next()
+    assert first
+    unsized.ended(first, "completed", spent(30))
+
+    assert (batch.next(), after.next(), unsized.next()) == (None, None, None)
+    assert "90 of 100 tokens are spent, and a run took up to 30" in batch.stop_explanation
+    assert after.stop_explanation == batch.stop_explanation
+    assert [larger.next() is None for _ in range(3)] == [False, False, True]
+    assert "the provider does not report US dollars" in unsized.stop_explanation
+
+
+def test_the_largest_batch_fits_an_event() -> None:
+    """The records of 500 failed runs fit it, as a result and carried with all their items."""
+    request = request_of(100, variant("v" * 40, 5), max_concurrency=32)
+    left = (EVENT_BYTES - 500 * 275 - len(request.model_dump_json())) // 100
+    items = [{"query": "x" * left} for _ in range(100)]
     request = BatchRequest.model_validate(request.model_dump() | {"items": items})
-    batch = Batch(request, "i" * request.id_bytes)
+    batch = Batch(request, "i" * (ID_BYTES + len("/page-5000")))
     while (planned := batch.next()) is not None:
         batch.ended(planned, "failed", error='"' * 5_000)
 
-    carrying = request.model_copy(update={"carried": batch.carried()})
-    again = Batch(BatchRequest.model_validate_json(carrying.model_dump_json()), batch._identity)
+    carrying = batch.going_on()
+    again = Batch(BatchRequest.model_validate_json(carrying.model_dump_json()), batch.identity)
 
-    assert batch.result().failed == 2_000
+    assert batch.result().failed == 500
     assert again.result() == batch.result()
-    assert 400_000 < len(carrying.model_dump_json().encode()) <= 512 * 1024
-    assert 400_000 < len(batch.result().model_dump_json().encode()) <= 512 * 1024
+    assert 480_000 < len(carrying.model_dump_json().encode()) <= 520_000
+    assert 150_000 < len(batch.result().model_dump_json().encode()) <= 512 * 1024
+
+
+@pytest.mark.parametrize(
+    ("page", "said"),
+    [
+        ({"items": [{"query": "x"}] * 101}, "505 runs exceed the limit of 500"),
+        ({"carried": [carried_run(item=1)]}, "carried: a run names an unknown item or variant"),
+        ({"number": 2}, "page 2: the batch has 2 pages, from 0"),
+        ({"number": 1}, "page 1: page 0 comes first"),
+        ({"items": [{"query": " "}]}, None),
+    ],
+)
+def test_which_pages_are_refused(page: dict[str, Any], said: str | None) -> None:
+    """What the whole page is, and not what its items are: a run whose item is wrong fails alone."""
+    pages = Pages(BatchRequest(variants=[variant(repeats=5)], pages=2), "b")
+
+    given = BatchPage.model_validate({"number": 0, "items": [{"query": "x"}], **page})
+
+    assert pages.refuses(given) == said
+
+
+def test_a_batch_that_is_paused_as_its_budget_ends_is_not_held() -> None:
+    """Nobody can resume it then, so its next page is told to end, and not to wait."""
+    pages = Pages(BatchRequest(variants=[variant()], pages=2, budget_tokens=10), "b")
+    for number in (0, 1):
+        pages.accept(BatchPage(number=number, items=({"query": "x"},)))
+    assert pages.next() == 0
+    pages.pause(paused=True)
+    end = {"page": 0, "stop_reason": "budget", "stop_explanation": "spent"}
+    pages.ended(PageEnd.model_validate({**end, "counts": {"completed": 1, "tokens": 10}}))
+
+    assert (pages.next(), pages.allowance(1).max_concurrency) == (1, 4)
 
 
 def ended(batch: Batch, *errors: str | None) -> Batch:
@@ -135,7 +209,7 @@ def facts(shown: Sheet) -> list[tuple[str, str]]:
 
 
 def test_a_batch_that_has_ended() -> None:
-    """Why it ended stands with what became of its runs, and the three commonest failures."""
+    """Why it ended stands with what became of its runs, the commonest failures, the least cost."""
     errors = ("Timeout: slow", "no key", "Timeout: slow", "a", "b")
     batch = ended(Batch(request_of(8, max_concurrency=8), "b"), None, *errors)
     batch.stop("budget", "the next run does not fit")
@@ -150,20 +224,61 @@ def test_a_batch_that_has_ended() -> None:
         ("batch", "6 of 8 runs"),
         ("runs", "1 completed, 5 failed, 0 cancelled, 2 not started"),
         *(("failures", said) for said in ("Timeout: slow", "no key", "a")),
-        ("spent", "tokens unknown, cost unknown"),
+        ("spent", "at least 1,000 tokens, cost at least $0.020"),
     ]
     assert [fact.note for fact in shown.facts][2:4] == ["2", "1"]
 
 
-def test_each_tenth_is_a_step() -> None:
-    """Of twenty runs every other one is said, and what was said stays."""
-    batch, said = Batch(request_of(20), "b"), list[str]()
-    for _ in range(20):
+@pytest.mark.parametrize(
+    ("errors", "words"),
+    [
+        ((), "0 tokens, cost $0.00"),
+        ((None,), "1,000 tokens, cost $0.020"),
+        ((None, "no key", None), "at least 2,000 tokens, cost at least $0.040"),
+        (("no key",), "tokens unknown, cost unknown"),
+    ],
+)
+def test_what_is_known_of_the_cost(errors: tuple[str | None, ...], words: str) -> None:
+    """One failed run leaves the sums of the others as the least; in the result they are unknown."""
+    batch = ended(Batch(request_of(4), "b"), *errors)
+
+    assert cost_words(batch.progress()) == cost_words(batch.result()) == words
+    assert (batch.result().tokens is None) == ("no key" in errors)
+
+
+@pytest.mark.parametrize(
+    ("runs", "steps", "first"), [(20, 10, "10 % of 20"), (3, 3, "33 % of 3"), (1, 1, "100 % of 1")]
+)
+def test_each_tenth_is_a_step(runs: int, steps: int, first: str) -> None:
+    """Of twenty runs every other one is said, of a few each; and what was said stays."""
+    batch, said = Batch(request_of(runs), "b"), list[str]()
+    for _ in range(runs):
         shown = sheet(ended(batch, None).progress())
         assert [step.words for step in shown.steps[: len(said)]] == said
         said = [step.words for step in shown.steps]
 
-    assert (len(said), said[0]) == (10, "10 % of 20 runs have ended")
+    assert (len(said), said[0].startswith(first)) == (steps, True)
+
+
+def test_a_batch_whose_pages_have_not_come_yet() -> None:
+    """It has no runs, and no step of them."""
+    pages = Pages(BatchRequest(variants=[variant()], pages=1), "b")
+
+    assert sheet(pages.progress()).steps == ()
+
+
+def test_what_was_not_started_has_not_ended() -> None:
+    """A page that ends for want of budget is no progress, and who follows hears of a pause."""
+    pages = Pages(BatchRequest(variants=[variant()], pages=1), "b")
+    pages.accepted, pages.in_flight = [("digest", 5)], {0: 4}
+    counts = Counts(completed=2, not_started=3)
+    pages.ended(PageEnd(page=0, counts=counts, stop_reason="budget", stop_explanation="spent"))
+    pages.pause(paused=True)
+
+    progress = pages.progress()
+
+    assert (progress.done, progress.total) == (2, 5)
+    assert (sheet(progress).busy or "").startswith("paused: 2 of 5 runs")
 
 
 def test_a_standing_batch_counts_by_variant_without_a_text() -> None:
@@ -190,3 +305,25 @@ def test_a_plan() -> None:
     assert request.fields_of(plan[-1]) == {"seed": 7, "query": "question 1"}
     assert batch.id_of(plan[-1]) == "batch-7/1-a-1"
     assert batch.summary_of(plan[-1]) == "item 2 by a, 2 of 2"
+
+
+def test_a_page_that_was_paused_has_all_its_places_in_a_new_history() -> None:
+    """What a page may do is said by its batch, and a pause bounds it no longer than it lasts."""
+    page = Batch(request_of(2, page=0, allowed=0), "b")
+    page.allow(Allowance(max_concurrency=0))
+    later = Batch(page.going_on(), "b")
+    paused = later.most
+    later.allow(Allowance(max_concurrency=4))
+
+    assert (paused, later.most) == (0, 4)
+
+
+def test_warnings_go_on_in_a_new_history() -> None:
+    """Each is said once, and the last hundred are kept."""
+    pages = Pages(BatchRequest(variants=[variant()], pages=1), "b")
+    for number in (0, 0, *range(150)):
+        pages.warn(f"warning {number}")
+
+    seen = Pages(pages.going_on(), "b").progress().warnings
+
+    assert (len(seen), seen[-1]) == (100, "warning 149")

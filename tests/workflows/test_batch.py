@@ -50,13 +50,18 @@ async def test_a_run_that_fails_fails_nothing_else(client: Client) -> None:
     """Its record says why, and all others go on."""
     texts = ["score 0.4", "score 0.9"]
     writing = judging("writing") | {"takes": {"query": "draft"}}
-    request = batch_of(*texts) | {"variants": [judging(), writing]}
+    wrong = judging("wrong", colour="secret")
+    request = batch_of(*texts) | {"variants": [judging(), writing, wrong]}
 
     result = await run_batch(client, DraftReader(), request)
 
-    assert statuses(result) == ["completed", "failed", "completed", "failed"]
-    assert result.runs[1].error == "NotFoundError: nothing is written here"
-    assert (result.completed, result.failed, result.tokens) == (2, 2, None)
+    assert statuses(result) == ["completed", "failed", "failed"] * 2
+    errors = [run.error for run in result.runs[1:3]]
+    assert errors == [
+        "NotFoundError: nothing is written here",
+        "InvalidRequest: malformed ReflectOnResultRequest: colour: no such field",
+    ]
+    assert (result.completed, result.failed, result.tokens) == (2, 4, None)
 
 
 async def test_no_more_runs_at_once_than_asked_for(client: Client) -> None:

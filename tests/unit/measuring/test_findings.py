@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from commands.measuring import calibrate, compare
-from commands.measuring.batches import Findings, Read
 from commands.measuring.calibrate import JudgePlan, estimate_words
 from commands.measuring.compare import MethodPlan, Question
+from commands.measuring.findings import Findings, Read
 from commands.page import page_html
 from reflection.critique.calibration import Estimate, Example
 from reflection.critique.evaluation import Cap, Evaluation

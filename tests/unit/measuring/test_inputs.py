@@ -7,7 +7,8 @@ import pytest
 
 from commands.measuring.calibrate import read_example
 from commands.measuring.compare import read_question
-from commands.measuring.plans import read_lines
+from commands.measuring.plans import batch_of, pages_of, read_lines
+from reflection.batch.request import BatchPage, Item
 from tests.unit.measuring.commands import run, written
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -101,6 +102,7 @@ def test_a_file_that_is_empty_or_not_there(tmp_path: Path, command: str) -> None
     [
         ("calibrate", (), "name a judge with --judge MODEL"),
         ("calibrate", (*JUDGE, *JUDGE), "the same model is given twice"),
+        ("calibrate", ("--judge", " "), "judges"),
         ("calibrate", (*JUDGE, "--criteria", "taste"), "'taste' is not one of 'general'"),
         ("calibrate", (*JUDGE, "--html", "/none/such/page.html"), "there is no folder /none/such"),
         ("calibrate", (*JUDGE, "--budget-usd", "0"), ": should be greater than 0"),
@@ -132,11 +134,35 @@ def test_wrong_options(tmp_path: Path, command: str, options: tuple[str, ...], s
     refused((command, written(tmp_path, GOOD[command]), *options), said)
 
 
-def test_a_file_that_is_too_long(tmp_path: Path) -> None:
-    """501 drafts, each four times, are more than a batch takes."""
-    file = written(tmp_path, *[LABELLED] * 501)
+@pytest.mark.parametrize(("lines", "pages"), [(125, []), (501, [125] * 4 + [1])])
+def test_a_file_of_any_length(lines: int, pages: list[int]) -> None:
+    """With four runs a line, 125 lines are in the request itself, and more come in pages of 125."""
+    items: list[Item] = [{"query": str(place), "draft": "x"} for place in range(lines)]
+    variants = [{"name": "judge-1", "workflow": "ReflectOnResultWorkflow", "repeats": 4}]
 
-    refused(("calibrate", file, *JUDGE, "--repeats", "3"), "2,004 runs exceed the limit of 2,000")
+    request, found = batch_of(items, variants, {"max_concurrency": 3})
+
+    assert [len(page) for page in found] == pages
+    assert (request.pages, len(request.items)) == (len(pages), 0 if pages else lines)
+    assert [item for page in found for item in page] == (items if pages else [])
+
+
+def test_lines_of_which_each_makes_too_many_runs(tmp_path: Path) -> None:
+    """A page of one line could hold no more than 500: that is said before the batch is begun."""
+    judges = [word for number in range(25) for word in ("--judge", f"a{number}")]
+    file = written(tmp_path, GOOD["calibrate"], GOOD["calibrate"])
+
+    refused(("calibrate", file, *judges, "--repeats", "20"), "525 runs exceed the limit of 500")
+
+
+def test_items_that_just_fill_a_page() -> None:
+    """With its brackets and commas a page has 250,000 bytes, and not one more."""
+    items: list[Item] = [{"draft": "x" * 487}] * 500
+
+    pages = pages_of(items, 500)
+
+    assert [BatchPage(number=0, items=tuple(page)) for page in pages]
+    assert [len(page) for page in pages] == [499, 1]
 
 
 def refused(arguments: tuple[str, ...], *said: str) -> None:

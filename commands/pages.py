@@ -1,0 +1,268 @@
+"""A batch on the server: it is started or found, its pages go up, and it is followed."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+import typer
+from rich.console import Console
+from temporalio.client import (
+    Client,
+    WorkflowExecutionStatus,
+    WorkflowFailureError,
+    WorkflowHandle,
+    WorkflowUpdateFailedError,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
+)
+from temporalio.common import Priority, WorkflowIDReusePolicy
+from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import RPCError, RPCStatusCode
+
+from commands.batch import Chosen, Given, Page
+from commands.command import Exit, fail, say_unserved, tell, unserved
+from commands.follow import LOOK_SECONDS, ended_badly, show_live
+from commands.loops import (
+    BATCH,
+    LOOPS,
+    FoundRun,
+    Loop,
+    described,
+    request_of,
+    standing_of,
+)
+from connection import TASK_QUEUE
+from reflection.batch.loop import Batch
+from reflection.batch.request import (
+    BATCH_CONTINUES,
+    ID_BYTES,
+    PAGE_ID,
+    PRIORITY_KEY,
+    BatchPage,
+    BatchRequest,
+    Planned,
+)
+from reflection.batch.result import BatchResult, BatchRun, Counts, RunResult
+from reflection.request import parse_request
+from reflection.text import encoded_size, tally_words, terminal_safe
+
+BUDGETS = {"budget_tokens", "budget_usd"}
+# What an earlier history left in its request.
+ANEW = {"standing": None, "carried": (), "allowed": None, "spent": Counts()}
+NOT_KEPT = "its result is no longer kept"
+
+# Runs that are looked up side by side.
+AT_ONCE = 16
+
+Handle: TypeAlias = WorkflowHandle[Any, BatchResult]
+Value = TypeVar("Value")
+One = TypeVar("One")
+
+
+async def opened(
+    client: Client, identity: str, given: Given | None, chosen: Chosen
+) -> tuple[Handle, BatchRequest]:
+    """Find the batch with this id, with all its pages there, or start it."""
+    handle: Handle = client.get_workflow_handle(identity, result_type=BatchResult)
+    found = await batch_by(client, identity)
+    if found is not None:
+        earlier = await _earlier(client, found, given)
+        if found.goes_on:
+            await _join(client, found, earlier, given, chosen)
+            return handle, earlier
+        status = found.description.status
+        if not chosen.retry and status is WorkflowExecutionStatus.COMPLETED:
+            again = "" if earlier.variants[0].takes else "; --retry makes what has no result"
+            tell(f"This batch is done, so nothing is paid again{again}.")
+            return handle, earlier
+        if not (given or chosen.retry):
+            if status is WorkflowExecutionStatus.CANCELED:
+                return handle, earlier
+            fail("the batch has no result. Go on with --retry, or give FILE again.", Exit.USAGE)
+        pages = given.pages if given else await _kept_pages(client, identity, earlier)
+        # Whoever gives a budget replaces both: one alone could not be taken back.
+        fresh = dict.fromkeys(BUDGETS) if BUDGETS & chosen.bounds.keys() else {}
+        request = earlier.model_copy(update={**fresh, **chosen.bounds, **ANEW})
+    elif given is None:
+        fail("no batch has this id. List the runs with `mull list`.", Exit.USAGE)
+    else:
+        request, pages = given.request, given.pages
+    if given is not None and not given.forecast.agreed(yes=chosen.yes):
+        tell("Nothing was started.")
+        raise typer.Exit(Exit.CANCELLED)
+    await _start(client, identity, request, pages, chosen, given.name if given else "")
+    await _upload(client, handle, request, pages)
+    return handle, request
+
+
+async def _earlier(client: Client, found: FoundRun, given: Given | None) -> BatchRequest:
+    """Read what a batch was started with, or exit if it is another one."""
+    identity, earlier = found.handle.id, None
+    if found.description.workflow_type == BATCH.workflow:
+        earlier = await request_of(client, found)
+    # What calibrate and compare measure is read by these.
+    if earlier is None or (given is None and (earlier.variants[0].takes or not earlier.pages)):
+        fail(f"the id {identity} belongs to another run. Choose another id.", Exit.USAGE)
+    asked: BatchRequest = earlier
+    if given and (asked.digest, asked.variants) != (given.request.digest, given.request.variants):
+        said = f"the batch {identity} was started with another file or other options"
+        fail(f"{said}. Use the same ones, or choose another --id.", Exit.USAGE)
+    return asked
+
+
+async def _join(
+    client: Client, found: FoundRun, request: BatchRequest, given: Given | None, chosen: Chosen
+) -> None:
+    """Send an open batch the pages that it lacks."""
+    if chosen.retry:
+        fail("the batch goes on: its failures can be retried once it has ended.", Exit.USAGE)
+    if not request.pages:
+        return
+    accepted = (await standing_of(found)).progress.pages_accepted
+    if given is not None:
+        await _upload(client, found.handle, request, given.pages, accepted)
+    elif accepted < request.pages:
+        tell(f"{accepted:,} of {request.pages:,} pages are there: give FILE to go on.")
+
+
+async def _start(
+    client: Client,
+    identity: str,
+    request: BatchRequest,
+    pages: list[Page],
+    chosen: Chosen,
+    name: str,
+) -> None:
+    """Start a batch, with what has a result already where it has its items with it."""
+    if encoded_size(identity) > ID_BYTES:
+        said = f"--id: at most {ID_BYTES} bytes, because the ids of the runs begin with it."
+        fail(said, Exit.USAGE)
+    variant = request.variants[0]
+    loop = loop_of_runs(request)
+    first = pages[0] if pages else request.items
+    one = parse_request(loop.request, json.dumps(variant.fields_for(first[0])))
+    if missing := await unserved(client, loop.queues(one)):
+        say_unserved(missing, "batch", waits=chosen.detach)
+    carried = await carried_over(client, identity, request)
+    try:
+        await client.start_workflow(
+            BATCH.workflow,
+            request.model_copy(update={"carried": carried}),
+            id=identity,
+            task_queue=TASK_QUEUE,
+            static_summary=terminal_safe(f"batch of {name or variant.name}", 120),
+            id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+            # Its runs have that of the batch; pages have one of their own.
+            priority=Priority(priority_key=PRIORITY_KEY if request.items else None),
+        )
+    except WorkflowAlreadyStartedError:
+        fail(f"the batch {identity} was started meanwhile. Try again.", Exit.USAGE)
+    Console(stderr=True).print(f"batch {identity}", style="dim", markup=False, highlight=False)
+
+
+def loop_of_runs(request: BatchRequest) -> Loop:
+    """Find the workflow type of the runs of a batch."""
+    return next(loop for loop in LOOPS if loop.workflow == request.variants[0].workflow)
+
+
+async def _kept_pages(client: Client, identity: str, request: BatchRequest) -> list[Page]:
+    """Read the items of a batch from its pages, or exit where some never came."""
+    pages = list[Page]()
+    for number in range(request.pages):
+        found = await batch_by(client, identity + PAGE_ID.format(number))
+        if found is None:
+            fail(f"page {number:,} never came: give FILE too, beside --retry.", Exit.USAGE)
+        pages.append(list((await request_of(client, found)).items))
+    return pages
+
+
+async def batch_by(client: Client, identity: str) -> FoundRun | None:
+    """Find a batch or a page by its id; None if there is none."""
+    seen = await described(client, identity)
+    handle = client.get_workflow_handle(identity, result_type=BatchResult)
+    return None if seen is None else FoundRun(handle, BATCH, seen)
+
+
+async def _upload(
+    client: Client, handle: Handle, request: BatchRequest, pages: list[Page], first: int = 0
+) -> None:
+    """Send the pages from the first one that is missing, each with what has a result already."""
+    try:
+        for sent, items in enumerate(pages[first:], start=first):
+            page = BatchPage(number=sent, items=tuple(items))
+            name = handle.id + PAGE_ID.format(sent)
+            made = await carried_over(client, name, request.of_page(page))
+            if await send_page(handle, page.model_copy(update={"carried": made})) is None:
+                return
+    except (asyncio.CancelledError, WorkflowUpdateRPCTimeoutOrCancelledError):
+        there = f"{sent:,} of {tally_words(len(pages), 'page')}"
+        tell(f"\nStopped with {there} sent. The same command with --id {handle.id} goes on.")
+        raise asyncio.CancelledError from None
+    if len(pages) > 1 and first < len(pages):
+        tell(f"all {len(pages):,} pages accepted")
+
+
+async def send_page(handle: Handle, page: BatchPage) -> int | None:
+    """Send a page until it is accepted; return how many are there, None where the batch ended."""
+    while True:
+        try:
+            return int(await handle.execute_update("add_page", page))
+        except WorkflowUpdateFailedError as error:
+            said = getattr(error.cause, "message", str(error.cause))
+            if getattr(error.cause, "type", "") != BATCH_CONTINUES:
+                if (await handle.query("progress"))["stop_reason"]:
+                    tell(f"Page {page.number:,} was not taken: {said}.")
+                    return None
+                fail(f"page {page.number:,} was refused: {said}.", Exit.FAILED)
+        except RPCError as error:
+            # It goes on in a new history, or has ended.
+            if error.status not in {RPCStatusCode.NOT_FOUND, RPCStatusCode.FAILED_PRECONDITION}:
+                raise
+            if (await handle.describe()).status is not WorkflowExecutionStatus.RUNNING:
+                return None
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+async def carried_over(
+    client: Client, identity: str, request: BatchRequest
+) -> tuple[BatchRun, ...]:
+    """List the runs that an earlier batch with this id has completed."""
+    if await described(client, identity) is None:
+        return ()
+    batch = Batch(request, identity)
+
+    async def completed(planned: Planned) -> BatchRun | None:
+        seen = await described(client, batch.id_of(planned))
+        if seen is None or seen.status is not WorkflowExecutionStatus.COMPLETED:
+            return None
+        handle = client.get_workflow_handle(batch.id_of(planned), result_type=RunResult)
+        return batch.run(planned, "completed", (await handle.result()).usage)
+
+    found = await side_by_side(batch.waiting, completed)
+    return tuple(run for run in found if run is not None)
+
+
+async def side_by_side(many: Sequence[One], one: Callable[[One], Awaitable[Value]]) -> list[Value]:
+    """Do one thing for each of many, a bounded number at a time; return the results in order."""
+    places = asyncio.Semaphore(AT_ONCE)
+
+    async def bounded(given: One) -> Value:
+        async with places:
+            return await one(given)
+
+    return await asyncio.gather(*map(bounded, many))
+
+
+async def followed(
+    handle: Handle, request: BatchRequest, again: str, *, as_json: bool
+) -> BatchResult:
+    """Show a batch's progress, and return its result; Ctrl-C detaches, and says what `again` is."""
+    ending = asyncio.create_task(handle.result())
+    try:
+        await show_live(handle, BATCH, request, ending)
+        return await ending
+    except WorkflowFailureError as error:
+        raise typer.Exit(await ended_badly(error, handle, BATCH, as_json)) from None
+    except asyncio.CancelledError:
+        tell(f"\nDetached; the batch continues. To see its result, run {again} {handle.id}")
+        raise
