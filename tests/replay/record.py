@@ -1,15 +1,15 @@
-"""Record histories of this folder anew: python -m tests.replay.record NAME ... (needs a server).
+"""Record histories of this version: python -m tests.replay.record NAME ... (needs a server).
 
-Without names, all of them.
-
-Run it only where a change to the order of steps is meant, and the workers of runs under way are
-versioned; else the replay tests are right and the change is wrong.
+Without names, all that are not there yet. A history that `SHA256SUMS` pins is never recorded anew:
+it is what runs under way were recorded by, and a change that breaks its replay has to be patched.
 """
 
 import asyncio
 import json
 import sys
 from contextlib import suppress
+from hashlib import sha256
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -28,17 +28,29 @@ from connection import TASK_QUEUE, connect
 from tests.conftest import begin, begin_reflecting, served, until_asked
 from tests.scripted import Judged, ScriptedAgent, ScriptedCritic, ScriptedModel, reflection, routed
 from tests.workflows import batches
+from tests.workflows import test_webhook as webhooks
 from tests.workflows.multipath import running as agents
 from tests.workflows.turn import running as turns
 
-FOLDER = Path(__file__).parent
-WANTED = frozenset(sys.argv[1:])
+FOLDER = Path(__file__).parent / metadata.version("mull")
+SUMS = FOLDER / "SHA256SUMS"
+PINNED = frozenset(SUMS.read_text().split()[1::2])
+NAMED = frozenset(sys.argv[1:])
+ASK_REVIEWS: dict[str, dict[str, Any]] = {
+    "reviewed": {"replace": "7", "author": "ann"},
+    "accepted": {"accept": True},
+}
 POOR: dict[str, Any] = {"max_revisions": 0, "review_below": 0.6, "review_timeout_seconds": 1}
+
+
+def wanted(name: str) -> bool:
+    """Say whether this history is to be recorded."""
+    return f"{name}.json" not in PINNED and (not NAMED or name in NAMED)
 
 
 async def record(client: Client, name: str, model: ScriptedModel, **fields: Any) -> None:
     """Run once and write the history down."""
-    if WANTED and name not in WANTED:
+    if not wanted(name):
         return
     async with served(client, model):
         handle = await begin(client, {"question": "Which number is it?", **fields})
@@ -49,8 +61,8 @@ async def record(client: Client, name: str, model: ScriptedModel, **fields: Any)
         if name == "cancelled":
             await until_asked(model, 5)
             await handle.cancel()
-        if name == "reviewed":
-            await review(handle, {"replace": "7", "author": "ann"})
+        if name in ASK_REVIEWS:
+            await review(handle, ASK_REVIEWS[name])
         await write(handle, name)
 
 
@@ -58,15 +70,18 @@ async def record_reflection(
     client: Client, name: str, model: ScriptedCritic, *reviews: dict[str, Any], **fields: Any
 ) -> None:
     """Run once, say what people say, and write the history down."""
-    if WANTED and name not in WANTED:
+    if not wanted(name):
         return
     async with served(client, model):
         handle = await begin_reflecting(client, **fields)
         for each in reviews:
             await review(handle, each)
-        if name == "reflect-cancelled":
+        if name in {"reflect-cancelled", "reflect-finished"}:
             await until_asked(model, 3)
+        if name == "reflect-cancelled":
             await handle.cancel()
+        if name == "reflect-finished":
+            await handle.execute_update("finish_now", {"author": "ann"})
         await write(handle, name)
 
 
@@ -76,7 +91,7 @@ async def record_batch(client: Client, name: str, *texts: str, **fields: Any) ->
     The ids of its runs are made of its own, which is `name`, as replaying takes it to be. A batch
     makes no run again that has a result, so that the server has to be a new one.
     """
-    if WANTED and name not in WANTED:
+    if not wanted(name):
         return
     model = batches.DraftReader()
     request = batches.batch_of(*texts, **fields)
@@ -101,7 +116,7 @@ async def record_agent(
     **fields: Any,
 ) -> None:
     """Run once over one passage, say what people say, and write the history down."""
-    if WANTED and name not in WANTED:
+    if not wanted(name):
         return
     known = {"docs": "tides", **({"prompt": agents.TASK} if tester else {}), **fields}
     async with agents.served(client, model, tester, agents.finding(agents.passage())):
@@ -144,6 +159,11 @@ def anonymous(part: Any) -> Any:
     return known | ({"identity": "recorded"} if "identity" in known else {})
 
 
+def digest(file: Path) -> str:
+    """Hash a file as `sha256sum` does."""
+    return sha256(file.read_bytes()).hexdigest()
+
+
 async def main() -> None:
     """Record one history for each way a run goes."""
     telemetry.set_up(None)
@@ -179,13 +199,22 @@ async def main() -> None:
     await record(client, "no-consensus", ScriptedModel(["1", "2", "3", "4", "5"]), futility=0.05)
     wrong_key = PermanentModelError("no such key", "AuthenticationError", 401)
     await record(client, "failed", ScriptedModel([wrong_key] * 5))
-    split = ScriptedModel(["1", "2", "3", "4", "5"])
-    await record(client, "reviewed", split, max_responses=5, review_when="high")
+    five, high = ["1", "2", "3", "4", "5"], {"max_responses": 5, "review_when": "high"}
+    await record(client, "reviewed", ScriptedModel(five), **high)
+    await record(client, "accepted", ScriptedModel(five), **high)
+    unseen = {**high, "review_timeout_seconds": 1}
+    await record(client, "review-timeout", ScriptedModel(five), **unseen)
+    alike = ScriptedModel(["7"] * 6)
+    await record(client, "decided", alike, rule="curtail", max_responses=10)
     await record_reflections(client)
     await record_batches(client)
+    await record_pages(client)
+    await record_helpers(client)
     await record_agents(client)
     await record_turns(client)
     await record_sessions(client)
+    files = sorted(FOLDER.glob("*.json"))
+    SUMS.write_text("".join(f"{digest(file)}  {file.name}\n" for file in files))
 
 
 async def record_reflections(client: Client) -> None:
@@ -215,13 +244,64 @@ async def record_reflections(client: Client) -> None:
     said = ({"revise": "shorter", "author": "ann"}, {"accept": True, "author": "ann"})
     await one("reviewed", reviewed, *said, review_below=0.6)
     await one("review-timeout", ScriptedCritic(["a"], [0.3]), **POOR)
+    await one("max-revisions", ScriptedCritic(["a", "b"], [0.3, 0.4]), max_revisions=1)
+    await one("plateau", ScriptedCritic(["a", "b", "c"], [0.3] * 3), max_revisions=3)
+    await one("disabled", ScriptedCritic(["a"]), reflect=False)
+    asked = {**POOR, "review_timeout_seconds": 60}
+    await one("replaced", ScriptedCritic(["a"], [0.3]), {"replace": "z"}, **asked)
+    await one("scored", ScriptedCritic(["a"], [0.3]), {"score": 0.8}, **asked)
+    slow = ScriptedCritic(["a", "b"], [0.3], delays={("write", 1): 30})
+    await one("finished", slow)
 
 
 async def record_batches(client: Client) -> None:
-    """Record a batch that makes all of its runs, and one that a person ends."""
+    """Record a batch that makes all of its runs, one that a person ends, and one without budget."""
     await record_batch(client, "batch-completed", "score 0.4", "score 0.9")
     finished = "batch-finished-by-a-person"
     await record_batch(client, finished, "score 0.4", "slow", max_concurrency=1)
+    three = ("score 0.4", "score 0.9", "score 0.5")
+    await record_batch(client, "batch-budget", *three, budget_tokens=220, max_concurrency=1)
+
+
+async def record_pages(client: Client) -> None:
+    """Record a batch whose items come in pages, and one of its pages."""
+    name, pages = "batch-paged", [["score 0.4", "score 0.9"], ["score 0.5"]]
+    if not wanted(name):
+        return
+    asked = {"variants": [batches.judging()], "pages": len(pages), "digest": "0" * 64}
+    async with batches.served(client, batches.DraftReader()):
+        handle: WorkflowHandle[Any, Any] = await client.start_workflow(
+            "BatchWorkflow", asked, id=name, task_queue=TASK_QUEUE
+        )
+        for number, texts in enumerate(pages):
+            page = {"number": number, "items": batches.drafts(*texts)}
+            await handle.execute_update("add_page", page)
+        await write(handle, name)
+        await write(client.get_workflow_handle(f"{name}/page-0"), f"{name}_page-0")
+
+
+async def record_helpers(client: Client) -> None:
+    """Record what tells a webhook, what is told of, and what doctor runs."""
+    split = {"question": "Which number is it?", "max_responses": 5, "review_when": "high"}
+    down = PermanentModelError("no such key", "AuthenticationError", 401)
+    models = {
+        "told": ScriptedModel(["1", "2", "3", "4", "5"]),
+        "told-failed": ScriptedModel([down] * 5),
+    }
+    for name, model in models.items():
+        if not wanted(name):
+            continue
+        async with webhooks.Receiver() as receiver, webhooks.served(client, model, receiver.port):
+            handle = await begin(client, split)
+            [told] = await receiver.until_told(1)
+            if name == "told":
+                await webhooks.decide(handle, "review", {"accept": True})
+                await write(client.get_workflow_handle(told["id"]), "webhook")
+            await write(handle, name)
+    if wanted("doctor"):
+        async with served(client, ScriptedModel([])):
+            given: dict[str, Any] = {"offline": True, "queues": ["mull"]}
+            await write(await begin(client, given, "DoctorWorkflow"), "doctor")
 
 
 async def record_agents(client: Client) -> None:
@@ -262,6 +342,8 @@ async def record_agents(client: Client) -> None:
     poor = research(reflect_on_report=[reflection("mend")] * 2)
     await one("reviewed", poor, None, *said, **open_)
     await one("review-timeout", research(), review_timeout_seconds=1, **open_)
+    poor = research(reflect_on_report=[reflection("mend")] * 2)
+    await one("replaced", poor, None, {"replace": "It is high at noon."}, **open_)
 
 
 async def record_turns(client: Client) -> None:
@@ -270,7 +352,7 @@ async def record_turns(client: Client) -> None:
     async def one(
         name: str, model: turns.ScriptedTurns, *words: dict[str, Any], **fields: Any
     ) -> None:
-        if WANTED and f"turn-{name}" not in WANTED:
+        if not wanted(f"turn-{name}"):
             return
         async with turns.served(client, model):
             handle = await turns.start(client, **fields)
@@ -305,6 +387,10 @@ async def record_turns(client: Client) -> None:
     earlier = [{"role": "user", "content": f"{number} " + "old " * 900} for number in range(9)]
     compacted = turns.ScriptedTurns(["no"])
     await one("compacted", compacted, messages=earlier, max_context_tokens=8_000)
+    await one("max-tool-calls", turns.ScriptedTurns([[look], [write_]]), max_tool_calls=1)
+    wide = turns.ScriptedTurns(["no"])
+    await one("max-context-tokens", wide, message="old " * 6_000, max_context_tokens=1_000)
+    await one("budget", turns.ScriptedTurns([[look], "no"]), budget_tokens=150)
     await one("failed", turns.ScriptedTurns([down]))
     await one("generation-failed", turns.ScriptedTurns([[look], down]))
     await one("finished", turns.ScriptedTurns([slow]))
@@ -318,7 +404,7 @@ async def record_sessions(client: Client) -> None:
     """
 
     async def one(name: str, *steps: turns.Said, **fields: Any) -> None:
-        if WANTED and name not in WANTED:
+        if not wanted(name):
             return
         model = turns.ScriptedTurns(steps)
         async with turns.served(client, model):

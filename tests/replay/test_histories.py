@@ -4,8 +4,10 @@ import asyncio
 import json
 import os
 from base64 import b64decode, b64encode
+from collections import defaultdict
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, get_args, get_type_hints
 
 import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -21,7 +23,6 @@ from temporalio.worker import (
     WorkflowInboundInterceptor,
 )
 
-import worker
 from connection import DATA_CONVERTER
 from reflection.critique.criteria import PRESETS, Criterion
 from reflection.multipath.cases import entry_of, parse_tests
@@ -31,8 +32,14 @@ from reflection.multipath.report import with_checks
 from reflection.multipath.request import MultiPathRequest
 from reflection.multipath.routing import parse_route
 from tests.conftest import SANDBOX
+from tests.replay.record import digest
+from worker import HELPERS, WORKFLOWS
+from workflows.base import Inbound, Workflow
 
-HISTORIES = sorted(Path(__file__).parent.glob("*.json"))
+HERE = Path(__file__).parent
+# One folder for each released version, to which nothing is added and in which nothing changes.
+VERSIONS = sorted(sums.parent for sums in HERE.glob("*/SHA256SUMS"))
+HISTORIES = [path for version in VERSIONS for path in sorted(version.glob("*.json"))]
 AGENTS = [path for path in HISTORIES if path.stem.startswith("agent-")]
 STARTED = "workflowExecutionStartedEventAttributes"
 REFLECTED = [path for path in HISTORIES if path.stem.startswith("reflect-")]
@@ -47,14 +54,20 @@ READINGS = (
 )
 
 
+def id_of(path: Path) -> str:
+    """Return the id of the recorded run, from which those of its children are made."""
+    return path.stem.replace("_", "/")
+
+
 async def replay(path: Path, history: str | None = None) -> None:
     """Replay a history in Temporal's sandbox. Raises where today's code takes another step."""
     await Replayer(
-        workflows=worker.WORKFLOWS,
+        workflows=[*WORKFLOWS, *HELPERS],
         data_converter=DATA_CONVERTER,
         workflow_runner=SANDBOX,
+        interceptors=[Inbound()],
         plugins=[OpenTelemetryPlugin()],
-    ).replay_workflow(WorkflowHistory.from_json(path.stem, history or path.read_text()))
+    ).replay_workflow(WorkflowHistory.from_json(id_of(path), history or path.read_text()))
 
 
 @pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.stem)
@@ -77,7 +90,7 @@ class Outcome(WorkflowInboundInterceptor):
         known: dict[str, Any] = {}
         try:
             result = await super().execute_workflow(given)
-            known["result"] = result.model_dump(mode="json")
+            known["result"] = result and result.model_dump(mode="json")
         except (ApplicationError, asyncio.CancelledError) as error:
             known["failure"] = f"{type(error).__name__}: {error}"
             raise
@@ -85,7 +98,8 @@ class Outcome(WorkflowInboundInterceptor):
             attributes = workflow.info().typed_search_attributes
             known["attributes"] = {pair.key.name: pair.value for pair in attributes}
             known["memo"] = workflow.memo()
-            known["details"] = workflow.instance().written_details()
+            run = workflow.instance()
+            known["details"] = run.written_details() if isinstance(run, Workflow) else None
             Outcome.found = known
         return result
 
@@ -108,12 +122,12 @@ async def test_a_recorded_history_has_the_same_outcome(
     """
     del spans
     await Replayer(
-        workflows=worker.WORKFLOWS,
+        workflows=[*WORKFLOWS, *HELPERS],
         data_converter=DATA_CONVERTER,
         workflow_runner=UnsandboxedWorkflowRunner(),
-        interceptors=[Outcomes()],
+        interceptors=[Outcomes(), Inbound()],
         plugins=[OpenTelemetryPlugin()],
-    ).replay_workflow(WorkflowHistory.from_json(path.stem, path.read_text()))
+    ).replay_workflow(WorkflowHistory.from_json(id_of(path), path.read_text()))
     found = json.dumps(Outcome.found, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
 
     golden = path.parent / "outcomes" / path.name
@@ -159,7 +173,7 @@ async def test_a_field_that_is_gone_is_read_where_it_is_null(
 ) -> None:
     """A starter sends every field: a run begun when there was `embedding_model` goes on."""
     del spans
-    path = Path(__file__).parent / "agent-researched.json"
+    path = HERE / "0.1.0" / "agent-researched.json"
     history = json.loads(path.read_text())
     [payload] = history["events"][0][STARTED]["input"]["payloads"]
     request = {**json.loads(b64decode(payload["data"])), "embedding_model": None}
@@ -170,9 +184,34 @@ async def test_a_field_that_is_gone_is_read_where_it_is_null(
     assert "embedding_model" not in MultiPathRequest(**request).model_dump()
 
 
-def test_every_outcome_has_its_history() -> None:
-    """Each way a run goes and ends is recorded."""
-    outcomes = sorted((Path(__file__).parent / "outcomes").glob("*.json"))
+def stop_reasons(kind: Any) -> set[str]:
+    """List the stop reasons that results of this workflow may have."""
+    result = get_type_hints(kind.run)["return"]
+    reason = result.model_fields["stop_reason"].annotation
+    # Of a session that goes on it is None.
+    kinds = get_args(reason) if NoneType in get_args(reason) else [reason]
+    return {name for each in kinds for name in get_args(each)}
 
-    assert len(HISTORIES) == 55
-    assert [path.name for path in HISTORIES] == [path.name for path in outcomes]
+
+@pytest.mark.parametrize("version", VERSIONS, ids=lambda path: path.name)
+def test_a_released_history_stays_as_it_is(version: Path) -> None:
+    """A history that was changed or taken away would hide what runs under way can't survive."""
+    lines = (version / "SHA256SUMS").read_text().splitlines()
+    pinned = {name: hashed for hashed, name in map(str.split, lines)}
+
+    assert pinned == {path.name: digest(path) for path in version.glob("*.json")}
+    assert sorted(pinned) == [path.name for path in sorted((version / "outcomes").glob("*.json"))]
+
+
+def test_every_way_to_stop_is_recorded() -> None:
+    """Each workflow that a user starts has a history with each of its stop reasons."""
+    recorded = defaultdict[str, set[str]](set)
+    for path in HISTORIES:
+        started = json.loads(path.read_text())["events"][0][STARTED]
+        outcome = json.loads((path.parent / "outcomes" / path.name).read_text())
+        ended = outcome.get("result") or {}
+        recorded[started["workflowType"]["name"]].add(str(ended.get("stop_reason")))
+
+    missing = {kind.__name__: stop_reasons(kind) - recorded[kind.__name__] for kind in WORKFLOWS}
+
+    assert not any(missing.values()), missing

@@ -1,0 +1,165 @@
+"""A rolling deployment: versions of the worker side by side, on a real server."""
+
+import asyncio
+import gc
+import json
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import pytest
+from temporalio.api.workflowservice.v1 import SetWorkerDeploymentCurrentVersionRequest
+from temporalio.client import Client, WorkflowHandle
+from temporalio.service import RPCError
+
+import worker
+from activities.language_model.port import ModelCall, ModelReply
+from connection import connect
+from reflection.run import Spending
+from service import DEPLOYMENT, say_version
+from tests.conftest import begin
+
+SPENDING = Spending(calls=1, input_tokens=8, output_tokens=2, cached_tokens=0, cost_usd=0.001)
+QUEUES = ("mull", "llm")
+
+
+class Held:
+    """A model that answers everything alike, once it is let go."""
+
+    def __init__(self) -> None:
+        self.calls: list[ModelCall] = []
+        self.free = asyncio.Event()
+
+    async def complete(self, call: ModelCall) -> ModelReply:
+        """Answer as a sample or as a turn, whichever is asked for."""
+        self.calls.append(call)
+        await self.free.wait()
+        text = json.dumps({"reasoning": "it is known", "answer": "7"})
+        sample = call.labels.get("mull.sample.index") is not None
+        return ModelReply(
+            text=text if sample else "seven",
+            model="held",
+            provider="scripted",
+            finish_reason="stop",
+            spending=SPENDING,
+        )
+
+
+@pytest.fixture
+async def client(client: Client, monkeypatch: pytest.MonkeyPatch) -> Client:
+    """A client of a namespace whose new runs go to the current version alone."""
+    del client  # it has set the server's address
+    monkeypatch.setenv("TEMPORAL_NAMESPACE", "versions")
+    return await connect()
+
+
+@asynccontextmanager
+async def serving(
+    client: Client, build_id: str | None, model: Held, queues: Sequence[str] = QUEUES
+) -> AsyncIterator[None]:
+    """Serve as this version."""
+    async with AsyncExitStack() as stack:
+        for each in worker.build(client, queues, model, build_id=build_id):
+            await stack.enter_async_context(each)
+        yield
+    # A run that is still in its cache ends its coroutines here, and not amid another test.
+    gc.collect()
+
+
+async def make_current(client: Client, build_id: str) -> None:
+    """Send new runs to a version, as soon as the server knows of its workers."""
+    asked = SetWorkerDeploymentCurrentVersionRequest(
+        namespace=client.namespace,
+        deployment_name=DEPLOYMENT,
+        build_id=build_id,
+        ignore_missing_task_queues=True,
+    )
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                await client.workflow_service.set_worker_deployment_current_version(asked)
+            except RPCError:
+                await asyncio.sleep(0.1)
+            else:
+                return
+
+
+async def reason(handle: WorkflowHandle[Any, Any]) -> str:
+    """Wait for a run to end, and return why it did."""
+    return str((await asyncio.wait_for(handle.result(), 30))["stop_reason"])
+
+
+async def version_of(handle: WorkflowHandle[Any, Any]) -> str:
+    """Return the version that a run is on."""
+    info = (await handle.describe()).raw_description.workflow_execution_info
+    return str(info.versioning_info.deployment_version.build_id)
+
+
+async def until_begun(handle: WorkflowHandle[Any, Any]) -> None:
+    """Wait until a run has a version: one that no worker has seen takes the current one."""
+    async with asyncio.timeout(20):
+        while not await version_of(handle):
+            await asyncio.sleep(0.05)
+
+
+async def test_a_rolling_deployment_loses_no_run(client: Client) -> None:
+    """Runs end on the version that they began on, new ones begin on the new, a session moves.
+
+    The old version's worker is stopped in the midst of its runs, and another one of it takes over.
+    """
+    old_id, new_id = f"old-{uuid.uuid4().hex[:8]}", f"new-{uuid.uuid4().hex[:8]}"
+    old, again, new = Held(), Held(), Held()
+    again.free.set()
+    new.free.set()
+    question, told = {"question": "How much?"}, {"tools": [], "idle_seconds": 600}
+    async with serving(client, new_id, new):
+        async with serving(client, old_id, old):
+            await make_current(client, old_id)
+            session = await begin(client, told, "SessionWorkflow")
+            old.free.set()
+            first = await session.execute_update("send", {"message": "How much?"})
+            old.free.clear()
+            begun = [await begin(client, question) for _ in range(3)]
+            for run in begun:
+                await until_begun(run)
+            await make_current(client, new_id)
+            later = [await begin(client, question) for _ in range(3)]
+            assert [await reason(each) for each in later] == ["rule"] * 3
+            old.free.set()
+        async with serving(client, old_id, again):
+            assert [await reason(each) for each in begun] == ["rule"] * 3
+        second = await session.execute_update("send", {"message": "And now?"})
+        await session.execute_update("finish_now")
+        assert await reason(session) == "finished_by_person"
+
+    assert {await version_of(each) for each in begun} == {old_id}
+    assert {await version_of(each) for each in (*later, session)} == {new_id}
+    assert first["answer"] == second["answer"] == "seven"
+
+
+async def test_workers_without_a_version_serve_the_runs_of_any(client: Client) -> None:
+    """Where only the workflows have a version, the other queues' workers need none."""
+    build_id, model = f"alone-{uuid.uuid4().hex[:8]}", Held()
+    model.free.set()
+    async with serving(client, build_id, model, ["mull"]), serving(client, None, model, ["llm"]):
+        await make_current(client, build_id)
+        run = await begin(client, {"question": "How much?"})
+
+        assert await reason(run) == "rule"
+        assert await version_of(run) == build_id
+
+
+async def test_a_version_that_gets_no_runs_says_how_it_would(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log has the command, until the version is current."""
+    build_id, model = f"said-{uuid.uuid4().hex[:8]}", Held()
+    command = f"set-current-version --deployment-name mull --build-id {build_id}"
+    async with serving(client, build_id, model, ["mull"]):
+        await say_version(client, build_id)
+        assert command in caplog.text
+        await make_current(client, build_id)
+        caplog.clear()
+        await say_version(client, build_id)
+        assert caplog.text == ""
