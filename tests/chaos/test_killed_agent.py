@@ -12,6 +12,7 @@ from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.client import Client
 
 from reflection.multipath.result import MultiPathResult
+from tests.chaos.rebuilt import assert_whole
 from tests.chaos.working import working
 from tests.sandbox.canaries import descendants
 from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint
@@ -100,10 +101,13 @@ async def test_a_worker_killed_while_code_runs(
             working_at()
             result = await finished(handle)
         asked = len(endpoint.requests)
+    [rebuilt] = await assert_whole(client, handle.id, tmp_path / "spans")
+    decided = [span for span in rebuilt.spans if span.name == "mull.decision"]
 
     assert code
     assert gone < GONE_SECONDS
     assert lasting(result) == lasting(expected)
     assert (result.output, result.stop_reason) == (GOOD + "\n", "passed")
     assert [each.report and each.report.attempts for each in result.drafts] == [2, 1]
+    assert len(decided) == len(result.decisions)
     assert asked == 2 * 4

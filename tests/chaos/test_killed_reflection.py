@@ -10,6 +10,7 @@ import pytest
 from temporalio.client import Client, WorkflowHandle
 
 from reflection.critique.result import ReflectOnResultResult
+from tests.chaos.rebuilt import assert_whole
 from tests.chaos.working import working
 from tests.conftest import begin_reflecting
 from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint
@@ -71,6 +72,9 @@ async def run(
                 start()
             await handle.execute_update("review", ACCEPT)
             result = ReflectOnResultResult.model_validate(await handle.result())
+        [rebuilt] = await assert_whole(client, handle.id, traces)
+        decided = [span for span in rebuilt.spans if span.name == "mull.decision"]
+        assert len(decided) == len(result.decisions)
         return result, Counter(map(key, endpoint.requests))
 
 

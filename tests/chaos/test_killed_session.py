@@ -10,6 +10,7 @@ from temporalio.client import Client, WithStartWorkflowOperation, WorkflowUpdate
 from temporalio.common import WorkflowIDConflictPolicy
 
 from connection import TASK_QUEUE
+from tests.chaos.rebuilt import assert_whole
 from tests.chaos.working import working
 from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint
 
@@ -64,6 +65,8 @@ async def test_a_killed_worker_loses_no_message(client: Client, tmp_path: Path) 
             third = await asyncio.wait_for((await send(client, session, "c")).result(), 60)
             again = await asyncio.wait_for((await send(client, session, "b")).result(), 60)
 
+    found = await assert_whole(client, session, tmp_path / "traces")
+    assert [len(one.children) for one in found if one.workflow_id == session] == [2, 1]
     answers = [(one["number"], one["answer"]) for one in (first, second, third, again)]
     assert answers == [(1, "re a"), (2, "re b"), (3, "re c"), (2, "re b")]
     assert model.asked == {"a": 1, "b": 2, "c": 1}

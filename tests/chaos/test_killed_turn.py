@@ -11,6 +11,7 @@ from temporalio.client import Client, WorkflowHandle, WorkflowUpdateFailedError
 from reflection.turn import midturn
 from reflection.turn.result import ToolTurnResult
 from tests.activities.test_turn_calls import calling
+from tests.chaos.rebuilt import assert_whole
 from tests.chaos.working import working
 from tests.conftest import begin
 from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint
@@ -138,6 +139,10 @@ async def test_a_worker_killed_at_each_call_changes_nothing(client: Client, tmp_
             await asyncio.wait_for(asyncio.gather(*allowed), 90)
             found = {name: await ended(turns[name]) for name in names}
 
+    for name in names:
+        [rebuilt] = await assert_whole(client, turns[name].id, tmp_path / "traces")
+        decided = [span for span in rebuilt.spans if span.name == "mull.decision"]
+        assert len(decided) == len(found[name].decisions)
     called = Counter(log.read_text().splitlines())
     assert {name: called[f"{name} write"] for name in names} == dict.fromkeys(names, 1)
     torn = found.pop("at-write")

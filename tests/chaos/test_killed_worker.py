@@ -10,6 +10,7 @@ import pytest
 from temporalio.client import Client
 
 from reflection.sampling.result import Decision, SelfConsistencyResult
+from tests.chaos.rebuilt import assert_whole
 from tests.chaos.working import working
 from tests.conftest import begin, served
 from tests.scripted import ScriptedModel
@@ -70,6 +71,10 @@ async def test_a_killed_worker_changes_nothing(
     assert all(made[index] <= attempts[index] for index in attempts)
     assert sum(attempts.values()) > len(attempts)
     assert_one_id_each(traces)
+    [rebuilt] = await assert_whole(client, handle.id, traces)
+    names = Counter(span.name for span in rebuilt.spans)
+    assert names["mull.decision"] == len(result.decisions)
+    assert names["chat openai/scripted"] == len(result.responses)
 
 
 def assert_one_id_each(traces: Path) -> None:
