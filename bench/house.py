@@ -11,6 +11,7 @@ import ast
 import asyncio
 import inspect
 import json
+import logging
 import os
 import runpy
 import signal
@@ -23,8 +24,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from bench import server
 from bench.mutants import ROOT, tracked
-from commands.embedded import Place, free_port, temporal
 from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint
 
 SMALL = 40
@@ -124,6 +125,8 @@ def trace(program: str, arguments: list[str]) -> None:
                 output.write(f"{name}\n")
 
     def start(*_: object) -> None:
+        # A watched worker is slow, on a busy machine so slow that it warns: that is no question's.
+        logging.disable()
         threading.setprofile(profile)
         sys.setprofile(profile)
 
@@ -156,7 +159,6 @@ async def walk() -> dict[str, list[str]]:
     """Run one question of each kind against a scripted model, and list the files it ran through."""
     found: dict[str, list[str]] = {}
     with tempfile.TemporaryDirectory() as folder, ScriptedEndpoint([replied] * 500) as endpoint:
-        place = Place(free_port(), free_port(), Path(folder, "house.db"))
         os.environ.update(
             MULL_MODEL="openai/scripted",
             MULL_DOCUMENTS=str(ROOT / "examples"),
@@ -164,7 +166,7 @@ async def walk() -> dict[str, list[str]]:
             OPENAI_API_BASE=endpoint.url,
             OPENAI_API_KEY="none",
         )
-        async with temporal(place, Path(folder, "house.log")):
+        async with server():
             for name, words in QUESTIONS.items():
                 found[name] = await _walk(Path(folder, name), words)
     return found

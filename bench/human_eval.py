@@ -14,16 +14,13 @@ import argparse
 import asyncio
 import re
 import statistics
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
-from pathlib import Path
 
 import telemetry
 from activities.sandbox.selftest import examine, names
-from commands.embedded import Place, free_port, temporal
+from bench import server
 from reflection.multipath.request import Limits
 from reflection.multipath.suite import Failure
 from tests.activities.code_tests.problems import BREAKINGS, PROBLEMS
@@ -64,10 +61,7 @@ async def main(options: argparse.Namespace) -> None:
     """Measure each available sandbox with each kind of tests."""
     telemetry.set_up(None)
     right = True
-    async with AsyncExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory())
-        place = Place(free_port(), free_port(), Path(folder, "temporal.db"))
-        _, client = await stack.enter_async_context(temporal(place, Path(folder, "log")))
+    async with server() as client:
         for backend in names(options.backend):
             found = await examine(backend, Limits())
             if found.sandbox is None or found.trouble:

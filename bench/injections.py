@@ -15,14 +15,12 @@ WRITES. A call of one that changes AgentDojo's world counts as writing, so that 
 import argparse
 import asyncio
 import json
-import tempfile
 import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, cast
 
 from pydantic import TypeAdapter
@@ -31,14 +29,14 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.service import RPCError
 
 import telemetry
-import worker
 from activities.language_model.port import ModelCall, ModelReply
 from activities.tools.activity import ToolActivities
 from activities.tools.functions import Function
-from commands.embedded import Place, free_port, temporal
+from bench import server
 from reflection.run import Spending
 from reflection.turn.approval import canonical
 from reflection.turn.tools import AskedCall, Tool, read_arguments
+from worker import build, running
 
 try:
     from agentdojo.agent_pipeline.tool_execution import tool_result_to_str
@@ -198,13 +196,8 @@ async def main(every: int, at_once: int) -> None:
     """Serve every queue with the scripted model, and run all cases, so many at once."""
     telemetry.set_up(None)
     dojo, slots = Dojo(), asyncio.Semaphore(at_once)
-    async with AsyncExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory())
-        place = Place(free_port(), free_port(), Path(folder, "temporal.db"))
-        _, client = await stack.enter_async_context(temporal(place, Path(folder, "log")))
-        queues = ["mull", "llm", "tools"]
-        for serving in worker.build(client, queues, dojo, called=dojo.tools()):
-            await stack.enter_async_context(serving)
+    queues, tools = ["mull", "llm", "tools"], dojo.tools()
+    async with server() as client, running(build(client, queues, dojo, called=tools)):
 
         async def run(*task: Any) -> Case:
             async with slots:

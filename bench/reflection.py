@@ -11,23 +11,21 @@ feedback, 300 tokens of judgement), and the chapter's own numbers.
 import argparse
 import asyncio
 import statistics
-import tempfile
 import time
 import uuid
-from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import Any
 
 from temporalio.client import Client
 
+import adapters
 import telemetry
-import worker
 from activities.language_model.embedded import EmbeddedModel
-from commands.embedded import Place, free_port, temporal
+from bench import server
 from reflection.critique.criteria import PRESETS
 from reflection.critique.evaluation import Feedback
 from reflection.critique.prompts import build_judge_prompt, build_revision_prompt
 from reflection.critique.worth import DRAFT_INPUT, DRAFT_OUTPUT, REFLECT, SINGLE
+from worker import QUEUES, build, running
 
 QUERIES = [
     "Explain in two sentences how a tide table is made",
@@ -96,15 +94,10 @@ async def measure(client: Client, queries: list[str]) -> None:
 async def main(queries: list[str]) -> None:
     """Serve every queue with the toy model, and measure."""
     telemetry.set_up(None)
-    async with AsyncExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory())
-        place = Place(free_port(), free_port(), Path(folder, "temporal.db"))
-        _, client = await stack.enter_async_context(temporal(place, Path(folder, "log")))
-        model, *_ = stack.enter_context(worker.adapters(["llm"], EmbeddedModel.name))
-        for serving in worker.build(client, worker.QUEUES, model):
-            await stack.enter_async_context(serving)
-        await run(client, queries[0], reflect=False)
-        await measure(client, queries)
+    with adapters.adapters(["llm"], EmbeddedModel.name) as (model, *_):
+        async with server() as client, running(build(client, QUEUES, model)):
+            await run(client, queries[0], reflect=False)
+            await measure(client, queries)
 
 
 if __name__ == "__main__":

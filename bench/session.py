@@ -11,27 +11,21 @@ Fails above a ratio of 1.3, or if anything is lost.
 
 import argparse
 import asyncio
-import os
 import statistics
-import subprocess
-import tempfile
 import time
 import uuid
-from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import Any
 
 from temporalio.client import Client, WithStartWorkflowOperation
 from temporalio.common import WorkflowIDConflictPolicy
 
 import telemetry
-import worker
 from activities.language_model.port import ModelCall, ModelReply
 from activities.tools.activity import ToolActivities
-from bench.overhead import reach
-from commands.embedded import Place, free_port, server_command
+from bench import resident_mb, server
 from connection import TASK_QUEUE
-from reflection.run import Spending
+from tests.scripted import reply
+from worker import build, running
 
 MOST_RATIO = 1.3
 
@@ -49,21 +43,7 @@ class Reader:
         summary = asked.startswith("Summarize the earlier part")
         self.summaries += summary
         said = asked.partition(" ")[0].ljust(self.answer_bytes, ".")
-        text = "What was said." if summary else said
-        spent = Spending(calls=1, input_tokens=9, output_tokens=9, cached_tokens=0, cost_usd=0.0)
-        return ModelReply(
-            text=text,
-            model="scripted",
-            provider="scripted",
-            finish_reason="stop",
-            spending=spent,
-        )
-
-
-def resident() -> int:
-    """Return this process's memory in MB."""
-    status = Path("/proc/self/status").read_text()
-    return int(status.partition("VmRSS:")[2].split()[0]) // 1024
+        return reply("What was said." if summary else said)
 
 
 async def hold(client: Client, turns: int, size: int) -> tuple[str, list[float], int]:
@@ -89,17 +69,16 @@ async def hold(client: Client, turns: int, size: int) -> tuple[str, list[float],
         if (answer["number"], said) != (number, str(number)):
             raise SystemExit(f"turn {number} was lost: {answer}")
         if number == min(50, turns):
-            memory = resident()
+            memory = resident_mb()
     return session, took, memory
 
 
-async def measure(server: "subprocess.Popen[bytes]", given: argparse.Namespace) -> None:
+async def main(given: argparse.Namespace) -> None:
     """Hold the session, and print what was measured."""
-    client, model = await reach(server), Reader(given.answer_bytes)
-    tools = ToolActivities({})
-    async with AsyncExitStack() as stack:
-        for each in worker.build(client, ["mull", "llm", "tools"], model, called=tools):
-            await stack.enter_async_context(each)
+    telemetry.set_up(None)
+    model, tools = Reader(given.answer_bytes), ToolActivities({})
+    queues = ["mull", "llm", "tools"]
+    async with server() as client, running(build(client, queues, model, called=tools)):
         session, took, memory = await hold(client, given.turns, given.bytes)
         seen = await client.get_workflow_handle(session).query("progress")
         await tell(client, session, took, memory, seen, model.summaries)
@@ -119,7 +98,7 @@ async def tell(
     print(f"{len(took)} turns, none lost; {summaries} summaries; {seen['messages']} messages kept")
     print(f"latency: {1000 * first:.0f} ms, then {1000 * last:.0f} ms: {last / first:.2f} times")
     print(f"histories: {len(sizes)}, the largest {max(sizes):,} bytes; the last turn's {turn:,}")
-    print(f"memory: {memory} MB after 50 turns, {resident()} MB at the end")
+    print(f"memory: {memory} MB after 50 turns, {resident_mb()} MB at the end")
     if last / first > MOST_RATIO or seen["turns"] != len(took):
         raise SystemExit(1)
 
@@ -130,24 +109,9 @@ async def history_bytes(client: Client, workflow_id: str, run_id: str | None = N
     return found.raw_description.workflow_execution_info.history_size_bytes
 
 
-def main(given: argparse.Namespace) -> None:
-    """Measure on a server of its own, which is stopped in the end."""
-    with tempfile.TemporaryDirectory() as folder:
-        place = Place(free_port(), free_port(), Path(folder) / "temporal.db")
-        os.environ["TEMPORAL_ADDRESS"] = place.address
-        telemetry.set_up(None)
-        with (Path(folder) / "log").open("wb") as log:
-            server = subprocess.Popen(server_command(place), stdout=log, stderr=log)
-        try:
-            asyncio.run(measure(server, given))
-        finally:
-            server.terminate()
-            server.wait(30)
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--turns", type=int, default=500)
     parser.add_argument("--bytes", type=int, default=400)
     parser.add_argument("--answer-bytes", type=int, default=400)
-    main(parser.parse_args())
+    asyncio.run(main(parser.parse_args()))

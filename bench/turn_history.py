@@ -11,23 +11,21 @@ import argparse
 import asyncio
 import random
 import string
-import tempfile
 import uuid
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 from temporalio.client import Client
 
 import telemetry
-import worker
 from activities.language_model.port import Abilities, ModelCall, ModelReply
 from activities.tools import tool
 from activities.tools.activity import ToolActivities
 from activities.tools.functions import functions_of
-from commands.embedded import Place, free_port, temporal
+from bench import server
 from reflection.run import Spending
 from reflection.turn.tools import RESULT_BYTES, AskedCall
+from worker import build, running
 
 PIECES, PIECE_BYTES = 3, 98_000
 WORDS = (Path(__file__).parents[1] / "docs" / "operations.md").read_text("utf-8").split()
@@ -73,10 +71,9 @@ async def measure(client: Client, kind: str, steps: int) -> None:
         "max_steps": steps,
         "budget_seconds": 500,
     }
-    async with AsyncExitStack() as stack:
-        queues = ["mull", "llm", "tools"]
-        for each in worker.build(client, queues, Calling(), called=called, abilities=able):
-            await stack.enter_async_context(each)
+    queues = ["mull", "llm", "tools"]
+    workers = build(client, queues, Calling(), called=called, abilities=able)
+    async with running(workers):
         handle = await client.start_workflow(
             "ToolTurnWorkflow", request, id=f"bench-{uuid.uuid4()}", task_queue="mull"
         )
@@ -101,13 +98,10 @@ async def main() -> None:
     parser.add_argument("--steps", type=int, nargs="+", default=[1, 6, 30])
     options = parser.parse_args()
     telemetry.set_up(None)
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        place = Place(free_port(), free_port(), folder / "temporal.db")
-        async with temporal(place, folder / "log") as (_, client):
-            for kind in ("prose", "noise"):
-                for steps in options.steps:
-                    await measure(client, kind, steps)
+    async with server() as client:
+        for kind in ("prose", "noise"):
+            for steps in options.steps:
+                await measure(client, kind, steps)
 
 
 if __name__ == "__main__":

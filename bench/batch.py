@@ -1,0 +1,111 @@
+"""Run a large batch by instant calls: its throughput, its history and the worker's memory.
+
+    .venv/bin/python -m bench.batch [--lines 20000] [--concurrency 32]
+
+Each line is a run of self-consistency with one answer. Server, worker and this program share the
+machine. Prints one JSON object: lines a second, the histories of the batch with the events and
+bytes of the largest, and the worker's memory in MB after a tenth of the lines and at the end.
+"""
+
+import argparse
+import asyncio
+import json
+import time
+import uuid
+from typing import Any
+
+from temporalio.client import Client
+
+import telemetry
+from activities.language_model.port import ModelCall, ModelReply
+from bench import resident_mb, server
+from commands.batch import PAGE_LINES
+from commands.pages import send_page
+from connection import TASK_QUEUE
+from reflection.batch.request import BatchPage, Item
+from reflection.batch.result import BatchResult
+from tests.scripted import reply
+from worker import QUEUES, build, running
+
+
+class InstantModel:
+    """A model that answers 7 at once, and counts how often."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    async def complete(self, call: ModelCall) -> ModelReply:
+        """Answer 7."""
+        del call
+        self.calls += 1
+        return reply('{"reasoning": "", "answer": "7"}')
+
+
+async def measure(client: Client, lines: int, concurrency: int) -> dict[str, Any]:
+    """Run a batch of so many lines on a worker that serves already."""
+    pages = -(-lines // PAGE_LINES)
+    variant = {"name": "ask", "workflow": "SelfConsistencyWorkflow"}
+    request = {
+        "variants": [{**variant, "request": {"max_responses": 1}}],
+        "pages": pages,
+        "max_concurrency": concurrency,
+    }
+    began, identity = time.perf_counter(), f"batch-{uuid.uuid4().hex}"
+    handle = await client.start_workflow(
+        "BatchWorkflow", request, id=identity, task_queue=TASK_QUEUE, result_type=BatchResult
+    )
+    for number in range(pages):
+        texts = range(number * PAGE_LINES, min(lines, (number + 1) * PAGE_LINES))
+        items: tuple[Item, ...] = tuple({"question": f"What is half of {text}?"} for text in texts)
+        await send_page(handle, BatchPage(number=number, items=items))
+    accepted = time.perf_counter() - began
+    early = None
+    ending = asyncio.create_task(handle.result())
+    while not ending.done():
+        await asyncio.wait({ending}, timeout=2)
+        if early is None and not ending.done():
+            done = (await handle.query("progress"))["done"]
+            early = resident_mb() if done >= lines / 10 else None
+    seconds = time.perf_counter() - began
+    result, histories = ending.result(), await _histories(client, identity)
+    return {
+        "lines": lines,
+        "completed": result.completed,
+        "seconds_until_accepted": round(accepted, 1),
+        "seconds": round(seconds, 1),
+        "lines_a_second": round(lines / seconds, 1),
+        "histories": len(histories),
+        "most_events": max(events for events, _ in histories),
+        "most_bytes": max(size for _, size in histories),
+        "memory_mb_after_a_tenth": early,
+        "memory_mb_at_the_end": resident_mb(),
+    }
+
+
+async def _histories(client: Client, identity: str) -> list[tuple[int, int]]:
+    """Find the events and bytes of each history of a batch, the last one first."""
+    found, run = list[tuple[int, int]](), ""
+    while True:
+        handle = client.get_workflow_handle(identity, run_id=run or None)
+        info = (await handle.describe()).raw_description.workflow_execution_info
+        found.append((info.history_length, info.history_size_bytes))
+        event = await anext(handle.fetch_history_events(page_size=1))
+        run = event.workflow_execution_started_event_attributes.continued_execution_run_id
+        if not run:
+            return found
+
+
+async def main(options: argparse.Namespace) -> None:
+    """Serve and measure."""
+    telemetry.set_up(None)
+    model = InstantModel()
+    async with server() as client, running(build(client, QUEUES, model)):
+        found = await measure(client, options.lines, options.concurrency)
+    print(json.dumps({**found, "calls": model.calls}))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--lines", type=int, default=20_000)
+    parser.add_argument("--concurrency", type=int, default=32)
+    asyncio.run(main(parser.parse_args()))
