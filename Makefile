@@ -12,9 +12,9 @@ export PYTHONDONTWRITEBYTECODE =
 demo: $(READY)
 	@$(PYTHON) -m commands.embedded
 
-# More processes than the two cores that this is meant for, since many tests wait for a server.
+# More processes than the two cores that this is meant for, since many tests wait for a server or a clock.
 test: $(READY) lint
-	$(PYTHON) -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	$(PYTHON) -m pytest -n 4 --dist loadfile --no-loadscope-reorder --tb native
 
 lint: $(READY)
 	.venv/bin/ruff check .

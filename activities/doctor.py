@@ -5,6 +5,7 @@ from typing import Literal, NamedTuple
 
 from temporalio import activity
 
+from connection import CODEC, chosen_codec
 from reflection.request import Record, Request
 
 State = Literal["ok", "warning", "wrong"]
@@ -37,6 +38,14 @@ class DoctorResult(Record):
     checks: tuple[Check, ...]
 
 
+def encryption_check(where: str) -> Check:
+    """Say whether this process encrypts payloads, and by which keys."""
+    said = "off: the server holds all texts in the clear"
+    if codec := chosen_codec():
+        said = f"on: {getattr(codec, 'described', f'by the codec of {CODEC}')}"
+    return Check("encryption", where, "ok", said)
+
+
 Checks = Callable[[], Awaitable[list[Check]]]
 
 
@@ -50,4 +59,5 @@ class Examination:
     async def examine(self, request: DoctorRequest) -> list[Check]:
         """Check what this worker needs, in its own process."""
         called = [] if request.offline or self._calls is None else await self._calls()
-        return [*called, *await self._checks()]
+        encryption = encryption_check(activity.info().task_queue)
+        return [*called, *await self._checks(), encryption]

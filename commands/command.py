@@ -76,9 +76,13 @@ def wrong_usage(error: typer.TyperException) -> int:
 
 
 def drop_empty_variables() -> None:
-    """Unset the environment variables that are empty, which some programs take for a value."""
+    """Unset the environment variables that are empty, which some programs take for a value.
+
+    One that should hold keys is kept, and refused: else nothing would be encrypted.
+    """
     for name in [name for name, value in os.environ.items() if not value]:
-        del os.environ[name]
+        if name not in {"MULL_ENCRYPTION_KEYS", "MULL_CODEC"}:
+            del os.environ[name]
 
 
 def end_process(code: int) -> NoReturn:
@@ -97,7 +101,7 @@ def with_client(action: Callable[["Client"], Awaitable[Exit]]) -> NoReturn:
     from temporalio.service import RPCError
 
     import telemetry
-    from connection import ConfigurationError, NoServerError, connect
+    from connection import ConfigurationError, NoServerError, UnreadableError, connect
 
     async def session() -> Exit:
         telemetry.set_up(None)
@@ -108,7 +112,7 @@ def with_client(action: Callable[["Client"], Awaitable[Exit]]) -> NoReturn:
     except NoServerError as error:
         hint = "Start one with `mull dev`, or set TEMPORAL_ADDRESS."
         fail(f"{error}.\n{hint}", Exit.UNREACHABLE)
-    except ConfigurationError as error:
+    except (ConfigurationError, UnreadableError) as error:
         fail(f"{error}.", Exit.USAGE)
     except RPCError as error:
         fail(*_refused(error))
@@ -137,7 +141,8 @@ def _refused(error: "RPCError") -> tuple[str, Exit]:
 
     said = error.message.rstrip(".")
     if error.status is RPCStatusCode.NOT_FOUND and "amespace" in said:
-        return f"{said}. Set TEMPORAL_NAMESPACE to another namespace.", Exit.USAGE
+        do = "Set TEMPORAL_NAMESPACE to another, or make it: temporal operator namespace create"
+        return f"{said}. {do}", Exit.USAGE
     if error.status is RPCStatusCode.NOT_FOUND:
         return "no run has this id. List the runs with `mull list`.", Exit.USAGE
     if error.status is RPCStatusCode.INVALID_ARGUMENT:
@@ -149,7 +154,11 @@ def _refused(error: "RPCError") -> tuple[str, Exit]:
 
 async def unserved(client: "Client", queues: tuple[str, ...]) -> list[str]:
     """List the task queues that no worker has polled recently."""
-    return [queue for queue in queues if not await _polled(client, queue)]
+    from connection import pollers
+
+    since = datetime.now(UTC) - POLLED_WITHIN
+    seen = [(queue, await pollers(client, queue)) for queue in queues]
+    return [queue for queue, by in seen if max(by.values(), default=since) <= since]
 
 
 def say_unserved(queues: list[str], what: str, *, waits: bool) -> None:
@@ -162,24 +171,6 @@ def say_unserved(queues: list[str], what: str, *, waits: bool) -> None:
         hint = f"Start one with `{start}`, or an embedded one with `mull dev`."
         fail(f"{said}.\n{hint}", Exit.UNREACHABLE)
     tell(f"Note: {said}; the {what} waits for a worker.")
-
-
-async def _polled(client: "Client", queue: str) -> bool:
-    from temporalio.api.enums.v1 import TaskQueueType
-    from temporalio.api.taskqueue.v1 import TaskQueue
-    from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
-
-    kinds = (TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW, TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY)
-    since = datetime.now(UTC) - POLLED_WITHIN
-    for kind in kinds:
-        answer = await client.workflow_service.describe_task_queue(
-            DescribeTaskQueueRequest(
-                namespace=client.namespace, task_queue=TaskQueue(name=queue), task_queue_type=kind
-            )
-        )
-        if any(poller.last_access_time.ToDatetime(UTC) > since for poller in answer.pollers):
-            return True
-    return False
 
 
 def run_page(workflow_id: str, run_id: str | None) -> str | None:

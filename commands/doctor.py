@@ -8,6 +8,7 @@ import sys
 import uuid
 from collections import Counter
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
@@ -23,7 +24,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 import connection
 import telemetry
-from activities.doctor import Check, DoctorRequest, DoctorResult, State
+from activities.doctor import Check, DoctorRequest, DoctorResult, State, encryption_check
 from activities.installation import package_checks
 from commands.command import Exit, Json, unserved
 from reflection.text import tally_words, terminal_safe
@@ -46,6 +47,12 @@ SAID_COLUMNS = 2_000
 ATTRIBUTES = "search attributes"
 PATIENCE_SECONDS = 3
 EXAMINED_WITHIN = timedelta(seconds=90)
+# Until its first task is done, a run has fewer events than these.
+TAKEN_SECONDS, TAKEN_EVENTS = 15.0, 5
+NOT_TAKEN = (
+    "If no worker took it, make the version of one current, as its log says.",
+    f"If payloads are encrypted, {connection.ENCRYPTION_KEYS} has to be the same here and there.",
+)
 QUEUES = {
     "mull": "workflows",
     "mull-llm": "model calls and retrieval",
@@ -69,6 +76,7 @@ async def run_checks(offline: bool) -> list[Check]:
     served = tuple(check.name for check in checks if check.name in QUEUES and check.state == "ok")
     if client is None or "mull" not in served:
         return [*checks, *package_checks()]
+    checks.append(encryption_check("command line"))
     return [*checks, *await examine(client, DoctorRequest(queues=served, offline=offline))]
 
 
@@ -77,7 +85,7 @@ async def examine(
 ) -> Sequence[Check]:
     """Have the worker of each queue check itself; that it could not is a check too."""
     try:
-        found: DoctorResult = await client.execute_workflow(
+        handle = await client.start_workflow(
             "DoctorWorkflow",
             request,
             id=f"doctor-{uuid.uuid4().hex}",
@@ -85,9 +93,19 @@ async def examine(
             result_type=DoctorResult,
             execution_timeout=within,
         )
+        ending = asyncio.create_task(handle.result())
+        await asyncio.wait({ending}, timeout=TAKEN_SECONDS)
+        if not ending.done() and (await handle.describe()).history_length < TAKEN_EVENTS:
+            with suppress(RPCError):
+                await handle.terminate("no worker went on with it")
+        found: DoctorResult = await ending
     except WorkflowFailureError as error:
         said = f"The workers could not be examined: {terminal_safe(str(error.cause), 300)}"
-        return [Check("workers", "examined", "wrong", said)]
+        return [Check("workers", "examined", "wrong", said, NOT_TAKEN)]
+    except connection.UnreadableError as error:
+        return [
+            Check("encryption", "workers", "wrong", f"The workers' answer can't be read: {error}.")
+        ]
     return found.checks
 
 
@@ -195,8 +213,7 @@ async def _namespace(client: Client) -> Check:
 
 
 async def _attributes(client: Client) -> Check:
-    known = await connection.search_attributes(client)
-    return attributes_check(known, connection.address(), connection.namespace())
+    return attributes_check(await connection.search_attributes(client))
 
 
 async def _queue(client: Client, name: str) -> Check:
@@ -207,30 +224,24 @@ async def _queue(client: Client, name: str) -> Check:
     return Check("workers", name, "wrong", said, (do,))
 
 
-def attributes_check(known: Mapping[str, str], address: str, namespace: str) -> Check:
+def attributes_check(known: Mapping[str, str]) -> Check:
     """Compare the server's search attributes, by name and type, with Mull's."""
-    missing = {name: kind for name, kind in SEARCH_ATTRIBUTES.items() if name not in known}
+    missing = [name for name in SEARCH_ATTRIBUTES if name not in known]
     said = [
         f"{name} is registered as {known[name]}; expected {kind}."
         for name, kind in SEARCH_ATTRIBUTES.items()
         if known.get(name, kind) != kind
     ]
-    do = "Remove it, then register it again."
+    do = "Remove it, then register it again with `mull register`."
     if missing:
         count = f"{len(missing)} of {len(SEARCH_ATTRIBUTES)} search attributes"
         runs = "Runs still work, but can't be filtered by them."
         said.insert(0, f"{count} are not registered ({', '.join(missing)}). {runs}")
-        do = "Register them with the commands below."
+        do = "Register them with the command below."
     if not said:
         return Check("server", ATTRIBUTES, "ok", f"all {len(SEARCH_ATTRIBUTES)} are registered")
-    create = f"{temporal_command()} operator search-attribute create"
-    create += "" if address == connection.DEFAULT_ADDRESS else f" --address {shlex.quote(address)}"
-    create += "" if namespace == "default" else f" --namespace {shlex.quote(namespace)}"
-    commands = []
-    for kind in dict.fromkeys(missing.values()):
-        names = " ".join(f"--name {name}" for name, other in missing.items() if other == kind)
-        commands.append(f"{create} --type {kind} {names}")
-    return Check("server", ATTRIBUTES, "warning", " ".join(said), (do,), tuple(commands))
+    commands = ("mull register",) if missing else ()
+    return Check("server", ATTRIBUTES, "warning", " ".join(said), (do,), commands)
 
 
 def temporal_command() -> str:

@@ -26,7 +26,7 @@ import telemetry
 from activities.language_model import port
 from commands import follow
 from commands.command import Exit, drop_empty_variables, end_process, fail, unserved
-from connection import TASK_QUEUE, ConfigurationError, NoServerError, connect
+from connection import GRACE_SECONDS, TASK_QUEUE, ConfigurationError, NoServerError, connect
 from reflection.sampling.request import SelfConsistencyRequest
 from telemetry import SEARCH_ATTRIBUTES
 
@@ -51,7 +51,8 @@ SETTINGS = (
     "--log-level=error",
 )
 START_SECONDS = 60
-STOP_SECONDS = 30
+# As in deploy/: what has not ended by then hangs, and is killed.
+STOP_SECONDS = GRACE_SECONDS + 25
 QUESTION = "What is 2 + 3?"
 FOLDER = Path("build")
 TOY_TOKENS = 200
@@ -94,11 +95,20 @@ def free_port() -> int:
 
 @asynccontextmanager
 async def temporal(place: Place, log: Path) -> AsyncIterator[tuple[Process, Client]]:
-    """Run the server, and yield it with a client once it is ready; its output goes to `log`."""
+    """Run the server, and yield it with a client once it is ready; its output goes to `log`.
+
+    The environment names it as long as it runs.
+    """
+    before = dict(os.environ)
     os.environ.update(TEMPORAL_ADDRESS=place.address, MULL_WEB_UI=place.web_ui)
     os.environ.setdefault("MULL_MODEL", TOY_MODEL)
-    async with _process(server_command(place), log, "the Temporal server") as server:
-        yield server, await _until(lambda: connect(quiet=True), server, "the Temporal server", log)
+    try:
+        async with _process(server_command(place), log) as server:
+            served = await _until(lambda: connect(quiet=True), server, "the Temporal server", log)
+            yield server, served
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 @asynccontextmanager
@@ -113,7 +123,7 @@ async def working(
 
     traced = ["--traces", str(traces.resolve())] if traces else []
     command = [sys.executable, str(ROOT / "worker.py"), *traced, *options]
-    async with _process(command, log, "the worker") as worker:
+    async with _process(command, log) as worker:
         await _until(polls, worker, "the worker", log)
         yield worker
 
@@ -130,7 +140,8 @@ def server_command(place: Place) -> list[str]:
 
 
 @asynccontextmanager
-async def _process(command: list[str], log: Path, name: str) -> AsyncIterator[Process]:
+async def _process(command: list[str], log: Path) -> AsyncIterator[Process]:
+    """Run a process, and end it in order; kill it if it hangs, or once this is cancelled."""
     with log.open("ab") as output:
         process = await asyncio.create_subprocess_exec(
             *command, stdin=DEVNULL, stdout=output, stderr=output, start_new_session=True
@@ -141,12 +152,12 @@ async def _process(command: list[str], log: Path, name: str) -> AsyncIterator[Pr
         if process.returncode is None:
             process.terminate()
             try:
-                async with asyncio.timeout(STOP_SECONDS):
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(process.wait(), STOP_SECONDS)
+            finally:
+                if process.returncode is None:
+                    process.kill()
                     await process.wait()
-            except TimeoutError:
-                sys.stderr.write(f"{name} did not stop within {STOP_SECONDS} s and was killed\n")
-                process.kill()
-                await process.wait()
 
 
 async def _until(
@@ -218,8 +229,9 @@ def _on_signals(action: Callable[[], object]) -> None:
 
 async def _stay(place: Place, traces: Path | None, options: Sequence[str]) -> None:
     """Run the server and a worker until a signal; restart the worker whenever it ends."""
-    starting, stop = asyncio.current_task(), asyncio.Event()
-    _on_signals(lambda: starting and starting.cancel())
+    staying, stop = asyncio.current_task(), asyncio.Event()
+    assert staying is not None  # noqa: S101 - this is a task
+    _on_signals(staying.cancel)
     telemetry.set_up(None)
     log = place.db.with_suffix(".log")
     async with temporal(place, log) as (server, client):
@@ -237,7 +249,9 @@ async def _stay(place: Place, traces: Path | None, options: Sequence[str]) -> No
                 for task in ends:
                     task.cancel()
                 if stop.is_set():
-                    sys.stderr.write("stopping; calls in flight have up to 20 s\n")
+                    _on_signals(staying.cancel)
+                    waits = f"calls in flight have up to {GRACE_SECONDS} s to end"
+                    sys.stderr.write(f"stopping: {waits}; Ctrl-C again ends them at once\n")
                 elif server.returncode is not None:
                     fail(f"the Temporal server ended unexpectedly. See {log}.", Exit.FAILED)
                 else:

@@ -51,6 +51,8 @@ LOOK_SECONDS = 0.4
 ASK_SECONDS = 2.0
 # Where nobody can see a line that changes in place, something is printed at least this often.
 QUIET_SECONDS = 10.0
+# A workflow task that failed more often than this fails for want of a key, or of other code.
+FEW_TRIES = 2
 NOBODY = "no worker answers; the run waits for one"
 ERROR_COLUMNS = 200
 SUMMARY_BYTES = 200
@@ -104,7 +106,9 @@ async def start(client: Client, request: Request, new: New, wanted: Wanted) -> E
     if isinstance(bars, Bars) and bars.probability is not None and not may_be_done:
         await _expect_map(client, request)
     subject = getattr(request, loop.request.subject_field)
-    chosen = new.workflow_id or new_id(loop.command, subject)
+    # Ids are never encrypted.
+    words = subject if client.data_converter.payload_codec is None else ""
+    chosen = new.workflow_id or new_id(loop.command, words)
     summary = terminal_safe(subject, 120).encode()[:SUMMARY_BYTES].decode(errors="ignore")
     try:
         handle: Handle = await client.start_workflow(
@@ -387,9 +391,15 @@ async def _slow(handle: Handle) -> str | None:
     except RPCError:
         return None
     pending = described.raw_description.pending_activities
+    if (tries := described.raw_description.pending_workflow_task.attempt) > FEW_TRIES:
+        return f"the worker can't go on with this run (attempt {tries}): its log says why"
     for call in pending:
         if call.activity_type.name == "retrieve":
-            return reading_words(await DATA_CONVERTER.decode(list(call.heartbeat_details.payloads)))
+            details = list(call.heartbeat_details.payloads)
+            return reading_words(await described.data_converter.decode(details))
+        if call.last_failure.HasField("encoded_attributes"):
+            error = await described.data_converter.decode_failure(call.last_failure)
+            call.last_failure.message = getattr(error, "message", "")
     return slow_words(pending, datetime.now(UTC))
 
 

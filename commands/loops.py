@@ -14,7 +14,7 @@ from temporalio.client import (
     WorkflowQueryFailedError,
 )
 from temporalio.exceptions import ApplicationError
-from temporalio.service import RPCError
+from temporalio.service import RPCError, RPCStatusCode
 
 from activities.language_model import port as models
 from activities.sandbox import port as sandbox
@@ -22,7 +22,7 @@ from activities.tools import port as tools
 from commands.command import Exit, fail
 from connection import TASK_QUEUE
 from reflection.batch import sheet as batch
-from reflection.batch.request import BatchRequest
+from reflection.batch.request import PAGE_ID, BatchRequest
 from reflection.batch.result import BatchProgress, BatchResult
 from reflection.critique import result as critique
 from reflection.critique import sheet as criticised
@@ -181,7 +181,8 @@ BATCH = Loop(
     result=BatchResult,
     # A batch has no decisions, and its sheet needs no request.
     sheet=lambda seen, *_: batch.sheet(seen),
-    further="To see the findings, repeat the calibrate or compare command with --id {id}.",
+    further="For the results of a file's lines: mull batch --id {id}. To see the findings, repeat"
+    " the calibrate or compare command with --id {id}.",
 )
 SESSION = Loop(
     workflow="SessionWorkflow",
@@ -238,6 +239,16 @@ async def reach(client: Client, run: str) -> FoundRun:
     return FoundRun(handle, loop, description)
 
 
+async def described(client: Client, identity: str) -> WorkflowExecutionDescription | None:
+    """Describe a run; None if there is none. A missing namespace is still an error."""
+    try:
+        return await client.get_workflow_handle(identity).describe()
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND and "amespace" not in error.message:
+            return None
+        raise
+
+
 async def reach_open(client: Client, run: str) -> FoundRun:
     """Find a run by its id, or exit if it has ended."""
     found = await reach(client, run)
@@ -265,9 +276,27 @@ async def look(handle: Handle, loop: Loop, patience: timedelta = LOOK) -> Seen |
             many = list[loop.decision]  # type: ignore[name-defined] # a type made at run time
             decisions = await handle.query("decisions", result_type=many, rpc_timeout=patience)
         progress = await handle.query("progress", result_type=loop.progress, rpc_timeout=patience)
+        if loop is BATCH:
+            progress = await _with_pages(handle, progress, patience)
     except (RPCError, WorkflowQueryFailedError):
         return None
     return Seen(progress, decisions)
+
+
+async def _with_pages(handle: Handle, whole: BatchProgress, patience: timedelta) -> BatchProgress:
+    """Add what ended and what runs of the pages under way; else a batch hears of ended pages."""
+    if not whole.pages:
+        return whole
+    parts, sums = [whole.model_copy(update={"running": 0})], dict[str, Any]()
+    for number in whole.under_way:
+        # No public attribute of a handle leads to another workflow.
+        page = handle._client.get_workflow_handle(handle.id + PAGE_ID.format(number))
+        parts.append(await page.query("progress", result_type=BatchProgress, rpc_timeout=patience))
+    counts = ("done", "running", "failed", "cancelled")
+    for name in (*counts, "tokens", "cost_usd", "known_tokens", "known_usd"):
+        counted = [getattr(part, name) for part in parts]
+        sums[name] = None if None in counted else sum(counted)
+    return whole.model_copy(update=sums)
 
 
 async def standing_of(run: FoundRun) -> Seen:

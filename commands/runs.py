@@ -4,6 +4,7 @@ import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
@@ -46,6 +47,7 @@ from commands.loops import (
 from commands.measuring.replay import log_line
 from commands.page import RunFacts, page_html
 from commands.terminal import left_out_words, print_sheet
+from connection import UnreadableError
 from reflection.text import tally_words, usd
 
 HELP = {
@@ -216,8 +218,10 @@ async def _batches(client: Client, rows: Sequence[Row]) -> dict[str, str]:
 
     async def far(row: Row) -> tuple[str, str] | None:
         handle = client.get_workflow_handle(row["id"], run_id=row["run_id"])
-        if seen := await look(handle, BATCH, timedelta(seconds=PATIENCE_SECONDS)):
-            return row["run_id"], f"{seen.progress.done:,}/{seen.progress.total:,} done"
+        # A list needs no key.
+        with suppress(UnreadableError):
+            if seen := await look(handle, BATCH, timedelta(seconds=PATIENCE_SECONDS)):
+                return row["run_id"], f"{seen.progress.done:,}/{seen.progress.total:,} done"
         return None
 
     batches = [row for row in rows if row["workflow"] == BATCH.workflow]

@@ -5,9 +5,10 @@ import os
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 from pydantic import TypeAdapter, ValidationError
@@ -375,8 +376,16 @@ def folder_of(given: str) -> str:
     return docs
 
 
-def begin(kind: type[Request], fields: dict[str, Any], new: New, wanted: Wanted) -> NoReturn:
+# Where a batch asks what the options of a command say: what would begin is put here instead.
+instead: ContextVar[list[tuple[dict[str, Any], New, Wanted]] | None]
+instead = ContextVar("instead", default=None)
+
+
+def begin(kind: type[Request], fields: dict[str, Any], new: New, wanted: Wanted) -> None:
     """Start the run of a command, or exit where its fields make no request of this kind."""
+    if (asked := instead.get()) is not None:
+        asked.append((fields, new, wanted))
+        return
     request = command.checked(kind, fields)
     for note in command.unused(
         request, {name for name, value in fields.items() if value is not None}

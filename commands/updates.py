@@ -27,7 +27,7 @@ from commands.command import (
     unserved,
     with_client,
 )
-from commands.loops import SAMPLING, SESSION, TURN, FoundRun, reach_open, standing_of
+from commands.loops import BATCH, SAMPLING, SESSION, TURN, FoundRun, reach_open, standing_of
 from commands.terminal import print_review
 from reflection.request import Finish, Review
 from reflection.sampling.result import PersonsAnswer
@@ -61,6 +61,10 @@ RESULT = (
     "The calls in flight are cancelled, and the run ends with what it has. To see its result:\n"
     "    mull show {id}"
 )
+STEERED = {
+    "pause": "No more runs are started. To go on:\n    mull batch --resume {id}",
+    "resume": "It goes on. To follow it:\n    mull batch --id {id}",
+}
 GIVEN = {
     "accept": "",
     "revise": ' "WHAT TO CHANGE"',
@@ -159,6 +163,15 @@ async def add(
     said = checked(PersonsAnswer, {"answer": answer, "author": author})
     number = await _update(client, found, "add_answer", said) + 1
     return _done(run, f"added as answer {number}, counted after the wave in flight", as_json)
+
+
+async def steer(client: Client, run: str, name: str, as_json: bool) -> Exit:
+    """Pause or resume a batch."""
+    found = await reach_open(client, run)
+    if found.loop is not BATCH:
+        fail(f"{run} is not a batch; only a batch can be paused or resumed.", Exit.USAGE)
+    await _update(client, found, name, None)
+    return _done(run, name, as_json, STEERED[name].format(id=run))
 
 
 async def _review(client: Client, run: str, said: Review, as_json: bool) -> Exit:

@@ -162,13 +162,13 @@ def room(
         took = f"the next {what} may take up to"
     tokens, costs = [one.tokens for one in spent], [one.cost_usd for one in spent]
     return min(
-        _fits("tokens", budget.tokens, tokens, wanted, call.tokens, what, took),
-        _fits("US dollars", budget.usd, costs, wanted, call.cost_usd, what, took),
+        room_for("tokens", budget.tokens, tokens, wanted, call.tokens, what, took),
+        room_for("US dollars", budget.usd, costs, wanted, call.cost_usd, what, took),
         key=lambda fits: fits.calls,
     )
 
 
-def _fits(
+def room_for(
     unit: str,
     bound: float | None,
     spent: Sequence[float | None],
@@ -177,6 +177,7 @@ def _fits(
     what: str,
     took: str,
 ) -> Room:
+    """Return how many of `wanted` calls of this size fit one bound, after those that were spent."""
     if bound is None:
         return Room(wanted, "")
     if not spent:

@@ -55,8 +55,8 @@ STRICT: dict[str, Any] = {
     "workflow_failure_exception_types": [temporalio.workflow.NondeterminismError],
 }
 
-# Besides the default one: nobody serves the first, and the others have a worker process each.
-NAMESPACES = ("idle", "commands", "agent", "measuring")
+# Besides the default one: nobody serves the first, and the others have workers of their own.
+NAMESPACES = ("idle", "commands", "agent", "measuring", "service", "versions", "paced")
 
 # A shell that runs pytest in the background has it ignore SIGINT, and so would every program that
 # a test starts and interrupts.

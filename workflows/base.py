@@ -16,12 +16,14 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from opentelemetry import trace
 from opentelemetry.trace import Span
+from pydantic import ValidationError
 from temporalio import workflow
 from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.common import SearchAttributeKey, SearchAttributeUpdate
 from temporalio.contrib.workflow_streams import PollInput
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ApplicationError, FailureError, is_cancelled_exception
 from temporalio.worker import (
+    ExecuteWorkflowInput,
     HandleQueryInput,
     HandleSignalInput,
     HandleUpdateInput,
@@ -39,6 +41,7 @@ with workflow.unsafe.imports_passed_through():
     from reflection.run import Part, RunState, Usage
     from reflection.sampling.probability import CalibrationMap, Setup
     from reflection.sheet import Sheet, draft_sheet
+    from workflows import notices
     from workflows.calls import SOMEBODY, Calls, People, run_locally
 
 # Search attributes are keywords, numbers and booleans, and an update is typed by its value.
@@ -57,7 +60,8 @@ DraftStateT = TypeVar("DraftStateT", bound=DraftState[Any, Any])
 BETWEEN_WRITES = timedelta(seconds=5)
 INVALID_REQUEST = "InvalidRequest"
 UNREGISTERED = (
-    "search attributes are not registered on this server, so the run can't be filtered by them"
+    "search attributes are not registered on this server, so the run can't be filtered by them:"
+    " run `mull register` once"
 )
 
 
@@ -89,6 +93,7 @@ class Workflow(ABC):
         self._people = People(budget_seconds)
         self._registered: frozenset[str] = frozenset()
         self._trace_id: str | None = None
+        self.has_webhook = False
 
     @workflow.query(description="Where the run stands, and what it has spent")
     def progress(self) -> Record:
@@ -125,12 +130,13 @@ class Workflow(ABC):
         Where it is said what the `run` is like, the worker's calibration maps for it are returned.
         """
         found = await run_locally(ServerActivities.registered_search_attributes, *run)
-        registered = found.names if isinstance(found, Registered) else found
-        self._registered = frozenset(registered or ())
-        if not registered:
+        if not isinstance(found, Registered):
+            found = Registered(names=found or [], maps=())
+        self._registered, self.has_webhook = frozenset(found.names), found.webhook
+        if not self._registered:
             workflow.logger.warning(UNREGISTERED)
             self._warn(UNREGISTERED)
-        return found.maps if isinstance(found, Registered) else ()
+        return found.maps
 
     def _write(self, *updates: Update) -> None:
         """Write those search attributes that the server knows."""
@@ -243,12 +249,18 @@ class RunWorkflow(Workflow, Generic[StateT]):
     async def _wait_for_review(self) -> None:
         """Wait for a person, and do what they say."""
         timeout = self._state.request.review_timeout_seconds
-        self._people.begin_wait(timeout)
+        self._begin_wait(timeout)
         self._step = "waiting_for_review"
         if (said := await self._people.wait()) is None:
             self._settle("review_timeout", f"nobody reviewed it within {timeout:g} seconds")
         else:
             await self._follow(said)
+
+    def _begin_wait(self, seconds: float | None) -> None:
+        """Begin to wait for a person, and tell the webhook so, where there is one."""
+        self._people.begin_wait(seconds)
+        if self.has_webhook:
+            notices.tell("waiting", stop_reason=self._state.decisions[-1].stop_reason)
 
     async def _follow(self, said: Review | Finish) -> None:
         """Do what a person said."""
@@ -300,6 +312,9 @@ class RunWorkflow(Workflow, Generic[StateT]):
         ended = {"stop_reason": last.stop_reason, "stop_explanation": last.reason}
         workflow.upsert_memo({**ended, **memo})
         span.set_attributes(self._numbers(last))
+        for name, metric in telemetry.MEASURES.items():
+            if memo.get(name) is not None:
+                metric.record(workflow.metric_meter(), memo[name])
 
 
 class DraftWorkflow(RunWorkflow[DraftStateT]):
@@ -372,13 +387,17 @@ def set_or_clear(key: SearchAttributeKey[Number], value: Number | None) -> Updat
     return key.value_unset() if value is None else key.value_set(value)
 
 
+def _count(stop_reason: str) -> None:
+    telemetry.RUNS.record(workflow.metric_meter(), stop_reason=stop_reason)
+
+
 def refusal(reason: str) -> ApplicationError:
     """Make the refusal of an update, which changes nothing."""
     return ApplicationError(reason, type="Refused", non_retryable=True)
 
 
 class Inbound(Interceptor):
-    """Sees what comes in to a run: updates, and the Web UI's query for the details."""
+    """Sees what comes in to a run: its start, updates, and the Web UI's query for the details."""
 
     def workflow_interceptor_class(
         self, _: WorkflowInterceptorClassInput
@@ -388,6 +407,19 @@ class Inbound(Interceptor):
 
 
 class _Inbound(WorkflowInboundInterceptor):
+    async def execute_workflow(self, call: ExecuteWorkflowInput) -> Any:
+        """Count the run by how it ends, unless its task is retried; tell of a failure."""
+        try:
+            result = await super().execute_workflow(call)
+        except (FailureError, ValidationError, asyncio.CancelledError) as error:
+            cancelled = is_cancelled_exception(error)
+            _count("cancelled" if cancelled else "failed")
+            if not cancelled and getattr(workflow.instance(), "has_webhook", False):
+                await notices.tell_failure(error)
+            raise
+        _count(getattr(result, "stop_reason", "completed"))
+        return result
+
     def handle_update_validator(self, call: HandleUpdateInput) -> None:
         """Hand the validator one input, whatever was given: None or all of them together.
 

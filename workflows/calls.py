@@ -30,7 +30,11 @@ Value = TypeVar("Value")
 
 SOMEBODY = "a person"
 
-HEARTBEAT = timedelta(seconds=10)
+# A lost worker holds its calls up for so long; one that hangs for longer loses them all the same,
+# and they are made and paid for again. It beats every second.
+HEARTBEAT = timedelta(seconds=5)
+# A call that is made once at most is lost with its worker: that is not worth a hasty guess.
+ONLY_HEARTBEAT = timedelta(seconds=10)
 CLIENT_MARGIN = timedelta(seconds=15)
 # Such a call is ended by its worker; this is for a worker that is lost.
 BOUNDED_MARGIN = timedelta(seconds=1)
@@ -68,7 +72,7 @@ def work_times(client_seconds: float, max_attempts: int) -> dict[str, Any]:
     return {
         "start_to_close_timeout": attempt,
         "schedule_to_close_timeout": (attempt + LONGEST_WAIT) * max_attempts + QUEUE,
-        "heartbeat_timeout": HEARTBEAT,
+        "heartbeat_timeout": HEARTBEAT if max_attempts > 1 else ONLY_HEARTBEAT,
         "retry_policy": RetryPolicy(
             initial_interval=timedelta(seconds=1),
             backoff_coefficient=2.0,
@@ -156,7 +160,8 @@ async def run_locally(activity: Callable[..., Any], *inputs: object) -> Any:
         )
     except FailureError as error:
         if is_cancelled_exception(error):
-            raise
+            # It is the run that was cancelled: who clears up after that looks for nothing else.
+            raise asyncio.CancelledError from error
         workflow.logger.warning("a local activity failed: %s", error)
         return None
 
@@ -169,6 +174,7 @@ class People:
 
     def __init__(self, budget_seconds: float | None = None) -> None:
         self._budget_seconds = budget_seconds
+        self._timer: asyncio.TimerHandle | None = None
         self._given: Review | None = None
         self._since: datetime | None = None
         self._waited = timedelta()
@@ -183,9 +189,13 @@ class People:
     @property
     def over(self) -> bool:
         """True once the run must not wait for anything more."""
+        return self.finish is not None or self.late
+
+    @property
+    def late(self) -> bool:
+        """True once the deadline has passed; with less than a timer's resolution left it has."""
         left = self.seconds_left()
-        # Less than a timer's resolution counts as nothing left, or waves would be cut off for ever.
-        return self.finish is not None or (left is not None and left < 0.001)
+        return left is not None and left < 0.001
 
     def seconds_left(self) -> float | None:
         """Return the seconds until the deadline, None without one."""
@@ -193,6 +203,18 @@ class People:
             return None
         used = workflow.now() - workflow.info().start_time - self._waited_in_all()
         return self._budget_seconds - used.total_seconds()
+
+    def wake_at_deadline(self) -> None:
+        """Set the one timer for the deadline, unless it is set: each is two events of history."""
+        left = self.seconds_left()
+        if self._timer is None and left is not None and left > 0:
+            self._timer = asyncio.get_running_loop().call_later(left, self._wake)
+
+    def _wake(self) -> None:
+        # The time a person took is free: calls that are under way have as much again.
+        self._timer = None
+        if self._since is None:
+            self.wake_at_deadline()
 
     def review(self, given: Review) -> None:
         """Take a review."""
@@ -233,18 +255,20 @@ async def settle(
     `late`.
     """
     awaited = list(calls)
-    left = None if late else people.seconds_left()
+    people.wake_at_deadline()
     try:
         await workflow.wait_condition(
-            lambda: people.finish is not None or enough() or all(call.done() for call in awaited),
-            timeout=None if left is None else timedelta(seconds=max(0.0, left)),
+            lambda: (
+                people.finish is not None
+                or enough()
+                or all(call.done() for call in awaited)
+                or (people.late and not late)
+            )
         )
         if people.finish is not None:
             # The SDK hands over an update before the replies of the same workflow task. A reply
             # that came first counts, on every replay, and the next task has both.
             await workflow.sleep(timedelta(milliseconds=1))
-    except TimeoutError:
-        workflow.logger.info("the deadline passed while calls were under way")
     finally:
         waiting = [call for call in awaited if not call.done()]
         for call in waiting:

@@ -85,6 +85,8 @@ class SelfConsistencyWorkflow(RunWorkflow[Sampling]):
                 self._write(*self._updates(), telemetry.UNCERTAINTY.value_set("high"), waits)
                 await self._wait_for_review()
             result = fitted(loop.result(self._state), "final_answer")
+            saved = request.max_responses - self._next_index
+            telemetry.CALLS_SAVED.record(workflow.metric_meter(), saved)
             self._conclude(
                 span,
                 {

@@ -197,7 +197,7 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
                 calls.finish(call.index, "invalid", wrong)
         if not calls.with_status("asking"):
             return
-        self._people.begin_wait(timeout)
+        self._begin_wait(timeout)
         self._state.turn_budget.begin_wait(workflow.now())
         self._step = "waiting_for_permission"
         self._write_progress(waits=True)

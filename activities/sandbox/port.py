@@ -15,6 +15,7 @@ from connection import CODE_HEARTBEAT_SECONDS, heartbeating
 from reflection.multipath.request import Limits, PackageName
 from reflection.request import Record, Request
 from reflection.text import encoded_size
+from telemetry import OUTCOMES, activity_meter
 
 TASK_QUEUE = "mull-code"
 PROGRAM_BYTES = 1_000_000
@@ -140,13 +141,20 @@ async def run(sandbox: Sandbox, program: Program) -> Result:
     Raises an ApplicationError if the sandbox itself fails: of type `sandbox_error`, or,
     non-retryable, `PackageError`.
     """
+    outcome = "cancelled"
     async with heartbeating(CODE_HEARTBEAT_SECONDS):
         try:
-            return await sandbox.run(program)
+            result = await sandbox.run(program)
+            outcome = result.status
         except PackageError as error:
-            raise ApplicationError(str(error), type="PackageError", non_retryable=True) from None
+            outcome = "PackageError"
+            raise ApplicationError(str(error), type=outcome, non_retryable=True) from None
         except SandboxError as error:
-            raise ApplicationError(str(error), type="sandbox_error") from None
+            outcome = "sandbox_error"
+            raise ApplicationError(str(error), type=outcome) from None
+        finally:
+            OUTCOMES.record(activity_meter(), outcome=outcome)
+    return result
 
 
 class SandboxActivities:

@@ -73,9 +73,9 @@ def _replied(seed: int) -> Scripted:
 
 
 @contextmanager
-def worker(environment: dict[str, str], log: Path) -> Iterator[None]:
-    """Run a worker process of its own."""
-    process = forks.start(["worker.py"], environment, log, log)
+def worker(environment: dict[str, str], log: Path, *options: str) -> Iterator[None]:
+    """Run a worker process of its own, with options."""
+    process = forks.start(["worker.py", *options], environment, log, log)
     try:
         yield
     finally:

@@ -1,5 +1,6 @@
 """`dev`, the command that stays: an embedded server and a worker that is replaced when it dies."""
 
+import asyncio
 import os
 import re
 import signal
@@ -8,8 +9,13 @@ import sys
 import time
 from pathlib import Path
 
-from commands.embedded import free_port, is_free
+import pytest
+
+from commands import embedded
+from commands.embedded import Place, free_port, is_free
+from connection import GRACE_SECONDS
 from tests.e2e.conftest import ROOT
+from worker import GRACE
 
 # What `dev` sets where nobody else did.
 SET = {"MULL_MODEL", "MULL_DOCUMENTS"}
@@ -85,3 +91,40 @@ def test_dev_replaces_a_killed_worker_and_leaves_nothing_behind(tmp_path: Path) 
     assert code == 0
     assert is_free(port)
     assert is_free(ui_port)
+
+
+async def test_a_second_interrupt_ends_all_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first lets calls in flight end, and says how long they may take: as long as a worker's.
+
+    The worker here is one that takes its time.
+    """
+    lasting = "import signal, time; signal.signal(15, signal.SIG_IGN); print('up', flush=True)"
+    (tmp_path / "worker.py").write_text(f"{lasting}; time.sleep(60)")
+
+    async def all_served(*_: object) -> list[str]:
+        return []
+
+    monkeypatch.setattr(embedded, "ROOT", tmp_path)
+    monkeypatch.setattr(embedded, "unserved", all_served)
+    for name in ("TEMPORAL_ADDRESS", "MULL_WEB_UI", *SET):
+        monkeypatch.setenv(name, "set")
+    place = Place(free_port(), free_port(), tmp_path / "dev.db")
+    staying = asyncio.create_task(embedded._stay(place, None, ()))
+    async with asyncio.timeout(30):
+        while "Try: " not in capsys.readouterr().err:
+            await asyncio.sleep(0.05)
+    await asyncio.to_thread(until, "up", tmp_path / "dev.log")
+
+    os.kill(os.getpid(), signal.SIGINT)
+    await asyncio.sleep(0.5)
+    first, waits = capsys.readouterr().err, not staying.done()
+    os.kill(os.getpid(), signal.SIGINT)
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(staying, 10)
+
+    assert f"calls in flight have up to {max(GRACE.values())} s to end; Ctrl-C again" in first
+    assert waits
+    assert GRACE_SECONDS < embedded.STOP_SECONDS
+    assert is_free(place.port)

@@ -7,7 +7,10 @@ import time
 from typing import Any
 
 import pytest
+from temporalio.client import Client
 
+from activities.doctor import DoctorRequest
+from commands import doctor
 from commands.doctor import temporal_command
 from tests.e2e.conftest import Cli
 
@@ -98,3 +101,17 @@ def test_a_broken_configuration_is_a_check_like_any_other(cli: Cli) -> None:
     assert done.returncode == 3
     assert "without a scheme" in done.stdout
     assert "Traceback" not in done.stderr
+
+
+async def test_workers_that_do_not_go_on_are_found_in_seconds(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where no version is current, or the keys differ: what may be the cause is said."""
+    monkeypatch.setattr("commands.doctor.TAKEN_SECONDS", 0.0)
+    monkeypatch.setattr("commands.doctor.TAKEN_EVENTS", 1_000)
+
+    [check] = await doctor.examine(client, DoctorRequest(offline=True, queues=("mull-nobody",)))
+
+    assert (check.name, check.state) == ("examined", "wrong")
+    assert "version" in check.do[0]
+    assert "MULL_ENCRYPTION_KEYS" in check.do[1]

@@ -8,16 +8,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from temporalio.client import Client
 
 from activities.sandbox.watcher import children, has_ended
 from commands.embedded import Place
 from connection import connect
 from tests.conftest import begin
+from tests.scripted import ScriptedModel
 from tests.scripted_endpoint import Scripted, ScriptedEndpoint
+from worker import GRACE, build
 
 BOUND_SECONDS = 2
 TOY = {"MULL_MODEL": "embedded/smollm2-135m"}
@@ -115,11 +119,49 @@ def test_stopped_while_it_connects(root: Path, number: signal.Signals) -> None:
     assert seconds < BOUND_SECONDS
 
 
+async def test_each_queue_has_its_time(client: Client, spans: InMemorySpanExporter) -> None:
+    """Calls of models, which are paid for, have longer than others to end."""
+    assert spans is not None
+    known = [each.config() for each in build(client, ["mull", "llm"], ScriptedModel([]))]
+
+    graces = {each["task_queue"]: each["graceful_shutdown_timeout"] for each in known}
+    assert graces == {"mull": timedelta(seconds=20), "mull-llm": timedelta(seconds=135)}
+
+
+async def test_no_worker_reads_every_module(client: Client, spans: InMemorySpanExporter) -> None:
+    """For a build id of its own the SDK hashes each, a quarter of a second beside LiteLLM."""
+    assert spans is not None
+    known = [each.config() for each in build(client, ["mull", "llm"], ScriptedModel([]))]
+
+    assert {each["build_id"] for each in known} == {"unversioned"}
+
+
+async def test_few_workflow_tasks_side_by_side(client: Client, spans: InMemorySpanExporter) -> None:
+    """They share one interpreter lock: of the SDK's 100 at once each would take long."""
+    assert spans is not None
+    [runs] = build(client, ["mull"])
+
+    assert runs.config().get("max_concurrent_workflow_tasks") == 16
+
+
+def test_stopped_while_it_is_idle(place: Place, root: Path) -> None:
+    """Nothing is waited for where no call is in flight, however long a call would have."""
+    with start(root, place.address, "mull,llm", MULL_MODEL="openai/none") as worker:
+        assert worker.stderr is not None
+        while " serving " not in worker.stderr.readline():
+            assert worker.poll() is None
+
+        seconds = seconds_to_end(worker, signal.SIGTERM)
+
+    assert worker.returncode == 0
+    assert seconds < min(GRACE.values()) / 2
+
+
 @pytest.mark.parametrize("number", SIGNALS)
 async def test_second_signal(
     place: Place, client: Client, root: Path, number: signal.Signals
 ) -> None:
-    """The first lets calls in flight end, for up to 20 seconds; a second one ends them."""
+    """The first lets calls in flight end; a second one ends them."""
     with ScriptedEndpoint(by_seed=lambda _: Scripted(delay=60)) as endpoint:
         more = {"OPENAI_API_BASE": endpoint.url, "OPENAI_API_KEY": "scripted"}
         more["MULL_MODEL"] = "openai/scripted"

@@ -156,7 +156,8 @@ async def test_run_cancelled_early(
         await run
 
     assert orphans() == set()
-    assert open_descriptors() == before
+    # What was open before may be closed meanwhile: a socket of an earlier test, for one.
+    assert open_descriptors() - before == set()
 
 
 async def test_killed_first_process(

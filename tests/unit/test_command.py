@@ -385,14 +385,16 @@ def test_hints_break_between_words(
 
 
 def test_empty_variables_are_unset_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The SDK takes an empty namespace or key for a value."""
+    """The SDK takes an empty namespace or key for a value; keys that are lost encrypt nothing."""
     monkeypatch.setenv("TEMPORAL_NAMESPACE", "")
     monkeypatch.setenv("TEMPORAL_API_KEY", "key")
+    monkeypatch.setenv("MULL_ENCRYPTION_KEYS", "")
 
     command.drop_empty_variables()
 
     assert os.environ["TEMPORAL_API_KEY"] == "key"
     assert "TEMPORAL_NAMESPACE" not in os.environ
+    assert os.environ["MULL_ENCRYPTION_KEYS"] == ""
 
 
 def test_a_suggestion_is_a_question(

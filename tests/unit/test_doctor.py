@@ -32,7 +32,6 @@ from commands.doctor import (
     attributes_check,
     exit_code,
     print_checks,
-    temporal_command,
 )
 from reflection.run import Spending
 from telemetry import SEARCH_ATTRIBUTES
@@ -140,22 +139,17 @@ def test_a_folder_of_maps_is_looked_at(
     assert calibration_checks({}) == []
 
 
-def test_search_attributes_come_with_their_commands() -> None:
-    """One command for each type, at the server and namespace; one of another type has none."""
+def test_search_attributes_come_with_their_command() -> None:
+    """What is missing is registered by one command; one of another type is to be removed first."""
     two = {k: v for k, v in SEARCH_ATTRIBUTES.items() if k not in ("MullNeedsReview", "MullScore")}
 
-    fine = attributes_check(SEARCH_ATTRIBUTES, "localhost:7233", "default")
-    missing = attributes_check(two, "temporal:7233", "prod")
-    other = attributes_check(SEARCH_ATTRIBUTES | {"MullScore": "Text"}, "localhost:7233", "default")
+    fine = attributes_check(SEARCH_ATTRIBUTES)
+    missing = attributes_check(two)
+    other = attributes_check(SEARCH_ATTRIBUTES | {"MullScore": "Text"})
 
     assert (fine.state, fine.commands) == ("ok", ())
     assert missing.said.startswith("2 of 12 search attributes are not registered (MullScore, Mull")
-    create = f"{temporal_command()} operator search-attribute create"
-    where = "--address temporal:7233 --namespace prod"
-    assert missing.commands == (
-        f"{create} {where} --type Double --name MullScore",
-        f"{create} {where} --type Bool --name MullNeedsReview",
-    )
+    assert missing.commands == ("mull register",)
     assert other.said == "MullScore is registered as Text; expected Double."
     assert (other.state, other.commands) == ("warning", ())
 

@@ -120,7 +120,8 @@ TURNS: list[tuple[dict[str, object], str]] = [
 ]
 BATCHES: list[tuple[dict[str, object], str]] = [
     (batch_of("secret", colour="secret"), "colour: no such field"),
-    (batch_of("secret") | {"variants": [judging(colour="secret")]}, "colour: no such field"),
+    (batch_of("secret") | {"variants": [judging(query="secret")]}, "query is in both request and"),
+    (batch_of("secret") | {"variants": [judging(repeats=101)]}, "variants.0.repeats: "),
 ]
 RULE = {"tool": "secret" * 30, "action": "ask", "why": "secret" * 150}
 SESSIONS: list[tuple[dict[str, object], str]] = [
@@ -162,7 +163,8 @@ async def test_a_malformed_request_fails_at_once(client: Client, kind: str) -> N
     whole = {} if kind == BATCH else {FIELDS[kind]: "secret-7"}
     rows: list[tuple[object, str]] = [({**whole, **fields}, said) for fields, said in wrong]
     # Nothing has to be said of a session.
-    rows += [({}, f"{FIELDS[kind]}: missing")] if kind != SESSION else []
+    needed = "variants" if kind == BATCH else FIELDS[kind]
+    rows += [({}, f"{needed}: missing")] if kind != SESSION else []
     rows += [("secret-7", "Request")]
 
     errors = await failures(client, [(kind, [request], None) for request, _ in rows])
@@ -254,7 +256,7 @@ async def test_an_encoding_that_the_worker_lacks_fails_the_run(client: Client) -
     rows = [
         (kind, encoding, count)
         for kind in FIELDS
-        for encoding in (b"binary/encrypted", b"json/protobuf", b"binary/zlib")
+        for encoding in (b"binary/of-others", b"json/protobuf", b"binary/zlib")
         for count in (1, 2)
     ]
 

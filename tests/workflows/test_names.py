@@ -15,8 +15,8 @@ from activities.sampling import SamplingActivities
 from activities.sandbox.port import SandboxActivities
 from activities.tools.activity import ToolActivities, check_arguments
 from activities.turn import TurnActivities
+from activities.webhook import WebhookActivities
 from connection import ServerActivities
-from workflows.doctor import DoctorWorkflow
 
 ACTIVITIES = {
     SamplingActivities: ["compare_meaning", "sample_answer"],
@@ -31,6 +31,7 @@ ACTIVITIES = {
     TestingActivities: ["test_code"],
     ToolActivities: ["call_tool", "list_tools"],
     TurnActivities: ["ask_step", "compact_messages", "describe_model", "reflect_midturn"],
+    WebhookActivities: ["send_notice"],
 }  # fmt: skip
 
 
@@ -45,7 +46,7 @@ def test_workflow_types_queries_and_updates() -> None:
     Only a malformed request fails a run by itself: a nondeterministic one waits for mended code.
     """
     definitions = [
-        _Definition.must_from_class(kind) for kind in (*worker.WORKFLOWS, DoctorWorkflow)
+        _Definition.must_from_class(kind) for kind in (*worker.WORKFLOWS, *worker.HELPERS)
     ]
 
     assert {
@@ -56,9 +57,10 @@ def test_workflow_types_queries_and_updates() -> None:
         "ReflectOnResultWorkflow": ("decisions", "progress", "finish_now", "review"),
         "MultiPathWorkflow": ("decisions", "progress", "finish_now", "review"),
         "ToolTurnWorkflow": ("decisions", "progress", "finish_now", "permit", "review"),
-        "BatchWorkflow": ("progress", "finish_now"),
+        "BatchWorkflow": ("progress", "add_page", "finish_now", "pause", "resume"),
         "SessionWorkflow": ("progress", "finish_now", "send"),
         "DoctorWorkflow": (),
+        "WebhookWorkflow": (),
     }
     for each in definitions:
         assert list(each.failure_exception_types) == [ValidationError]
@@ -136,3 +138,19 @@ def test_spans() -> None:
         "mull.turn.reflect",
         "gen_ai.evaluation.result",
     )
+
+
+def test_metrics() -> None:
+    """Dashboards and alerts name these metrics and labels, beside those that the SDK adds."""
+    assert {(each.kind, each.name, *each.labels) for each in telemetry.METRICS} == {
+        ("counter", "mull_runs", "stop_reason"),
+        ("counter", "mull_calls_saved"),
+        ("counter", "mull_tokens", "model", "direction"),
+        ("counter", "mull_activity_failures", "error_type"),
+        ("counter", "mull_sandbox_outcomes", "outcome"),
+        ("histogram_float", "mull_confidence"),
+        ("histogram_float", "mull_probability"),
+        ("histogram_float", "mull_score"),
+        ("histogram_float", "mull_cost_usd", "model"),
+        ("gauge", "mull_reviews_waiting"),
+    }

@@ -147,3 +147,25 @@ def test_the_time_outs_nest() -> None:
     attempt, whole = times["start_to_close_timeout"], times["schedule_to_close_timeout"]
     assert timedelta(seconds=120) < attempt < whole
     assert whole >= 5 * (attempt + timedelta(seconds=60))
+
+
+def test_the_time_outs_of_a_lost_worker_nest() -> None:
+    """A worker that misses three heartbeats is not lost; one that is costs 8 s at most."""
+    from connection import HEARTBEAT_SECONDS
+    from worker import NOTICE_CANCELLING, STICKY
+    from workflows.calls import call_times
+
+    times = call_times(120, 5)
+
+    silence, backoff = times["heartbeat_timeout"], times["retry_policy"].initial_interval
+    assert timedelta(seconds=HEARTBEAT_SECONDS) <= NOTICE_CANCELLING < silence / 4
+    assert STICKY < silence < times["start_to_close_timeout"]
+    assert silence + backoff + STICKY <= timedelta(seconds=8)
+
+
+def test_a_call_that_is_made_once_is_not_given_up_in_haste() -> None:
+    """Nobody makes it again, so that a busy worker has 10 s for a heartbeat."""
+    from workflows.calls import bounded_times, call_times
+
+    for times in (call_times(120, 1), bounded_times(60, 1)):
+        assert times["heartbeat_timeout"] == timedelta(seconds=10)

@@ -12,6 +12,7 @@ import pytest
 from temporalio.client import Client
 from temporalio.testing import ActivityEnvironment
 
+import adapters
 import worker
 from activities.doctor import DoctorRequest, Examination
 from activities.installation import tool_checks
@@ -36,7 +37,7 @@ def written(path: Path, content: object) -> Path:
 async def test_the_options_are_gathered(tmp_path: Path) -> None:
     """Built-in tools, a user's, those of a server, and the rules for calls of them."""
     command = {"command": sys.executable, "args": [str(SERVER), str(tmp_path / "calls"), "usual"]}
-    toolbox = worker.toolbox(
+    toolbox = adapters.toolbox(
         options(
             tools=[OWN],
             mcp=written(tmp_path / "mcp.json", {"mcpServers": {"shop": command}}),
@@ -61,7 +62,7 @@ async def test_doctor_counts_the_tools_and_names_the_servers_that_do_not_start(
     """In the environment of the worker that serves them."""
     shop = {"command": sys.executable, "args": [str(SERVER), str(tmp_path / "calls"), "same"]}
     servers = {"shop": shop, "gone": {"command": str(tmp_path / "gone")}}
-    toolbox = worker.toolbox(
+    toolbox = adapters.toolbox(
         options(
             mcp=written(tmp_path / "mcp.json", {"mcpServers": servers}),
             approve=written(tmp_path / "rules.json", [RULE]),
@@ -76,7 +77,8 @@ async def test_doctor_counts_the_tools_and_names_the_servers_that_do_not_start(
 
     twice = "left out, for their schemas or for names that stand twice: add, a.dd"
     gone = "gone can't be started: No such file or directory."
-    assert [(check.name, check.state, check.said) for check in found] == [
+    # The last one is of the worker's encryption.
+    assert [(check.name, check.state, check.said) for check in found[:-1]] == [
         ("functions", "ok", "2 tools"),
         ("python", "ok", "1 tool"),
         ("shop", "ok", "3 tools"),
@@ -101,7 +103,7 @@ def test_a_file_that_is_wrong_is_refused(
     path = written(tmp_path / "file.json", content)
 
     with pytest.raises(ConfigurationError) as caught:
-        worker.toolbox(options(**{option: path}), None)
+        adapters.toolbox(options(**{option: path}), None)
 
     assert str(caught.value).startswith(f"{path}: {said}")
 
@@ -112,13 +114,13 @@ def test_a_file_that_is_missing_is_named(tmp_path: Path, option: str) -> None:
     path = tmp_path / "gone"
 
     with pytest.raises(ConfigurationError, match="gone can't be read: No such file or directory"):
-        worker.toolbox(options(**{option: path}), None)
+        adapters.toolbox(options(**{option: path}), None)
 
 
 def test_a_module_that_is_missing_is_named() -> None:
     """Before anything is served."""
     with pytest.raises(ConfigurationError, match="tools can't be imported from gone_module"):
-        worker.toolbox(options(tools=["gone_module"]), None)
+        adapters.toolbox(options(tools=["gone_module"]), None)
 
 
 def test_options_for_tools_are_refused_where_none_are_served(
@@ -133,7 +135,7 @@ def test_options_for_tools_are_refused_where_none_are_served(
 
 async def test_tools_are_served_on_their_own_queue(client: Client) -> None:
     """They are listed, and called as they were listed."""
-    [served] = worker.build(client, ["tools"], None, called=worker.toolbox(options(), None))
+    [served] = worker.build(client, ["tools"], called=adapters.toolbox(options(), None))
     limit: dict[str, Any] = {
         "task_queue": TASK_QUEUE,
         "start_to_close_timeout": timedelta(seconds=9),

@@ -83,6 +83,15 @@ def test_a_prompt_that_fits_neither_path_names_the_option(cli: Cli) -> None:
     assert "give --mode research or --mode code" in done.stderr
 
 
+def test_a_line_of_a_batch_without_an_answer(cli: Cli) -> None:
+    """It is not to be built on, and its batch ends with 4."""
+    done = cli("batch", "-", "--command", "agent", "--yes", stdin='"Paint a tree."\n')
+
+    row = json.loads(done.stdout)
+    assert (done.returncode, row["stop_reason"]) == (4, "unrouted"), done.stderr
+    assert (row["answer"], row["doubt"]) == (None, "there is no answer")
+
+
 def test_a_folder_that_is_not_allowed_fails_the_run(cli: Cli) -> None:
     """The error names the folder and what the worker's operator can do, and nothing else."""
     done = cli("agent", COMPARE, "--docs", "/etc")

@@ -53,7 +53,7 @@ class Programs:
 async def test_a_worker_takes_what_it_has_places_for(client: Client, at_once: int) -> None:
     """The others wait in the queue, where another worker may take them, and not in this one."""
     sandbox = CountingSandbox(at_once)
-    (code,) = worker.build(client, ["code"], None, sandbox=sandbox)
+    (code,) = worker.build(client, ["code"], sandbox=sandbox)
 
     runner = UnsandboxedWorkflowRunner()
     async with (

@@ -228,12 +228,19 @@ async def test_no_message_is_lost_where_it_goes_on_in_a_new_history(
 
 async def test_once_it_is_to_go_on_new_messages_are_to_be_sent_again(client: Client) -> None:
     """What was taken is answered in its history; what comes meanwhile is refused by its type."""
-    model = echoing(delay=1)
+    refused = asyncio.Event()
+
+    async def held(call: ModelCall) -> str:
+        await refused.wait()
+        return echo(call)
+
+    model = echoing(echo, held)
     async with served(client, model):
         talk = Talk(client, turns_per_execution=1)
         taken = [await talk.ask("a"), await talk.ask("b")]
         await until_turn(talk, 2)
         error = await talk.refused(message="c")
+        refused.set()
         answers = [await told(one) for one in taken]
         later = await talk.send("c")
 
