@@ -245,6 +245,13 @@ def secrets() -> Iterator[str]:
             yield value
 
 
+def redacted(text: str) -> str:
+    """Leave this process's secrets out of what history keeps and a model reads."""
+    for secret in secrets():
+        text = text.replace(secret, "[secret]")
+    return text
+
+
 def key_entries(given: str) -> list[str]:
     """List the keys, ID:BASE64, of a value of MULL_ENCRYPTION_KEYS, or of the file after its @.
 

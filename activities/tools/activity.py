@@ -24,7 +24,7 @@ from activities.tools.port import (
     ToolOutcome,
     ToolServer,
 )
-from connection import CODE_HEARTBEAT_SECONDS, heartbeating, secrets
+from connection import CODE_HEARTBEAT_SECONDS, heartbeating, redacted
 from reflection.request import short_name
 from reflection.text import cut_with_note, tally_words, terminal_safe
 from reflection.turn.approval import ToolRule
@@ -99,11 +99,11 @@ class ToolActivities:
         async with heartbeating(CODE_HEARTBEAT_SECONDS):
             try:
                 async with asyncio.timeout(task.timeout_seconds):
-                    return ToolOutcome.of("ok", _redacted(await self._called(task)))
+                    return ToolOutcome.of("ok", redacted(await self._called(task)))
             except TimeoutError:
                 return ToolOutcome.of("timeout", f"no answer within {task.timeout_seconds:g} s")
             except ToolError as error:
-                return ToolOutcome.of(error.status, _redacted(str(error)))
+                return ToolOutcome.of(error.status, redacted(str(error)))
 
     async def _called(self, task: CallTask) -> str:
         tool, arguments = task.tool, task.arguments
@@ -114,13 +114,6 @@ class ToolActivities:
         if server := self._servers.get(tool.name.partition("__")[0]):
             return await server.call(tool, arguments)
         raise ToolError(f"this worker has no tool {tool.name}", "unknown")
-
-
-def _redacted(text: str) -> str:
-    """Leave the worker's secrets out of what history keeps and the model reads."""
-    for secret in secrets():
-        text = text.replace(secret, "[secret]")
-    return text
 
 
 @activity.defn

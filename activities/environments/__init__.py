@@ -1,0 +1,1 @@
+"""Environments in which agents act, and the activities of the executor and the evaluator."""

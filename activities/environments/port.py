@@ -1,0 +1,144 @@
+"""The port to environments: what one is, its tasks, and what comes of an action.
+
+An environment is a class with a name, instructions, actions and examples, made for one task. Its
+state can be rebuilt: `reset` with the same seed and the same actions lead to the same place, on any
+worker. Its methods may be `async`; those that are not run in a thread.
+"""
+
+import importlib
+import inspect
+import runpy
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, NamedTuple, Protocol
+
+from pydantic import Field
+
+from activities.sandbox import port as sandboxes
+from activities.tools import port as tools
+from reflection.agents.memory import PlannerExample, ReflectorExample
+from reflection.request import Record
+
+CODE = "code"
+
+
+def queue_of(environment: str) -> str:
+    """Name the queue of an environment: untrusted code runs where no tool's secrets are."""
+    return sandboxes.TASK_QUEUE if environment == CODE else tools.TASK_QUEUE
+
+
+class TaskError(Exception):
+    """There is no such task, or it can't be had here; no retry would help."""
+
+
+class TaskRef(Record):
+    """A task of an environment, by name: where it lies, but nothing of what is in it.
+
+    `tasks` is a file of tasks and `docs` a folder of documents, both on the worker's machine.
+    """
+
+    environment: str
+    task: str
+    seed: int = 0
+    tasks: str | None = None
+    docs: str | None = None
+
+
+class StepResult(Record):
+    """What an environment answers to an action.
+
+    `done` ends the episode without the marker of an answer, as a game does that is over; then
+    `answer` is what was answered, if anything.
+    """
+
+    observation: str
+    reward: float = Field(0.0, allow_inf_nan=False)
+    done: bool = False
+    answer: str | None = None
+
+
+class Evaluation(Record):
+    """What an episode is worth, beside the rewards of its steps; `feedback` is for the reflector.
+
+    `correct` is True where the task is solved. `metrics` are others of the environment's, by name.
+    """
+
+    reward: float = Field(allow_inf_nan=False)
+    correct: bool
+    feedback: str = ""
+    metrics: dict[str, float] = Field(default_factory=dict)
+
+
+class Verdict(Record):
+    """What the hidden test says of the final answer, once, and how its program ended."""
+
+    passed: bool
+    status: str = ""
+
+
+class Environment(Protocol):
+    """One task, from `reset` on. A method may be `async`, and may have a `close()` beside these."""
+
+    name: str
+    instructions: str
+    allowed_actions: tuple[str, ...]
+    planner_examples: tuple[PlannerExample, ...]
+    reflector_examples: tuple[ReflectorExample, ...]
+
+    def reset(self, seed: int) -> str | Awaitable[str]:
+        """Begin an episode, and return the task in words. Raises TaskError."""
+        ...
+
+    def step(self, action: str) -> StepResult | Awaitable[StepResult]:
+        """Take an action; what is wrong with it is an observation, and no error."""
+        ...
+
+    def evaluate(self, answer: str | None) -> Evaluation | Awaitable[Evaluation]:
+        """Judge the episode by its answer, which is None where none was given."""
+        ...
+
+
+class Hidden(Protocol):
+    """An environment with a hidden test, which has this method beside the others."""
+
+    def verify(self, answer: str) -> Verdict | Awaitable[Verdict]:
+        """Run the hidden test on the final answer."""
+        ...
+
+
+Maker = Callable[[TaskRef], Environment]
+
+
+class Named(NamedTuple):
+    """An environment's name, and what makes it for a task."""
+
+    name: str
+    make: Maker
+
+
+def environments_in(module: str) -> Iterator[Named]:
+    """Import a module, by its name or the path of its file, and find the environments in it.
+
+    These are its classes with `reset`, `step` and `evaluate`, each made with a TaskRef. Raises
+    ValueError where it can't be imported or has none.
+    """
+    try:
+        is_file = module.endswith(".py")
+        found = runpy.run_path(module) if is_file else vars(importlib.import_module(module))
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}"
+        raise ValueError(f"environments can't be imported from {module}: {said}") from error
+    own = found["__name__"]
+    kinds: list[Any] = [
+        kind
+        for kind in found.values()
+        if inspect.isclass(kind)
+        and kind.__module__ == own
+        and all(callable(getattr(kind, name, None)) for name in ("reset", "step", "evaluate"))
+    ]
+    if not kinds:
+        raise ValueError(f"{module} has no class with reset, step and evaluate")
+    for kind in kinds:
+        lacks = [name for name in Environment.__annotations__ if not getattr(kind, name, None)]
+        if lacks:
+            raise ValueError(f"{module}: {kind.__name__} has no {', '.join(lacks)}")
+        yield Named(kind.name, kind)

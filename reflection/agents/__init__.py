@@ -1,0 +1,1 @@
+"""Agents that learn from their failures: memories, episodes, and what is decided between them."""
