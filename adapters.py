@@ -20,6 +20,7 @@ from temporalio.worker import (
     WorkerTuner,
 )
 
+from activities.environments.port import Named, environments_in
 from activities.language_model.layers import ObservedModel, PacedModel
 from activities.language_model.port import Abilities, LanguageModel
 from activities.sandbox.port import TASK_QUEUE, Sandbox, SandboxError
@@ -110,6 +111,17 @@ def toolbox(options: argparse.Namespace, library: Library | None) -> ToolActivit
     except ValueError as error:
         raise ConfigurationError(f"{path}: {explain(error)}" if path else str(error)) from None
     return ToolActivities(functions, servers, library, rules)
+
+
+def environments(
+    modules: Sequence[str], library: Library | None, sandbox: Sandbox | None
+) -> list[Named]:
+    """Gather the built-in environments, and those in these modules. Raises ConfigurationError."""
+    del library, sandbox
+    try:
+        return [named for module in modules for named in environments_in(module)]
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from None
 
 
 async def confined(queues: Sequence[str]) -> Sandbox | None:

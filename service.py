@@ -87,6 +87,13 @@ def parse(arguments: Sequence[str], queues: Sequence[str]) -> argparse.Namespace
         help="a module, or a Python file, with tools for turns; may be repeated",
     )
     parser.add_argument(
+        "--environments",
+        action="append",
+        default=[],
+        metavar="MODULE",
+        help="a module, or a Python file, with environments for agents; may be repeated",
+    )
+    parser.add_argument(
         "--mcp", type=Path, metavar="FILE", help="MCP servers, in the usual mcpServers shape"
     )
     parser.add_argument(
@@ -118,8 +125,11 @@ def parse(arguments: Sequence[str], queues: Sequence[str]) -> argparse.Namespace
         help=f'serve as this version of the worker deployment "{DEPLOYMENT}"',
     )
     options = parser.parse_args(arguments)
-    if "tools" not in options.queues and (options.tools or options.mcp or options.approve):
-        parser.error("--tools, --mcp and --approve are for a worker that serves the queue tools")
+    if "tools" not in options.queues and (
+        options.tools or options.mcp or options.approve or options.environments
+    ):
+        said = "--tools, --environments, --mcp and --approve"
+        parser.error(f"{said} are for a worker that serves the queue tools")
     if options.build_id == "":
         parser.error("--build-id is empty")
     return options

@@ -40,6 +40,11 @@ SPAN_EVALUATION = "evaluate {criteria}"
 SPAN_REFLECTION = "mull.reflect"
 SPAN_TOOL = "execute_tool {tool}"
 SPAN_TURN_REFLECTION = "mull.turn.reflect"
+SPAN_EPISODE = "mull.episode"
+SPAN_STEP = "mull.step"
+SPAN_PLAN = "mull.plan"
+SPAN_EXECUTE = "mull.execute"
+SPAN_EVALUATE = "mull.evaluate"
 
 NODE_KINDS = {
     "retrieve": "RETRIEVER",
@@ -116,6 +121,8 @@ PROBABILITIES = Metric(
     "histogram_float", "mull_probability", "Probability of being right, 0 to 1", (), _SHARES
 )
 SCORES = Metric("histogram_float", "mull_score", "Scores of results, 0 to 1", (), _SHARES)
+_RETURNS = (0.0, *_SHARES, 2.0, 5.0, 10.0, 100.0)
+RETURNS = Metric("histogram_float", "mull_return", "Returns of agents' best episodes", (), _RETURNS)
 USED_TOKENS = Metric("counter", "mull_tokens", "Tokens of model calls", ("model", "direction"))
 COSTS = Metric("histogram_float", "mull_cost_usd", "US dollars of a call", ("model",), _DOLLARS)
 FAILURES = Metric(
@@ -124,12 +131,17 @@ FAILURES = Metric(
 OUTCOMES = Metric("counter", "mull_sandbox_outcomes", "How programs ended", ("outcome",))
 REVIEWS_WAITING = Metric("gauge", "mull_reviews_waiting", "Runs that wait for a person")
 
-MEASURES = {"confidence": CONFIDENCES, "probability_right": PROBABILITIES, "score": SCORES}
+MEASURES = {
+    "confidence": CONFIDENCES,
+    "probability_right": PROBABILITIES,
+    "score": SCORES,
+    "return": RETURNS,
+}
 """What a result is measured by, as its memo names it."""
 
 METRICS = (
-    RUNS, CALLS_SAVED, CONFIDENCES, PROBABILITIES, SCORES, USED_TOKENS, COSTS, FAILURES, OUTCOMES,
-    REVIEWS_WAITING,
+    RUNS, CALLS_SAVED, CONFIDENCES, PROBABILITIES, SCORES, RETURNS, USED_TOKENS, COSTS, FAILURES,
+    OUTCOMES, REVIEWS_WAITING,
 )  # fmt: skip
 """Each metric of Mull's on the SDK's meter; the OTLP metrics of GenAI are apart from these."""
 

@@ -23,11 +23,14 @@ from temporalio.service import RPCError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 import telemetry
+from activities.agents import AgentActivities
 from activities.checks import check_draft, prepare_reflection, read_examples
 from activities.code_tests.activity import TestingActivities
 from activities.critique import CritiqueActivities
 from activities.doctor import Examination
 from activities.documents.retrieval import DocumentActivities, Retriever
+from activities.environments.activity import Evaluator, Executor, LiveEnvironments
+from activities.environments.port import Named, queue_of
 from activities.installation import (
     answering_checks,
     call_checks,
@@ -38,6 +41,7 @@ from activities.installation import (
 from activities.language_model import port as models
 from activities.language_model.layers import CallSpans
 from activities.language_model.port import Abilities, LanguageModel
+from activities.memory import MemoryActivities
 from activities.multipath import MultiPathActivities
 from activities.sampling import SamplingActivities
 from activities.sandbox import port as sandboxes
@@ -48,7 +52,16 @@ from activities.tools.builtin import python_tool
 from activities.tools.functions import functions_of
 from activities.turn import TurnActivities
 from activities.webhook import WebhookActivities
-from adapters import MODEL_ADAPTER, adapters, confined, slots, supposed, toolbox, webhook_of
+from adapters import (
+    MODEL_ADAPTER,
+    adapters,
+    confined,
+    environments,
+    slots,
+    supposed,
+    toolbox,
+    webhook_of,
+)
 from commands.command import drop_empty_variables, end_process
 from connection import (
     CALIBRATION,
@@ -79,9 +92,11 @@ from service import (
 from workflows.base import Inbound
 from workflows.batch import BatchWorkflow
 from workflows.doctor import DoctorWorkflow
+from workflows.memory import MemoryWorkflow
 from workflows.multi_path import MultiPathWorkflow
 from workflows.notices import WebhookWorkflow
 from workflows.reflect_on_result import ReflectOnResultWorkflow
+from workflows.reflexion import ReflexionWorkflow
 from workflows.self_consistency import SelfConsistencyWorkflow
 from workflows.session import SessionWorkflow
 from workflows.tool_turn import ToolTurnWorkflow
@@ -99,10 +114,11 @@ WORKFLOWS = [
     ReflectOnResultWorkflow,
     MultiPathWorkflow,
     ToolTurnWorkflow,
+    ReflexionWorkflow,
     BatchWorkflow,
     SessionWorkflow,
 ]
-HELPERS = [DoctorWorkflow, WebhookWorkflow]
+HELPERS = [MemoryWorkflow, DoctorWorkflow, WebhookWorkflow]
 # Where workers have versions: those that last, or belong to none.
 MOVING = frozenset({SessionWorkflow, *HELPERS})
 # The seconds that calls in flight have once a worker is told to stop.
@@ -128,6 +144,7 @@ def build(
     retriever: Retriever | None = None,
     sandbox: Sandbox | None = None,
     called: ToolActivities | None = None,
+    environments: Sequence[Named] = (),
     build_id: str | None = None,
     webhook: WebhookActivities | None = None,
     **workflow_options: Any,
@@ -135,7 +152,8 @@ def build(
     """Build the workers for these queues, by their short names.
 
     Without a model the queue for model calls is not served, without a sandbox the queue for code,
-    and without `called` the queue for tools; without a retriever no documents are searched. With a
+    and without `called` the queue for tools; without a retriever no documents are searched. Of the
+    `environments` each queue serves its own. With a
     `build_id` they are a version of the worker deployment. `workflow_options` are passed on to the
     workflow worker: tests use them to replay every task.
     """
@@ -146,11 +164,16 @@ def build(
         turns = TurnActivities(model, abilities)
         served["llm"] = _model_calls(model, calls_per_second, retriever, turns)
     if "code" in queues and sandbox is not None:
-        served["code"] = _code(sandbox)
+        served["code"] = _code(sandbox, environments)
     if "tools" in queues and called is not None:
         examined = Examination(partial(tool_checks, called)).examine
         served["tools"] = {
-            "activities": [called.list_tools, called.call_tool, examined],
+            "activities": [
+                called.list_tools,
+                called.call_tool,
+                examined,
+                *_acting(environments, tools.TASK_QUEUE),
+            ],
             "max_heartbeat_throttle_interval": NOTICE_CANCELLING,
         }
     shared: dict[str, Any] = {
@@ -182,6 +205,7 @@ def _runs(
     client: Client, build_id: str | None, webhook: WebhookActivities | None
 ) -> dict[str, Any]:
     known = ServerActivities(client, os.environ.get(CALIBRATION), webhook=webhook is not None)
+    shared = MemoryActivities(client)
     return {
         "workflows": [*WORKFLOWS, *HELPERS],
         "activities": [
@@ -191,6 +215,8 @@ def _runs(
             check_draft,
             read_examples,
             check_arguments,
+            shared.recall_reflections,
+            shared.remember_reflection,
             *([] if webhook is None else [webhook.send_notice]),
         ],
         "interceptors": [Inbound(), telemetry.FailureCounter()],
@@ -210,7 +236,7 @@ def _model_calls(
 ) -> dict[str, Any]:
     judge = os.environ.get("MULL_JUDGE_MODEL")
     asked, critique = SamplingActivities(model), CritiqueActivities(model, judge)
-    agent = MultiPathActivities(model, judge)
+    agent, acting = MultiPathActivities(model, judge), AgentActivities(model)
     searched = [] if retriever is None else [DocumentActivities(retriever).retrieve]
     return {
         "activities": [
@@ -224,6 +250,9 @@ def _model_calls(
             agent.reflect_on_report,
             agent.generate_code,
             agent.write_tests,
+            acting.plan_action,
+            acting.reflect_on_episode,
+            acting.judge_episode,
             turns.describe_model,
             turns.ask_step,
             turns.reflect_midturn,
@@ -237,7 +266,19 @@ def _model_calls(
     }
 
 
-def _code(sandbox: Sandbox) -> dict[str, Any]:
+def _acting(environments: Sequence[Named], queue: str) -> list[Callable[..., Any]]:
+    """List the executor's and the evaluator's activities for the environments of a queue."""
+    live = LiveEnvironments(one for one in environments if queue_of(one.name) == queue)
+    executor, evaluator = Executor(live), Evaluator(live)
+    return [
+        executor.begin_task,
+        executor.execute_action,
+        evaluator.evaluate_episode,
+        evaluator.verify_answer,
+    ]
+
+
+def _code(sandbox: Sandbox, environments: Sequence[Named]) -> dict[str, Any]:
     return {
         "tuner": slots(sandbox.at_once),
         "activities": [
@@ -245,6 +286,7 @@ def _code(sandbox: Sandbox) -> dict[str, Any]:
             TestingActivities(sandbox).test_code,
             ToolActivities(functions_of(python_tool(sandbox))).call_tool,
             Examination(sandbox_checks).examine,
+            *_acting(environments, sandboxes.TASK_QUEUE),
         ],
         "max_heartbeat_throttle_interval": timedelta(seconds=CODE_HEARTBEAT_SECONDS),
     }
@@ -275,6 +317,7 @@ async def serve(options: argparse.Namespace, health: Health | None) -> None:
     rate, version = options.calls_per_second, options.build_id
     with adapters(queues, default, rate) as known:
         called = toolbox(options, known.retriever) if "tools" in queues else None
+        acting = environments(options.environments, known.retriever, runs)
         gc.freeze()
         gc.enable()
         on_signals(stop_in_order)
@@ -296,6 +339,7 @@ async def serve(options: argparse.Namespace, health: Health | None) -> None:
                 calls_per_second=rate,
                 sandbox=runs,
                 called=called,
+                environments=acting,
                 build_id=version,
                 webhook=webhook,
             )

@@ -16,11 +16,15 @@ from temporalio.client import (
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
+from activities.environments.port import queue_of
 from activities.language_model import port as models
 from activities.sandbox import port as sandbox
 from activities.tools import port as tools
 from commands.command import Exit, fail
 from connection import TASK_QUEUE
+from reflection.agents import result as agents
+from reflection.agents import sheet as acted
+from reflection.agents.request import ReflexionRequest
 from reflection.batch import sheet as batch
 from reflection.batch.request import PAGE_ID, BatchRequest
 from reflection.batch.result import BatchProgress, BatchResult
@@ -173,6 +177,21 @@ TURN = Loop(
     writes=True,
     queues=lambda request: ANSWERED if request.tools == () else (*ANSWERED, tools.TASK_QUEUE),
 )
+REFLEXION = Loop(
+    workflow="ReflexionWorkflow",
+    doing="starting the agent",
+    request=ReflexionRequest,
+    progress=agents.Progress,
+    result=agents.ReflexionResult,
+    sheet=acted.sheet,
+    decision=agents.Decision,
+    command="reflexion",
+    doubt=lambda result: result.doubt,
+    actions=(),
+    reviewed=frozenset({"task"}),
+    writes=True,
+    queues=lambda request: (*ANSWERED, queue_of(request.environment)),
+)
 BATCH = Loop(
     workflow="BatchWorkflow",
     doing="making runs",
@@ -199,6 +218,7 @@ LOOPS = (
     CRITIQUE,
     MULTIPATH,
     TURN,
+    REFLEXION,
     BATCH,
     SESSION,
 )

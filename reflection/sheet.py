@@ -23,12 +23,12 @@ Tone = Literal["good", "warning", "bad", "running", "plain"]
 
 # Stop reasons of every loop. A run without an answer is bad, and any other stop a warning.
 GOOD = {
-    "rule", "decided", "max_responses", "passed", "consistent", "answered",
+    "rule", "decided", "max_responses", "passed", "consistent", "answered", "solved",
     "accepted_by_person", "replaced_by_person", "scored_by_person",
 }  # fmt: skip
 FAILED = {
     "evaluation_failed", "revision_failed",
-    "unrouted", "generation_failed", "reflection_failed", "test_failed",
+    "unrouted", "generation_failed", "reflection_failed", "test_failed", "environment_failed",
 }  # fmt: skip
 UNDONE = {"disabled", "skipped"}
 EMBEDDED = "embedded/"

@@ -1,0 +1,103 @@
+"""The model calls of agents: the planner's, the reflector's and a judge's."""
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+
+from temporalio import activity
+
+from activities.critique import Written
+from activities.language_model.port import Heard, LanguageModel, ModelCall, Receipt, hear
+from reflection.agents.prompts import JudgeReply
+from reflection.replies import read_reply, reply_schema
+from reflection.request import DRAFT_BYTES, Record
+from reflection.text import AGAIN, cut_with_note, well_formed
+
+
+class AgentPrompt(Record):
+    """A prompt for one text, and its bounds; `episode` and `step` count from 1."""
+
+    prompt: str
+    model: str | None
+    temperature: float
+    seed: int | None
+    max_output_tokens: int
+    timeout_seconds: float
+    max_attempts: int = 5
+    episode: int
+    step: int = 0
+
+
+class JudgedEpisode(Record):
+    """What a judge says of an episode; None, with the reason in `error`, if it can't be read."""
+
+    correct: bool | None
+    reasoning: str = ""
+    error: str | None = None
+    receipt: Receipt
+
+
+class AgentActivities:
+    """The model calls of the planner, the reflector and the judge.
+
+    A reply that can't be used (filtered, refused, empty) is a reply with an error; every other
+    failure is an ApplicationError, non-retryable if no such call can work.
+    """
+
+    def __init__(self, model: LanguageModel) -> None:
+        self._model = model
+
+    @activity.defn
+    async def plan_action(self, task: AgentPrompt) -> Written:
+        """Ask for the next action."""
+        return _written(await self._ask(task, keep_cut=True))
+
+    @activity.defn
+    async def reflect_on_episode(self, task: AgentPrompt) -> Written:
+        """Ask for a reflection on an episode that failed."""
+        return _written(await self._ask(task, keep_cut=True))
+
+    @activity.defn
+    async def judge_episode(self, task: AgentPrompt) -> JudgedEpisode:
+        """Ask whether an answer is right; a reply that can't be read is asked for once more."""
+        heard = await self._ask(task, reply_schema=reply_schema(JudgeReply))
+        if heard.text is None:
+            return JudgedEpisode(correct=None, error=heard.error, receipt=heard.receipt)
+        read = await asyncio.to_thread(read_reply, heard.text, "correct", JudgeReply)
+        if isinstance(read, str):
+            return JudgedEpisode(correct=None, error=f"Unreadable: {read}", receipt=heard.receipt)
+        return JudgedEpisode(
+            correct=read.correct, reasoning=read.reasoning[:2_000], receipt=heard.receipt
+        )
+
+    async def _ask(self, task: AgentPrompt, **more: Any) -> Heard:
+        labels: dict[str, str | int] = {
+            "mull.episode": task.episode,
+            "mull.step": task.step,
+            "mull.attempt": activity.info().attempt,
+        }
+        call: dict[str, Any] = {
+            "model": task.model,
+            "prompt": task.prompt,
+            "temperature": task.temperature,
+            "seed": task.seed,
+            "max_output_tokens": task.max_output_tokens,
+            "timeout_seconds": task.timeout_seconds,
+            "labels": labels,
+        }
+        return await hear(self._model, ModelCall(**call | more), task.max_attempts)
+
+
+def again(prompt: str, error: str) -> str:
+    """Write the prompt of a call that is made once more, with what was wrong before."""
+    return prompt + AGAIN.replace("{error}", error)
+
+
+def _written(heard: Heard) -> Written:
+    text = heard.text and cut_with_note(well_formed(heard.text), DRAFT_BYTES)
+    return Written(
+        text=text,
+        error=heard.error,
+        timestamp=datetime.now(UTC),
+        **dict(heard.receipt),
+    )

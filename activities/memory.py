@@ -1,0 +1,74 @@
+"""The memory that runs share, as activities: it lives in a workflow of its own."""
+
+from typing import Any
+
+from temporalio import activity
+from temporalio.client import Client, WithStartWorkflowOperation, WorkflowUpdateFailedError
+from temporalio.common import WorkflowIDConflictPolicy
+from temporalio.service import RPCError, RPCStatusCode
+
+from connection import TASK_QUEUE
+from reflection.agents.memory import Reflection, SemanticMemory, SharedMemory
+from reflection.agents.request import MemoryRequest
+from reflection.request import Record
+
+WORKFLOW = "MemoryWorkflow"
+
+
+def memory_id(name: str) -> str:
+    """Name the workflow of a memory."""
+    return f"memory-{name}"
+
+
+class MemoryTask(Record):
+    """A memory by its name, and a scope of it."""
+
+    name: str
+    scope: str
+
+
+class Remembered(MemoryTask):
+    """A reflection to add to a scope."""
+
+    reflection: Reflection
+
+
+class MemoryActivities:
+    """Reads a shared memory, and adds to it."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    @activity.defn
+    async def recall_reflections(self, task: MemoryTask) -> SemanticMemory:
+        """Return what a scope holds: nothing where nobody has added anything."""
+        handle: Any = self._client.get_workflow_handle(memory_id(task.name))
+        try:
+            held: SharedMemory = await handle.query("memory", result_type=SharedMemory)
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+            return SemanticMemory()
+        return held.of(task.scope)
+
+    @activity.defn
+    async def remember_reflection(self, task: Remembered) -> SemanticMemory:
+        """Add a reflection, once, to a memory that begins with it; return what its scope holds."""
+        begun = WithStartWorkflowOperation[Any, Any](
+            WORKFLOW,
+            MemoryRequest(name=task.name),
+            id=memory_id(task.name),
+            task_queue=TASK_QUEUE,
+            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+        )
+        try:
+            held: SemanticMemory = await self._client.execute_update_with_start_workflow(
+                "remember",
+                task,
+                start_workflow_operation=begun,
+                result_type=SemanticMemory,
+            )
+        except WorkflowUpdateFailedError as error:
+            # It has gone on in a new history meanwhile: the next attempt finds that.
+            raise error.cause from None
+        return held

@@ -1,0 +1,119 @@
+"""The request of a Reflexion run, and of a memory that runs share."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, StringConstraints, model_validator
+from pydantic_core import to_json
+
+from reflection.agents.memory import PlannerExample, ReflectorExample, SharedMemory
+from reflection.multipath.request import Folder
+from reflection.request import Bounded, ModelName, Request, Words
+
+MOST_EPISODES = 12
+MOST_STEPS = 50
+JUDGED_EPISODES = 2
+EXAMPLES_BYTES = 100_000
+
+Strategy = Literal["none", "last_episode", "reflexion", "last_episode_and_reflexion"]
+Scope = Literal["task", "environment", "agent"]
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.-]{0,39}$")]
+TaskName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=500)]
+MemoryName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,59}$")]
+Instructions = Annotated[Words, Field(max_length=10_000)]
+
+
+class ReflexionRequest(Bounded):
+    """A task of an environment, and what the agent's episodes are held to.
+
+    The task is named, never quoted: what belongs to it lies with the worker. With a `judge` a model
+    says whether an episode succeeded, and no more than two are tried: without feedback from outside
+    self-correction makes answers worse. Examples replace those of the environment.
+    """
+
+    subject_field = "task"
+
+    environment: Name = Field(description="code, documents, puzzles, textworld or one of yours.")
+    task: TaskName
+    tasks: Folder | None = Field(
+        None, description="The file of the task, on the worker's machine, for code and documents."
+    )
+    docs: Folder | None = Field(
+        None, description="A folder to search, on the worker's machine, for documents."
+    )
+    environment_seed: int = Field(
+        0, ge=0, le=2**31, description="The seed by which each episode begins."
+    )
+    strategy: Strategy = Field(
+        "reflexion",
+        description="What the next episode is told: nothing, the last one, reflections or both.",
+    )
+    episode_limit: int | None = Field(
+        None, ge=1, le=MOST_EPISODES, description="The most episodes; 5, or 2 with a judge."
+    )
+    step_limit: int = Field(15, ge=1, le=MOST_STEPS, description="The most steps of an episode.")
+    plateau_episodes: int = Field(
+        3,
+        ge=0,
+        le=MOST_EPISODES,
+        description="Stop after so many episodes without gain on a best return above 0; 0: never.",
+    )
+    memory: MemoryName | None = Field(
+        None, description="A memory that other runs of this name read and add to."
+    )
+    scope: Scope = Field(
+        "task", description="Whose reflections are read: of this task, environment, or all."
+    )
+    judge: ModelName | None = Field(
+        None, description="A model that says whether an episode succeeded, in place of the tests."
+    )
+    reflector: ModelName | None = Field(None, description="The model that reflects.")
+    planner_instructions: Instructions | None = None
+    reflector_instructions: Instructions | None = None
+    planner_examples: tuple[PlannerExample, ...] | None = Field(None, min_length=1, max_length=20)
+    reflector_examples: tuple[ReflectorExample, ...] | None = Field(
+        None, min_length=1, max_length=20
+    )
+    temperature: float = Field(0.0, ge=0, le=2, allow_inf_nan=False, description="The planner's.")
+    seed: int | None = Field(None, ge=0, le=2**31, description="The model's seed, if it takes one.")
+    max_output_tokens: int = Field(2_000, ge=1, le=32_768, description="Tokens of one reply.")
+    call_timeout_seconds: float = Field(
+        120, ge=1, le=3_600, allow_inf_nan=False, description="Seconds for one call of a model."
+    )
+    step_timeout_seconds: float = Field(
+        60, ge=1, le=600, allow_inf_nan=False, description="Seconds for one action."
+    )
+
+    @property
+    def episodes(self) -> int:
+        """The most episodes."""
+        return self.episode_limit or (JUDGED_EPISODES if self.judge else 5)
+
+    @property
+    def reflects(self) -> bool:
+        """Whether a failed episode is reflected on."""
+        return "reflexion" in self.strategy
+
+    @property
+    def scope_key(self) -> str:
+        """Name whose reflections are read and added to in a shared memory."""
+        parts = {"task": [self.environment, self.task], "environment": [self.environment]}
+        return "/".join(parts.get(self.scope, ["*"]))
+
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
+        if self.judge is not None and self.episodes > JUDGED_EPISODES:
+            most = f"at most {JUDGED_EPISODES} where a model judges"
+            raise ValueError(f"episode_limit: {most}, since it makes answers worse to go on")
+        size = len(to_json((self.planner_examples, self.reflector_examples)))
+        if size > EXAMPLES_BYTES:
+            raise ValueError(f"examples: {size:,} bytes exceed the limit of {EXAMPLES_BYTES:,}")
+        return self
+
+
+class MemoryRequest(Request):
+    """A memory that runs share, by its name; `held` is what an earlier history had of it."""
+
+    subject_field = "name"
+
+    name: MemoryName
+    held: SharedMemory = SharedMemory()

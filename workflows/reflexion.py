@@ -1,0 +1,334 @@
+"""Reflexion: an agent tries a task, reflects on its failure, and tries again.
+
+The order of the calls is the source's; what is decided between them is `reflection.agents.loop`'s.
+"""
+
+from typing import Any
+
+from pydantic import ValidationError
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, ApplicationError
+
+with workflow.unsafe.imports_passed_through():
+    import telemetry
+    from activities.agents import AgentActivities, AgentPrompt, again
+    from activities.critique import Written
+    from activities.environments.activity import (
+        ActionTask,
+        AnswerTask,
+        EpisodeTask,
+        Evaluator,
+        Executor,
+        digest_of,
+    )
+    from activities.environments.port import TaskRef, queue_of
+    from activities.memory import MemoryActivities, MemoryTask, Remembered
+    from connection import TASK_QUEUE
+    from reflection.agents.loop import Reflexion
+    from reflection.agents.memory import Reflection
+    from reflection.agents.request import ReflexionRequest
+    from reflection.agents.result import Decision, Progress, ReflexionResult
+    from reflection.agents.sheet import sheet
+    from reflection.request import explain as explain_request
+    from reflection.run import Part
+    from reflection.sheet import Sheet
+    from workflows import base
+    from workflows.base import RunWorkflow
+    from workflows.calls import Lost, call_times, explain, lost, permanent, work_times
+
+REFLECTION_TEMPERATURE = 0.0
+NUMBERS = (
+    "episode", "next", "correct", "best", "reflections", "stop", "stop_reason", "reason",
+)  # fmt: skip
+# Their explanations quote what an environment said.
+QUOTING = frozenset({"environment_failed"})
+
+
+@workflow.defn(failure_exception_types=[ValidationError])
+class ReflexionWorkflow(RunWorkflow[Reflexion]):
+    """Try a task in episodes, and reflect on each that failed, until one succeeds or a rule stops.
+
+    The evaluator is the environment, unless the request names a judge.
+    """
+
+    request_type = ReflexionRequest
+
+    @workflow.init
+    def __init__(self, request: ReflexionRequest) -> None:
+        """Begin with empty memories."""
+        super().__init__(Reflexion(request, workflow_id=workflow.info().workflow_id))
+        self._task = TaskRef(
+            environment=request.environment,
+            task=request.task,
+            seed=request.environment_seed,
+            tasks=request.tasks,
+            docs=request.docs,
+        )
+        self._queue = queue_of(request.environment)
+        self._times = call_times(request.call_timeout_seconds, request.max_attempts)
+        self._step_times = work_times(request.step_timeout_seconds, request.max_attempts)
+
+    @workflow.run
+    async def run(self, _: ReflexionRequest) -> ReflexionResult:
+        """Solve, evaluate and reflect until a decision ends the run, and return the result."""
+        with self._running() as span:
+            await self._find_attributes()
+            hidden = await self._initialise()
+            while not self._state.stopped:
+                await self._try_once()
+            if hidden:
+                await self._verify()
+            result = self._state.result()
+            known = {"answer": (result.answer or "")[:400], "return": result.best_return}
+            self._conclude(span, known)
+            return result
+
+    async def _initialise(self) -> bool:
+        """Fill the memories by what the environment has, and the runs before this one.
+
+        Return whether there is a hidden test. Raises ApplicationError if there is no such task.
+        """
+        state, request = self._state, self._state.request
+        asked = Executor.begin_task, EpisodeTask(**self._episode()), "the task"
+        setting = await self._calls.make(*asked, self._step_times, self._queue)
+        if isinstance(setting, ActivityError):
+            raise permanent(setting) or lost(explain(setting)).failure
+        if setting is None:
+            self._cut_short()
+            return False
+        try:
+            state.initialise(**setting.model_dump(exclude={"verifies"}))
+        except ValidationError as error:
+            said = f"the environment's setting is not valid: {explain_request(error)}"
+            raise ApplicationError(said, type="TaskError", non_retryable=True) from None
+        if request.memory is not None:
+            recalled = MemoryTask(name=request.memory, scope=request.scope_key)
+            held = await self._calls.make(
+                MemoryActivities.recall_reflections, recalled, "reflections of earlier runs",
+                self._step_times, TASK_QUEUE,
+            )  # fmt: skip
+            if isinstance(held, ActivityError):
+                state.warn(f"the memory {request.memory} could not be read: {explain(held)}")
+            elif held is not None:
+                state.semantic = held
+        return setting.verifies
+
+    async def _try_once(self) -> None:
+        """Make one episode, and reflect on it if it failed."""
+        number = self._state.number
+        with base.span(
+            telemetry.SPAN_EPISODE, "AGENT", {"mull.episode": number}, f"episode {number}"
+        ) as span:
+            self._state.begin_episode()
+            while self._state.ended is None and not self._state.stopped:
+                await self._take_step()
+            if not self._state.stopped:
+                await self._evaluate()
+            if not self._state.stopped:
+                self._decide()
+            if (last := self._state.last) is not None and last.next == "reflect":
+                await self._reflect()
+                if not self._state.stopped:
+                    self._decide()
+            done = self._state.episodes[-1] if self._state.episodes else None
+            if done is not None:
+                span.set_attributes(base.numbers(done, ("episode_return", "correct", "ended")))
+
+    def _decide(self) -> None:
+        """Decide what comes next, and record it."""
+        self._span_decision(self._state.decide(workflow.now()))
+        if not self._state.stopped:
+            self._write_progress()
+
+    async def _take_step(self) -> None:
+        """Plan an action, and execute it unless it is the answer."""
+        state = self._state
+        known: dict[str, base.Attribute] = {
+            "mull.episode": state.number,
+            "mull.step": len(state.actions) + 1,
+        }
+        with base.span(telemetry.SPAN_STEP, "CHAIN", known):
+            if not await self._plan() or not state.executes():
+                return
+            self._step = f"episode {state.number}, step {len(state.actions)}: execute"
+            task = ActionTask(**self._episode(), action=state.actions[-1].content)
+            with base.span(telemetry.SPAN_EXECUTE, "TOOL", known):
+                asked = Executor.execute_action, task, self._step
+                result = await self._calls.make(*asked, self._step_times, self._queue)
+            if isinstance(result, ActivityError):
+                self._stop("environment_failed", f"the action failed: {explain(result)}")
+            elif result is None:
+                self._cut_short()
+            else:
+                state.observe(result.observation, result.reward, result.answer, done=result.done)
+
+    async def _plan(self) -> bool:
+        """Ask for the next action; False if the run ended instead."""
+        state = self._state
+        if not self._has_room("generating"):
+            return False
+        step = len(state.actions) + 1
+        self._step = f"episode {state.number}, step {step}: plan"
+        with base.span(telemetry.SPAN_PLAN, "CHAIN", {"mull.step": step}):
+            reply = await self._ask("generating", state.planner_prompt, step)
+        if isinstance(reply, Written):
+            state.replied_by = reply.model or state.replied_by
+            state.planned(reply.text or "")
+            return True
+        if isinstance(reply, Lost):
+            if not state.episodes and not state.actions:
+                raise reply.failure
+            self._stop("generation_failed", f"no action could be planned: {reply}")
+        return False
+
+    async def _evaluate(self) -> None:
+        """Find out what the episode is worth: by the environment, or by a judge who was asked."""
+        state, request = self._state, self._state.request
+        self._step = f"episode {state.number}: evaluate"
+        by = request.judge or request.environment
+        known: dict[str, base.Attribute] = {"mull.episode": state.number, "mull.evaluator": by}
+        with base.span(telemetry.SPAN_EVALUATE, "EVALUATOR", known) as span:
+            if request.judge is not None:
+                await self._judge(request.judge)
+            else:
+                asked = Evaluator.evaluate_episode, self._answer(state.answer), self._step
+                found = await self._calls.make(*asked, self._step_times, self._queue)
+                if isinstance(found, ActivityError):
+                    said = f"the episode could not be evaluated: {explain(found)}"
+                    self._stop("environment_failed", said)
+                elif found is None:
+                    self._cut_short()
+                else:
+                    state.evaluated(
+                        found.reward, found.feedback, found.metrics, correct=found.correct
+                    )
+            if not state.stopped:
+                done = state.episodes[-1]
+                span.set_attributes(base.numbers(done, ("episode_return", "correct")))
+
+    async def _judge(self, model: str) -> None:
+        """Ask a model whether the answer is right, once more if its reply can't be read."""
+        state, prompt = self._state, self._state.judge_prompt
+        error: str | None = None
+        for _ in range(2):
+            if not self._has_room("evaluating"):
+                return
+            task = self._prompt(prompt if error is None else again(prompt, error), model=model)
+            asked = AgentActivities.judge_episode, task, self._step
+            reply = await self._calls.ask("evaluating", *asked, self._times)
+            if reply is None:
+                self._cut_short()
+                return
+            if isinstance(reply, ActivityError):
+                error = explain(reply)
+                break
+            if reply.correct is not None:
+                correct = reply.correct
+                state.evaluated(float(correct), reply.reasoning, {}, correct=correct)
+                return
+            error = reply.error or ""
+        self._stop("evaluation_failed", f"the judge's verdict can't be had: {error}")
+
+    async def _reflect(self) -> None:
+        """Ask why the episode failed, and remember what it says."""
+        state, request = self._state, self._state.request
+        if not self._has_room("revising"):
+            return
+        number = len(state.episodes)
+        self._step = f"episode {number}: reflect"
+        with base.span(telemetry.SPAN_REFLECTION, "CHAIN", {"mull.episode": number}):
+            prompt = state.reflector_prompt
+            reply = await self._ask("revising", prompt, model=request.reflector)
+            if isinstance(reply, Lost):
+                state.warn(f"episode {number} was not reflected on: {reply}")
+            elif reply is not None:
+                reflection = state.reflected(reply.text or "")
+                if reflection is not None:
+                    await self._remember(reflection)
+
+    async def _remember(self, reflection: Reflection) -> None:
+        """Add a reflection to semantic memory, and to the one that runs share."""
+        state, request = self._state, self._state.request
+        if request.memory is not None:
+            task = Remembered(name=request.memory, scope=request.scope_key, reflection=reflection)
+            asked = MemoryActivities.remember_reflection, task, "remember the reflection"
+            held = await self._calls.make(*asked, self._step_times, TASK_QUEUE)
+            if held is not None and not isinstance(held, ActivityError):
+                state.semantic = held
+                return
+            why = "it was cut short" if held is None else explain(held)
+            state.warn(f"a reflection was not added to the memory {request.memory}: {why}")
+        state.semantic = state.semantic.remember(reflection)
+
+    async def _verify(self) -> None:
+        """Run the hidden test on the best answer, once, at the end; no episode hears of it."""
+        state = self._state
+        best = state.best
+        if best is None or best.answer is None or self._people.finish is not None:
+            return
+        self._step = "the hidden test"
+        task = self._answer(best.answer, ended=True)
+        asked = Evaluator.verify_answer, task, "the hidden test"
+        found = await self._calls.make(*asked, self._step_times, self._queue, late=True)
+        if isinstance(found, ActivityError):
+            state.warn(f"the hidden test could not be run: {explain(found)}")
+        elif found is not None:
+            state.hidden_passed = found.passed
+
+    async def _ask(
+        self, part: Part, prompt: str, step: int = 0, model: str | None = None
+    ) -> Written | Lost | None:
+        """Ask for an action or a reflection; None, and the run has ended, if it was cut short."""
+        reflects = part == "revising"
+        task = self._prompt(prompt, step, model)
+        activity = AgentActivities.reflect_on_episode if reflects else AgentActivities.plan_action
+        reply = await self._calls.text(part, activity, task, self._step, self._times)
+        if reply is None:
+            self._cut_short()
+        return reply
+
+    def _prompt(self, prompt: str, step: int = 0, model: str | None = None) -> AgentPrompt:
+        request, state = self._state.request, self._state
+        return AgentPrompt(
+            prompt=prompt,
+            model=model or request.model,
+            temperature=request.temperature,
+            seed=None if request.seed is None else request.seed + state.number - 1,
+            max_output_tokens=request.max_output_tokens,
+            timeout_seconds=request.call_timeout_seconds,
+            max_attempts=request.max_attempts,
+            episode=state.number,
+            step=step,
+        )
+
+    def _episode(self) -> dict[str, Any]:
+        """List the fields of a task of the episode under way."""
+        info, state = workflow.info(), self._state
+        return {
+            "task": self._task,
+            "key": f"{info.workflow_id}/{info.run_id}/{state.number}",
+            "actions": state.executed,
+            "seen": digest_of(state.observed) if state.observed else "",
+            "timeout_seconds": state.request.step_timeout_seconds,
+        }
+
+    def _answer(self, answer: str | None, *, ended: bool = False) -> AnswerTask:
+        anew = {"actions": (), "seen": ""} if ended else {}
+        return AnswerTask(**{**self._episode(), **anew}, answer=answer)
+
+    def _progress(self) -> Progress:
+        return self._state.progress(self._step, self._calls.in_flight)
+
+    def _sheet(self) -> Sheet:
+        return sheet(self._progress(), self._state.decisions)
+
+    def _numbers(self, decision: Decision) -> dict[str, base.Attribute]:
+        """List the numbers of a decision; what an environment said only where content is on."""
+        quotes = decision.stop_reason in QUOTING and not telemetry.captures_content()
+        named = [name for name in NUMBERS if not (quotes and name == "reason")]
+        worth = {"mull.return": decision.episode_return}
+        return {**base.numbers(decision, named), **base.known(worth)}
+
+    def _updates(self) -> list[base.Update]:
+        episodes = telemetry.REVISIONS.value_set(len(self._state.episodes))
+        return [episodes, *base.spending(self._state.used, self._state.model)]
