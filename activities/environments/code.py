@@ -240,9 +240,6 @@ def read_action(text: str) -> tuple[str, str] | None:
     A fenced block without a word is run, or kept where it has asserts alone.
     """
     said = after_thought(well_formed(text).replace("\r\n", "\n"))
-    _, marked, after = said.partition(ANSWER)
-    if marked:
-        return ANSWER, after.strip()
     # A fence may stand behind the word on its line. What is in a block is no word.
     said = WORD.sub(lambda found: found[0] + "\n" * said.startswith(FENCES, found.end()), said)
     shown = BLOCK.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), said)
@@ -277,7 +274,7 @@ def solution(answer: str, prompt: str, entry: str) -> str | None:
 
     The answer is the function, in a fence or not, or its body alone, which continues the prompt.
     """
-    text = after_thought(well_formed(answer).replace("\r\n", "\n")).replace("[/answer]", "")
+    text = after_thought(well_formed(answer).replace("\r\n", "\n"))
     code = extract_code(text, entry) or _in_prose(text)
     body = code or text.strip("\n")
     nodes = statements(body)

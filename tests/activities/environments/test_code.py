@@ -120,7 +120,6 @@ async def test_an_exception_is_named(double: Episode) -> None:
             "double = Doubler()\n```"
         ),
         f"```python\n{RIGHT}```\nTests:\n```python\nassert double(1) == 2\n```",
-        f"{RIGHT}[/answer]",
         RIGHT.replace("\n", "\r\n"),
         (
             "```python\nfrom operator import add\n\ndef double(x: 'zwölf') -> int:\n"
