@@ -35,7 +35,7 @@ Lookup[term]: see the next sentence with this term in the document that was foun
 Finish {ANSWER} answer: give the answer, and end the episode. An answer is as short as can be: a \
 name, a number, a date, yes or no."""
 QUESTION = "Was the architect of the Ostrava mill born before the mill was built?"
-TO_MILL = "I need the mill first: its year, and its architect.\nSearch[Ostrava mill]"
+TO_MILL = "I need the mill first: its year, and who it is by.\nSearch[architect of Ostrava mill]"
 MILL = """\
 ostrava-mill.md: The Ostrava mill was built in 1901. Its architect was Jan Kotek.
 Similar: jan-kotek.md"""
@@ -44,7 +44,10 @@ SOLVED = episode(
     TO_MILL,
     MILL,
     "It was built in 1901, by Jan Kotek. When was he born?\nSearch[Jan Kotek]",
-    "jan-kotek.md: Jan Kotek was an architect. He studied in Vienna.\nSimilar: ostrava-mill.md",
+    """\
+jan-kotek.md: Jan Kotek was an architect. He studied in Vienna. He built mills. He had a son. He \
+died in 1931.
+Similar: ostrava-mill.md""",
     "The year of birth may stand further down.\nLookup[born]",
     "(Result 1 / 1) He was born in Brno in 1862.",
     f"1862 is before 1901.\nFinish {ANSWER} yes",
@@ -159,7 +162,7 @@ class DocumentEnvironment:
         if answer is None or not answer.strip():
             none = metrics("", self._expected)
             return Evaluation(reward=0, correct=False, feedback=NO_ANSWER, metrics=none)
-        found = metrics(answer_in(answer), self._expected)
+        found = metrics(stated(answer), self._expected)
         correct = found["em"] == 1
         said = "The answer is right." if correct else f"The answer is wrong: F1 {found['f1']:.2f}."
         return Evaluation(reward=found["f1"], correct=correct, feedback=said, metrics=found)
@@ -167,23 +170,19 @@ class DocumentEnvironment:
 
 def read_action(text: str) -> tuple[str, str] | None:
     """Return the last action that can be read, in lower case, and what it is about."""
-    _, marked, after = text.partition(ANSWER)
-    if marked:
-        return "finish", after.strip()
     for form in (IN_BRACKETS, BY_NAME):
         for found in reversed(list(form.finditer(text))):
-            closed = found[2].rpartition("]" if form is IN_BRACKETS else ")")[0]
-            about = (closed or found[2]).strip(" \t*`\"'“”")
+            before, closed, after = found[2].rpartition("]" if form is IN_BRACKETS else ")")
+            about = (before if closed else after).strip(" \t*`\"'“”")
             if about:
                 return found[1].lower().replace(" ", ""), about
     return None
 
 
-def answer_in(text: str) -> str:
-    """Return the answer in what follows its marker: in brackets of Finish, or its first line."""
-    said = text.replace("[/answer]", "").strip()
-    found = read_action(said)
-    return found[1] if found and found[0] == "finish" else said.split("\n")[0].strip()
+def stated(answer: str) -> str:
+    """Return what an answer states: in brackets of Finish, or on its first line."""
+    found = read_action(answer)
+    return found[1] if found and found[0] == "finish" else answer.strip().split("\n")[0]
 
 
 def sentences(path: str, text: str) -> list[str]:
