@@ -64,9 +64,10 @@ LESSON = (
     "the two years, and answer with one word."
 )
 
-IN_BRACKETS = re.compile(r"\b(search|look ?up|finish)[ \t]*\[(?=(.*))", re.IGNORECASE)
+NAMES, ABOUT = r"(search|look ?up|finish)[ \t]*", r"(?=(.{0,500}))"
+IN_BRACKETS = re.compile(rf"\b{NAMES}\[{ABOUT}", re.IGNORECASE)
 BY_NAME = re.compile(
-    r"^[^\w\n]{0,9}(?:action[ \t]*\d{0,4}[^\w\n]{1,9})?(search|look ?up|finish)[ \t]*[:(](?=(.*))",
+    rf"^[^\w\n]{{0,9}}(?:action[ \t]*\d{{0,4}}[^\w\n]{{1,9}})?{NAMES}[:(]{ABOUT}",
     re.IGNORECASE | re.MULTILINE,
 )
 WRAPPED = re.compile(r"(?<=[\w,;)])\n(?=[\w(\"'])")

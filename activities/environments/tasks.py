@@ -12,7 +12,7 @@ from pathlib import Path
 
 from activities.environments.port import TaskError
 from reflection.agents.memory import Action, Observation, PlannerExample, Trajectory
-from reflection.text import terminal_safe
+from reflection.text import terminal_safe, well_formed
 
 VARIABLE = "MULL_TASKS"
 COMPARED = 2_000
@@ -58,7 +58,7 @@ def find_task(path: Path, name: str, keys: Sequence[str], fields: Sequence[str])
             lacks = [key for key in fields if not str(texts.get(key, "")).strip()]
             if lacks:
                 raise TaskError(f'the task "{terminal_safe(name, 100)}" has no {", ".join(lacks)}')
-            return {key: str(text) for key, text in texts.items()}
+            return {key: well_formed(str(text)) for key, text in texts.items()}
     near = get_close_matches(name, names[:COMPARED], 3) or names[:3]
     shown = ", ".join(terminal_safe(one, 60) for one in near) or "none"
     raise TaskError(f'there is no task "{terminal_safe(name, 100)}" in {path.name}; it has {shown}')

@@ -15,6 +15,7 @@ from tests.activities.code_tests.problems import PROBLEMS, Problem
 from tests.activities.environments.episodes import Episode
 from tests.scripted import ScriptedSandbox, finished
 
+EXAMPLES = Path(__file__).parents[3] / "examples"
 BY_NAME = {problem.name: problem for problem in PROBLEMS}
 DOUBLE = {
     "task_id": "double",
@@ -348,7 +349,8 @@ async def test_another_worker_has_the_same_tests(double: Episode) -> None:
 
     found = await double.moved().evaluate(OTHER)
 
-    assert "1 of 2" in found.feedback or "double(3): expected 6, got 9" in found.feedback
+    assert found.reward == 0.5
+    assert "double(3): expected 6, got 9" in found.feedback
 
 
 async def test_the_hidden_test_is_nowhere_before_it_runs(
@@ -500,3 +502,18 @@ async def test_the_examples_are_real_episodes(sandbox: Sandbox, tmp_path: Path) 
     ]
     assert 'count_vowels("Otto") gave 1 where 2 was expected' in code.LESSON
     assert "expected 2, got 1" in outcomes[1][0].feedback
+
+
+@pytest.mark.parametrize("name", ["duration", "shares"])
+async def test_the_functions_of_the_examples_can_be_written(sandbox: Sandbox, name: str) -> None:
+    """Their own solutions pass the examples and the hidden test; nothing else does."""
+    rows = map(json.loads, (EXAMPLES / "functions.jsonl").read_text().splitlines())
+    row = next(row for row in rows if row["task_id"] == name)
+    task = TaskRef(environment="code", task=name, tasks="functions.jsonl")
+    episode = Episode(code_tasks(sandbox, {"MULL_TASKS": str(EXAMPLES)}), task)
+    await episode.begin()
+
+    right, wrong = row["prompt"] + row["canonical_solution"], row["prompt"] + "    return []\n"
+
+    assert (await episode.evaluate(right)).correct
+    assert [(await episode.verify(each)).passed for each in (right, wrong)] == [True, False]

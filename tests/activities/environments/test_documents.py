@@ -14,6 +14,7 @@ from activities.tools.port import Library
 from reflection.agents.memory import Action, Observation, is_done
 from tests.activities.environments.episodes import Episode
 
+EXAMPLES = Path(__file__).parents[3] / "examples"
 MILL = """\
 # Ostrava mill
 
@@ -338,3 +339,32 @@ async def test_the_examples_are_real_episodes(place: Place) -> None:
         outcomes.append(await episode.evaluate(actions[-1].content.partition("[answer]")[2]))
 
     assert [found.correct for found in outcomes] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("name", "actions", "seen", "answer"),
+    [
+        ("charge", ["Search[district heating]", "Lookup[standing charge]"], "7,300", "7300"),
+        ("gas", ["Search[gas meter]", "Lookup[2021]"], "431", "Yes."),
+        ("fund", ["Search[grant fund]", "Lookup[fund]"], "30 June", "30 June"),
+        ("offer", ["Search[heat pump]"], "Halvorsen Heat", "Halvorsen Heat"),
+        ("boiler", ["Search[district heating]", "Lookup[gas boiler]"], "taken away", "No"),
+    ],
+)
+async def test_the_questions_of_the_examples_can_be_answered(
+    tmp_path: Path, name: str, actions: list[str], seen: str, answer: str
+) -> None:
+    """The documents beside them say so, in a step or two."""
+    variables = {"MULL_TASKS": str(EXAMPLES), "MULL_DOCUMENTS": str(EXAMPLES)}
+    retriever = FolderRetriever(Roots([str(EXAMPLES)]), tmp_path)
+    task = TaskRef(
+        environment="documents", task=name, tasks="heating-questions.jsonl", docs="documents"
+    )
+    episode = Episode(document_tasks(retriever, variables), task)
+
+    said = await episode.see(*actions)
+    found = await episode.evaluate(answer)
+    retriever.close()
+
+    assert seen in said[-1]
+    assert found.correct
