@@ -258,10 +258,11 @@ def read_action(text: str) -> tuple[str, str] | None:
 
 def header(prompt: str, entry: str) -> str:
     """Return what a prompt has above the function that is to be written."""
-    found = re.search(
-        rf"^(?:@.*\n)*(?:async )?(?:def|class) {re.escape(entry)}\b", prompt, re.MULTILINE
-    )
-    return prompt[: found.start()] if found else ""
+    found = re.search(rf"^(?:async )?(?:def|class) {re.escape(entry)}\b", prompt, re.MULTILINE)
+    lines = prompt[: found.start()].splitlines(keepends=True) if found else []
+    while lines and lines[-1].startswith("@"):
+        lines.pop()
+    return "".join(lines)
 
 
 def joined(before: str, code: str) -> str:

@@ -51,8 +51,8 @@ REFLECTION_BYTES = 4_000
 # All actions of an episode go to the worker with each step.
 EPISODE_BYTES = 64_000
 # A model may go on with what it supposes the environment to say, or repeat the prompt's last words.
-SUPPOSED = re.compile(r"\n\s*Observation\s*\d*\s*:.*", re.DOTALL)
-ECHO = re.compile(r"\AAction\s*\d*\s*:")
+SUPPOSED = re.compile(r"\n[ \t]*Observation[ \t]{0,9}\d{0,9}[ \t]{0,9}:.*", re.DOTALL)
+ECHO = re.compile(r"\AAction[ \t]{0,9}\d{0,9}[ \t]{0,9}:")
 
 
 def answer_in(content: str) -> str:

@@ -160,6 +160,7 @@ def test_metrics() -> None:
         ("histogram_float", "mull_confidence"),
         ("histogram_float", "mull_probability"),
         ("histogram_float", "mull_score"),
+        ("histogram_float", "mull_return"),
         ("histogram_float", "mull_cost_usd", "model"),
         ("gauge", "mull_reviews_waiting"),
     }
