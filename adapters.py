@@ -114,10 +114,19 @@ def toolbox(options: argparse.Namespace, library: Library | None) -> ToolActivit
 
 
 def environments(
-    modules: Sequence[str], library: Library | None, sandbox: Sandbox | None
+    queues: Sequence[str],
+    modules: Sequence[str],
+    library: Library | None,
+    sandbox: Sandbox | None,
 ) -> list[Named]:
     """Gather the built-in environments, and those in these modules. Raises ConfigurationError."""
     made: list[Named] = []
+    if "tools" in queues:
+        # What they need is imported with their first task, and may not be there.
+        from activities.environments.puzzles import Puzzles
+        from activities.environments.textworld_games import TextWorldGames
+
+        made += [Named("puzzles", Puzzles), Named("textworld", TextWorldGames)]
     if sandbox is not None:
         from activities.environments.code import code_tasks
 
