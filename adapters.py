@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -20,7 +21,7 @@ from temporalio.worker import (
     WorkerTuner,
 )
 
-from activities.environments.port import Named, environments_in
+from activities.environments.port import Environment, Named, environments_in
 from activities.language_model.layers import ObservedModel, PacedModel
 from activities.language_model.port import Abilities, LanguageModel
 from activities.sandbox.port import TASK_QUEUE, Sandbox, SandboxError
@@ -123,10 +124,12 @@ def environments(
     made: list[Named] = []
     if "tools" in queues:
         # What they need is imported with their first task, and may not be there.
+        from activities.environments.process import Apart
         from activities.environments.puzzles import Puzzles
         from activities.environments.textworld_games import TextWorldGames
 
-        made += [Named("puzzles", Puzzles), Named("textworld", TextWorldGames)]
+        kinds: tuple[type[Environment], ...] = (Puzzles, TextWorldGames)
+        made += [Named(kind.name, partial(Apart, kind)) for kind in kinds]
     if sandbox is not None:
         from activities.environments.code import code_tasks
 

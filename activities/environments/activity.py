@@ -33,7 +33,7 @@ from reflection.agents.memory import PlannerExample, ReflectorExample
 from reflection.request import Record
 from reflection.text import cut_with_note, well_formed
 
-LIVE = 64
+LIVE = 16
 THREADS = 16
 TASK_BYTES = 20_000
 SETTING_BYTES = 150_000
@@ -109,7 +109,7 @@ class LiveEnvironments:
             known = ", ".join(self._makers) or "none"
             raise TaskError(f"this worker has no environment {task.environment!r}; it has {known}")
         made = await called(self._makers[task.environment], task)
-        return made, shown(await called(made.reset, task.seed), TASK_BYTES)
+        return made, shown(await tried(made, made.reset, task.seed), TASK_BYTES)
 
     async def take(self, task: EpisodeTask) -> Environment:
         """Take an episode as it stands after its actions. Raises TaskError."""
@@ -120,10 +120,10 @@ class LiveEnvironments:
         made, _ = await self.make(task.task)
         if (replay := getattr(made, "replay", None)) is not None:
             for action in task.actions:
-                await called(replay, action)
+                await tried(made, replay, action)
             return made
         observations = [
-            shown((await called(made.step, action)).observation, OBSERVATION_BYTES)
+            shown((await tried(made, made.step, action)).observation, OBSERVATION_BYTES)
             for action in task.actions
         ]
         if task.seen and digest_of(observations) != task.seen:
@@ -147,6 +147,17 @@ async def called(function: Callable[..., Value | Awaitable[Value]], *given: obje
         loop = asyncio.get_running_loop()
         result = await loop.run_in_executor(_threads, lambda: function(*given))
     return cast("Value", await result if inspect.isawaitable(result) else result)
+
+
+async def tried(
+    made: Environment, function: Callable[..., Value | Awaitable[Value]], *given: object
+) -> Value:
+    """Call a method of an environment, which is closed where that fails or is cancelled."""
+    try:
+        return await called(function, *given)
+    except BaseException:
+        await closed(made)
+        raise
 
 
 async def closed(made: Environment | None) -> None:
@@ -215,7 +226,7 @@ class Executor:
 
     async def _step(self, task: ActionTask) -> StepResult:
         made = await self._live.take(task)
-        result = await called(made.step, task.action)
+        result = await tried(made, made.step, task.action)
         await self._live.keep(task.key, made, (*task.actions, task.action))
         known = {
             "observation": shown(result.observation, OBSERVATION_BYTES),
@@ -237,7 +248,7 @@ class Evaluator:
 
     async def _evaluation(self, task: AnswerTask) -> Evaluation:
         made = await self._live.take(task)
-        found = await called(made.evaluate, task.answer)
+        found = await tried(made, made.evaluate, task.answer)
         await closed(made)
         return found.model_copy(update={"feedback": shown(found.feedback, FEEDBACK_BYTES)})
 

@@ -2,34 +2,36 @@
 
 A task is the name of a dataset, `chain_sum`, or one of its entries, counted from 0: `chain_sum:3`.
 In most datasets the seed and the entry are added up: entry 1 of seed 0 is entry 0 of seed 1.
+
+Several scorers evaluate the answer as Python, or by sympy, which does so too: nothing but literals
+and mathematics gets that far. This, and what never ends, needs a process of its own.
 """
 
-import json
+import ast
+import difflib
 import math
-import os
 import re
-import subprocess
 import sys
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 from activities.environments.port import Evaluation, StepResult, TaskError, TaskRef
-from reflection.agents.memory import (
-    Action,
-    Observation,
-    PlannerExample,
-    ReflectorExample,
-    Trajectory,
-)
+from activities.environments.tasks import episode
+from reflection.agents.memory import PlannerExample, ReflectorExample
 
-PROCESS = Path(__file__).with_name("puzzle_process.py")
-SECONDS = 30
 ONLY_ANSWER = (
     "There is nothing to act on here. Reason about the question, then write [answer] and, after "
     "it, the answer alone, in the format that the question asks for."
 )
 SUM = "State the final answer to the following arithmetic problem: 57 + 87 - 70 ="
 SORTED = "Sort these numbers in ascending order: 3, -1, 2. Answer as a list: [1, 2, 3]"
+# What a literal is made of, or a sum of literals; mathematics has names and calls besides.
+LITERAL = (
+    *(ast.Expression, ast.Constant, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Load),
+    *(ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop),
+)
+FUNCTION = re.compile(r"a?(sin|cos|tan)h?|sec|csc|cot|exp|log|ln|sqrt|Abs|Rational")
+NAME = re.compile(rf"[A-Za-z]|pi|{FUNCTION.pattern}")
 
 
 class Puzzles:
@@ -42,24 +44,15 @@ class Puzzles:
     )
     allowed_actions: tuple[str, ...] = ("[answer] ANSWER",)
     planner_examples: tuple[PlannerExample, ...] = (
-        PlannerExample(
-            task=SUM,
-            trajectory=Trajectory(
-                items=(Action(content="57 + 87 = 144, and 144 - 70 = 74. [answer] 74", step=1),)
-            ),
-        ),
+        episode(SUM, "57 + 87 = 144, and 144 - 70 = 74. [answer] 74"),
     )
     reflector_examples: tuple[ReflectorExample, ...] = (
         ReflectorExample(
-            context=PlannerExample(
-                task=SORTED,
-                trajectory=Trajectory(
-                    items=(
-                        Action(content="Which of them is the smallest?", step=1),
-                        Observation(content=ONLY_ANSWER, step=1),
-                        Action(content="In order: 2, 3, -1. [answer] 2, 3, -1", step=2),
-                    )
-                ),
+            context=episode(
+                SORTED,
+                "Which of them is the smallest?",
+                ONLY_ANSWER,
+                "In order: 2, 3, -1. [answer] 2, 3, -1",
             ),
             reflection="I took -1 for the largest number, by its digit, and left out the brackets. "
             "Next time I put negative numbers first, and copy the format that was asked for: "
@@ -68,13 +61,34 @@ class Puzzles:
     )
 
     def __init__(self, task: TaskRef) -> None:
-        self._task = task.task
-        self._seed = task.seed
+        known = re.fullmatch(r"([\w-]+)(?::(\d{1,9}))?", task.task.strip())
+        if known is None:
+            raise TaskError(f"a puzzle is NAME or NAME:INDEX, such as chain_sum:3: {task.task!r}")
+        self._name, self._index = known[1].replace("-", "_"), int(known[2] or 0)
+        self._dataset: Any = None
+        self._entry: Any = None
 
     def reset(self, seed: int) -> str:
-        """Return the question. Raises TaskError."""
-        self._seed = seed
-        return str(self._look(None)["question"])
+        """Make the dataset, and return the question. Raises TaskError."""
+        name, index = self._name, self._index
+        try:
+            restrict_evaluation()
+            from reasoning_gym import create_dataset
+            from reasoning_gym.factory import DATASETS
+        except ModuleNotFoundError as error:
+            extra = "puzzles need the extra, pip install 'mull[puzzles]'"
+            raise TaskError(f"{error}: {extra}") from None
+        if name not in DATASETS:
+            close = difflib.get_close_matches(name, DATASETS) or sorted(DATASETS)
+            raise TaskError(f"reasoning-gym has no dataset {name!r}; it has {', '.join(close)}")
+        try:
+            self._dataset = create_dataset(name, seed=seed)
+        except (AssertionError, TypeError, ValueError) as error:
+            raise TaskError(f"{name} can't be made by a seed alone: {error}") from None
+        if index >= len(self._dataset):
+            raise TaskError(f"{name} has the entries 0 to {len(self._dataset) - 1}, not {index}")
+        self._entry = self._dataset[index]
+        return str(self._entry["question"])
 
     def step(self, action: str) -> StepResult:  # noqa: ARG002 - whatever it says
         """Say that the answer is all there is to do."""
@@ -86,40 +100,55 @@ class Puzzles:
         A scorer gives parts of a point for an answer in the right form, or a longer text with the
         answer in it, and some give a little to every text.
         """
-        if answer is None or not answer.strip():
+        from reasoning_gym.utils import extract_answer
+
+        if answer is None or not (answer := answer.strip()):
             return Evaluation(reward=0.0, correct=False, feedback="No answer was given.")
         try:
-            found = float(self._look(answer.strip())["score"])
-        except subprocess.TimeoutExpired:
-            said = f"The answer could not be scored within {SECONDS} s."
-            return Evaluation(reward=0.0, correct=False, feedback=said)
+            found = float(self._dataset.score_answer(extract_answer(answer) or answer, self._entry))
+        except Exception:  # an answer that breaks its scorer is wrong
+            found = 0.0
         score = 0.0 if math.isnan(found) else min(1.0, max(0.0, found))
         told = "right" if score == 1 else "not right" if score else "wrong, or in another format"
         said = f"The answer is {told}: the scorer gives it {score:.3g} of 1."
         return Evaluation(reward=score, correct=score == 1, feedback=said)
 
-    def _look(self, answer: str | None) -> dict[str, Any]:
-        known = re.fullmatch(r"([\w-]+)(?::(\d{1,9}))?", self._task.strip())
-        if known is None:
-            raise TaskError(f"a puzzle is NAME or NAME:INDEX, such as chain_sum:3: {self._task!r}")
-        name, index = known[1].replace("-", "_"), int(known[2] or 0)
-        request = {"name": name, "index": index, "seed": self._seed, "answer": answer}
-        # A few variables alone, so that no secret is there.
-        kept = {key: os.environ[key] for key in ("HOME", "PATH", "TMPDIR") if key in os.environ}
-        done = subprocess.run(  # noqa: S603 - the worker's own Python and file
-            [sys.executable, "-P", "-s", str(PROCESS)],
-            input=json.dumps(request),
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            timeout=SECONDS,
-            check=False,
-            env={**kept, "PYTHONHASHSEED": "0", "PYTHONUTF8": "1", "OPENBLAS_NUM_THREADS": "1"},
-        )
-        if done.returncode:
-            lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-            raise RuntimeError(f"{self._task}: {lines[-1]}")
-        reply: dict[str, Any] = json.loads(done.stdout)
-        if "error" in reply:
-            raise TaskError(reply["error"])
-        return reply
+
+def check_expression(text: str, *, symbolic: bool) -> str:
+    """Return an expression that is a literal or, if asked, mathematics. Raises an Exception.
+
+    Sympy evaluates the strings in its expressions too, so that these have none.
+    """
+    for node in ast.walk(ast.parse(text.strip(), mode="eval")):
+        match node:
+            case ast.Name(name) | ast.Call(ast.Name(name), _, []) if symbolic:
+                wanted = NAME if isinstance(node, ast.Name) else FUNCTION
+                allowed = wanted.fullmatch(name) is not None
+            case ast.Constant(value) if symbolic:
+                allowed = isinstance(value, int | float)
+            case _:
+                allowed = isinstance(node, LITERAL)
+        if not allowed:
+            raise ValueError(f"{type(node).__name__} is neither a literal nor mathematics")
+    return text.strip()
+
+
+def restrict_evaluation() -> None:
+    """Have the package, which is imported here, evaluate harmless expressions alone."""
+    import sympy
+    from sympy.parsing import sympy_parser
+
+    parse: Callable[..., Any] = sympy_parser.parse_expr
+
+    def parse_checked(text: str, *given: Any, **named: Any) -> Any:
+        return parse(check_expression(text, symbolic=True), *given, **named)
+
+    def evaluate_checked(text: str) -> Any:
+        return eval(check_expression(text, symbolic=False), {})  # noqa: S307 - checked
+
+    sympy_parser.parse_expr = sympy.parse_expr = parse_checked
+    import reasoning_gym  # noqa: F401 - its modules are looked at below
+
+    for name, module in list(sys.modules.items()):
+        if name.startswith("reasoning_gym"):
+            vars(module)["eval"] = evaluate_checked

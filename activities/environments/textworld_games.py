@@ -15,21 +15,14 @@ a minute for the hardest mazes.
 
 import re
 from collections.abc import Mapping
+from contextlib import chdir
 from tempfile import TemporaryDirectory
-from threading import Lock
 from typing import Any
 
 from activities.environments.port import Evaluation, StepResult, TaskError, TaskRef
-from reflection.agents.memory import (
-    Action,
-    Observation,
-    PlannerExample,
-    ReflectorExample,
-    Trajectory,
-)
+from activities.environments.tasks import episode
+from reflection.agents.memory import PlannerExample, ReflectorExample
 
-# One game is made at a time: all share one source of random numbers, and the parser's caches.
-MAKING = Lock()
 Settings = dict[str, Any]
 # The settings of each game, with their defaults; a number alone stands for them in their order.
 GAMES: Mapping[str, Settings] = {
@@ -65,34 +58,26 @@ class TextWorldGames:
     )
     allowed_actions: tuple[str, ...] = ("look", "inventory", "examine THING", "go north")
     planner_examples: tuple[PlannerExample, ...] = (
-        PlannerExample(
-            task="Put the old coin on the shelf.\n\n-= Hall =-\nThere is a closed wooden box. "
-            "There is a shelf, with nothing on it. There is an exit to the east.",
-            trajectory=Trajectory(
-                items=(
-                    Action(content="The coin may be in the box.\nopen wooden box", step=1),
-                    Observation(content="You open the wooden box, revealing an old coin.", step=1),
-                    Action(content="take old coin from wooden box", step=2),
-                    Observation(content="You take the old coin from the wooden box.", step=2),
-                    Action(content="put old coin on shelf", step=3),
-                    Observation(content="You put the old coin on the shelf. The End", step=3),
-                )
-            ),
+        episode(
+            "Put the old coin on the shelf.\n\n-= Hall =-\nThere is a closed wooden box. There is "
+            "a shelf, with nothing on it. There is an exit to the east.",
+            "The coin may be in the box.\nopen wooden box",
+            "You open the wooden box, revealing an old coin.",
+            "take old coin from wooden box",
+            "You take the old coin from the wooden box.",
+            "put old coin on shelf",
+            "You put the old coin on the shelf. The End",
         ),
     )
     reflector_examples: tuple[ReflectorExample, ...] = (
         ReflectorExample(
-            context=PlannerExample(
-                task="Eat the apple.\n\n-= Bedroom =-\nThere is a locked door leading east. There "
-                "is a closed drawer.",
-                trajectory=Trajectory(
-                    items=(
-                        Action(content="go east", step=1),
-                        Observation(content="You have to open the door first.", step=1),
-                        Action(content="open door", step=2),
-                        Observation(content="You have to unlock the door first.", step=2),
-                    )
-                ),
+            context=episode(
+                "Eat the apple.\n\n-= Bedroom =-\nThere is a locked door leading east. There is a "
+                "closed drawer.",
+                "go east",
+                "You have to open the door first.",
+                "open door",
+                "You have to unlock the door first.",
             ),
             reflection="I spent my steps on a door that needs a key, and never opened the drawer. "
             "Next time I open the drawer first, take the key, and unlock the door with it.",
@@ -102,7 +87,6 @@ class TextWorldGames:
     def __init__(self, task: TaskRef) -> None:
         self._game, self._settings = settings_of(task.task)
         self._task = task.task
-        self._folder: TemporaryDirectory[str] | None = None
         self._played: Any = None
         self._most, self._score, self._earned = 1, 0, 0.0
         self._over = self._won = False
@@ -110,48 +94,43 @@ class TextWorldGames:
 
     def reset(self, seed: int) -> str:
         """Make the game and begin it; return what it is about, and the first room."""
-        self.close()
-        with MAKING:
-            game, self._played = self._make(seed)
-        state = self._played.reset()
+        game, text = self._begun(seed)
         self._most, self._score, self._earned = game.max_score, 0, 0.0
         self._over = self._won = False
         self.walkthrough = tuple(game.metadata["walkthrough"])
         commands = (re.sub(r"\{[^}]*\}", "THING", known) for known in game.command_templates)
         self.allowed_actions = tuple(dict.fromkeys(commands))
         # Without the title, which is drawn in letters.
-        text = said(state.feedback)
         return text[text.find(game.objective or "-= ") :]
 
-    def _make(self, seed: int) -> tuple[Any, Any]:
+    def _begun(self, seed: int) -> tuple[Any, str]:
         try:
-            import textworld.challenges
-            import textworld.generator
+            from textworld import EnvInfos, GameOptions, challenges, generator, start
         except ModuleNotFoundError as error:
             extra = "games need the extra, pip install 'mull[textworld]'"
             raise TaskError(f"{error}: {extra}, which compiles a part") from None
-        options = textworld.GameOptions()
-        self._folder = TemporaryDirectory(prefix="mull-textworld-")
-        options.path = f"{self._folder.name}/game.z8"
+        options = GameOptions()
         options.seeds = seed % 2**31
         # What to reach, and not each step on the way.
         options.grammar.only_last_action = True
-        try:
-            if self._game == "custom":
-                options.nb_rooms = self._settings["rooms"]
-                options.nb_objects = self._settings["objects"]
-                options.quest_length = self._settings["quest"]
-                game = textworld.generator.make_game(options)
-            else:
-                _, make, _ = textworld.challenges.CHALLENGES[f"tw-{self._game}"]
-                game = make(dict(self._settings), options)
-        except Exception as error:
-            self.close()
-            why = str(error) or type(error).__name__
-            raise TaskError(f"TextWorld can't make {self._task} from seed {seed}: {why}") from error
-        path = textworld.generator.compile_game(game, options)
-        wanted = textworld.EnvInfos(score=True, won=True, lost=True)
-        return game, textworld.start(path, wanted)
+        # Its files are read once; without a home Inform leaves others in the current folder.
+        with TemporaryDirectory(prefix="mull-textworld-") as folder, chdir(folder):
+            options.path = f"{folder}/game.z8"
+            try:
+                if self._game == "custom":
+                    options.nb_rooms = self._settings["rooms"]
+                    options.nb_objects = self._settings["objects"]
+                    options.quest_length = self._settings["quest"]
+                    game = generator.make_game(options)
+                else:
+                    _, make, _ = challenges.CHALLENGES[f"tw-{self._game}"]
+                    game = make(dict(self._settings), options)
+            except Exception as error:
+                why = f"TextWorld can't make {self._task} from seed {seed}"
+                raise TaskError(f"{why}: {str(error) or type(error).__name__}") from error
+            path = generator.compile_game(game, options)
+            self._played = start(path, EnvInfos(score=True, won=True, lost=True))
+            return game, said(self._played.reset().feedback)
 
     def step(self, action: str) -> StepResult:
         """Give a command to the game; the reward is its points, as a share of all there are."""
@@ -173,15 +152,6 @@ class TextWorldGames:
         points = f"{self._score} of {self._most} points"
         feedback = f"The game was {ended}, with {points}."
         return Evaluation(reward=0.0, correct=self._won, feedback=feedback)
-
-    def close(self) -> None:
-        """End the game, and remove its files."""
-        if self._played is not None:
-            self._played.close()
-            self._played = None
-        if self._folder is not None:
-            self._folder.cleanup()
-            self._folder = None
 
 
 def settings_of(task: str) -> tuple[str, Settings]:

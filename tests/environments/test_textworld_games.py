@@ -1,47 +1,65 @@
 import asyncio
-import os
-import subprocess
-import sys
-import tempfile
+from functools import cache, partial
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from activities.environments.activity import (
-    ActionTask,
-    AnswerTask,
-    EpisodeTask,
-    LiveEnvironments,
-    digest_of,
-)
-from activities.environments.port import Named, TaskError, TaskRef
+from activities.environments.port import Evaluation, StepResult, TaskError, TaskRef
+from activities.environments.process import Apart
 from activities.environments.textworld_games import TextWorldGames
+from tests.activities.environments.episodes import Episode
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-TASKS = (
-    "simple",
-    "simple:goal=none,rewards=sparse",
-    "coin_collector:4",
-    "treasure_hunter:12",
-    "cooking:recipe=2,take=1,go=6,open,cook,cut",
-    "custom:3,6,3",
-)
-SHOW = """
-from tests.environments.test_textworld_games import transcript
-print(*transcript("simple", 5), *transcript("cooking", 5), sep="\\n")
-"""
+COIN = "coin_collector:2"
+COOKING = "cooking:take=1,open,cook,cut"
+CUSTOM = "custom:2,3,2"
+TASKS = ("simple", COIN, COOKING, CUSTOM)
 
 
-def game(task: str, seed: int = 5) -> tuple[TextWorldGames, str]:
-    made = TextWorldGames(TaskRef(environment="textworld", task=task, seed=seed))
+class Played(NamedTuple):
+    """A game that was played by its walkthrough."""
+
+    walkthrough: tuple[str, ...]
+    begin: str
+    steps: tuple[StepResult, ...]
+    found: Evaluation
+
+    @property
+    def said(self) -> list[str]:
+        return [self.begin, *(step.observation for step in self.steps)]
+
+
+@cache
+def played(task: str) -> Played:
+    """Play a game of seed 5 in this process, once."""
+    made = TextWorldGames(ref(task))
+    begin = made.reset(5)
+    steps = tuple(made.step(f"Action 1: {command}") for command in made.walkthrough)
+    assert made.step("look").observation == "The game is over."
+    return Played(made.walkthrough, begin, steps, made.evaluate(None))
+
+
+@pytest.fixture(autouse=True)
+def no_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inform keeps files in the home folder, if there is one: have none, as in a game's process."""
+    monkeypatch.delenv("HOME", raising=False)
+
+
+def ref(task: str, seed: int = 5) -> TaskRef:
+    return TaskRef(environment="textworld", task=task, seed=seed)
+
+
+def apart(task: str, seed: int = 5) -> tuple[Apart, str]:
+    made = Apart(TextWorldGames, ref(task, seed))
     return made, made.reset(seed)
 
 
-def transcript(task: str, seed: int) -> list[str]:
-    """Play a game by its walkthrough, and return all that it says."""
-    made, begin = game(task, seed)
-    said = [begin, *(made.step(command).observation for command in made.walkthrough)]
+def transcript(task: str) -> list[str]:
+    """Play a game by its walkthrough in a process of its own, and return all that it says."""
+    made, begin = apart(task)
+    said = [begin, *(made.step(command).observation for command in played(task).walkthrough)]
     made.close()
     return said
 
@@ -49,10 +67,7 @@ def transcript(task: str, seed: int) -> list[str]:
 @pytest.mark.parametrize("task", TASKS)
 def test_walkthrough_wins(task: str) -> None:
     """A game that is played by its own walkthrough is won, and all its points make 1."""
-    made, begin = game(task)
-
-    *steps, last = [made.step(f"Action 1: {command}") for command in made.walkthrough]
-    found = made.evaluate(None)
+    _, begin, (*steps, last), found = played(task)
 
     assert "-= " in begin
     assert "$$" not in begin
@@ -64,120 +79,76 @@ def test_walkthrough_wins(task: str) -> None:
     assert sum(step.reward for step in (*steps, last)) == 1.0
     assert (found.reward, found.correct) == (0.0, True)
     assert found.feedback.startswith("The game was won, with ")
-    assert made.step("look").observation == "The game is over."
-    made.close()
 
 
-def test_seeds() -> None:
-    """A seed makes the same game in any process, and another seed another game."""
-    shown = transcript("simple", 5) + transcript("cooking", 5)
+async def test_side_by_side() -> None:
+    """A seed makes the same game in any process, with others beside it."""
+    tasks = (COIN, CUSTOM)
+    alone = [played(task).said for task in tasks]
 
-    done = subprocess.run(
-        [sys.executable, "-c", SHOW],
-        env={**os.environ, "PYTHONHASHSEED": "11", "PYTHONPATH": str(Path.cwd())},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-
-    assert done.stdout == "\n".join(shown) + "\n"
-    assert transcript("cooking", 6) != transcript("cooking", 5)
-
-
-async def test_rebuilt_by_replay() -> None:
-    """Each step on a worker that never saw the game gives what one worker gives."""
-    made, _ = game("simple")
-    task = TaskRef(environment="textworld", task="simple", seed=5)
-    commands = ("look", *made.walkthrough[:3], "inventory")
-    once = [made.step(command).observation for command in commands]
-
-    moved = LiveEnvironments([Named("textworld", TextWorldGames)], live=0)
-    seen: list[str] = []
-    for number, command in enumerate(commands):
-        step = ActionTask(
-            task=task, key="1", actions=commands[:number], seen=digest_of(seen), action=command
-        )
-        rebuilt = await moved.take(step)
-        seen.append(rebuilt.step(command).observation)  # type: ignore[union-attr]
-
-    assert seen == once
-    made.close()
-
-
-async def test_games_side_by_side() -> None:
-    """Games that are made and played at once are those that are made alone."""
-    tasks = [("simple", 5), ("simple", 6), ("coin", 5), ("custom:2,3,2", 5)]
-    alone = [transcript(*task) for task in tasks]
-
-    together = await asyncio.gather(*(asyncio.to_thread(transcript, *task) for task in tasks))
+    together = await asyncio.gather(*(asyncio.to_thread(transcript, task) for task in tasks))
 
     assert together == alone
 
 
-def test_not_won() -> None:
-    """A game that is not finished is not won, and its points are told."""
-    made, _ = game("simple")
+async def test_rebuilt_by_replay() -> None:
+    """Each step on a worker that never saw the game gives what one worker gives."""
+    episode = Episode(partial(Apart, TextWorldGames), ref(COIN))
+    seen: list[str] = []
 
-    step = made.step(made.walkthrough[0])
-    found = made.evaluate("I think I won")
+    for command in played(COIN).walkthrough:
+        episode = episode.moved()
+        seen += await episode.see(command)
+    found = await episode.evaluate(None)
 
-    assert 0 < step.reward < 1
-    assert (found.reward, found.correct) == (0.0, False)
-    assert found.feedback == "The game was not finished, with 1 of 7 points."
-    made.close()
+    assert seen == played(COIN).said[1:]
+    assert found.correct
+
+
+def test_another_seed() -> None:
+    """Another seed makes another game."""
+    assert TextWorldGames(ref(CUSTOM)).reset(6) != played(CUSTOM).begin
 
 
 def test_lost() -> None:
     """A game that is lost is over, and not won."""
-    made, _ = game("cooking")
-    recipe = made.step("examine cookbook").observation
-    fridge = made.step("look").observation
-    wanted = recipe.partition("Ingredients:")[2].split("\n\n")[0].strip().lower()
-    assert wanted
+    made = TextWorldGames(ref(COOKING))
+    made.reset(5)
+    take = next(command for command in played(COOKING).walkthrough if command.startswith("take"))
 
-    made.step(f"take {wanted}")
-    made.step("open fridge")
-    made.step(f"take {wanted} from fridge")
-    last = made.step(f"eat {wanted}")
+    taken = made.step(take)
+    last = made.step(f"eat {take.split()[1]}")
+    found = made.evaluate(None)
 
-    assert last.done, (recipe, fridge, last)
-    assert not made.evaluate(None).correct
-    assert made.evaluate(None).feedback.startswith("The game was lost")
-    made.close()
+    assert 0 < taken.reward < 1
+    assert last.done
+    assert not found.correct
+    assert found.feedback.startswith("The game was lost, with 1 of ")
 
 
-@pytest.mark.parametrize(
-    "command",
-    ["", "xyzzy", "☃ naïve", "x" * 5_000, "take", "go nowhere", "\x00", "((((", "[answer]"],
-)
-def test_odd_commands(command: str) -> None:
-    """What a game can't do is an observation, and the game goes on."""
-    made, _ = game("coin")
-
-    step = made.step(command)
-
-    assert step.observation
-    assert (step.reward, step.done) == (0.0, False)
-    assert made.step("take coin").done
-    made.close()
-
-
-def test_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A game writes no file but its own, which is gone when it is closed."""
+def test_odd_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a game can't do is an observation, and it goes on; it leaves no file anywhere."""
     (tmp_path / "work").mkdir()
     (tmp_path / "temp").mkdir()
     monkeypatch.chdir(tmp_path / "work")
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temp"))
-    made, _ = game("coin")
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temp"))
+    made, _ = apart(COIN)
+    odd = ["", "xyzzy", "☃ naïve", "x" * 5_000, "take", "go nowhere", "\x00", "((((", "[answer]"]
+    of_interpreter = ["save", "SCRIPT", "look. save", "transcript on", "restart", "quit", "y"]
 
-    for command in ("save", "SCRIPT", "look. save", "transcript on", "restart", "y", "quit", "y"):
-        assert not made.step(command).done
-    held = list((tmp_path / "temp").iterdir())
+    for command in (*odd, *of_interpreter):
+        step = made.step(command)
+        assert step.observation
+        assert (step.reward, step.done) == (0.0, False)
+    found = made.evaluate("I think I won")
+    *_, last = [made.step(command) for command in played(COIN).walkthrough]
+
+    assert "take THING" in made.allowed_actions
+    assert (found.reward, found.correct) == (0.0, False)
+    assert found.feedback == "The game was not finished, with 0 of 1 points."
+    assert last.done
+    assert not list(tmp_path.glob("*/*"))
     made.close()
-
-    assert len(held) == 1
-    assert not list((tmp_path / "temp").iterdir())
-    assert not list((tmp_path / "work").iterdir())
 
 
 @pytest.mark.parametrize(
@@ -187,20 +158,4 @@ def test_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_impossible_games(task: str, message: str) -> None:
     """A game that TextWorld can't make is refused in its words."""
     with pytest.raises(TaskError, match=message):
-        game(task)
-
-
-async def test_activities_play() -> None:
-    """An episode through a worker's cache is evaluated as it was played."""
-    live = LiveEnvironments([Named("textworld", TextWorldGames)])
-    task = TaskRef(environment="textworld", task="coin:2", seed=1)
-    made, begin = await live.make(task)
-    assert isinstance(made, TextWorldGames)
-    ended = AnswerTask(task=task, key="1", actions=made.walkthrough, answer=None)
-
-    found = (await live.take(ended)).evaluate(None)
-
-    assert "coin" in begin
-    assert found.correct  # type: ignore[union-attr]
-    with pytest.raises(TaskError, match="not repeatable"):
-        await live.take(EpisodeTask(task=task, key="1", actions=("look",), seen="0"))
+        TextWorldGames(ref(task)).reset(5)
