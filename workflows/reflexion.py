@@ -41,6 +41,8 @@ MEMORY_TIMES = work_times(10, 5)
 NUMBERS = (
     "episode", "next", "correct", "best", "reflections", "stop", "stop_reason", "reason",
 )  # fmt: skip
+# The server ends a run over 50 MB. A step and the end of a run take less than 2 MB.
+HISTORY_BYTES = 45_000_000
 # Their explanations quote what an environment said.
 QUOTING = frozenset({"environment_failed"})
 
@@ -167,6 +169,9 @@ class ReflexionWorkflow(RunWorkflow[Reflexion]):
         """Ask for the next action; False if the run ended instead."""
         state = self._state
         if not self._has_room("generating"):
+            return False
+        if workflow.info().get_current_history_size() > HISTORY_BYTES:
+            self._stop("budget", f"the run's history has grown to {HISTORY_BYTES:,} bytes")
             return False
         step = len(state.actions) + 1
         self._step = f"episode {state.number}, step {step}: plan"

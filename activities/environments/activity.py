@@ -30,6 +30,7 @@ from activities.environments.port import (
 )
 from connection import CODE_HEARTBEAT_SECONDS, heartbeating, redacted
 from reflection.agents.memory import PlannerExample, ReflectorExample
+from reflection.agents.prompts import examples_bytes
 from reflection.request import Record
 from reflection.text import cut_with_note, well_formed
 
@@ -204,7 +205,8 @@ class Executor:
             verifies=callable(getattr(made, "verify", None)),
         )
         await closed(made)
-        if len(to_json(setting)) > SETTING_BYTES:
+        examples = examples_bytes(setting.planner_examples, setting.reflector_examples)
+        if max(len(to_json(setting)), examples) > SETTING_BYTES:
             raise TaskError(f"its task and examples exceed {SETTING_BYTES:,} bytes")
         return setting
 

@@ -15,6 +15,7 @@ Source: FALAA's formal description of Reflexion and Retroformer.
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
+from pydantic_core import to_json
 
 from reflection.request import Record, Words
 from reflection.text import encoded_size
@@ -266,7 +267,7 @@ class SharedMemory(Record):
             return self
         others = {name: held for name, held in self.scopes.items() if name != scope}
         scopes = {**others, scope: self.of(scope).remember(reflection)}
-        while sum(len(held.model_dump_json()) for held in scopes.values()) > SHARED_BYTES:
+        while len(to_json(scopes)) > SHARED_BYTES:
             del scopes[next(iter(scopes))]
         return SharedMemory(scopes=scopes, known=(*self.known, origin)[-KNOWN:])
 

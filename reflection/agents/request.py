@@ -3,9 +3,9 @@
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
-from pydantic_core import to_json
 
 from reflection.agents.memory import PlannerExample, ReflectorExample, SharedMemory
+from reflection.agents.prompts import examples_bytes
 from reflection.multipath.request import Folder
 from reflection.request import Bounded, ModelName, Request, Words
 
@@ -104,7 +104,7 @@ class ReflexionRequest(Bounded):
         if self.judge is not None and self.episodes > JUDGED_EPISODES:
             most = f"at most {JUDGED_EPISODES} where a model judges"
             raise ValueError(f"episode_limit: {most}, since it makes answers worse to go on")
-        size = len(to_json((self.planner_examples, self.reflector_examples)))
+        size = examples_bytes(self.planner_examples or (), self.reflector_examples or ())
         if size > EXAMPLES_BYTES:
             raise ValueError(f"examples: {size:,} bytes exceed the limit of {EXAMPLES_BYTES:,}")
         return self
