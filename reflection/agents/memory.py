@@ -12,6 +12,7 @@ it. The numbers of the rules are those of the source's equations:
 Source: FALAA's formal description of Reflexion and Retroformer.
 """
 
+from hashlib import blake2b
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -249,7 +250,7 @@ class ProceduralMemory(Record):
 class SharedMemory(Record):
     """The semantic memories of a task family, by scope: what runs of `--memory NAME` share.
 
-    `known` are the newest reflections by where they come from, so that each is added once.
+    `known` are digests of where the newest ones come from, so that each is added once.
     """
 
     scopes: dict[str, SemanticMemory] = Field(default_factory=dict)
@@ -261,7 +262,8 @@ class SharedMemory(Record):
 
     def remember(self, scope: str, reflection: Reflection) -> "SharedMemory":
         """Add a reflection to a scope, once; the scopes that have been idle longest make room."""
-        origin = f"{reflection.workflow_id}/{reflection.episode}"
+        whence = f"{reflection.workflow_id}/{reflection.episode}".encode()
+        origin = blake2b(whence, digest_size=8).hexdigest()
         if origin in self.known:
             return self
         others = {name: held for name, held in self.scopes.items() if name != scope}
