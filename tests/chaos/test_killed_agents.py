@@ -26,7 +26,7 @@ from tests.workflows.agents.running import Handle, calls_of
 MODEL = ("plan", "reflect", "replan")
 WORLD = ("begin", "execute", "evaluate", "remember", "again", "reevaluate", "verify")
 HANGS = 100
-ENVIRONMENT = f'''
+ENVIRONMENT = f"""
 import asyncio
 import os
 from pathlib import Path
@@ -81,7 +81,7 @@ class Slow:
     async def verify(self, answer):
         await note(self.run, "verify", answer)
         return Verdict(passed=answer == "7", status="ok")
-'''
+"""
 PLANS = {
     False: ["add[3]", "add[3]", "[answer] 6"],
     True: ["add[3]", "add[4]", "[answer] 7"],
