@@ -15,7 +15,7 @@ from reflection.text import AGAIN, cut_with_note, well_formed
 
 
 class AgentPrompt(Record):
-    """A prompt for one text, and its bounds; `episode` and `step` count from 1."""
+    """A prompt for one text, and its bounds; `episode` and `step` count from 1, 0 is no step."""
 
     prompt: str
     model: str | None
@@ -73,7 +73,7 @@ class AgentActivities:
     async def _ask(self, task: AgentPrompt, **more: Any) -> Heard:
         labels: dict[str, str | int] = {
             "mull.episode": task.episode,
-            "mull.step": task.step,
+            **({"mull.step": task.step} if task.step else {}),
             "mull.attempt": activity.info().attempt,
         }
         call: dict[str, Any] = {

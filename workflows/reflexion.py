@@ -27,7 +27,7 @@ with workflow.unsafe.imports_passed_through():
     from reflection.agents.loop import Reflexion
     from reflection.agents.memory import Reflection
     from reflection.agents.request import ReflexionRequest
-    from reflection.agents.result import Decision, Progress, ReflexionResult
+    from reflection.agents.result import Decision, Episode, Progress, ReflexionResult
     from reflection.agents.sheet import sheet
     from reflection.request import explain as explain_request
     from reflection.run import Part
@@ -39,7 +39,7 @@ with workflow.unsafe.imports_passed_through():
 # A memory may go on in a new history just then, so that an update has to be sent again.
 MEMORY_TIMES = work_times(10, 5)
 NUMBERS = (
-    "episode", "next", "correct", "best", "reflections", "stop", "stop_reason", "reason",
+    "episode", "next", "best", "reflections", "stop", "stop_reason", "reason",
 )  # fmt: skip
 # The server ends a run over 50 MB. A step and the end of a run take less than 2 MB.
 HISTORY_BYTES = 45_000_000
@@ -134,8 +134,8 @@ class ReflexionWorkflow(RunWorkflow[Reflexion]):
                 if not self._state.stopped:
                     self._decide()
             done = self._state.episodes[-1] if self._state.episodes else None
-            if done is not None:
-                span.set_attributes(base.numbers(done, ("episode_return", "correct", "ended")))
+            if done is not None and done.number == number:
+                span.set_attributes(_worth(done, "ended"))
 
     def _decide(self) -> None:
         """Decide what comes next, and record it."""
@@ -210,7 +210,7 @@ class ReflexionWorkflow(RunWorkflow[Reflexion]):
                     )
             if not state.stopped:
                 done = state.episodes[-1]
-                span.set_attributes(base.numbers(done, ("episode_return", "correct")))
+                span.set_attributes(_worth(done))
 
     async def _judge(self, model: str) -> None:
         """Ask a model whether the answer is right, once more if its reply can't be read."""
@@ -332,9 +332,14 @@ class ReflexionWorkflow(RunWorkflow[Reflexion]):
         """List the numbers of a decision; what an environment said only where content is on."""
         quotes = decision.stop_reason in QUOTING and not telemetry.captures_content()
         named = [name for name in NUMBERS if not (quotes and name == "reason")]
-        worth = {"mull.return": decision.episode_return}
-        return {**base.numbers(decision, named), **base.known(worth)}
+        return _worth(decision, *named)
 
     def _updates(self) -> list[base.Update]:
         episodes = telemetry.REVISIONS.value_set(len(self._state.episodes))
         return [episodes, *base.spending(self._state.used, self._state.model)]
+
+
+def _worth(record: Episode | Decision, *fields: str) -> dict[str, base.Attribute]:
+    """List these fields of a record, and what its episode is worth."""
+    worth = base.known({"mull.return": record.episode_return})
+    return {**base.numbers(record, ("correct", *fields)), **worth}
