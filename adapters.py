@@ -114,12 +114,29 @@ def toolbox(options: argparse.Namespace, library: Library | None) -> ToolActivit
 
 
 def environments(
-    modules: Sequence[str], library: Library | None, sandbox: Sandbox | None
+    queues: Sequence[str],
+    modules: Sequence[str],
+    library: Library | None,
+    sandbox: Sandbox | None,
 ) -> list[Named]:
     """Gather the built-in environments, and those in these modules. Raises ConfigurationError."""
-    del library, sandbox
+    made: list[Named] = []
+    if "tools" in queues:
+        # What they need is imported with their first task, and may not be there.
+        from activities.environments.puzzles import Puzzles
+        from activities.environments.textworld_games import TextWorldGames
+
+        made += [Named("puzzles", Puzzles), Named("textworld", TextWorldGames)]
+    if sandbox is not None:
+        from activities.environments.code import code_tasks
+
+        made.append(Named("code", code_tasks(sandbox, os.environ)))
+    if library is not None:
+        from activities.environments.documents import document_tasks
+
+        made.append(Named("documents", document_tasks(library, os.environ)))
     try:
-        return [named for module in modules for named in environments_in(module)]
+        return made + [named for module in modules for named in environments_in(module)]
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
 

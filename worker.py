@@ -317,7 +317,7 @@ async def serve(options: argparse.Namespace, health: Health | None) -> None:
     rate, version = options.calls_per_second, options.build_id
     with adapters(queues, default, rate) as known:
         called = toolbox(options, known.retriever) if "tools" in queues else None
-        acting = environments(options.environments, known.retriever, runs)
+        acting = environments(queues, options.environments, known.retriever, runs)
         gc.freeze()
         gc.enable()
         on_signals(stop_in_order)

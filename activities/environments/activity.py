@@ -116,6 +116,10 @@ class LiveEnvironments:
             return made
         await closed(made)
         made, _ = await self.make(task.task)
+        if (replay := getattr(made, "replay", None)) is not None:
+            for action in task.actions:
+                await called(replay, action)
+            return made
         observations = [
             shown((await called(made.step, action)).observation, OBSERVATION_BYTES)
             for action in task.actions

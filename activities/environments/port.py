@@ -76,7 +76,11 @@ class Verdict(Record):
 
 
 class Environment(Protocol):
-    """One task, from `reset` on. A method may be `async`, and may have a `close()` beside these."""
+    """One task, from `reset` on. A method may be `async`.
+
+    Beside these it may have `close()`, and `replay(action)`, which does again what an action did to
+    the state, but does not observe: for actions that may give something else each time.
+    """
 
     name: str
     instructions: str

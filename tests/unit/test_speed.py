@@ -18,7 +18,13 @@ import reflection
 from activities.code_tests.activity import by_pytest
 from activities.documents.formats import decode, html_lines, parts_of, text_lines
 from activities.documents.roots import UnreadableError
+from activities.environments import code
+from activities.environments import documents as questions_of
 from reflection import details, replies, request, text
+from reflection.agents import loop as acting
+from reflection.agents import prompts as agent_prompts
+from reflection.agents.memory import Action, PlannerExample, ReflectorExample, Trajectory
+from reflection.agents.request import ReflexionRequest
 from reflection.critique.complexity import complexity
 from reflection.critique.criteria import PRESETS
 from reflection.critique.evaluation import Feedback, parse_judgement
@@ -134,6 +140,19 @@ def functions(worst: str) -> dict[str, Callable[[], object]]:
             f"answers.read_answer {kind}": partial(answers.read_answer, kind, worst)
             for kind in kinds
         },
+        "agents.answer_in": lambda: acting.answer_in(worst),
+        "agents.planned": lambda: agent(worst).planned(worst),
+        "agents.quoted_observation": lambda: agent_prompts.quoted_observation(worst),
+        "agents.judge_prompt": lambda: agent_prompts.judge_prompt(worst, TRAJECTORY, worst),
+        "agents.planner_prompt": lambda: agent(worst).planner_prompt,
+        "agents.reflector_prompt": lambda: agent(worst).prompt("revising"),
+        "code.read_action": lambda: code.read_action(worst),
+        "code.solution": lambda: code.solution(worst, worst, "f"),
+        "code.header": lambda: code.header(worst, "f"),
+        "documents.read_action": lambda: questions_of.read_action(worst),
+        "documents.stated": lambda: questions_of.stated(worst),
+        "documents.sentences": lambda: questions_of.sentences("a.md", worst),
+        "documents.metrics": lambda: questions_of.metrics(worst, worst),
         "details.code": lambda: details.code(worst, 50_000),
         "details.escaped": lambda: details.escaped(worst, 50_000),
         "cases.parsed": lambda: cases.parsed(worst, "exec"),
@@ -186,6 +205,23 @@ def functions(worst: str) -> dict[str, Callable[[], object]]:
         "documents.decode": lambda: decode(worst.encode("latin-1", "replace")),
         "tests.by_pytest": lambda: by_pytest(Suite(origin="user", kind="script", file=file)),
     }
+
+
+TRAJECTORY = Trajectory(items=(Action(content="a", step=1),))
+
+
+def agent(task: str) -> acting.Reflexion:
+    """An agent at the end of an episode that failed, for this task."""
+    known = ReflexionRequest(environment="code", task="t")
+    made = acting.Reflexion(known, workflow_id="w")
+    example = PlannerExample(task=task, trajectory=TRAJECTORY)
+    reflected = ReflectorExample(context=example, reflection=task)
+    made.initialise(task, "Do it.", ("a",), (example,), (reflected,))
+    made.begin_episode()
+    made.planned("[answer] a")
+    made.evaluated(0, task, {}, correct=False)
+    made.begin_episode()
+    return made
 
 
 # What was read once would take no time the second time.
@@ -278,6 +314,7 @@ def test_every_function_that_takes_text_is_timed() -> None:
     timed |= {"build_judge_prompt", "told_judge", *NO_TEXTS.split()}
     # Called by `with_checks` and `assemble`, which are timed.
     timed |= {"blocks", "split", "check_report"}
+    timed |= {"written"}
 
     for found in pkgutil.walk_packages(reflection.__path__, "reflection."):
         module = importlib.import_module(found.name)

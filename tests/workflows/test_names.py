@@ -5,11 +5,14 @@ from temporalio.workflow import _Definition
 
 import telemetry
 import worker
+from activities.agents import AgentActivities
 from activities.checks import check_draft, prepare_reflection, read_examples
 from activities.code_tests.activity import TestingActivities
 from activities.critique import CritiqueActivities
 from activities.doctor import Examination
 from activities.documents.retrieval import DocumentActivities
+from activities.environments.activity import Evaluator, Executor
+from activities.memory import MemoryActivities
 from activities.multipath import MultiPathActivities
 from activities.sampling import SamplingActivities
 from activities.sandbox.port import SandboxActivities
@@ -32,6 +35,10 @@ ACTIVITIES = {
     ToolActivities: ["call_tool", "list_tools"],
     TurnActivities: ["ask_step", "compact_messages", "describe_model", "reflect_midturn"],
     WebhookActivities: ["send_notice"],
+    AgentActivities: ["judge_episode", "plan_action", "reflect_on_episode"],
+    Executor: ["begin_task", "execute_action"],
+    Evaluator: ["evaluate_episode", "verify_answer"],
+    MemoryActivities: ["recall_reflections", "remember_reflection"],
 }  # fmt: skip
 
 
@@ -59,6 +66,8 @@ def test_workflow_types_queries_and_updates() -> None:
         "ToolTurnWorkflow": ("decisions", "progress", "finish_now", "permit", "review"),
         "BatchWorkflow": ("progress", "add_page", "finish_now", "pause", "resume"),
         "SessionWorkflow": ("progress", "finish_now", "send"),
+        "ReflexionWorkflow": ("decisions", "progress", "finish_now", "review"),
+        "MemoryWorkflow": ("memory", "clear", "remember"),
         "DoctorWorkflow": (),
         "WebhookWorkflow": (),
     }
@@ -151,6 +160,7 @@ def test_metrics() -> None:
         ("histogram_float", "mull_confidence"),
         ("histogram_float", "mull_probability"),
         ("histogram_float", "mull_score"),
+        ("histogram_float", "mull_return"),
         ("histogram_float", "mull_cost_usd", "model"),
         ("gauge", "mull_reviews_waiting"),
     }

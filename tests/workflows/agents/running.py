@@ -9,7 +9,6 @@ from temporalio.client import Client, WorkflowHandle
 
 import worker
 from activities.environments.port import (
-    Environment,
     Evaluation,
     Named,
     StepResult,
@@ -144,12 +143,9 @@ def kind_of(call: ModelCall) -> str:
 
 
 @asynccontextmanager
-async def served(
-    client: Client, model: Any, *makers: Callable[[TaskRef], Environment], **options: Any
-) -> AsyncIterator[None]:
+async def served(client: Client, model: Any, *makers: Any, **options: Any) -> AsyncIterator[None]:
     """Serve agents with this model and these environments, replaying every task."""
-    kinds: Sequence[Any] = makers or (Counting, HiddenCounting)
-    named = [Named(kind.name, kind) for kind in kinds]
+    named = [Named(kind.name, kind) for kind in makers or (Counting, HiddenCounting)]
     async with AsyncExitStack() as stack:
         for one in worker.build(
             client,

@@ -1,0 +1,318 @@
+"""The environment `code`: a function to be written, in the sandbox, by the agent's own tests.
+
+The agent sees a prompt, what its programs print, and how its answer does on the prompt's examples
+and on its own tests. The hidden test stays in its file until `verify` runs it, once: before that it
+is neither in this object nor in the sandbox, and nothing of it is ever returned, logged or raised.
+"""
+
+import ast
+import asyncio
+import re
+from collections.abc import Mapping
+from functools import partial
+from textwrap import indent
+
+from activities.code_tests.activity import TestingActivities, TestTask
+from activities.environments.port import CODE, Evaluation, Maker, StepResult, TaskRef, Verdict
+from activities.environments.tasks import episode, find_task, human_eval, task_file
+from activities.sandbox.port import Program, Sandbox, run
+from reflection.agents.memory import ANSWER, PlannerExample, ReflectorExample
+from reflection.multipath.cases import calls, equation, statements, unparsed
+from reflection.multipath.extraction import BLOCK, DEFINED, examples, extract_code
+from reflection.multipath.request import Limits
+from reflection.multipath.suite import Case, Suite, TestFile, TestReport
+from reflection.replies import after_thought
+from reflection.text import tally_words, well_formed
+
+# Six programs, one after the other, take less than an activity may.
+LIMITS = Limits(wall_seconds=8, cpu_seconds=8)
+MOST_SCRIPTS = MOST_SHOWN = 5
+PRINTED_BYTES = 1_500
+PROSE_LINES = 20
+
+TASK = "Write the Python function {entry}, which begins like this:\n\n```python\n{prompt}\n```"
+INSTRUCTIONS = f"""\
+Write the function that the task asks for, in Python. In each step think first, in a sentence or \
+two, and then take one action: its word on a line of its own, and a fenced block of Python below it.
+
+run: the block is run as a program, and you see what it prints. It knows what the task defines \
+above the function, but nothing of earlier programs.
+test: the asserts of the block, such as assert f(2) == 4, are kept as your own tests. Write only \
+those that the task leaves no doubt about; a new value for a call replaces the old one.
+{ANSWER}: the block is your answer, the whole function with all that it needs, and ends the \
+episode. It is run against the examples in the task and your own tests; without any, it is wrong."""
+ALLOWED = (
+    "run, and a fenced block of Python: run a program",
+    "test, and a fenced block of asserts: keep them as your own tests",
+    f"{ANSWER}, and a fenced block of Python: give the whole function as the answer",
+)
+VOWELS = '''\
+def count_vowels(text: str) -> int:
+    """Count the vowels a, e, i, o and u in a text.
+    >>> count_vowels("banana")
+    3
+    """'''
+VOWELS_TASK = TASK.format(entry="count_vowels", prompt=VOWELS)
+LOWER = """\
+def count_vowels(text: str) -> int:
+    return sum(letter in "aeiou" for letter in text)"""
+BOTH = LOWER.replace("in text)", "in text.lower())")
+FIRST_TEST = """\
+The task says nothing of capitals, but a capital vowel is a vowel too, so I test one.
+test
+```python
+assert count_vowels("") == 0
+assert count_vowels("Otto") == 2
+```"""
+KEPT = "Tests that are kept: 1 from the task, 2 of your own."
+SOLVED = episode(
+    VOWELS_TASK,
+    FIRST_TEST,
+    KEPT,
+    f'I see what comes of a capital.\nrun\n```python\n{BOTH}\n\nprint(count_vowels("Otto"))\n```',
+    "2",
+    f"It counts both spellings.\n{ANSWER}\n```python\n{BOTH}\n```",
+)
+FAILED = episode(
+    VOWELS_TASK,
+    FIRST_TEST,
+    KEPT,
+    f"A sum over the letters does it.\n{ANSWER}\n```python\n{LOWER}\n```",
+)
+LESSON = (
+    'count_vowels("Otto") gave 1 where 2 was expected: I compared with small letters alone, though '
+    "my own test had a capital. Next time I turn the text into small letters first, and run the "
+    "code on my tests before I answer."
+)
+
+BEFORE = r"[ \t*_`#>:.()\[-]{0,9}"
+WORD = re.compile(
+    rf"^{BEFORE}(?:action[ \t]*\d{{0,4}}{BEFORE})?(run|test|answer|finish|submit)s?"
+    r"`?[ \t*_:.)\]-]{0,9}(?=$|`{3}|~{3})",
+    re.MULTILINE | re.IGNORECASE,
+)
+BEGINS = re.compile(r"(?:async )?def \w|class \w|import \w|from \S+ import |@\w")
+FUTURE = re.compile(r"^from __future__ import .*\n?", re.MULTILINE)
+FENCES = ("```", "~~~")
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+NO_ACTION = (
+    "There is no action in this that can be read: write run or test on a line of its own, and a "
+    f"fenced block of Python below it, or {ANSWER} and your code."
+)
+NO_TEST = "No test was found in the block: write asserts, in valid Python, that call {entry}."
+NO_ANSWER = "No answer was given before the steps ran out."
+NO_CODE = f"There is no Python in the answer: write {ANSWER} and a fenced block with the function."
+UNTESTED = (
+    "The answer was not tested: the task has no examples, and no tests of your own were kept. "
+    "Write asserts by the action test before you answer."
+)
+
+
+def code_tasks(sandbox: Sandbox, environment: Mapping[str, str]) -> Maker:
+    """Make what makes the environment; `environment` has MULL_TASKS."""
+    return partial(CodeEnvironment, sandbox, environment)
+
+
+class CodeEnvironment:
+    """A function to be written: one of HumanEval, or of a file of that format."""
+
+    name = CODE
+    instructions = INSTRUCTIONS
+    allowed_actions: tuple[str, ...] = ALLOWED
+    planner_examples: tuple[PlannerExample, ...] = (SOLVED,)
+    reflector_examples: tuple[ReflectorExample, ...] = (
+        ReflectorExample(context=FAILED, reflection=LESSON),
+    )
+
+    def __init__(self, sandbox: Sandbox, environment: Mapping[str, str], task: TaskRef) -> None:
+        self._sandbox = sandbox
+        self._variables = environment
+        self._task = task
+
+    def reset(self, seed: int) -> str:  # noqa: ARG002 - a function to write has no chance in it
+        """Read the prompt of the task. Raises TaskError."""
+        known = self._read("prompt", "entry_point")
+        self._prompt, self._entry = known["prompt"].replace("\r\n", "\n"), known["entry_point"]
+        self._given = {case.call: case for case in examples(self._prompt, self._entry)}
+        self._own, self._scripts = dict[str, Case](), dict[str, int]()
+        return TASK.format(entry=self._entry, prompt=self._prompt.strip("\n"))
+
+    def _read(self, *fields: str) -> dict[str, str]:
+        given = self._task.tasks
+        path = human_eval() if given is None else task_file(given, self._variables)
+        return find_task(path, self._task.task, ("task_id",), fields)
+
+    async def step(self, action: str) -> StepResult:
+        """Run a program, or keep tests."""
+        match await asyncio.to_thread(read_action, action):
+            case "run", code:
+                return StepResult(observation=await self._run(code))
+            case "test", code:
+                return StepResult(observation=await asyncio.to_thread(self._keep, code))
+            case None:
+                return StepResult(observation=NO_ACTION)
+            case _, code:
+                return StepResult(observation="The answer was taken.", done=True, answer=code)
+
+    def replay(self, action: str) -> None:
+        """Keep the tests of an action again; programs change nothing, and may print the time."""
+        word, code = read_action(action) or ("", "")
+        if word == "test":
+            self._keep(code)
+
+    async def _run(self, code: str) -> str:
+        text = joined(header(self._prompt, self._entry), code)
+        program = Program(code=text, limits=LIMITS, keep_bytes=PRINTED_BYTES)
+        result = await run(self._sandbox, program)
+        ended = "" if result.status == "ok" else f"(ended with {result.status.replace('_', ' ')})"
+        said = (result.stdout.text.strip("\n"), result.stderr.text.strip("\n"), ended)
+        return "\n".join(filter(None, said)) or "(the program printed nothing)"
+
+    def _keep(self, code: str) -> str:
+        """Keep the asserts of a block: one by one those that compare a call with a literal."""
+        helpers = set(DEFINED.findall(header(self._prompt, self._entry)))
+        left, found = list[ast.stmt](), dict[str, Case]()
+        for node in statements(code):
+            case = equation(node.test) if isinstance(node, ast.Assert) else None
+            if case is not None and calls(case.call, self._entry, helpers):
+                found[case.call] = case
+            elif self._entry not in defined_by(node):
+                left.append(node)
+        script, asserts = script_of(left, self._entry)
+        if not found and not asserts:
+            return NO_TEST.format(entry=self._entry)
+        # What the task says can't be replaced.
+        self._own |= {call: case for call, case in found.items() if call not in self._given}
+        if asserts and len(self._scripts) < MOST_SCRIPTS:
+            self._scripts[script] = asserts
+        given, own = len(self._given), len(self._own) + sum(self._scripts.values())
+        return f"Tests that are kept: {given} from the task, {own} of your own."
+
+    async def evaluate(self, answer: str | None) -> Evaluation:
+        """Run the answer against the examples and its own tests: the reward is what passes."""
+        held = (*self._given.values(), *self._own.values())
+        # What is expected of these calls stays outside of the sandbox.
+        known = Suite(origin="model", kind="cases", cases=held, entry=self._entry)
+        suites = [known] * bool(held) + [self._script(text) for text in self._scripts]
+        code = await asyncio.to_thread(solution, answer or "", self._prompt, self._entry)
+        if code is None or not suites:
+            said = UNTESTED if code else NO_CODE if answer and answer.strip() else NO_ANSWER
+            return Evaluation(reward=0, correct=False, feedback=said)
+        reports = await asyncio.gather(*(self._tested(code, suite) for suite in suites))
+        counts = [len(held)] * bool(held) + [*self._scripts.values()]
+        passed = sum(
+            min(report.passed, count - 1) if report.error else count
+            for report, count in zip(reports, counts, strict=True)
+        )
+        lines = [f"{passed} of {tally_words(sum(counts), 'test')} passed."]
+        for report in reports:
+            failed = [outcome for outcome in report.outcomes if not outcome.passed]
+            for outcome in failed[:MOST_SHOWN]:
+                whose = "an example in the task" if outcome.test in self._given else "your own test"
+                lines.append(f"- {outcome.test}: {outcome.failed_words} ({whose})")
+            if report.error and not failed:
+                lines.append(f"- {report.error.message}: {report.error.test or 'all tests'}")
+        reward, correct = passed / sum(counts), passed == sum(counts)
+        return Evaluation(reward=reward, correct=correct, feedback="\n".join(lines))
+
+    async def verify(self, answer: str) -> Verdict:
+        """Run the hidden test on the answer; what it says of it stays here."""
+        hidden = await asyncio.to_thread(self._read, "test")
+        code = await asyncio.to_thread(solution, answer, self._prompt, self._entry)
+        if code is None:
+            return Verdict(passed=False, status="no_code")
+        report = await self._tested(code, self._script(hidden["test"]))
+        return Verdict(passed=report.error is None, status=report.status)
+
+    def _script(self, text: str) -> Suite:
+        file = TestFile(name="checks.py", text=text)
+        return Suite(origin="model", kind="script", file=file, entry=self._entry)
+
+    async def _tested(self, code: str, suite: Suite) -> TestReport:
+        task = TestTask(code=code, suite=suite, limits=LIMITS)
+        return await TestingActivities(self._sandbox).test_code(task)
+
+
+def read_action(text: str) -> tuple[str, str] | None:
+    """Return the last action that can be read, with its code; never raises.
+
+    A fenced block without a word is run, or kept where it has asserts alone.
+    """
+    said = after_thought(well_formed(text).replace("\r\n", "\n"))
+    # A fence may stand behind the word on its line. What is in a block is no word.
+    said = WORD.sub(lambda found: found[0] + "\n" * said.startswith(FENCES, found.end()), said)
+    shown = BLOCK.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), said)
+    end = len(said)
+    for found in reversed(list(WORD.finditer(shown))):
+        code = extract_code(said[found.end() : end])
+        if code is not None:
+            return found[1].lower(), code
+        end = found.start()
+    code = extract_code(said) if BLOCK.search(said) else None
+    if code is None:
+        return None
+    asserts = [isinstance(node, ast.Assert) for node in statements(code)]
+    return "test" if asserts and all(asserts) else "run", code
+
+
+def header(prompt: str, entry: str) -> str:
+    """Return what a prompt has above the function that is to be written."""
+    found = re.search(rf"^(?:async )?(?:def|class) {re.escape(entry)}\b", prompt, re.MULTILINE)
+    lines = prompt[: found.start()].splitlines(keepends=True) if found else []
+    while lines and lines[-1].startswith("@"):
+        lines.pop()
+    return "".join(lines)
+
+
+def joined(before: str, code: str) -> str:
+    """Put code after what it needs; its imports of the future come first, as Python wants it."""
+    return f"{''.join(FUTURE.findall(code))}{before}\n{FUTURE.sub('', code)}"
+
+
+def solution(answer: str, prompt: str, entry: str) -> str | None:
+    """Return the program of an answer, with what the prompt has; None without code. Never raises.
+
+    The answer is the function, in a fence or not, or its body alone, which continues the prompt.
+    """
+    text = after_thought(well_formed(answer).replace("\r\n", "\n"))
+    code = extract_code(text, entry) or _in_prose(text)
+    body = code or text.strip("\n")
+    nodes = statements(body)
+    if re.search(r"\b(return|yield)\b", body) and not any(map(defined_by, nodes)):
+        for candidate in (body, indent(body, "    ")):
+            whole = statements(program := f"{prompt.rstrip()}\n{candidate}\n")
+            if whole and entry in defined_by(whole[-1]):
+                return program
+    return None if code is None else joined(header(prompt, entry), code)
+
+
+def _in_prose(text: str) -> str | None:
+    """Return the code that stands in prose without a fence."""
+    lines = text.split("\n")
+    first = next((place for place, line in enumerate(lines) if BEGINS.match(line)), len(lines))
+    for last in range(len(lines), max(first, len(lines) - PROSE_LINES), -1):
+        if statements(code := "\n".join(lines[first:last]) + "\n"):
+            return code
+    return None
+
+
+def defined_by(node: ast.stmt) -> set[str]:
+    """Return the names that a statement defines as functions or classes, or imports."""
+    if isinstance(node, ast.ImportFrom):
+        return {name.name for name in node.names if name.asname in {None, name.name}}
+    return {node.name} if isinstance(node, DEFINITIONS) else set()
+
+
+def script_of(tree: list[ast.stmt], entry: str) -> tuple[str, int]:
+    """Write statements as a script of tests, which calls its test functions; count its asserts."""
+    nodes = [inner for node in tree for inner in ast.walk(node)]
+    asserts = sum(isinstance(node, ast.Assert) for node in nodes)
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    text = unparsed(ast.Module(tree, []))
+    if entry not in names or not asserts or not text:
+        return "", 0
+    functions = (node.name for node in tree if isinstance(node, ast.FunctionDef))
+    tests = (name for name in functions if name.startswith("test") and name not in names)
+    # A script where no assert runs, as all is well that raises, would count as one that fails.
+    return "\n".join([text, *(f"{name}()" for name in tests), f"assert {entry}"]), asserts

@@ -1,0 +1,177 @@
+import json
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from activities.environments import puzzles
+from activities.environments.port import TaskError, TaskRef
+from activities.environments.puzzle_process import check_expression
+from activities.environments.puzzles import Puzzles
+from activities.environments.textworld_games import (
+    FORBIDDEN,
+    TextWorldGames,
+    command_in,
+    settings_of,
+)
+
+
+def puzzle(task: str) -> Puzzles:
+    return Puzzles(TaskRef(environment="puzzles", task=task))
+
+
+def test_without_textworld(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without TextWorld, a game's task says which extra to install."""
+    monkeypatch.setitem(sys.modules, "textworld", None)
+    game = TextWorldGames(TaskRef(environment="textworld", task="simple"))
+
+    with pytest.raises(TaskError, match=r"pip install 'mull\[textworld\]'"):
+        game.reset(1)
+
+
+@pytest.mark.skipif(find_spec("reasoning_gym") is not None, reason="reasoning-gym is installed")
+def test_without_reasoning_gym() -> None:
+    """Without reasoning-gym, a puzzle's task says which extra to install."""
+    with pytest.raises(TaskError, match=r"pip install 'mull\[puzzles\]'"):
+        puzzle("chain_sum").reset(1)
+
+
+@pytest.mark.parametrize("task", ["", "chain sum", "chain_sum:", "chain_sum:-1", "../chain_sum"])
+def test_unreadable_puzzles(task: str) -> None:
+    """A task that names no dataset is refused, with an example."""
+    with pytest.raises(TaskError, match="such as chain_sum:3"):
+        puzzle(task).reset(1)
+
+
+def test_puzzle_process_has_no_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that scores answers has none of the worker's variables but where things lie."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import json, os; print(json.dumps({'question': json.dumps(dict(os.environ))}))"
+    )
+    monkeypatch.setattr(puzzles, "PROCESS", script)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    monkeypatch.setenv("PYTHONHASHSEED", "7")
+
+    seen = json.loads(puzzle("chain_sum").reset(1))
+
+    assert "OPENAI_API_KEY" not in seen
+    assert seen["PYTHONHASHSEED"] == "0"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["3*(4 + 5)/2", "-x**2 + 3*sin(2*x)", "exp(x) + C", "Rational(1, 3)", "acosh(y)*pi", "[1, 2]"],
+)
+def test_mathematics(text: str) -> None:
+    """Mathematics is evaluated as it is."""
+    assert check_expression(text, symbolic=True) == text
+
+
+@pytest.mark.parametrize("text", ["[[1, 2], [3, 4]]", "('a', 'b')", "['_', 'Q']", "1 + 2 * 0x3f"])
+def test_literals(text: str) -> None:
+    """Literals, and sums of them, are evaluated as they are."""
+    assert check_expression(text, symbolic=False) == text
+
+
+@pytest.mark.parametrize("symbolic", [True, False])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__import__('os').getcwd()",
+        "exit()",
+        "x.real",
+        "(lambda: 1)()",
+        "[print][0]()",
+        "[x for x in (1, 2)]",
+        "f'{exit()}'",
+        "sin(*[1])",
+        "sin(x=1)",
+        "globals",
+        "x := 1",
+        "x\nexit()",
+        "sin('exit\\x28\\x29')",
+        "\uff45xit()",
+    ],
+)
+def test_programs_are_no_answers(text: str, symbolic: bool) -> None:
+    """What names, calls or reaches anything else is not evaluated."""
+    with pytest.raises((ValueError, SyntaxError)):
+        check_expression(text, symbolic=symbolic)
+
+
+def test_strings_are_no_mathematics() -> None:
+    """Sympy would evaluate a string in an expression, so that none may be in one."""
+    with pytest.raises(ValueError, match="neither a literal nor mathematics"):
+        check_expression("['exit()']", symbolic=True)
+
+
+@pytest.mark.parametrize(
+    ("action", "command"),
+    [
+        ("open the box", "open the box"),
+        ("Action 1: Open the box", "open the box"),
+        ("Thought 1: the key is in it.\nAction 1: open box\n", "open box"),
+        ("I look around first.\n\nlook", "look"),
+        ("> go north", "go north"),
+        ("**Action:** `take key`", "take key"),
+        ("Action: take key\nThen I will see.", "take key"),
+        ('Action 2: go east\nAction 3: "go west."', "go west"),
+        ("```\ntake key from box\n```", "take key from box"),
+        ("", ""),
+        ("x" * 500, "x" * 190),
+    ],
+)
+def test_commands(action: str, command: str) -> None:
+    """A command is found in what models write around it."""
+    assert command_in(action) == command
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["save", "look. save", "restart", "undo", "script", "transcriptions", "q", "look. q", "tw-x"],
+)
+def test_forbidden_commands(command: str) -> None:
+    """Words for the interpreter are not for the game."""
+    assert FORBIDDEN.search(command)
+
+
+@pytest.mark.parametrize("command", ["take type q latchkey", "read manuscript", "take keys"])
+def test_allowed_commands(command: str) -> None:
+    """Words of the game are for the game."""
+    assert not FORBIDDEN.search(command)
+
+
+@pytest.mark.parametrize(
+    ("task", "name", "settings"),
+    [
+        ("coin", "coin_collector", {"level": 1}),
+        ("tw-treasure_hunter:12", "treasure_hunter", {"level": 12}),
+        ("Treasure-Hunter: level=3", "treasure_hunter", {"level": 3}),
+        ("custom:5,10,4", "custom", {"rooms": 5, "objects": 10, "quest": 4}),
+        ("custom:quest=3,rooms=2", "custom", {"rooms": 2, "objects": 1, "quest": 3}),
+        ("simple:goal=none", "simple", {"rewards": "dense", "goal": "none", "test": False}),
+    ],
+)
+def test_games(task: str, name: str, settings: dict[str, object]) -> None:
+    """A task names a game and its settings, in short or as TextWorld names them."""
+    assert settings_of(task) == (name, settings)
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        ("", "no game"),
+        ("chess", "no game 'chess'; it has simple, coin_collector"),
+        ("coin:high", "'high' is no setting of coin_collector, or too large; it has level=1"),
+        ("coin:1,2", "'2' is no setting"),
+        ("coin:level=yes", "'level=yes' is no setting"),
+        ("custom:31", "too large; it has rooms=1, objects=1, quest=1"),
+        ("cooking:open=2", "'open=2' is no setting"),
+    ],
+)
+def test_unknown_games(task: str, message: str) -> None:
+    """A task that TextWorld lacks is refused, with what it has."""
+    with pytest.raises(TaskError, match=message):
+        settings_of(task)
