@@ -15,7 +15,7 @@ Source: FALAA's formal description of Reflexion and Retroformer.
 from hashlib import sha256
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import to_json
 
 from reflection.request import Record, Words
@@ -67,6 +67,9 @@ def is_done(action: Action) -> bool:
 
 class Trajectory(Record):
     """An episode so far: items in turn, the kinds of `cycle` over and over (equations 5 to 8)."""
+
+    # A trajectory with rewards is none without, though its class is one.
+    model_config = ConfigDict(revalidate_instances="subclass-instances")
 
     cycle: ClassVar[tuple[type[Record], ...]] = (Action, Observation)
 

@@ -355,6 +355,9 @@ def test_a_trajectory_of_the_other_agent_is_not_read() -> None:
 
     with pytest.raises(ValidationError, match="out of turn"):
         ShortTermMemory.model_validate({"trajectory": rewarded.model_dump()})
+    with pytest.raises(ValidationError, match="out of turn"):
+        ShortTermMemory(trajectory=rewarded)
+    assert RetroformerMemory(trajectory=rewarded).trajectory is rewarded
     two = Trajectory(items=(*step, *step))
     with pytest.raises(ValidationError, match="out of turn"):
         RetroformerMemory.model_validate({"trajectory": two.model_dump()})
