@@ -36,7 +36,8 @@ with workflow.unsafe.imports_passed_through():
     from workflows.base import RunWorkflow
     from workflows.calls import Lost, call_times, explain, lost, permanent, work_times
 
-REFLECTION_TEMPERATURE = 0.0
+# A memory may go on in a new history just then, so that an update has to be sent again.
+MEMORY_TIMES = work_times(10, 5)
 NUMBERS = (
     "episode", "next", "correct", "best", "reflections", "stop", "stop_reason", "reason",
 )  # fmt: skip
@@ -105,7 +106,7 @@ class ReflexionWorkflow(RunWorkflow[Reflexion]):
             recalled = MemoryTask(name=request.memory, scope=request.scope_key)
             held = await self._calls.make(
                 MemoryActivities.recall_reflections, recalled, "reflections of earlier runs",
-                self._step_times, TASK_QUEUE,
+                MEMORY_TIMES, TASK_QUEUE,
             )  # fmt: skip
             if isinstance(held, ActivityError):
                 state.warn(f"the memory {request.memory} could not be read: {explain(held)}")
@@ -115,11 +116,11 @@ class ReflexionWorkflow(RunWorkflow[Reflexion]):
 
     async def _try_once(self) -> None:
         """Make one episode, and reflect on it if it failed."""
+        self._state.begin_episode()
         number = self._state.number
         with base.span(
             telemetry.SPAN_EPISODE, "AGENT", {"mull.episode": number}, f"episode {number}"
         ) as span:
-            self._state.begin_episode()
             while self._state.ended is None and not self._state.stopped:
                 await self._take_step()
             if not self._state.stopped:
@@ -252,7 +253,7 @@ class ReflexionWorkflow(RunWorkflow[Reflexion]):
         if request.memory is not None:
             task = Remembered(name=request.memory, scope=request.scope_key, reflection=reflection)
             asked = MemoryActivities.remember_reflection, task, "remember the reflection"
-            held = await self._calls.make(*asked, self._step_times, TASK_QUEUE)
+            held = await self._calls.make(*asked, MEMORY_TIMES, TASK_QUEUE)
             if held is not None and not isinstance(held, ActivityError):
                 state.semantic = held
                 return

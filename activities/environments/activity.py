@@ -13,6 +13,7 @@ from contextlib import suppress
 from hashlib import blake2b
 from typing import Any, TypeVar, cast
 
+from pydantic_core import to_json
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
@@ -35,6 +36,7 @@ from reflection.text import cut_with_note, well_formed
 LIVE = 64
 THREADS = 16
 TASK_BYTES = 20_000
+SETTING_BYTES = 150_000
 OBSERVATION_BYTES = 4_000
 FEEDBACK_BYTES = 4_000
 
@@ -202,6 +204,8 @@ class Executor:
             verifies=callable(getattr(made, "verify", None)),
         )
         await closed(made)
+        if len(to_json(setting)) > SETTING_BYTES:
+            raise TaskError(f"its task and examples exceed {SETTING_BYTES:,} bytes")
         return setting
 
     @activity.defn

@@ -11,7 +11,7 @@ import runpy
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
-from pydantic import Field
+from pydantic import Field, FiniteFloat
 
 from activities.sandbox import port as sandboxes
 from activities.tools import port as tools
@@ -51,7 +51,7 @@ class StepResult(Record):
     """
 
     observation: str
-    reward: float = Field(0.0, allow_inf_nan=False)
+    reward: FiniteFloat = 0.0
     done: bool = False
     answer: str | None = None
 
@@ -62,10 +62,10 @@ class Evaluation(Record):
     `correct` is True where the task is solved. `metrics` are others of the environment's, by name.
     """
 
-    reward: float = Field(allow_inf_nan=False)
+    reward: FiniteFloat
     correct: bool
     feedback: str = ""
-    metrics: dict[str, float] = Field(default_factory=dict)
+    metrics: dict[str, FiniteFloat] = Field(default_factory=dict)
 
 
 class Verdict(Record):

@@ -81,8 +81,8 @@ class Reflexion(RunState[Decision]):
     )
     short_term: ShortTermMemory = field(default_factory=ShortTermMemory)
     semantic: SemanticMemory = field(default_factory=SemanticMemory)
-    episodic: EpisodicMemory | None = None
-    procedural: ProceduralMemory | None = None
+    episodic: EpisodicMemory = field(init=False)
+    procedural: ProceduralMemory = field(init=False)
     episodes: list[Episode] = field(default_factory=list)
     under_way: bool = False
     rewards: list[float] = field(default_factory=list)
@@ -162,7 +162,7 @@ class Reflexion(RunState[Decision]):
     @property
     def planner_prompt(self) -> str:
         """The prompt of the next action."""
-        how, examples, strategy = self._how, self._examples, self.request.strategy
+        how, examples, strategy = self.procedural, self.episodic, self.request.strategy
         last = self.episodes[-1].trajectory if self.episodes else None
         return planner_prompt(
             PlannerPrompt(
@@ -206,7 +206,7 @@ class Reflexion(RunState[Decision]):
             self.ended = "done"
         elif self._alike():
             self.ended = "repeated_action"
-        elif step >= self._how.step_limit:
+        elif step >= self.procedural.step_limit:
             self.ended = "step_limit"
 
     def _alike(self) -> bool:
@@ -267,8 +267,8 @@ class Reflexion(RunState[Decision]):
         """The prompt of a reflection on the episode that has just failed."""
         last = self.episodes[-1]
         return reflector_prompt(
-            self._how,
-            self._examples,
+            self.procedural,
+            self.episodic,
             self.short_term.task,
             self.trajectory,
             self.short_term.reward,
@@ -369,16 +369,6 @@ class Reflexion(RunState[Decision]):
         prompts = {"generating": "planner_prompt", "revising": "reflector_prompt"}
         shown: str = getattr(self, prompts.get(part, "judge_prompt"))
         return [shown], self.request.max_output_tokens
-
-    @property
-    def _how(self) -> ProceduralMemory:
-        assert self.procedural is not None  # noqa: S101 - a run is initialised before it plans
-        return self.procedural
-
-    @property
-    def _examples(self) -> EpisodicMemory:
-        assert self.episodic is not None  # noqa: S101 - as above
-        return self.episodic
 
     def _standing(self) -> dict[str, Any]:
         return {

@@ -19,7 +19,6 @@ from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import to_json
 
 from reflection.request import Record, Words
-from reflection.text import encoded_size
 
 ANSWER = "[answer]"
 MOST_REFLECTIONS = 3
@@ -280,8 +279,3 @@ class SharedMemory(Record):
         """Forget what a scope holds, or everything; what comes again is not added again."""
         kept = {name: held for name, held in self.scopes.items() if scope not in {None, name}}
         return SharedMemory(scopes=kept, known=self.known)
-
-
-def size_of(trajectory: Trajectory) -> int:
-    """Count the bytes of the actions and observations in JSON."""
-    return sum(encoded_size(str(item.content)) for item in trajectory.items)
