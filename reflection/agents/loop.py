@@ -403,7 +403,7 @@ class Reflexion(RunState[Decision]):
         if last is None or last.stop_reason is None:
             raise ValueError("the run has not ended")
         answer = best.answer if best else None
-        unsolved = "no_answer" if answer is None else "exhausted"
+        unsolved = "exhausted" if answer else "no_answer"
         whole = ReflexionResult(
             **self._standing(),
             answer=answer,
