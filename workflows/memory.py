@@ -10,6 +10,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.base import refusal, require
 
 LONGEST_HISTORY = 2_000
+REMEMBERED_BYTES = 20_000
 
 
 @workflow.defn(failure_exception_types=[ValidationError])
@@ -55,6 +56,8 @@ class MemoryWorkflow:
     def _takes_reflection(self, given: Remembered) -> None:
         if not isinstance(given, Remembered):
             raise refusal('give one JSON object, such as {"scope": "...", "reflection": {...}}')
+        if len(given.model_dump_json()) > REMEMBERED_BYTES:
+            raise refusal(f"a reflection takes at most {REMEMBERED_BYTES:,} bytes")
 
     @workflow.update(description="Forget what a scope holds, or everything without one")
     def clear(self, scope: str | None = None) -> None:

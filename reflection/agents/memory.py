@@ -12,10 +12,10 @@ it. The numbers of the rules are those of the source's equations:
 Source: FALAA's formal description of Reflexion and Retroformer.
 """
 
-from hashlib import blake2b
+from hashlib import sha256
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import to_json
 
 from reflection.request import Record, Words
@@ -66,6 +66,9 @@ def is_done(action: Action) -> bool:
 
 class Trajectory(Record):
     """An episode so far: items in turn, the kinds of `cycle` over and over (equations 5 to 8)."""
+
+    # A trajectory with rewards is none without, though its class is one.
+    model_config = ConfigDict(revalidate_instances="subclass-instances")
 
     cycle: ClassVar[tuple[type[Record], ...]] = (Action, Observation)
 
@@ -250,7 +253,8 @@ class ProceduralMemory(Record):
 class SharedMemory(Record):
     """The semantic memories of a task family, by scope: what runs of `--memory NAME` share.
 
-    `known` are digests of where the newest ones come from, so that each is added once.
+    `known` are digests of the newest reflections and where they come from, so that each is added
+    once: a workflow's id may be used again, by a run that reflects anew.
     """
 
     scopes: dict[str, SemanticMemory] = Field(default_factory=dict)
@@ -262,15 +266,14 @@ class SharedMemory(Record):
 
     def remember(self, scope: str, reflection: Reflection) -> "SharedMemory":
         """Add a reflection to a scope, once; the scopes that have been idle longest make room."""
-        whence = f"{reflection.workflow_id}/{reflection.episode}".encode()
-        origin = blake2b(whence, digest_size=8).hexdigest()
-        if origin in self.known:
+        digest = sha256(reflection.model_dump_json().encode()).hexdigest()[:16]
+        if digest in self.known:
             return self
         others = {name: held for name, held in self.scopes.items() if name != scope}
         scopes = {**others, scope: self.of(scope).remember(reflection)}
         while len(to_json(scopes)) > SHARED_BYTES:
             del scopes[next(iter(scopes))]
-        return SharedMemory(scopes=scopes, known=(*self.known, origin)[-KNOWN:])
+        return SharedMemory(scopes=scopes, known=(*self.known, digest)[-KNOWN:])
 
     def clear(self, scope: str | None = None) -> "SharedMemory":
         """Forget what a scope holds, or everything; what comes again is not added again."""

@@ -96,8 +96,12 @@ class ReflexionRequest(Bounded):
     @property
     def scope_key(self) -> str:
         """Name whose reflections are read and added to in a shared memory."""
-        parts = {"task": [self.environment, self.task], "environment": [self.environment]}
-        return "/".join(parts.get(self.scope, ["*"]))
+        if self.scope == "agent":
+            return "*"
+        file = (self.tasks or "").rstrip("/").rpartition("/")[2]
+        seed = f"#{self.environment_seed}" if self.environment_seed else ""
+        task = [file, self.task + seed] if self.scope == "task" else []
+        return "/".join(filter(None, [self.environment, *task]))
 
     @model_validator(mode="after")
     def _checked(self) -> Self:
