@@ -15,10 +15,10 @@ Source: FALAA's formal description of Reflexion and Retroformer.
 from hashlib import sha256
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, FailFast, Field, model_validator
 from pydantic_core import to_json
 
-from reflection.request import Record, Words
+from reflection.request import MOST_MEMBERS, Record, Words
 
 ANSWER = "[answer]"
 MOST_REFLECTIONS = 3
@@ -72,7 +72,7 @@ class Trajectory(Record):
 
     cycle: ClassVar[tuple[type[Record], ...]] = (Action, Observation)
 
-    items: tuple[Item, ...] = ()
+    items: Annotated[tuple[Item, ...], FailFast()] = ()
 
     @property
     def due(self) -> type[Record]:
@@ -177,7 +177,9 @@ class Reflection(Record):
 class SemanticMemory(Record):
     """The reflections that the planner reads, the oldest first: at most 3 (equation 3)."""
 
-    reflections: tuple[Reflection, ...] = Field((), max_length=MOST_REFLECTIONS)
+    reflections: Annotated[tuple[Reflection, ...], FailFast()] = Field(
+        (), max_length=MOST_REFLECTIONS
+    )
 
     def add(self, reflection: Reflection) -> Self:
         """Add one; fewer than 3 are held before (equation 4)."""
@@ -258,7 +260,7 @@ class SharedMemory(Record):
     """
 
     scopes: dict[str, SemanticMemory] = Field(default_factory=dict)
-    known: tuple[str, ...] = ()
+    known: Annotated[tuple[str, ...], FailFast()] = ()
 
     def of(self, scope: str) -> SemanticMemory:
         """Return what a scope holds."""
@@ -271,7 +273,7 @@ class SharedMemory(Record):
             return self
         others = {name: held for name, held in self.scopes.items() if name != scope}
         scopes = {**others, scope: self.of(scope).remember(reflection)}
-        while len(to_json(scopes)) > SHARED_BYTES:
+        while len(scopes) > MOST_MEMBERS or len(to_json(scopes)) > SHARED_BYTES:
             del scopes[next(iter(scopes))]
         return SharedMemory(scopes=scopes, known=(*self.known, digest)[-KNOWN:])
 

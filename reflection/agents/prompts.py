@@ -174,9 +174,7 @@ def quoted_observation(text: str) -> str:
     return _unmarked(quoted(text))
 
 
-def examples_bytes(
-    planner: Sequence[PlannerExample], reflector: Sequence[ReflectorExample]
-) -> int:
+def examples_bytes(planner: Sequence[PlannerExample], reflector: Sequence[ReflectorExample]) -> int:
     """Measure examples as JSON has them, or a prompt, which quotes what was observed, if larger."""
     contexts = [*planner, *(one.context for one in reflector)]
     shown = [*map(_example, contexts), *(one.reflection for one in reflector)]

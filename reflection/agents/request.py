@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import FailFast, Field, StringConstraints, model_validator
 
 from reflection.agents.memory import PlannerExample, ReflectorExample, SharedMemory
 from reflection.agents.prompts import examples_bytes
@@ -69,8 +69,10 @@ class ReflexionRequest(Bounded):
     reflector: ModelName | None = Field(None, description="The model that reflects.")
     planner_instructions: Instructions | None = None
     reflector_instructions: Instructions | None = None
-    planner_examples: tuple[PlannerExample, ...] | None = Field(None, min_length=1, max_length=20)
-    reflector_examples: tuple[ReflectorExample, ...] | None = Field(
+    planner_examples: Annotated[tuple[PlannerExample, ...] | None, FailFast()] = Field(
+        None, min_length=1, max_length=20
+    )
+    reflector_examples: Annotated[tuple[ReflectorExample, ...] | None, FailFast()] = Field(
         None, min_length=1, max_length=20
     )
     temperature: float = Field(0.0, ge=0, le=2, allow_inf_nan=False, description="The planner's.")

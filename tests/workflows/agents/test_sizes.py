@@ -26,6 +26,7 @@ from reflection.agents.request import (
 from reflection.agents.result import ReflexionResult
 from reflection.agents.sheet import sheet
 from reflection.details import details
+from reflection.request import MOST_MEMBERS, parse_request
 from reflection.text import encoded_size
 from tests.workflows.agents.running import Counting, ScriptedAgent, served, start
 from tests.workflows.test_sizes import HARD, MOST, sizes, stored
@@ -188,3 +189,15 @@ def test_a_full_memory_goes_on_in_one_event() -> None:
     size = len(to_json(MemoryRequest(name="full", held=memory)))
 
     assert (len(memory.known), len(memory.scopes) > 10, size < MOST) == (1_000, True, True)
+
+
+def test_a_memory_of_many_scopes_is_read_again() -> None:
+    """It goes on in a new history as a request, whose objects have no more members than are read."""
+    memory = SharedMemory()
+    for number in range(1_400):
+        memory = memory.remember(str(number), Reflection(text="Look.", episode=number))
+
+    request = MemoryRequest(name="wide", held=memory)
+
+    assert parse_request(MemoryRequest, to_json(request)) == request
+    assert (len(memory.scopes), "1399" in memory.scopes) == (MOST_MEMBERS, True)
