@@ -75,7 +75,7 @@ def _facts(seen: Seen) -> list[parts.Fact]:
         parts.Fact("evaluated by", "a model's judgement" if seen.judged else seen.environment),
         parts.Fact("reflections held", str(len(seen.reflections))),
     ]
-    if isinstance(seen, ReflexionResult) and seen.environment == "code":
+    if isinstance(seen, ReflexionResult) and (seen.hidden_passed is not None or seen.environment == "code"):
         facts.append(parts.Fact("hidden test", HIDDEN[seen.hidden_passed]))
     if seen.best_episode is not None:
         found = seen.best_episode.metrics.items()
