@@ -67,7 +67,7 @@ TASK, EPISODES, MEMORY, MODELS = "Task", "Episodes", "Memory", "Models and promp
 HUMAN_EVAL, HUMAN_EVAL_TASKS = "human-eval", 164
 # Their tasks are more than a name, which the worker reads in a file.
 READ = (CODE, "documents")
-NAMES = ("task_id", "id", "task")
+NAMES = ("task_id", "id", "_id", "task")
 EXAMPLES: dict[str, type[PlannerExample | ReflectorExample]]
 EXAMPLES = {"planner": PlannerExample, "reflector": ReflectorExample}
 

@@ -5,10 +5,9 @@ from typing import Any
 
 from reflection import sheet as parts
 from reflection.agents.memory import Action
-from reflection.agents.prompts import written
 from reflection.agents.request import ReflexionRequest
 from reflection.agents.result import Decision, Episode, Progress, ReflexionResult
-from reflection.text import tally_words
+from reflection.text import cut_with_note, tally_words
 
 Seen = Progress | ReflexionResult
 
@@ -164,7 +163,9 @@ def _reflections(seen: Seen) -> parts.Table:
 def _texts(seen: Seen) -> Iterator[parts.Text]:
     yield parts.Text(title="task", content=seen.task_text)
     for one in seen.episodes:
-        content = written(one.trajectory, SHOWN_BYTES)
+        # Observations as they came: quoting is for prompts.
+        steps = (f"{it.kind.capitalize()} {it.step}: {it.content}" for it in one.trajectory.items)
+        content = cut_with_note("\n".join(steps), SHOWN_BYTES)
         if one.feedback:
             content += f"\n\nEvaluation: {one.feedback}"
         if one.reflection:
