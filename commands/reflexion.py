@@ -1,8 +1,10 @@
 """`reflexion`: an agent tries a task, or each of a list; `memory`: what such runs share."""
 
+import gzip
 import json
 import re
 import sys
+import zlib
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
@@ -165,9 +167,8 @@ def _names(file: str) -> tuple[list[tuple[int, str]], bool]:
     """
     if file == HUMAN_EVAL:
         return [(at + 1, f"HumanEval/{at}") for at in range(HUMAN_EVAL_TASKS)], False
-    text = command.read_file("--tasks", Path(file))
     names, structured = list[tuple[int, str]](), False
-    for line, words in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
+    for line, words in enumerate(_text(Path(file)).removeprefix("\ufeff").split("\n"), start=1):
         name: Any = words.strip()
         if name.startswith("{"):
             structured, row = True, {}
@@ -182,6 +183,13 @@ def _names(file: str) -> tuple[list[tuple[int, str]], bool]:
     if not names:
         fail(f"--tasks: {file} has no tasks.", Exit.USAGE)
     return names, structured
+
+
+def _text(path: Path) -> str:
+    if path.suffix == ".gz":
+        with suppress(OSError, EOFError, zlib.error, UnicodeDecodeError):
+            return gzip.decompress(path.read_bytes()).decode("utf-8")
+    return command.read_file("--tasks", path)
 
 
 def _read(who: str, what: str, path: Path | None) -> Any:

