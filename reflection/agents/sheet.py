@@ -1,5 +1,6 @@
 """The sheet of a Reflexion run: the returns by episode, each trajectory, and the reflections."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from reflection.text import cut_with_note, tally_words
 Seen = Progress | ReflexionResult
 
 SHOWN_BYTES = 100_000
+FENCE = re.compile(r"^[ \t]*```.*\n?", re.MULTILINE)
 JUDGED = "only a model judged whether an episode succeeded"
 HIDDEN = {True: "passed", False: "failed", None: "not run"}
 TONES: dict[bool | None, parts.Tone] = {True: "good", False: "warning", None: "plain"}
@@ -30,6 +32,10 @@ def sheet(
         # A game that was won without a word of an answer: what was done is the answer.
         acted = (item for item in best.trajectory.items if isinstance(item, Action))
         answer = "\n".join(item.content for item in acted)
+    elif answer is not None and seen.environment == "code":
+        # One block is the code; what stands around it is for whoever reads the episode.
+        parted = FENCE.split(answer)
+        answer = parted[1] if len(parted) == 3 else answer
     unsolved = seen.stop_reason is not None and (best is None or not best.correct)
     hidden = getattr(seen, "hidden_passed", None) is False
     return parts.run_sheet(

@@ -288,25 +288,48 @@ def test_success_by_episode() -> None:
     assert (none["tasks"], none["solved_by_episode"], empty.rows) == (0, [], ())
 
 
+ITEMS = (Action(content="go north", step=1), Observation(content="a\nb", step=1))
+WON = Episode(
+    number=1, trajectory=Trajectory(items=ITEMS), answer=None, ended="done", steps=1,
+    episode_return=1.0, correct=True,
+)  # fmt: skip
+RESULT = ReflexionResult(
+    environment="textworld", task="coin:1", task_text="Find it.", strategy="reflexion",
+    episode_limit=5, model=None, episodes=(WON,), reflections=(), best=1, judged=False,
+    usage=Usage(calls=1), answer=None, status="solved", best_return=1.0, stop_reason="solved",
+    stop_explanation="episode 1 solved the task", decisions=(),
+)  # fmt: skip
+
+
 def test_a_game_that_was_won_has_its_actions_as_the_answer() -> None:
     """They are what solved it; an episode that failed without an answer has none."""
-    items = (Action(content="go north", step=1), Observation(content="a\nb", step=1))
-    won = Episode(
-        number=1, trajectory=Trajectory(items=items), answer=None, ended="done", steps=1,
-        episode_return=1.0, correct=True,
-    )  # fmt: skip
-    result = ReflexionResult(
-        environment="textworld", task="coin:1", task_text="Find it.", strategy="reflexion",
-        episode_limit=5, model=None, episodes=(won,), reflections=(), best=1, judged=False,
-        usage=Usage(calls=1), answer=None, status="solved", best_return=1.0, stop_reason="solved",
-        stop_explanation="episode 1 solved the task", decisions=(),
-    )  # fmt: skip
-    lost = won.model_copy(update={"correct": False})
+    lost = WON.model_copy(update={"correct": False})
 
-    shown = sheet(result)
-    failed = sheet(result.model_copy(update={"episodes": (lost,), "status": "no_answer"}))
+    shown = sheet(RESULT)
+    failed = sheet(RESULT.model_copy(update={"episodes": (lost,), "status": "no_answer"}))
 
     assert shown.answer is not None
     assert (shown.answer.content, shown.verdict.tone) == ("go north", "good")
     assert "Observation 1: a\nb" in shown.texts[1].content
     assert (failed.answer, failed.verdict.tone) == (None, "bad")
+
+
+@pytest.mark.parametrize(
+    ("answer", "printed"),
+    [
+        ("```python\nx = 1\n```", "x = 1\n"),
+        ("So:\n\n  ```py\nx = 1\ny = 2\n  ```\nIt is right.", "x = 1\ny = 2\n"),
+        ("x = 1", "x = 1"),
+        ("```\na\n```\nand\n```\nb\n```", "```\na\n```\nand\n```\nb\n```"),
+        ("```python\nx = 1", "```python\nx = 1"),
+    ],
+)
+def test_code_is_printed_without_its_fence(answer: str, printed: str) -> None:
+    """Where it is one block, its file can be run; the result has the answer as it came."""
+    coded = sheet(RESULT.model_copy(update={"environment": "code", "answer": answer}))
+    words = sheet(RESULT.model_copy(update={"answer": answer}))
+
+    assert coded.answer is not None
+    assert words.answer is not None
+    assert (coded.answer.content, coded.answer.kind) == (printed, "code")
+    assert words.answer.content == answer
