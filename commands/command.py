@@ -65,7 +65,7 @@ def fail(message: str, code: int) -> NoReturn:
 
 def wrong_usage(error: typer.TyperException) -> int:
     """Print a usage error on one line, with the command for help; return the exit code."""
-    said = error.format_message().rstrip(".").replace("Value error, ", "")
+    said = " ".join(error.format_message().split()).rstrip(".").replace("Value error, ", "")
     # Without arguments Typer has already printed the help.
     if said:
         context = getattr(error, "ctx", None)
