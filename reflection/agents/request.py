@@ -32,7 +32,9 @@ class ReflexionRequest(Bounded):
 
     subject_field = "task"
 
-    environment: Name = Field(description="code, documents, puzzles, textworld or one of yours.")
+    environment: Name = Field(
+        description="Where to act: code, documents, puzzles, textworld or one of yours."
+    )
     task: TaskName
     tasks: Folder | None = Field(
         None, description="The file of the task, on the worker's machine, for code and documents."
