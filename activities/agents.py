@@ -63,7 +63,9 @@ class AgentActivities:
         heard = await self._ask(task, reply_schema=reply_schema(JudgeReply))
         if heard.text is None:
             return JudgedEpisode(correct=None, error=heard.error, receipt=heard.receipt)
-        read = await asyncio.to_thread(read_reply, heard.text, "correct", JudgeReply)
+        read = await asyncio.to_thread(
+            read_reply, heard.text, "correct", JudgeReply, (task.prompt,)
+        )
         if isinstance(read, str):
             return JudgedEpisode(correct=None, error=f"Unreadable: {read}", receipt=heard.receipt)
         return JudgedEpisode(

@@ -1,10 +1,11 @@
 """A memory that outlives runs: the reflections of a task family, by scope."""
 
 from pydantic import ValidationError
+from pydantic_core import to_json
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from activities.memory import Remembered
+    from activities.memory import RememberTask
     from reflection.agents.memory import SemanticMemory, SharedMemory
     from reflection.agents.request import MemoryRequest
     from workflows.base import refusal, require
@@ -47,16 +48,17 @@ class MemoryWorkflow:
         return self._held
 
     @workflow.update(description="Add a reflection, once; the oldest of its scope makes room")
-    def remember(self, given: Remembered) -> SemanticMemory:
+    def remember(self, given: RememberTask) -> SemanticMemory:
         """Add a reflection, and return what its scope holds."""
         self._held = self._held.remember(given.scope, given.reflection)
         return self._held.of(given.scope)
 
     @remember.validator
-    def _takes_reflection(self, given: Remembered) -> None:
-        if not isinstance(given, Remembered):
-            raise refusal('give one JSON object, such as {"scope": "...", "reflection": {...}}')
-        if len(given.model_dump_json()) > REMEMBERED_BYTES:
+    def _takes_reflection(self, given: RememberTask) -> None:
+        if not isinstance(given, RememberTask):
+            form = '{"name": "...", "scope": "...", "reflection": {"text": "..."}}'
+            raise refusal(f"give one JSON object, such as {form}")
+        if len(to_json(given)) > REMEMBERED_BYTES:
             raise refusal(f"a reflection takes at most {REMEMBERED_BYTES:,} bytes")
 
     @workflow.update(description="Forget what a scope holds, or everything without one")

@@ -3,8 +3,10 @@
 The order of the calls is the source's; what is decided between them is `reflection.agents.loop`'s.
 """
 
+from datetime import timedelta
 from typing import Any
 
+from opentelemetry.trace import Span
 from pydantic import ValidationError
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError
@@ -22,27 +24,28 @@ with workflow.unsafe.imports_passed_through():
         digest_of,
     )
     from activities.environments.port import TaskRef, queue_of
-    from activities.memory import MemoryActivities, MemoryTask, Remembered
+    from activities.memory import MemoryActivities, MemoryTask, RememberTask
     from connection import TASK_QUEUE
     from reflection.agents.loop import Reflexion
     from reflection.agents.memory import Reflection
     from reflection.agents.request import ReflexionRequest
-    from reflection.agents.result import Decision, Episode, Progress, ReflexionResult
+    from reflection.agents.result import Decision, Progress, ReflexionResult
     from reflection.agents.sheet import sheet
     from reflection.request import explain as explain_request
     from reflection.run import Part
     from reflection.sheet import Sheet
     from workflows import base
     from workflows.base import RunWorkflow
-    from workflows.calls import Lost, call_times, explain, lost, permanent, work_times
+    from workflows.calls import Lost, call_times, explain, lost, work_times
 
-# A memory may go on in a new history just then, so that an update has to be sent again.
+# A solved task does not wait for ever for a worker that runs its hidden test.
+HIDDEN_TEST = timedelta(minutes=10)
+# Of the 50 MB at which the server ends a run.
+HISTORY_BYTES = 40_000_000
 MEMORY_TIMES = work_times(10, 5)
 NUMBERS = (
-    "episode", "next", "best", "reflections", "stop", "stop_reason", "reason",
+    "episode", "next", "correct", "best", "reflections", "stop", "stop_reason", "reason",
 )  # fmt: skip
-# The server ends a run over 50 MB. A step and the end of a run take less than 2 MB.
-HISTORY_BYTES = 45_000_000
 # Their explanations quote what an environment said.
 QUOTING = frozenset({"environment_failed"})
 
@@ -95,7 +98,7 @@ class ReflexionWorkflow(RunWorkflow[Reflexion]):
         asked = Executor.begin_task, EpisodeTask(**self._episode()), "the task"
         setting = await self._calls.make(*asked, self._step_times, self._queue)
         if isinstance(setting, ActivityError):
-            raise permanent(setting) or lost(explain(setting)).failure
+            raise lost(explain(setting)).failure
         if setting is None:
             self._cut_short()
             return False
@@ -133,9 +136,14 @@ class ReflexionWorkflow(RunWorkflow[Reflexion]):
                 await self._reflect()
                 if not self._state.stopped:
                     self._decide()
-            done = self._state.episodes[-1] if self._state.episodes else None
-            if done is not None and done.number == number:
-                span.set_attributes(_worth(done, "ended"))
+            if self._state.number == number and self._state.episodes:
+                self._record(span, "ended")
+
+    def _record(self, span: Span, *more: str) -> None:
+        """Write into a span what the last episode is worth."""
+        done = self._state.episodes[-1]
+        worth = base.known({"mull.return": done.episode_return})
+        span.set_attributes({**worth, **base.numbers(done, ("correct", *more))})
 
     def _decide(self) -> None:
         """Decide what comes next, and record it."""
@@ -170,8 +178,8 @@ class ReflexionWorkflow(RunWorkflow[Reflexion]):
         state = self._state
         if not self._has_room("generating"):
             return False
-        if workflow.info().get_current_history_size() > HISTORY_BYTES:
-            self._stop("budget", f"the run's history has grown to {HISTORY_BYTES:,} bytes")
+        if workflow.info().get_current_history_size() >= HISTORY_BYTES:
+            self._stop("budget", f"the history of the run has {HISTORY_BYTES:,} bytes")
             return False
         step = len(state.actions) + 1
         self._step = f"episode {state.number}, step {step}: plan"
@@ -198,7 +206,8 @@ class ReflexionWorkflow(RunWorkflow[Reflexion]):
                 await self._judge(request.judge)
             else:
                 asked = Evaluator.evaluate_episode, self._answer(state.answer), self._step
-                found = await self._calls.make(*asked, self._step_times, self._queue)
+                times = self._step_times
+                found = await self._calls.make(*asked, times, self._queue, late=True)
                 if isinstance(found, ActivityError):
                     said = f"the episode could not be evaluated: {explain(found)}"
                     self._stop("environment_failed", said)
@@ -209,8 +218,7 @@ class ReflexionWorkflow(RunWorkflow[Reflexion]):
                         found.reward, found.feedback, found.metrics, correct=found.correct
                     )
             if not state.stopped:
-                done = state.episodes[-1]
-                span.set_attributes(_worth(done))
+                self._record(span)
 
     async def _judge(self, model: str) -> None:
         """Ask a model whether the answer is right, once more if its reply can't be read."""
@@ -219,7 +227,8 @@ class ReflexionWorkflow(RunWorkflow[Reflexion]):
         for _ in range(2):
             if not self._has_room("evaluating"):
                 return
-            task = self._prompt(prompt if error is None else again(prompt, error), model=model)
+            shown = prompt if error is None else again(prompt, error)
+            task = self._prompt(shown, model=model).model_copy(update={"temperature": 0.0})
             asked = AgentActivities.judge_episode, task, self._step
             reply = await self._calls.ask("evaluating", *asked, self._times)
             if reply is None:
@@ -256,7 +265,7 @@ class ReflexionWorkflow(RunWorkflow[Reflexion]):
         """Add a reflection to semantic memory, and to the one that runs share."""
         state, request = self._state, self._state.request
         if request.memory is not None:
-            task = Remembered(name=request.memory, scope=request.scope_key, reflection=reflection)
+            task = RememberTask(name=request.memory, scope=request.scope_key, reflection=reflection)
             asked = MemoryActivities.remember_reflection, task, "remember the reflection"
             held = await self._calls.make(*asked, MEMORY_TIMES, TASK_QUEUE)
             if held is not None and not isinstance(held, ActivityError):
@@ -273,9 +282,9 @@ class ReflexionWorkflow(RunWorkflow[Reflexion]):
         if best is None or best.answer is None or self._people.finish is not None:
             return
         self._step = "the hidden test"
-        task = self._answer(best.answer, ended=True)
-        asked = Evaluator.verify_answer, task, "the hidden test"
-        found = await self._calls.make(*asked, self._step_times, self._queue, late=True)
+        asked = Evaluator.verify_answer, self._answer(best.answer), "the hidden test"
+        times = {**self._step_times, "schedule_to_close_timeout": HIDDEN_TEST}
+        found = await self._calls.make(*asked, times, self._queue, late=True)
         if isinstance(found, ActivityError):
             state.warn(f"the hidden test could not be run: {explain(found)}")
         elif found is not None:
@@ -318,9 +327,8 @@ class ReflexionWorkflow(RunWorkflow[Reflexion]):
             "timeout_seconds": state.request.step_timeout_seconds,
         }
 
-    def _answer(self, answer: str | None, *, ended: bool = False) -> AnswerTask:
-        anew = {"actions": (), "seen": ""} if ended else {}
-        return AnswerTask(**{**self._episode(), **anew}, answer=answer)
+    def _answer(self, answer: str | None) -> AnswerTask:
+        return AnswerTask(**self._episode(), answer=answer)
 
     def _progress(self) -> Progress:
         return self._state.progress(self._step, self._calls.in_flight)
@@ -332,14 +340,9 @@ class ReflexionWorkflow(RunWorkflow[Reflexion]):
         """List the numbers of a decision; what an environment said only where content is on."""
         quotes = decision.stop_reason in QUOTING and not telemetry.captures_content()
         named = [name for name in NUMBERS if not (quotes and name == "reason")]
-        return _worth(decision, *named)
+        worth = {"mull.return": decision.episode_return}
+        return {**base.numbers(decision, named), **base.known(worth)}
 
     def _updates(self) -> list[base.Update]:
         episodes = telemetry.REVISIONS.value_set(len(self._state.episodes))
         return [episodes, *base.spending(self._state.used, self._state.model)]
-
-
-def _worth(record: Episode | Decision, *fields: str) -> dict[str, base.Attribute]:
-    """List these fields of a record, and what its episode is worth."""
-    worth = base.known({"mull.return": record.episode_return})
-    return {**base.numbers(record, ("correct", *fields)), **worth}

@@ -239,7 +239,6 @@ class Reflexion(RunState[Decision]):
     def cut_off(self) -> None:
         """Keep an episode that came to no end, if it has begun."""
         if self.under_way and self.actions:
-            self.ended = "cut_short"
             self._keep(None, "", {}, None)
         self.under_way = False
 
@@ -402,7 +401,8 @@ class Reflexion(RunState[Decision]):
         last, best = self.last, self.best
         if last is None or last.stop_reason is None:
             raise ValueError("the run has not ended")
-        answer = best.answer if best else None
+        kept = best or (self.episodes[-1] if self.episodes else None)
+        answer = kept.answer if kept else None
         unsolved = "exhausted" if answer else "no_answer"
         whole = ReflexionResult(
             **self._standing(),

@@ -43,7 +43,7 @@ write {marker} and the answer after it.
 Action {step}:"""
 
 REFLECTIONS = """
-You have tried this task before and failed. What you wrote about it afterwards, the oldest first:
+Reflections on earlier attempts that failed, at this task or one like it, the oldest first:
 {reflections}
 """
 LAST_EPISODE = """

@@ -32,7 +32,9 @@ class ReflexionRequest(Bounded):
 
     subject_field = "task"
 
-    environment: Name = Field(description="code, documents, puzzles, textworld or one of yours.")
+    environment: Name = Field(
+        description="Where to act: code, documents, puzzles, textworld or one of yours."
+    )
     task: TaskName
     tasks: Folder | None = Field(
         None, description="The file of the task, on the worker's machine, for code and documents."
@@ -52,7 +54,7 @@ class ReflexionRequest(Bounded):
     )
     step_limit: int = Field(15, ge=1, le=MOST_STEPS, description="The most steps of an episode.")
     plateau_episodes: int = Field(
-        3,
+        5,
         ge=0,
         le=MOST_EPISODES,
         description="Stop after so many episodes without gain on a best return above 0; 0: never.",
@@ -75,7 +77,9 @@ class ReflexionRequest(Bounded):
     reflector_examples: Annotated[tuple[ReflectorExample, ...] | None, FailFast()] = Field(
         None, min_length=1, max_length=20
     )
-    temperature: float = Field(0.0, ge=0, le=2, allow_inf_nan=False, description="The planner's.")
+    temperature: float = Field(
+        0.0, ge=0, le=2, allow_inf_nan=False, description="The planner's and the reflector's."
+    )
     seed: int | None = Field(None, ge=0, le=2**31, description="The model's seed, if it takes one.")
     max_output_tokens: int = Field(2_000, ge=1, le=32_768, description="Tokens of one reply.")
     call_timeout_seconds: float = Field(
@@ -98,15 +102,18 @@ class ReflexionRequest(Bounded):
     @property
     def scope_key(self) -> str:
         """Name whose reflections are read and added to in a shared memory."""
-        if self.scope == "agent":
-            return "*"
-        file = (self.tasks or "").rstrip("/").rpartition("/")[2]
-        seed = f"#{self.environment_seed}" if self.environment_seed else ""
-        task = [file, self.task + seed] if self.scope == "task" else []
-        return "/".join(filter(None, [self.environment, *task]))
+        if self.scope != "task":
+            return self.environment if self.scope == "environment" else "*"
+        if not (self.environment_seed or self.tasks or self.docs):
+            return f"{self.environment}/{self.task}"
+        # The same name is another task in another file, or by another seed.
+        of = [self.environment, self.task, self.environment_seed, self.tasks, self.docs]
+        return to_json(of).decode()
 
     @model_validator(mode="after")
     def _checked(self) -> Self:
+        if self.memory is not None and not self.reflects:
+            raise ValueError(f"memory: the strategy {self.strategy} neither reads nor adds to one")
         if self.judge is not None and self.episodes > JUDGED_EPISODES:
             most = f"at most {JUDGED_EPISODES} where a model judges"
             raise ValueError(f"episode_limit: {most}, since it makes answers worse to go on")

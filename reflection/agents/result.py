@@ -126,6 +126,16 @@ class ReflexionResult(Standing):
     hidden_passed: bool | None = None
 
     @property
+    def episode_count(self) -> int:
+        """How many episodes were made."""
+        return len(self.episodes)
+
+    @property
+    def solved_after(self) -> int | None:
+        """The number of the episode that solved the task; None if none did."""
+        return self.best if self.status == "solved" else None
+
+    @property
     def doubt(self) -> str:
         """Say why not to build on it; empty for a task that is solved."""
         if self.status != "solved":

@@ -134,7 +134,7 @@ async def test_a_run_ends_before_the_server_would_end_it(
     taken = sum(episode.steps for episode in result.episodes)
     kept = sum(await stored(handle))
 
-    full = result.stop_reason == "budget" and "has grown to" in result.stop_explanation
+    full = result.stop_reason == "budget" and "the history of the run has" in result.stop_explanation
     assert (full, len(result.episodes)) == (isinstance(text, Hard), 2)
     assert kept < bound + 50_000_000 - HISTORY_BYTES
     assert max(await sizes(handle)) <= MOST
@@ -192,7 +192,7 @@ def test_a_full_memory_goes_on_in_one_event() -> None:
 
 
 def test_a_memory_of_many_scopes_is_read_again() -> None:
-    """It goes on in a new history as a request, whose objects have no more members than are read."""
+    """It goes on in a new history by a request, of whose objects so many members are read."""
     memory = SharedMemory()
     for number in range(1_400):
         memory = memory.remember(str(number), Reflection(text="Look.", episode=number))
