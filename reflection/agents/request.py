@@ -3,6 +3,7 @@
 from typing import Annotated, Literal, Self
 
 from pydantic import FailFast, Field, StringConstraints, model_validator
+from pydantic_core import to_json
 
 from reflection.agents.memory import PlannerExample, ReflectorExample, SharedMemory
 from reflection.agents.prompts import examples_bytes
