@@ -2,7 +2,7 @@
 
 from random import Random
 
-from activities.environments.port import Evaluation, StepResult, TaskRef
+from activities.environments.port import Evaluation, StepResult, TaskError, TaskRef
 from reflection.agents.memory import (
     Action,
     Observation,

@@ -237,7 +237,7 @@ class Reflexion(RunState[Decision]):
         return self._keep(worth, feedback, metrics, correct)
 
     def cut_off(self) -> None:
-        """Keep an episode that came to no end, if it has begun."""
+        """Keep an episode that was not evaluated, if it has begun."""
         if self.under_way and self.actions:
             self._keep(None, "", {}, None)
         self.under_way = False

@@ -113,8 +113,6 @@ class ReflexionRequest(Bounded):
 
     @model_validator(mode="after")
     def _checked(self) -> Self:
-        if self.memory is not None and not self.reflects:
-            raise ValueError(f"memory: the strategy {self.strategy} neither reads nor adds to one")
         if self.judge is not None and self.episodes > JUDGED_EPISODES:
             most = f"at most {JUDGED_EPISODES} where a model judges"
             raise ValueError(f"episode_limit: {most}, since it makes answers worse to go on")

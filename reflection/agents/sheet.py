@@ -15,7 +15,6 @@ Seen = Progress | ReflexionResult
 SHOWN_BYTES = 100_000
 FENCE = re.compile(r"^[ \t]*```.*\n?", re.MULTILINE)
 JUDGED = "only a model judged whether an episode succeeded"
-HIDDEN = {True: "passed", False: "failed", None: "not run"}
 TONES: dict[bool | None, parts.Tone] = {True: "good", False: "warning", None: "plain"}
 
 
@@ -115,8 +114,8 @@ def _facts(seen: Seen) -> list[parts.Fact]:
         parts.Fact("evaluated by", "a model's judgement" if seen.judged else seen.environment),
         parts.Fact("reflections held", str(len(seen.reflections))),
     ]
-    if isinstance(seen, ReflexionResult) and (seen.hidden_passed is not None or seen.environment == "code"):
-        facts.append(parts.Fact("hidden test", HIDDEN[seen.hidden_passed]))
+    if isinstance(seen, ReflexionResult) and seen.hidden_passed is not None:
+        facts.append(parts.Fact("hidden test", "passed" if seen.hidden_passed else "failed"))
     if seen.best_episode is not None:
         found = seen.best_episode.metrics.items()
         facts += [parts.Fact(name, f"{value:.3g}") for name, value in found]

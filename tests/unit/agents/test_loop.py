@@ -43,12 +43,13 @@ def run(state: Reflexion, *worths: float, solved: int = 0, **more: Any) -> Refle
         ({"strategy": "none"}, [0] * 9, 0, ["episode"] * 4 + ["episode_limit"]),
         ({"strategy": "last_episode"}, [0, 1], 2, ["episode", "solved"]),
         ({"strategy": "last_episode_and_reflexion"}, [0, 1], 2, [*AGAIN, "solved"]),
-        ({}, [0.5, 0.5, 0.5, 0.5, 0.5], 0, [*AGAIN * 3, "plateau"]),
-        ({}, [0.5, 0.4, 0.1, 0.5, 0.5], 0, [*AGAIN * 3, "plateau"]),
+        ({}, [0.5] * 5, 0, [*AGAIN * 4, "reflect", "episode_limit"]),
+        ({"episode_limit": 9}, [0.5] * 9, 0, [*AGAIN * 5, "plateau"]),
+        ({"plateau_episodes": 3}, [0.5, 0.4, 0.1, 0.5, 0.5], 0, [*AGAIN * 3, "plateau"]),
         ({}, [0.1, 0.2, 0.3, 0.4, 0.5], 0, [*AGAIN * 4, "reflect", "episode_limit"]),
         ({}, [0, 0, 0, 0.1, 0], 0, [*AGAIN * 4, "reflect", "episode_limit"]),
         ({}, [-1, -1, -1, -1, -1], 0, [*AGAIN * 4, "reflect", "episode_limit"]),
-        ({"episode_limit": 9}, [0, 0.5, 0, 0, 0], 0, [*AGAIN * 4, "plateau"]),
+        ({"plateau_episodes": 3}, [0, 0.5, 0, 0, 0], 0, [*AGAIN * 4, "plateau"]),
         ({"plateau_episodes": 1}, [0.5, 0.5], 0, [*AGAIN, "plateau"]),
         ({"plateau_episodes": 0}, [0.5] * 5, 0, [*AGAIN * 4, "reflect", "episode_limit"]),
         ({"plateau_episodes": 1, "strategy": "none"}, [0.5, 0.5], 0, ["episode", "plateau"]),
@@ -367,16 +368,16 @@ def test_a_run_that_is_cut_short_in_an_episode_keeps_what_was_done(done: int) ->
     assert state.number == len(result.episodes)
 
 
-def test_a_run_that_is_cut_short_in_its_first_episode_has_no_answer() -> None:
-    """Nothing was evaluated, so that there is no best episode."""
+def test_a_run_that_is_cut_short_before_an_evaluation_keeps_the_answer() -> None:
+    """Nothing was evaluated, so that there is no best episode, and nobody knows if it is right."""
     state = agent()
     state.begin_episode()
     state.planned("[answer] 7")
     state.stop("budget", "no room", AT)
 
     result = state.result()
-    assert (result.best, result.answer, result.status) == (None, None, "no_answer")
-    assert (result.episodes[0].ended, result.episodes[0].answer) == ("cut_short", "7")
+    assert (result.best, result.answer, result.status) == (None, "7", "exhausted")
+    assert (result.episodes[0].ended, result.episodes[0].correct) == ("answered", None)
 
 
 def test_a_run_that_is_cut_short_in_a_reflection_keeps_its_episode() -> None:
