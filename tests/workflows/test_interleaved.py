@@ -106,7 +106,8 @@ async def results(client: Client, kind: str, *requests: dict[str, Any]) -> tuple
     fails, passes = agents.report(False, True, True), agents.report(True, True, True)
     tester = agents.ScriptedTester(fails, passes)
     called = turns.Noted().tools()
-    acting = [Named("counting", learners.Counting)]
+    counting_up: Any = learners.Counting
+    acting = [Named("counting", counting_up)]
     queues = ["mull", "llm", "tools"]
     serving = worker.build(client, queues, model, called=called, environments=acting)
     serving.append(Worker(client, task_queue=CODE, activities=[tester.test_code]))

@@ -92,8 +92,8 @@ async def test_a_span_says_where_in_the_run_it_is_and_what_came_of_it(
     """Episodes and steps count from 1; the return is `mull.return` wherever it stands."""
     await learn(client)
 
-    failed, solved = {"mull.return": 0.0, "mull.correct": False}, {"mull.correct": True}
-    solved["mull.return"] = 0.5
+    failed = {"mull.return": 0.0, "mull.correct": False}
+    solved = {"mull.return": 0.5, "mull.correct": True}
     by = {"mull.evaluator": "telling"}
     assert named(spans, "mull.episode") == [
         {"mull.episode": 1, "mull.ended": "answered", **failed},
