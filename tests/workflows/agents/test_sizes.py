@@ -30,7 +30,6 @@ from reflection.request import MOST_MEMBERS, parse_request
 from reflection.text import encoded_size
 from tests.workflows.agents.running import Counting, ScriptedAgent, served, start
 from tests.workflows.test_sizes import HARD, MOST, sizes, stored
-from workflows.reflexion import HISTORY_BYTES
 
 MOST_EVENTS = 51_200
 # Half of what the SDK takes for a deadlock.
@@ -136,7 +135,7 @@ async def test_a_run_ends_before_the_server_would_end_it(
 
     full = "the history of the run has" in result.stop_explanation
     assert (full, len(result.episodes)) == (isinstance(text, Hard), 2)
-    assert kept < bound + 50_000_000 - HISTORY_BYTES
+    assert kept < bound + 2_000_000
     assert max(await sizes(handle)) <= MOST
     assert len(found) / taken * MOST_EPISODES * MOST_STEPS < MOST_EVENTS
     assert EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED not in found
