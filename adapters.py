@@ -139,9 +139,13 @@ def environments(
 
         made.append(Named("documents", document_tasks(library, os.environ)))
     try:
-        return made + [named for module in modules for named in environments_in(module)]
+        made += [named for module in modules for named in environments_in(module)]
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
+    names = [named.name for named in made]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise ConfigurationError(f"two environments have the name {min(twice)}")
+    return made
 
 
 async def confined(queues: Sequence[str]) -> Sandbox | None:

@@ -13,7 +13,8 @@ from commands.command import drop_empty_variables, end_process, wrong_usage
 app = typer.Typer(
     name="mull",
     help="Durable, self-critical LLM answers, as Temporal workflows: sampling until convergence,"
-    " reflection on a result, an agent that researches or codes, and turns with tools.",
+    " reflection on a result, an agent that researches or codes, turns with tools, and agents that"
+    " learn from their failures.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
@@ -45,7 +46,9 @@ COMMANDS = {
     "reflect": ("start", "Write a draft, judge it, and revise it while its score is low."),
     "agent": ("start", "Research documents or write code, until nothing is open."),
     "turn": ("turn", "Answer a message with tools, and reflect midway."),
-    "batch": ("batch", "Run ask, reflect, agent or turn on every line of a file."),
+    "reflexion": ("reflexion", "Try a task in episodes, and reflect on each that fails."),
+    "memory": ("reflexion", "Show or clear a memory that runs of reflexion share."),
+    "batch": ("batch", "Run a command on every line of a file."),
     "show": ("runs", "Show a run: its result, or where it stands."),
     "watch": ("runs", "Follow a run live until it ends; Ctrl-C detaches and never cancels."),
     "list": ("runs", "List runs, newest first, with how each one ended."),

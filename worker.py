@@ -166,7 +166,8 @@ def build(
     if "code" in queues and sandbox is not None:
         served["code"] = _code(sandbox, environments)
     if "tools" in queues and called is not None:
-        examined = Examination(partial(tool_checks, called)).examine
+        names = [one.name for one in environments if queue_of(one.name) == tools.TASK_QUEUE]
+        examined = Examination(partial(tool_checks, called, names)).examine
         served["tools"] = {
             "activities": [
                 called.list_tools,
@@ -279,13 +280,14 @@ def _acting(environments: Sequence[Named], queue: str) -> list[Callable[..., Any
 
 
 def _code(sandbox: Sandbox, environments: Sequence[Named]) -> dict[str, Any]:
+    names = [one.name for one in environments if queue_of(one.name) == sandboxes.TASK_QUEUE]
     return {
         "tuner": slots(sandbox.at_once),
         "activities": [
             SandboxActivities(sandbox).run_code,
             TestingActivities(sandbox).test_code,
             ToolActivities(functions_of(python_tool(sandbox))).call_tool,
-            Examination(sandbox_checks).examine,
+            Examination(partial(sandbox_checks, names)).examine,
             *_acting(environments, sandboxes.TASK_QUEUE),
         ],
         "max_heartbeat_throttle_interval": timedelta(seconds=CODE_HEARTBEAT_SECONDS),

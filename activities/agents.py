@@ -15,7 +15,7 @@ from reflection.text import AGAIN, cut_with_note, well_formed
 
 
 class AgentPrompt(Record):
-    """A prompt for one text, and its bounds; `episode` and `step` count from 1."""
+    """A prompt for one text, and its bounds; `episode` and `step` count from 1, 0 is no step."""
 
     prompt: str
     model: str | None
@@ -63,7 +63,9 @@ class AgentActivities:
         heard = await self._ask(task, reply_schema=reply_schema(JudgeReply))
         if heard.text is None:
             return JudgedEpisode(correct=None, error=heard.error, receipt=heard.receipt)
-        read = await asyncio.to_thread(read_reply, heard.text, "correct", JudgeReply)
+        read = await asyncio.to_thread(
+            read_reply, heard.text, "correct", JudgeReply, (task.prompt,)
+        )
         if isinstance(read, str):
             return JudgedEpisode(correct=None, error=f"Unreadable: {read}", receipt=heard.receipt)
         return JudgedEpisode(
@@ -73,7 +75,7 @@ class AgentActivities:
     async def _ask(self, task: AgentPrompt, **more: Any) -> Heard:
         labels: dict[str, str | int] = {
             "mull.episode": task.episode,
-            "mull.step": task.step,
+            **({"mull.step": task.step} if task.step else {}),
             "mull.attempt": activity.info().attempt,
         }
         call: dict[str, Any] = {

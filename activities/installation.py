@@ -6,7 +6,7 @@ import platform
 import socket
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -227,8 +227,8 @@ def calibration_checks(environment: Mapping[str, str]) -> list[Check]:
     return [Check("calibration", "maps", "warning", said, (do,))]
 
 
-async def tool_checks(tools: "ToolActivities") -> list[Check]:
-    """List the tools as for a turn, which starts each MCP server, and count the rules for calls."""
+async def tool_checks(tools: "ToolActivities", environments: Sequence[str] = ()) -> list[Check]:
+    """List tools as for a turn, which starts each MCP server, rules for calls, and environments."""
     from activities.tools.port import ListTask
 
     found = await tools.list_tools(ListTask())
@@ -241,14 +241,23 @@ async def tool_checks(tools: "ToolActivities") -> list[Check]:
     rules = f"{tally_words(len(found.rules), 'rule')} for calls"
     if not found.rules:
         rules = "no rules for calls (--approve): what only reads runs, what writes asks a person"
-    return [*listed, *missing, Check("tools", "rules", "ok", rules)]
+    acting = environment_checks(environments)
+    return [*listed, *missing, Check("tools", "rules", "ok", rules), *acting]
+
+
+def environment_checks(names: Sequence[str]) -> list[Check]:
+    """List the environments of a queue, and say whether files of tasks may be read."""
+    folders = os.environ.get("MULL_TASKS")
+    read = f"tasks are read from {folders}" if folders else "MULL_TASKS is not set: no task files"
+    said = f"{', '.join(names)}; {read}"
+    return [Check("environments", "agents", "ok", said)] if names else []
 
 
 PATIENCE_SECONDS = 30
 ELSEWHERE = "Serve the other queues here (`mull-worker --queues mull,llm`), and code on Linux."
 
 
-async def sandbox_checks() -> list[Check]:
+async def sandbox_checks(environments: Sequence[str] = ()) -> list[Check]:
     """Test the sandboxes with real programs, as a worker does when it starts."""
     # On another system its imports fail.
     try:
@@ -266,7 +275,8 @@ async def sandbox_checks() -> list[Check]:
         said = str(error) or f"The self-test took over {PATIENCE_SECONDS} s."
         do = "Try again, or set MULL_SANDBOX to another sandbox."
         return [Check("sandbox", "sandbox", "wrong", said, (do,))]
-    return [row for one in examined for row in sandbox_rows(one, "warning")]
+    rows = [row for one in examined for row in sandbox_rows(one, "warning")]
+    return [*rows, *environment_checks(environments)]
 
 
 def sandbox_rows(found: "Examined", failing: State) -> list[Check]:

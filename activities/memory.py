@@ -3,11 +3,16 @@
 from typing import Any
 
 from temporalio import activity
-from temporalio.client import Client, WithStartWorkflowOperation, WorkflowUpdateFailedError
-from temporalio.common import WorkflowIDConflictPolicy
+from temporalio.client import (
+    Client,
+    WithStartWorkflowOperation,
+    WorkflowQueryRejectedError,
+    WorkflowUpdateFailedError,
+)
+from temporalio.common import QueryRejectCondition, WorkflowIDConflictPolicy
 from temporalio.service import RPCError, RPCStatusCode
 
-from connection import TASK_QUEUE
+from connection import TASK_QUEUE, heartbeating
 from reflection.agents.memory import Reflection, SemanticMemory, SharedMemory
 from reflection.agents.request import MemoryRequest
 from reflection.request import Record
@@ -27,7 +32,7 @@ class MemoryTask(Record):
     scope: str
 
 
-class Remembered(MemoryTask):
+class RememberTask(MemoryTask):
     """A reflection to add to a scope."""
 
     reflection: Reflection
@@ -44,7 +49,15 @@ class MemoryActivities:
         """Return what a scope holds: nothing where nobody has added anything."""
         handle: Any = self._client.get_workflow_handle(memory_id(task.name))
         try:
-            held: SharedMemory = await handle.query("memory", result_type=SharedMemory)
+            async with heartbeating():
+                held: SharedMemory = await handle.query(
+                    "memory",
+                    result_type=SharedMemory,
+                    # One that was terminated still answers, and is begun anew by what is added.
+                    reject_condition=QueryRejectCondition.NOT_OPEN,
+                )
+        except WorkflowQueryRejectedError:
+            return SemanticMemory()
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise
@@ -52,7 +65,7 @@ class MemoryActivities:
         return held.of(task.scope)
 
     @activity.defn
-    async def remember_reflection(self, task: Remembered) -> SemanticMemory:
+    async def remember_reflection(self, task: RememberTask) -> SemanticMemory:
         """Add a reflection, once, to a memory that begins with it; return what its scope holds."""
         begun = WithStartWorkflowOperation[Any, Any](
             WORKFLOW,
@@ -62,13 +75,14 @@ class MemoryActivities:
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
         )
         try:
-            held: SemanticMemory = await self._client.execute_update_with_start_workflow(
-                "remember",
-                task,
-                start_workflow_operation=begun,
-                result_type=SemanticMemory,
-            )
+            async with heartbeating():
+                held: SemanticMemory = await self._client.execute_update_with_start_workflow(
+                    "remember",
+                    task,
+                    start_workflow_operation=begun,
+                    result_type=SemanticMemory,
+                )
         except WorkflowUpdateFailedError as error:
-            # It has gone on in a new history meanwhile: the next attempt finds that.
+            # What refused it says why.
             raise error.cause from None
         return held

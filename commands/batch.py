@@ -4,7 +4,7 @@ import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from functools import partial
@@ -19,6 +19,7 @@ from commands import command, start
 from commands.command import Exit, fail, tell, with_client
 from commands.follow import New, Wanted
 from commands.measuring import plans
+from reflection.agents.request import ReflexionRequest
 from reflection.batch.request import (
     LABELS,
     PAGE_BYTES,
@@ -39,8 +40,9 @@ HELP = {
     "batch": """
 FILE has one item a line: a JSON object with fields of the command's request, a JSON string, or CSV
 with a header (FILE ends with .csv); - reads standard input. The question, query, prompt or message
-may have any of these four names. `id` and `gold` are yours, and come back with the result; other
-columns of a CSV are named, and not used. Options of the command follow after --.
+may have any of these four names; reflexion's is `task`. `id` and `gold` are yours, and come back
+with the result; other columns of a CSV are named, and not used. Options of the command follow
+after --.
 
 Examples:
 
@@ -65,13 +67,14 @@ COMMANDS: dict[str, RunType] = {
     "reflect": "ReflectOnResultWorkflow",
     "agent": "MultiPathWorkflow",
     "turn": "ToolTurnWorkflow",
+    "reflexion": "ReflexionWorkflow",
 }
 SUBJECTS = ("question", "query", "prompt", "message")
 # Small pages are heard of sooner, and their results are read one after the other.
 PAGE_LINES = 100
 # Wrong lines that are named; of the others the number is enough.
 NAMED = 10
-FORM = '{"id": "q1", "question": "..."}'
+FORM = '{{"id": "q1", "{}": "..."}}'
 # Tokens of an answer, and of the instructions around a subject.
 ANSWER_OUT = 350
 INSTRUCTIONS_IN = 300
@@ -113,7 +116,7 @@ def batch(
         list[str] | None, typer.Argument(help="After --: options of the command, for all lines.")
     ] = None,
     what: Annotated[
-        Literal["ask", "reflect", "agent", "turn"] | None,
+        Literal["ask", "reflect", "agent", "turn", "reflexion"] | None,
         typer.Option("--command", help="What is done with each line."),
     ] = None,
     out: Annotated[
@@ -169,13 +172,25 @@ def _given(
 ) -> tuple[Given, Any]:
     """Read and check all lines of a file, and what its results are held to, or exit."""
     fields, bars = _options(what, options)
+    lines = _lines(file, REQUESTS[COMMANDS[what]])
+    return planned(file, what, fields, lines, bounds), bars
+
+
+def planned(
+    file: str,
+    what: str,
+    fields: dict[str, Any],
+    lines: Iterable[tuple[int, Any]],
+    bounds: dict[str, Any],
+) -> Given:
+    """Plan a batch of a command with these fields on these numbered lines of a file, or exit."""
     variant = command.checked(
         Variant, {"name": what, "workflow": COMMANDS[what], "request": fields}, "after --"
     )
     kind = REQUESTS[variant.workflow]
     items, calls, tokens = list[Item](), Counter[str | None](), Counter[str | None]()
     wrong = list[str]()
-    for line, found in _lines(file, kind):
+    for line, found in lines:
         try:
             item = _item(found, kind)
             request: Any = parse_request(kind, json.dumps(variant.fields_for(item)))
@@ -192,7 +207,8 @@ def _given(
         more = [f"And {len(wrong) - NAMED:,} more."] if len(wrong) > NAMED else []
         fail("\n".join([*wrong[:NAMED], *more]), Exit.USAGE)
     if not items:
-        fail(f"{file} is empty: expected lines like {FORM}, or rows of CSV", Exit.USAGE)
+        form = FORM.format(kind.subject_field)
+        fail(f"{file} is empty: expected lines like {form}, or rows of CSV", Exit.USAGE)
     pages = plans.pages_of(items, PAGE_LINES)
     if (size := len(variant.model_dump_json().encode())) > SHARED_BYTES:
         fail(f"the options are {size:,} bytes; at most {SHARED_BYTES:,}.", Exit.USAGE)
@@ -210,21 +226,23 @@ def _given(
             "The price of the model is not known here. If its worker doesn't know it either,"
             " --budget-usd stops the batch after one line; --budget-tokens bounds it in any case."
         )
-    return Given(name, whole, pages, forecast), bars
+    return Given(name, whole, pages, forecast)
 
 
 def _options(what: str, options: Sequence[str]) -> tuple[dict[str, Any], Any]:
     """Return the fields of the request that a command's own options make, and its bars."""
+    from commands.reflexion import reflexion
     from commands.turn import turn
 
     if any(option.partition("=")[0] in {"--session", "--help"} for option in options):
         fail("--session and --help can't stand after --.", Exit.USAGE)
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command(what)({"turn": turn}.get(what) or getattr(start, what))
+    app.command(what)({"turn": turn, "reflexion": reflexion}.get(what) or getattr(start, what))
+    subject = ["--task", "x"] if what == "reflexion" else ["x"]
     known: list[tuple[dict[str, Any], New, Wanted]] = []
     token = start.instead.set(known)
     try:
-        app(args=["x", *options], prog_name=f"mull {what}", standalone_mode=False)
+        app(args=[*subject, *options], prog_name=f"mull {what}", standalone_mode=False)
     finally:
         start.instead.reset(token)
     fields, new, wanted = known[0]
@@ -249,7 +267,7 @@ def _lines(file: str, kind: type[Request]) -> Iterator[tuple[int, Any]]:
             try:
                 yield line, unambiguous_json(words)
             except ValueError as error:
-                yield line, ValueError(f"{error}; expected {FORM}")
+                yield line, ValueError(f"{error}; expected {FORM.format(kind.subject_field)}")
 
 
 def _table(file: str, text: str, kind: type[Request]) -> Iterator[tuple[int, Any]]:
@@ -271,7 +289,7 @@ def _table(file: str, text: str, kind: type[Request]) -> Iterator[tuple[int, Any
 
 def _unused(file: str, columns: Sequence[str], kind: type[Request]) -> list[str]:
     """List the columns that are no field, and name them. One that may be misspelt is refused."""
-    known = {*kind.model_fields, *SUBJECTS, *LABELS}
+    known = {*kind.model_fields, *_subjects(kind), *LABELS}
     used = [name for name in columns if name in known]
     unused = [name for name in columns if name not in known]
     for name in unused:
@@ -302,16 +320,23 @@ def _item(found: Any, kind: type[Request]) -> Item:
     if isinstance(found, str):
         return {subject: found}
     if not isinstance(found, dict):
-        raise ValueError(f"expected {FORM}, or a text")  # noqa: TRY004 - one error for all lines
-    named = [name for name in SUBJECTS if name in found]
+        form = FORM.format(subject)
+        raise ValueError(f"expected {form}, or a text")  # noqa: TRY004 - one error for all lines
+    named = [name for name in _subjects(kind) if name in found]
     if len(named) != 1:
-        raise ValueError(f"one of {', '.join(SUBJECTS)} is expected")
+        expected = ", ".join(_subjects(kind))
+        raise ValueError(f"{'one of ' if ', ' in expected else ''}{expected} is expected")
     label = found.get("id")
     if not isinstance(label, str | int | None):
         raise ValueError("id: a text or a number is expected")  # noqa: TRY004
     if len(to_json(found)) > PAGE_BYTES // 2:
         raise ValueError(f"over {PAGE_BYTES // 2:,} bytes; name large texts after --")
     return {subject if name == named[0] else name: value for name, value in found.items()}
+
+
+def _subjects(kind: type[Request]) -> tuple[str, ...]:
+    """List the names of what a line is about. A task's name is never read from another field."""
+    return SUBJECTS if kind.subject_field in SUBJECTS else (kind.subject_field,)
 
 
 def _most_calls(request: Any) -> Iterator[tuple[str | None, int]]:
@@ -330,3 +355,9 @@ def _most_calls(request: Any) -> Iterator[tuple[str | None, int]]:
             yield request.judge, drafts
         case ToolTurnRequest():
             yield request.model, request.max_steps + request.max_reflections
+        case ReflexionRequest():
+            yield request.model, request.episodes * request.step_limit
+            if request.reflects:
+                yield request.reflector or request.model, request.episodes
+            if request.judge is not None:
+                yield request.judge, 2 * request.episodes

@@ -65,7 +65,7 @@ def fail(message: str, code: int) -> NoReturn:
 
 def wrong_usage(error: typer.TyperException) -> int:
     """Print a usage error on one line, with the command for help; return the exit code."""
-    said = error.format_message().rstrip(".").replace("Value error, ", "")
+    said = " ".join(error.format_message().split()).rstrip(".").replace("Value error, ", "")
     # Without arguments Typer has already printed the help.
     if said:
         context = getattr(error, "ctx", None)
@@ -220,6 +220,9 @@ FLAGS = {
     "call_timeout_seconds": "--call-timeout",
     "review_timeout_seconds": "--review-timeout",
     "options": "--set",
+    "environment": "--env",
+    "environment_seed": "--env-seed",
+    "step_timeout_seconds": "--step-timeout",
 }
 ALIASES = {
     "rule": "--entropy-mode",
@@ -236,6 +239,7 @@ REFLECTING = (
     "reflect_every", "reflect_on_uncertainty", "reflection_feeds_back", "max_reflections",
 )  # fmt: skip
 # Fields that have an effect only with some values of another field, and only beside another one.
+LEARNING = ("reflexion", "last_episode_and_reflexion")
 ONLY_WITH: dict[str, tuple[str, tuple[object, ...]]] = {
     "confidence_threshold": ("rule", (*ENTROPY, "confidence_only", "off")),
     "entropy_threshold": ("rule", ENTROPY),
@@ -246,9 +250,11 @@ ONLY_WITH: dict[str, tuple[str, tuple[object, ...]]] = {
     "ahead_by": ("rule", ("ahead_by",)),
     "creative": ("mode", (None, "research")),
     **dict.fromkeys(REFLECTING, ("think_level", ("low", "medium", "high"))),
+    **dict.fromkeys(("memory", "reflector"), ("strategy", LEARNING)),
 }
 ONLY_BESIDE = {
     "passages": ("docs",),
+    "scope": ("memory",),
     "review_timeout_seconds": ("review_when", "review_below", "review_open"),
 }
 

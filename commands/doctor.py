@@ -57,7 +57,7 @@ QUEUES = {
     "mull": "workflows",
     "mull-llm": "model calls and retrieval",
     "mull-code": "code in a sandbox",
-    "mull-tools": "tools of turns",
+    "mull-tools": "tools of turns, environments of agents",
 }
 START = "Start one with `mull dev`, or set TEMPORAL_ADDRESS."
 

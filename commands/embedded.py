@@ -35,12 +35,13 @@ Value = TypeVar("Value")
 HELP = {
     "dev": """
 MULL_MODEL (any LiteLLM name) answers; without it, an embedded toy model does. `agent --docs`
-may search the current folder, unless MULL_DOCUMENTS names others.
+may search the current folder, unless MULL_DOCUMENTS names others, and agents find their files of
+tasks there, unless MULL_TASKS does.
 
 Example: MULL_MODEL=openai/gpt-5-mini mull dev
 """
 }
-DOCUMENTS = "MULL_DOCUMENTS"
+DOCUMENTS, TASKS = "MULL_DOCUMENTS", "MULL_TASKS"
 TOY_MODEL = "embedded/smollm2-135m"
 PORT, UI_PORT = 7233, 8233
 ROOT = Path(__file__).parents[1]
@@ -188,6 +189,10 @@ def dev(
         list[str] | None,
         typer.Option(metavar="MODULE", help="Tools for turns, as mull-worker takes them."),
     ] = None,
+    environments: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MODULE", help="Environments for agents, as mull-worker takes them."),
+    ] = None,
     mcp: Annotated[
         Path | None, typer.Option(metavar="FILE", help="MCP servers, as mull-worker takes them.")
     ] = None,
@@ -196,20 +201,22 @@ def dev(
     ] = None,
 ) -> None:
     """Run a server and a worker."""
-    options = [part for module in tools or [] for part in ("--tools", module)]
-    for name, file in (("--mcp", mcp), ("--approve", approve)):
-        options += [name, str(file.resolve())] if file else []
+    named: list[tuple[str, str]] = [("--tools", module) for module in tools or []]
+    named += [("--environments", module) for module in environments or []]
+    files = (("--mcp", mcp), ("--approve", approve))
+    named += [(name, str(file.resolve())) for name, file in files if file]
     for option, number in (("--port", port), ("--ui-port", ui_port)):
         if not is_free(number):
             fail(f"port {number} is taken; choose another with {option}.", Exit.USAGE)
     place = Place(port, ui_port, db.resolve())
     if not place.db.parent.is_dir():
         fail(f"--db: there is no folder {place.db.parent}.", Exit.USAGE)
-    os.environ.setdefault(DOCUMENTS, str(Path.cwd()))
+    for variable in (DOCUMENTS, TASKS):
+        os.environ.setdefault(variable, str(Path.cwd()))
     sys.stderr.write("starting Temporal and a worker\n")
     try:
         with FileLock(f"{place.db}.lock", timeout=0):
-            asyncio.run(_stay(place, traces, options))
+            asyncio.run(_stay(place, traces, [part for pair in named for part in pair]))
     except Timeout:
         fail(f"another server uses {place.db}; choose another database with --db.", Exit.USAGE)
     except asyncio.CancelledError:

@@ -1,6 +1,6 @@
 """What the command line knows of each workflow type, and how a run is found by its id."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -18,6 +18,8 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from activities.environments.port import queue_of
 from activities.language_model import port as models
+from activities.memory import WORKFLOW as MEMORY
+from activities.memory import memory_id
 from activities.sandbox import port as sandbox
 from activities.tools import port as tools
 from commands.command import Exit, fail
@@ -39,7 +41,7 @@ from reflection.request import Record, Request
 from reflection.sampling import result as sampling
 from reflection.sampling import sheet as sampled
 from reflection.sampling.request import SelfConsistencyRequest
-from reflection.sheet import Sheet, draft_sheet
+from reflection.sheet import Sheet, Table, draft_sheet
 from reflection.turn import result as turned
 from reflection.turn import session as conversed
 from reflection.turn import sheet as turning
@@ -65,8 +67,11 @@ class Loop:
       error; what a run that ended badly has of it is printed too.
     - `below` explains how a result misses a required score, or the bars of an answer, and `doubt`
       why not to build on it whatever was required.
-    - `actions` are the choices in a review, `reviewed` the fields of the progress that show what is
-      reviewed, `best` the draft, and `unchecked` a note for whoever replaces the result.
+    - `measures` names what a batch's rows have of a result beside what all have, and `summary`
+      makes of these rows a JSON object and tables.
+    - `actions` are the choices in a review, none where a run takes none, `reviewed` the fields of
+      the progress that show what is reviewed, `best` the draft, and `unchecked` a note for whoever
+      replaces the result.
     - `optional_queues` may be needed later in the run.
     - `further` explains how to get what the result does not contain.
     """
@@ -82,6 +87,11 @@ class Loop:
     reply: Callable[[Any], str] | None = None
     below: Callable[[Any, Any], str | None] = lambda _result, _required: None
     doubt: Callable[[Any], str] = lambda _result: ""
+    measures: tuple[str, ...] = ()
+    summary: Callable[[Sequence[Any]], tuple[dict[str, Any], tuple[Table, ...]]] = lambda _: (
+        {},
+        (),
+    )
     actions: tuple[str, ...] = ("accept", "replace")
     reviewed: frozenset[str] = frozenset({"subject"})
     best: Callable[[Any], Record | None] | None = None
@@ -187,6 +197,8 @@ REFLEXION = Loop(
     decision=agents.Decision,
     command="reflexion",
     doubt=lambda result: result.doubt,
+    measures=("episode_count", "solved_after", "best_return", "hidden_passed", "judged"),
+    summary=acted.success,
     actions=(),
     reviewed=frozenset({"task"}),
     writes=True,
@@ -253,6 +265,9 @@ async def reach(client: Client, run: str) -> FoundRun:
     """Find a run by its id, or exit if its workflow type is not one of Mull's."""
     description = await client.get_workflow_handle(run).describe()
     loop = next((loop for loop in LOOPS if loop.workflow == description.workflow_type), None)
+    if description.workflow_type == MEMORY:
+        name = run.removeprefix(memory_id(""))
+        fail(f"{run} is a memory. To see it:\n    mull memory show {name}", Exit.USAGE)
     if loop is None:
         fail("This workflow was not started by Mull.", Exit.USAGE)
     handle: Handle = client.get_workflow_handle(run, result_type=loop.result)

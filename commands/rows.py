@@ -47,7 +47,7 @@ async def run(client: Client, given: Given | None, chosen: Chosen) -> Exit:
         out = f" --out {shlex.quote(str(wanted.out))}" if wanted.out else ""
         ended = await followed(handle, request, f"mull batch{out} --id", as_json=wanted.as_json)
     rows = _rows(client, identity, request, wanted.required, given.pages if given else [])
-    return await _print(identity, rows, ended, chosen)
+    return await _print(identity, request, rows, ended, chosen)
 
 
 async def _rows(
@@ -75,7 +75,12 @@ async def _rows(
         for made, row in zip(runs, await side_by_side(runs, read), strict=True):
             line += 1
             known = {"line": line, **{name: own.items[made.item].get(name) for name in LABELS}}
-            yield {**dict.fromkeys(COLUMNS), **known, **row}
+            yield {**dict.fromkeys(columns_of(request)), **known, **row}
+
+
+def columns_of(request: BatchRequest) -> tuple[str, ...]:
+    """Name the columns of a batch's rows."""
+    return (*COLUMNS, *loop_of_runs(request).measures)
 
 
 async def _row(client: Client, loop: Loop, required: Any, told: bool, made: BatchRun) -> Row:
@@ -110,27 +115,34 @@ def _outcome(result: Any, loop: Loop, required: Any) -> Row:
         "confidence": getattr(result, "consensus_confidence", None),
         "probability": getattr(result, "probability_right", None),
         "score": getattr(result, "score", None),
+        **{name: getattr(result, name) for name in loop.measures},
     }
 
 
 async def _print(
-    identity: str, rows: AsyncIterator[Row], ended: BatchResult | None, chosen: Chosen
+    identity: str,
+    request: BatchRequest,
+    rows: AsyncIterator[Row],
+    ended: BatchResult | None,
+    chosen: Chosen,
 ) -> Exit:
     """Print the result of each line as it is read, or all of them in one document.
 
     A batch that was cancelled has not `ended` with a result: its lines are counted here.
     """
     wanted, doubtful, kept = chosen.wanted, 0, list[Row]()
+    loop, measured = loop_of_runs(request), list[Row]()
     statuses = Counter[str](dict.fromkeys(get_args(RunStatus), 0))
     form = "json" if wanted.as_json else chosen.form
     out = wanted.out and wanted.out.open("w", encoding="utf-8", newline="")
     with out or nullcontext(sys.stdout) as place:
-        table = csv.DictWriter(place, COLUMNS)
+        table = csv.DictWriter(place, columns_of(request))
         if form == "csv":
             table.writeheader()
         async for row in rows:
             statuses[row["status"]] += 1
             doubtful += row["doubt"] is not None
+            measured.append({name: row[name] for name in loop.measures})
             if form == "jsonl":
                 place.write(json.dumps(row) + "\n")
             elif form == "csv":
@@ -138,16 +150,18 @@ async def _print(
                 table.writerow({n: well_formed(c) if isinstance(c, str) else c for n, c in cells})
             else:
                 kept.append(row)
+        summed, tables = loop.summary(measured)
         if form == "json":
             counted = {"status": "cancelled", **statuses}
             summary = ended.model_dump(mode="json", exclude={"runs"}) if ended else counted
-            place.write(json.dumps({"id": identity, **summary, "results": kept}) + "\n")
+            place.write(json.dumps({"id": identity, **summary, **summed, "results": kept}) + "\n")
         elif form == "junit":
             place.write(_junit(identity, kept) + "\n")
     if wanted.out is not None:
         tell(f"wrote the results to {wanted.out}")
     if ended is not None and form != "json":
-        print_sheet(Console(stderr=True), BATCH.sheet(ended))
+        sheet = BATCH.sheet(ended).model_copy(update={"tables": tables})
+        print_sheet(Console(stderr=True), sheet)
     return _concluded(identity, ended, statuses, doubtful, chosen)
 
 

@@ -290,4 +290,6 @@ def _result_words(row: Row) -> str:
         return f"score {row['MullScore']:.2f}"
     if row["MullRevisions"] is not None and row["workflow"] == "MultiPathWorkflow":
         return tally_words(row["MullRevisions"], "draft")
+    if row["MullRevisions"] is not None and row["workflow"] == "ReflexionWorkflow":
+        return tally_words(row["MullRevisions"], "episode")
     return "-"

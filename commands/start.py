@@ -8,7 +8,7 @@ from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from pydantic import TypeAdapter, ValidationError
@@ -349,7 +349,7 @@ def agent(
     fields["prompt"] = subject_of(prompt, "the prompt")
     fields["judge"] = judge
     if fields["docs"]:
-        fields["docs"] = folder_of(fields["docs"])
+        fields["docs"] = place_of(fields["docs"], "folder")
     if tests is not None:
         fields["tests"] = _tests(tests)
         fields["mode"] = "code"
@@ -366,14 +366,14 @@ def subject_of(given: str, what: str) -> str:
     return command.read_stdin(what) if given == "-" else given
 
 
-def folder_of(given: str) -> str:
-    """Return the absolute path of a folder of documents, which the worker looks for on its own."""
-    # Only the worker can tell whether it has the folder, and where its links lead.
-    docs = os.path.abspath(Path(given).expanduser())  # noqa: PTH100
-    if not Path(docs).is_dir():
-        said = f"Note: there is no folder {docs} on this machine; the worker looks on its own."
+def place_of(given: str, kind: Literal["folder", "file"]) -> str:
+    """Return the absolute path of a folder or a file, which the worker looks for on its own."""
+    # Only the worker can tell whether it has it, and where its links lead.
+    place = os.path.abspath(Path(given).expanduser())  # noqa: PTH100
+    if not (Path(place).is_dir() if kind == "folder" else Path(place).is_file()):
+        said = f"Note: there is no {kind} {place} on this machine; the worker looks on its own."
         command.tell(said)
-    return docs
+    return place
 
 
 # Where a batch asks what the options of a command say: what would begin is put here instead.

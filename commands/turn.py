@@ -100,7 +100,7 @@ def turn(
         except ValueError as error:
             fail(f"--approve: {approve} is not valid JSON: {error}.", Exit.USAGE)
     if fields["docs"]:
-        fields["docs"] = start.folder_of(fields["docs"])
+        fields["docs"] = start.place_of(fields["docs"], "folder")
     if fields["stream"] is None and not detach:
         fields["stream"] = sys.stderr.isatty()
     wanted = Wanted(as_json, accept_any)

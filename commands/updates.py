@@ -158,7 +158,8 @@ async def add(
     """Add an answer."""
     found = await reach_open(client, run)
     if found.loop is not SAMPLING:
-        instead = " For this run, use `mull review`." if found.loop.answers else ""
+        reviewed = found.loop.answers and found.loop.actions
+        instead = " For this run, use `mull review`." if reviewed else ""
         fail(f"only runs of `ask` take answers.{instead}", Exit.USAGE)
     said = checked(PersonsAnswer, {"answer": answer, "author": author})
     number = await _update(client, found, "add_answer", said) + 1
@@ -229,6 +230,9 @@ async def _reviewable(client: Client, run: str) -> FoundRun:
         kind = "session" if found.loop is SESSION else "batch of runs"
         turns = f" Its turns can, such as {run}-turn-1." if found.loop is SESSION else ""
         fail(f"{run} is a {kind}; it can't be reviewed.{turns}", Exit.USAGE)
+    if not found.loop.actions:
+        said = "it takes no review: its environment says whether the task is solved"
+        fail(f"{run} is a run of `{found.loop.command}`; {said}.", Exit.USAGE)
     return found
 
 

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from activities.environments.port import Evaluation, StepResult, TaskRef
+from activities.environments.port import Evaluation, StepResult, TaskError, TaskRef
 from reflection.agents.memory import (
     Action,
     Observation,
@@ -37,6 +37,8 @@ class NumberGame:
     )
 
     def __init__(self, task: TaskRef) -> None:
+        if not task.task.isdecimal():
+            raise TaskError(f"expected the largest number, such as 100, not {task.task!r}")
         self.most = int(task.task)
         self.found = False
 

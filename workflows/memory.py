@@ -1,15 +1,17 @@
 """A memory that outlives runs: the reflections of a task family, by scope."""
 
 from pydantic import ValidationError
+from pydantic_core import to_json
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from activities.memory import Remembered
+    from activities.memory import RememberTask
     from reflection.agents.memory import SemanticMemory, SharedMemory
     from reflection.agents.request import MemoryRequest
     from workflows.base import refusal, require
 
 LONGEST_HISTORY = 2_000
+REMEMBERED_BYTES = 20_000
 
 
 @workflow.defn(failure_exception_types=[ValidationError])
@@ -46,15 +48,18 @@ class MemoryWorkflow:
         return self._held
 
     @workflow.update(description="Add a reflection, once; the oldest of its scope makes room")
-    def remember(self, given: Remembered) -> SemanticMemory:
+    def remember(self, given: RememberTask) -> SemanticMemory:
         """Add a reflection, and return what its scope holds."""
         self._held = self._held.remember(given.scope, given.reflection)
         return self._held.of(given.scope)
 
     @remember.validator
-    def _takes_reflection(self, given: Remembered) -> None:
-        if not isinstance(given, Remembered):
-            raise refusal('give one JSON object, such as {"scope": "...", "reflection": {...}}')
+    def _takes_reflection(self, given: RememberTask) -> None:
+        if not isinstance(given, RememberTask):
+            form = '{"name": "...", "scope": "...", "reflection": {"text": "..."}}'
+            raise refusal(f"give one JSON object, such as {form}")
+        if len(to_json(given)) > REMEMBERED_BYTES:
+            raise refusal(f"a reflection takes at most {REMEMBERED_BYTES:,} bytes")
 
     @workflow.update(description="Forget what a scope holds, or everything without one")
     def clear(self, scope: str | None = None) -> None:

@@ -3,8 +3,10 @@
 The order of the calls is the source's; what is decided between them is `reflection.agents.loop`'s.
 """
 
+from datetime import timedelta
 from typing import Any
 
+from opentelemetry.trace import Span
 from pydantic import ValidationError
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError
@@ -22,7 +24,7 @@ with workflow.unsafe.imports_passed_through():
         digest_of,
     )
     from activities.environments.port import TaskRef, queue_of
-    from activities.memory import MemoryActivities, MemoryTask, Remembered
+    from activities.memory import MemoryActivities, MemoryTask, RememberTask
     from connection import TASK_QUEUE
     from reflection.agents.loop import Reflexion
     from reflection.agents.memory import Reflection
@@ -34,9 +36,13 @@ with workflow.unsafe.imports_passed_through():
     from reflection.sheet import Sheet
     from workflows import base
     from workflows.base import RunWorkflow
-    from workflows.calls import Lost, call_times, explain, lost, permanent, work_times
+    from workflows.calls import Lost, call_times, explain, lost, work_times
 
-# A memory may go on in a new history just then, so that an update has to be sent again.
+# A solved task does not wait for ever for a worker that runs its hidden test.
+HIDDEN_TEST = timedelta(minutes=10)
+# The server ends a run at 50 MB. Well before that another worker would need longer to read and
+# replay it than a task may take: 12 MB take it 2 to 4 s.
+HISTORY_BYTES = 20_000_000
 MEMORY_TIMES = work_times(10, 5)
 NUMBERS = (
     "episode", "next", "correct", "best", "reflections", "stop", "stop_reason", "reason",
@@ -93,7 +99,7 @@ class ReflexionWorkflow(RunWorkflow[Reflexion]):
         asked = Executor.begin_task, EpisodeTask(**self._episode()), "the task"
         setting = await self._calls.make(*asked, self._step_times, self._queue)
         if isinstance(setting, ActivityError):
-            raise permanent(setting) or lost(explain(setting)).failure
+            raise lost(explain(setting)).failure
         if setting is None:
             self._cut_short()
             return False
@@ -131,9 +137,14 @@ class ReflexionWorkflow(RunWorkflow[Reflexion]):
                 await self._reflect()
                 if not self._state.stopped:
                     self._decide()
-            done = self._state.episodes[-1] if self._state.episodes else None
-            if done is not None:
-                span.set_attributes(base.numbers(done, ("episode_return", "correct", "ended")))
+            if self._state.number == number and self._state.episodes:
+                self._record(span, "ended")
+
+    def _record(self, span: Span, *more: str) -> None:
+        """Write into a span what the last episode is worth."""
+        done = self._state.episodes[-1]
+        worth = base.known({"mull.return": done.episode_return})
+        span.set_attributes({**worth, **base.numbers(done, ("correct", *more))})
 
     def _decide(self) -> None:
         """Decide what comes next, and record it."""
@@ -168,6 +179,9 @@ class ReflexionWorkflow(RunWorkflow[Reflexion]):
         state = self._state
         if not self._has_room("generating"):
             return False
+        if workflow.info().get_current_history_size() >= HISTORY_BYTES:
+            self._stop("budget", f"the history of the run has {HISTORY_BYTES:,} bytes")
+            return False
         step = len(state.actions) + 1
         self._step = f"episode {state.number}, step {step}: plan"
         with base.span(telemetry.SPAN_PLAN, "CHAIN", {"mull.step": step}):
@@ -193,7 +207,8 @@ class ReflexionWorkflow(RunWorkflow[Reflexion]):
                 await self._judge(request.judge)
             else:
                 asked = Evaluator.evaluate_episode, self._answer(state.answer), self._step
-                found = await self._calls.make(*asked, self._step_times, self._queue)
+                times = self._step_times
+                found = await self._calls.make(*asked, times, self._queue, late=True)
                 if isinstance(found, ActivityError):
                     said = f"the episode could not be evaluated: {explain(found)}"
                     self._stop("environment_failed", said)
@@ -204,8 +219,7 @@ class ReflexionWorkflow(RunWorkflow[Reflexion]):
                         found.reward, found.feedback, found.metrics, correct=found.correct
                     )
             if not state.stopped:
-                done = state.episodes[-1]
-                span.set_attributes(base.numbers(done, ("episode_return", "correct")))
+                self._record(span)
 
     async def _judge(self, model: str) -> None:
         """Ask a model whether the answer is right, once more if its reply can't be read."""
@@ -214,7 +228,8 @@ class ReflexionWorkflow(RunWorkflow[Reflexion]):
         for _ in range(2):
             if not self._has_room("evaluating"):
                 return
-            task = self._prompt(prompt if error is None else again(prompt, error), model=model)
+            shown = prompt if error is None else again(prompt, error)
+            task = self._prompt(shown, model=model).model_copy(update={"temperature": 0.0})
             asked = AgentActivities.judge_episode, task, self._step
             reply = await self._calls.ask("evaluating", *asked, self._times)
             if reply is None:
@@ -251,7 +266,7 @@ class ReflexionWorkflow(RunWorkflow[Reflexion]):
         """Add a reflection to semantic memory, and to the one that runs share."""
         state, request = self._state, self._state.request
         if request.memory is not None:
-            task = Remembered(name=request.memory, scope=request.scope_key, reflection=reflection)
+            task = RememberTask(name=request.memory, scope=request.scope_key, reflection=reflection)
             asked = MemoryActivities.remember_reflection, task, "remember the reflection"
             held = await self._calls.make(*asked, MEMORY_TIMES, TASK_QUEUE)
             if held is not None and not isinstance(held, ActivityError):
@@ -268,9 +283,9 @@ class ReflexionWorkflow(RunWorkflow[Reflexion]):
         if best is None or best.answer is None or self._people.finish is not None:
             return
         self._step = "the hidden test"
-        task = self._answer(best.answer, ended=True)
-        asked = Evaluator.verify_answer, task, "the hidden test"
-        found = await self._calls.make(*asked, self._step_times, self._queue, late=True)
+        asked = Evaluator.verify_answer, self._answer(best.answer), "the hidden test"
+        times = {**self._step_times, "schedule_to_close_timeout": HIDDEN_TEST}
+        found = await self._calls.make(*asked, times, self._queue, late=True)
         if isinstance(found, ActivityError):
             state.warn(f"the hidden test could not be run: {explain(found)}")
         elif found is not None:
@@ -313,9 +328,8 @@ class ReflexionWorkflow(RunWorkflow[Reflexion]):
             "timeout_seconds": state.request.step_timeout_seconds,
         }
 
-    def _answer(self, answer: str | None, *, ended: bool = False) -> AnswerTask:
-        anew = {"actions": (), "seen": ""} if ended else {}
-        return AnswerTask(**{**self._episode(), **anew}, answer=answer)
+    def _answer(self, answer: str | None) -> AnswerTask:
+        return AnswerTask(**self._episode(), answer=answer)
 
     def _progress(self) -> Progress:
         return self._state.progress(self._step, self._calls.in_flight)

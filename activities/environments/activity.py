@@ -7,9 +7,10 @@ actions came before, so that any other worker rebuilds the same state by replayi
 import asyncio
 import inspect
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
+from contextvars import copy_context
 from hashlib import blake2b
 from typing import Any, TypeVar, cast
 
@@ -29,7 +30,9 @@ from activities.environments.port import (
     Verdict,
 )
 from connection import CODE_HEARTBEAT_SECONDS, heartbeating, redacted
+from reflection.agents.loop import ACTION_BYTES
 from reflection.agents.memory import PlannerExample, ReflectorExample
+from reflection.agents.prompts import examples_bytes
 from reflection.request import Record
 from reflection.text import cut_with_note, well_formed
 
@@ -41,7 +44,6 @@ OBSERVATION_BYTES = 4_000
 FEEDBACK_BYTES = 4_000
 
 Value = TypeVar("Value")
-_threads = ThreadPoolExecutor(THREADS, thread_name_prefix="mull-environments")
 
 
 class Setting(Record):
@@ -95,102 +97,116 @@ class LiveEnvironments:
     """The environments of a worker by name, and its live episodes.
 
     An episode is taken out while it is used, and comes back afterwards: an attempt that failed, or
-    that runs beside another one, leaves nothing behind.
+    that runs beside another one, leaves nothing behind. Methods that are not `async` run in one of
+    sixteen threads.
     """
 
     def __init__(self, environments: Iterable[Named], live: int = LIVE) -> None:
         self._makers: Mapping[str, Maker] = dict(environments)
         self._episodes: OrderedDict[str, tuple[Environment, tuple[str, ...]]] = OrderedDict()
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="mull-environments")
         self._most = live
 
-    async def make(self, task: TaskRef) -> tuple[Environment, str]:
-        """Make an environment and reset it; return the task in words. Raises TaskError."""
+    async def call(self, method: Callable[..., Value | Awaitable[Value]], *given: object) -> Value:
+        """Call a method of an environment."""
+        if inspect.iscoroutinefunction(method):
+            result: Any = method(*given)
+        else:
+            run, loop = copy_context().run, asyncio.get_running_loop()
+            result = await loop.run_in_executor(self._threads, run, method, *given)
+        return cast("Value", await result if inspect.isawaitable(result) else result)
+
+    async def close(self, made: Environment) -> None:
+        """Close an environment that has something to close, whatever it says to that."""
+        if (close := getattr(made, "close", None)) is not None:
+            with suppress(Exception):
+                await self.call(close)
+
+    @asynccontextmanager
+    async def begin(self, task: TaskRef) -> AsyncIterator[tuple[Environment, str]]:
+        """Make an environment, and yield it with the task in words; it is closed if that fails.
+
+        Raises TaskError.
+        """
         if task.environment not in self._makers:
             known = ", ".join(self._makers) or "none"
             raise TaskError(f"this worker has no environment {task.environment!r}; it has {known}")
-        made = await called(self._makers[task.environment], task)
-        return made, shown(await tried(made, made.reset, task.seed), TASK_BYTES)
+        made = await self.call(self._makers[task.environment], task)
+        try:
+            yield made, clean_text(await self.call(made.reset, task.seed), TASK_BYTES)
+        except BaseException:
+            await self.close(made)
+            raise
 
-    async def take(self, task: EpisodeTask) -> Environment:
-        """Take an episode as it stands after its actions. Raises TaskError."""
+    @asynccontextmanager
+    async def resume(self, task: EpisodeTask) -> AsyncIterator[Environment]:
+        """Yield an episode as it stands after its actions; it is closed if its use fails.
+
+        Raises TaskError.
+        """
         made, actions = self._episodes.pop(task.key, (None, ()))
         if made is not None and actions == task.actions:
-            return made
-        await closed(made)
-        made, _ = await self.make(task.task)
+            try:
+                yield made
+            except BaseException:
+                await self.close(made)
+                raise
+            return
+        if made is not None:
+            await self.close(made)
+        async with self.begin(task.task) as (anew, _):
+            await self._replay(anew, task)
+            yield anew
+
+    async def _replay(self, made: Environment, task: EpisodeTask) -> None:
+        """Take the actions of an episode again."""
         if (replay := getattr(made, "replay", None)) is not None:
             for action in task.actions:
-                await tried(made, replay, action)
-            return made
+                await self.call(replay, action)
+            return
         observations = [
-            shown((await tried(made, made.step, action)).observation, OBSERVATION_BYTES)
+            clean_text((await self.call(made.step, action)).observation, OBSERVATION_BYTES)
             for action in task.actions
         ]
         if task.seen and digest_of(observations) != task.seen:
-            await closed(made)
-            raise TaskError("the same actions led elsewhere: the environment is not repeatable")
-        return made
+            said = "replaying the same actions gave other observations"
+            raise TaskError(f"{said}: the environment is not repeatable")
 
     async def keep(self, key: str, made: Environment, actions: tuple[str, ...]) -> None:
         """Put an episode back; the one that was used longest ago makes room."""
+        replaced, _ = self._episodes.pop(key, (None, ()))
         self._episodes[key] = made, actions
+        if replaced is not None:
+            await self.close(replaced)
         while len(self._episodes) > self._most:
             _, (oldest, _) = self._episodes.popitem(last=False)
-            await closed(oldest)
+            await self.close(oldest)
 
 
-async def called(function: Callable[..., Value | Awaitable[Value]], *given: object) -> Value:
-    """Call a method of an environment; one that is not `async` runs in a thread."""
-    if inspect.iscoroutinefunction(function):
-        result: Any = function(*given)
-    else:
-        loop = asyncio.get_running_loop()
-        result = await loop.run_in_executor(_threads, lambda: function(*given))
-    return cast("Value", await result if inspect.isawaitable(result) else result)
-
-
-async def tried(
-    made: Environment, function: Callable[..., Value | Awaitable[Value]], *given: object
-) -> Value:
-    """Call a method of an environment, which is closed where that fails or is cancelled."""
-    try:
-        return await called(function, *given)
-    except BaseException:
-        await closed(made)
-        raise
-
-
-async def closed(made: Environment | None) -> None:
-    """Close an environment that has something to close, whatever it says to that."""
-    if (close := getattr(made, "close", None)) is not None:
-        with suppress(Exception):
-            await called(close)
-
-
-def shown(text: str, most: int) -> str:
+def clean_text(text: str, most: int) -> str:
     """Return a text of an environment as history keeps it: without secrets, and not too long."""
     return cut_with_note(redacted(well_formed(text)), most)
 
 
-async def bounded(work: Awaitable[Value], seconds: float) -> Value:
-    """Await work of an environment for so long.
+@asynccontextmanager
+async def within_seconds(seconds: float) -> AsyncIterator[None]:
+    """Bound the work of an environment.
 
     Raises ApplicationError, non-retryable where there is no such task.
     """
     async with heartbeating(CODE_HEARTBEAT_SECONDS):
         try:
             async with asyncio.timeout(seconds):
-                return await work
-        except TaskError as error:
-            kind, said = type(error).__name__, shown(str(error), FEEDBACK_BYTES)
-            raise ApplicationError(said, type=kind, non_retryable=True) from None
+                yield
         except TimeoutError:
-            raise ApplicationError(f"no end within {seconds:g} s", type="Timeout") from None
+            said = f"the environment did not answer within {seconds:g} s"
+            raise ApplicationError(said, type="Timeout") from None
         except ApplicationError:
             raise
         except Exception as error:
-            said = shown(str(error), FEEDBACK_BYTES)
-            raise ApplicationError(said, type=type(error).__name__) from None
+            said, final = clean_text(str(error), FEEDBACK_BYTES), isinstance(error, TaskError)
+            kind = type(error).__name__
+            raise ApplicationError(said, type=kind, non_retryable=final) from None
 
 
 class Executor:
@@ -202,37 +218,33 @@ class Executor:
     @activity.defn
     async def begin_task(self, task: EpisodeTask) -> Setting:
         """Tell what the task is, and how the environment is worked with."""
-        return await bounded(self._setting(task.task), task.timeout_seconds)
-
-    async def _setting(self, task: TaskRef) -> Setting:
-        made, words = await self._live.make(task)
-        setting = Setting(
-            task=words,
-            instructions=made.instructions,
-            allowed_actions=tuple(made.allowed_actions),
-            planner_examples=tuple(made.planner_examples),
-            reflector_examples=tuple(made.reflector_examples),
-            verifies=callable(getattr(made, "verify", None)),
-        )
-        await closed(made)
-        if len(to_json(setting)) > SETTING_BYTES:
-            raise TaskError(f"its task and examples exceed {SETTING_BYTES:,} bytes")
-        return setting
+        async with within_seconds(task.timeout_seconds), self._live.begin(task.task) as begun:
+            made, words = begun
+            setting = Setting(
+                task=words,
+                instructions=made.instructions,
+                allowed_actions=tuple(made.allowed_actions),
+                planner_examples=tuple(made.planner_examples),
+                reflector_examples=tuple(made.reflector_examples),
+                verifies=callable(getattr(made, "verify", None)),
+            )
+            examples = examples_bytes(setting.planner_examples, setting.reflector_examples)
+            if max(len(to_json(setting)), examples) > SETTING_BYTES:
+                raise TaskError(f"its task and examples exceed {SETTING_BYTES:,} bytes")
+            await self._live.close(made)
+            return setting
 
     @activity.defn
     async def execute_action(self, task: ActionTask) -> StepResult:
         """Execute an action, and return what the environment answers."""
-        return await bounded(self._step(task), task.timeout_seconds)
-
-    async def _step(self, task: ActionTask) -> StepResult:
-        made = await self._live.take(task)
-        result = await tried(made, made.step, task.action)
-        await self._live.keep(task.key, made, (*task.actions, task.action))
-        known = {
-            "observation": shown(result.observation, OBSERVATION_BYTES),
-            "answer": result.answer and shown(result.answer, OBSERVATION_BYTES),
-        }
-        return result.model_copy(update=known)
+        async with within_seconds(task.timeout_seconds), self._live.resume(task) as made:
+            result = await self._live.call(made.step, task.action)
+            await self._live.keep(task.key, made, (*task.actions, task.action))
+            known = {
+                "observation": clean_text(result.observation, OBSERVATION_BYTES),
+                "answer": result.answer and clean_text(result.answer, ACTION_BYTES),
+            }
+            return result.model_copy(update=known)
 
 
 class Evaluator:
@@ -244,19 +256,16 @@ class Evaluator:
     @activity.defn
     async def evaluate_episode(self, task: AnswerTask) -> Evaluation:
         """Judge an episode by the environment's own rules."""
-        return await bounded(self._evaluation(task), task.timeout_seconds)
-
-    async def _evaluation(self, task: AnswerTask) -> Evaluation:
-        made = await self._live.take(task)
-        found = await tried(made, made.evaluate, task.answer)
-        await closed(made)
-        return found.model_copy(update={"feedback": shown(found.feedback, FEEDBACK_BYTES)})
+        async with within_seconds(task.timeout_seconds), self._live.resume(task) as made:
+            found = await self._live.call(made.evaluate, task.answer)
+            await self._live.close(made)
+            said = clean_text(found.feedback, FEEDBACK_BYTES)
+            return found.model_copy(update={"feedback": said})
 
     @activity.defn
     async def verify_answer(self, task: AnswerTask) -> Verdict:
         """Run the hidden test on the final answer. No text of the test is returned."""
-        return await bounded(self._verdict(task), task.timeout_seconds)
-
-    async def _verdict(self, task: AnswerTask) -> Verdict:
-        made, _ = await self._live.make(task.task)
-        return await called(cast("Hidden", made).verify, task.answer or "")
+        async with within_seconds(task.timeout_seconds), self._live.begin(task.task) as begun:
+            found = await self._live.call(cast("Hidden", begun[0]).verify, task.answer or "")
+            await self._live.close(begun[0])
+            return found

@@ -33,13 +33,14 @@ class OvertimeError(RuntimeError):
 class Apart:
     """Another class of environments, and one of it in a process of its own."""
 
+    _process: Popen[bytes] | None = None
+
     def __init__(self, kind: type[Environment], task: TaskRef, seconds: float = SECONDS) -> None:
         self.name, self.instructions = kind.name, kind.instructions
         self.allowed_actions = kind.allowed_actions
         self.planner_examples = kind.planner_examples
         self.reflector_examples = kind.reflector_examples
         self._kind, self._task, self._seconds = kind, task, seconds
-        self._process: Popen[bytes] | None = None
 
     def reset(self, seed: int) -> str:
         """Begin in a new process. Raises TaskError."""

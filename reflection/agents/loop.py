@@ -40,7 +40,7 @@ from reflection.agents.result import (
     ReflexionResult,
     StopReason,
 )
-from reflection.replies import after_thought
+from reflection.replies import words_so_far
 from reflection.request import Review, fitted
 from reflection.run import Part, RunState, Spending
 from reflection.text import cut_with_note, encoded_size, tally_words
@@ -50,16 +50,20 @@ ACTION_BYTES = 16_000
 REFLECTION_BYTES = 4_000
 # All actions of an episode go to the worker with each step.
 EPISODE_BYTES = 64_000
-# A model may go on with what it supposes the environment to say, or repeat the prompt's last words.
-SUPPOSED = re.compile(r"\n[ \t]*Observation[ \t]{0,9}\d{0,9}[ \t]{0,9}:.*", re.DOTALL)
-ECHO = re.compile(r"\AAction[ \t]{0,9}\d{0,9}[ \t]{0,9}:")
+# A model may go on with what it supposes the environment to say, or with its own next action, or
+# repeat the prompt's last words. Each place is looked at once, however much white space there is.
+SUPPOSED = r"\n[^\w\n]*(?:Observation[ \t]?\d{{0,3}}|Action[ \t]?{following})[^\w\n]{{0,3}}:.*"
+ECHO = re.compile(r"\AAction[ \t]?\d{0,3}[ \t]?:")
+# At the beginning of a line it is meant; a thought may name it, and code may have it anywhere.
+MEANT = re.compile(rf"^[ \t]*{re.escape(ANSWER)}", re.MULTILINE)
 
 
 def answer_in(content: str) -> str:
     """Return what follows the marker of an answer, or else what stands before it."""
-    before, _, after = content.partition(ANSWER)
-    said = after.replace("[/answer]", "").strip().removeprefix(":").strip()
-    return said or before.strip()
+    meant = MEANT.search(content)
+    end = meant.end() if meant else content.find(ANSWER) + len(ANSWER)
+    said = content[end:].partition("[/answer]")[0].strip().removeprefix(":").strip()
+    return said or content[: end - len(ANSWER)].strip()
 
 
 @dataclass
@@ -174,9 +178,11 @@ class Reflexion(RunState[Decision]):
 
     def planned(self, text: str) -> Action:
         """Append what the planner wrote, the final answer too, which ends the episode."""
-        said = ECHO.sub("", SUPPOSED.sub("", after_thought(text).strip())).strip()
-        content = cut_with_note(said, ACTION_BYTES)
-        action = Action(content=content, step=len(self.actions) + 1)
+        step = len(self.actions) + 1
+        supposed = SUPPOSED.format(following=step + 1)
+        said = re.sub(supposed, "", words_so_far(text).strip(), flags=re.DOTALL)
+        content = cut_with_note(ECHO.sub("", said).strip(), ACTION_BYTES)
+        action = Action(content=content, step=step)
         self.short_term = self.short_term.add_to_trajectory(action)
         if is_done(action):
             self.short_term = self.short_term.set_answer(answer_in(content))
@@ -231,10 +237,10 @@ class Reflexion(RunState[Decision]):
         return self._keep(worth, feedback, metrics, correct)
 
     def cut_off(self) -> None:
-        """Keep an episode that came to no end, if it has begun."""
+        """Keep an episode that was not evaluated, if it has begun."""
         if self.under_way and self.actions:
-            self.ended = "cut_short"
             self._keep(None, "", {}, None)
+        self.under_way = False
 
     def _keep(
         self, worth: float | None, feedback: str, metrics: dict[str, float], correct: bool | None
@@ -270,7 +276,7 @@ class Reflexion(RunState[Decision]):
 
     def reflected(self, text: str) -> Reflection | None:
         """Keep a reflection with its episode; return it, or None if it is held or says nothing."""
-        said = cut_with_note(after_thought(text).strip(), REFLECTION_BYTES)
+        said = cut_with_note(words_so_far(text).strip(), REFLECTION_BYTES)
         if not said:
             self.warn(f"the reflection on episode {len(self.episodes)} was empty")
             return None
@@ -395,8 +401,9 @@ class Reflexion(RunState[Decision]):
         last, best = self.last, self.best
         if last is None or last.stop_reason is None:
             raise ValueError("the run has not ended")
-        answer = best.answer if best else None
-        unsolved = "no_answer" if answer is None else "exhausted"
+        kept = best or (self.episodes[-1] if self.episodes else None)
+        answer = kept.answer if kept else None
+        unsolved = "exhausted" if answer else "no_answer"
         whole = ReflexionResult(
             **self._standing(),
             answer=answer,

@@ -12,11 +12,13 @@ it. The numbers of the rules are those of the source's equations:
 Source: FALAA's formal description of Reflexion and Retroformer.
 """
 
+from hashlib import sha256
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, FailFast, Field, model_validator
+from pydantic_core import to_json
 
-from reflection.request import Record, Words
+from reflection.request import MOST_MEMBERS, Record, Words
 
 ANSWER = "[answer]"
 MOST_REFLECTIONS = 3
@@ -65,9 +67,12 @@ def is_done(action: Action) -> bool:
 class Trajectory(Record):
     """An episode so far: items in turn, the kinds of `cycle` over and over (equations 5 to 8)."""
 
+    # A trajectory with rewards is none without, though its class is one.
+    model_config = ConfigDict(revalidate_instances="subclass-instances")
+
     cycle: ClassVar[tuple[type[Record], ...]] = (Action, Observation)
 
-    items: tuple[Item, ...] = ()
+    items: Annotated[tuple[Item, ...], FailFast()] = ()
 
     @property
     def due(self) -> type[Record]:
@@ -172,7 +177,9 @@ class Reflection(Record):
 class SemanticMemory(Record):
     """The reflections that the planner reads, the oldest first: at most 3 (equation 3)."""
 
-    reflections: tuple[Reflection, ...] = Field((), max_length=MOST_REFLECTIONS)
+    reflections: Annotated[tuple[Reflection, ...], FailFast()] = Field(
+        (), max_length=MOST_REFLECTIONS
+    )
 
     def add(self, reflection: Reflection) -> Self:
         """Add one; fewer than 3 are held before (equation 4)."""
@@ -248,11 +255,12 @@ class ProceduralMemory(Record):
 class SharedMemory(Record):
     """The semantic memories of a task family, by scope: what runs of `--memory NAME` share.
 
-    `known` are the newest reflections by where they come from, so that each is added once.
+    `known` are digests of the newest reflections and where they come from, so that each is added
+    once: a workflow's id may be used again, by a run that reflects anew.
     """
 
     scopes: dict[str, SemanticMemory] = Field(default_factory=dict)
-    known: tuple[str, ...] = ()
+    known: Annotated[tuple[str, ...], FailFast()] = ()
 
     def of(self, scope: str) -> SemanticMemory:
         """Return what a scope holds."""
@@ -260,14 +268,14 @@ class SharedMemory(Record):
 
     def remember(self, scope: str, reflection: Reflection) -> "SharedMemory":
         """Add a reflection to a scope, once; the scopes that have been idle longest make room."""
-        origin = f"{reflection.workflow_id}/{reflection.episode}"
-        if origin in self.known:
+        digest = sha256(reflection.model_dump_json().encode()).hexdigest()[:16]
+        if digest in self.known:
             return self
         others = {name: held for name, held in self.scopes.items() if name != scope}
         scopes = {**others, scope: self.of(scope).remember(reflection)}
-        while sum(len(held.model_dump_json()) for held in scopes.values()) > SHARED_BYTES:
+        while len(scopes) > MOST_MEMBERS or len(to_json(scopes)) > SHARED_BYTES:
             del scopes[next(iter(scopes))]
-        return SharedMemory(scopes=scopes, known=(*self.known, origin)[-KNOWN:])
+        return SharedMemory(scopes=scopes, known=(*self.known, digest)[-KNOWN:])
 
     def clear(self, scope: str | None = None) -> "SharedMemory":
         """Forget what a scope holds, or everything; what comes again is not added again."""

@@ -6,6 +6,8 @@ environment can end an episode by what it says.
 
 from collections.abc import Sequence
 
+from pydantic_core import to_json
+
 from reflection.agents.memory import (
     ANSWER,
     Action,
@@ -14,6 +16,7 @@ from reflection.agents.memory import (
     PlannerExample,
     ProceduralMemory,
     Reflection,
+    ReflectorExample,
     Trajectory,
 )
 from reflection.replies import Reply
@@ -40,7 +43,7 @@ write {marker} and the answer after it.
 Action {step}:"""
 
 REFLECTIONS = """
-You have tried this task before and failed. What you wrote about it afterwards, the oldest first:
+Reflections on earlier attempts that failed, at this task or one like it, the oldest first:
 {reflections}
 """
 LAST_EPISODE = """
@@ -169,6 +172,13 @@ def written(trajectory: Trajectory, most: int = TRAJECTORY_BYTES) -> str:
 def quoted_observation(text: str) -> str:
     """Quote an observation, so that no marker of an answer stands in it."""
     return _unmarked(quoted(text))
+
+
+def examples_bytes(planner: Sequence[PlannerExample], reflector: Sequence[ReflectorExample]) -> int:
+    """Measure examples as JSON has them, or a prompt, which quotes what was observed, if larger."""
+    contexts = [*planner, *(one.context for one in reflector)]
+    shown = [*map(_example, contexts), *(one.reflection for one in reflector)]
+    return max(len(to_json((planner, reflector))), sum(map(encoded_size, shown)))
 
 
 def _unmarked(text: str) -> str:

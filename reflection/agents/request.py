@@ -2,10 +2,11 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import FailFast, Field, StringConstraints, model_validator
 from pydantic_core import to_json
 
 from reflection.agents.memory import PlannerExample, ReflectorExample, SharedMemory
+from reflection.agents.prompts import examples_bytes
 from reflection.multipath.request import Folder
 from reflection.request import Bounded, ModelName, Request, Words
 
@@ -32,7 +33,9 @@ class ReflexionRequest(Bounded):
 
     subject_field = "task"
 
-    environment: Name = Field(description="code, documents, puzzles, textworld or one of yours.")
+    environment: Name = Field(
+        description="Where to act: code, documents, puzzles, textworld or one of yours."
+    )
     task: TaskName
     tasks: Folder | None = Field(
         None, description="The file of the task, on the worker's machine, for code and documents."
@@ -52,7 +55,7 @@ class ReflexionRequest(Bounded):
     )
     step_limit: int = Field(15, ge=1, le=MOST_STEPS, description="The most steps of an episode.")
     plateau_episodes: int = Field(
-        3,
+        5,
         ge=0,
         le=MOST_EPISODES,
         description="Stop after so many episodes without gain on a best return above 0; 0: never.",
@@ -69,11 +72,15 @@ class ReflexionRequest(Bounded):
     reflector: ModelName | None = Field(None, description="The model that reflects.")
     planner_instructions: Instructions | None = None
     reflector_instructions: Instructions | None = None
-    planner_examples: tuple[PlannerExample, ...] | None = Field(None, min_length=1, max_length=20)
-    reflector_examples: tuple[ReflectorExample, ...] | None = Field(
+    planner_examples: Annotated[tuple[PlannerExample, ...] | None, FailFast()] = Field(
         None, min_length=1, max_length=20
     )
-    temperature: float = Field(0.0, ge=0, le=2, allow_inf_nan=False, description="The planner's.")
+    reflector_examples: Annotated[tuple[ReflectorExample, ...] | None, FailFast()] = Field(
+        None, min_length=1, max_length=20
+    )
+    temperature: float = Field(
+        0.0, ge=0, le=2, allow_inf_nan=False, description="The planner's and the reflector's."
+    )
     seed: int | None = Field(None, ge=0, le=2**31, description="The model's seed, if it takes one.")
     max_output_tokens: int = Field(2_000, ge=1, le=32_768, description="Tokens of one reply.")
     call_timeout_seconds: float = Field(
@@ -96,15 +103,20 @@ class ReflexionRequest(Bounded):
     @property
     def scope_key(self) -> str:
         """Name whose reflections are read and added to in a shared memory."""
-        parts = {"task": [self.environment, self.task], "environment": [self.environment]}
-        return "/".join(parts.get(self.scope, ["*"]))
+        if self.scope != "task":
+            return self.environment if self.scope == "environment" else "*"
+        if not (self.environment_seed or self.tasks or self.docs):
+            return f"{self.environment}/{self.task}"
+        # The same name is another task in another file, or by another seed.
+        of = [self.environment, self.task, self.environment_seed, self.tasks, self.docs]
+        return to_json(of).decode()
 
     @model_validator(mode="after")
     def _checked(self) -> Self:
         if self.judge is not None and self.episodes > JUDGED_EPISODES:
             most = f"at most {JUDGED_EPISODES} where a model judges"
             raise ValueError(f"episode_limit: {most}, since it makes answers worse to go on")
-        size = len(to_json((self.planner_examples, self.reflector_examples)))
+        size = examples_bytes(self.planner_examples or (), self.reflector_examples or ())
         if size > EXAMPLES_BYTES:
             raise ValueError(f"examples: {size:,} bytes exceed the limit of {EXAMPLES_BYTES:,}")
         return self

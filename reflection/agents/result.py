@@ -31,8 +31,8 @@ class Episode(Record):
     """One episode: what was done, how it ended, and what it is worth.
 
     `number` counts from 1. `episode_return` is the sum of the rewards of its steps and of its end;
-    that and `correct` are None for an episode that was cut short. `metrics` are the environment's.
-    `reflections` are those that its planner read, and `reflection` what was made of its failure.
+    that and `correct` are None for an episode that was not evaluated. `metrics` are those of the
+    environment, `reflections` how many its planner read, `reflection` what was made of its failure.
     """
 
     number: int
@@ -124,6 +124,16 @@ class ReflexionResult(Standing):
     stop_explanation: str
     decisions: tuple[Decision, ...]
     hidden_passed: bool | None = None
+
+    @property
+    def episode_count(self) -> int:
+        """How many episodes were made."""
+        return len(self.episodes)
+
+    @property
+    def solved_after(self) -> int | None:
+        """The number of the episode that solved the task; None if none did."""
+        return self.best if self.status == "solved" else None
 
     @property
     def doubt(self) -> str:

@@ -1,18 +1,20 @@
 """The sheet of a Reflexion run: the returns by episode, each trajectory, and the reflections."""
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from reflection import sheet as parts
-from reflection.agents.prompts import written
+from reflection.agents.memory import Action
 from reflection.agents.request import ReflexionRequest
 from reflection.agents.result import Decision, Episode, Progress, ReflexionResult
-from reflection.text import tally_words
+from reflection.text import cut_with_note, tally_words
 
 Seen = Progress | ReflexionResult
 
 SHOWN_BYTES = 100_000
+FENCE = re.compile(r"^[ \t]*```.*\n?", re.MULTILINE)
 JUDGED = "only a model judged whether an episode succeeded"
-HIDDEN = {True: "passed", False: "failed", None: "not run"}
 TONES: dict[bool | None, parts.Tone] = {True: "good", False: "warning", None: "plain"}
 
 
@@ -25,6 +27,14 @@ def sheet(
     answer = best.answer if best else None
     if isinstance(seen, ReflexionResult):
         decisions, answer = seen.decisions, seen.answer
+    if answer is None and best is not None and best.correct:
+        # A game that was won without a word of an answer: what was done is the answer.
+        acted = (item for item in best.trajectory.items if isinstance(item, Action))
+        answer = "\n".join(item.content for item in acted)
+    elif answer is not None and seen.environment == "code":
+        # One block is the code; what stands around it is for whoever reads the episode.
+        parted = FENCE.split(answer)
+        answer = parted[1] if len(parted) == 3 else answer
     unsolved = seen.stop_reason is not None and (best is None or not best.correct)
     hidden = getattr(seen, "hidden_passed", None) is False
     return parts.run_sheet(
@@ -60,6 +70,35 @@ def sheet(
     )
 
 
+def success(
+    measured: Sequence[Mapping[str, Any]],
+) -> tuple[dict[str, Any], tuple[parts.Table, ...]]:
+    """Count how many tasks of a list were solved after 1 episode, after 2 and so on.
+
+    Each has the properties of its result, `episode_count` and so on; None where it has no result.
+    """
+    tasks = [one for one in measured if one["episode_count"] is not None]
+    solved = [
+        sum((one["solved_after"] or number + 1) <= number for one in tasks)
+        for number in range(1, max((one["episode_count"] for one in tasks), default=0) + 1)
+    ]
+    tested = [one["hidden_passed"] for one in tasks if one["hidden_passed"] is not None]
+    counts = [(tally_words(at, "episode"), n, len(tasks)) for at, n in enumerate(solved, start=1)]
+    if tested:
+        counts.append(("hidden tests", sum(tested), len(tested)))
+    judged = any(one["judged"] for one in tasks)
+    document = {
+        "tasks": len(tasks),
+        "solved_by_episode": solved,
+        "hidden_tested": len(tested),
+        "hidden_passed": sum(tested),
+        "judged": judged,
+    }
+    title = "Solved, as only a model judged" if judged else "Solved"
+    rows = [(*row, row[1] / row[2]) for row in counts]
+    return document, (parts.table(title, "after, solved|number, of|number, share|share", rows),)
+
+
 def best_words(best: Episode | None) -> str:
     """Name the episode whose answer counts, with its return."""
     if best is None or best.episode_return is None:
@@ -75,8 +114,8 @@ def _facts(seen: Seen) -> list[parts.Fact]:
         parts.Fact("evaluated by", "a model's judgement" if seen.judged else seen.environment),
         parts.Fact("reflections held", str(len(seen.reflections))),
     ]
-    if isinstance(seen, ReflexionResult) and seen.environment == "code":
-        facts.append(parts.Fact("hidden test", HIDDEN[seen.hidden_passed]))
+    if isinstance(seen, ReflexionResult) and seen.hidden_passed is not None:
+        facts.append(parts.Fact("hidden test", "passed" if seen.hidden_passed else "failed"))
     if seen.best_episode is not None:
         found = seen.best_episode.metrics.items()
         facts += [parts.Fact(name, f"{value:.3g}") for name, value in found]
@@ -129,7 +168,9 @@ def _reflections(seen: Seen) -> parts.Table:
 def _texts(seen: Seen) -> Iterator[parts.Text]:
     yield parts.Text(title="task", content=seen.task_text)
     for one in seen.episodes:
-        content = written(one.trajectory, SHOWN_BYTES)
+        # Observations as they came: quoting is for prompts.
+        steps = (f"{it.kind.capitalize()} {it.step}: {it.content}" for it in one.trajectory.items)
+        content = cut_with_note("\n".join(steps), SHOWN_BYTES)
         if one.feedback:
             content += f"\n\nEvaluation: {one.feedback}"
         if one.reflection:

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, NamedTuple, Self
 from pydantic import FailFast, Field, JsonValue, StringConstraints, model_validator
 from pydantic_core import to_json
 
+from reflection.agents.request import ReflexionRequest
 from reflection.batch.result import BatchRun, Counts, PagesStanding
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.multipath.request import MultiPathRequest
@@ -37,11 +38,13 @@ PRIORITY_KEY = 5
 STARTED_BYTES = 2_500_000
 
 RunType = Literal[
-    "ReflectOnResultWorkflow", "SelfConsistencyWorkflow", "MultiPathWorkflow", "ToolTurnWorkflow"
-]
+    "ReflectOnResultWorkflow", "SelfConsistencyWorkflow", "MultiPathWorkflow", "ToolTurnWorkflow",
+    "ReflexionWorkflow",
+]  # fmt: skip
 REQUESTS: dict[RunType, type[Request]] = {
     "MultiPathWorkflow": MultiPathRequest,
     "ToolTurnWorkflow": ToolTurnRequest,
+    "ReflexionWorkflow": ReflexionRequest,
     "ReflectOnResultWorkflow": ReflectOnResultRequest,
     "SelfConsistencyWorkflow": SelfConsistencyRequest,
 }

@@ -34,6 +34,10 @@ VOLATILE = {
     *("remaining_s", "waited_s", "context_tokens_used", "attempts", "retried", "cancelled"),
     "backend",
 }
+# A problem of HumanEval, whose own example finds the first answer wrong.
+TEST = "test\n```python\nassert truncate_number(1.25) == 0.25\n```"
+TRIED = "[answer]\n```python\ndef truncate_number(number):\n    return {}\n```"
+LESSON = "I rounded down. Next time I subtract."
 CALL_SECONDS = 5.0
 BOUND: dict[str, Any] = {"call_timeout_seconds": CALL_SECONDS}
 REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -58,6 +62,10 @@ REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
     "turn": (
         "ToolTurnWorkflow",
         {"message": "Compute it", "think_level": "low", "budget_seconds": 3_000.0, **BOUND},
+    ),
+    "reflexion": (
+        "ReflexionWorkflow",
+        {"environment": "code", "task": "HumanEval/2", **BOUND},
     ),
     "session": (
         "SessionWorkflow",
@@ -97,12 +105,22 @@ def _said(request: Body, prompt: str) -> str:
         return json.dumps({"feedback": [point], "criteria_scores": scores, "confidence": "high"})
     if reflects(prompt):
         return "One place is missing."
+    if "truncate_number" in prompt:
+        return _learned(prompt)
     if "double(n)" in prompt:
         return _worked(prompt)
     if "tide table" in prompt:
         previous = [place for place, draft in enumerate(DRAFTS) if draft in prompt]
         return list(DRAFTS)[previous[-1] + 1 if previous else 0]
     return json.dumps({"reasoning": "counted", "answer": ANSWERS[request.get("seed") or 0]})
+
+
+def _learned(prompt: str) -> str:
+    if prompt.endswith("Reflection:"):
+        return LESSON
+    if "Observation 1" not in prompt.rpartition("\nTask: ")[2]:
+        return TEST
+    return TRIED.format("number % 1" if LESSON in prompt else "number // 1")
 
 
 def _worked(prompt: str) -> str:

@@ -52,14 +52,16 @@ async def finished(handle: Handle) -> MultiPathResult:
     return MultiPathResult.model_validate(await asyncio.wait_for(handle.result(), 120))
 
 
-async def until_code_runs(handle: Handle, worker: ForkServerProcess) -> set[int]:
+async def until_code_runs(
+    handle: Handle, worker: ForkServerProcess, activity: str = "test_code"
+) -> set[int]:
     """Wait for the code's processes, and return their ids."""
     assert worker.pid is not None
     async with asyncio.timeout(90):
         while True:
             pending = (await handle.describe()).raw_description.pending_activities
             names = [each.activity_type.name for each in pending if each.state == STARTED]
-            if names == ["test_code"] and (running := set(descendants(worker.pid))):
+            if names == [activity] and (running := set(descendants(worker.pid))):
                 # The first process of a sandbox is there before the code is.
                 await asyncio.sleep(1.0)
                 return running | set(descendants(worker.pid))

@@ -18,7 +18,7 @@ from tests.e2e.conftest import ROOT
 from worker import GRACE
 
 # What `dev` sets where nobody else did.
-SET = {"MULL_MODEL", "MULL_DOCUMENTS"}
+SET = {"MULL_MODEL", "MULL_DOCUMENTS", "MULL_TASKS"}
 
 
 def children(parent: int) -> dict[str, int]:
@@ -58,11 +58,15 @@ def run(environment: dict[str, str], *arguments: str) -> "subprocess.CompletedPr
 
 
 def test_dev_replaces_a_killed_worker_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    """The toy model answers after its worker was killed, and all of it ends at last."""
+    """The toy model answers after its worker was killed, and all of it ends at last.
+
+    The worker has the environments that were given, and reads tasks in the current folder.
+    """
     port, ui_port, said = free_port(), free_port(), tmp_path / "said"
     known = {name: value for name, value in os.environ.items() if name not in SET}
     known["TEMPORAL_ADDRESS"] = f"127.0.0.1:{port}"
-    command = ["starter.py", "dev", "--port", str(port), "--ui-port", str(ui_port)]
+    own = ["--environments", "examples/own_environment.py"]
+    command = ["starter.py", "dev", "--port", str(port), "--ui-port", str(ui_port), *own]
     with said.open("wb") as output:
         dev = subprocess.Popen(
             [sys.executable, *command, "--db", str(tmp_path / "dev.db")],
@@ -75,6 +79,7 @@ def test_dev_replaces_a_killed_worker_and_leaves_nothing_behind(tmp_path: Path) 
         os.kill(children(dev.pid)["worker"], signal.SIGKILL)
         until(r"the worker ended with exit code -9 and is restarted", said)
         asked = run(known, "ask", "What is 2 + 3?", "--max-responses", "1")
+        checked = run(known, "doctor", "--offline", "--json").stdout
         left = children(dev.pid)
         others = ("--port", str(free_port()), "--ui-port", str(free_port()))
         second = run(known, "dev", *others, "--db", str(tmp_path / "dev.db"))
@@ -85,6 +90,7 @@ def test_dev_replaces_a_killed_worker_and_leaves_nothing_behind(tmp_path: Path) 
     assert f"TEMPORAL_ADDRESS=127.0.0.1:{port} " in hint
     assert f"Documents {ROOT} (MULL_DOCUMENTS)\n" in hint
     assert asked.stdout.startswith("Final Answer: "), asked.stderr
+    assert f"number; tasks are read from {ROOT}" in checked
     assert set(left) == {"worker", "server"}
     assert (second.returncode, second.stderr.count("\n")) == (2, 2)
     assert f"another server uses {tmp_path / 'dev.db'}" in second.stderr

@@ -1,7 +1,11 @@
 """Record histories of this version: python -m tests.replay.record NAME ... (needs a server).
 
-Without names, all that are not there yet. A history that `SHA256SUMS` pins is never recorded anew:
-it is what runs under way were recorded by, and a change that breaks its replay has to be patched.
+Without names, all that are not pinned. A history that `SHA256SUMS` pins is never recorded anew: it
+is what runs under way were recorded by, and a change that breaks its replay has to be patched.
+
+Where the version is released already, they go to `unreleased`, where each may be recorded anew. The
+next version, once it has its number, records all of them in a folder of its own, and pins them:
+then `unreleased` is removed.
 """
 
 import asyncio
@@ -23,18 +27,22 @@ from temporalio.client import (
 from temporalio.exceptions import ApplicationError
 
 import telemetry
+from activities.environments.port import StepResult
 from activities.language_model.port import PermanentModelError, SampleError, TransientModelError
+from activities.memory import memory_id
 from connection import TASK_QUEUE, connect
 from tests.conftest import begin, begin_reflecting, served, until_asked
 from tests.scripted import Judged, ScriptedAgent, ScriptedCritic, ScriptedModel, reflection, routed
 from tests.workflows import batches
 from tests.workflows import test_webhook as webhooks
+from tests.workflows.agents import running as learners
 from tests.workflows.multipath import running as agents
 from tests.workflows.turn import running as turns
 
-FOLDER = Path(__file__).parent / metadata.version("mull")
-SUMS = FOLDER / "SHA256SUMS"
-PINNED = frozenset(SUMS.read_text().split()[1::2])
+VERSION = Path(__file__).parent / metadata.version("mull")
+SUMS = VERSION / "SHA256SUMS"
+PINNED = frozenset(SUMS.read_text().split()[1::2] if SUMS.exists() else ())
+FOLDER = VERSION.with_name("unreleased") if PINNED else VERSION
 NAMED = frozenset(sys.argv[1:])
 ASK_REVIEWS: dict[str, dict[str, Any]] = {
     "reviewed": {"replace": "7", "author": "ann"},
@@ -146,6 +154,7 @@ async def write(handle: WorkflowHandle[Any, Any], name: str) -> None:
     with suppress(WorkflowFailureError):
         await handle.result()
     history = await handle.fetch_history()
+    FOLDER.mkdir(exist_ok=True)
     (FOLDER / f"{name}.json").write_text(json.dumps(anonymous(json.loads(history.to_json()))))
 
 
@@ -213,8 +222,10 @@ async def main() -> None:
     await record_agents(client)
     await record_turns(client)
     await record_sessions(client)
-    files = sorted(FOLDER.glob("*.json"))
-    SUMS.write_text("".join(f"{digest(file)}  {file.name}\n" for file in files))
+    await record_reflexion(client)
+    if FOLDER == VERSION:
+        files = sorted(FOLDER.glob("*.json"))
+        SUMS.write_text("".join(f"{digest(file)}  {file.name}\n" for file in files))
 
 
 async def record_reflections(client: Client) -> None:
@@ -431,6 +442,73 @@ async def record_sessions(client: Client) -> None:
     await one("session-continued", "one", "two", turns_per_execution=1)
     await one("session-idle", "one", idle_seconds=1)
     await one("session-cancelled", "one", lambda _: asyncio.sleep(60))
+
+
+class Breaking(learners.Counting):
+    """Its steps fail."""
+
+    name = "breaking"
+
+    def step(self, action: str) -> StepResult:
+        """Fail."""
+        raise OSError(f"no {action}")
+
+
+async def record_reflexion(client: Client) -> None:
+    """Record one history for each way a run of Reflexion goes, and one of a memory."""
+
+    async def one(
+        name: str,
+        plans: list[learners.Said],
+        reflections: list[learners.Said] | None = None,
+        verdicts: list[learners.Said] | None = None,
+        **fields: Any,
+    ) -> None:
+        if not wanted(f"reflexion-{name}"):
+            return
+        model: Any = learners.ScriptedAgent(plans, reflections or [], verdicts or [])
+        kinds = (learners.Counting, learners.HiddenCounting, Breaking)
+        async with learners.served(client, model, *kinds):
+            handle = await learners.start(client, fields)
+            if name in {"cancelled", "finished"}:
+                await until_asked(model, 4)
+                await (
+                    handle.cancel() if name == "cancelled" else handle.execute_update("finish_now")
+                )
+            await write(handle, f"reflexion-{name}")
+
+    wrong: list[learners.Said] = ["[answer] 5"]
+    right: list[learners.Said] = ["add[3]", "add[4]", "[answer] 7"]
+    look, lesson, other = ["look"] * 3, "I did not count.", "I have to add 3 and 4."
+    down = PermanentModelError("no such key", "AuthenticationError", 401)
+    await one("solved", [*wrong, *right], [lesson])
+    await one("hidden", [*wrong, *right], [lesson], environment="hidden")
+    await one("exhausted", [*wrong, "[answer] 4"], [lesson, other], episode_limit=2)
+    await one("last-episode", [*wrong, *right], strategy="last_episode")
+    verdicts = [f'{{"reasoning": "seen", "correct": {word}}}' for word in ("false", "true")]
+    await one("judged", [*wrong, *right], [lesson], ["so-so", *verdicts], judge="x/judge")
+    await one("evaluation-failed", wrong, [], ["no", "no"], judge="x/judge")
+    await one("budget", wrong * 3, [lesson, other], budget_tokens=350, max_output_tokens=1)
+    slow: list[learners.Said] = [*wrong, "add[1]", lambda _: asyncio.sleep(30)]
+    await one("deadline", slow, [lesson], budget_seconds=2)
+    await one("cancelled", slow, [lesson])
+    await one("finished", slow, [lesson])
+    await one("repeated-action", [*look, *look], [lesson])
+    await one("repeated-reflection", wrong * 2, [lesson] * 2)
+    await one("plateau", ["add[7]", *wrong, *wrong], [lesson], plateau_episodes=1)
+    await one("generation-failed", [*wrong, down], [lesson])
+    await one("environment-failed", ["add[7]"], environment="breaking")
+    await one("not-reflected", [*wrong, *right], [down])
+    await one("failed", [], task="no number")
+    memory: dict[str, Any] = {"memory": "family", "episode_limit": 2}
+    await one("shared", [*wrong, "[answer] 4"], [lesson, other], **memory)
+    if wanted("memory-family"):
+        async with learners.served(client, learners.ScriptedAgent()):
+            kept = client.get_workflow_handle(memory_id("family"))
+            await kept.execute_update("clear", "elsewhere")
+            await kept.execute_update("clear")
+            await kept.cancel()
+            await write(kept, kept.id)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 from base64 import b64decode, b64encode
 from collections import defaultdict
 from pathlib import Path
@@ -37,10 +38,12 @@ from worker import HELPERS, WORKFLOWS
 from workflows.base import Inbound, Workflow
 
 HERE = Path(__file__).parent
-# One folder for each released version, to which nothing is added and in which nothing changes.
+# One folder for each released version, to which nothing is added and in which nothing changes. What
+# is new since then is in `unreleased`.
 VERSIONS = sorted(sums.parent for sums in HERE.glob("*/SHA256SUMS"))
-HISTORIES = [path for version in VERSIONS for path in sorted(version.glob("*.json"))]
+HISTORIES = sorted(HERE.glob("*/*.json"))
 AGENTS = [path for path in HISTORIES if path.stem.startswith("agent-")]
+LEARNERS = [path for path in HISTORIES if path.stem.startswith("reflexion-")]
 STARTED = "workflowExecutionStartedEventAttributes"
 REFLECTED = [path for path in HISTORIES if path.stem.startswith("reflect-")]
 READINGS = (
@@ -182,6 +185,31 @@ async def test_a_field_that_is_gone_is_read_where_it_is_null(
     await replay(path, json.dumps(history))
 
     assert "embedding_model" not in MultiPathRequest(**request).model_dump()
+
+
+# Initialise; then up to the limit solve (plan and execute, in turn), evaluate, reflect, remember.
+ORDER = re.compile("bl?((px)*p?(E|jj?)(fw?)?)*(px)*p?v?")
+LETTERS = {
+    "begin_task": "b",
+    "recall_reflections": "l",
+    "plan_action": "p",
+    "execute_action": "x",
+    "evaluate_episode": "E",
+    "judge_episode": "j",
+    "reflect_on_episode": "f",
+    "remember_reflection": "w",
+    "verify_answer": "v",
+}
+
+
+@pytest.mark.parametrize("path", LEARNERS, ids=lambda path: path.stem)
+def test_a_recorded_agent_s_calls_are_in_the_source_s_order(path: Path) -> None:
+    """As the figures show it: what was cut short ends anywhere in it."""
+    events = json.loads(path.read_text())["events"]
+    called = [event.get("activityTaskScheduledEventAttributes") for event in events]
+    names = [one["activityType"]["name"] for one in called if one]
+
+    assert ORDER.fullmatch("".join(LETTERS[name] for name in names)), names
 
 
 def stop_reasons(kind: Any) -> set[str]:

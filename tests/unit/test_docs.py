@@ -1,11 +1,19 @@
-"""The tables of the documentation name what a user can choose, and what a run can end with."""
+"""The tables of the documentation name what a user can choose, and what a run can end with.
 
+And of what is built from the source of agents each row names where it is, and a test that exists.
+"""
+
+import ast
+import inspect
 import re
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import get_args
 
 import pytest
 
+from reflection.agents import result as tried
+from reflection.agents.request import Strategy
 from reflection.batch.result import BatchStopReason
 from reflection.critique import result as critique
 from reflection.critique.criteria import PRESETS
@@ -31,6 +39,10 @@ NAMED = [
     ("glossary.md", "Reflecting", "Stop reasons", DRAFTED),
     ("glossary.md", "The agent", "Stop reasons", get_args(multipath.StopReason)),
     ("glossary.md", "The turn", "Stop reasons", get_args(turned.StopReason)),
+    ("glossary.md", "Learning from failures", "Stop reasons", get_args(tried.StopReason)),
+    ("glossary.md", "Learning from failures", "**Episode.**", get_args(tried.EpisodeEnd)),
+    ("glossary.md", "Learning from failures", "**Best episode.**", get_args(tried.Status)),
+    ("glossary.md", "Learning from failures", "**Strategy.**", get_args(Strategy)),
     ("glossary.md", "Measuring a judge, and a method", "**Batch.**", get_args(BatchStopReason)),
 ]
 
@@ -57,3 +69,62 @@ def test_every_name_is_documented(
 
     assert set(names) - set(found) == set()
     assert not start.startswith("|") or set(found) == set(names)
+
+
+TESTS = Path(__file__).parents[1]
+PLACE = re.compile(r"`((?:reflection|activities|workflows)\.[\w.]+)`")
+NAMED_TEST = re.compile(r"`(test_\w+)`")
+NOT_BUILT = "not built yet"
+
+
+def agent_rows() -> list[str]:
+    """List the rows of the tables about agents, but for those of headings."""
+    text = (DOCS / "faithful-to-the-sources.md").read_text("utf-8")
+    chapter = text.partition("\n# ReflexionWorkflow\n")[2].partition("\n# ")[0]
+    taken = chapter.partition("\n## Where the specification breaks")[0]
+    tables = re.findall(r"^\|.*\n\|-.*\n((?:\|.*\n)+)", taken, re.MULTILINE)
+    return [row for table in tables for row in table.splitlines()]
+
+
+def stands(name: str) -> bool:
+    """Tell whether a module has this class, method, function or field."""
+    owner, _, last = name.rpartition(".")
+    found = resolve_name(owner)
+    return hasattr(found, last) or (
+        inspect.isclass(found)
+        and any(last in inspect.get_annotations(kind) for kind in found.__mro__)
+    )
+
+
+def written_tests() -> set[str]:
+    """Name every test function."""
+    return {
+        node.name
+        for path in TESTS.rglob("test_*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+
+
+def test_what_is_taken_for_agents_is_where_the_table_says() -> None:
+    """Each row names a place that exists, and a test that does; or it is not built yet."""
+    rows, written = agent_rows(), written_tests()
+
+    assert len(rows) > 60
+    for row in rows:
+        if NOT_BUILT in row:
+            continue
+        assert PLACE.search(row) or "their fields" in row, row
+        assert NAMED_TEST.search(row), row
+        assert [name for name in PLACE.findall(row) if not stands(name)] == []
+        assert set(NAMED_TEST.findall(row)) <= written, row
+
+
+def test_the_tables_for_agents_have_every_equation_and_figure() -> None:
+    """Equations 1 to 9, and the figures 4 to 11 that say in which order things are called."""
+    starts = [row.split("|")[1].strip() for row in agent_rows()]
+
+    for number in range(1, 10):
+        assert any(start.startswith(f"{number}: ") for start in starts), number
+    for number in range(4, 12):
+        assert any(start.startswith(f"{number}, ") for start in starts), number

@@ -11,18 +11,21 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 import worker
+from activities.environments.port import Named
 from activities.language_model.port import LanguageModel, ModelCall, ModelReply
 from activities.sandbox.port import TASK_QUEUE as CODE
 from connection import TASK_QUEUE
 from tests.conftest import QUERY
 from tests.scripted import ScriptedCritic, ScriptedModel
 from tests.workflows import batches
+from tests.workflows.agents import running as learners
 from tests.workflows.multipath import running as agents
 from tests.workflows.turn import running as turns
 
 LEFT, RIGHT = "Alpha asks", "Beta asks"
 # What differs between two runs of the same request.
 OWN = frozenset({"timestamp", "at", "workflow_id", "id", "seconds", "remaining_s"})
+LESSONS = [f"Lesson {number}." for number in range(3)]
 
 
 class Both:
@@ -46,6 +49,12 @@ def judged(name: str, *scores: float) -> dict[str, Any]:
     return {"items": items, "variants": [batches.judging()], "max_concurrency": 1}
 
 
+def counting(name: str, task: int) -> dict[str, Any]:
+    """An agent whose prompts say whose they are."""
+    said = {f"{part}_instructions": f"{name} {part}" for part in ("planner", "reflector")}
+    return {"environment": "counting", "task": str(task), "scope": "environment", **said}
+
+
 REQUESTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "SelfConsistencyWorkflow": (
         {"question": f"{LEFT}?", "max_concurrency": 2},
@@ -63,6 +72,7 @@ REQUESTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"message": f"{LEFT}?", "think_level": "low"},
         {"message": f"{RIGHT}?", "tools": ["look"]},
     ),
+    "ReflexionWorkflow": (counting(LEFT, 7), counting(RIGHT, 9)),
     "BatchWorkflow": (judged(LEFT, 0.4, 0.9, 0.8), judged(RIGHT, 0.1, 0.2)),
 }
 
@@ -82,6 +92,11 @@ def models(kind: str) -> tuple[LanguageModel, LanguageModel]:
         sea, sky, bad = ([("look", {"place": place})] for place in ("sea", "sky", "bad"))
         answers = turns.ScriptedTurns([sea, bad, "one"], ["a thought"])
         return answers, turns.ScriptedTurns([sky, sea, sea, "two"])
+    if kind == "ReflexionWorkflow":
+        seven = learners.ScriptedAgent(["add[6]", "[answer] 6", "add[7]", "[answer] 7"], LESSONS)
+        return seven, learners.ScriptedAgent(
+            ["add[1]", "add[8]", "[answer] 8", "[answer] 9"], LESSONS
+        )
     return batches.DraftReader(), batches.DraftReader()
 
 
@@ -91,7 +106,10 @@ async def results(client: Client, kind: str, *requests: dict[str, Any]) -> tuple
     fails, passes = agents.report(False, True, True), agents.report(True, True, True)
     tester = agents.ScriptedTester(fails, passes)
     called = turns.Noted().tools()
-    serving = worker.build(client, ["mull", "llm", "tools"], model, called=called)
+    counting_up: Any = learners.Counting
+    acting = [Named("counting", counting_up)]
+    queues = ["mull", "llm", "tools"]
+    serving = worker.build(client, queues, model, called=called, environments=acting)
     serving.append(Worker(client, task_queue=CODE, activities=[tester.test_code]))
     async with AsyncExitStack() as stack:
         for one in serving:

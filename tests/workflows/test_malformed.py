@@ -25,8 +25,10 @@ FIELDS = {
     "ToolTurnWorkflow": "message",
     "BatchWorkflow": "items",
     "SessionWorkflow": "model",
+    "ReflexionWorkflow": "task",
+    "MemoryWorkflow": "name",
 }
-ASK, REFLECT, AGENT, TURN, BATCH, SESSION = FIELDS
+ASK, REFLECT, AGENT, TURN, BATCH, SESSION, REFLEXION, MEMORY = FIELDS
 Start = tuple[str, list[Any], str | None]
 CLEAR = {"name": "clear", "meaning": "It is clear."}
 
@@ -133,6 +135,39 @@ SESSIONS: list[tuple[dict[str, object], str]] = [
     ({"carried": {"warnings": ["secret" * 30_000]}}, "carried: "),
     ({"carried": {"answers": {"a": {"number": "secret"}}}}, "carried.answers.a.number: "),
 ]
+ACTED = {"kind": "action", "content": "secret", "step": 1}
+SHOWN = {"task": "secret", "trajectory": {"items": [ACTED]}}
+LONG = {"task": "secret", "trajectory": {"items": [{**ACTED, "content": "secret" * 20_000}]}}
+REFLEXIONS: list[tuple[dict[str, object], str]] = [
+    ({"colour": "secret-8"}, "colour: no such field"),
+    ({"task": " "}, "task: "),
+    ({"task": "secret" * 100}, "task: "),
+    ({"environment": "Secret!"}, "environment: "),
+    ({"environment": None}, "environment: "),
+    ({"strategy": "secret"}, "strategy: should be"),
+    ({"episode_limit": 13}, "episode_limit: "),
+    ({"step_limit": 51}, "step_limit: "),
+    ({"step_limit": "5"}, "step_limit: should be a valid integer"),
+    ({"environment_seed": -1}, "environment_seed: "),
+    ({"memory": "../secret"}, "memory: "),
+    ({"scope": "secret"}, "scope: should be"),
+    ({"judge": "a/b", "episode_limit": 3}, "at most 2 where a model judges"),
+    ({"planner_examples": []}, "planner_examples: "),
+    ({"reflector_examples": [SHOWN]}, "reflector_examples.0.context: missing"),
+    ({"planner_examples": [{**SHOWN, "trajectory": {"items": [ACTED] * 2}}]}, "out of turn"),
+    ({"planner_examples": [LONG]}, "bytes exceed the limit of 100,000"),
+    ({"planner_instructions": "secret" * 2_000}, "planner_instructions: "),
+    ({"tasks": "secret" * 1_000}, "tasks: "),
+    ({"step_timeout_seconds": 601}, "step_timeout_seconds: "),
+]
+HELD = {"reflections": [{"text": "secret"}] * 4}
+MEMORIES: list[tuple[dict[str, object], str]] = [
+    ({"colour": "secret-8"}, "colour: no such field"),
+    ({"name": "secret/8"}, "name: "),
+    ({"name": "s" * 61}, "name: "),
+    ({"held": {"scopes": {"a": HELD}}}, "held.scopes.a.reflections: "),
+    ({"held": {"scopes": {"a": {"reflections": [{"text": " "}]}}}}, "reflections.0.text: "),
+]
 LONG_ID = "b" * 101
 
 
@@ -158,9 +193,10 @@ async def test_a_malformed_request_fails_at_once(client: Client, kind: str) -> N
 
     Neither `true` nor a text is taken for a number, nor a number for a truth value.
     """
-    lists = (ASKED, REFLECTED, AGENTS, TURNS, BATCHES, SESSIONS)
+    lists = (ASKED, REFLECTED, AGENTS, TURNS, BATCHES, SESSIONS, REFLEXIONS, MEMORIES)
     wrong = dict(zip(FIELDS, lists, strict=True))[kind]
     whole = {} if kind == BATCH else {FIELDS[kind]: "secret-7"}
+    whole |= {"environment": "code"} if kind == REFLEXION else {}
     rows: list[tuple[object, str]] = [({**whole, **fields}, said) for fields, said in wrong]
     # Nothing has to be said of a session.
     needed = "variants" if kind == BATCH else FIELDS[kind]
@@ -227,6 +263,8 @@ FLOODS: list[tuple[str | None, bytes, str]] = [
     (REFLECT, b'{"sources": %s}' % ONES, ""),
     (AGENT, b'{"packages": %s}' % ONES, ""),
     (BATCH, b'{"items": %s}' % ONES, ""),
+    (REFLEXION, b'{"planner_examples": %s}' % ONES, ""),
+    (MEMORY, b'{"name": "a", "held": {"known": %s}}' % ONES, ""),
     (BATCH, b'{"variants": [' + b"{}," * 500_000 + b"{}]}", ""),
 ]
 

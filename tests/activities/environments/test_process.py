@@ -228,8 +228,8 @@ async def test_rebuilt_after_a_crash() -> None:
 async def test_late_steps_leave_no_process() -> None:
     """A step that is too slow for its activity is ended with its process, and its thread."""
     live = LiveEnvironments([Named("toy", partial(Apart, Toy))])
-    made, _ = await live.make(TASK)
-    assert isinstance(made, Apart)
+    made = Apart(Toy, TASK)
+    made.reset(3)
     process = process_of(made)
     await live.keep("1", made, ())
     task = ActionTask(task=TASK, key="1", action="hang", timeout_seconds=0.2)

@@ -77,7 +77,8 @@ async def test_a_reflection_is_added_once_and_rubbish_is_refused(client: Client)
         )
         for _ in range(2):
             await memory.execute_update("remember", sent)
-        for given in (None, "x", {"scope": "a"}, [1]):
+        large = {**sent, "reflection": {"text": "x" * 30_000}}
+        for given in (None, "x", {"scope": "a"}, [1], large):
             with pytest.raises(WorkflowUpdateFailedError):
                 await memory.execute_update("remember", given)
         kept = await held(memory)

@@ -1,0 +1,255 @@
+"""`reflexion`: an agent tries a task, or each of a list; `memory`: what such runs share."""
+
+import gzip
+import json
+import re
+import sys
+import zlib
+from contextlib import suppress
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from pydantic import TypeAdapter
+from pydantic_core import to_jsonable_python
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from temporalio.client import Client, WorkflowHandle
+from temporalio.service import RPCError, RPCStatusCode
+
+from activities.environments.port import CODE
+from activities.memory import memory_id
+from commands import command, rows, start
+from commands.batch import Chosen, Given, planned
+from commands.command import Exit, connected, fail, say_unserved, tell, unserved, with_client
+from commands.follow import New, Wanted, new_id
+from commands.loops import LOOK
+from reflection.agents.memory import PlannerExample, ReflectorExample, SharedMemory
+from reflection.agents.request import ReflexionRequest
+from reflection.request import explain, unambiguous_json
+from reflection.text import neutral, tally_words
+
+HELP = {
+    "reflexion": """
+The agent acts in an environment, is evaluated at the end of each episode, and reflects on why it
+failed before it tries again. Environments: code, documents, puzzles, textworld, and those that the
+worker was given (mull-worker --environments MODULE).
+
+Examples:
+
+    mull reflexion --env code --task HumanEval/0 > solution.py
+    mull reflexion --env puzzles --task chain_sum:3 --strategy none
+    mull reflexion --env documents --docs notes --tasks questions.jsonl --task q7
+    mull reflexion --env code --tasks human-eval --scope environment --id evening
+    mull batch --id evening
+
+The answer of the best episode goes to standard output, everything else to standard error. With
+--tasks and no --task, every task of FILE is tried, one after the other, as a batch: a line of JSON
+for each, and how many were solved after 1 episode, after 2 and so on. Of FILE only the names are
+read here (task_id, id or task of a line of JSON, or plain lines); tasks of code and documents are
+read by the worker, from the same path in a folder of its MULL_TASKS. Budgets in tokens and US
+dollars are for all tasks together.
+
+Exit codes: 0 solved, 1 failed, 2 wrong usage, 3 no server or worker, 4 not solved, or not to be
+built on: only a model judged, or the hidden test fails (--accept-any makes these 0 where there is
+an answer), 5 cancelled, 130 detached (the run goes on).
+""",
+    "memory": """
+Examples:
+
+    mull memory show parsing
+    mull memory clear parsing --scope code
+""",
+}
+
+TASK, EPISODES, MEMORY, MODELS = "Task", "Episodes", "Memory", "Models and prompts"
+HUMAN_EVAL, HUMAN_EVAL_TASKS = "human-eval", 164
+# Their tasks are more than a name, which the worker reads in a file.
+READ = (CODE, "documents")
+NAMES = ("task_id", "id", "_id", "task")
+EXAMPLES: dict[str, type[PlannerExample | ReflectorExample]]
+EXAMPLES = {"planner": PlannerExample, "reflector": ReflectorExample}
+
+_task = partial(typer.Option, rich_help_panel=TASK)
+_file = partial(typer.Option, metavar="FILE", rich_help_panel=MODELS)
+Instructions = Annotated[Path | None, _file(help="Your own, in place of those that are there.")]
+Examples = Annotated[Path | None, _file(help="Your own, as JSON, in place of the environment's.")]
+
+
+@command.takes_fields(
+    ReflexionRequest,
+    {
+        TASK: ("environment", "environment_seed", "docs"),
+        EPISODES: ("strategy", "episode_limit", "step_limit", "plateau_episodes"),
+        MEMORY: ("memory", "scope"),
+        MODELS: ("model", "judge", "reflector", "temperature", "seed", "max_output_tokens"),
+        start.BOUNDS: (
+            *start.BUDGETS, "call_timeout_seconds", "step_timeout_seconds", "max_attempts",
+        ),
+    },
+)  # fmt: skip
+def reflexion(
+    task: Annotated[str | None, _task(help="The task's name; by default all of FILE.")] = None,
+    tasks: Annotated[
+        str | None,
+        _task(
+            metavar="FILE",
+            help=f"The file of the task or tasks. {HUMAN_EVAL}: the {HUMAN_EVAL_TASKS} of that"
+            " package, for --env code.",
+        ),
+    ] = None,
+    planner_instructions: Instructions = None,
+    reflector_instructions: Instructions = None,
+    planner_examples: Examples = None,
+    reflector_examples: Examples = None,
+    yes: command.Yes = False,
+    accept_any: command.AcceptAny = False,
+    workflow_id: command.NewId = None,
+    again: command.Again = False,
+    detach: command.Detach = False,
+    as_json: command.Json = False,
+    **fields: Any,
+) -> None:
+    """Start an agent on a task, or on each task of a list."""
+    fields |= {
+        "planner_instructions": _read("planner", "instructions", planner_instructions),
+        "reflector_instructions": _read("reflector", "instructions", reflector_instructions),
+        "planner_examples": _read("planner", "examples", planner_examples),
+        "reflector_examples": _read("reflector", "examples", reflector_examples),
+        "docs": fields["docs"] and start.place_of(fields["docs"], "folder"),
+    }
+    if tasks == HUMAN_EVAL and fields["environment"] not in {CODE, None}:
+        fail(f"--tasks {HUMAN_EVAL} is for --env {CODE}.", Exit.USAGE)
+    wanted = Wanted(as_json, accept_any)
+    if task is not None:
+        own = None if tasks in {None, HUMAN_EVAL} else tasks
+        fields |= {"task": task, "tasks": own and start.place_of(own, "file")}
+        start.begin(ReflexionRequest, fields, New(workflow_id, again, detach), wanted)
+        return
+    if tasks is None:
+        fail("give --task NAME, or --tasks FILE.", Exit.USAGE)
+    if again:
+        fail("--again is for one task: give the list another --id.", Exit.USAGE)
+    bounds = {name: fields.pop(name) for name in ("budget_tokens", "budget_usd")}
+    bounds = {name: bound for name, bound in bounds.items() if bound is not None}
+    identity = workflow_id or new_id("reflexion", fields["environment"] or "")
+    given = _planned(tasks, fields, bounds, identity)
+    chosen = Chosen(identity, False, detach, yes, wanted, "jsonl", bounds)
+    with_client(lambda client: rows.run(client, given, chosen))
+
+
+def _planned(file: str, fields: dict[str, Any], bounds: dict[str, Any], identity: str) -> Given:
+    """Plan the tasks of a file as a batch that makes one run after the other.
+
+    Of a task only the name is in the batch: hidden tests and answers stay in the file.
+    """
+    names, structured = _names(file)
+    if structured and fields["environment"] in READ:
+        fields["tasks"] = start.place_of(file, "file")
+    first = command.checked(ReflexionRequest, {**fields, "task": names[0][1]})
+    if first.scope != "task" and first.memory is None:
+        # Later tasks read what earlier ones of this list have learned, and no other list does.
+        plain = re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}", identity)
+        fields["memory"] = identity if plain else sha256(identity.encode()).hexdigest()[:16]
+    known = {name: value for name, value in fields.items() if value is not None}
+    items = ((line, {"id": name, "task": name}) for line, name in names)
+    given = to_jsonable_python(known, exclude_none=True)
+    return planned(file, "reflexion", given, items, {**bounds, "max_concurrency": 1})
+
+
+def _names(file: str) -> tuple[list[tuple[int, str]], bool]:
+    """Read the names of a file's tasks, with their lines, and whether the lines are JSON objects.
+
+    Nothing else of a line is kept, or quoted in an error.
+    """
+    if file == HUMAN_EVAL:
+        return [(at + 1, f"HumanEval/{at}") for at in range(HUMAN_EVAL_TASKS)], False
+    names, structured = list[tuple[int, str]](), False
+    for line, words in enumerate(_text(Path(file)).removeprefix("\ufeff").split("\n"), start=1):
+        name: Any = words.strip()
+        if name.startswith("{"):
+            structured, row = True, {}
+            with suppress(ValueError, RecursionError):
+                row = json.loads(name)
+            name = next((row[key] for key in NAMES if key in row), None)
+            if not isinstance(name, str | int) or isinstance(name, bool):
+                form = f"JSON with one of {', '.join(NAMES)}"
+                fail(f"{file}, line {line}: expected {form}, or a name alone.", Exit.USAGE)
+        if name != "":
+            names.append((line, str(name)))
+    if not names:
+        fail(f"--tasks: {file} has no tasks.", Exit.USAGE)
+    return names, structured
+
+
+def _text(path: Path) -> str:
+    if path.suffix == ".gz":
+        with suppress(OSError, EOFError, zlib.error, UnicodeDecodeError):
+            return gzip.decompress(path.read_bytes()).decode("utf-8")
+    return command.read_file("--tasks", path)
+
+
+def _read(who: str, what: str, path: Path | None) -> Any:
+    """Read instructions, or examples in JSON, from a file; None without one, or exit."""
+    option, kind = f"--{who}-{what}", EXAMPLES[who]
+    if path is None:
+        return None
+    text = command.read_file(option, path)
+    if what == "instructions":
+        return text
+    try:
+        return TypeAdapter(list[kind]).validate_python(unambiguous_json(text))  # type: ignore[valid-type] # a type of the table
+    except ValueError as error:
+        said = f"expected a list of objects with {' and '.join(kind.model_fields)}"
+        fail(f"{option}: {path}: {explain(error)}; {said}.", Exit.USAGE)
+
+
+@connected
+async def memory(
+    client: Client,
+    action: Annotated[Literal["show", "clear"], typer.Argument(metavar="show|clear")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="As --memory of a run names it.")],
+    scope: Annotated[
+        str | None, typer.Option(metavar="SCOPE", help="Only this scope, as `show` names it.")
+    ] = None,
+    as_json: command.Json = False,
+) -> Exit:
+    """Show a memory that runs share, or forget what it holds."""
+    if missing := await unserved(client, ("mull",)):
+        say_unserved(missing, "memory", waits=False)
+    handle: WorkflowHandle[Any, Any] = client.get_workflow_handle(memory_id(name))
+    try:
+        held = await handle.query("memory", result_type=SharedMemory, rpc_timeout=LOOK)
+        if scope is not None and scope not in held.scopes:
+            known = ", ".join(held.scopes) or "none"
+            fail(f"the memory {name} has no scope {scope}; its scopes: {known}.", Exit.USAGE)
+        if action == "clear":
+            await handle.execute_update("clear", scope)
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND or "amespace" in error.message:
+            raise
+        made = "A run with --memory makes it once it has reflected"
+        fail(f"there is no memory {name}. {made}.", Exit.USAGE)
+    kept = {key: one for key, one in held.scopes.items() if scope in {None, key}}
+    counted = tally_words(sum(len(one.reflections) for one in kept.values()), "reflection")
+    if as_json:
+        shown = {key: one.model_dump(mode="json")["reflections"] for key, one in kept.items()}
+        sys.stdout.write(json.dumps({"name": name, "done": action, "scopes": shown}) + "\n")
+    elif action == "clear":
+        tell(f"forgot {counted}")
+    else:
+        console = Console()
+        for key, one in kept.items():
+            table = Table(title=Text(neutral(key), "bold"), title_justify="left", box=None)
+            table.add_column(justify="right", style="dim")
+            table.add_column(overflow="fold")
+            for place, held_one in enumerate(one.reflections, start=1):
+                origin = f"{held_one.task}, episode {held_one.episode} of {held_one.workflow_id}"
+                said = Text(neutral(held_one.text)).append(f"\n{neutral(origin)}", "dim")
+                table.add_row(str(place), said)
+            console.print(table)
+        tell(f"{counted} in {tally_words(len(kept), 'scope')}")
+    return Exit.DONE

@@ -1,0 +1,599 @@
+"""Runs from their first episode to their end: what each decision is, and what is kept."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from pydantic_core import to_json
+
+from reflection.agents.loop import ACTION_BYTES, EPISODE_BYTES, Reflexion, answer_in
+from reflection.agents.memory import Observation, Reflection
+from reflection.agents.request import ReflexionRequest
+from reflection.agents.sheet import sheet
+from reflection.request import RESULT_BYTES
+from reflection.text import encoded_size
+from tests.unit.agents.tried import AT, agent, numbered, told, told_by, try_once
+
+AGAIN = ["reflect", "episode"]
+WRONG = ["[answer] 0"]
+
+
+def run(state: Reflexion, *worths: float, solved: int = 0, **more: Any) -> Reflexion:
+    """Make an episode for each worth while the run goes on; one of them solves the task."""
+    for number, worth in enumerate(worths, 1):
+        if state.stopped:
+            break
+        try_once(state, WRONG, worth=worth, correct=number == solved, **more)
+    return state
+
+
+@pytest.mark.parametrize(
+    ("request_", "worths", "solved", "decided"),
+    [
+        ({}, [1], 1, ["solved"]),
+        ({}, [0, 1], 2, [*AGAIN, "solved"]),
+        ({}, [0, 0, 0, 0, 1], 5, [*AGAIN * 4, "solved"]),
+        ({}, [0] * 9, 0, [*AGAIN * 4, "reflect", "episode_limit"]),
+        ({"episode_limit": 1}, [0] * 9, 0, ["reflect", "episode_limit"]),
+        ({"episode_limit": 12}, [0] * 13, 0, [*AGAIN * 11, "reflect", "episode_limit"]),
+        ({"strategy": "none"}, [0] * 9, 0, ["episode"] * 4 + ["episode_limit"]),
+        ({"strategy": "last_episode"}, [0, 1], 2, ["episode", "solved"]),
+        ({"strategy": "last_episode_and_reflexion"}, [0, 1], 2, [*AGAIN, "solved"]),
+        ({}, [0.5] * 5, 0, [*AGAIN * 4, "reflect", "episode_limit"]),
+        ({"episode_limit": 9}, [0.5] * 9, 0, [*AGAIN * 5, "plateau"]),
+        ({"plateau_episodes": 3}, [0.5, 0.4, 0.1, 0.5, 0.5], 0, [*AGAIN * 3, "plateau"]),
+        ({}, [0.1, 0.2, 0.3, 0.4, 0.5], 0, [*AGAIN * 4, "reflect", "episode_limit"]),
+        ({}, [0, 0, 0, 0.1, 0], 0, [*AGAIN * 4, "reflect", "episode_limit"]),
+        ({}, [-1, -1, -1, -1, -1], 0, [*AGAIN * 4, "reflect", "episode_limit"]),
+        ({"plateau_episodes": 3}, [0, 0.5, 0, 0, 0], 0, [*AGAIN * 4, "plateau"]),
+        ({"plateau_episodes": 1}, [0.5, 0.5], 0, [*AGAIN, "plateau"]),
+        ({"plateau_episodes": 0}, [0.5] * 5, 0, [*AGAIN * 4, "reflect", "episode_limit"]),
+        ({"plateau_episodes": 1, "strategy": "none"}, [0.5, 0.5], 0, ["episode", "plateau"]),
+        ({"plateau_episodes": 1}, [0.5, 0.5], 2, [*AGAIN, "solved"]),
+        ({"judge": "judge/model"}, [0] * 5, 0, [*AGAIN, "reflect", "episode_limit"]),
+        ({"judge": "judge/model", "episode_limit": 1}, [0], 0, ["reflect", "episode_limit"]),
+        ({"judge": "judge/model"}, [0, 1], 2, [*AGAIN, "solved"]),
+    ],
+)  # fmt: skip
+def test_what_is_decided_after_each_episode(
+    request_: dict[str, Any], worths: list[float], solved: int, decided: list[str]
+) -> None:
+    """A failure is reflected on, the last one too; a plateau counts over a return above 0 alone."""
+    state = run(agent(**request_), *worths, solved=solved)
+
+    assert told(state) == decided
+    assert len(state.episodes) == sum(one != "reflect" for one in decided)
+    assert [made.stop for made in state.decisions] == [False] * (len(decided) - 1) + [True]
+
+
+@pytest.mark.parametrize(
+    ("worths", "solved", "best", "status"),
+    [
+        ([0.2, 0.9, 0.5, 0.1, 0.3], 0, 2, "exhausted"),
+        ([0.9, 0.9, 0.5], 0, 1, "exhausted"),
+        ([0, 0, 0, 0, 0], 0, 1, "exhausted"),
+        ([-2, -1, -3, -4, -1], 0, 2, "exhausted"),
+        ([0.9, 0.1], 2, 2, "solved"),
+    ],
+)
+def test_the_best_episode_is_kept(worths: list[float], solved: int, best: int, status: str) -> None:
+    """The one that solved it, else the highest return, the earlier of equals; not the last."""
+    state = agent()
+    for number, worth in enumerate(worths, 1):
+        try_once(state, [f"[answer] {number}"], worth=worth, correct=number == solved)
+    if not state.stopped:
+        state.stop("finished_by_person", "ann ended it", AT, "ann")
+
+    result = state.result()
+    assert (result.best, result.answer, result.status) == (best, str(best), status)
+    assert result.best_return == worths[best - 1]
+    assert all(
+        made.best == max(range(made.episode), key=lambda at: (at + 1 == solved, worths[at])) + 1
+        for made in state.decisions
+    )
+
+
+@given(
+    worths=st.lists(st.sampled_from([-1.0, 0.0, 0.25, 0.5, 1.0]), min_size=1, max_size=12),
+    solved=st.integers(0, 12),
+    limit=st.integers(1, 12),
+    patience=st.integers(0, 4),
+    reflects=st.booleans(),
+)
+def test_every_run_ends_as_its_rules_say(
+    worths: list[float], solved: int, limit: int, patience: int, *, reflects: bool
+) -> None:
+    """Never more episodes than the limit, none after a success, three reflections at most."""
+    known: dict[str, Any] = {"episode_limit": limit, "plateau_episodes": patience}
+    state = agent(strategy="reflexion" if reflects else "none", **known)
+    for number, worth in enumerate(worths[:limit], 1):
+        if not state.stopped:
+            try_once(state, WRONG, worth=worth, correct=number == solved)
+
+    made = [one for one in told(state) if one != "reflect"]
+    assert len(state.episodes) == len(made) <= limit
+    assert ("solved" in made) == any(episode.correct for episode in state.episodes)
+    assert set(made[:-1]) <= {"episode"}
+    assert len(state.semantic.reflections) == min(3, told(state).count("reflect"))
+    if made[-1] == "episode_limit":
+        assert len(made) == limit
+    if made[-1] == "plateau":
+        first = worths.index(max(worths[: len(made)]))
+        assert worths[first] > 0
+        assert len(made) - (first + 1) >= patience > 0
+
+
+@pytest.mark.parametrize(
+    ("acts", "observed", "ended", "count"),
+    [
+        (["go north"] * 5, ["A wall."] * 5, "repeated_action", 3),
+        (["go north"] * 5, ["Hall.", "Wall.", "Wall.", "Wall.", "Wall."], "repeated_action", 4),
+        (["go north"] * 5, ["Hall.", "Room.", "Attic.", "Roof.", "Sky."], "step_limit", 5),
+        (["go north", " go north", "go north\n"], ["A wall."] * 3, "repeated_action", 3),
+        (["go", "look", "go", "look", "go"], ["A wall."] * 5, "step_limit", 5),
+        (["go", "go", "look", "go", "go"], ["A wall."] * 5, "step_limit", 5),
+        (["go 1", "go 2", "go 3", "go 4", "go 5"], ["A wall."] * 5, "step_limit", 5),
+        (["go", "go", "[answer] 7"], ["A wall."] * 3, "answered", 3),
+    ],
+)  # fmt: skip
+def test_three_steps_alike_end_an_episode(
+    acts: list[str], observed: list[str], ended: str, count: int
+) -> None:
+    """The same action with the same observation, in a row; who gets on does not repeat himself."""
+    said = iter(observed)
+    episode = try_once(agent(step_limit=5), acts, seen=lambda _: next(said))
+
+    assert (episode.ended, episode.steps) == (ended, count)
+    assert (episode.stuck_in is not None) == (ended == "repeated_action")
+
+
+def wall(_: str) -> str:
+    """Observe the same whatever is done."""
+    return "A wall."
+
+
+@pytest.mark.parametrize(
+    ("episodes", "decided"),
+    [
+        ([["north"] * 3, ["north"] * 3], [*AGAIN, "repeated_action"]),
+        ([["north"] * 3, ["  north "] * 3], [*AGAIN, "repeated_action"]),
+        ([["north"] * 3, ["south"] * 3], [*AGAIN * 2]),
+        ([["north"] * 3, ["look", *["north"] * 3]], [*AGAIN, "repeated_action"]),
+        ([["north"] * 3, WRONG, ["north"] * 3], [*AGAIN * 3]),
+        ([["north"] * 3, ["south"] * 3, ["south"] * 3], [*AGAIN * 2, "repeated_action"]),
+    ],
+)  # fmt: skip
+def test_two_episodes_in_a_row_in_the_same_action_end_the_run(
+    episodes: Sequence[list[str]], decided: list[str]
+) -> None:
+    """One such episode has failed and is reflected on; a second one with that action is the end."""
+    state = agent()
+    for acts in episodes:
+        try_once(state, acts, seen=wall)
+
+    assert told(state) == decided
+
+
+@pytest.mark.parametrize(
+    ("reflections", "decided", "held"),
+    [
+        (["Look.", "Look."], [*AGAIN, "reflect", "repeated_reflection"], 1),
+        (["Look.", " Look.\n"], [*AGAIN, "reflect", "repeated_reflection"], 1),
+        (["Look.", "Listen.", "Look."], [*AGAIN * 2, "reflect", "repeated_reflection"], 2),
+        (["A", "B", "C", "D", "A"], [*AGAIN * 4, "reflect", "episode_limit"], 3),
+        (["", "", ""], [*AGAIN * 3], 0),
+        (["<think>Hm</think>Look.", "Look."], [*AGAIN, "reflect", "repeated_reflection"], 1),
+        (["<think>I ran out of words", "Look."], [*AGAIN * 2], 1),
+    ],
+)  # fmt: skip
+def test_a_repeated_reflection_ends_the_run(
+    reflections: Sequence[str], decided: list[str], held: int
+) -> None:
+    """What is held already is not added again; an empty one is none, and is warned of."""
+    state = agent()
+    for text in reflections:
+        try_once(state, WRONG, reflection=text)
+
+    assert told(state) == decided
+    assert len(state.semantic.reflections) == held
+    empty = [text for text in reflections if text == "" or text.startswith("<think>I")]
+    assert len(state.warnings) == len(empty)
+
+
+def test_a_reflection_of_an_earlier_run_counts_as_held() -> None:
+    """Semantic memory is one, wherever a reflection in it is from."""
+    state = agent(memory="counting")
+    state.semantic = state.semantic.add(Reflection(text="Look.", workflow_id="agent-0", episode=3))
+    try_once(state, WRONG, reflection="Look.")
+
+    assert told(state) == ["reflect", "repeated_reflection"]
+    assert state.episodes[0].reflections == 1
+
+
+def test_a_reflection_says_where_it_comes_from() -> None:
+    """The run, its episode, its environment and its task."""
+    state = agent()
+    try_once(state, WRONG)
+    try_once(state, WRONG)
+
+    assert state.semantic.reflections[1] == Reflection(
+        text="Lesson 2.", environment="counting", task="7", workflow_id="agent-1", episode=2
+    )
+    assert [episode.reflection for episode in state.episodes] == ["Lesson 1.", "Lesson 2."]
+    assert [episode.reflections for episode in state.episodes] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("reply", "content", "answer"),
+    [
+        ("add[7]", "add[7]", None),
+        ("Thought: seven is needed.\nadd[7]", "Thought: seven is needed.\nadd[7]", None),
+        ("Thought: up.\nAction: add[7]", "Thought: up.\nAction: add[7]", None),
+        ("Thought: up.\nAction 1: add[7]", "Thought: up.\nAction 1: add[7]", None),
+        ("Action 1: add[7]", "add[7]", None),
+        ("Action: add[7]", "add[7]", None),
+        ("  add[7]\n\n", "add[7]", None),
+        ("add[7]\nObservation 1: The sum is 7.\nAction 2: [answer] 7", "add[7]", None),
+        ("add[7]\n\nObservation: The sum is 7. [answer] 7", "add[7]", None),
+        ("add[7]\n**Observation 1:** The sum is 7. [answer] 7", "add[7]", None),
+        ("add[7]\nAction 2: [answer] 7", "add[7]", None),
+        ("add[7]\n\n**Action 2**: [answer] 7", "add[7]", None),
+        ("Observations matter: add[7]", "Observations matter: add[7]", None),
+        ("add[7]\nObservation posts: 3", "add[7]\nObservation posts: 3", None),
+        ("<think>[answer] 9?</think>\nadd[7]", "add[7]", None),
+        ("<thinking>No.</thinking>[answer] 7", "[answer] 7", "7"),
+        ("<think>I could say [answer] 9, but", "", None),
+        ("", "", None),
+        ("   ", "", None),
+        ("[answer] 7", "[answer] 7", "7"),
+        ("[answer]: 7", "[answer]: 7", "7"),
+        ("[answer]\n7", "[answer]\n7", "7"),
+        ("[answer] 7 [/answer]", "[answer] 7 [/answer]", "7"),
+        ("[answer]7[/answer] I am sure.", "[answer]7[/answer] I am sure.", "7"),
+        ("The sum is 7. [answer]", "The sum is 7. [answer]", "The sum is 7."),
+        ("[answer]", "[answer]", ""),
+        ("Thought: done.\n[answer] 7", "Thought: done.\n[answer] 7", "7"),
+        ("I write [answer] now.\n[answer] 7", "I write [answer] now.\n[answer] 7", "7"),
+        ("Done. [answer] 7", "Done. [answer] 7", "7"),
+        ("[answer] 7\nObservation: Right!", "[answer] 7", "7"),
+        ("[answer] return d[answer]", "[answer] return d[answer]", "return d[answer]"),
+        (
+            "[answer]\ndef f(xs):\n    return {x: xs[0][1:]}",
+            "[answer]\ndef f(xs):\n    return {x: xs[0][1:]}",
+            "def f(xs):\n    return {x: xs[0][1:]}",
+        ),
+        ("[answer] Zürich", "[answer] Zürich", "Zürich"),
+        ("思考:结束。\n[answer] 七", "思考:结束。\n[answer] 七", "七"),
+        ("Réponse : [answer] « sept »", "Réponse : [answer] « sept »", "« sept »"),
+        ("[Answer] 7", "[Answer] 7", None),
+        ("[réponse] 7", "[réponse] 7", None),
+    ],
+)
+def test_what_a_model_s_reply_is_taken_for(reply: str, content: str, answer: str | None) -> None:
+    """Its thinking, an echo and what it supposes to come are left out; the answer has no marker."""
+    state = agent()
+    state.begin_episode()
+    action = state.planned(reply)
+
+    assert (action.content, action.step) == (content, 1)
+    assert state.trajectory.items == (action,)
+    assert state.ended == (None if answer is None else "answered")
+    assert state.answer == answer
+    assert state.executes() is (answer is None)
+
+
+def test_the_planner_appends_each_action_and_the_final_one_too() -> None:
+    """Figures 7 and 8: action, observation, action; after the answer nothing is executed."""
+    state = agent()
+    episode = try_once(state, ["add[3]", "add[4]", "[answer] 7"], seen=lambda said: f"did {said}")
+
+    told_ = [(item.kind, item.content, item.step) for item in episode.trajectory.items]
+    assert told_ == [
+        ("action", "add[3]", 1), ("observation", "did add[3]", 1),
+        ("action", "add[4]", 2), ("observation", "did add[4]", 2),
+        ("action", "[answer] 7", 3),
+    ]  # fmt: skip
+    assert state.executed == ("add[3]", "add[4]")
+
+
+@pytest.mark.parametrize("limit", [1, 2, 5])
+def test_an_episode_has_at_most_so_many_steps(limit: int) -> None:
+    """Figure 6: without an answer it ends there, and an answer may be the last of them."""
+    state = agent(step_limit=limit)
+    episode = try_once(state, ["add[1]"] * 9)
+    assert (episode.ended, episode.steps, episode.answer) == ("step_limit", limit, None)
+
+    episode = try_once(state, ["add[1]"] * (limit - 1) + ["[answer] 7"])
+    assert (episode.ended, episode.steps, episode.answer) == ("answered", limit, "7")
+
+
+@pytest.mark.parametrize(("answer", "ended"), [(None, None), ("", None), ("7", "7")])
+def test_an_environment_may_end_an_episode(answer: str | None, ended: str | None) -> None:
+    """A game that is over ends it without the marker, and with its answer, if there is one."""
+    state = agent()
+    state.begin_episode()
+    state.planned("open the chest")
+    state.observe("You win.", 1.0, answer, done=True)
+    episode = state.evaluated(0.0, "", {}, correct=True)
+
+    assert (episode.ended, episode.answer, episode.episode_return) == ("done", ended, 1.0)
+    assert told_by(state.decide(AT)) == "solved"
+
+
+def test_the_return_is_the_rewards_of_steps_and_end() -> None:
+    """Of this episode alone: the next one begins at 0, with an empty trajectory and no answer."""
+    state = agent()
+    first = try_once(state, ["add[1]", "add[2]", "[answer] 9"], worth=0.5, reward=0.125)
+    assert (first.episode_return, state.short_term.reward) == (0.75, 0.75)
+    state.begin_episode()
+
+    assert (state.rewards, state.trajectory.items, state.answer) == ([], (), None)
+    assert state.short_term.model_dump() == agent().short_term.model_dump()
+
+
+def test_actions_of_any_size_end_an_episode_that_is_too_long() -> None:
+    """One action is cut, and where all are too much for a task of an activity none is executed."""
+    state = agent(step_limit=50)
+    episode = try_once(state, [f"{number}" + "x" * 20_000 for number in range(9)])
+
+    sizes = [encoded_size(str(item.content)) for item in episode.trajectory.items]
+    assert (episode.ended, episode.steps, episode.stuck_in) == ("too_long", 5, None)
+    assert max(sizes) <= ACTION_BYTES
+    assert sum(map(encoded_size, state.executed)) <= EPISODE_BYTES
+    assert not isinstance(episode.trajectory.items[-1], Observation)
+
+
+@pytest.mark.parametrize("done", [0, 1, 2])
+def test_a_run_that_is_cut_short_in_an_episode_keeps_what_was_done(done: int) -> None:
+    """The episode has no return and is no candidate for the best; before any step it is none."""
+    state = agent()
+    try_once(state, ["[answer] 3"], worth=0.25)
+    state.begin_episode()
+    for _ in range(done):
+        state.planned("add[1]")
+        state.observe("The sum is 1.", 0.5, None, done=False)
+    state.stop("deadline", "the time is up", AT)
+
+    result = state.result()
+    kept = result.episodes[1:]
+    assert [one.steps for one in kept] == ([done] if done else [])
+    for one in kept:
+        assert (one.ended, one.episode_return, one.correct) == ("cut_short", None, None)
+    assert (result.best, result.answer, result.status) == (1, "3", "exhausted")
+    assert (result.stop_reason, result.stop_explanation) == ("deadline", "the time is up")
+    assert state.number == len(result.episodes)
+
+
+def test_a_run_that_is_cut_short_before_an_evaluation_keeps_the_answer() -> None:
+    """Nothing was evaluated, so that there is no best episode, and nobody knows if it is right."""
+    state = agent()
+    state.begin_episode()
+    state.planned("[answer] 7")
+    state.stop("budget", "no room", AT)
+
+    result = state.result()
+    assert (result.best, result.answer, result.status) == (None, "7", "exhausted")
+    assert (result.episodes[0].ended, result.episodes[0].correct) == ("answered", None)
+
+
+def test_a_run_that_is_cut_short_in_a_reflection_keeps_its_episode() -> None:
+    """The episode was evaluated, and stays as it was; no second one is made of it."""
+    state = agent()
+    state.begin_episode()
+    state.planned("[answer] 3")
+    state.evaluated(0.25, "", {}, correct=False)
+    state.decide(AT)
+    state.stop("finished_by_person", "ann ended it", AT, "ann")
+
+    result = state.result()
+    assert [told_by(made) for made in result.decisions] == ["reflect", "finished_by_person"]
+    assert [(one.ended, one.episode_return) for one in result.episodes] == [("answered", 0.25)]
+    assert (result.answer, result.episodes[0].reflection) == ("3", None)
+    assert result.decisions[-1].author == "ann"
+
+
+@pytest.mark.parametrize(
+    ("given_", "message"),
+    [
+        ({"judge": "m", "episode_limit": 3}, "at most 2 where a model judges"),
+        ({"judge": "m", "episode_limit": 12}, "at most 2 where a model judges"),
+        ({"episode_limit": 13}, "episode_limit"),
+        ({"step_limit": 51}, "step_limit"),
+        ({"strategy": "last"}, "strategy"),
+        ({"environment": "../x"}, "environment"),
+        ({"memory": "../x"}, "memory"),
+    ],
+)
+def test_a_request_is_held_to_its_limits(given_: dict[str, Any], message: str) -> None:
+    """Two episodes where only a model judges, twelve at most, and fifty steps."""
+    whole = {"environment": "counting", "task": "7"} | given_
+
+    with pytest.raises(ValidationError, match=message):
+        ReflexionRequest.model_validate(whole)
+
+
+@pytest.mark.parametrize(
+    ("given_", "episodes"),
+    [
+        ({}, 5),
+        ({"episode_limit": 1}, 1),
+        ({"judge": "m"}, 2),
+        ({"judge": "m", "episode_limit": 1}, 1),
+    ],
+)
+def test_how_many_episodes_there_may_be(given_: dict[str, Any], episodes: int) -> None:
+    """Five by default, two where a model judges."""
+    assert agent(**given_).request.episodes == episodes
+
+
+@pytest.mark.parametrize("letter", ["a", "\u6f22", "\x01", '"'])
+@pytest.mark.parametrize("size", [1_200, 20_000])
+def test_progress_and_result_fit_an_event(letter: str, size: int) -> None:
+    """Twelve episodes of fifty huge steps; the answer, the order of steps and all numbers stay."""
+    state = agent(episode_limit=12, step_limit=50, plateau_episodes=0)
+    huge = letter * (size // encoded_size(letter))
+    seen: Callable[[str], str] = lambda _: letter * (4_000 // encoded_size(letter))  # noqa: E731
+    for number in range(1, 13):
+        acts = [f"{step} {huge}" for step in range(49)] + [f"[answer] {number} {huge}"]
+        try_once(state, acts, worth=number / 100, seen=seen, reflection=f"{number} {huge}")
+    began = time.perf_counter()
+    progress, result = state.progress("reflect", 1), state.result()
+    took = time.perf_counter() - began
+
+    for found in (progress, result):
+        assert len(to_json(found)) <= RESULT_BYTES
+        assert len(found.episodes) == 12
+        assert found.best_episode == found.episodes[11]
+        assert [one.steps for one in found.episodes] == [one.steps for one in state.episodes]
+        assert any("were cut" in warning for warning in found.warnings)
+    assert result.answer == state.episodes[11].answer
+    assert len(result.decisions) == 24
+    assert sheet(result).verdict.stop_reason == "episode_limit"
+    assert took < 1.5
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "a" + "\n" * 49_000 + "b",
+        "Action" + " " * 99_000 + "b",
+        "\nObservation" + " " * 99_000 + "b",
+        "a\nObservation" * 7_000,
+        "\n[answer" * 9_000,
+        "\n- " * 30_000 + "b",
+        "<think>" * 12_000,
+        "x [answer]" * 9_000,
+    ],
+    ids=["lines", "echo", "supposed", "observations", "markers", "list", "thoughts", "answers"],
+)
+def test_any_reply_is_read_in_a_moment(reply: str) -> None:
+    """A workflow that reads for two seconds is taken for a deadlock, and would never go on."""
+    state = agent()
+    state.begin_episode()
+    began = time.perf_counter()
+    state.planned(reply)
+
+    assert time.perf_counter() - began < 0.5
+
+
+@given(text=st.text(max_size=30))
+def test_an_answer_is_what_follows_its_marker(text: str) -> None:
+    """Whatever it says, without the white space around it."""
+    said = text.partition("[/answer]")[0].strip().removeprefix(":").strip()
+
+    assert answer_in(f"[answer] {text}") == said
+    assert answer_in(f"Thought: done.\n[answer]\n{text}") == (said or "Thought: done.")
+
+
+def facts(state: Reflexion, *, ended: bool = True) -> dict[str, str]:
+    """List the facts of a run's sheet."""
+    shown = state.result() if ended else state.progress("episode 2, step 1: plan", 1)
+    return {fact.label: fact.value for fact in sheet(shown, state.decisions).facts}
+
+
+def test_the_sheet_of_a_run_that_goes_on() -> None:
+    """The episodes so far, the best one, and what is under way; nothing is unsolved yet."""
+    state = agent()
+    try_once(state, ["add[2]", "[answer] 2"], worth=0.5)
+    state.begin_episode()
+
+    shown = sheet(state.progress("episode 2, step 1: plan", 1), state.decisions)
+    assert shown.subject == "counting: 7"
+    assert (shown.verdict.words, shown.verdict.tone) == (
+        "episode 2, step 1: plan, 1 call in flight", "running",
+    )  # fmt: skip
+    assert shown.flags == ()
+    assert shown.answer is not None
+    assert (shown.answer.content, shown.answer.note) == ("2", "episode 1, return 0.5")
+    known = facts(state, ended=False)
+    assert known["episodes"] == "1 of 5"
+    assert known["strategy"] == "reflexion"
+    assert known["best"] == "episode 1, return 0.5"
+    assert known["evaluated by"] == "counting"
+    assert known["reflections held"] == "1"
+    assert [(step.words, step.below) for step in shown.steps] == [
+        ("episode 1: return 0.5, 2 steps", ("Lesson 1.",))
+    ]
+
+
+def test_the_sheet_of_a_run_before_its_first_episode() -> None:
+    """There is no answer, no curve and no best episode."""
+    state = agent()
+
+    shown = sheet(state.progress("the task", 1), [])
+    assert (shown.answer, shown.charts, shown.steps) == (None, (), ())
+    assert facts(state, ended=False)["best"] == "none yet"
+
+
+def test_the_sheet_of_a_run_that_solved_its_task() -> None:
+    """The curve of returns, each trajectory with its reflection, the reflections, and no flag."""
+    state = agent()
+    try_once(state, ["add[2]", "[answer] 2"], worth=0.5)
+    try_once(state, ["[answer] 7"], worth=2.0, correct=True)
+
+    shown = sheet(state.result())
+    assert (shown.verdict.words, shown.verdict.tone) == ("episode 2 solved the task", "good")
+    assert shown.flags == ()
+    assert shown.answer is not None
+    assert shown.answer.content == "7"
+    [chart] = shown.charts
+    [curve] = chart.curves
+    assert (curve.points, curve.labels, curve.name) == ((0.25, 1.0), ("0.5", "2"), "return / 2")
+    assert [text.title for text in shown.texts] == ["task", "episode 1", "episode 2"]
+    assert all(text.folded for text in shown.texts)
+    assert shown.texts[1].content.startswith("Action 1: add[2]\nObservation 1: ")
+    assert shown.texts[1].content.endswith("\n\nReflection: Lesson 1.")
+    rows = {table.title: table.rows for table in shown.tables}
+    assert [row[:4] for row in rows["Episodes"]] == [
+        ("1", 0.5, "no", 2), ("2 best", 2.0, "yes", 1),
+    ]  # fmt: skip
+    assert rows["Reflections"] == (("episode 1", "Lesson 1."),)
+    assert shown.decisions is not None
+    assert [row[2] for row in shown.decisions.rows] == ["reflect", "episode", "solved"]
+
+
+def test_the_sheet_of_a_run_that_failed() -> None:
+    """It says that the task is not solved, though there is an answer."""
+    state = run(agent(episode_limit=2), 0.5, 0.25)
+
+    shown = sheet(state.result())
+    assert (shown.verdict.words, shown.verdict.tone) == ("all of 2 episodes failed", "warning")
+    assert shown.flags == ("the task is not solved",)
+    assert facts(state)["episodes"] == "2 of 2"
+    assert state.result().doubt == "not solved: all of 2 episodes failed"
+
+
+def test_the_sheet_of_a_run_that_is_only_judged() -> None:
+    """It says so while it goes on and afterwards, and the result is not to be built on."""
+    state = run(agent(judge="judge/model"), 1.0, solved=1)
+
+    flag = "only a model judged whether an episode succeeded"
+    assert sheet(state.result()).flags == (flag,)
+    assert sheet(state.progress("evaluate", 0), state.decisions).flags == (flag,)
+    assert facts(state)["evaluated by"] == "a model's judgement"
+    assert state.result().doubt == "only a model judged that it is solved"
+    assert sheet(state.result()).verdict.tone == "warning"
+
+
+def test_the_sheet_of_a_run_whose_hidden_test_fails() -> None:
+    """Its own tests pass, and it is not to be built on all the same."""
+    state = run(agent(environment="code"), 1.0, solved=1)
+    state.hidden_passed = False
+
+    shown = sheet(state.result())
+    assert shown.flags == ("the hidden test fails",)
+    assert facts(state)["hidden test"] == "failed"
+    assert state.result().doubt == "its own tests pass, and the hidden test fails"
+
+
+def test_a_run_that_has_not_ended_has_no_result() -> None:
+    """Only a decision that stops makes one."""
+    state = agent()
+    try_once(state, WRONG, seen=numbered())
+
+    with pytest.raises(ValueError, match="has not ended"):
+        state.result()

@@ -1,0 +1,219 @@
+"""What spans, search attributes, the memo and metrics have of an agent, each task replayed."""
+
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from temporalio.client import Client
+from temporalio.runtime import (
+    BUFFERED_METRIC_KIND_HISTOGRAM,
+    MetricBuffer,
+    Runtime,
+    TelemetryConfig,
+)
+
+from activities.environments.port import Evaluation, StepResult
+from commands.embedded import Place
+from connection import DATA_CONVERTER
+from tests.workflows.agents.running import Counting, Handle, Said, ScriptedAgent, served, start
+from tests.workflows.test_rebuilt import by_id, rebuilt_of
+from tests.workflows.test_spans import CHAT, CONTENT, attributes, identity, observed, tree
+
+RUN = "invoke_workflow ReflexionWorkflow"
+WRONG: list[Said] = ["a secret thought. add[3]", "add[3]", "[answer] 6, secret"]
+RIGHT: list[Said] = ["add[7]", "[answer] 7"]
+LESSON = "a secret lesson"
+
+
+class Telling(Counting):
+    """An environment that says more than it does."""
+
+    name = "telling"
+
+    def reset(self, seed: int) -> str:
+        return f"A secret task. {super().reset(seed)}"
+
+    def step(self, action: str) -> StepResult:
+        if "break" in action:
+            raise OSError("a secret failure")
+        return StepResult(observation=f"A secret place. {super().step(action).observation}")
+
+    def evaluate(self, answer: str | None) -> Evaluation:
+        found = super().evaluate(answer)
+        return found.model_copy(update={"feedback": "a secret fault"})
+
+
+async def learn(client: Client, model: ScriptedAgent | None = None, **fields: Any) -> Handle:
+    """Fail in an episode of three steps, and solve the task in one of two, unless told else."""
+    model = model or ScriptedAgent([*WRONG, *RIGHT], [LESSON])
+    async with served(client, observed(model), Telling):
+        handle = await start(client, {"environment": "telling", **fields})
+        await handle.result()
+    return handle
+
+
+def named(spans: InMemorySpanExporter, name: str) -> list[dict[str, Any]]:
+    """The attributes of the spans of this name, in the order in which these ended."""
+    return [
+        {key: value for key, value in attributes(span).items() if key.startswith("mull.")}
+        for span in sorted(spans.get_finished_spans(), key=ended)
+        if span.name == name
+    ]
+
+
+def ended(span: ReadableSpan) -> int:
+    return span.end_time or 0
+
+
+async def test_the_whole_tree_of_an_agent_s_spans(
+    client: Client, spans: InMemorySpanExporter
+) -> None:
+    """Each part of an episode is one span, none twice, in one trace, and no text is in any."""
+    await learn(client)
+
+    finished = spans.get_finished_spans()
+    assert tree(finished) == {
+        "-": {RUN: 1},
+        RUN: {"mull.episode": 2},
+        "mull.episode": {"mull.step": 5, "mull.evaluate": 2, "mull.reflect": 1, "mull.decision": 3},
+        "mull.step": {"mull.plan": 5, "mull.execute": 3},
+        "mull.plan": {CHAT: 5},
+        "mull.reflect": {CHAT: 1},
+    }
+    assert len({identity(span).span_id for span in finished}) == len(finished)
+    assert len({identity(span).trace_id for span in finished}) == 1
+    assert "secret" not in "".join(span.to_json() for span in finished)
+
+
+async def test_a_span_says_where_in_the_run_it_is_and_what_came_of_it(
+    client: Client, spans: InMemorySpanExporter
+) -> None:
+    """Episodes and steps count from 1; the return is `mull.return` wherever it stands."""
+    await learn(client)
+
+    failed = {"mull.return": 0.0, "mull.correct": False}
+    solved = {"mull.return": 0.5, "mull.correct": True}
+    by = {"mull.evaluator": "telling"}
+    assert named(spans, "mull.episode") == [
+        {"mull.episode": 1, "mull.ended": "answered", **failed},
+        {"mull.episode": 2, "mull.ended": "answered", **solved},
+    ]
+    places = [(1, 1), (1, 2), (1, 3), (2, 1), (2, 2)]
+    assert named(spans, "mull.step") == [{"mull.episode": e, "mull.step": s} for e, s in places]
+    assert named(spans, "mull.plan") == [{"mull.step": s} for _, s in places]
+    executed = [(1, 1), (1, 2), (2, 1)]
+    assert named(spans, "mull.execute") == [
+        {"mull.episode": e, "mull.step": s} for e, s in executed
+    ]
+    assert named(spans, "mull.evaluate") == [
+        {"mull.episode": 1, **by, **failed},
+        {"mull.episode": 2, **by, **solved},
+    ]
+    assert named(spans, "mull.reflect") == [{"mull.episode": 1}]
+    on = {"mull.stop": False, "mull.best": 1, "mull.reason": "episode 1 failed", **failed}
+    end = {
+        "mull.episode": 2, "mull.best": 2, "mull.reflections": 1, "mull.stop": True,
+        "mull.stop_reason": "solved", "mull.reason": "episode 2 solved the task", **solved,
+    }  # fmt: skip
+    assert named(spans, "mull.decision") == [
+        {"mull.episode": 1, "mull.next": "reflect", "mull.reflections": 0, **on},
+        {"mull.episode": 1, "mull.next": "episode", "mull.reflections": 1, **on},
+        end,
+    ]
+    [run] = named(spans, RUN)
+    assert run.items() >= end.items()
+    once = {"mull.attempt": 1, "mull.cost.usd": 0.001}
+    calls = [*places[:3], (1, None), *places[3:]]
+    assert named(spans, CHAT) == [
+        {"mull.episode": e, **({"mull.step": s} if s else {}), **once} for e, s in calls
+    ]
+
+
+async def test_an_episode_that_never_began_has_no_other_s_return(
+    client: Client, spans: InMemorySpanExporter
+) -> None:
+    """Where the budget has no room for its first action, its span says so by saying nothing."""
+    await learn(client, budget_tokens=450, max_output_tokens=1)
+
+    assert named(spans, "mull.episode") == [
+        {"mull.episode": 1, "mull.return": 0.0, "mull.correct": False, "mull.ended": "answered"},
+        {"mull.episode": 2},
+    ]
+
+
+@pytest.mark.parametrize("content", ["false", "true"])
+async def test_an_agent_s_texts_stand_in_spans_only_when_content_is_on(
+    client: Client,
+    spans: InMemorySpanExporter,
+    monkeypatch: pytest.MonkeyPatch,
+    content: str,
+) -> None:
+    """Prompts and replies, and what an environment said when it failed, or a judge in vain."""
+    monkeypatch.setenv(CONTENT, content)
+
+    await learn(client)
+    texts = "".join(span.to_json() for span in spans.get_finished_spans())
+    spans.clear()
+    await learn(client, ScriptedAgent(["break it"]), max_attempts=1)
+    [failed] = named(spans, "mull.decision")
+    spans.clear()
+    vain = ScriptedAgent(["[answer] 5"], [], ['{"correct": "secret"}', "secret"])
+    await learn(client, vain, judge="openai/judge")
+    judged = [span for span in spans.get_finished_spans() if not span.name.startswith("chat ")]
+
+    assert failed["mull.stop_reason"] == "environment_failed"
+    assert ("a secret failure" in failed.get("mull.reason", "")) is (content == "true")
+    shown = ("a secret thought", LESSON, "A secret place", "A secret task", "a secret fault")
+    assert [text in texts for text in shown] == [content == "true"] * len(shown)
+    assert "secret" not in "".join(span.to_json() for span in judged)
+
+
+async def test_an_agent_s_spans_are_rebuilt_as_they_were(
+    client: Client, spans: InMemorySpanExporter
+) -> None:
+    """Each has the same id, parent, status and attributes when the history is replayed."""
+    handle = await learn(client, memory="rebuilt")
+    made = spans.get_finished_spans()
+
+    rebuilt = await rebuilt_of(client, handle.id)
+
+    assert by_id(rebuilt.spans) == by_id(made)
+    assert (len(rebuilt.spans), rebuilt.error, rebuilt.still_open) == (len(made), None, [])
+
+
+async def test_a_run_is_found_by_its_episodes_and_its_memo_has_the_return(client: Client) -> None:
+    """Episodes are revisions to those who search; the return and the answer are in the memo."""
+    described = await (await learn(client)).describe()
+
+    found = {pair.key.name: pair.value for pair in described.typed_search_attributes}
+    assert {name: value for name, value in found.items() if name.startswith("Mull")} == {
+        "MullStopReason": "solved",
+        "MullRevisions": 2,
+        "MullModel": "scripted/model",
+        "MullTokens": 600,
+        "MullCostUsd": pytest.approx(0.006),
+    }
+    assert await described.memo() == {
+        "stop_reason": "solved",
+        "stop_explanation": "episode 2 solved the task",
+        "answer": "7",
+        "return": 0.5,
+    }
+
+
+async def test_the_best_return_is_measured_once(client: Client, place: Place) -> None:
+    """However often the run is replayed, `mull_return` has it once, and no id is a label."""
+    buffer = MetricBuffer(10_000)
+    runtime = Runtime(telemetry=TelemetryConfig(metrics=buffer))
+    plugins = client.config()["plugins"]
+    measured = await Client.connect(
+        place.address, data_converter=DATA_CONVERTER, runtime=runtime, plugins=plugins
+    )
+    handle = await learn(measured)
+
+    updates = [one for one in buffer.retrieve_updates() if one.metric.name == "mull_return"]
+    assert [(one.value, one.metric.kind) for one in updates] == [
+        (0.5, BUFFERED_METRIC_KIND_HISTOGRAM)
+    ]
+    assert handle.id not in str(updates[0].attributes)
