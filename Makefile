@@ -22,7 +22,7 @@ test: $(READY) lint
 
 # The environments of the extras `puzzles` and `textworld`. Needs gcc, make and Python's headers.
 test-environments: $(READY) $(EXTRAS_READY)
-	$(EXTRAS_PYTHON) -m pytest tests/environments
+	$(EXTRAS_PYTHON) -m pytest -n 2 --dist loadfile tests/environments
 
 lint: $(READY)
 	.venv/bin/ruff check .
