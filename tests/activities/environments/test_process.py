@@ -234,7 +234,7 @@ async def test_late_steps_leave_no_process() -> None:
     await live.keep("1", made, ())
     task = ActionTask(task=TASK, key="1", action="hang", timeout_seconds=0.2)
 
-    with pytest.raises(ApplicationError, match="did not answer within 0.2 s"):
+    with pytest.raises(ApplicationError, match=r"did not answer within 0\.2 s"):
         await ActivityEnvironment().run(Executor(live).execute_action, task)
 
     assert not lives(process)
