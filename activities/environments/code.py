@@ -7,6 +7,7 @@ is neither in this object nor in the sandbox, and nothing of it is ever returned
 
 import ast
 import asyncio
+import builtins
 import re
 from collections.abc import Mapping
 from functools import partial
@@ -17,16 +18,15 @@ from activities.environments.port import CODE, Evaluation, Maker, StepResult, Ta
 from activities.environments.tasks import episode, find_task, human_eval, task_file
 from activities.sandbox.port import Program, Sandbox, run
 from reflection.agents.memory import ANSWER, PlannerExample, ReflectorExample
-from reflection.multipath.cases import calls, equation, statements, unparsed
+from reflection.multipath.cases import calls, equation, statements
 from reflection.multipath.extraction import BLOCK, DEFINED, examples, extract_code
 from reflection.multipath.request import Limits
 from reflection.multipath.suite import Case, Suite, TestFile, TestReport
 from reflection.replies import after_thought
 from reflection.text import tally_words, well_formed
 
-# Six programs, one after the other, take less than an activity may.
 LIMITS = Limits(wall_seconds=8, cpu_seconds=8)
-MOST_SCRIPTS = MOST_SHOWN = 5
+MOST_SHOWN, MOST_OTHERS = 5, 20
 PRINTED_BYTES = 1_500
 PROSE_LINES = 20
 
@@ -91,6 +91,7 @@ WORD = re.compile(
     r"`?[ \t*_:.)\]-]{0,9}(?=$|`{3}|~{3})",
     re.MULTILINE | re.IGNORECASE,
 )
+BUILTINS = frozenset(dir(builtins))
 BEGINS = re.compile(r"(?:async )?def \w|class \w|import \w|from \S+ import |@\w")
 FUTURE = re.compile(r"^from __future__ import .*\n?", re.MULTILINE)
 FENCES = ("```", "~~~")
@@ -100,7 +101,10 @@ NO_ACTION = (
     "There is no action in this that can be read: write run or test on a line of its own, and a "
     f"fenced block of Python below it, or {ANSWER} and your code."
 )
-NO_TEST = "No test was found in the block: write asserts, in valid Python, that call {entry}."
+NO_TEST = (
+    "No test was found in the block: write asserts, not in a loop and without variables, that "
+    "call {entry}, such as assert {entry}(...) == ..."
+)
 NO_ANSWER = "No answer was given before the steps ran out."
 NO_CODE = f"There is no Python in the answer: write {ANSWER} and a fenced block with the function."
 UNTESTED = (
@@ -135,7 +139,8 @@ class CodeEnvironment:
         known = self._read("prompt", "entry_point")
         self._prompt, self._entry = known["prompt"].replace("\r\n", "\n"), known["entry_point"]
         self._given = {case.call: case for case in examples(self._prompt, self._entry)}
-        self._own, self._scripts = dict[str, Case](), dict[str, int]()
+        self._own = dict[str, Case]()
+        self._others, self._imports = list[str](), list[str]()
         return TASK.format(entry=self._entry, prompt=self._prompt.strip("\n"))
 
     def _read(self, *fields: str) -> dict[str, str]:
@@ -170,23 +175,32 @@ class CodeEnvironment:
         return "\n".join(filter(None, said)) or "(the program printed nothing)"
 
     def _keep(self, code: str) -> str:
-        """Keep the asserts of a block: one by one those that compare a call with a literal."""
+        """Keep the asserts of a block that need nothing else of it, so that each of them runs.
+
+        One that compares a call with a literal may stand anywhere, others at the top alone.
+        """
         helpers = set(DEFINED.findall(header(self._prompt, self._entry)))
-        left, found = list[ast.stmt](), dict[str, Case]()
-        for node in statements(code):
+        tree, found = statements(code), dict[str, Case]()
+        for node in (inner for top in tree for inner in ast.walk(top)):
             case = equation(node.test) if isinstance(node, ast.Assert) else None
             if case is not None and calls(case.call, self._entry, helpers):
                 found[case.call] = case
-            elif self._entry not in defined_by(node):
-                left.append(node)
-        script, asserts = script_of(left, self._entry)
-        if not found and not asserts:
+        imports = [node for node in tree if isinstance(node, ast.Import | ast.ImportFrom)]
+        bound = {name.asname or name.name for node in imports for name in node.names}
+        others = list[str]()
+        for node in tree:
+            if isinstance(node, ast.Assert) and equation(node.test) is None:
+                names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+                if self._entry in names and names <= {self._entry, *helpers, *bound, *BUILTINS}:
+                    others.append(ast.unparse(node))
+        if not found and not others:
             return NO_TEST.format(entry=self._entry)
         # What the task says can't be replaced.
         self._own |= {call: case for call, case in found.items() if call not in self._given}
-        if asserts and len(self._scripts) < MOST_SCRIPTS:
-            self._scripts[script] = asserts
-        given, own = len(self._given), len(self._own) + sum(self._scripts.values())
+        self._others = list(dict.fromkeys([*self._others, *others]))[:MOST_OTHERS]
+        if self._others and self._entry not in bound:
+            self._imports = list(dict.fromkeys([*self._imports, *map(ast.unparse, imports)]))
+        given, own = len(self._given), len(self._own) + len(self._others)
         return f"Tests that are kept: {given} from the task, {own} of your own."
 
     async def evaluate(self, answer: str | None) -> Evaluation:
@@ -194,13 +208,14 @@ class CodeEnvironment:
         held = (*self._given.values(), *self._own.values())
         # What is expected of these calls stays outside of the sandbox.
         known = Suite(origin="model", kind="cases", cases=held, entry=self._entry)
-        suites = [known] * bool(held) + [self._script(text) for text in self._scripts]
+        others = self._script("\n".join([*self._imports, *self._others]) or "pass")
+        suites = [known] * bool(held) + [others] * bool(self._others)
         code = await asyncio.to_thread(solution, answer or "", self._prompt, self._entry)
         if code is None or not suites:
             said = UNTESTED if code else NO_CODE if answer and answer.strip() else NO_ANSWER
             return Evaluation(reward=0, correct=False, feedback=said)
         reports = await asyncio.gather(*(self._tested(code, suite) for suite in suites))
-        counts = [len(held)] * bool(held) + [*self._scripts.values()]
+        counts = [len(held)] * bool(held) + [len(self._others)] * bool(self._others)
         passed = sum(
             min(report.passed, count - 1) if report.error else count
             for report, count in zip(reports, counts, strict=True)
@@ -302,17 +317,3 @@ def defined_by(node: ast.stmt) -> set[str]:
     if isinstance(node, ast.ImportFrom):
         return {name.name for name in node.names if name.asname in {None, name.name}}
     return {node.name} if isinstance(node, DEFINITIONS) else set()
-
-
-def script_of(tree: list[ast.stmt], entry: str) -> tuple[str, int]:
-    """Write statements as a script of tests, which calls its test functions; count its asserts."""
-    nodes = [inner for node in tree for inner in ast.walk(node)]
-    asserts = sum(isinstance(node, ast.Assert) for node in nodes)
-    names = {node.id for node in nodes if isinstance(node, ast.Name)}
-    text = unparsed(ast.Module(tree, []))
-    if entry not in names or not asserts or not text:
-        return "", 0
-    functions = (node.name for node in tree if isinstance(node, ast.FunctionDef))
-    tests = (name for name in functions if name.startswith("test") and name not in names)
-    # A script where no assert runs, as all is well that raises, would count as one that fails.
-    return "\n".join([text, *(f"{name}()" for name in tests), f"assert {entry}"]), asserts

@@ -216,20 +216,14 @@ async def test_without_any_test_nothing_is_correct(sandbox: Sandbox, tmp_path: P
         ("assert double(3) == 6, 'message'  # why", 1, 1.0, 0.5),
         ("from solution import double\nassert double(3) == 6", 1, 1.0, 0.5),
         ("def double(x):\n    return x * x\n\nassert double(3) == 9", 1, 0.5, 1.0),
-        (
-            "given = 3\nassert double(given) == 6\ngiven = 4\nassert double(given) == 8",
-            2,
-            1.0,
-            1 / 3,
-        ),
         ("import math\nassert math.isclose(double(3), 6)\nassert double(5) == 10", 2, 1.0, 1 / 3),
         ("def test_it():\n    assert double(3) == 6\n    assert double(4) == 8", 2, 1.0, 1 / 3),
         ("def test_it():\n    assert double(3) == 6\n\ntest_it()", 1, 1.0, 0.5),
-        ("def check(candidate):\n    assert candidate(3) == 6\n\ncheck(double)", 1, 1.0, 0.5),
-        ("for x in range(9):\n    assert double(x) == x + x", 1, 1.0, 0.5),
+        ("class TestIt:\n    def test_a(self):\n        assert double(3) == 6", 1, 1.0, 0.5),
+        ("double = lambda x: 0\nassert double(3) > 5", 1, 1.0, 1.0),
+        ("assert double(3) == 6\nimport sys\nsys.exit(0)", 1, 1.0, 0.5),
         ("assert twice(3) == double(3)", 1, 1.0, 0.5),
         ("assert double(3) > 5\nassert not double(0)", 2, 1.0, 1.0),
-        ("try:\n    double(None)\n    assert False\nexcept TypeError:\n    pass", 1, 1.0, 1.0),
     ],
 )
 async def test_tests_in_many_forms_are_kept(
@@ -245,15 +239,19 @@ async def test_tests_in_many_forms_are_kept(
 
 @pytest.mark.parametrize(
     "block",
-    ["assert True", "assert 4 == 4", "x = 1", "print(double(2))", "assert double(2", "# later"],
-)
+    [
+        "assert True", "assert 4 == 4", "x = 1", "print(double(2))", "assert double(2", "# later",
+        "for x in []:\n    assert double(x) > x",
+        "def check(f):\n    assert f(3) == 6\n\ncheck(double)",
+        "given = 3\nassert double(given) == 6",
+        "async def test_a():\n    assert double(3) > 6",
+    ],
+)  # fmt: skip
 async def test_a_block_that_tests_nothing_is_refused(double: Episode, block: str) -> None:
     """An assert that does not call the function would always pass."""
     (said,) = await double.see(f"test\n```python\n{block}\n```")
 
-    assert (
-        said == "No test was found in the block: write asserts, in valid Python, that call double."
-    )
+    assert said == code.NO_TEST.format(entry="double")
 
 
 async def test_a_test_can_be_corrected_but_not_an_example(double: Episode) -> None:
