@@ -17,7 +17,12 @@ from pydantic_core import to_jsonable_python
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
-from temporalio.client import Client, WorkflowHandle
+from temporalio.client import (
+    Client,
+    WorkflowHandle,
+    WorkflowQueryFailedError,
+    WorkflowUpdateFailedError,
+)
 from temporalio.service import RPCError, RPCStatusCode
 
 from activities.environments.port import CODE
@@ -228,11 +233,21 @@ async def memory(
             fail(f"the memory {name} has no scope {scope}; its scopes: {known}.", Exit.USAGE)
         if action == "clear":
             await handle.execute_update("clear", scope)
+    except (WorkflowQueryFailedError, WorkflowUpdateFailedError):
+        fail(f"{memory_id(name)} is no memory, but another run of that id.", Exit.USAGE)
     except RPCError as error:
         if error.status is not RPCStatusCode.NOT_FOUND or "amespace" in error.message:
             raise
         made = "A run with --memory makes it once it has reflected"
         fail(f"there is no memory {name}. {made}.", Exit.USAGE)
+    _print_memory(name, action, held, scope, as_json=as_json)
+    return Exit.DONE
+
+
+def _print_memory(
+    name: str, action: str, held: SharedMemory, scope: str | None, *, as_json: bool
+) -> None:
+    """Print what a memory holds, or how much of it was forgotten."""
     kept = {key: one for key, one in held.scopes.items() if scope in {None, key}}
     counted = tally_words(sum(len(one.reflections) for one in kept.values()), "reflection")
     if as_json:
@@ -252,4 +267,3 @@ async def memory(
                 table.add_row(str(place), said)
             console.print(table)
         tell(f"{counted} in {tally_words(len(kept), 'scope')}")
-    return Exit.DONE

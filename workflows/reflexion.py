@@ -270,7 +270,9 @@ class ReflexionWorkflow(RunWorkflow[Reflexion]):
             asked = MemoryActivities.remember_reflection, task, "remember the reflection"
             held = await self._calls.make(*asked, MEMORY_TIMES, TASK_QUEUE)
             if held is not None and not isinstance(held, ActivityError):
-                state.semantic = held
+                # In another run with this id it may have been added, and forgotten.
+                own = held.holds(reflection.text)
+                state.semantic = held if own else held.remember(reflection)
                 return
             why = "it was cut short" if held is None else explain(held)
             state.warn(f"a reflection was not added to the memory {request.memory}: {why}")

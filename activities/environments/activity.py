@@ -14,6 +14,7 @@ from contextvars import copy_context
 from hashlib import blake2b
 from typing import Any, TypeVar, cast
 
+from pydantic import ValidationError
 from pydantic_core import to_json
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
@@ -33,17 +34,19 @@ from connection import CODE_HEARTBEAT_SECONDS, heartbeating, redacted
 from reflection.agents.loop import ACTION_BYTES
 from reflection.agents.memory import PlannerExample, ReflectorExample
 from reflection.agents.prompts import examples_bytes
-from reflection.request import Record
+from reflection.request import Record, explain
 from reflection.text import cut_with_note, well_formed
 
 LIVE = 16
 THREADS = 16
 TASK_BYTES = 20_000
 SETTING_BYTES = 150_000
+CLOSING_SECONDS = 5
 OBSERVATION_BYTES = 4_000
 FEEDBACK_BYTES = 4_000
 
 Value = TypeVar("Value")
+RecordT = TypeVar("RecordT", bound=Record)
 
 
 class Setting(Record):
@@ -104,23 +107,35 @@ class LiveEnvironments:
     def __init__(self, environments: Iterable[Named], live: int = LIVE) -> None:
         self._makers: Mapping[str, Maker] = dict(environments)
         self._episodes: OrderedDict[str, tuple[Environment, tuple[str, ...]]] = OrderedDict()
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="mull-environments")
+        # What hangs in one environment holds up no other.
+        self._threads = {name: ThreadPoolExecutor(THREADS) for name in self._makers}
         self._most = live
 
-    async def call(self, method: Callable[..., Value | Awaitable[Value]], *given: object) -> Value:
-        """Call a method of an environment."""
+    async def call(
+        self, name: str, method: Callable[..., Value | Awaitable[Value]], *given: object
+    ) -> Value:
+        """Call a method of the environment of this name."""
+
+        def called() -> Any:
+            try:
+                return method(*given)
+            except StopIteration as error:
+                # No future takes it as it is.
+                raise RuntimeError(repr(error)) from error
+
         if inspect.iscoroutinefunction(method):
-            result: Any = method(*given)
+            result = called()
         else:
             run, loop = copy_context().run, asyncio.get_running_loop()
-            result = await loop.run_in_executor(self._threads, run, method, *given)
+            result = await loop.run_in_executor(self._threads[name], run, called)
         return cast("Value", await result if inspect.isawaitable(result) else result)
 
     async def close(self, made: Environment) -> None:
         """Close an environment that has something to close, whatever it says to that."""
         if (close := getattr(made, "close", None)) is not None:
             with suppress(Exception):
-                await self.call(close)
+                async with asyncio.timeout(CLOSING_SECONDS):
+                    await self.call(made.name, close)
 
     @asynccontextmanager
     async def begin(self, task: TaskRef) -> AsyncIterator[tuple[Environment, str]]:
@@ -131,9 +146,10 @@ class LiveEnvironments:
         if task.environment not in self._makers:
             known = ", ".join(self._makers) or "none"
             raise TaskError(f"this worker has no environment {task.environment!r}; it has {known}")
-        made = await self.call(self._makers[task.environment], task)
+        name = task.environment
+        made = await self.call(name, self._makers[name], task)
         try:
-            yield made, clean_text(await self.call(made.reset, task.seed), TASK_BYTES)
+            yield made, clean_text(await self.call(name, made.reset, task.seed), TASK_BYTES)
         except BaseException:
             await self.close(made)
             raise
@@ -162,12 +178,12 @@ class LiveEnvironments:
         """Take the actions of an episode again."""
         if (replay := getattr(made, "replay", None)) is not None:
             for action in task.actions:
-                await self.call(replay, action)
+                await self.call(made.name, replay, action)
             return
-        observations = [
-            clean_text((await self.call(made.step, action)).observation, OBSERVATION_BYTES)
-            for action in task.actions
-        ]
+        observations = []
+        for action in task.actions:
+            found = await self.call(made.name, made.step, action)
+            observations.append(clean_text(found.observation, OBSERVATION_BYTES))
         if task.seen and digest_of(observations) != task.seen:
             said = "replaying the same actions gave other observations"
             raise TaskError(f"{said}: the environment is not repeatable")
@@ -185,7 +201,21 @@ class LiveEnvironments:
 
 def clean_text(text: str, most: int) -> str:
     """Return a text of an environment as history keeps it: without secrets, and not too long."""
-    return cut_with_note(redacted(well_formed(text)), most)
+    return cut_with_note(redacted(well_formed(text[: 4 * most])), most)
+
+
+def checked(kind: type[RecordT], found: RecordT) -> RecordT:
+    """Validate what an environment returned, since a record that is not valid can't be read again.
+
+    Raises TaskError.
+    """
+    if not isinstance(found, kind):
+        raise TaskError(f"the environment returned {type(found).__name__}, not {kind.__name__}")
+    try:
+        return kind.model_validate(dict(found))
+    except ValidationError as error:
+        said = f"the environment returned a wrong {kind.__name__}: {explain(error)}"
+        raise TaskError(said) from None
 
 
 @asynccontextmanager
@@ -204,7 +234,8 @@ async def within_seconds(seconds: float) -> AsyncIterator[None]:
         except ApplicationError:
             raise
         except Exception as error:
-            said, final = clean_text(str(error), FEEDBACK_BYTES), isinstance(error, TaskError)
+            said = clean_text(" ".join(str(error).split()), FEEDBACK_BYTES)
+            final = isinstance(error, TaskError)
             kind = type(error).__name__
             raise ApplicationError(said, type=kind, non_retryable=final) from None
 
@@ -238,7 +269,8 @@ class Executor:
     async def execute_action(self, task: ActionTask) -> StepResult:
         """Execute an action, and return what the environment answers."""
         async with within_seconds(task.timeout_seconds), self._live.resume(task) as made:
-            result = await self._live.call(made.step, task.action)
+            found = await self._live.call(made.name, made.step, task.action)
+            result = checked(StepResult, found)
             await self._live.keep(task.key, made, (*task.actions, task.action))
             known = {
                 "observation": clean_text(result.observation, OBSERVATION_BYTES),
@@ -257,15 +289,23 @@ class Evaluator:
     async def evaluate_episode(self, task: AnswerTask) -> Evaluation:
         """Judge an episode by the environment's own rules."""
         async with within_seconds(task.timeout_seconds), self._live.resume(task) as made:
-            found = await self._live.call(made.evaluate, task.answer)
+            found = await self._live.call(made.name, made.evaluate, task.answer)
             await self._live.close(made)
-            said = clean_text(found.feedback, FEEDBACK_BYTES)
-            return found.model_copy(update={"feedback": said})
+            result = checked(Evaluation, found)
+            said = clean_text(result.feedback, FEEDBACK_BYTES)
+            return result.model_copy(update={"feedback": said})
 
     @activity.defn
     async def verify_answer(self, task: AnswerTask) -> Verdict:
         """Run the hidden test on the final answer. No text of the test is returned."""
         async with within_seconds(task.timeout_seconds), self._live.begin(task.task) as begun:
-            found = await self._live.call(cast("Hidden", begun[0]).verify, task.answer or "")
-            await self._live.close(begun[0])
-            return found
+            made, hidden = begun[0], cast("Hidden", begun[0])
+            try:
+                found = await self._live.call(made.name, hidden.verify, task.answer or "")
+            except (TaskError, ApplicationError):
+                raise
+            except Exception as error:
+                # Its words may be the test's.
+                raise RuntimeError(f"the test raised {type(error).__name__}") from None
+            await self._live.close(made)
+            return checked(Verdict, found)

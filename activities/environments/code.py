@@ -99,14 +99,16 @@ DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 NO_ACTION = (
     "There is no action in this that can be read: write run or test on a line of its own, and a "
-    f"fenced block of Python below it, or {ANSWER} and your code."
+    "fenced block of Python below it, or the marker of an answer and your code."
 )
 NO_TEST = (
     "No test was found in the block: write asserts, not in a loop and without variables, that "
     "call {entry}, such as assert {entry}(...) == ..."
 )
 NO_ANSWER = "No answer was given before the steps ran out."
-NO_CODE = f"There is no Python in the answer: write {ANSWER} and a fenced block with the function."
+NO_CODE = (
+    "There is no Python in the answer: write a fenced block with the function after the marker."
+)
 UNTESTED = (
     "The answer was not tested: the task has no examples, and no tests of your own were kept. "
     "Write asserts by the action test before you answer."

@@ -74,7 +74,7 @@ WRAPPED = re.compile(r"(?<=[\w,;)])\n(?=[\w(\"'])")
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 NO_ACTION = (
     "There is no action in this that can be read: write Search[query], Lookup[term] or "
-    f"Finish {ANSWER} and your answer, on a line of its own."
+    "Finish with the marker of an answer and your answer, on a line of its own."
 )
 NO_ANSWER = "No answer was given before the steps ran out."
 

@@ -9,7 +9,7 @@ import importlib
 import inspect
 import runpy
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Annotated, Any, NamedTuple, Protocol
 
 from pydantic import Field, FiniteFloat
 
@@ -19,6 +19,10 @@ from reflection.agents.memory import PlannerExample, ReflectorExample
 from reflection.request import Record
 
 CODE = "code"
+
+# Sums of these are finite, and so few metrics that a result has room for them.
+Worth = Annotated[float, Field(ge=-1e9, le=1e9)]
+MetricName = Annotated[str, Field(max_length=100)]
 
 
 def queue_of(environment: str) -> str:
@@ -51,7 +55,7 @@ class StepResult(Record):
     """
 
     observation: str
-    reward: FiniteFloat = 0.0
+    reward: Worth = 0.0
     done: bool = False
     answer: str | None = None
 
@@ -62,10 +66,10 @@ class Evaluation(Record):
     `correct` is True where the task is solved. `metrics` are others of the environment's, by name.
     """
 
-    reward: FiniteFloat
+    reward: Worth
     correct: bool
     feedback: str = ""
-    metrics: dict[str, FiniteFloat] = Field(default_factory=dict)
+    metrics: dict[MetricName, FiniteFloat] = Field(default_factory=dict, max_length=50)
 
 
 class Verdict(Record):
@@ -144,5 +148,6 @@ def environments_in(module: str) -> Iterator[Named]:
     for kind in kinds:
         lacks = [name for name in Environment.__annotations__ if not getattr(kind, name, None)]
         if lacks:
-            raise ValueError(f"{module}: {kind.__name__} has no {', '.join(lacks)}")
+            missing = ", ".join(lacks)
+            raise ValueError(f"{module}: {kind.__name__} lacks, or has empty: {missing}")
         yield Named(kind.name, kind)

@@ -20,8 +20,8 @@ from activities.environments.tasks import episode
 from reflection.agents.memory import PlannerExample, ReflectorExample
 
 ONLY_ANSWER = (
-    "There is nothing to act on here. Reason about the question, then write [answer] and, after "
-    "it, the answer alone, in the format that the question asks for."
+    "There is nothing to act on here. Reason about the question, then write the marker of an "
+    "answer and, after it, the answer alone, in the format that the question asks for."
 )
 SUM = "State the final answer to the following arithmetic problem: 57 + 87 - 70 ="
 SORTED = "Sort these numbers in ascending order: 3, -1, 2. Answer as a list: [1, 2, 3]"

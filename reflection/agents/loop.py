@@ -63,6 +63,8 @@ def answer_in(content: str) -> str:
     meant = MEANT.search(content)
     end = meant.end() if meant else content.find(ANSWER) + len(ANSWER)
     said = content[end:].partition("[/answer]")[0].strip().removeprefix(":").strip()
+    while said.startswith(ANSWER):
+        said = said.removeprefix(ANSWER).strip()
     return said or content[: end - len(ANSWER)].strip()
 
 
@@ -281,8 +283,10 @@ class Reflexion(RunState[Decision]):
             self.warn(f"the reflection on episode {len(self.episodes)} was empty")
             return None
         self.episodes[-1] = self.episodes[-1].model_copy(update={"reflection": said})
-        self.repeats = self.semantic.holds(said)
-        if self.repeats:
+        alike = [one for one in self.semantic.reflections if one.text.split() == said.split()]
+        # What another run has learned, too, is not added again, but ends nothing.
+        self.repeats = any(one.workflow_id == self.workflow_id for one in alike)
+        if alike:
             return None
         return Reflection(
             text=said,

@@ -75,20 +75,22 @@ def success(
 ) -> tuple[dict[str, Any], tuple[parts.Table, ...]]:
     """Count how many tasks of a list were solved after 1 episode, after 2 and so on.
 
-    Each has the properties of its result, `episode_count` and so on; None where it has no result.
+    Each has the properties of its result, `episode_count` and so on; None where it has no result,
+    which is a task that is not solved.
     """
-    tasks = [one for one in measured if one["episode_count"] is not None]
+    most = max((one["episode_count"] or 0 for one in measured), default=0)
     solved = [
-        sum((one["solved_after"] or number + 1) <= number for one in tasks)
-        for number in range(1, max((one["episode_count"] for one in tasks), default=0) + 1)
+        sum((one["solved_after"] or number + 1) <= number for one in measured)
+        for number in range(1, most + 1)
     ]
-    tested = [one["hidden_passed"] for one in tasks if one["hidden_passed"] is not None]
-    counts = [(tally_words(at, "episode"), n, len(tasks)) for at, n in enumerate(solved, start=1)]
+    tested = [one["hidden_passed"] for one in measured if one["hidden_passed"] is not None]
+    of = len(measured)
+    counts = [(tally_words(at, "episode"), n, of) for at, n in enumerate(solved, start=1)]
     if tested:
         counts.append(("hidden tests", sum(tested), len(tested)))
-    judged = any(one["judged"] for one in tasks)
+    judged = any(one["judged"] for one in measured)
     document = {
-        "tasks": len(tasks),
+        "tasks": len(measured),
         "solved_by_episode": solved,
         "hidden_tested": len(tested),
         "hidden_passed": sum(tested),
@@ -186,7 +188,7 @@ def _steps(seen: Seen, decisions: Sequence[Decision]) -> Iterator[parts.Step]:
         reflected = any(made.episode == one.number and made.next != "reflect" for made in decisions)
         if not reflected and seen.stop_reason is None:
             return
-        below = (one.reflection,) if one.reflection else ()
+        below = parts.said(one.feedback, one.reflection)
         yield parts.Step(
             words=f"episode {one.number}: {worth}, {tally_words(one.steps, 'step')}",
             below=below,

@@ -269,7 +269,7 @@ def test_a_batch_of_agents(tmp_path: Path) -> None:
 
 
 def test_success_by_episode() -> None:
-    """Each count is of all tasks with a result; hidden tests are of those that were run."""
+    """Each count is of all tasks, one without a result unsolved; hidden tests of those run."""
 
     def row(made: int | None, solved: int | None, hidden: bool | None = None) -> dict[str, Any]:
         known = {"episode_count": made, "solved_after": solved, "hidden_passed": hidden}
@@ -281,11 +281,11 @@ def test_success_by_episode() -> None:
 
     assert document["solved_by_episode"] == [1, 2, 3]
     assert [row[:3] for row in table.rows] == [
-        ("1 episode", 1, 4), ("2 episodes", 2, 4), ("3 episodes", 3, 4), ("hidden tests", 2, 3),
+        ("1 episode", 1, 5), ("2 episodes", 2, 5), ("3 episodes", 3, 5), ("hidden tests", 2, 3),
     ]  # fmt: skip
     assert table.title == "Solved"
     assert success([{**lines[0], "judged": True}])[1][0].title == "Solved, as only a model judged"
-    assert (none["tasks"], none["solved_by_episode"], empty.rows) == (0, [], ())
+    assert (none["tasks"], none["solved_by_episode"], empty.rows) == (1, [], ())
 
 
 ITEMS = (Action(content="go north", step=1), Observation(content="a\nb", step=1))

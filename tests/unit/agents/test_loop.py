@@ -204,14 +204,14 @@ def test_a_repeated_reflection_ends_the_run(
     assert len(state.warnings) == len(empty)
 
 
-def test_a_reflection_of_an_earlier_run_counts_as_held() -> None:
-    """Semantic memory is one, wherever a reflection in it is from."""
+def test_what_an_earlier_run_learned_is_not_added_again_and_ends_nothing() -> None:
+    """Only a run that repeats itself is stopped."""
     state = agent(memory="counting")
     state.semantic = state.semantic.add(Reflection(text="Look.", workflow_id="agent-0", episode=3))
     try_once(state, WRONG, reflection="Look.")
 
-    assert told(state) == ["reflect", "repeated_reflection"]
-    assert state.episodes[0].reflections == 1
+    assert told(state) == ["reflect", "episode"]
+    assert len(state.semantic.reflections) == 1
 
 
 def test_a_reflection_says_where_it_comes_from() -> None:
