@@ -28,7 +28,7 @@ from reflection.text import tally_words, well_formed
 LIMITS = Limits(wall_seconds=8, cpu_seconds=8)
 MOST_SHOWN, MOST_OTHERS = 5, 20
 PRINTED_BYTES = 1_500
-PROSE_LINES = 20
+PROSE_LINES = 5
 
 TASK = "Write the Python function {entry}, which begins like this:\n\n```python\n{prompt}\n```"
 INSTRUCTIONS = f"""\

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.client import Client, WorkflowFailureError
 
 import telemetry
@@ -149,6 +150,10 @@ async def test_every_metric_and_a_log_of_objects(own: Client, place: Place, tmp_
         ("ToolTurnWorkflow", {"message": "How much?", "tools": []}),
         ("SessionWorkflow", {"tools": []}),
         ("BatchWorkflow", {"items": [{"q": "How much?"}], "variants": [batch]}),
+        (
+            "ReflexionWorkflow",
+            {"environment": "code", "task": "HumanEval/0", "episode_limit": 1, "step_limit": 1},
+        ),
         ("DoctorWorkflow", {"offline": True, "queues": ["mull"]}),
     ]
     async with serving(place, tmp_path, "--traces", str(tmp_path / "spans")) as served:
@@ -181,7 +186,10 @@ async def test_a_worker_that_is_told_to_stop_takes_no_more(
     async with serving(place, tmp_path, "--queues", "mull,llm") as served:
         slow = await begin(own, {"question": "A slow one?", "max_responses": 1})
         async with asyncio.timeout(10):
-            while (await slow.query("progress"))["in_flight"] == 0:
+            while not any(
+                call.state == PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
+                for call in (await slow.describe()).raw_description.pending_activities
+            ):
                 await asyncio.sleep(0.05)
         os.kill(served.process.pid, signal.SIGTERM)
         assert await until(f"{served.health}/readyz", 503, 2) < 2
