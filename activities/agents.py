@@ -11,7 +11,7 @@ from activities.language_model.port import Heard, LanguageModel, ModelCall, Rece
 from reflection.agents.prompts import JudgeReply
 from reflection.replies import read_reply, reply_schema
 from reflection.request import DRAFT_BYTES, Record
-from reflection.text import AGAIN, cut_with_note, well_formed
+from reflection.text import cut_with_note, well_formed
 
 
 class AgentPrompt(Record):
@@ -88,11 +88,6 @@ class AgentActivities:
             "labels": labels,
         }
         return await hear(self._model, ModelCall(**call | more), task.max_attempts)
-
-
-def again(prompt: str, error: str) -> str:
-    """Write the prompt of a call that is made once more, with what was wrong before."""
-    return prompt + AGAIN.replace("{error}", error)
 
 
 def _written(heard: Heard) -> Written:

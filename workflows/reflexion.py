@@ -13,7 +13,7 @@ from temporalio.exceptions import ActivityError, ApplicationError
 
 with workflow.unsafe.imports_passed_through():
     import telemetry
-    from activities.agents import AgentActivities, AgentPrompt, again
+    from activities.agents import AgentActivities, AgentPrompt
     from activities.critique import Written
     from activities.environments.activity import (
         ActionTask,
@@ -34,6 +34,7 @@ with workflow.unsafe.imports_passed_through():
     from reflection.request import explain as explain_request
     from reflection.run import Part
     from reflection.sheet import Sheet
+    from reflection.text import AGAIN
     from workflows import base
     from workflows.base import RunWorkflow
     from workflows.calls import Lost, call_times, explain, lost, work_times
@@ -228,7 +229,7 @@ class ReflexionWorkflow(RunWorkflow[Reflexion]):
         for _ in range(2):
             if not self._has_room("evaluating"):
                 return
-            shown = prompt if error is None else again(prompt, error)
+            shown = prompt if error is None else prompt + AGAIN.replace("{error}", error)
             task = self._prompt(shown, model=model).model_copy(update={"temperature": 0.0})
             asked = AgentActivities.judge_episode, task, self._step
             reply = await self._calls.ask("evaluating", *asked, self._times)

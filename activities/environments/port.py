@@ -5,9 +5,7 @@ state can be rebuilt: `reset` with the same seed and the same actions lead to th
 worker. Its methods may be `async`; those that are not run in a thread.
 """
 
-import importlib
 import inspect
-import runpy
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Annotated, Any, NamedTuple, Protocol
 
@@ -15,6 +13,7 @@ from pydantic import Field, FiniteFloat
 
 from activities.sandbox import port as sandboxes
 from activities.tools import port as tools
+from activities.tools.functions import members_of
 from reflection.agents.memory import PlannerExample, ReflectorExample
 from reflection.request import Record
 
@@ -129,12 +128,7 @@ def environments_in(module: str) -> Iterator[Named]:
     These are its classes with `reset`, `step` and `evaluate`, each made with a TaskRef. Raises
     ValueError where it can't be imported or has none.
     """
-    try:
-        is_file = module.endswith(".py")
-        found = runpy.run_path(module) if is_file else vars(importlib.import_module(module))
-    except Exception as error:
-        said = f"{type(error).__name__}: {error}"
-        raise ValueError(f"environments can't be imported from {module}: {said}") from error
+    found = members_of(module, "environments")
     own = found["__name__"]
     kinds: list[Any] = [
         kind

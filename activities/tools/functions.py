@@ -99,17 +99,19 @@ def functions_of(*marked: Callable[..., Any]) -> dict[str, Function]:
     return found
 
 
-def tools_in(module: str) -> list[Callable[..., Any]]:
-    """Import a module, by its name or the path of its file, and list the tools in it.
-
-    Raises ValueError where it can't be imported or has none.
-    """
+def members_of(module: str, what: str) -> dict[str, Any]:
+    """Import a module, by its name or the path of its file. Raises ValueError, which says what."""
     try:
         is_file = module.endswith(".py")
-        found = runpy.run_path(module) if is_file else vars(importlib.import_module(module))
+        return runpy.run_path(module) if is_file else vars(importlib.import_module(module))
     except Exception as error:
         said = f"{type(error).__name__}: {error}"
-        raise ValueError(f"tools can't be imported from {module}: {said}") from error
+        raise ValueError(f"{what} can't be imported from {module}: {said}") from error
+
+
+def tools_in(module: str) -> list[Callable[..., Any]]:
+    """List the tools in a module. Raises ValueError where it can't be imported or has none."""
+    found = members_of(module, "tools")
     marked = [one for one in found.values() if isinstance(getattr(one, MARK, None), Function)]
     if not marked:
         raise ValueError(f"{module} has no function that is decorated with @tool(...)")
