@@ -44,7 +44,7 @@ HIDDEN_TEST = timedelta(minutes=10)
 # The server ends a run at 50 MB. Well before that another worker would need longer to read and
 # replay it than a task may take: 12 MB take it 2 to 4 s.
 HISTORY_BYTES = 20_000_000
-MEMORY_TIMES = work_times(10, 5)
+MEMORY_TIMES = work_times(10, 30)
 NUMBERS = (
     "episode", "next", "correct", "best", "reflections", "stop", "stop_reason", "reason",
 )  # fmt: skip
