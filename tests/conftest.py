@@ -63,6 +63,13 @@ NAMESPACES = ("idle", "commands", "agent", "measuring", "service", "versions", "
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(autouse=True)
+def _no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have no test read the settings of who runs it, or of the test before it."""
+    for name in [name for name in os.environ if name.startswith("MULL_") and name != "MULL_GOLDEN"]:
+        monkeypatch.delenv(name)
+
+
 @pytest.fixture(scope="session")
 def spans() -> InMemorySpanExporter:
     """Every span of this process, kept in memory."""
