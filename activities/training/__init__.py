@@ -1,0 +1,1 @@
+"""What trains reflectors and reward models, serves them and scores with them."""

@@ -1,0 +1,93 @@
+"""What a workflow asks of the workers that train: stages, the replay buffer's files, and scores.
+
+Everything that is made lies in the folder that MULL_ARTIFACTS names, which all training workers
+share. Each training run has a folder there, of the name of its workflow's id:
+
+    replay-buffer.jsonl   the rated reflections, each with where it comes from
+    buffer/               the same, a file for each task and rollout, as they came
+    reward_model/         the reward model, and its checkpoints until it is done
+    reflector/            the tuned reflector, whole: its adapter is merged into it
+"""
+
+from pydantic import Field, FiniteFloat
+
+from reflection.agents.rating import Pairing, RatedPair
+from reflection.agents.training import BufferCounts, LogPoint, Method, Stage
+from reflection.request import Frozen, Record
+
+TASK_QUEUE = "mull-train"
+VARIABLE = "MULL_ARTIFACTS"
+BUFFER = "replay-buffer.jsonl"
+
+
+class StageTask(Frozen):
+    """A stage of a training run: a model to train, and how.
+
+    `model` is the folder or Hugging Face name of the model to begin with. What is None is the
+    method's own default; `learning_rate` is per step, `max_length` in tokens.
+    """
+
+    run: str
+    stage: Stage
+    method: Method
+    pairing: Pairing
+    model: str
+    seed: int = 0
+    epochs: float | None = None
+    learning_rate: float | None = None
+    batch_size: int | None = None
+    max_length: int | None = None
+
+
+class StageResult(Record):
+    """A model that was trained; `folder` is relative to MULL_ARTIFACTS.
+
+    `resumed_at` are the steps at which it went on after a worker was lost, `anew` how often it
+    began anew instead. `log` is the trainer's own, thinned evenly to at most 100 points.
+    """
+
+    folder: str
+    steps: int
+    examples: int
+    seconds: float
+    device: str
+    log: tuple[LogPoint, ...] = ()
+    resumed_at: tuple[int, ...] = ()
+    anew: int = 0
+    warnings: tuple[str, ...] = ()
+
+
+class PairTask(Frozen):
+    """Two rated reflections of a failed episode, to keep in the replay buffer of a training run."""
+
+    run: str
+    pair: RatedPair
+
+
+class BufferTask(Frozen):
+    """The replay buffer of a training run, to put together from what was kept."""
+
+    run: str
+    pairing: Pairing
+
+
+class BufferResult(Record):
+    """The replay buffer as one file: `path` is relative to MULL_ARTIFACTS."""
+
+    path: str
+    counts: BufferCounts
+    sha256: str
+
+
+class ScoreTask(Frozen):
+    """Reflections on one prompt, to score with a reward model, a folder in MULL_ARTIFACTS."""
+
+    reward_model: str
+    prompt: str
+    reflections: tuple[str, ...] = Field(min_length=1, max_length=16)
+
+
+class Scores(Record):
+    """The score of each reflection, the higher the better; None where it is no number."""
+
+    scores: tuple[FiniteFloat | None, ...]
