@@ -440,9 +440,9 @@ def test_progress_and_result_fit_an_event(letter: str, size: int) -> None:
     for number in range(1, 13):
         acts = [f"{step} {huge}" for step in range(49)] + [f"[answer] {number} {huge}"]
         try_once(state, acts, worth=number / 100, seen=seen, reflection=f"{number} {huge}")
-    began = time.perf_counter()
+    began = time.thread_time()
     progress, result = state.progress("reflect", 1), state.result()
-    took = time.perf_counter() - began
+    took = time.thread_time() - began
 
     for found in (progress, result):
         assert len(to_json(found)) <= RESULT_BYTES
