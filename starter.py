@@ -47,6 +47,8 @@ COMMANDS = {
     "agent": ("start", "Research documents or write code, until nothing is open."),
     "turn": ("turn", "Answer a message with tools, and reflect midway."),
     "reflexion": ("reflexion", "Try a task in episodes, and reflect on each that fails."),
+    "retroformer": ("retroformer", "As reflexion, with trained reflections."),
+    "train": ("retroformer", "Train reflections on what they gain in an environment."),
     "memory": ("reflexion", "Show or clear a memory that runs of reflexion share."),
     "batch": ("batch", "Run a command on every line of a file."),
     "show": ("runs", "Show a run: its result, or where it stands."),

@@ -45,6 +45,7 @@ SPAN_STEP = "mull.step"
 SPAN_PLAN = "mull.plan"
 SPAN_EXECUTE = "mull.execute"
 SPAN_EVALUATE = "mull.evaluate"
+SPAN_TRAINING = "mull.train {stage}"
 
 NODE_KINDS = {
     "retrieve": "RETRIEVER",
@@ -131,6 +132,15 @@ FAILURES = Metric(
 OUTCOMES = Metric("counter", "mull_sandbox_outcomes", "How programs ended", ("outcome",))
 REVIEWS_WAITING = Metric("gauge", "mull_reviews_waiting", "Runs that wait for a person")
 
+_SECONDS = (1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3_600.0, 14_400.0, 86_400.0)
+STAGES = Metric(
+    "histogram_float",
+    "mull_training_seconds",
+    "Seconds of a training's stage",
+    ("stage",),
+    _SECONDS,
+)
+
 MEASURES = {
     "confidence": CONFIDENCES,
     "probability_right": PROBABILITIES,
@@ -141,7 +151,7 @@ MEASURES = {
 
 METRICS = (
     RUNS, CALLS_SAVED, CONFIDENCES, PROBABILITIES, SCORES, RETURNS, USED_TOKENS, COSTS, FAILURES,
-    OUTCOMES, REVIEWS_WAITING,
+    OUTCOMES, REVIEWS_WAITING, STAGES,
 )  # fmt: skip
 """Each metric of Mull's on the SDK's meter; the OTLP metrics of GenAI are apart from these."""
 

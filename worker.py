@@ -97,9 +97,11 @@ from workflows.multi_path import MultiPathWorkflow
 from workflows.notices import WebhookWorkflow
 from workflows.reflect_on_result import ReflectOnResultWorkflow
 from workflows.reflexion import ReflexionWorkflow
+from workflows.retroformer import RetroformerRolloutWorkflow, RetroformerWorkflow
 from workflows.self_consistency import SelfConsistencyWorkflow
 from workflows.session import SessionWorkflow
 from workflows.tool_turn import ToolTurnWorkflow
+from workflows.training import RetroformerTrainingWorkflow
 
 NAMES = {
     "mull": TASK_QUEUE,
@@ -115,12 +117,14 @@ WORKFLOWS = [
     MultiPathWorkflow,
     ToolTurnWorkflow,
     ReflexionWorkflow,
+    RetroformerWorkflow,
+    RetroformerTrainingWorkflow,
     BatchWorkflow,
     SessionWorkflow,
 ]
-HELPERS = [MemoryWorkflow, DoctorWorkflow, WebhookWorkflow]
+HELPERS = [RetroformerRolloutWorkflow, MemoryWorkflow, DoctorWorkflow, WebhookWorkflow]
 # Where workers have versions: those that last, or belong to none.
-MOVING = frozenset({SessionWorkflow, *HELPERS})
+MOVING = frozenset({SessionWorkflow, *HELPERS}) - {RetroformerRolloutWorkflow}
 # The seconds that calls in flight have once a worker is told to stop.
 GRACE = {"mull": 20, "llm": GRACE_SECONDS, "code": 20, "tools": 20}
 NOTICE_CANCELLING = timedelta(seconds=HEARTBEAT_SECONDS)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, NamedTuple, TypeAlias
 
@@ -22,11 +22,16 @@ from activities.memory import WORKFLOW as MEMORY
 from activities.memory import memory_id
 from activities.sandbox import port as sandbox
 from activities.tools import port as tools
+from activities.training import port as training
 from commands.command import Exit, fail
 from connection import TASK_QUEUE
 from reflection.agents import result as agents
 from reflection.agents import sheet as acted
+from reflection.agents import training as trained
+from reflection.agents import training_sheet as trained_sheet
 from reflection.agents.request import ReflexionRequest
+from reflection.agents.retroformer import RetroformerRequest
+from reflection.agents.training import RetroformerTrainingRequest
 from reflection.batch import sheet as batch
 from reflection.batch.request import PAGE_ID, BatchRequest
 from reflection.batch.result import BatchProgress, BatchResult
@@ -204,6 +209,28 @@ REFLEXION = Loop(
     writes=True,
     queues=lambda request: (*ANSWERED, queue_of(request.environment)),
 )
+RETROFORMER = replace(
+    REFLEXION,
+    workflow="RetroformerWorkflow",
+    request=RetroformerRequest,
+    command="retroformer",
+    queues=lambda request: (*ANSWERED, training.TASK_QUEUE, queue_of(request.environment)),
+)
+TRAINING = Loop(
+    workflow="RetroformerTrainingWorkflow",
+    doing="starting the training",
+    request=RetroformerTrainingRequest,
+    progress=trained.Progress,
+    result=trained.RetroformerTrainingResult,
+    sheet=trained_sheet.sheet,
+    decision=trained.Decision,
+    command="train",
+    doubt=lambda result: result.doubt,
+    actions=(),
+    reviewed=frozenset({"environment"}),
+    writes=True,
+    queues=lambda request: (*ANSWERED, training.TASK_QUEUE, queue_of(request.environment)),
+)
 BATCH = Loop(
     workflow="BatchWorkflow",
     doing="making runs",
@@ -230,7 +257,9 @@ LOOPS = (
     CRITIQUE,
     MULTIPATH,
     TURN,
+    RETROFORMER,
     REFLEXION,
+    TRAINING,
     BATCH,
     SESSION,
 )

@@ -120,10 +120,10 @@ def reflexion(
 ) -> None:
     """Start an agent on a task, or on each task of a list."""
     fields |= {
-        "planner_instructions": _read("planner", "instructions", planner_instructions),
-        "reflector_instructions": _read("reflector", "instructions", reflector_instructions),
-        "planner_examples": _read("planner", "examples", planner_examples),
-        "reflector_examples": _read("reflector", "examples", reflector_examples),
+        "planner_instructions": read_prompts("planner", "instructions", planner_instructions),
+        "reflector_instructions": read_prompts("reflector", "instructions", reflector_instructions),
+        "planner_examples": read_prompts("planner", "examples", planner_examples),
+        "reflector_examples": read_prompts("reflector", "examples", reflector_examples),
         "docs": fields["docs"] and start.place_of(fields["docs"], "folder"),
     }
     if tasks == HUMAN_EVAL and fields["environment"] not in {CODE, None}:
@@ -151,7 +151,7 @@ def _planned(file: str, fields: dict[str, Any], bounds: dict[str, Any], identity
 
     Of a task only the name is in the batch: hidden tests and answers stay in the file.
     """
-    names, structured = _names(file)
+    names, structured = names_in(file)
     if structured and fields["environment"] in READ:
         fields["tasks"] = start.place_of(file, "file")
     first = command.checked(ReflexionRequest, {**fields, "task": names[0][1]})
@@ -165,7 +165,7 @@ def _planned(file: str, fields: dict[str, Any], bounds: dict[str, Any], identity
     return planned(file, "reflexion", given, items, {**bounds, "max_concurrency": 1})
 
 
-def _names(file: str) -> tuple[list[tuple[int, str]], bool]:
+def names_in(file: str) -> tuple[list[tuple[int, str]], bool]:
     """Read the names of a file's tasks, with their lines, and whether the lines are JSON objects.
 
     Nothing else of a line is kept, or quoted in an error.
@@ -197,7 +197,7 @@ def _text(path: Path) -> str:
     return command.read_file("--tasks", path)
 
 
-def _read(who: str, what: str, path: Path | None) -> Any:
+def read_prompts(who: str, what: str, path: Path | None) -> Any:
     """Read instructions, or examples in JSON, from a file; None without one, or exit."""
     option, kind = f"--{who}-{what}", EXAMPLES[who]
     if path is None:

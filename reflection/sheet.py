@@ -23,7 +23,7 @@ Tone = Literal["good", "warning", "bad", "running", "plain"]
 
 # Stop reasons of every loop. A run without an answer is bad, and any other stop a warning.
 GOOD = {
-    "rule", "decided", "max_responses", "passed", "consistent", "answered", "solved",
+    "rule", "decided", "max_responses", "passed", "consistent", "answered", "solved", "trained",
     "accepted_by_person", "replaced_by_person", "scored_by_person",
 }  # fmt: skip
 FAILED = {

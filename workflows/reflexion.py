@@ -4,7 +4,7 @@ The order of the calls is the source's; what is decided between them is `reflect
 """
 
 from datetime import timedelta
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from opentelemetry.trace import Span
 from pydantic import ValidationError
@@ -45,6 +45,7 @@ HIDDEN_TEST = timedelta(minutes=10)
 # replay it than a task may take: 12 MB take it 2 to 4 s.
 HISTORY_BYTES = 20_000_000
 MEMORY_TIMES = work_times(10, 30)
+AgentT = TypeVar("AgentT", bound=Reflexion)
 NUMBERS = (
     "episode", "next", "correct", "best", "reflections", "stop", "stop_reason", "reason",
 )  # fmt: skip
@@ -52,19 +53,16 @@ NUMBERS = (
 QUOTING = frozenset({"environment_failed"})
 
 
-@workflow.defn(failure_exception_types=[ValidationError])
-class ReflexionWorkflow(RunWorkflow[Reflexion]):
-    """Try a task in episodes, and reflect on each that failed, until one succeeds or a rule stops.
+class AgentWorkflow(RunWorkflow[AgentT], Generic[AgentT]):
+    """An agent that tries a task in episodes, until one succeeds or a rule stops it.
 
     The evaluator is the environment, unless the request names a judge.
     """
 
-    request_type = ReflexionRequest
-
-    @workflow.init
-    def __init__(self, request: ReflexionRequest) -> None:
+    def __init__(self, state: AgentT) -> None:
         """Begin with empty memories."""
-        super().__init__(Reflexion(request, workflow_id=workflow.info().workflow_id))
+        super().__init__(state)
+        request = state.request
         self._task = TaskRef(
             environment=request.environment,
             task=request.task,
@@ -76,8 +74,7 @@ class ReflexionWorkflow(RunWorkflow[Reflexion]):
         self._times = call_times(request.call_timeout_seconds, request.max_attempts)
         self._step_times = work_times(request.step_timeout_seconds, request.max_attempts)
 
-    @workflow.run
-    async def run(self, _: ReflexionRequest) -> ReflexionResult:
+    async def _act(self) -> ReflexionResult:
         """Solve, evaluate and reflect until a decision ends the run, and return the result."""
         with self._running() as span:
             await self._find_attributes()
@@ -128,10 +125,7 @@ class ReflexionWorkflow(RunWorkflow[Reflexion]):
         with base.span(
             telemetry.SPAN_EPISODE, "AGENT", {"mull.episode": number}, f"episode {number}"
         ) as span:
-            while self._state.ended is None and not self._state.stopped:
-                await self._take_step()
-            if not self._state.stopped:
-                await self._evaluate()
+            await self._solve()
             if not self._state.stopped:
                 self._decide()
             if (last := self._state.last) is not None and last.next == "reflect":
@@ -140,6 +134,13 @@ class ReflexionWorkflow(RunWorkflow[Reflexion]):
                     self._decide()
             if self._state.number == number and self._state.episodes:
                 self._record(span, "ended")
+
+    async def _solve(self) -> None:
+        """Take steps until the episode ends, and evaluate it."""
+        while self._state.ended is None and not self._state.stopped:
+            await self._take_step()
+        if not self._state.stopped:
+            await self._evaluate()
 
     def _record(self, span: Span, *more: str) -> None:
         """Write into a span what the last episode is worth."""
@@ -350,3 +351,20 @@ class ReflexionWorkflow(RunWorkflow[Reflexion]):
     def _updates(self) -> list[base.Update]:
         episodes = telemetry.REVISIONS.value_set(len(self._state.episodes))
         return [episodes, *base.spending(self._state.used, self._state.model)]
+
+
+@workflow.defn(failure_exception_types=[ValidationError])
+class ReflexionWorkflow(AgentWorkflow[Reflexion]):
+    """Try a task in episodes, and reflect on each that failed, until one succeeds or a rule stops."""
+
+    request_type = ReflexionRequest
+
+    @workflow.init
+    def __init__(self, request: ReflexionRequest) -> None:
+        """Begin with empty memories."""
+        super().__init__(Reflexion(request, workflow_id=workflow.info().workflow_id))
+
+    @workflow.run
+    async def run(self, _: ReflexionRequest) -> ReflexionResult:
+        """Solve, evaluate and reflect until a decision ends the run, and return the result."""
+        return await self._act()

@@ -12,7 +12,7 @@ share. Each training run has a folder there, of the name of its workflow's id:
 from pydantic import Field, FiniteFloat
 
 from reflection.agents.rating import Pairing, RatedPair
-from reflection.agents.training import BufferCounts, LogPoint, Method, Stage
+from reflection.agents.training import BufferCounts, Method, Stage
 from reflection.request import Frozen, Record
 
 TASK_QUEUE = "mull-train"
@@ -37,24 +37,6 @@ class StageTask(Frozen):
     learning_rate: float | None = None
     batch_size: int | None = None
     max_length: int | None = None
-
-
-class StageResult(Record):
-    """A model that was trained; `folder` is relative to MULL_ARTIFACTS.
-
-    `resumed_at` are the steps at which it went on after a worker was lost, `anew` how often it
-    began anew instead. `log` is the trainer's own, thinned evenly to at most 100 points.
-    """
-
-    folder: str
-    steps: int
-    examples: int
-    seconds: float
-    device: str
-    log: tuple[LogPoint, ...] = ()
-    resumed_at: tuple[int, ...] = ()
-    anew: int = 0
-    warnings: tuple[str, ...] = ()
 
 
 class PairTask(Frozen):

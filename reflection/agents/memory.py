@@ -99,6 +99,9 @@ class RetroformerTrajectory(Trajectory):
     cycle: ClassVar[tuple[type[Record], ...]] = (Action, Observation, Reward)
 
 
+AnyTrajectory = Trajectory | RetroformerTrajectory
+
+
 class ShortTermMemory(Record):
     """What is known of the task under way: all of it is gone after a reset."""
 
@@ -153,6 +156,21 @@ class RetroformerMemory(ShortTermMemory):
     train_data: tuple[TrainItem, ...] = Field((), max_length=MOST_TRAIN_DATA)
     best_reflect: str = ""
     last_reflector_prompt: str = ""
+
+    def set_reward(self, reward: float) -> Self:
+        """Keep what the episode is worth: the rewards of its steps and of its end."""
+        return super().set_reward(reward).model_copy(update={"accumulated_rewards": reward})
+
+    def begin_choice(self, prompt: str) -> Self:
+        """Keep the prompt of the reflections to choose from; none of them is the best yet.
+
+        The source never clears the best one, and might store it again.
+        """
+        return self.model_copy(update={"best_reflect": "", "last_reflector_prompt": prompt})
+
+    def set_best_reflect(self, reflection: str) -> Self:
+        """Keep the best reflection so far."""
+        return self.model_copy(update={"best_reflect": reflection})
 
     def add_train_data(self, item: TrainItem) -> Self:
         """Keep a reflection that was tried (equation 9)."""

@@ -11,6 +11,7 @@ from pydantic_core import to_json
 from reflection.agents.memory import (
     ANSWER,
     Action,
+    AnyTrajectory,
     EpisodicMemory,
     Observation,
     PlannerExample,
@@ -96,9 +97,9 @@ class PlannerPrompt(Record):
     examples: tuple[PlannerExample, ...]
     allowed_actions: tuple[str, ...]
     task: str
-    trajectory: Trajectory
+    trajectory: AnyTrajectory
     reflections: tuple[Reflection, ...]
-    last_episode: Trajectory | None = None
+    last_episode: AnyTrajectory | None = None
 
 
 def planner_prompt(shown: PlannerPrompt) -> str:

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from reflection.agents.memory import Reflection, Trajectory
+from reflection.agents.memory import Action, AnyTrajectory, Reflection
 from reflection.agents.request import Strategy
 from reflection.request import Record
 from reflection.run import Usage
@@ -33,10 +33,11 @@ class Episode(Record):
     `number` counts from 1. `episode_return` is the sum of the rewards of its steps and of its end;
     that and `correct` are None for an episode that was not evaluated. `metrics` are those of the
     environment, `reflections` how many its planner read, `reflection` what was made of its failure.
+    `scores` are Retroformer's: those of the reflections that it was chosen from, None for no number.
     """
 
     number: int
-    trajectory: Trajectory
+    trajectory: AnyTrajectory
     answer: str | None
     ended: EpisodeEnd
     steps: int
@@ -46,12 +47,13 @@ class Episode(Record):
     metrics: dict[str, float] = Field(default_factory=dict)
     reflections: int = 0
     reflection: str | None = None
+    scores: tuple[float | None, ...] = ()
 
     @property
     def stuck_in(self) -> str | None:
         """The action that the episode repeated until it was ended for that."""
-        acted = self.trajectory.items[-2:-1] if self.ended == "repeated_action" else ()
-        return str(acted[0].content).strip() if acted else None
+        acted = [item for item in self.trajectory.items if isinstance(item, Action)]
+        return acted[-1].content.strip() if self.ended == "repeated_action" else None
 
 
 class Decision(Record):
@@ -105,7 +107,7 @@ class Progress(Standing):
 
     step: str
     in_flight: int
-    trajectory: Trajectory
+    trajectory: AnyTrajectory
     stop_reason: StopReason | None = None
     review_until: datetime | None = None
 

@@ -5,21 +5,28 @@ pairs, and the reflector is tuned on that reward. A measurement follows where th
 can be reached.
 """
 
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import FailFast, Field, FiniteFloat, model_validator
+from pydantic import FailFast, Field, FiniteFloat
 
 from reflection.agents.rating import Pairing
 from reflection.agents.request import MOST_STEPS, Instructions, Name, TaskName
+from reflection.agents.retroformer import RolloutRequest, RolloutResult
 from reflection.multipath.request import Folder
-from reflection.request import Bounded, ModelName, Record, Words
-from reflection.run import Usage
+from reflection.request import Bounded, ModelName, Record
+from reflection.run import Budget, Usage, add_usage, room, usage
+from reflection.text import tally_words
 
 Method = Literal["ppo", "rloo", "kto", "dpo"]
 Stage = Literal["reward_model", "reflector"]
 Phase = Literal["collecting", "reward_model", "reflector", "measuring"]
+StopReason = Literal["trained", "no_signal", "deadline", "finished_by_person"]
 MOST_TASKS = 500
+SHOWN_PAIRS = 200
+SHOWN_ERRORS = 5
 MOST_POINTS = 100
 
 
@@ -98,9 +105,13 @@ class RetroformerTrainingRequest(Bounded):
     planner_instructions: Instructions | None = None
     reflector_instructions: Instructions | None = None
     seed: int = Field(0, ge=0, le=2**31, description="The seed of sampling and of training.")
-    epochs: float | None = Field(None, gt=0, le=1_000, allow_inf_nan=False)
-    learning_rate: float | None = Field(None, gt=0, le=1, allow_inf_nan=False)
-    batch_size: int | None = Field(None, ge=1, le=1_024)
+    epochs: float | None = Field(
+        None, gt=0, le=1_000, allow_inf_nan=False, description="Passes over the rows."
+    )
+    learning_rate: float | None = Field(
+        None, gt=0, le=1, allow_inf_nan=False, description="That of each step."
+    )
+    batch_size: int | None = Field(None, ge=1, le=1_024, description="Rows of a step.")
     max_length: int | None = Field(None, ge=16, le=131_072, description="Tokens of a row.")
     max_output_tokens: int = Field(2_000, ge=1, le=32_768, description="Tokens of one reply.")
     call_timeout_seconds: float = Field(
@@ -112,3 +123,375 @@ class RetroformerTrainingRequest(Bounded):
     stage_timeout_seconds: float = Field(
         86_400, ge=1, le=30 * 86_400, allow_inf_nan=False, description="Seconds for one stage."
     )
+
+    @property
+    def all_rollouts(self) -> int:
+        """How many rollouts are planned."""
+        return self.rollouts * len(self.tasks)
+
+
+class StageResult(Record):
+    """A model that was trained; `folder` is relative to MULL_ARTIFACTS.
+
+    `resumed_at` are the steps at which it went on after a worker was lost, `anew` how often it
+    began anew instead. `log` is the trainer's own, thinned evenly to at most 100 points.
+    """
+
+    folder: str
+    steps: int
+    examples: int
+    seconds: float
+    device: str
+    log: tuple[LogPoint, ...] = ()
+    resumed_at: tuple[int, ...] = ()
+    anew: int = 0
+    warnings: tuple[str, ...] = ()
+
+
+class StageStep(Record):
+    """How far a stage came, as its worker tells the run: `step` of `of` steps."""
+
+    stage: Stage
+    step: int
+    of: int
+
+
+class Gained(Record):
+    """What the two reflections of a rollout gained, and whether the task was solved with them."""
+
+    task: str
+    rollout: int
+    gains: tuple[float, ...]
+    helped: tuple[bool, ...]
+
+
+class Measured(Record):
+    """What came of all rollouts with one reflector, untrained or tuned.
+
+    Of the `made` ones `solved` succeeded at once. Of the `reflections` on the others, `good` ones
+    gained something, and with `helped` ones the task was solved.
+    """
+
+    made: int = 0
+    solved: int = 0
+    failed: int = 0
+    reflections: int = 0
+    good: int = 0
+    helped: int = 0
+
+    @property
+    def share_good(self) -> float | None:
+        """The share of good reflections; None where there are none at all."""
+        return self.good / self.reflections if self.reflections else None
+
+    @property
+    def share_helped(self) -> float | None:
+        """The share of reflections with which the task was solved; None where there are none."""
+        return self.helped / self.reflections if self.reflections else None
+
+    def add(self, ended: RolloutResult) -> "Measured":
+        """Count a rollout that has ended."""
+        return Measured(
+            made=self.made + 1,
+            solved=self.solved + ended.solved,
+            failed=self.failed,
+            reflections=self.reflections + len(ended.gains),
+            good=self.good + sum(gain > 0 for gain in ended.gains),
+            helped=self.helped + sum(ended.helped),
+        )
+
+    def lose(self) -> "Measured":
+        """Count a rollout that failed."""
+        return self.model_copy(update={"made": self.made + 1, "failed": self.failed + 1})
+
+
+class Decision(Record):
+    """What comes after a phase, and why."""
+
+    phase: Phase
+    next: Phase | None
+    stop: bool
+    stop_reason: StopReason | None
+    reason: str
+    author: str | None = None
+    at: datetime | None = None
+
+
+class Standing(Record):
+    """What the progress and the result of a training share.
+
+    `before` is measured with the untrained reflector, `after` with the tuned one, None where that
+    was not measured. `gained` has the newest 200 pairs.
+    """
+
+    environment: str
+    tasks: int
+    rollouts: int
+    method: Method
+    reflector: str
+    base_model: str
+    before: Measured
+    after: Measured | None
+    gained: tuple[Gained, ...]
+    buffer: str | None
+    counts: BufferCounts | None
+    stages: dict[Stage, StageResult]
+    usage: Usage
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def model(self) -> str:
+        """The model that reflected, as it is called."""
+        return self.reflector
+
+
+class Progress(Standing):
+    """Where a training stands; `step` of `of` are those of its phase."""
+
+    phase: Phase
+    step: int
+    of: int
+    stop_reason: StopReason | None = None
+    review_until: datetime | None = None
+
+
+class RetroformerTrainingResult(Standing):
+    """What was trained, where it lies, what it is worth, and why the training ended."""
+
+    reward_model: str | None
+    tuned_reflector: str | None
+    stop_reason: StopReason
+    stop_explanation: str
+    decisions: tuple[Decision, ...]
+
+    @property
+    def doubt(self) -> str:
+        """Say why not to build on it; empty for a training that was ended by nothing else."""
+        if self.stop_reason != "trained":
+            return self.stop_explanation
+        if self.after is None or self.after.share_good is None or self.before.share_good is None:
+            return ""
+        better = self.after.share_good > self.before.share_good
+        return "" if better else "the tuned reflections are no better than those before"
+
+
+class Planned(NamedTuple):
+    """A rollout to make: a task by its place in the request, and a number from 1."""
+
+    task: int
+    rollout: int
+
+
+@dataclass
+class Training:
+    """How far a training came."""
+
+    request: RetroformerTrainingRequest
+    workflow_id: str
+    phase: Phase = "collecting"
+    step: int = 0
+    of: int = 0
+    before: Measured = field(default_factory=Measured)
+    after: Measured | None = None
+    gained: list[Gained] = field(default_factory=list)
+    buffer: str | None = None
+    counts: BufferCounts | None = None
+    stages: dict[Stage, StageResult] = field(default_factory=dict)
+    spent: list[Usage] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the newest decision ends the run."""
+        return bool(self.decisions) and self.decisions[-1].stop
+
+    def warn(self, warning: str) -> None:
+        """Keep a warning for the result, once."""
+        if warning not in self.warnings:
+            self.warnings.append(warning)
+
+    def begin(self, phase: Phase, steps: int = 0) -> None:
+        """Begin a phase of so many steps."""
+        self.phase, self.step, self.of = phase, 0, steps
+        if phase == "measuring":
+            self.after = Measured()
+
+    def planned(self) -> Iterator[Planned]:
+        """Plan the rollouts: all tasks once, then all again, as the source does."""
+        for rollout in range(1, self.request.rollouts + 1):
+            for task in range(len(self.request.tasks)):
+                yield Planned(task, rollout)
+
+    def rollout_id(self, planned: Planned) -> str:
+        """Name the workflow of a rollout."""
+        return f"{self.workflow_id}/{self.phase}/{planned.rollout}/{planned.task + 1}"
+
+    def rollout(self, planned: Planned) -> RolloutRequest:
+        """Build the request of a rollout; each has other seeds for its two reflections."""
+        request = self.request
+        measures = self.phase == "measuring"
+        return RolloutRequest(
+            environment=request.environment,
+            task=request.tasks[planned.task],
+            tasks=request.task_file,
+            docs=request.docs,
+            environment_seed=request.environment_seed,
+            step_limit=request.step_limit,
+            model=request.model,
+            reflector=request.tuned if measures else request.reflector,
+            temperature=request.temperature,
+            reflection_temperature=request.reflector_temperature,
+            planner_instructions=request.planner_instructions,
+            reflector_instructions=request.reflector_instructions,
+            seed=request.seed + 2 * (planned.rollout - 1),
+            max_output_tokens=request.max_output_tokens,
+            call_timeout_seconds=request.call_timeout_seconds,
+            step_timeout_seconds=request.step_timeout_seconds,
+            max_attempts=request.max_attempts,
+            training=self.workflow_id,
+            rollout=planned.rollout,
+            kept=not measures,
+        )
+
+    def has_room(self, in_flight: int) -> bool:
+        """Tell whether the budget has room for one more rollout beside those in flight."""
+        budget = Budget(self.request.budget_tokens, self.request.budget_usd)
+        fits = room(budget, self.spent, in_flight + 1, what="rollout")
+        if fits.calls <= in_flight and not in_flight:
+            self.warn(f"no more rollouts were made: {fits.reason}")
+        return fits.calls > in_flight
+
+    def ended(self, result: RolloutResult) -> None:
+        """Count a rollout."""
+        self.step += 1
+        self.spent.append(result.usage)
+        for warning in result.warnings[:SHOWN_ERRORS]:
+            self.warn(f"{result.task}: {warning}")
+        if self.after is not None:
+            self.after = self.after.add(result)
+            return
+        self.before = self.before.add(result)
+        if result.gains:
+            one = Gained(
+                task=result.task, rollout=result.rollout, gains=result.gains, helped=result.helped
+            )
+            self.gained = [*self.gained, one][-SHOWN_PAIRS:]
+
+    def failed(self, planned: Planned, error: str) -> None:
+        """Count a rollout that failed; the first few errors are shown."""
+        self.step += 1
+        self.errors.append(error)
+        if len(self.errors) <= SHOWN_ERRORS:
+            self.warn(f"{self.request.tasks[planned.task]}: the rollout failed: {error}")
+        if self.after is not None:
+            self.after = self.after.lose()
+        else:
+            self.before = self.before.lose()
+
+    @property
+    def pairing(self) -> Pairing:
+        """How the reward model's pairs are chosen."""
+        return self.request.pairing or "ordered"
+
+    @property
+    def tuning_pairing(self) -> Pairing:
+        """How those are chosen that the reflector learns from."""
+        labels = self.request.method == "kto"
+        return self.request.pairing or ("positive" if labels else "ordered")
+
+    @property
+    def no_signal(self) -> str:
+        """Say why nothing can be learned from the replay buffer; empty if something can."""
+        counts = self.counts or BufferCounts()
+        if counts.preferences:
+            return ""
+        if not counts.pairs:
+            tried = tally_words(self.before.made, "rollout")
+            return f"nothing to learn from: no reflections were rated in {tried}"
+        return (
+            f"nothing to learn from: of {tally_words(counts.pairs, 'pair')} of reflections"
+            f" {counts.equal} have equal gains and {counts.identical} the same text"
+        )
+
+    def decide(self, reason: str, next_phase: Phase, at: datetime) -> Decision:
+        """Record that a phase is done, and what follows."""
+        return self._record(next_phase, None, reason, None, at)
+
+    def stop(
+        self, reason: StopReason, explanation: str, at: datetime, author: str | None = None
+    ) -> Decision:
+        """End the training."""
+        return self._record(None, reason, explanation, author, at)
+
+    def _record(
+        self,
+        next_phase: Phase | None,
+        stop_reason: StopReason | None,
+        reason: str,
+        author: str | None,
+        at: datetime,
+    ) -> Decision:
+        decision = Decision(
+            phase=self.phase,
+            next=next_phase,
+            stop=stop_reason is not None,
+            stop_reason=stop_reason,
+            reason=reason,
+            author=author,
+            at=at,
+        )
+        self.decisions.append(decision)
+        return decision
+
+    @property
+    def used(self) -> Usage:
+        """What the rollouts cost."""
+        whole = usage({}, 0, 0)
+        for one in self.spent:
+            whole = add_usage(whole, one)
+        return whole
+
+    def _standing(self) -> dict[str, Any]:
+        return {
+            "environment": self.request.environment,
+            "tasks": len(self.request.tasks),
+            "rollouts": self.request.rollouts,
+            "method": self.request.method,
+            "reflector": self.request.reflector,
+            "base_model": self.request.base_model,
+            "before": self.before,
+            "after": self.after,
+            "gained": tuple(self.gained),
+            "buffer": self.buffer,
+            "counts": self.counts,
+            "stages": self.stages,
+            "usage": self.used,
+            "warnings": tuple(self.warnings),
+        }
+
+    def progress(self) -> Progress:
+        """Say where the training stands."""
+        return Progress(
+            **self._standing(),
+            phase=self.phase,
+            step=self.step,
+            of=self.of,
+            stop_reason=self.decisions[-1].stop_reason if self.decisions else None,
+        )
+
+    def result(self) -> RetroformerTrainingResult:
+        """Build the result. Raises ValueError before the training ends."""
+        last = self.decisions[-1] if self.decisions else None
+        if last is None or last.stop_reason is None:
+            raise ValueError("the training has not ended")
+        folders = {stage: trained.folder for stage, trained in self.stages.items()}
+        return RetroformerTrainingResult(
+            **self._standing(),
+            reward_model=folders.get("reward_model"),
+            tuned_reflector=folders.get("reflector"),
+            stop_reason=last.stop_reason,
+            stop_explanation=last.reason,
+            decisions=tuple(self.decisions),
+        )

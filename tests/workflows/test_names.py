@@ -67,6 +67,9 @@ def test_workflow_types_queries_and_updates() -> None:
         "BatchWorkflow": ("progress", "add_page", "finish_now", "pause", "resume"),
         "SessionWorkflow": ("progress", "finish_now", "send"),
         "ReflexionWorkflow": ("decisions", "progress", "finish_now", "review"),
+        "RetroformerWorkflow": ("decisions", "progress", "finish_now", "review"),
+        "RetroformerRolloutWorkflow": ("decisions", "progress", "finish_now", "review"),
+        "RetroformerTrainingWorkflow": ("decisions", "progress", "finish_now"),
         "MemoryWorkflow": ("memory", "clear", "remember"),
         "DoctorWorkflow": (),
         "WebhookWorkflow": (),
@@ -163,4 +166,5 @@ def test_metrics() -> None:
         ("histogram_float", "mull_return"),
         ("histogram_float", "mull_cost_usd", "model"),
         ("gauge", "mull_reviews_waiting"),
+        ("histogram_float", "mull_training_seconds", "stage"),
     }

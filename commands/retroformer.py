@@ -1,0 +1,157 @@
+"""`retroformer`: an agent with trained reflections; `train`: what trains them."""
+
+from functools import partial
+from typing import Annotated, Any
+
+import typer
+
+from commands import command, start
+from commands.command import Exit, fail
+from commands.follow import New, Wanted
+from commands.reflexion import (
+    EPISODES,
+    MEMORY,
+    MODELS,
+    READ,
+    TASK,
+    Examples,
+    Instructions,
+    names_in,
+    read_prompts,
+)
+from reflection.agents.retroformer import RetroformerRequest
+from reflection.agents.training import RetroformerTrainingRequest
+
+HELP = {
+    "retroformer": """
+As reflexion, with a reward for each step, and with several reflections on each failure: a reward
+model scores them, and the best is kept. `mull train` makes that model, and tunes the reflector.
+
+Example:
+
+    mull retroformer --env code --tasks tasks.jsonl --task t1 \\
+        --reflector hosted_vllm/train-code-7f3a91c2 --reward-model train-code-7f3a91c2/reward_model
+
+The reward model is a folder in MULL_ARTIFACTS of a worker that serves the queue mull-train. The
+same worker serves tuned reflectors by OpenAI's interface; workers that call models need
+HOSTED_VLLM_API_BASE=http://127.0.0.1:8091/v1 to reach them.
+
+Exit codes: as reflexion's.
+""",
+    "train": """
+Each task is tried three times. On each failure two reflections are sampled and tried, and rated by
+what they gain; a reward model learns from the pairs, and the reflector is tuned on its scores. A
+worker that serves the queue mull-train does that (mull-worker --queues train).
+
+Example:
+
+    mull train --env code --tasks tasks.jsonl --method kto \\
+        --reflector hosted_vllm/base --base-model base --tuned hosted_vllm/RUN --id first
+
+--reflector is the model as it is called while reflections are collected, and --base-model its
+weights: a folder in MULL_ARTIFACTS, or a Hugging Face name. With --tuned all tasks are tried again
+with the tuned reflector, to measure what was gained; RUN stands for the id of this run.
+
+The tuned reflector's folder goes to standard output, everything else to standard error.
+
+Exit codes: 0 trained, 1 failed, 2 wrong usage, 3 no server or worker, 4 nothing to learn from, cut
+short, or measured to be no better (--accept-any makes these 0), 5 cancelled, 130 detached (the run
+goes on).
+""",
+}
+
+COLLECTING, TRAINING = "Rollouts", "Training"
+RUN = "RUN"
+_task = partial(typer.Option, rich_help_panel=TASK)
+
+
+@command.takes_fields(
+    RetroformerRequest,
+    {
+        TASK: ("environment", "environment_seed", "docs"),
+        EPISODES: ("strategy", "episode_limit", "step_limit", "plateau_episodes"),
+        "Reflections": (
+            "reflector", "reward_model", "reflection_tries", "reflection_temperature",
+        ),
+        MEMORY: ("memory", "scope"),
+        MODELS: ("model", "judge", "temperature", "seed", "max_output_tokens"),
+        start.BOUNDS: (
+            *start.BUDGETS, "call_timeout_seconds", "step_timeout_seconds", "max_attempts",
+        ),
+    },
+)  # fmt: skip
+def retroformer(
+    task: Annotated[str, _task(help="The task's name.")],
+    tasks: Annotated[str | None, _task(metavar="FILE", help="The file of the task.")] = None,
+    planner_instructions: Instructions = None,
+    reflector_instructions: Instructions = None,
+    planner_examples: Examples = None,
+    reflector_examples: Examples = None,
+    accept_any: command.AcceptAny = False,
+    workflow_id: command.NewId = None,
+    again: command.Again = False,
+    detach: command.Detach = False,
+    as_json: command.Json = False,
+    **fields: Any,
+) -> None:
+    """Start an agent whose reflections a reward model chooses."""
+    fields |= {
+        "task": task,
+        "tasks": tasks and start.place_of(tasks, "file"),
+        "docs": fields["docs"] and start.place_of(fields["docs"], "folder"),
+        "planner_instructions": read_prompts("planner", "instructions", planner_instructions),
+        "reflector_instructions": read_prompts("reflector", "instructions", reflector_instructions),
+        "planner_examples": read_prompts("planner", "examples", planner_examples),
+        "reflector_examples": read_prompts("reflector", "examples", reflector_examples),
+    }
+    new, wanted = New(workflow_id, again, detach), Wanted(as_json, accept_any)
+    start.begin(RetroformerRequest, fields, new, wanted)
+
+
+@command.takes_fields(
+    RetroformerTrainingRequest,
+    {
+        TASK: ("environment", "environment_seed", "docs"),
+        COLLECTING: (
+            "reflector", "model", "rollouts", "concurrency", "step_limit", "temperature",
+            "reflector_temperature", "max_output_tokens",
+        ),
+        TRAINING: (
+            "method", "base_model", "tuned", "pairing", "seed", "epochs", "learning_rate",
+            "batch_size", "max_length",
+        ),
+        start.BOUNDS: (
+            *start.BUDGETS, "call_timeout_seconds", "step_timeout_seconds",
+            "stage_timeout_seconds", "max_attempts",
+        ),
+    },
+)  # fmt: skip
+def train(
+    tasks: Annotated[
+        str, _task(metavar="FILE", help="The tasks' names: JSON Lines, or a name on each line.")
+    ],
+    planner_instructions: Instructions = None,
+    reflector_instructions: Instructions = None,
+    accept_any: command.AcceptAny = False,
+    workflow_id: command.NewId = None,
+    again: command.Again = False,
+    detach: command.Detach = False,
+    as_json: command.Json = False,
+    **fields: Any,
+) -> None:
+    """Train a reflector on an environment's tasks."""
+    names, structured = names_in(tasks)
+    read = structured and fields["environment"] in READ
+    tuned = fields["tuned"]
+    if tuned is not None and RUN in tuned and workflow_id is None:
+        fail(f"--tuned {tuned}: give the run's own id with --id.", Exit.USAGE)
+    fields |= {
+        "tasks": tuple(name for _, name in names),
+        "task_file": start.place_of(tasks, "file") if read else None,
+        "docs": fields["docs"] and start.place_of(fields["docs"], "folder"),
+        "tuned": tuned and tuned.replace(RUN, workflow_id or ""),
+        "planner_instructions": read_prompts("planner", "instructions", planner_instructions),
+        "reflector_instructions": read_prompts("reflector", "instructions", reflector_instructions),
+    }
+    new, wanted = New(workflow_id, again, detach), Wanted(as_json, accept_any)
+    start.begin(RetroformerTrainingRequest, fields, new, wanted)

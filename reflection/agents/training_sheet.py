@@ -1,0 +1,147 @@
+"""The sheet of a training: what was rated and gained, each stage's curves, and what came of it."""
+
+from collections.abc import Iterator, Sequence
+
+from reflection import sheet as parts
+from reflection.agents.training import (
+    Decision,
+    Measured,
+    Progress,
+    RetroformerTrainingRequest,
+    RetroformerTrainingResult,
+    StageResult,
+)
+from reflection.text import tally_words
+
+Seen = Progress | RetroformerTrainingResult
+
+# Of all that TRL logs, what shows whether a stage learns, by the names of its trainers.
+CURVES = (
+    "loss", "accuracy", "rewards/accuracies", "rewards/margins", "reward", "objective/scores",
+    "objective/kl", "kl",
+)  # fmt: skip
+MOST_CURVES = 3
+
+
+def sheet(
+    seen: Seen,
+    decisions: Sequence[Decision] = (),
+    request: RetroformerTrainingRequest | None = None,
+) -> parts.Sheet:
+    """Build the sheet of a training; while it goes on, its decisions come from a separate query."""
+    del request  # for the signature that every loop's sheet has
+    tuned = None
+    if isinstance(seen, RetroformerTrainingResult):
+        decisions, tuned = seen.decisions, seen.tuned_reflector
+    return parts.run_sheet(
+        seen,
+        decisions,
+        subject=f"{seen.environment}: {tally_words(seen.tasks, 'task')}, by {seen.method}",
+        doing=_doing(seen) if isinstance(seen, Progress) else "",
+        waits=False,
+        answer=None
+        if tuned is None
+        else parts.Text(title="tuned reflector", content=tuned, folded=False),
+        facts=_facts(seen),
+        flags=parts.said(getattr(seen, "doubt", "")),
+        charts=tuple(_charts(seen)),
+        tables=[_measured(seen), _stages(seen), _gains(seen)],
+        decisions=parts.decision_table(
+            decisions,
+            "after, decision, because",
+            ((_words(one.phase), _words(str(one.next or one.stop_reason))) for one in decisions),
+        ),
+        steps=tuple(
+            parts.Step(words=f"{_words(one.phase)}: {one.reason}")
+            for one in decisions
+            if not one.stop
+        ),
+    )
+
+
+def _doing(seen: Progress) -> str:
+    of = f" {seen.step:,} of {seen.of:,}" if seen.of else ""
+    return f"{_words(seen.phase)}{of}"
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _facts(seen: Seen) -> list[parts.Fact]:
+    facts = [parts.Fact("method", seen.method), parts.Fact("trained from", seen.base_model)]
+    if seen.buffer is not None:
+        facts.append(parts.Fact("replay buffer", seen.buffer))
+    if seen.counts is not None:
+        counts = seen.counts
+        left = f"{counts.equal} of equal gain, {counts.identical} of the same text"
+        facts.append(parts.Fact("pairs", f"{counts.preferences} of {counts.pairs}", left))
+    folders = {stage: trained.folder for stage, trained in seen.stages.items()}
+    if "reward_model" in folders:
+        facts.append(parts.Fact("reward model", folders["reward_model"]))
+    return facts
+
+
+def _measured(seen: Seen) -> parts.Table:
+    """Compare the untrained reflector with the tuned one."""
+
+    def row(name: str, one: Measured) -> Sequence[parts.Cell]:
+        return name, one.made, one.solved, one.failed, one.share_good, one.share_helped
+
+    rows = [row("untrained", seen.before)] if seen.before.made else []
+    rows += [row("tuned", seen.after)] if seen.after is not None else []
+    names = "reflector, rollouts|number, solved at once|number|extra, failed|number|extra"
+    return parts.table("Reflections", f"{names}, good|share, solved with|share", rows)
+
+
+def _stages(seen: Seen) -> parts.Table:
+    rows = [
+        (_words(stage), one.examples, one.steps, round(one.seconds), one.device, _lost(one))
+        for stage, one in seen.stages.items()
+    ]
+    names = "stage, examples|number, steps|number, seconds|number, on|extra, after a lost worker"
+    return parts.table("Stages", names, rows)
+
+
+def _lost(one: StageResult) -> str:
+    """Say what became of attempts whose worker was lost."""
+    resumed = [f"resumed at step {step}" for step in one.resumed_at]
+    return ", ".join([*resumed, *(["began anew"] if one.anew else [])])
+
+
+def _gains(seen: Seen) -> parts.Table:
+    """List the pairs with what each reflection gained, the better one first."""
+    rows: list[Sequence[parts.Cell]] = [
+        (one.task, one.rollout, *sorted(one.gains, reverse=True)) for one in seen.gained
+    ]
+    names = "task, rollout|number, better|number, worse|number"
+    return parts.table("Gains", names, rows, newest=True)
+
+
+def _charts(seen: Seen) -> Iterator[parts.Chart]:
+    """Draw the trainers' logs, each curve between its lowest and its highest value."""
+    for stage, one in seen.stages.items():
+        curves = [
+            _curve(name, [point.values.get(name) for point in one.log])
+            for name in CURVES
+            if any(name in point.values for point in one.log)
+        ]
+        if curves:
+            yield parts.Chart(
+                title=f"Training of the {_words(stage)}",
+                axis="step",
+                curves=tuple(curves[:MOST_CURVES]),
+                places=tuple(str(point.step) for point in one.log),
+                gap="a step that logged something else",
+            )
+
+
+def _curve(name: str, values: Sequence[float | None]) -> parts.Curve:
+    known = [value for value in values if value is not None]
+    low, high = min(known), max(known)
+    span = high - low or 1.0
+    return parts.Curve(
+        name=f"{name}, {low:.3g} to {high:.3g}",
+        points=tuple(None if value is None else (value - low) / span for value in values),
+        labels=tuple("none" if value is None else f"{value:.3g}" for value in values),
+    )

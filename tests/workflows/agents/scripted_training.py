@@ -1,0 +1,93 @@
+"""A training worker that trains nothing: what it is asked, and scripted scores and stages."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from temporalio import activity
+from temporalio.client import Client
+from temporalio.exceptions import ApplicationError
+from temporalio.worker import Worker
+
+from activities.training.port import (
+    TASK_QUEUE,
+    BufferResult,
+    BufferTask,
+    PairTask,
+    Scores,
+    ScoreTask,
+    StageTask,
+)
+from reflection.agents.rating import RatedPair, preferences
+from reflection.agents.training import BufferCounts, LogPoint, StageResult
+
+Scored = Sequence[float | None] | ApplicationError
+
+
+class ScriptedTraining:
+    """Keep pairs, and answer each request for scores with the next line of the script."""
+
+    def __init__(
+        self, scores: Sequence[Scored] = (), stage: ApplicationError | None = None
+    ) -> None:
+        self._scores, self._stage = [*scores], stage
+        self.scored: list[ScoreTask] = []
+        self.pairs: list[RatedPair] = []
+        self.stages: list[StageTask] = []
+        self.hangs = False
+        self.cancelled = 0
+
+    @activity.defn
+    async def score_reflections(self, task: ScoreTask) -> Scores:
+        """Score by the script."""
+        self.scored.append(task)
+        said = self._scores.pop(0)
+        if isinstance(said, ApplicationError):
+            raise said
+        return Scores(scores=tuple(said))
+
+    @activity.defn
+    async def keep_pair(self, task: PairTask) -> None:
+        """Keep a pair."""
+        self.pairs.append(task.pair)
+
+    @activity.defn
+    async def assemble_buffer(self, task: BufferTask) -> BufferResult:
+        """Count the pairs."""
+        counts = BufferCounts(
+            pairs=len(self.pairs),
+            good=sum(gain > 0 for pair in self.pairs for gain in pair.gains),
+            equal=sum(pair.gains[0] == pair.gains[1] for pair in self.pairs),
+            preferences=len(preferences(self.pairs, task.pairing)),
+        )
+        return BufferResult(path=f"{task.run}/replay-buffer.jsonl", counts=counts, sha256="0" * 64)
+
+    @activity.defn
+    async def train_stage(self, task: StageTask) -> StageResult:
+        """Tell of one step, and be done."""
+        self.stages.append(task)
+        if self._stage is not None:
+            raise self._stage
+        try:
+            while self.hangs:
+                activity.heartbeat()
+                await asyncio.sleep(0.1)
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        log = tuple(LogPoint(step=step, values={"loss": 1 / step}) for step in (1, 2, 3))
+        folder = f"{task.run}/{task.stage}"
+        return StageResult(
+            folder=folder, steps=3, examples=2, seconds=1.5, device="cpu", log=log, resumed_at=(2,)
+        )
+
+
+@asynccontextmanager
+async def trains(client: Client, training: ScriptedTraining) -> AsyncIterator[None]:
+    """Serve the queue of the workers that train."""
+    activities = [
+        training.score_reflections, training.keep_pair, training.assemble_buffer,
+        training.train_stage,
+    ]  # fmt: skip
+    async with Worker(client, task_queue=TASK_QUEUE, activities=activities):
+        yield

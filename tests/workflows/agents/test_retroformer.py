@@ -1,0 +1,166 @@
+"""Retroformer on a real server: rewards in turn, the best of several reflections, and rollouts."""
+
+from typing import Any
+
+import pytest
+from temporalio.client import Client
+from temporalio.exceptions import ApplicationError
+
+from reflection.agents.memory import Action, Observation, RetroformerTrajectory, Reward
+from reflection.agents.result import ReflexionResult
+from reflection.agents.retroformer import RolloutResult
+from tests.conftest import begin
+from tests.workflows.agents.running import Handle, ScriptedAgent, calls_of, served
+from tests.workflows.agents.scripted_training import Scored, ScriptedTraining, trains
+
+FAILED = ["add[6]", "[answer] 5"]
+SOLVED = ["add[7]", "[answer] 7"]
+TEXTS = ["Guess again.", "Add seven.", "Add six."]
+
+
+async def start(client: Client, fields: dict[str, Any] | None = None) -> Handle:
+    """Start an agent that counts to seven."""
+    known: dict[str, Any] = {
+        "environment": "counting",
+        "task": "7",
+        "reward_model": "first/reward_model",
+    }
+    return await begin(client, known | (fields or {}), "RetroformerWorkflow")
+
+
+async def run(client: Client, fields: dict[str, Any] | None = None) -> ReflexionResult:
+    """Make a run to its end."""
+    return ReflexionResult.model_validate(await (await start(client, fields)).result())
+
+
+async def roll_out(client: Client) -> tuple[RolloutResult, list[str]]:
+    """Make a rollout to its end, and list its calls."""
+    known = {"environment": "counting", "task": "7", "training": "first", "rollout": 2, "seed": 10}
+    handle = await begin(client, known, "RetroformerRolloutWorkflow")
+    result = RolloutResult.model_validate(await handle.result())
+    return result, await calls_of(handle)
+
+
+async def test_the_order_of_calls_is_the_source_s(client: Client) -> None:
+    """Solve and evaluate; after a failure reflect several times, score all, and solve again."""
+    model = ScriptedAgent([*FAILED, *SOLVED], TEXTS)
+    training = ScriptedTraining([(0.1, 0.9, 0.9)])
+    async with served(client, model), trains(client, training):
+        handle = await start(client)
+        result = ReflexionResult.model_validate(await handle.result())
+        calls = await calls_of(handle)
+
+    assert calls == [
+        "begin_task",
+        "plan_action", "execute_action", "plan_action", "evaluate_episode",
+        "reflect_on_episode", "reflect_on_episode", "reflect_on_episode", "score_reflections",
+        "plan_action", "execute_action", "plan_action", "evaluate_episode",
+    ]  # fmt: skip
+    assert (result.status, result.episodes[0].scores) == ("solved", (0.1, 0.9, 0.9))
+    # The first of equals: only a strictly higher score replaces the best so far.
+    best = result.episodes[0].reflection
+    assert best == training.scored[0].reflections[1]
+    assert [held.text for held in result.reflections] == [best]
+    assert f"- {best}" in model.prompts("plan")[-1]
+
+
+async def test_each_reflection_has_a_seed_and_is_scored_with_its_prompt(client: Client) -> None:
+    """They come side by side from one prompt, warmer than the planner's, each a sample of its own."""
+    model = ScriptedAgent([*FAILED, *SOLVED], TEXTS)
+    training = ScriptedTraining([(0.3, 0.2, 0.1)])
+    async with served(client, model), trains(client, training):
+        await run(client, {"seed": 100})
+
+    reflecting = [call for call in model.calls if call.prompt.endswith("Reflection:")]
+    assert {call.seed for call in reflecting} == {100, 101, 102}
+    assert {call.temperature for call in reflecting} == {0.9}
+    assert {call.prompt for call in reflecting} == {training.scored[0].prompt}
+    assert training.scored[0].reward_model == "first/reward_model"
+    assert {call.temperature for call in model.calls if call not in reflecting} == {0.0}
+
+
+async def test_a_trajectory_has_a_reward_for_each_step(client: Client) -> None:
+    """Equations 7 and 8: Action, Observation, Reward, in turn; the return adds the outcome."""
+    model = ScriptedAgent(["add[7]", "[answer] 5", *SOLVED], TEXTS)
+    training = ScriptedTraining([(1.0, 0.0, 0.0)])
+    async with served(client, model), trains(client, training):
+        result = await run(client)
+
+    first = result.episodes[0]
+    assert isinstance(first.trajectory, RetroformerTrajectory)
+    assert [type(item) for item in first.trajectory.items] == [Action, Observation, Reward, Action]
+    assert [item.content for item in first.trajectory.items[2:3]] == [0.5]
+    assert (first.episode_return, result.best_return) == (0.5, 1.0)
+    assert "Reward 1: 0.5" in training.scored[0].prompt
+
+
+@pytest.mark.parametrize(
+    ("scores", "stop_reason", "warned"),
+    [
+        ([(None, None, None)], "solved", "no reflection on episode 1 has a score"),
+        ([(None, -5.0, None)], "solved", ""),
+        (
+            [ApplicationError("there is no folder x", type="WeightsError", non_retryable=True)],
+            "evaluation_failed",
+            "",
+        ),
+    ],
+)
+async def test_a_score_that_is_no_number_loses(
+    client: Client, scores: list[Scored], stop_reason: str, warned: str
+) -> None:
+    """With none at all there is no reflection; a reward model that can't be asked ends the run."""
+    model = ScriptedAgent([*FAILED, *SOLVED], TEXTS)
+    training = ScriptedTraining(scores)
+    async with served(client, model), trains(client, training):
+        result = await run(client)
+
+    assert result.stop_reason == stop_reason
+    assert (warned in result.warnings) == bool(warned)
+    assert len(result.reflections) == (stop_reason == "solved" and not warned)
+
+
+async def test_a_budget_bounds_the_reflections(client: Client) -> None:
+    """As many are sampled as fit, and no more."""
+    model = ScriptedAgent([*FAILED, *SOLVED], TEXTS)
+    training = ScriptedTraining([(1.0,)])
+    async with served(client, model), trains(client, training):
+        result = await run(client, {"budget_usd": 0.0035})
+
+    assert (len(training.scored[0].reflections), result.stop_reason) == (1, "budget")
+    assert result.usage.cost_usd == pytest.approx(0.003)
+
+
+async def test_a_rollout_tries_two_reflections_on_one_failure(client: Client) -> None:
+    """Each is read alone, from the same prompt, and rated by what the next episode gains."""
+    plans = [*FAILED, *SOLVED, "add[7]", "[answer] 3"]
+    model = ScriptedAgent(plans, ["Good advice.", "Poor advice."])
+    training = ScriptedTraining()
+    async with served(client, model), trains(client, training):
+        result, calls = await roll_out(client)
+
+    assert calls == [
+        "begin_task",
+        "plan_action", "execute_action", "plan_action", "evaluate_episode",
+        "reflect_on_episode", "reflect_on_episode",
+        "plan_action", "execute_action", "plan_action", "evaluate_episode",
+        "plan_action", "execute_action", "plan_action", "evaluate_episode",
+        "keep_pair",
+    ]  # fmt: skip
+    assert (result.gains, result.helped) == ((1.0, 0.5), (True, False))
+    pair = training.pairs[0]
+    first, second = (item.reflection for item in pair.tried)
+    shown = [(first in prompt, second in prompt) for prompt in model.prompts("plan")]
+    assert shown == [(False, False)] * 2 + [(True, False)] * 2 + [(False, True)] * 2
+    assert {first, second} == {"Good advice.", "Poor advice."}
+    assert pair.tried[0].prompt == pair.tried[1].prompt == model.prompts("reflect")[0]
+    assert (pair.rollout, pair.seeds, pair.first_return) == (2, (10, 11), 0.0)
+
+
+async def test_a_rollout_that_succeeds_at_once_has_no_pair(client: Client) -> None:
+    """There is nothing to reflect on."""
+    training = ScriptedTraining()
+    async with served(client, ScriptedAgent(SOLVED)), trains(client, training):
+        result, _ = await roll_out(client)
+
+    assert (result.solved, result.gains, training.pairs) == (True, (), [])

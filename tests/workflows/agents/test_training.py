@@ -1,0 +1,210 @@
+"""The training of a reflector on a real server: its phases, what ends it, and what it tells."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from temporalio.client import Client, WorkflowFailureError
+from temporalio.exceptions import ApplicationError, CancelledError
+
+from activities.language_model.port import ModelCall, PermanentModelError
+from reflection.agents.training import Progress, RetroformerTrainingResult, StageStep
+from tests.conftest import begin
+from tests.workflows.agents.running import Handle, ScriptedAgent, served
+from tests.workflows.agents.scripted_training import ScriptedTraining, trains
+
+GOOD, POOR = "Good advice.", "Poor advice."
+
+
+class Advised:
+    """A planner that succeeds where it reads good advice, and a reflector that is `good` or not.
+
+    Untrained, a reflection is good for an even seed; the tuned one's is always good.
+    """
+
+    def __init__(self) -> None:
+        self.calls: list[ModelCall] = []
+
+    async def complete(self, call: ModelCall) -> Any:
+        self.calls.append(call)
+        if call.prompt.endswith("Reflection:"):
+            good = call.model == "tuned" or (call.seed or 0) % 2 == 0
+            text = GOOD if good else POOR
+        else:
+            text = "[answer] 7" if f"- {GOOD}" in call.prompt else "[answer] 5"
+        return await ScriptedAgent([text], [text]).complete(call)
+
+
+async def start(client: Client, **fields: Any) -> Handle:
+    """Start a training on two tasks."""
+    known: dict[str, Any] = {
+        "environment": "counting", "tasks": ["7", "8"], "reflector": "base", "base_model": "tiny",
+        "rollouts": 1, "max_attempts": 1,
+    }  # fmt: skip
+    return await begin(client, known | fields, "RetroformerTrainingWorkflow")
+
+
+async def end(handle: Handle) -> RetroformerTrainingResult:
+    """Return the result of a training."""
+    found = await asyncio.wait_for(handle.result(), 60)
+    return RetroformerTrainingResult.model_validate(found)
+
+
+async def progress_of(handle: Handle) -> Progress:
+    """Ask where a training stands."""
+    return Progress.model_validate(await handle.query("progress"))
+
+
+async def until_phase(handle: Handle, phase: str) -> Progress:
+    """Wait until a training is in a phase."""
+    async with asyncio.timeout(30):
+        while (seen := await progress_of(handle)).phase != phase:
+            await asyncio.sleep(0.05)
+    return seen
+
+
+async def test_the_phases_follow_each_other(client: Client) -> None:
+    """Collect and rate, train the reward model, tune the reflector, and measure what was gained."""
+    model, training = Advised(), ScriptedTraining()
+    async with served(client, model), trains(client, training):
+        handle = await start(client, rollouts=3, tuned="tuned", method="kto", seed=4)
+        result = await end(handle)
+
+    assert [(made.phase, made.next or made.stop_reason) for made in result.decisions] == [
+        ("collecting", "reward_model"), ("reward_model", "reflector"), ("reflector", "measuring"),
+        ("measuring", "trained"),
+    ]  # fmt: skip
+    assert [(one.stage, one.method, one.pairing) for one in training.stages] == [
+        ("reward_model", "kto", "ordered"), ("reflector", "kto", "positive"),
+    ]  # fmt: skip
+    identity = handle.id
+    assert (result.reward_model, result.tuned_reflector, result.buffer) == (
+        f"{identity}/reward_model", f"{identity}/reflector", f"{identity}/replay-buffer.jsonl",
+    )  # fmt: skip
+    # Of both tasks only 7 can be solved, by good advice; each rollout has seeds of its own.
+    assert (result.before.made, result.before.reflections, result.before.good) == (6, 12, 3)
+    assert sorted({pair.seeds for pair in training.pairs}) == [(4, 5), (6, 7), (8, 9)]
+    assert result.counts is not None
+    assert (result.counts.pairs, result.counts.equal, result.counts.preferences) == (6, 3, 3)
+    assert result.after is not None
+    assert (result.after.share_good, result.before.share_good) == (0.5, 0.25)
+    assert result.usage.calls == len(model.calls)
+    assert len(training.pairs) == 6  # what is measured is kept in no replay buffer
+    assert result.doubt == ""
+
+
+async def test_without_signal_nothing_is_trained(client: Client) -> None:
+    """Pairs of equal gain say nothing: the training ends, and says so."""
+    training = ScriptedTraining()
+    async with served(client, Advised()), trains(client, training):
+        equal = await end(await start(client, tasks=["8", "9"]))
+    with_nothing = ScriptedTraining()
+    solved = ScriptedAgent(["[answer] 7"])
+    async with served(client, solved), trains(client, with_nothing):
+        nothing = await end(await start(client, tasks=["7"]))
+
+    assert (equal.stop_reason, training.stages) == ("no_signal", [])
+    assert "of 2 pairs of reflections 2 have equal gains" in equal.doubt
+    assert "no reflections were rated in 1 rollout" in nothing.doubt
+
+
+async def test_no_more_rollouts_than_allowed_are_in_flight(client: Client) -> None:
+    """Their number at once is bounded, and so is what they spend; training goes on with the rest."""
+    at_once, most = 0, 0
+
+    class Slow(Advised):
+        async def complete(self, call: ModelCall) -> Any:
+            nonlocal at_once, most
+            at_once += 1
+            most = max(most, at_once)
+            await asyncio.sleep(0.05)
+            at_once -= 1
+            return await super().complete(call)
+
+    training = ScriptedTraining()
+    async with served(client, Slow()), trains(client, training):
+        result = await end(await start(client, tasks=["7"], rollouts=6, concurrency=2))
+        spent = result.usage.tokens or 0
+        bounded = await end(await start(client, tasks=["7"], rollouts=6, budget_tokens=spent // 2))
+
+    # A rollout asks for two reflections side by side.
+    assert most <= 4
+    assert result.before.made == 6
+    assert bounded.before.made == 3
+    assert bounded.stop_reason == "trained"
+    assert any("no more rollouts were made" in warning for warning in bounded.warnings)
+
+
+async def test_a_failed_rollout_is_counted_and_fails_nothing(client: Client) -> None:
+    """A task that there is none of is a warning; where no rollout ends, the training fails."""
+    training = ScriptedTraining()
+    async with served(client, Advised()), trains(client, training):
+        result = await end(await start(client, tasks=["7", "seven"]))
+        with pytest.raises(WorkflowFailureError) as failed:
+            await end(await start(client, tasks=["seven"]))
+
+    assert (result.before.made, result.before.failed, result.stop_reason) == (2, 1, "trained")
+    assert any("'seven' is no number" in warning for warning in result.warnings)
+    assert isinstance(failed.value.cause, ApplicationError)
+    assert "'seven' is no number" in failed.value.cause.message
+
+
+async def test_a_stage_that_fails_fails_the_training_in_one_line(client: Client) -> None:
+    """It names the stage, and what its worker said."""
+    said = ApplicationError("tiny has no tokenizer", type="WeightsError", non_retryable=True)
+    training = ScriptedTraining(stage=said)
+    async with served(client, Advised()), trains(client, training):
+        with pytest.raises(WorkflowFailureError) as failed:
+            await end(await start(client))
+
+    assert isinstance(failed.value.cause, ApplicationError)
+    words = "train the reward model: WeightsError: tiny has no tokenizer"
+    assert failed.value.cause.message == words
+
+
+async def test_a_stage_tells_how_far_it_came(client: Client) -> None:
+    """What its worker signals is in the progress; a person may end it, and the stage is cancelled."""
+    training = ScriptedTraining()
+    training.hangs = True
+    async with served(client, Advised()), trains(client, training):
+        handle = await start(client)
+        await until_phase(handle, "reward_model")
+        await handle.signal("stage_progress", StageStep(stage="reward_model", step=3, of=9))
+        # What comes late from an earlier stage says nothing of this one.
+        await handle.signal("stage_progress", StageStep(stage="reflector", step=1, of=2))
+        seen = await progress_of(handle)
+        await handle.execute_update("finish_now")
+        result = await end(handle)
+
+    assert (seen.step, seen.of) == (3, 9)
+    assert (result.stop_reason, training.cancelled) == ("finished_by_person", 1)
+    assert result.counts is not None
+
+
+async def test_a_deadline_and_a_cancellation_end_it(client: Client) -> None:
+    """The stage under way is cancelled, and what was made is kept."""
+    training = ScriptedTraining()
+    training.hangs = True
+    async with served(client, Advised()), trains(client, training):
+        late = await end(await start(client, budget_seconds=3))
+        handle = await start(client)
+        await until_phase(handle, "reward_model")
+        await handle.cancel()
+        with pytest.raises(WorkflowFailureError) as cancelled:
+            await end(handle)
+
+    assert (late.stop_reason, late.before.made) == ("deadline", 2)
+    assert isinstance(cancelled.value.cause, CancelledError)
+    assert training.cancelled == 2
+
+
+async def test_a_permanent_error_of_a_model_is_said(client: Client) -> None:
+    """A wrong key fails every rollout in the same way, and the training says it once."""
+    model = ScriptedAgent([PermanentModelError("AuthenticationError", "no key")] * 9)
+    training = ScriptedTraining()
+    async with served(client, model), trains(client, training):
+        with pytest.raises(WorkflowFailureError) as failed:
+            await end(await start(client))
+
+    assert isinstance(failed.value.cause, ApplicationError)
+    assert "no key" in failed.value.cause.message

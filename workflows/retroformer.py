@@ -1,0 +1,173 @@
+"""Retroformer: Reflexion that chooses between reflections by a reward model, and its rollouts.
+
+A rollout is a helper of the training: it tries a task once, and two reflections on its failure.
+"""
+
+import asyncio
+from typing import Generic, TypeVar
+
+from pydantic import ValidationError
+from temporalio import workflow
+from temporalio.exceptions import ActivityError
+
+with workflow.unsafe.imports_passed_through():
+    import telemetry
+    from activities.agents import AgentActivities, AgentPrompt
+    from activities.critique import Written
+    from activities.training.activity import TrainingActivities
+    from activities.training.port import TASK_QUEUE, PairTask, ScoreTask
+    from activities.training.scoring import ScoringActivities
+    from reflection.agents.result import ReflexionResult
+    from reflection.agents.retroformer import (
+        Retroformer,
+        RetroformerRequest,
+        Rollout,
+        RolloutRequest,
+        RolloutResult,
+        Sampled,
+    )
+    from workflows import base
+    from workflows.calls import Lost, explain, work_times
+    from workflows.reflexion import AgentWorkflow
+
+# A reward model that has to be loaded first takes as long as reading its file does.
+SCORE_TIMES = work_times(120, 5)
+KEEP_TIMES = work_times(10, 30)
+SampledT = TypeVar("SampledT", bound=Sampled)
+
+
+class SampledWorkflow(AgentWorkflow[SampledT], Generic[SampledT]):
+    """A run that samples several reflections on a failure, side by side."""
+
+    async def _sample(self) -> list[str]:
+        """Ask for reflections on the last episode; none if there is no room, or no reply at all."""
+        state, number = self._state, len(self._state.episodes)
+        prompt = state.begin_choice()
+        if not self._has_room("revising"):
+            return []
+        self._step = f"episode {number}: reflect"
+        tasks = [self._sampled(prompt, sample) for sample in range(state.fitting_tries)]
+        asked = AgentActivities.reflect_on_episode
+        replies = await asyncio.gather(
+            *(self._calls.text("revising", asked, task, self._step, self._times) for task in tasks)
+        )
+        if None in replies:
+            self._cut_short()
+            return []
+        for lost in {str(reply) for reply in replies if isinstance(reply, Lost)}:
+            state.warn(f"a reflection on episode {number} is lost: {lost}")
+        said = [(reply.text or "").strip() for reply in replies if isinstance(reply, Written)]
+        return [text for text in said if text]
+
+    def _sampled(self, prompt: str, sample: int) -> AgentPrompt:
+        state, request = self._state, self._state.request
+        drawn = {"temperature": state.request.reflection_temperature, "seed": state.seed(sample)}
+        return self._prompt(prompt, model=request.reflector).model_copy(update=drawn)
+
+
+@workflow.defn(failure_exception_types=[ValidationError])
+class RetroformerWorkflow(SampledWorkflow[Retroformer]):
+    """Try a task in episodes; keep the best of several reflections on each that failed."""
+
+    request_type = RetroformerRequest
+
+    @workflow.init
+    def __init__(self, request: RetroformerRequest) -> None:
+        """Begin with empty memories."""
+        super().__init__(Retroformer(request, workflow_id=workflow.info().workflow_id))
+
+    @workflow.run
+    async def run(self, _: RetroformerRequest) -> ReflexionResult:
+        """Solve, evaluate and reflect until a decision ends the run, and return the result."""
+        return await self._act()
+
+    async def _reflect(self) -> None:
+        """Sample reflections on the failure, score them, and remember the best."""
+        state, number = self._state, len(self._state.episodes)
+        known: dict[str, base.Attribute] = {"mull.episode": number}
+        with base.span(telemetry.SPAN_REFLECTION, "CHAIN", known) as span:
+            texts = await self._sample()
+            if not texts:
+                return
+            self._step = f"episode {number}: score the reflections"
+            task = ScoreTask(
+                reward_model=state.request.reward_model,
+                prompt=state.short_term.last_reflector_prompt,
+                reflections=tuple(texts),
+            )
+            found = await self._calls.make(
+                ScoringActivities.score_reflections, task, self._step, SCORE_TIMES, TASK_QUEUE
+            )
+            if isinstance(found, ActivityError):
+                said = f"the reward model could not be asked: {explain(found)}"
+                self._stop("evaluation_failed", said)
+            elif found is None:
+                self._cut_short()
+            else:
+                reflection = state.choose(texts, found.scores)
+                best = max((one for one in found.scores if one is not None), default=None)
+                span.set_attributes(
+                    base.known({"mull.reflections": len(texts), "mull.score": best})
+                )
+                if reflection is not None:
+                    await self._remember(reflection)
+
+
+@workflow.defn(failure_exception_types=[ValidationError])
+class RetroformerRolloutWorkflow(SampledWorkflow[Rollout]):
+    """Try a task, and try two reflections on its failure, each in an episode of its own."""
+
+    request_type = RolloutRequest
+
+    @workflow.init
+    def __init__(self, request: RolloutRequest) -> None:
+        """Begin with empty memories."""
+        super().__init__(Rollout(request, workflow_id=workflow.info().workflow_id))
+
+    @workflow.run
+    async def run(self, _: RolloutRequest) -> RolloutResult:
+        """Make one episode and, if it failed, rate two reflections on it."""
+        await self._act()
+        return self._state.rollout_result()
+
+    async def _reflect(self) -> None:
+        """Sample two reflections, try each in a next episode, and keep what they gained."""
+        state = self._state
+        with base.span(telemetry.SPAN_REFLECTION, "CHAIN", {"mull.episode": 1}):
+            texts = await self._sample()
+        if state.stopped:
+            return
+        if len(texts) < state.tries:
+            self._stop(
+                "generation_failed", f"{len(texts)} of {state.tries} reflections were written"
+            )
+            return
+        for number, text in enumerate(texts, start=2):
+            state.begin_trial(text)
+            known: dict[str, base.Attribute] = {"mull.episode": number}
+            with base.span(telemetry.SPAN_EPISODE, "AGENT", known, f"episode {number}") as span:
+                await self._solve()
+                if state.stopped:
+                    return
+                self._record(span, "ended")
+            state.end_trial(text)
+        await self._keep()
+        if not state.stopped:
+            self._stop("episode_limit", "two reflections were tried")
+
+    async def _verify(self) -> None:
+        """Leave the hidden test alone: no rollout's answer is used."""
+
+    async def _keep(self) -> None:
+        """Add the pair to the replay buffer of the run that trains."""
+        state = self._state
+        if not state.request.kept:
+            return
+        reflector = state.request.reflector or state.request.model
+        pair = state.pair(workflow.info().run_id, reflector)
+        task = PairTask(run=state.request.training, pair=pair)
+        kept = await self._calls.make(
+            TrainingActivities.keep_pair, task, "keep the pair", KEEP_TIMES, TASK_QUEUE
+        )
+        if isinstance(kept, ActivityError):
+            self._stop("environment_failed", f"the pair could not be kept: {explain(kept)}")

@@ -1,0 +1,268 @@
+"""Train a reflector: collect rated reflections, train a reward model, tune on its scores, measure.
+
+Each rollout is a child workflow, and each stage an activity that heartbeats at every step.
+"""
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+from opentelemetry.trace import Span
+from pydantic import ValidationError
+from temporalio import workflow
+from temporalio.exceptions import (
+    ActivityError,
+    ApplicationError,
+    FailureError,
+    is_cancelled_exception,
+)
+
+with workflow.unsafe.imports_passed_through():
+    import telemetry
+    from activities.training.activity import TrainingActivities
+    from activities.training.port import TASK_QUEUE, BufferTask, StageTask
+    from reflection.agents.retroformer import RolloutResult
+    from reflection.agents.training import (
+        Decision,
+        Phase,
+        Planned,
+        Progress,
+        RetroformerTrainingRequest,
+        RetroformerTrainingResult,
+        Stage,
+        StageStep,
+        Training,
+    )
+    from reflection.agents.training_sheet import sheet
+    from reflection.sheet import Sheet
+    from reflection.text import tally_words
+    from workflows import base
+    from workflows.base import Workflow
+    from workflows.batch import why_it_failed
+    from workflows.calls import SOMEBODY, explain, outcome, settle, work_times
+    from workflows.retroformer import KEEP_TIMES, RetroformerRolloutWorkflow
+
+# A stage tells of itself every 5 s; a worker that was lost holds it up for so long.
+HEARTBEAT = timedelta(seconds=20)
+PHASES: dict[Phase, Phase] = {
+    "collecting": "reward_model", "reward_model": "reflector", "reflector": "measuring",
+}  # fmt: skip
+
+
+@workflow.defn(failure_exception_types=[ValidationError])
+class RetroformerTrainingWorkflow(Workflow):
+    """Train a reward model and a reflector on what an environment says of reflections."""
+
+    request_type = RetroformerTrainingRequest
+
+    @workflow.init
+    def __init__(self, request: RetroformerTrainingRequest) -> None:
+        """Begin with nothing collected."""
+        super().__init__(request.budget_seconds)
+        self._state = Training(request, workflow.info().workflow_id)
+
+    @workflow.run
+    async def run(self, request: RetroformerTrainingRequest) -> RetroformerTrainingResult:
+        """Go through the phases until one ends the training, and return what was made."""
+        with self._running(method=request.method) as span:
+            await self._find_attributes()
+            await self._collect()
+            await self._train("reward_model")
+            await self._train("reflector")
+            await self._measure()
+            result = self._state.result()
+            self._conclude(span, result)
+            return result
+
+    @workflow.query(description="What followed each phase, and why")
+    def decisions(self) -> list[Decision]:
+        """List the decisions so far."""
+        return self._state.decisions
+
+    @workflow.signal(description="A stage tells how far it came")
+    def stage_progress(self, told: StageStep) -> None:
+        """Keep how far the stage came."""
+        if told.stage == self._state.phase:
+            self._state.step, self._state.of = told.step, told.of
+
+    async def _collect(self) -> None:
+        """Rate reflections by rollouts, and put them together as the replay buffer."""
+        state = self._state
+        await self._roll_out("collecting")
+        if state.stopped:
+            return
+        if state.before.failed and state.before.failed == state.before.made:
+            said = f"no rollout came to an end: {state.errors[0]}"
+            raise ApplicationError(said, type="RolloutsFailed", non_retryable=True)
+        task = BufferTask(run=state.workflow_id, pairing=state.pairing)
+        asked = TrainingActivities.assemble_buffer, task, "the replay buffer"
+        kept = await self._call(*asked, KEEP_TIMES)
+        if kept is None:
+            return
+        state.buffer, state.counts = kept.path, kept.counts
+        if state.no_signal:
+            self._decided(state.stop("no_signal", state.no_signal, workflow.now()))
+        else:
+            self._go_on(f"{tally_words(kept.counts.pairs, 'pair')} of reflections rated")
+
+    async def _train(self, stage: Stage) -> None:
+        """Train a model; an attempt after a lost worker goes on where it can."""
+        state, request = self._state, self._state.request
+        if state.stopped:
+            return
+        state.begin(stage)
+        tunes = stage == "reflector"
+        task = StageTask(
+            run=state.workflow_id,
+            stage=stage,
+            method=request.method,
+            pairing=state.tuning_pairing if tunes else state.pairing,
+            model=request.base_model,
+            seed=request.seed,
+            epochs=request.epochs,
+            learning_rate=request.learning_rate,
+            batch_size=request.batch_size,
+            max_length=request.max_length,
+        )
+        words = f"train the {stage.replace('_', ' ')}"
+        times = {
+            **work_times(request.stage_timeout_seconds, request.max_attempts),
+            "heartbeat_timeout": HEARTBEAT,
+        }
+        with base.span(telemetry.SPAN_TRAINING.format(stage=stage), "CHAIN", {}, words) as span:
+            trained = await self._call(TrainingActivities.train_stage, task, words, times)
+            if trained is None:
+                return
+            known = {"mull.steps": trained.steps, "mull.examples": trained.examples}
+            span.set_attributes(known)
+            state.stages = {**state.stages, stage: trained}
+            for warning in trained.warnings:
+                state.warn(warning)
+        telemetry.STAGES.record(workflow.metric_meter(), trained.seconds, stage=stage)
+        self._go_on(f"{words}: {tally_words(trained.steps, 'step')} in {trained.seconds:.0f} s")
+
+    async def _measure(self) -> None:
+        """Try the tasks again with the tuned reflector, where it is said how that is reached."""
+        state = self._state
+        if not state.stopped and state.request.tuned is not None:
+            await self._roll_out("measuring")
+        if not state.stopped:
+            trained = f"the reflector was tuned by {state.request.method}"
+            self._decided(state.stop("trained", trained, workflow.now()))
+
+    async def _roll_out(self, phase: Phase) -> None:
+        """Make every rollout, a bounded number at once, while the budget has room."""
+        state = self._state
+        state.begin(phase, state.request.all_rollouts)
+        most, made = state.request.concurrency, list[asyncio.Task[None]]()
+
+        def in_flight() -> int:
+            return sum(not one.done() for one in made)
+
+        def may_go_on() -> bool:
+            return not in_flight() or (in_flight() < most and state.has_room(in_flight()))
+
+        async def make_all() -> None:
+            for planned in state.planned():
+                await workflow.wait_condition(may_go_on)
+                if not state.has_room(in_flight()):
+                    break
+                made.append(asyncio.create_task(self._make(planned)))
+            await asyncio.gather(*made)
+
+        try:
+            if await self._until([making := asyncio.create_task(make_all())]):
+                await making
+        finally:
+            for one in made:
+                one.cancel()
+
+    async def _make(self, planned: Planned) -> None:
+        """Make a rollout to its end, whatever that is."""
+        state = self._state
+        try:
+            ended: RolloutResult = await workflow.execute_child_workflow(
+                RetroformerRolloutWorkflow.run,
+                state.rollout(planned),
+                id=state.rollout_id(planned),
+                parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
+                static_summary=f"rollout {planned.rollout} of a task",
+            )
+        except FailureError as error:
+            if is_cancelled_exception(error):
+                raise
+            state.failed(planned, why_it_failed(error))
+        else:
+            state.ended(ended)
+
+    async def _call(self, activity: Any, task: object, summary: str, times: dict[str, Any]) -> Any:
+        """Call an activity of the workers that train; None if the run ended instead.
+
+        Raises ApplicationError where it failed for good.
+        """
+        call = workflow.start_activity_method(
+            activity,
+            args=[task],
+            task_queue=TASK_QUEUE,
+            summary=summary,
+            cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+            **times,
+        )
+        if not await self._until([call]):
+            return None
+        found = outcome(call)
+        if isinstance(found, ActivityError):
+            said = f"{summary}: {explain(found)}"
+            raise ApplicationError(said, type="TrainingFailed", non_retryable=True)
+        return found
+
+    async def _until(self, calls: list[Any]) -> bool:
+        """Wait for calls; False if a person or the deadline ended the run, and so the calls."""
+        await settle(calls, self._people)
+        await asyncio.gather(*calls, return_exceptions=True)
+        if not self._people.over:
+            return True
+        state, finish = self._state, self._people.finish
+        if finish is not None:
+            who = finish.author or SOMEBODY
+            stop = state.stop("finished_by_person", f"finished by {who}", workflow.now(), who)
+        else:
+            said = f"the time budget of {state.request.budget_seconds:g} seconds is used up"
+            stop = state.stop("deadline", said, workflow.now())
+        self._decided(stop)
+        return False
+
+    def _go_on(self, reason: str) -> None:
+        state = self._state
+        self._decided(state.decide(reason, PHASES[state.phase], workflow.now()))
+
+    def _decided(self, decision: Decision) -> None:
+        """Span a decision."""
+        known = base.numbers(decision, ("phase", "next", "stop", "stop_reason", "reason"))
+        with base.span(telemetry.SPAN_DECISION, "EVALUATOR", known):
+            pass
+
+    def _conclude(self, span: Span, result: RetroformerTrainingResult) -> None:
+        """Record the outcome everywhere but in the result."""
+        stopped = telemetry.STOP_REASON.value_set(result.stop_reason)
+        self._write(*base.spending(result.usage, result.base_model), stopped)
+        shares = {
+            "share_good_before": result.before.share_good,
+            "share_good_after": result.after.share_good if result.after else None,
+        }
+        ended = {"stop_reason": result.stop_reason, "stop_explanation": result.stop_explanation}
+        workflow.upsert_memo({**ended, **shares})
+        span.set_attributes(base.known({f"mull.{name}": share for name, share in shares.items()}))
+        span.set_attribute("mull.stop_reason", result.stop_reason)
+
+    def _progress(self) -> Progress:
+        return self._state.progress()
+
+    def _sheet(self) -> Sheet:
+        return sheet(self._progress(), self._state.decisions)
+
+    def _has_ended(self) -> bool:
+        return self._state.stopped
+
+    def _warn(self, warning: str) -> None:
+        self._state.warn(warning)
