@@ -306,7 +306,9 @@ def unused(request: Any, given: Collection[str]) -> list[str]:
     for field, (other, values) in ONLY_WITH.items():
         # Futility compares with the threshold, whatever the rule.
         needed = field == "confidence_threshold" and "futility" in given
-        if field in given and not needed and getattr(request, other, None) not in values:
+        if field not in given or needed or not hasattr(request, other):
+            continue
+        if getattr(request, other) not in values:
             why = f"{option_of(other)} {getattr(request, other)}"
             said.append(f"{option_of(field)} has no effect with {why}")
     for field, others in ONLY_BESIDE.items():

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from datetime import timedelta
 
 from temporalio import activity
 from temporalio.client import Client
@@ -89,5 +90,11 @@ async def trains(client: Client, training: ScriptedTraining) -> AsyncIterator[No
         training.score_reflections, training.keep_pair, training.assemble_buffer,
         training.train_stage,
     ]  # fmt: skip
-    async with Worker(client, task_queue=TASK_QUEUE, activities=activities):
+    soon = timedelta(seconds=1)
+    async with Worker(
+        client,
+        task_queue=TASK_QUEUE,
+        activities=activities,
+        max_heartbeat_throttle_interval=soon,
+    ):
         yield

@@ -65,7 +65,7 @@ async def test_the_order_of_calls_is_the_source_s(client: Client) -> None:
 
 
 async def test_each_reflection_has_a_seed_and_is_scored_with_its_prompt(client: Client) -> None:
-    """They come side by side from one prompt, warmer than the planner's, each a sample of its own."""
+    """They come side by side from one prompt, warmer than the planner's, each with its seed."""
     model = ScriptedAgent([*FAILED, *SOLVED], TEXTS)
     training = ScriptedTraining([(0.3, 0.2, 0.1)])
     async with served(client, model), trains(client, training):

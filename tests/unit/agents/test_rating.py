@@ -1,0 +1,93 @@
+"""How reflections are rated: gains, the labels of figure 23, and what training reads of a buffer."""
+
+import pytest
+
+from reflection.agents.memory import TrainItem
+from reflection.agents.rating import (
+    Judgment,
+    Labels,
+    Pairing,
+    Preference,
+    RatedPair,
+    judgments,
+    labels,
+    preferences,
+)
+
+
+def pair(first: float, second: float, texts: tuple[str, str] = ("a", "b")) -> RatedPair:
+    """Two reflections with these gains over an episode of return 0.5."""
+    tried = tuple(
+        TrainItem(prompt="p", reflection=text, rewards=0.5 + gain)
+        for text, gain in zip(texts, (first, second), strict=True)
+    )
+    return RatedPair(
+        environment="counting",
+        task="7",
+        environment_seed=0,
+        rollout=1,
+        first_return=0.5,
+        tried=tried,
+        planner=None,
+        reflector=None,
+        temperature=0.9,
+        workflow_id="w",
+        run_id="r",
+    )
+
+
+def test_a_gain_is_the_next_return_less_the_failed_one() -> None:
+    """G(next) - G, for each of the two."""
+    assert pair(0.25, -0.5).gains == (0.25, -0.5)
+
+
+@pytest.mark.parametrize(
+    ("gains", "found"),
+    [
+        ((0.5, 0.25), Labels((True, False), False)),
+        ((0.25, 0.5), Labels((False, True), False)),
+        ((0.5, 0.0), Labels((True, False), False)),
+        ((-0.5, 0.25), Labels((False, True), False)),
+        ((0.0, -0.5), Labels((False, False), False)),
+        ((-0.25, 0.0), Labels((False, False), False)),
+        ((0.0, 0.0), Labels((False, False), False)),
+        ((-0.5, -0.5), Labels((False, False), False)),
+        ((0.5, 0.5), Labels((True, True), True)),
+    ],
+)
+def test_the_labels_are_those_of_the_figure(gains: tuple[float, float], found: Labels) -> None:
+    """The better is correct above 0; none is at or below it; equals above 0 are undetermined."""
+    assert labels(gains) == found
+
+
+@pytest.mark.parametrize(
+    ("rated", "ordered", "positive"),
+    [
+        (pair(0.5, 0.0), [("a", "b")], [("a", "b")]),
+        (pair(0.0, 0.5), [("b", "a")], [("b", "a")]),
+        (pair(0.0, -0.5), [("a", "b")], []),
+        (pair(0.5, 0.5), [], []),
+        (pair(0.0, 0.0), [], []),
+        (pair(0.5, 0.0, ("a", "a")), [], []),
+    ],
+)
+def test_a_pair_tells_better_from_worse_or_is_none(
+    rated: RatedPair, ordered: list[tuple[str, str]], positive: list[tuple[str, str]]
+) -> None:
+    """Equal gains and equal texts carry no signal; `positive` wants a gain above 0 as well."""
+    expected: dict[Pairing, list[tuple[str, str]]] = {"ordered": ordered, "positive": positive}
+    for pairing, wanted in expected.items():
+        assert preferences([rated], pairing) == [Preference("p", *texts) for texts in wanted]
+
+
+def test_single_reflections_are_labelled_by_the_figure_or_by_order() -> None:
+    """`positive` has all of them with figure 23's labels; `ordered` the pairs that tell alone."""
+    rated = [pair(0.0, -0.5), pair(0.5, 0.5)]
+
+    assert judgments(rated, "ordered") == [
+        Judgment("p", "a", correct=True), Judgment("p", "b", correct=False),
+    ]  # fmt: skip
+    assert judgments(rated, "positive") == [
+        Judgment("p", "a", correct=False), Judgment("p", "b", correct=False),
+        Judgment("p", "a", correct=True), Judgment("p", "b", correct=True),
+    ]  # fmt: skip
