@@ -2,10 +2,10 @@
 
 PYTHON := .venv/bin/python
 READY := .venv/.ready
-# The build for CPUs alone that an index of its own, or a local folder of wheels, offers.
+# torch's build for CPUs, of Python 3.11 on Linux x86-64; it is on an index of its own.
 TORCH_CPU := sha256:6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b
-NO_TORCH := torch can not be imported: without CUDA, it has to be its build for CPUs. Add the index that \
-    has it to PIP_EXTRA_INDEX_URL, and repeat.
+NO_TORCH := torch can not be imported: this is its build for CUDA. Add the index of its CPU wheels to \
+    PIP_EXTRA_INDEX_URL and repeat. Of another Python or system, set TORCH_CPU to the hash of its wheel, too.
 
 # Compiled modules are kept: from source LiteLLM is imported for ten seconds, not four, each time.
 export PYTHONDONTWRITEBYTECODE =
@@ -38,14 +38,18 @@ $(READY): requirements.lock make-venv.sh pyproject.toml
 	@sh make-venv.sh
 	@touch $@
 
+INSTALL = $(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-input --no-compile \
+    --require-hashes --no-deps --no-build-isolation --requirement
 # Beside .venv, and on top of it: what an extra needs beyond it.
 .venv-%/.ready: requirements-%.lock $(READY)
 	rm -rf $(@D)
 	$(PYTHON) -m venv --without-pip $(@D)
 	$(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
 	    > $$($(@D)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/base.pth
-	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-input --no-compile \
-	    --require-hashes --no-deps --no-build-isolation --requirement $<
+	@# By itself pip takes the build for CUDA, if only that one's hash is known before it is loaded.
+	@if [ $* = train ]; then echo 'torch==2.13.0+cpu --hash=$(TORCH_CPU)' > $(@D)/torch.txt; \
+	    $(INSTALL) $(@D)/torch.txt 2>/dev/null || true; fi
+	$(INSTALL) $<
 	@test $* != train || $(@D)/bin/python -c 'import torch' || { echo '$(NO_TORCH)' >&2; exit 1; }
 	@touch $@
 
