@@ -27,7 +27,7 @@ logger = logging.getLogger("mull.worker")
 
 
 class Served:
-    """Models under a folder, and those named `bases`, served on a host and a port (0: any) from here.
+    """Models under a folder, and those named `bases`, served on a host and a port (0: any).
 
     The socket is this process's own, so that requests wait while the other one starts, or starts
     again. That one has no key of a provider, and ends when this process does, however that ends.
@@ -56,7 +56,7 @@ class Served:
         self._socket.close()
 
     async def score(self, task: ScoreTask) -> Scores:
-        """Score reflections. Raises ApplicationError, and aiohttp.ClientError if that was cut off."""
+        """Score reflections. Raises ApplicationError, and aiohttp.ClientError if it is cut off."""
         body, headers = task.model_dump_json(), {"Content-Type": "application/json"}
         patient = aiohttp.ClientTimeout(total=None)
         async with (

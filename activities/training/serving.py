@@ -1,7 +1,7 @@
-"""The program of a process that serves models: tuned reflectors by OpenAI's interface, and scores.
+"""The program of a process that serves tuned reflectors by OpenAI's interface, and scores.
 
-A model is named by its folder in MULL_ARTIFACTS, a run's tuned reflector also by the run's id alone,
-and a base model as this program's arguments name it, which may be a Hugging Face name. One text is
+A model is named by its folder in MULL_ARTIFACTS, a run's tuned reflector also by the run's id, and
+a base model as this program's arguments name it, which may be a Hugging Face name. One text is
 written at a time; with a seed it is the same whatever was written before.
 
 The first argument is the number of the listening socket; the process ends with its standard input.
@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -102,7 +102,8 @@ class Models:
     def names(self) -> list[str]:
         """List the models that write."""
         found = [*self._root.glob("*/config.json"), *self._root.glob("*/*/config.json")]
-        folders = [path.parent.relative_to(self._root) for path in found if not _scores(path)]
+        inside = [path for path in found if path.resolve().is_relative_to(self._root)]
+        folders = [path.parent.relative_to(self._root) for path in inside if not _scores(path)]
         runs = [str(folder.parent) for folder in folders if folder.name == REFLECTOR]
         return sorted({*map(str, folders), *runs} - {"."} | self._bases)
 
@@ -162,7 +163,9 @@ class Server:
     async def list_models(self, _: web.Request) -> web.Response:
         """List the models that write."""
         names = await asyncio.to_thread(self._models.names)
-        listed = [{"id": name, "object": "model", "created": 0, "owned_by": "mull"} for name in names]
+        listed = [
+            {"id": name, "object": "model", "created": 0, "owned_by": "mull"} for name in names
+        ]
         return web.json_response({"object": "list", "data": listed})
 
     async def complete(self, request: web.Request) -> web.Response:
@@ -249,25 +252,23 @@ async def answer_errors(request: web.Request, handler: Answer) -> web.StreamResp
     try:
         return await handler(request)
     except RefusedError as error:
-        return _error(error.status, error.code, str(error))
+        refused = error
     except ValidationError as error:
-        return _error(400, "invalid_value", explain(error))
+        refused = RefusedError(400, "invalid_value", explain(error))
     except TemplateError as error:
-        return _error(400, "invalid_value", f"messages: {error}")
+        refused = RefusedError(400, "invalid_value", f"messages: {error}")
     except WeightsError as error:
-        return _error(400, "model_broken", str(error))
+        refused = RefusedError(400, "model_broken", str(error))
     except web.HTTPException as error:
-        return _error(error.status, "http_error", error.reason)
+        refused = RefusedError(error.status, "http_error", error.reason)
     except OSError as error:
-        return _error(503, "model_unavailable", str(error))
-    except Exception as error:  # noqa: BLE001 - whatever a library raises
-        return _error(500, "internal_error", f"{type(error).__name__}: {error}".splitlines()[0])
-
-
-def _error(status: int, code: str, message: str) -> web.Response:
-    kind = "invalid_request_error" if status < 500 else "server_error"
-    said: Mapping[str, Any] = {"message": message, "type": kind, "param": None, "code": code}
-    return web.json_response({"error": said}, status=status)
+        refused = RefusedError(503, "model_unavailable", str(error))
+    except Exception as error:
+        line = f"{type(error).__name__}: {error}".splitlines()[0]
+        refused = RefusedError(500, "internal_error", line)
+    kind = "invalid_request_error" if refused.status < 500 else "server_error"
+    said = {"message": str(refused), "type": kind, "param": None, "code": refused.code}
+    return web.json_response({"error": said}, status=refused.status)
 
 
 async def serve(listening: socket.socket, bases: Sequence[str]) -> None:

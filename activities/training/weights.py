@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from transformers import (
     AutoModelForCausalLM,
     AutoModelForSequenceClassification,
@@ -38,6 +39,10 @@ TEMPLATE = (
 )
 MOST_ROWS = 32
 ROWS_WITHOUT_GPU = 8
+# What Transformers raises where it can't load a model.
+FAILURES = (
+    *(OSError, ValueError, RuntimeError, KeyError, ImportError, TypeError, SafetensorError),
+)
 # Nothing says how long a row may be where the model's config does not.
 LONGEST = 4_096
 
@@ -197,7 +202,7 @@ def _load(kind: Any, folder: Path | str, **given: Any) -> Any:
     """Load from a folder or from the hub, and say in one line why that is not possible."""
     try:
         return kind.from_pretrained(str(folder), **given)
-    except (OSError, ValueError, RuntimeError, KeyError, ImportError, TypeError) as error:
+    except FAILURES as error:
         reason = f"{str(error) or type(error).__name__}".strip().splitlines()[0][:300]
         line = f"{folder} can't be loaded: {reason}"
         # The hub may answer later; a folder that can't be read, and a name it does not know, won't.
