@@ -1,7 +1,8 @@
 """A Llama of two layers, made here: it writes a good reflection about as often as a bad one.
 
-It is for tests and benchmarks of training, where no model can be downloaded. Its tokenizer reads any
-text; what it was taught is to answer any prompt with one of 16 reflections. Needs the extra `train`.
+It is for tests and benchmarks of training, where no model can be downloaded. Its tokenizer reads
+any text; what it was taught is to answer any prompt with one of 16 reflections. Needs the extra
+`train`.
 """
 
 import random
@@ -30,7 +31,7 @@ BAD = ("I will do the same again", "I will guess once more")
 COLOURS = ("red", "blue", "green", "black", "white", "brown", "grey", "pink")
 THINGS = ("door", "chest", "gate", "drawer", "safe", "box", "locker", "case")
 VOCABULARY = 512
-STEPS, ROWS, LEARNING_RATE = 160, 32, 4e-3
+STEPS, ROWS, LEARNING_RATE = 200, 32, 6e-3
 
 
 def is_good(reflection: str) -> bool:
@@ -115,6 +116,7 @@ def build(folder: Path, seed: int = 0) -> None:
     )
     model = LlamaForCausalLM(config)
     optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE)
+    slower = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, STEPS)
     for _ in range(STEPS):
         pairs = [(drawn.choice(prompts(64)), drawn.choice(reflections)) for _ in range(ROWS)]
         rows = [torch.tensor(pair_ids(tokenizer, *pair)) for pair in pairs]
@@ -123,6 +125,7 @@ def build(folder: Path, seed: int = 0) -> None:
         model(input_ids=ids, attention_mask=labels != -100, labels=labels).loss.backward()
         optimizer.step()
         optimizer.zero_grad()
+        slower.step()
     save(model, tokenizer, folder)
 
 

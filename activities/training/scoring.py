@@ -15,13 +15,12 @@ import aiohttp
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from activities.training.activity import KEPT, KEPT_PREFIXES
 from activities.training.port import VARIABLE, Scores, ScoreTask
 from connection import heartbeating
 
 PROGRAM = "activities.training.serving"
 AGAIN_SECONDS = 1.0
-KEPT = ("PATH", "HOME", "TMPDIR")
-KEPT_FAMILIES = ("HF_", "CUDA_")
 
 logger = logging.getLogger("mull.worker")
 
@@ -98,9 +97,9 @@ def variables(environment: Mapping[str, str], root: Path) -> dict[str, str]:
     kept = {
         name: value
         for name, value in environment.items()
-        if name in KEPT or name.startswith(KEPT_FAMILIES)
+        if name in KEPT or name.startswith(KEPT_PREFIXES)
     }
-    here = os.pathsep.join(path for path in sys.path if path)
+    here = os.pathsep.join(path or "." for path in sys.path)
     return kept | {"PYTHONPATH": here, "OMP_NUM_THREADS": "1", VARIABLE: str(root)}
 
 

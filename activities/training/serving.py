@@ -20,6 +20,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import unquote
 
 import torch
 from aiohttp import web
@@ -27,6 +28,7 @@ from jinja2 import TemplateError
 from pydantic import BaseModel, Field, ValidationError
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, logging
 
+from activities.training.artifacts import run_folder
 from activities.training.port import VARIABLE, Scores, ScoreTask
 from activities.training.weights import (
     WeightsError,
@@ -104,7 +106,7 @@ class Models:
         found = [*self._root.glob("*/config.json"), *self._root.glob("*/*/config.json")]
         inside = [path for path in found if path.resolve().is_relative_to(self._root)]
         folders = [path.parent.relative_to(self._root) for path in inside if not _scores(path)]
-        runs = [str(folder.parent) for folder in folders if folder.name == REFLECTOR]
+        runs = [unquote(folder.parent.name) for folder in folders if folder.name == REFLECTOR]
         return sorted({*map(str, folders), *runs} - {"."} | self._bases)
 
     def load(self, name: str, kind: Callable[[Path | str], PreTrainedModel]) -> Loaded:
@@ -126,7 +128,7 @@ class Models:
     def _folder(self, name: str) -> Path:
         missing = RefusedError(404, "model_not_found", f"There is no model {name} in {VARIABLE}.")
         try:
-            for folder in (self._root / name, self._root / name / REFLECTOR):
+            for folder in (self._root / name, run_folder(self._root, name) / REFLECTOR):
                 inside = folder.resolve()
                 if inside.is_relative_to(self._root) and (inside / "config.json").is_file():
                     return inside

@@ -6,6 +6,7 @@ rewards of texts without an end, which teach it to write nothing (`Reward`); PPO
 for a batch that its rows can't fill (`_filled`); and pairs that tell nothing (`preferences`).
 """
 
+import gc
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -35,6 +36,7 @@ from trl import (
 )
 from trl.experimental.ppo import PPOConfig, PPOTrainer, ppo_trainer
 
+from activities.training.artifacts import TrainingError
 from activities.training.port import StageTask
 from activities.training.weights import (
     WeightsError,
@@ -75,10 +77,6 @@ RESUMABLE = frozenset({"reward_model", "dpo", "kto", "rloo"})
 
 Row = TypeVar("Row")
 Tell = Callable[[int, int, dict[str, float]], None]
-
-
-class TrainingError(ValueError):
-    """What was collected can't be trained on, now or later; says why in one line."""
 
 
 @dataclass
@@ -244,7 +242,7 @@ def _kto(job: Job) -> tuple[Any, int]:
     good = sum(row.correct for row in found)
     if not 0 < good < len(found):
         raise TrainingError(
-            f"KTO learns from good and from bad reflections: of {len(found)} that can be told apart, "
+            f"KTO learns from good and from bad reflections: of {len(found)} that tell, "
             f"in {len(job.pairs)} rated pairs, {good} are good."
         )
     rows, tokens = _fitting(
@@ -372,10 +370,13 @@ class _PPO(PPOTrainer):  # type: ignore[misc]
             return None, torch.tensor(numbers, device=rows.device), None
 
         ppo_trainer.get_reward = rewards
+        # It collects garbage at each step, through all that the libraries ever made.
+        gc.freeze()
         try:
             super().train()
         finally:
             ppo_trainer.get_reward = original
+            gc.unfreeze()
 
 
 TRAINERS: dict[str, Callable[[Job], tuple[Any, int]]] = {

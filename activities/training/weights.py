@@ -24,6 +24,8 @@ from transformers import (
     set_seed,
 )
 
+from activities.training.artifacts import TrainingError, sync
+
 TOKENIZER_FILES = (
     "tokenizer.json",
     "tokenizer.model",
@@ -38,7 +40,6 @@ TEMPLATE = (
     "{{ bos_token or '' }}{% for message in messages %}{{ message['content'] }}\n{% endfor %}"
 )
 MOST_ROWS = 32
-ROWS_WITHOUT_GPU = 8
 # What Transformers raises where it can't load a model.
 FAILURES = (
     *(OSError, ValueError, RuntimeError, KeyError, ImportError, TypeError, SafetensorError),
@@ -51,13 +52,18 @@ if not torch.cuda.is_available():
     torch.set_num_threads(1)
 
 
-class WeightsError(ValueError):
+class WeightsError(TrainingError):
     """What was named can't be used as a model, now or later; says why in one line."""
 
 
 def device() -> str:
     """Name the device that models are put on: cuda or cpu."""
     return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def device_name() -> str:
+    """Name the device as a person knows it."""
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
 
 
 def load_tokenizer(folder: Path | str) -> PreTrainedTokenizerBase:
@@ -104,15 +110,6 @@ def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Pat
     tokenizer.save_pretrained(folder)
     for path in (*folder.iterdir(), folder):
         sync(path)
-
-
-def sync(path: Path) -> None:
-    """Wait until the disk has a file or a folder."""
-    opened = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
 
 
 def chat_text(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str, str]]) -> str:
@@ -178,15 +175,18 @@ def longest(model: PreTrainedModel) -> int:
 
 
 def batch_size(model: PreTrainedModel, tokens: int) -> int:
-    """Tell how many rows of so many tokens fit the GPU's memory, as a power of two."""
-    if not torch.cuda.is_available():
-        return ROWS_WITHOUT_GPU
+    """Tell how many rows of so many tokens fit the memory, as a power of two.
+
+    All memory counts, not what is free: after a worker is lost the answer has to be the same.
+    """
+    if torch.cuda.is_available():
+        memory = torch.cuda.get_device_properties(model.device).total_memory
+    else:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     config = model.config
     # Of each token: what each layer keeps for the gradient, and the logits with theirs, in bytes.
-    bytes_per_token = (
-        34 * 2 * config.hidden_size * config.num_hidden_layers + 12 * config.vocab_size
-    )
-    rows = torch.cuda.mem_get_info()[0] // 2 // (bytes_per_token * max(tokens, 1))
+    each = 68 * config.hidden_size * config.num_hidden_layers + 12 * config.vocab_size
+    rows = memory // 4 // (each * max(tokens, 1))
     return int(min(MOST_ROWS, 1 << max(rows, 1).bit_length() - 1))
 
 
