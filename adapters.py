@@ -1,15 +1,16 @@
-"""The adapters of a worker: models, documents, tools, the sandbox, and the webhook."""
+"""The adapters of a worker: models, documents, tools, the sandbox, training, and the webhook."""
 
 import argparse
 import asyncio
 import contextlib
+import importlib.util
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from pydantic import ValidationError
@@ -29,6 +30,7 @@ from activities.tools.activity import ToolActivities
 from activities.tools.builtin import calculate, current_time, python_tool
 from activities.tools.functions import functions_of, tools_in
 from activities.tools.port import Library, ToolServer
+from activities.training import port as training
 from activities.webhook import WebhookActivities
 from commands.command import run_page
 from connection import ConfigurationError
@@ -190,6 +192,58 @@ def slots(most: int) -> WorkerTuner:
         local_activity_supplier=others,
         nexus_supplier=others,
     )
+
+
+def servable(queues: Sequence[str], *, chosen: bool) -> list[str]:
+    """Leave the queue for training out where this worker lacks what it needs, and say so.
+
+    Raises ConfigurationError where the queues were chosen.
+    """
+    folder = os.environ.get(training.VARIABLE)
+    # Found, and not imported: that takes seconds.
+    if None in map(importlib.util.find_spec, ("torch", "trl", "peft")):
+        lacking = "the extra `train` is not installed"
+    elif not folder:
+        lacking = f"{training.VARIABLE} is not set, to a folder that all training workers share"
+    elif not Path(folder).is_dir():
+        lacking = f"{folder}, which {training.VARIABLE} names, is not a folder"
+    else:
+        return list(queues)
+    if chosen and "train" in queues:
+        raise ConfigurationError(f"{training.TASK_QUEUE} can't be served: {lacking}")
+    if "train" in queues:
+        logger.info("%s is not served: %s", training.TASK_QUEUE, lacking)
+    return [name for name in queues if name != "train"]
+
+
+@contextlib.asynccontextmanager
+async def trained(options: argparse.Namespace) -> AsyncIterator[list[Callable[..., Any]] | None]:
+    """Build what trains and scores, if asked to, and serve tuned reflectors while the block runs.
+
+    Raises ConfigurationError.
+    """
+    if "train" not in options.queues:
+        yield None
+        return
+    from activities.training.activity import TrainingActivities
+    from activities.training.scoring import ScoringActivities, Served
+
+    root = Path(os.environ[training.VARIABLE])
+    host, port = options.reflector_address
+    try:
+        served = Served(root, host, port, options.base)
+    except OSError as error:
+        said = f"--reflector-address: can't listen on {host}, port {port}: {error.strerror}"
+        raise ConfigurationError(said) from None
+    trains, scores = TrainingActivities(root), ScoringActivities(served)
+    async with served:
+        logger.info("tuned reflectors are served at %s/v1", served.address)
+        yield [
+            trains.train_stage,
+            trains.keep_pair,
+            trains.assemble_buffer,
+            scores.score_reflections,
+        ]
 
 
 def webhook_of(environment: Mapping[str, str]) -> WebhookActivities | None:

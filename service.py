@@ -43,6 +43,8 @@ from temporalio.worker import (
 import telemetry
 from connection import ConfigurationError, pollers
 
+# Where tuned reflectors are served.
+REFLECTORS = ("127.0.0.1", 8091)
 DEPLOYMENT, UNVERSIONED = "mull", "unversioned"
 PROBE_SECONDS = 2.0
 # An import of LiteLLM blocks the event loop for five seconds, and on a busy machine for longer.
@@ -76,8 +78,8 @@ def parse(arguments: Sequence[str], queues: Sequence[str]) -> argparse.Namespace
     parser.add_argument(
         "--queues",
         type=some,
-        default=list(queues),
-        help="comma-separated: mull, llm, code, tools (default: all)",
+        help="comma-separated: mull, llm, code, tools, train (default: all, but train only where "
+        "its extra is installed and MULL_ARTIFACTS is set)",
     )
     parser.add_argument(
         "--tools",
@@ -98,6 +100,20 @@ def parse(arguments: Sequence[str], queues: Sequence[str]) -> argparse.Namespace
     )
     parser.add_argument(
         "--approve", type=Path, metavar="FILE", help="rules for tool calls, a JSON list"
+    )
+    parser.add_argument(
+        "--reflector-address",
+        type=_place,
+        metavar="HOST:PORT",
+        help="serve tuned reflectors here by OpenAI's interface, to whoever can connect "
+        f"(default: {REFLECTORS[0]}:{REFLECTORS[1]})",
+    )
+    parser.add_argument(
+        "--base",
+        action="append",
+        default=[],
+        metavar="MODEL",
+        help="a folder, or a Hugging Face name, of a model to serve beside them; may be repeated",
     )
     parser.add_argument(
         "--traces", type=Path, metavar="FILE", help="write spans to this file, as JSON"
@@ -125,11 +141,17 @@ def parse(arguments: Sequence[str], queues: Sequence[str]) -> argparse.Namespace
         help=f'serve as this version of the worker deployment "{DEPLOYMENT}"',
     )
     options = parser.parse_args(arguments)
+    options.chosen = options.queues is not None
+    options.queues = options.queues or list(queues)
     if "tools" not in options.queues and (
         options.tools or options.mcp or options.approve or options.environments
     ):
         said = "--tools, --environments, --mcp and --approve"
         parser.error(f"{said} are for a worker that serves the queue tools")
+    if "train" not in options.queues and (options.reflector_address or options.base):
+        said = "--reflector-address and --base"
+        parser.error(f"{said} are for a worker that serves the queue train")
+    options.reflector_address = options.reflector_address or REFLECTORS
     if options.build_id == "":
         parser.error("--build-id is empty")
     return options

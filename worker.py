@@ -36,6 +36,7 @@ from activities.installation import (
     call_checks,
     sandbox_checks,
     tool_checks,
+    training_checks,
     worker_checks,
 )
 from activities.language_model import port as models
@@ -50,6 +51,7 @@ from activities.tools import port as tools
 from activities.tools.activity import ToolActivities, check_arguments
 from activities.tools.builtin import python_tool
 from activities.tools.functions import functions_of
+from activities.training import port as training
 from activities.turn import TurnActivities
 from activities.webhook import WebhookActivities
 from adapters import (
@@ -57,9 +59,11 @@ from adapters import (
     adapters,
     confined,
     environments,
+    servable,
     slots,
     supposed,
     toolbox,
+    trained,
     webhook_of,
 )
 from commands.command import drop_empty_variables, end_process
@@ -108,6 +112,7 @@ NAMES = {
     "llm": models.TASK_QUEUE,
     "code": sandboxes.TASK_QUEUE,
     "tools": tools.TASK_QUEUE,
+    "train": training.TASK_QUEUE,
 }
 QUEUES = tuple(NAMES)
 # Those that a user starts: the helpers, served beside them, have no progress and no sheet.
@@ -126,7 +131,7 @@ HELPERS = [RetroformerRolloutWorkflow, MemoryWorkflow, DoctorWorkflow, WebhookWo
 # Where workers have versions: those that last, or belong to none.
 MOVING = frozenset({SessionWorkflow, *HELPERS}) - {RetroformerRolloutWorkflow}
 # The seconds that calls in flight have once a worker is told to stop.
-GRACE = {"mull": 20, "llm": GRACE_SECONDS, "code": 20, "tools": 20}
+GRACE = {"mull": 20, "llm": GRACE_SECONDS, "code": 20, "tools": 20, "train": 20}
 NOTICE_CANCELLING = timedelta(seconds=HEARTBEAT_SECONDS)
 # A dead worker's run waits for so long before another takes it. A busy one that needs longer for a
 # task has the run replayed whole: with 1 s, 25 tasks of 120 runs of 10 samples at once did.
@@ -151,13 +156,14 @@ def build(
     environments: Sequence[Named] = (),
     build_id: str | None = None,
     webhook: WebhookActivities | None = None,
+    trains: Sequence[Callable[..., Any]] | None = None,
     **workflow_options: Any,
 ) -> list[Worker]:
     """Build the workers for these queues, by their short names.
 
     Without a model the queue for model calls is not served, without a sandbox the queue for code,
-    and without `called` the queue for tools; without a retriever no documents are searched. Of the
-    `environments` each queue serves its own. With a
+    without `called` the queue for tools, and without `trains` the queue for training; without a
+    retriever no documents are searched. Of the `environments` each queue serves its own. With a
     `build_id` they are a version of the worker deployment. `workflow_options` are passed on to the
     workflow worker: tests use them to replay every task.
     """
@@ -179,6 +185,11 @@ def build(
                 examined,
                 *_acting(environments, tools.TASK_QUEUE),
             ],
+            "max_heartbeat_throttle_interval": NOTICE_CANCELLING,
+        }
+    if "train" in queues and trains is not None:
+        served["train"] = {
+            "activities": [*trains, Examination(training_checks).examine],
             "max_heartbeat_throttle_interval": NOTICE_CANCELLING,
         }
     shared: dict[str, Any] = {
@@ -308,6 +319,7 @@ async def serve(options: argparse.Namespace, health: Health | None) -> None:
         on_signals(end_at_once)
         loop.call_soon_threadsafe(stop.set)
 
+    options.queues = servable(options.queues, chosen=options.chosen)
     webhook = webhook_of(os.environ) if "mull" in options.queues else None
     default = os.environ.get("MULL_MODEL")
     if default is None and "llm" in options.queues:
@@ -330,6 +342,7 @@ async def serve(options: argparse.Namespace, health: Health | None) -> None:
         async with contextlib.AsyncExitStack() as stack:
             if called is not None:
                 stack.push_async_callback(called.close)
+            trains = await stack.enter_async_context(trained(options))
             names = [NAMES[queue] for queue in queues]
             watches = []
             if health is not None:
@@ -348,6 +361,7 @@ async def serve(options: argparse.Namespace, health: Health | None) -> None:
                 environments=acting,
                 build_id=version,
                 webhook=webhook,
+                trains=trains,
             )
             await stack.enter_async_context(running(workers))
             logger.info("serving %s at %s", ", ".join(names), address())

@@ -21,6 +21,7 @@ from activities.language_model.port import (
     SampleError,
     TransientModelError,
 )
+from activities.training.port import VARIABLE as ARTIFACTS
 from connection import CALIBRATION, calibration_maps
 from reflection.text import tally_words
 from telemetry import CONTENT_VARIABLE, captures_content
@@ -251,6 +252,16 @@ def environment_checks(names: Sequence[str]) -> list[Check]:
     read = f"tasks are read from {folders}" if folders else "MULL_TASKS is not set: no task files"
     said = f"{', '.join(names)}; {read}"
     return [Check("environments", "agents", "ok", said)] if names else []
+
+
+async def training_checks() -> list[Check]:
+    """Check that what is trained can be kept."""
+    folder = os.environ.get(ARTIFACTS, "")
+    if os.access(folder, os.W_OK | os.X_OK):
+        return [Check("training", "artifacts", "ok", f"what is trained is kept in {folder}")]
+    said = f"{folder}, which {ARTIFACTS} names, can't be written by this user."
+    do = "Give the worker's user permission to write there."
+    return [Check("training", "artifacts", "wrong", said, (do,))]
 
 
 PATIENCE_SECONDS = 30

@@ -59,6 +59,9 @@ QUEUES = {
     "mull-code": "code in a sandbox",
     "mull-tools": "tools of turns, environments of agents",
 }
+# Whoever trains no reflector needs none.
+OPTIONAL = {"mull-train": "training, tuned reflectors"}
+PURPOSES = QUEUES | OPTIONAL
 START = "Start one with `mull dev`, or set TEMPORAL_ADDRESS."
 
 
@@ -73,7 +76,7 @@ def doctor(
 async def run_checks(offline: bool) -> list[Check]:
     """Check the server from here, and have each worker that polls check itself."""
     checks, client = await server_checks()
-    served = tuple(check.name for check in checks if check.name in QUEUES and check.state == "ok")
+    served = tuple(check.name for check in checks if check.name in PURPOSES and check.state == "ok")
     if client is None or "mull" not in served:
         return [*checks, *package_checks()]
     checks.append(encryption_check("command line"))
@@ -171,7 +174,7 @@ async def server_checks() -> tuple[list[Check], Client | None]:
         return found, None
     rest = [
         _guarded("server", ATTRIBUTES, _attributes(client)),
-        *(_guarded("workers", name, _queue(client, name)) for name in QUEUES),
+        *(_guarded("workers", name, _queue(client, name)) for name in PURPOSES),
     ]
     return found + list(await asyncio.gather(*rest)), client
 
@@ -218,10 +221,12 @@ async def _attributes(client: Client) -> Check:
 
 async def _queue(client: Client, name: str) -> Check:
     if not await unserved(client, (name,)):
-        return Check("workers", name, "ok", f"a worker is polling it ({QUEUES[name]})")
-    said = f'No worker is polling task queue "{name}" ({QUEUES[name]}).'
-    do = f"Start `mull-worker --queues {name.removeprefix('mull-')}`, or `mull dev`."
-    return Check("workers", name, "wrong", said, (do,))
+        return Check("workers", name, "ok", f"a worker is polling it ({PURPOSES[name]})")
+    said = f'No worker is polling task queue "{name}" ({PURPOSES[name]}).'
+    start = f"Start `mull-worker --queues {name.removeprefix('mull-')}`"
+    if name in OPTIONAL:
+        return Check("workers", name, "warning", said, (f"{start} to train a reflector.",))
+    return Check("workers", name, "wrong", said, (f"{start}, or `mull dev`.",))
 
 
 def attributes_check(known: Mapping[str, str]) -> Check:

@@ -234,6 +234,8 @@ async def test_readiness_follows_the_server(
         (["--health", "8080"], "expected HOST:PORT"),
         (["--health", "nowhere.invalid:80"], "nowhere.invalid is not known"),
         (["--build-id", ""], "--build-id is empty"),
+        (["--base", "gpt2"], "are for a worker that serves the queue train"),
+        (["--queues", "train"], "mull-train can't be served: the extra `train` is not installed"),
     ],
 )
 def test_what_can_t_be_served_is_said_at_the_start(options: list[str], said: str) -> None:

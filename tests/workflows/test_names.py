@@ -124,6 +124,7 @@ def test_task_queues() -> None:
         "llm": "mull-llm",
         "code": "mull-code",
         "tools": "mull-tools",
+        "train": "mull-train",
     }
 
 

@@ -1,0 +1,154 @@
+"""Train the stages of a run, and keep its replay buffer, in the folder of MULL_ARTIFACTS."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from activities.training.artifacts import keep_pair, kept_pairs, run_folder, write_buffer
+from activities.training.port import (
+    BUFFER,
+    VARIABLE,
+    BufferResult,
+    BufferTask,
+    PairTask,
+    StageResult,
+    StageTask,
+)
+from reflection.agents.rating import preferences
+from reflection.agents.training import BufferCounts
+
+PROGRAM = (sys.executable, "-m", "activities.training.stage")
+# All that a training process is given of the worker's environment: no provider's key is there.
+KEPT, KEPT_PREFIXES = {"PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH"}, ("HF_", "CUDA_")
+BEAT_SECONDS = 5.0
+LONGEST_LINE = 16 << 20
+
+
+class TrainingActivities:
+    """What trains in `root`, one stage at a time in a process of its own."""
+
+    def __init__(self, root: Path, program: Sequence[str] = PROGRAM) -> None:
+        self._root = root.resolve()
+        self._program = program
+        self._turn = asyncio.Lock()
+
+    @activity.defn
+    async def train_stage(self, task: StageTask) -> StageResult:
+        """Run a stage, and heartbeat each of its steps.
+
+        Raises ApplicationError: TrainingError, which is final, or TrainingFailed.
+        """
+        newest = dict[str, Any]()
+        beating = asyncio.create_task(_beat(newest))
+        try:
+            async with self._turn:
+                return await self._run(task, newest)
+        finally:
+            beating.cancel()
+
+    @activity.defn
+    async def keep_pair(self, task: PairTask) -> None:
+        """Keep two rated reflections of a run."""
+        await asyncio.to_thread(keep_pair, run_folder(self._root, task.run), task.pair)
+
+    @activity.defn
+    async def assemble_buffer(self, task: BufferTask) -> BufferResult:
+        """Put what was kept together as one file, in one order, and count it."""
+        return await asyncio.to_thread(self._assemble, task)
+
+    def _assemble(self, task: BufferTask) -> BufferResult:
+        folder = run_folder(self._root, task.run)
+        pairs = kept_pairs(folder)
+        return BufferResult(
+            path=(folder / BUFFER).relative_to(self._root).as_posix(),
+            counts=BufferCounts(
+                pairs=len(pairs),
+                good=sum(gain > 0 for pair in pairs for gain in pair.gains),
+                equal=sum(pair.gains[0] == pair.gains[1] for pair in pairs),
+                identical=sum(len({item.reflection for item in pair.tried}) == 1 for pair in pairs),
+                preferences=len(preferences(pairs, task.pairing)),
+            ),
+            sha256=write_buffer(folder, pairs),
+        )
+
+    async def _run(self, task: StageTask, newest: dict[str, Any]) -> StageResult:
+        folder = run_folder(self._root, task.run)
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / f"{task.stage}.log").open("ab") as log:
+            process = await asyncio.create_subprocess_exec(
+                *self._program,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=log,
+                env=self._environment(),
+                # Ctrl-C is the worker's.
+                start_new_session=True,
+                limit=LONGEST_LINE,
+            )
+        try:
+            return await _result(process, task, newest)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+
+    def _environment(self) -> dict[str, str]:
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if name in KEPT or name.startswith(KEPT_PREFIXES)
+        }
+        return kept | {
+            VARIABLE: str(self._root),
+            "PYTHONPATH": os.pathsep.join(path or "." for path in sys.path),
+            # Threads that contend for a few cores take 20 times as long.
+            "OMP_NUM_THREADS": "1",
+            "TOKENIZERS_PARALLELISM": "false",
+        }
+
+
+async def _beat(newest: dict[str, Any]) -> None:
+    while True:
+        activity.heartbeat(newest)
+        await asyncio.sleep(BEAT_SECONDS)
+
+
+async def _result(
+    process: asyncio.subprocess.Process, task: StageTask, newest: dict[str, Any]
+) -> StageResult:
+    """Read what a training process says. Raises ApplicationError."""
+    if process.stdin is None or process.stdout is None:
+        raise RuntimeError("a training process has no pipes")
+    with suppress(ConnectionError):
+        # Its end is the process's, so that it stays open.
+        process.stdin.write(f"{task.model_dump_json()}\n".encode())
+        await process.stdin.drain()
+    async for line in process.stdout:
+        said = json.loads(line)
+        if "done" in said:
+            return StageResult.model_validate(said["done"])
+        if "error" in said:
+            permanent = bool(said["error"]["permanent"])
+            raise ApplicationError(
+                said["error"]["message"],
+                type="TrainingError" if permanent else "TrainingFailed",
+                non_retryable=permanent,
+            )
+        newest.update(said)
+        activity.heartbeat(newest)
+    code = await process.wait()
+    how = f"by {signal.Signals(-code).name}" if code < 0 else f"with code {code}"
+    raise ApplicationError(
+        f"The training process of {task.stage} was ended {how}; its log is {task.stage}.log in the "
+        "folder of the run.",
+        type="TrainingFailed",
+    )

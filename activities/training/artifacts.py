@@ -1,0 +1,160 @@
+"""The files of training runs in MULL_ARTIFACTS: their folders, and the replay buffer's rows.
+
+A file is written whole or not at all, as another worker may read it at any time.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from urllib.parse import quote
+from uuid import uuid4
+
+from pydantic import ValidationError
+
+from activities.training.port import BUFFER
+from reflection.agents.memory import TrainItem
+from reflection.agents.rating import RatedPair, labels
+from reflection.request import Record
+
+# Less than file systems allow, as other names are made of it.
+LONGEST_NAME = 200
+KEPT = "buffer"
+
+
+class TrainingError(ValueError):
+    """What was asked can't be trained, now or later; says why in one line."""
+
+
+class Row(Record):
+    """A line of the replay buffer: one of two reflections, and where they come from.
+
+    `gain` is `next_return` less `first_return`, `correct` and `undetermined` are figure 23's.
+    """
+
+    environment: str
+    task: str
+    environment_seed: int
+    rollout: int
+    prompt: str
+    reflection: str
+    first_return: float
+    next_return: float
+    gain: float
+    correct: bool
+    undetermined: bool
+    planner: str | None
+    reflector: str | None
+    temperature: float
+    seed: int | None
+    workflow_id: str
+    run_id: str
+
+
+def run_folder(root: Path, run: str) -> Path:
+    """Name the folder of a training run, whose id may hold any character."""
+    name = quote(run, safe="").replace(".", "%2E")
+    if len(name) > LONGEST_NAME:
+        name = name[: LONGEST_NAME - 64] + hashlib.sha256(run.encode()).hexdigest()
+    return root / name
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that it is there whole, or not at all, whatever happens."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{uuid4().hex}")
+    try:
+        part.write_bytes(content)
+        sync(part)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+    sync(path.parent)
+
+
+def sync(path: Path) -> None:
+    """Wait until the disk has a file or a folder."""
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def keep_pair(folder: Path, pair: RatedPair) -> None:
+    """Keep a rated pair of a run, in a file of its task and rollout."""
+    place = pair.model_dump_json(include={"environment", "task", "environment_seed", "rollout"})
+    name = hashlib.sha256(place.encode()).hexdigest()[:32]
+    write_whole(folder / KEPT / f"{name}.json", pair.model_dump_json().encode())
+
+
+def kept_pairs(folder: Path) -> list[RatedPair]:
+    """Read the pairs that were kept, in the same order whatever came first."""
+    files = (path for path in (folder / KEPT).glob("*.json") if not path.name.startswith("."))
+    pairs = [RatedPair.model_validate_json(path.read_bytes()) for path in files]
+    return sorted(
+        pairs,
+        key=lambda pair: (
+            pair.rollout,
+            pair.environment,
+            pair.task,
+            pair.environment_seed,
+            pair.workflow_id,
+        ),
+    )
+
+
+def write_buffer(folder: Path, pairs: Iterable[RatedPair]) -> str:
+    """Write the replay buffer, a line for each reflection; return its SHA-256."""
+    lines = (f"{row.model_dump_json()}\n" for pair in pairs for row in _rows(pair))
+    content = "".join(lines).encode()
+    write_whole(folder / BUFFER, content)
+    return hashlib.sha256(content).hexdigest()
+
+
+def read_buffer(folder: Path) -> list[RatedPair]:
+    """Read the replay buffer. Raises TrainingError."""
+    path = folder / BUFFER
+    try:
+        rows = [Row.model_validate_json(line) for line in path.read_bytes().splitlines()]
+        return [_pair(two) for two in zip(rows[::2], rows[1::2], strict=True)]
+    except FileNotFoundError:
+        raise TrainingError(f"There is no replay buffer at {path}.") from None
+    except ValidationError as error:
+        what = error.errors()[0]
+        place = ".".join(map(str, what["loc"]))
+        raise TrainingError(f"{path} can't be read: {place}: {what['msg']}") from None
+
+
+def _rows(pair: RatedPair) -> Iterator[Row]:
+    told, seeds = labels(pair.gains), pair.seeds or (None, None)
+    told_by = zip(pair.tried, pair.gains, told.correct, seeds, strict=True)
+    for item, gain, correct, seed in told_by:
+        yield Row(
+            environment=pair.environment,
+            task=pair.task,
+            environment_seed=pair.environment_seed,
+            rollout=pair.rollout,
+            prompt=item.prompt,
+            reflection=item.reflection,
+            first_return=pair.first_return,
+            next_return=item.rewards,
+            gain=gain,
+            correct=correct,
+            undetermined=told.undetermined,
+            planner=pair.planner,
+            reflector=pair.reflector,
+            temperature=pair.temperature,
+            seed=seed,
+            workflow_id=pair.workflow_id,
+            run_id=pair.run_id,
+        )
+
+
+def _pair(rows: Sequence[Row]) -> RatedPair:
+    first = rows[0].model_dump(include=set(RatedPair.model_fields))
+    tried = (
+        TrainItem(prompt=row.prompt, reflection=row.reflection, rewards=row.next_return)
+        for row in rows
+    )
+    return RatedPair(**first, tried=tuple(tried), seeds=tuple(row.seed for row in rows))

@@ -1,0 +1,222 @@
+"""Models as folders: how they are loaded, saved, and how a reward model scores reflections.
+
+A model is any folder or name that Hugging Face's Transformers can load, on the GPU where there is
+one (in bf16), and else on one thread. What a reward model is trained on and what it scores is made
+by one function, `pair_ids`, so that both end in the same token.
+"""
+
+import math
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    set_seed,
+)
+
+from activities.training.artifacts import TrainingError, sync
+
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer.model",
+    "tokenizer_config.json",
+    "spiece.model",
+    "vocab.json",
+    "vocab.txt",
+    "tekken.json",
+)
+# For a base model, which was made with no conversations in mind.
+TEMPLATE = (
+    "{{ bos_token or '' }}{% for message in messages %}{{ message['content'] }}\n{% endfor %}"
+)
+MOST_ROWS = 32
+# What Transformers raises where it can't load a model.
+FAILURES = (
+    *(OSError, ValueError, RuntimeError, KeyError, ImportError, TypeError, SafetensorError),
+)
+# Nothing says how long a row may be where the model's config does not.
+LONGEST = 4_096
+
+if not torch.cuda.is_available():
+    # Threads that contend for two cores take 20 times as long.
+    torch.set_num_threads(1)
+
+
+class WeightsError(TrainingError):
+    """What was named can't be used as a model, now or later; says why in one line."""
+
+
+def device() -> str:
+    """Name the device that models are put on: cuda or cpu."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def device_name() -> str:
+    """Name the device as a person knows it."""
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
+
+
+def load_tokenizer(folder: Path | str) -> PreTrainedTokenizerBase:
+    """Load a tokenizer that can pad and format a conversation. Raises WeightsError."""
+    if Path(folder).is_dir() and not any(Path(folder, name).exists() for name in TOKENIZER_FILES):
+        raise WeightsError(f"{folder} has no tokenizer: save the model's tokenizer there too.")
+    tokenizer: PreTrainedTokenizerBase = _load(AutoTokenizer, folder)
+    if tokenizer.eos_token_id is None:
+        raise WeightsError(f"The tokenizer of {folder} has no end token (eos_token).")
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    if not tokenizer.chat_template:
+        tokenizer.chat_template = TEMPLATE
+    return tokenizer
+
+
+def load_policy(folder: Path | str) -> PreTrainedModel:
+    """Load a model that writes. Raises WeightsError."""
+    return _placed(_load(AutoModelForCausalLM, folder, dtype=_dtype()))
+
+
+def load_reward_model(folder: Path | str) -> PreTrainedModel:
+    """Load a trained reward model. Raises WeightsError, also where it has no head that scores."""
+    model, report = _load(
+        AutoModelForSequenceClassification, folder, dtype=_dtype(), output_loading_info=True
+    )
+    if model.config.num_labels != 1 or report["missing_keys"]:
+        raise WeightsError(f"{folder} is not a reward model: it has no head that gives one score.")
+    return _placed(model)
+
+
+def new_reward_model(folder: Path | str, seed: int, padding: int | None) -> PreTrainedModel:
+    """Load a model to train as a reward model; its head is new, and drawn by the seed."""
+    set_seed(seed)
+    model = _load(AutoModelForSequenceClassification, folder, dtype=_dtype(), num_labels=1)
+    model.config.pad_token_id = padding
+    return _placed(model)
+
+
+def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
+    """Save a whole model with its tokenizer in a new folder, and wait until the disk has it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    for path in (*folder.iterdir(), folder):
+        sync(path)
+
+
+def chat_text(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str, str]]) -> str:
+    """Format a conversation as the model reads it, up to where it answers."""
+    made = tokenizer.apply_chat_template(
+        [dict(message) for message in messages], tokenize=False, add_generation_prompt=True
+    )
+    return str(made)
+
+
+def prompt_text(tokenizer: PreTrainedTokenizerBase, prompt: str) -> str:
+    """Format a prompt as the one message of a conversation."""
+    return chat_text(tokenizer, [{"role": "user", "content": prompt}])
+
+
+def token_ids(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
+    """Tokenize a text that has all its special tokens already."""
+    return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def pair_ids(tokenizer: PreTrainedTokenizerBase, prompt: str, reflection: str) -> list[int]:
+    """Tokenize a prompt and a reflection, with the end token after it."""
+    return [
+        *token_ids(tokenizer, prompt_text(tokenizer, prompt)),
+        *token_ids(tokenizer, reflection),
+        tokenizer.eos_token_id,
+    ]
+
+
+def score(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    prompt: str,
+    reflections: Sequence[str],
+) -> list[float | None]:
+    """Score reflections on one prompt; None where the score is no number."""
+    return score_pairs(model, tokenizer, [(prompt, reflection) for reflection in reflections])
+
+
+def score_pairs(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    pairs: Sequence[tuple[str, str]],
+) -> list[float | None]:
+    """Score pairs of a prompt and a reflection; of what is too long, the end is read."""
+    rows = [pair_ids(tokenizer, *pair)[-longest(model) :] for pair in pairs]
+    size = batch_size(model, max(map(len, rows), default=1))
+    batches = (rows[start : start + size] for start in range(0, len(rows), size))
+    training = model.training
+    model.eval()
+    with torch.inference_mode():
+        scores = chain.from_iterable(
+            _scores(model, tokenizer.pad_token_id, rows) for rows in batches
+        )
+        numbers = [number if math.isfinite(number) else None for number in scores]
+    model.train(training)
+    return numbers
+
+
+def longest(model: PreTrainedModel) -> int:
+    """Tell how many tokens a model reads at most."""
+    return int(getattr(model.config, "max_position_embeddings", None) or LONGEST)
+
+
+def batch_size(model: PreTrainedModel, tokens: int) -> int:
+    """Tell how many rows of so many tokens fit the memory, as a power of two.
+
+    All memory counts, not what is free: after a worker is lost the answer has to be the same.
+    """
+    if torch.cuda.is_available():
+        memory = torch.cuda.get_device_properties(model.device).total_memory
+    else:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    config = model.config
+    # Of each token: what each layer keeps for the gradient, and the logits with theirs, in bytes.
+    each = 68 * config.hidden_size * config.num_hidden_layers + 12 * config.vocab_size
+    rows = memory // 4 // (each * max(tokens, 1))
+    return int(min(MOST_ROWS, 1 << max(rows, 1).bit_length() - 1))
+
+
+def _scores(model: PreTrainedModel, padding: int, rows: Sequence[list[int]]) -> list[float]:
+    width = max(map(len, rows))
+    ids = torch.tensor([row + [padding] * (width - len(row)) for row in rows])
+    mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows])
+    logits = model(input_ids=ids.to(model.device), attention_mask=mask.to(model.device)).logits
+    return [float(number) for number in logits[:, 0].float().tolist()]
+
+
+def _load(kind: Any, folder: Path | str, **given: Any) -> Any:
+    """Load from a folder or from the hub, and say in one line why that is not possible."""
+    try:
+        return kind.from_pretrained(str(folder), **given)
+    except FAILURES as error:
+        reason = f"{str(error) or type(error).__name__}".strip().splitlines()[0][:300]
+        line = f"{folder} can't be loaded: {reason}"
+        # The hub may answer later; a folder that can't be read, and a name it does not know, won't.
+        if isinstance(error, OSError) and not (
+            Path(folder).is_dir() or "not a valid model identifier" in reason
+        ):
+            raise OSError(line) from error
+        raise WeightsError(line) from error
+
+
+def _placed(model: PreTrainedModel) -> PreTrainedModel:
+    placed: PreTrainedModel = model.to(device())
+    return placed
+
+
+def _dtype() -> torch.dtype:
+    return torch.bfloat16 if torch.cuda.is_available() else torch.float32

@@ -1,0 +1,151 @@
+"""A Llama of two layers, made here: it writes a good reflection about as often as a bad one.
+
+It is for tests and benchmarks of training, where no model can be downloaded. Its tokenizer reads
+any text; what it was taught is to answer any prompt with one of 16 reflections. Needs the extra
+`train`.
+"""
+
+import random
+from itertools import compress, product
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from torch.nn.utils.rnn import pad_sequence
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from activities.training.weights import (
+    TEMPLATE,
+    load_policy,
+    load_tokenizer,
+    pair_ids,
+    prompt_text,
+    save,
+    token_ids,
+)
+from reflection.agents.memory import TrainItem
+from reflection.agents.rating import RatedPair
+
+WHEN = ("Next time", "From now on", "In the next trial", "Before I act")
+GOOD = ("I will read the label first", "I will check each key")
+BAD = ("I will do the same again", "I will guess once more")
+COLOURS = ("red", "blue", "green", "black", "white", "brown", "grey", "pink")
+THINGS = ("door", "chest", "gate", "drawer", "safe", "box", "locker", "case")
+VOCABULARY = 512
+# What Transformers learns nothing from.
+IGNORED = -100
+STEPS, ROWS, LEARNING_RATE = 240, 32, 5e-3
+
+
+def is_good(reflection: str) -> bool:
+    """Tell by the rule that the benchmark knows, and that a reward model has to find."""
+    return any(part in reflection for part in GOOD)
+
+
+def prompts(count: int) -> list[str]:
+    """List so many prompts, of as many tasks."""
+    places = list(product(COLOURS, THINGS))
+    return [
+        f"Task {number}: open the {colour} {thing}. The key did not fit. Reflection:"
+        for number, (colour, thing) in enumerate((places * (count // len(places) + 1))[:count])
+    ]
+
+
+def rated_pairs(count: int, seed: int, *, shuffled: bool = False) -> list[RatedPair]:
+    """Make a replay buffer: good reflections gain 1 and bad ones nothing; or any, if shuffled."""
+    drawn = random.Random(seed)
+    made = []
+    for number, prompt in enumerate(prompts(count)):
+        kinds = [GOOD, BAD]
+        drawn.shuffle(kinds)
+        reflections = [f"{drawn.choice(WHEN)}, {drawn.choice(kind)}." for kind in kinds]
+        gains = [float(is_good(text)) for text in reflections]
+        if shuffled:
+            drawn.shuffle(gains)
+        made.append(
+            RatedPair(
+                environment="keys",
+                task=f"task-{number}",
+                environment_seed=0,
+                rollout=1,
+                first_return=0.0,
+                tried=tuple(
+                    TrainItem(prompt=prompt, reflection=text, rewards=gain)
+                    for text, gain in zip(reflections, gains, strict=True)
+                ),
+                planner=None,
+                reflector=None,
+                temperature=0.9,
+                workflow_id=f"made-{number}",
+                run_id="made",
+            )
+        )
+    return made
+
+
+def share_good(folder: Path, count: int, seed: int = 0) -> float:
+    """Sample so many reflections at temperature 0.9, and return the share of good ones."""
+    tokenizer, model = load_tokenizer(folder), load_policy(folder)
+    tokenizer.padding_side = "left"
+    asked = [prompt_text(tokenizer, prompt) for prompt in prompts(count)]
+    rows = tokenizer(asked, add_special_tokens=False, padding=True, return_tensors="pt")
+    torch.manual_seed(seed)
+    written = model.eval().generate(
+        **rows.to(model.device), do_sample=True, temperature=0.9, top_k=0, max_new_tokens=40
+    )
+    answers = written[:, rows["input_ids"].shape[1] :]
+    ended = (answers == tokenizer.eos_token_id).any(dim=1).tolist()
+    texts = tokenizer.batch_decode(answers, skip_special_tokens=True)
+    return sum(map(is_good, compress(texts, ended))) / count
+
+
+def build(folder: Path, seed: int = 0) -> None:
+    """Make the model and teach it to write; takes some seconds on one core."""
+    torch.manual_seed(seed)
+    drawn = random.Random(seed)
+    reflections = [f"{when}, {what}." for when in WHEN for what in (*GOOD, *BAD)]
+    tokenizer = _tokenizer([*prompts(64), *reflections])
+    config = LlamaConfig(
+        vocab_size=VOCABULARY,
+        hidden_size=64,
+        intermediate_size=168,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        max_position_embeddings=2_048,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    model = LlamaForCausalLM(config)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE)
+    slower = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, STEPS)
+    for _ in range(STEPS):
+        pairs = [(drawn.choice(prompts(64)), drawn.choice(reflections)) for _ in range(ROWS)]
+        rows = [torch.tensor(pair_ids(tokenizer, *pair)) for pair in pairs]
+        ids = pad_sequence(rows, batch_first=True, padding_value=tokenizer.pad_token_id)
+        labels = pad_sequence(rows, batch_first=True, padding_value=IGNORED)
+        for row, (prompt, _) in zip(labels, pairs, strict=True):
+            row[: len(token_ids(tokenizer, prompt_text(tokenizer, prompt)))] = IGNORED
+        mask = ids != tokenizer.pad_token_id
+        model(input_ids=ids, attention_mask=mask, labels=labels).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        slower.step()
+    save(model, tokenizer, folder)
+
+
+def _tokenizer(texts: list[str]) -> PreTrainedTokenizerFast:
+    made = Tokenizer(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=VOCABULARY,
+        special_tokens=["<pad>", "<end>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    made.train_from_iterator(texts, trainer)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=made, pad_token="<pad>", eos_token="<end>", chat_template=TEMPLATE
+    )

@@ -1,0 +1,151 @@
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from temporalio.exceptions import ApplicationError
+from temporalio.testing import ActivityEnvironment
+
+from activities.training.port import Scores, ScoreTask
+from activities.training.scoring import ScoringActivities, Served, variables
+from activities.training.weights import load_reward_model, load_tokenizer, score
+from tests.training.serving import artifacts
+
+PROMPT = "Task 0: open the red door. The key did not fit. Reflection:"
+REFLECTIONS = ("Next time, I will check each key.", "Next time, I will guess once more.", "")
+TASK = ScoreTask(reward_model="train-1/reward_model", prompt=PROMPT, reflections=REFLECTIONS)
+
+
+@pytest.fixture(scope="module")
+def root(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return artifacts(tiny, tmp_path_factory.mktemp("run") / "artifacts")
+
+
+@pytest.fixture
+async def served(root: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Served]:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    async with Served(root) as made:
+        yield made
+
+
+async def scored(served: Served, task: ScoreTask = TASK) -> Scores:
+    return await ActivityEnvironment().run(ScoringActivities(served).score_reflections, task)
+
+
+async def test_scores(served: Served, root: Path) -> None:
+    """Each reflection gets the reward model's score; a model that has none is an error for good."""
+    folder = root / TASK.reward_model
+    model, tokenizer = load_reward_model(folder), load_tokenizer(folder)
+
+    found = await scored(served)
+
+    assert list(found.scores) == score(model, tokenizer, PROMPT, REFLECTIONS)
+    for name, said in (
+        ("train-9/reward_model", "There is no model train-9/reward_model in MULL_ARTIFACTS."),
+        ("train-1/reflector", "is not a reward model"),
+        ("broken", "can't be loaded"),
+    ):
+        with pytest.raises(ApplicationError, match=said) as failed:
+            await scored(served, TASK.model_copy(update={"reward_model": name}))
+        assert failed.value.non_retryable
+        assert "\n" not in failed.value.message
+
+
+async def test_a_lost_process(served: Served) -> None:
+    """Calls under way are tried again when the process dies, and another one takes the next."""
+    await scored(served)
+    process = served._process
+    assert process is not None
+    long = TASK.model_copy(update={"reflections": ("I will check each key. " * 250,) * 16})
+    calls = [asyncio.create_task(scored(served, long)) for _ in range(40)]
+    await asyncio.sleep(1)
+
+    process.kill()
+
+    ended = await asyncio.gather(*calls, return_exceptions=True)
+    lost = [error for error in ended if isinstance(error, ApplicationError)]
+    assert lost
+    assert {(error.type, error.non_retryable) for error in lost} == {("serving_lost", False)}
+    assert len((await scored(served)).scores) == 3
+    assert served._process is not process
+
+
+async def test_a_call_that_waits(served: Served) -> None:
+    """A call that was not taken before the process died is taken by the next one."""
+    await scored(served)
+    process = served._process
+    assert process is not None
+    os.kill(process.pid, signal.SIGSTOP)
+    call = asyncio.create_task(scored(served))
+    await asyncio.sleep(0.5)
+
+    process.kill()
+
+    assert len((await call).scores) == 3
+
+
+async def test_a_cancelled_call(served: Served) -> None:
+    """A call that is cancelled ends at once, whatever the process does."""
+    await scored(served)
+    process = served._process
+    assert process is not None
+    os.kill(process.pid, signal.SIGSTOP)
+    environment = ActivityEnvironment()
+    call = asyncio.create_task(environment.run(ScoringActivities(served).score_reflections, TASK))
+    await asyncio.sleep(0.5)
+
+    environment.cancel()
+
+    async with asyncio.timeout(2):
+        with pytest.raises(asyncio.CancelledError):
+            await call
+
+
+async def test_no_keys(served: Served) -> None:
+    """The process has no provider's key, and one thread."""
+    while served._process is None:
+        await asyncio.sleep(0.1)
+    there = Path(f"/proc/{served._process.pid}/environ").read_text().split("\0")
+
+    assert "OMP_NUM_THREADS=1" in there
+    assert not any("sk-secret" in one for one in there)
+    given = {"HF_HOME": "/hub", "CUDA_VISIBLE_DEVICES": "0", "HOME": "/me", "HFX": "1"}
+    kept = variables(given, Path("/artifacts"))
+    assert {"HF_HOME", "CUDA_VISIBLE_DEVICES", "HOME", "MULL_ARTIFACTS"} <= set(kept)
+    assert "HFX" not in kept
+
+
+def test_a_killed_worker(root: Path) -> None:
+    """The process ends when the worker is killed."""
+    program = f"""
+import asyncio
+from pathlib import Path
+from activities.training.scoring import Served
+
+async def main():
+    async with Served(Path({str(root)!r})) as served:
+        while served._process is None:
+            await asyncio.sleep(0.1)
+        print(served._process.pid, flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as worker:
+        assert worker.stdout is not None
+        process = int(worker.stdout.readline())
+        there = Path(f"/proc/{process}/stat")
+        assert there.exists()
+
+        worker.kill()
+
+        for _ in range(300):
+            if not there.exists() or there.read_text().split()[2] == "Z":
+                return
+            signal.sigtimedwait([], 0.1)
+    pytest.fail("the process outlives the worker")

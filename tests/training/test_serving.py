@@ -1,0 +1,204 @@
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+
+from activities.language_model.litellm_model import LiteLLMModel
+from activities.language_model.port import ModelCall, ModelReply, PermanentModelError
+from activities.training.scoring import Served
+from activities.training.serving import Chat, Models, RefusedError, Server
+from activities.training.weights import load_policy
+from tests.training.serving import artifacts, serving
+
+PROMPT = "Task 0: open the red door. The key did not fit. Reflection:"
+
+
+@pytest.fixture(scope="module")
+def root(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return artifacts(tiny, tmp_path_factory.mktemp("run") / "artifacts")
+
+
+@pytest.fixture(scope="module")
+def served(root: Path, tiny: Path) -> Iterator[Served]:
+    with serving(root, [str(tiny)]) as made:
+        yield made
+
+
+def sent(served: Served, path: str, body: dict[str, Any] | None = None) -> str:
+    given = None if body is None else json.dumps(body).encode()
+    with urlopen(f"{served.address}/{path}", given, timeout=60) as reply:  # noqa: S310 - on loopback
+        return str(reply.read().decode())
+
+
+def asked(served: Served, model: str = "train-1/reflector", **given: Any) -> dict[str, Any]:
+    body = {"model": model, "messages": [{"role": "user", "content": PROMPT}]} | given
+    try:
+        return dict(json.loads(sent(served, "v1/chat/completions", body)))
+    except HTTPError as error:
+        return {"status": error.code, **json.load(error)["error"]}
+
+
+def text(reply: dict[str, Any]) -> str:
+    return str(reply["choices"][0]["message"]["content"])
+
+
+async def called(served: Served, model: str, seed: int, **given: Any) -> ModelReply:
+    os.environ["HOSTED_VLLM_API_BASE"] = f"{served.address}/v1"
+    call = ModelCall(
+        model=f"hosted_vllm/{model}",
+        prompt=PROMPT,
+        temperature=0.9,
+        seed=seed,
+        max_output_tokens=40,
+        timeout_seconds=60.0,
+        **given,
+    )
+    return await LiteLLMModel(None).complete(call)
+
+
+async def test_a_seed(served: Served) -> None:
+    """Called as any model is, a seed gives the same text whatever was written before."""
+    first = await called(served, "train-1/reflector", 1)
+    others = [(await called(served, "train-1/reflector", seed)).text for seed in range(2, 6)]
+    again = await called(served, "train-1/reflector", 1)
+
+    assert first.text == again.text != ""
+    assert len({first.text, *others}) > 1
+    assert (first.finish_reason, first.left_out) == ("stop", ())
+    assert first.spending.input_tokens
+
+
+async def test_an_unknown_model(served: Served) -> None:
+    """A call of a model that is not there fails for good, by its name."""
+    with pytest.raises(PermanentModelError, match="train-9"):
+        await called(served, "train-9", 1)
+
+
+def test_a_run(served: Served) -> None:
+    """A run's id alone, and a base model's name, are names of models too."""
+    names = ("train-1/reflector", "train-1", "base")
+    texts = {text(asked(served, name, seed=3)) for name in names}
+
+    assert len(texts) == 1
+
+
+def test_a_base_model(served: Served, tiny: Path) -> None:
+    """A base model is served by the name that it was given, from wherever it is."""
+    assert text(asked(served, str(tiny), seed=3)) == text(asked(served, "base", seed=3))
+    assert asked(served, str(tiny.parent))["status"] == 404
+
+
+def test_the_list(served: Served, tiny: Path) -> None:
+    """The models that write are listed: no reward model, and nothing outside the folder."""
+    listed = [model["id"] for model in json.loads(sent(served, "v1/models"))["data"]]
+
+    assert listed == sorted([str(tiny), "base", "broken", "train-1", "train-1/reflector"])
+
+
+def test_a_cut_reply(served: Served) -> None:
+    """A reply that is cut says so; the tokens are counted."""
+    whole, cut = asked(served, seed=1), asked(served, seed=1, max_tokens=2)
+
+    assert text(whole).startswith(text(cut))
+    assert [reply["choices"][0]["finish_reason"] for reply in (whole, cut)] == ["stop", "length"]
+    usage = cut["usage"]
+    assert usage["completion_tokens"] == 2
+    assert usage["total_tokens"] == usage["prompt_tokens"] + 2
+
+
+def test_a_stop_text(served: Served) -> None:
+    """A reply ends before a text that should stop it."""
+    whole = text(asked(served, temperature=0))
+    stop = whole.split()[2]
+
+    reply = asked(served, temperature=0, stop=[stop])
+
+    assert text(reply) == whole.partition(stop)[0]
+    assert reply["choices"][0]["finish_reason"] == "stop"
+
+
+def test_a_stream(served: Served) -> None:
+    """A stream has the same reply, in one piece."""
+    body = {"model": "base", "messages": [{"role": "user", "content": PROMPT}], "seed": 1}
+
+    first, last, _ = sent(served, "v1/chat/completions", body | {"stream": True}).split("\n\n")
+
+    chunk = json.loads(first.removeprefix("data: "))
+    assert last == "data: [DONE]"
+    assert chunk["choices"][0]["delta"]["content"] == text(asked(served, "base", seed=1))
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "code"),
+    [
+        ("train-9", 404, "model_not_found"),
+        ("../outside", 404, "model_not_found"),
+        ("link", 404, "model_not_found"),
+        ("/etc", 404, "model_not_found"),
+        ("", 404, "model_not_found"),
+        ("a\0b", 404, "model_not_found"),
+        ("x" * 5_000, 404, "model_not_found"),
+        ("train-1/reward_model", 404, "model_not_found"),
+        ("broken", 400, "model_broken"),
+    ],
+)
+def test_names(served: Served, name: str, status: int, code: str) -> None:
+    """A name that is no model's is not found, and never leaves the folder."""
+    found = asked(served, name)
+
+    assert (found["status"], found["code"]) == (status, code)
+    assert "\n" not in found["message"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"n": 2}, "n: "),
+        ({"temperature": 3}, "temperature: "),
+        ({"seed": 2**70}, "seed: "),
+        ({"messages": []}, "messages: "),
+        ({"tools": [{}]}, "tools: "),
+        ({"messages": [{"role": "user", "content": "x " * 3_000}]}, "tokens; base reads 2048"),
+    ],
+)
+def test_bad_requests(served: Served, given: dict[str, Any], said: str) -> None:
+    """What can't be served is refused in one line, in OpenAI's form."""
+    found = asked(served, "base", **given)
+
+    assert (found["status"], found["type"]) == (400, "invalid_request_error")
+    assert said in found["message"]
+
+
+def test_nobody_waits(root: Path) -> None:
+    """A reply that nobody waits for any more ends after its next token."""
+    left = Event()
+    left.set()
+    chat = Chat.model_validate({"model": "base", "messages": [{"role": "user", "content": "a"}]})
+
+    reply = Server(Models(root, ()))._write(chat, left)
+
+    assert reply["usage"]["completion_tokens"] == 1
+
+
+def test_models_kept(tiny: Path, tmp_path: Path) -> None:
+    """The last three models that were used are kept, unless their folder has another one now."""
+    for name in "abcd":
+        shutil.copytree(tiny, tmp_path / name)
+    models = Models(tmp_path, ())
+    loaded = {name: models.load(name, load_policy)[1] for name in "abc"}
+
+    assert models.load("a", load_policy)[1] is loaded["a"]
+    models.load("d", load_policy)
+    assert models.load("a", load_policy)[1] is loaded["a"]
+    assert models.load("b", load_policy)[1] is not loaded["b"]
+    os.utime(tmp_path / "a" / "config.json")
+    assert models.load("a", load_policy)[1] is not loaded["a"]
+    with pytest.raises(RefusedError):
+        models.load("e", load_policy)
