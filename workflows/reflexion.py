@@ -355,7 +355,7 @@ class AgentWorkflow(RunWorkflow[AgentT], Generic[AgentT]):
 
 @workflow.defn(failure_exception_types=[ValidationError])
 class ReflexionWorkflow(AgentWorkflow[Reflexion]):
-    """Try a task in episodes, and reflect on each that failed, until one succeeds or a rule stops."""
+    """Try a task in episodes, and reflect on each that failed, until one succeeds."""
 
     request_type = ReflexionRequest
 

@@ -165,7 +165,9 @@ class RetroformerRolloutWorkflow(SampledWorkflow[Rollout]):
             return
         reflector = state.request.reflector or state.request.model
         pair = state.pair(workflow.info().run_id, reflector)
-        task = PairTask(run=state.request.training, pair=pair)
+        parent = workflow.info().parent
+        execution = parent.run_id if parent else workflow.info().run_id
+        task = PairTask(run=state.request.training, execution=execution, pair=pair)
         kept = await self._calls.make(
             TrainingActivities.keep_pair, task, "keep the pair", KEEP_TIMES, TASK_QUEUE
         )

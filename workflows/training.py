@@ -20,7 +20,7 @@ from temporalio.exceptions import (
 with workflow.unsafe.imports_passed_through():
     import telemetry
     from activities.training.activity import TrainingActivities
-    from activities.training.port import TASK_QUEUE, BufferTask, StageTask
+    from activities.training.port import STAGE_PROGRESS, TASK_QUEUE, BufferTask, StageTask
     from reflection.agents.retroformer import RolloutResult
     from reflection.agents.training import (
         Decision,
@@ -79,7 +79,7 @@ class RetroformerTrainingWorkflow(Workflow):
         """List the decisions so far."""
         return self._state.decisions
 
-    @workflow.signal(description="A stage tells how far it came")
+    @workflow.signal(name=STAGE_PROGRESS, description="A stage tells how far it came")
     def stage_progress(self, told: StageStep) -> None:
         """Keep how far the stage came."""
         if told.stage == self._state.phase:
@@ -94,7 +94,8 @@ class RetroformerTrainingWorkflow(Workflow):
         if state.before.failed and state.before.failed == state.before.made:
             said = f"no rollout came to an end: {state.errors[0]}"
             raise ApplicationError(said, type="RolloutsFailed", non_retryable=True)
-        task = BufferTask(run=state.workflow_id, pairing=state.pairing)
+        execution = workflow.info().run_id
+        task = BufferTask(run=state.workflow_id, execution=execution, pairing=state.pairing)
         asked = TrainingActivities.assemble_buffer, task, "the replay buffer"
         kept = await self._call(*asked, KEEP_TIMES)
         if kept is None:

@@ -12,25 +12,28 @@ from typing import Any
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError
 
 from activities.training.artifacts import keep_pair, kept_pairs, run_folder, write_buffer
 from activities.training.port import (
     BUFFER,
+    STAGE_PROGRESS,
     VARIABLE,
     BufferResult,
     BufferTask,
     PairTask,
-    StageResult,
     StageTask,
 )
 from reflection.agents.rating import preferences
-from reflection.agents.training import BufferCounts
+from reflection.agents.training import BufferCounts, StageResult, StageStep
 
 PROGRAM = (sys.executable, "-m", "activities.training.stage")
 # All that a training process is given of the worker's environment: no provider's key is there.
 KEPT, KEPT_PREFIXES = {"PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH"}, ("HF_", "CUDA_")
 BEAT_SECONDS = 5.0
 LONGEST_LINE = 16 << 20
+# How often a stage tells its run how far it came: each time is three events of history.
+SHOWN_STEPS = 50
 
 
 class TrainingActivities:
@@ -58,7 +61,8 @@ class TrainingActivities:
     @activity.defn
     async def keep_pair(self, task: PairTask) -> None:
         """Keep two rated reflections of a run."""
-        await asyncio.to_thread(keep_pair, run_folder(self._root, task.run), task.pair)
+        folder = run_folder(self._root, task.run)
+        await asyncio.to_thread(keep_pair, folder, task.execution, task.pair)
 
     @activity.defn
     async def assemble_buffer(self, task: BufferTask) -> BufferResult:
@@ -67,7 +71,7 @@ class TrainingActivities:
 
     def _assemble(self, task: BufferTask) -> BufferResult:
         folder = run_folder(self._root, task.run)
-        pairs = kept_pairs(folder)
+        pairs = kept_pairs(folder, task.execution)
         return BufferResult(
             path=(folder / BUFFER).relative_to(self._root).as_posix(),
             counts=BufferCounts(
@@ -132,6 +136,8 @@ async def _result(
         # Its end is the process's, so that it stays open.
         process.stdin.write(f"{task.model_dump_json()}\n".encode())
         await process.stdin.drain()
+    info, told = activity.info(), 0
+    run = activity.client().get_workflow_handle(info.workflow_id or "", run_id=info.workflow_run_id)
     async for line in process.stdout:
         said = json.loads(line)
         if "done" in said:
@@ -145,6 +151,12 @@ async def _result(
             )
         newest.update(said)
         activity.heartbeat(newest)
+        if (done := SHOWN_STEPS * said["step"] // said["of"]) > told:
+            told = done
+            with suppress(RPCError):
+                await run.signal(
+                    STAGE_PROGRESS, StageStep(stage=task.stage, step=said["step"], of=said["of"])
+                )
     code = await process.wait()
     how = f"by {signal.Signals(-code).name}" if code < 0 else f"with code {code}"
     raise ApplicationError(

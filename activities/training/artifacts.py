@@ -81,16 +81,19 @@ def sync(path: Path) -> None:
         os.close(opened)
 
 
-def keep_pair(folder: Path, pair: RatedPair) -> None:
-    """Keep a rated pair of a run, in a file of its task and rollout."""
+def keep_pair(folder: Path, execution: str, pair: RatedPair) -> None:
+    """Keep a rated pair of a run's execution, in a file of its task and rollout."""
     place = pair.model_dump_json(include={"environment", "task", "environment_seed", "rollout"})
     name = hashlib.sha256(place.encode()).hexdigest()[:32]
-    write_whole(folder / KEPT / f"{name}.json", pair.model_dump_json().encode())
+    write_whole(
+        folder / KEPT / quote(execution, safe="") / f"{name}.json", pair.model_dump_json().encode()
+    )
 
 
-def kept_pairs(folder: Path) -> list[RatedPair]:
-    """Read the pairs that were kept, in the same order whatever came first."""
-    files = (path for path in (folder / KEPT).glob("*.json") if not path.name.startswith("."))
+def kept_pairs(folder: Path, execution: str) -> list[RatedPair]:
+    """Read the pairs that an execution kept, in the same order whatever came first."""
+    kept = folder / KEPT / quote(execution, safe="")
+    files = (path for path in kept.glob("*.json") if not path.name.startswith("."))
     pairs = [RatedPair.model_validate_json(path.read_bytes()) for path in files]
     return sorted(
         pairs,

@@ -4,7 +4,7 @@ Everything that is made lies in the folder that MULL_ARTIFACTS names, which all 
 share. Each training run has a folder there, of the name of its workflow's id:
 
     replay-buffer.jsonl   the rated reflections, each with where it comes from
-    buffer/               the same, a file for each task and rollout, as they came
+    buffer/               the same by executions of the run, a file for each task and rollout
     reward_model/         the reward model, and its checkpoints until it is done
     reflector/            the tuned reflector, whole: its adapter is merged into it
 """
@@ -18,6 +18,8 @@ from reflection.request import Frozen, Record
 TASK_QUEUE = "mull-train"
 VARIABLE = "MULL_ARTIFACTS"
 BUFFER = "replay-buffer.jsonl"
+# The signal by which a stage tells its run how far it came.
+STAGE_PROGRESS = "stage_progress"
 
 
 class StageTask(Frozen):
@@ -40,9 +42,13 @@ class StageTask(Frozen):
 
 
 class PairTask(Frozen):
-    """Two rated reflections of a failed episode, to keep in the replay buffer of a training run."""
+    """Two rated reflections of a failed episode, to keep in the replay buffer of a training run.
+
+    `execution` is that run's own: an id may be used again, and then learns nothing of what was.
+    """
 
     run: str
+    execution: str
     pair: RatedPair
 
 
@@ -50,6 +56,7 @@ class BufferTask(Frozen):
     """The replay buffer of a training run, to put together from what was kept."""
 
     run: str
+    execution: str
     pairing: Pairing
 
 

@@ -34,7 +34,8 @@ from activities.training.artifacts import (
     sync,
     write_whole,
 )
-from activities.training.port import BUFFER, VARIABLE, StageResult, StageTask
+from activities.training.port import BUFFER, VARIABLE, StageTask
+from reflection.agents.training import StageResult
 from reflection.request import Record
 
 DONE, ATTEMPTS, MANIFEST = "done.json", "attempts.json", "manifest.json"

@@ -18,8 +18,8 @@ Pairing = Literal["ordered", "positive"]
 class RatedPair(Record):
     """Two reflections of one failed episode, and where they come from.
 
-    `first_return` is the failed episode's, `tried` holds the prompt, the reflections and the returns
-    after them, `rollout` counts from 1. `seeds` are the samples' where the reflector takes any.
+    `first_return` is the failed episode's, `tried` has the prompt, the reflections and the returns
+    after them, `rollout` counts from 1. `seeds` are those of the samples.
     """
 
     environment: str

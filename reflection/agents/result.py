@@ -33,7 +33,7 @@ class Episode(Record):
     `number` counts from 1. `episode_return` is the sum of the rewards of its steps and of its end;
     that and `correct` are None for an episode that was not evaluated. `metrics` are those of the
     environment, `reflections` how many its planner read, `reflection` what was made of its failure.
-    `scores` are Retroformer's: those of the reflections that it was chosen from, None for no number.
+    `scores` are Retroformer's: those of the reflections that it chose from, None for no number.
     """
 
     number: int

@@ -1,4 +1,4 @@
-"""How reflections are rated: gains, the labels of figure 23, and what training reads of a buffer."""
+"""How reflections are rated: gains, the labels of figure 23, and what training reads of them."""
 
 import pytest
 

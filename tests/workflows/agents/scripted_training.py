@@ -1,9 +1,10 @@
 """A training worker that trains nothing: what it is asked, and scripted scores and stages."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from typing import Any
 
 from temporalio import activity
 from temporalio.client import Client
@@ -86,7 +87,7 @@ class ScriptedTraining:
 @asynccontextmanager
 async def trains(client: Client, training: ScriptedTraining) -> AsyncIterator[None]:
     """Serve the queue of the workers that train."""
-    activities = [
+    activities: list[Callable[..., Any]] = [
         training.score_reflections, training.keep_pair, training.assemble_buffer,
         training.train_stage,
     ]  # fmt: skip
