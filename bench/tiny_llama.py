@@ -6,6 +6,7 @@ any text; what it was taught is to answer any prompt with one of 64 reflections.
 """
 
 import random
+from collections.abc import Sequence
 from itertools import compress, product
 from pathlib import Path
 
@@ -107,12 +108,13 @@ def share_good(folder: Path, count: int, seed: int = 0) -> float:
     return sum(map(is_good, compress(texts, ended))) / count
 
 
-def build(folder: Path, seed: int = 0) -> None:
-    """Make the model and teach it to write; takes some seconds on one core."""
+def build(folder: Path, seed: int = 0, asked: Sequence[str] = ()) -> None:
+    """Make the model and teach it to answer what it is `asked`; takes some seconds on one core."""
+    asked = asked or prompts(64)
     torch.manual_seed(seed)
     drawn = random.Random(seed)
     reflections = [f"{verb} {what} {when}." for verb, what, when in product(GOOD + BAD, WHAT, WHEN)]
-    tokenizer = _tokenizer([*prompts(64), *reflections])
+    tokenizer = _tokenizer([*asked, *reflections])
     config = LlamaConfig(
         vocab_size=VOCABULARY,
         hidden_size=64,
@@ -129,7 +131,7 @@ def build(folder: Path, seed: int = 0) -> None:
     optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE)
     slower = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, STEPS)
     for _ in range(STEPS):
-        pairs = [(drawn.choice(prompts(64)), drawn.choice(reflections)) for _ in range(ROWS)]
+        pairs = [(drawn.choice(asked), drawn.choice(reflections)) for _ in range(ROWS)]
         rows = [torch.tensor(pair_ids(tokenizer, *pair)) for pair in pairs]
         ids = pad_sequence(rows, batch_first=True, padding_value=tokenizer.pad_token_id)
         labels = pad_sequence(rows, batch_first=True, padding_value=IGNORED)

@@ -14,7 +14,7 @@ from pydantic import FailFast, Field, FiniteFloat
 
 from reflection.agents.rating import Pairing
 from reflection.agents.request import MOST_STEPS, Instructions, Name, TaskName
-from reflection.agents.retroformer import RolloutRequest, RolloutResult
+from reflection.agents.retroformer import TRIED, RolloutRequest, RolloutResult
 from reflection.multipath.request import Folder
 from reflection.request import Bounded, ModelName, Record
 from reflection.run import Budget, Usage, add_usage, room, usage
@@ -26,6 +26,7 @@ Phase = Literal["collecting", "reward_model", "reflector", "measuring"]
 StopReason = Literal["trained", "no_signal", "deadline", "finished_by_person"]
 MOST_TASKS = 500
 SHOWN_PAIRS = 200
+MOST_SEED = 2**31
 SHOWN_ERRORS = 5
 MOST_POINTS = 100
 
@@ -104,7 +105,7 @@ class RetroformerTrainingRequest(Bounded):
     )
     planner_instructions: Instructions | None = None
     reflector_instructions: Instructions | None = None
-    seed: int = Field(0, ge=0, le=2**31, description="The seed of sampling and of training.")
+    seed: int = Field(0, ge=0, le=MOST_SEED, description="The seed of sampling and of training.")
     epochs: float | None = Field(
         None, gt=0, le=1_000, allow_inf_nan=False, description="Passes over the rows."
     )
@@ -331,6 +332,7 @@ class Training:
     def rollout(self, planned: Planned) -> RolloutRequest:
         """Build the request of a rollout; each has other seeds for its two reflections."""
         request = self.request
+        number = planned.task * request.rollouts + planned.rollout - 1
         measures = self.phase == "measuring"
         return RolloutRequest(
             environment=request.environment,
@@ -345,7 +347,7 @@ class Training:
             reflection_temperature=request.reflector_temperature,
             planner_instructions=request.planner_instructions,
             reflector_instructions=request.reflector_instructions,
-            seed=request.seed + 2 * (planned.rollout - 1),
+            seed=(request.seed + TRIED * number) % MOST_SEED,
             max_output_tokens=request.max_output_tokens,
             call_timeout_seconds=request.call_timeout_seconds,
             step_timeout_seconds=request.step_timeout_seconds,
