@@ -255,6 +255,7 @@ async def answer_errors(request: web.Request, handler: Answer) -> web.StreamResp
         status, code = next(told for kind, told in ERRORS.items() if isinstance(error, kind))
         status, code = getattr(error, "status", status), getattr(error, "code", code)
         said = explain(error) if isinstance(error, ValueError) else str(error)
+    said = next(iter(said.splitlines()), code)
     kind = "invalid_request_error" if status < 500 else "server_error"
     told = {"message": said, "type": kind, "param": None, "code": code}
     return web.json_response({"error": told}, status=status)
