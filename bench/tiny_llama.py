@@ -35,6 +35,7 @@ THINGS = ("door", "chest", "gate", "drawer", "safe", "box", "locker", "case")
 # Without these a reward model takes for good whatever lacks the verbs of bad ones.
 LACKING = 0.4
 VOCABULARY = 512
+SPECIAL = {"pad_token": "<pad>", "eos_token": "<end>"}
 # What Transformers learns nothing from.
 IGNORED = -100
 STEPS, ROWS, LEARNING_RATE = 240, 32, 5e-3
@@ -151,11 +152,9 @@ def _tokenizer(texts: list[str]) -> PreTrainedTokenizerFast:
     made.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=VOCABULARY,
-        special_tokens=["<pad>", "<end>"],
+        special_tokens=[*SPECIAL.values()],
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
     made.train_from_iterator(texts, trainer)
-    return PreTrainedTokenizerFast(  # noqa: S106
-        tokenizer_object=made, pad_token="<pad>", eos_token="<end>", chat_template=TEMPLATE
-    )
+    return PreTrainedTokenizerFast(tokenizer_object=made, chat_template=TEMPLATE, **SPECIAL)

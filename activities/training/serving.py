@@ -57,24 +57,11 @@ class RefusedError(Exception):
         self.status, self.code = status, code
 
 
-class Part(BaseModel):
-    """A part of a message's text."""
-
-    type: Literal["text"]
-    text: str
-
-
 class Message(BaseModel):
     """A message of a conversation."""
 
-    role: Literal["system", "developer", "user", "assistant"]
-    content: str | list[Part]
-
-    def plain(self) -> dict[str, str]:
-        """Return it as chat templates know it."""
-        parts = self.content if isinstance(self.content, list) else ()
-        text = self.content if isinstance(self.content, str) else "".join(p.text for p in parts)
-        return {"role": "system" if self.role == "developer" else self.role, "content": text}
+    role: Literal["system", "user", "assistant"]
+    content: str
 
 
 class Chat(BaseModel):
@@ -203,7 +190,7 @@ class Server:
 
     def _write(self, chat: Chat, left: threading.Event) -> dict[str, Any]:
         tokenizer, model = self._models.load(chat.model, load_policy)
-        prompt = chat_text(tokenizer, [message.plain() for message in chat.messages])
+        prompt = chat_text(tokenizer, [message.model_dump() for message in chat.messages])
         ids = torch.tensor([token_ids(tokenizer, prompt)], device=model.device)
         asked, room = ids.shape[1], longest(model) - ids.shape[1]
         if room < 1:
@@ -248,29 +235,30 @@ def _ends(tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel) -> list[in
     return [*{tokenizer.eos_token_id, *(named if isinstance(named, list) else [named])} - {None}]
 
 
+# The HTTP status and OpenAI's code of each kind of error that does not have them itself.
+ERRORS: dict[type[Exception], tuple[int, str]] = {
+    ValidationError: (400, "invalid_value"),
+    TemplateError: (400, "invalid_value"),
+    WeightsError: (400, "model_broken"),
+    web.HTTPException: (400, "http_error"),
+    OSError: (503, "model_unavailable"),
+    Exception: (500, "internal_error"),
+}
+
+
 @web.middleware
 async def answer_errors(request: web.Request, handler: Answer) -> web.StreamResponse:
     """Answer errors in OpenAI's form."""
     try:
         return await handler(request)
-    except RefusedError as error:
-        refused = error
-    except ValidationError as error:
-        refused = RefusedError(400, "invalid_value", explain(error))
-    except TemplateError as error:
-        refused = RefusedError(400, "invalid_value", f"messages: {error}")
-    except WeightsError as error:
-        refused = RefusedError(400, "model_broken", str(error))
-    except web.HTTPException as error:
-        refused = RefusedError(error.status, "http_error", error.reason)
-    except OSError as error:
-        refused = RefusedError(503, "model_unavailable", str(error))
     except Exception as error:
-        line = f"{type(error).__name__}: {error}".splitlines()[0]
-        refused = RefusedError(500, "internal_error", line)
-    kind = "invalid_request_error" if refused.status < 500 else "server_error"
-    said = {"message": str(refused), "type": kind, "param": None, "code": refused.code}
-    return web.json_response({"error": said}, status=refused.status)
+        status, code = next(told for kind, told in ERRORS.items() if isinstance(error, kind))
+        status, code = getattr(error, "status", status), getattr(error, "code", code)
+        said = explain(error) if isinstance(error, ValueError) else str(error)
+    said = next(iter(said.splitlines()), code)
+    kind = "invalid_request_error" if status < 500 else "server_error"
+    told = {"message": said, "type": kind, "param": None, "code": code}
+    return web.json_response({"error": told}, status=status)
 
 
 async def serve(listening: socket.socket, bases: Sequence[str]) -> None:

@@ -1,0 +1,148 @@
+"""The activities of training: processes that end, that are cancelled, and the replay buffer's files."""
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from temporalio.exceptions import ApplicationError
+from temporalio.testing import ActivityEnvironment
+
+from activities.training.activity import TrainingActivities
+from activities.training.artifacts import Row, read_buffer, run_folder
+from activities.training.port import BufferTask, PairTask
+from bench.tiny_llama import rated_pairs
+from tests.training.stages import RUN, artifacts, task
+
+DONE = {"folder": "x", "steps": 1, "examples": 1, "seconds": 1.0, "device": "CPU"}
+
+
+def saying(root: Path, program: str) -> TrainingActivities:
+    """Stand in for the program of a stage with a few lines."""
+    return TrainingActivities(root, [sys.executable, "-c", f"import os, time\n{program}"])
+
+
+async def test_stage_is_trained_with_heartbeats(base: Path, tmp_path: Path) -> None:
+    """A stage is trained in a process, each step is a heartbeat, and the result names its folder."""
+    root, environment = artifacts(tmp_path / "root", base), ActivityEnvironment()
+    beats = list[tuple[int, int]]()
+    environment.on_heartbeat = lambda said: beats.append((said.get("step"), said.get("of")))
+
+    result = await environment.run(TrainingActivities(root).train_stage, task(epochs=2.0))
+
+    assert result.folder == f"{RUN}/reward_model"
+    assert result.steps == 6
+    assert [beat for beat in beats if beat[0]][:3] == [(1, 6), (2, 6), (3, 6)]
+    assert (root / result.folder / "done.json").exists()
+
+
+@pytest.mark.parametrize("permanent", [True, False])
+async def test_error_of_a_stage_is_its_own(tmp_path: Path, permanent: bool) -> None:
+    """What the process says went wrong is the error, and final where it says so."""
+    line = json.dumps({"error": {"message": "No pairs.", "permanent": permanent}})
+
+    with pytest.raises(ApplicationError, match=r"^\w+: No pairs.$") as error:
+        await ActivityEnvironment().run(
+            saying(tmp_path, f"print({line!r}, flush=True); time.sleep(60)").train_stage, task()
+        )
+
+    assert error.value.non_retryable == permanent
+
+
+async def test_killed_process_can_be_tried_again(tmp_path: Path) -> None:
+    """A process that a signal ended, as where memory ran out, can be tried again."""
+    with pytest.raises(ApplicationError, match="was ended by SIGKILL") as error:
+        await ActivityEnvironment().run(saying(tmp_path, "os.kill(0, 9)").train_stage, task())
+
+    assert not error.value.non_retryable
+
+
+async def test_cancelled_process_is_killed(tmp_path: Path) -> None:
+    """A stage that is cancelled ends within seconds, whatever its process is at."""
+    note = tmp_path / "note"
+    program = f"open({str(note)!r}, 'w').write(str(os.getpid()))\nwhile True: pass"
+    environment = ActivityEnvironment()
+
+    running = asyncio.create_task(environment.run(saying(tmp_path, program).train_stage, task()))
+    while not (note.exists() and note.read_text()):
+        await asyncio.sleep(0.05)
+    environment.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(running, 5)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(note.read_text()), 0)
+
+
+async def test_no_key_reaches_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the worker's environment a training process is given what it needs, and no provider's key."""
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    monkeypatch.setenv("HF_HOME", "/models")
+    done = json.dumps({"done": DONE})
+    names = tmp_path / "names"
+    program = f"open({str(names)!r}, 'w').write(' '.join(os.environ)); print({done!r})"
+
+    await ActivityEnvironment().run(saying(tmp_path, program).train_stage, task())
+
+    seen = names.read_text().split()
+    assert {"HF_HOME", "PATH", "OMP_NUM_THREADS", "MULL_ARTIFACTS"} <= set(seen)
+    assert "OPENAI_API_KEY" not in seen
+
+
+async def test_one_stage_at_a_time(tmp_path: Path) -> None:
+    """Two stages never share the machine: the second begins when the first has ended."""
+    done = json.dumps({"done": DONE})
+    program = f"print(os.mkdir('busy') or time.sleep(0.3) or os.rmdir('busy') or {done!r})"
+    activities = saying(tmp_path, f"os.chdir({str(tmp_path)!r}); {program}")
+
+    runs = [ActivityEnvironment().run(activities.train_stage, task(run=run)) for run in "ab"]
+
+    assert len(await asyncio.gather(*runs)) == 2
+
+
+async def test_buffer_is_the_same_in_any_order(tmp_path: Path) -> None:
+    """Pairs that come twice and in any order make one file, with where each row comes from."""
+    pairs = rated_pairs(5, 0)
+    made = []
+    for name, order in (("one", pairs), ("two", [*reversed(pairs), pairs[2]])):
+        activities = TrainingActivities(tmp_path / name)
+        for pair in order:
+            await ActivityEnvironment().run(activities.keep_pair, PairTask(run=RUN, pair=pair))
+        made.append(
+            await ActivityEnvironment().run(
+                activities.assemble_buffer, BufferTask(run=RUN, pairing="ordered")
+            )
+        )
+
+    first, second = made
+    lines = (tmp_path / "one" / first.path).read_text().splitlines()
+    assert first == second
+    assert (first.counts.pairs, first.counts.good, first.counts.preferences) == (5, 5, 5)
+    assert len(lines) == 10
+    assert Row.model_validate_json(lines[0]).workflow_id == "made-0"
+    assert [pair.tried for pair in read_buffer(run_folder(tmp_path / "one", RUN))] == [
+        pair.tried for pair in pairs
+    ]
+
+
+async def test_buffer_of_nothing_is_empty(tmp_path: Path) -> None:
+    """A run that collected nothing has an empty file and counts of 0."""
+    result = await ActivityEnvironment().run(
+        TrainingActivities(tmp_path).assemble_buffer, BufferTask(run=RUN, pairing="ordered")
+    )
+
+    assert (tmp_path / result.path).read_bytes() == b""
+    assert result.counts.pairs == 0
+
+
+@pytest.mark.parametrize("run", ["..", ".", "a/../../b", "/etc", "x" * 900, "ä b\n"])
+def test_run_stays_in_the_folder(run: str, tmp_path: Path) -> None:
+    """Whatever an id holds, its folder is one in MULL_ARTIFACTS, and its own."""
+    folder = run_folder(tmp_path, run)
+
+    folder.mkdir()
+
+    assert folder.resolve().parent == tmp_path.resolve()
+    assert folder != run_folder(tmp_path, f"{run}.")

@@ -1,0 +1,255 @@
+"""What the trainers are given, and what would spoil a reflector if they were given it."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoTokenizer
+
+from activities.training.artifacts import TrainingError
+from activities.training.trainers import Job, Reward, Trained, train
+from activities.training.weights import (
+    TEMPLATE,
+    WeightsError,
+    load_policy,
+    load_reward_model,
+    load_tokenizer,
+    new_reward_model,
+    pair_ids,
+    prompt_text,
+    save,
+    score,
+)
+from bench.tiny_llama import prompts, rated_pairs
+from reflection.agents.rating import RatedPair
+from tests.training.stages import task
+
+PROMPT = prompts(1)[0]
+GOOD, BAD = "Read the label next time.", "Skip the label next time."
+
+
+def job(base: Path, work: Path, pairs: list[RatedPair], **given: object) -> Job:
+    """Ask for a stage in this process."""
+    return Job(task(**given), str(base), pairs, work)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def reward_model(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A reward model that knows good reflections from bad ones."""
+    work = tmp_path_factory.mktemp("reward")
+    return train(job(base, work, rated_pairs(96, 0), epochs=6.0, learning_rate=3e-3)).folder
+
+
+@pytest.fixture
+def reward(reward_model: Path) -> Reward:
+    known = [(PROMPT, GOOD), (PROMPT, BAD)]
+    return Reward(load_reward_model(reward_model), load_tokenizer(reward_model), known)
+
+
+def with_gains(first: float, second: float, texts: tuple[str, str] = (GOOD, BAD)) -> RatedPair:
+    """Rate two reflections."""
+    pair = rated_pairs(1, 0)[0]
+    tried = tuple(
+        item.model_copy(update={"reflection": text, "rewards": rewards})
+        for item, text, rewards in zip(pair.tried, texts, (first, second), strict=True)
+    )
+    return pair.model_copy(update={"tried": tried})
+
+
+def test_reward_model_tells_good_from_bad(reward_model: Path) -> None:
+    """A reward model that was trained and saved whole scores the better reflection higher."""
+    model, tokenizer = load_reward_model(reward_model), load_tokenizer(reward_model)
+
+    good, bad = score(model, tokenizer, PROMPT, [GOOD, BAD])
+
+    assert good is not None
+    assert bad is not None
+    assert good > bad + 1
+
+
+def test_scored_as_trained(base: Path) -> None:
+    """A row ends with the end token, and a score does not depend on the rows beside it."""
+    tokenizer = load_tokenizer(base)
+    model = new_reward_model(base, 3, tokenizer.pad_token_id).eval()
+    row = pair_ids(tokenizer, PROMPT, GOOD)
+
+    with torch.inference_mode():
+        alone = model(input_ids=torch.tensor([row])).logits[0, 0].item()
+    beside, _ = score(model, tokenizer, PROMPT, [GOOD, GOOD * 5])
+
+    assert row[-1] == tokenizer.eos_token_id
+    assert beside == pytest.approx(alone, abs=1e-5)
+
+
+def test_new_head_is_drawn_by_the_seed(base: Path) -> None:
+    """The head of a new reward model depends on the seed alone."""
+    first, again, other = (new_reward_model(base, seed, 0).score.weight for seed in (1, 1, 2))
+
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["", "<end>", "  <end>", GOOD, f"{GOOD[:-1]}"],
+    ids=["nothing", "empty", "blank", "no end", "cut short"],
+)
+def test_text_without_words_or_end_is_below_all(answer: str, reward: Reward, base: Path) -> None:
+    """An empty text, or one that has no end, gets less than the worst reflection with an end."""
+    tokenizer = load_tokenizer(base)
+    answers = [
+        tokenizer(text, add_special_tokens=False)["input_ids"]
+        for text in (answer, f"{GOOD}<end>", f"{BAD}<end><pad><pad>")
+    ]
+
+    spoiled, good, bad = reward([PROMPT] * 3, answers)
+
+    assert spoiled < bad < good
+
+
+def test_score_that_is_no_number_is_below_all(reward: Reward, base: Path) -> None:
+    """A reward model that computes no number rewards nobody for it."""
+    tokenizer = load_tokenizer(base)
+    answer = tokenizer(f"{GOOD}<end>", add_special_tokens=False)["input_ids"]
+    worst = reward([PROMPT], [[]])
+    with torch.no_grad():
+        reward.model.score.weight.fill_(math.nan)
+
+    assert score(reward.model, tokenizer, PROMPT, [GOOD]) == [None]
+    assert reward([PROMPT], [answer]) == worst
+
+
+@pytest.mark.parametrize("method", ["ppo", "rloo"])
+@pytest.mark.parametrize("count", [1, 3])
+def test_fewer_prompts_than_a_batch_end(
+    method: str, count: int, base: Path, reward_model: Path, tmp_path: Path
+) -> None:
+    """Fewer prompts than a batch are taken more than once, and training ends."""
+    asked = job(
+        base,
+        tmp_path,
+        rated_pairs(count, 0) * 2,
+        stage="reflector",
+        method=method,
+        epochs=1.0,
+        batch_size=8,
+    )
+    asked.reward_model = reward_model
+
+    trained = train(asked)
+
+    assert trained.steps >= 1
+    assert trained.examples == count
+
+
+@pytest.mark.parametrize("method", ["reward_model", "ppo", "rloo", "kto", "dpo"])
+@pytest.mark.parametrize(
+    ("pairs", "line"),
+    [
+        ([], "The replay buffer is empty"),
+        ([with_gains(1.0, 1.0), with_gains(0.0, 0.0)], "None of 2 rated pairs tells"),
+        ([with_gains(1.0, 0.0, (GOOD, GOOD))], "None of 1 rated pairs tells"),
+    ],
+    ids=["empty", "equal gains", "equal texts"],
+)
+def test_nothing_to_learn_is_said(
+    method: str, pairs: list[RatedPair], line: str, base: Path, tmp_path: Path
+) -> None:
+    """An empty buffer, and pairs that tell nothing, are refused in words by the reward model."""
+    stage = "reward_model" if method == "reward_model" else "reflector"
+    asked = job(base, tmp_path, pairs, stage=stage, method="ppo" if stage == method else method)
+    if pairs and method in {"ppo", "rloo", "kto"}:
+        pytest.skip("learns from single reflections, or from a reward model")
+
+    with pytest.raises(TrainingError, match=line):
+        train(asked)
+
+
+def test_kto_needs_both_labels(base: Path, tmp_path: Path) -> None:
+    """KTO refuses reflections that are all good or all bad."""
+    asked = job(base, tmp_path, [with_gains(0.0, 0.0)], stage="reflector", method="kto")
+
+    with pytest.raises(TrainingError, match="of 2 that tell, in 1 rated pairs, 0 are good"):
+        train(asked)
+
+
+@pytest.mark.parametrize("method", ["reward_model", "dpo", "kto"])
+def test_one_pair_is_enough(method: str, base: Path, tmp_path: Path) -> None:
+    """One pair is trained on, and a warning says how few that is."""
+    stage = "reward_model" if method == "reward_model" else "reflector"
+    asked = job(
+        base,
+        tmp_path,
+        [with_gains(1.0, 0.0)],
+        stage=stage,
+        method="ppo" if stage == method else method,
+    )
+
+    trained = train(asked)
+
+    assert trained.steps == 4
+    assert asked.warnings == [f"The {stage} learned from only {trained.examples} rows."]
+
+
+def test_ppo_without_a_reward_model_is_refused(base: Path, tmp_path: Path) -> None:
+    """PPO and RLOO learn from the trained reward model alone."""
+    asked = job(base, tmp_path, rated_pairs(4, 0), stage="reflector", method="rloo")
+
+    with pytest.raises(TrainingError, match="needs the reward model"):
+        train(asked)
+
+
+def test_long_rows_are_left_out(base: Path, tmp_path: Path) -> None:
+    """Rows above max_length are left out with a warning; where all are, training is refused."""
+    pairs = [*rated_pairs(30, 0), with_gains(1.0, 0.0, (GOOD * 30, BAD))]
+    asked = job(base, tmp_path, pairs, epochs=1.0, max_length=64)
+
+    trained = train(asked)
+
+    assert trained.examples == 30
+    assert asked.warnings == [
+        "1 of 31 rows are longer than 64 tokens and were left out of training."
+    ]
+    with pytest.raises(TrainingError, match="raise max_length"):
+        train(job(base, tmp_path, pairs[-1:], max_length=16))
+
+
+def test_log_is_the_trainers_and_thinned(base: Path, tmp_path: Path) -> None:
+    """Each step is told as it happens; of the log at most 100 are kept."""
+    told = list[int]()
+    asked = job(base, tmp_path, rated_pairs(8, 0), epochs=120.0)
+    asked.tell = lambda step, of, values: told.append(step) if of == 120 and values else None
+
+    trained: Trained = train(asked)
+
+    assert told == list(range(1, 121))
+    assert len(trained.log) == 100
+    assert (trained.log[0].step, trained.log[-1].step) == (1, 120)
+    assert {"loss", "accuracy"} <= trained.log[0].values.keys()
+
+
+@pytest.fixture
+def plain(base: Path, tmp_path: Path) -> Path:
+    """The tiny Llama as a base model: with no template, and no token to pad with."""
+    tokenizer = AutoTokenizer.from_pretrained(base)
+    tokenizer.chat_template, tokenizer.pad_token = None, None
+    save(load_policy(base), tokenizer, tmp_path / "plain")
+    return tmp_path / "plain"
+
+
+def test_base_model_gets_a_template_that_is_saved(plain: Path, tmp_path: Path) -> None:
+    """What is served reads prompts as what was trained: the template is saved with the model."""
+    trained = train(job(plain, tmp_path, rated_pairs(4, 0), epochs=1.0))
+
+    saved = AutoTokenizer.from_pretrained(trained.folder)
+
+    assert saved.chat_template == TEMPLATE
+    assert saved.pad_token == saved.eos_token
+    assert prompt_text(saved, PROMPT) == f"{PROMPT}\n"
+
+
+def test_policy_is_no_reward_model(base: Path) -> None:
+    """A model without a head that scores is refused, and never scores by chance."""
+    with pytest.raises(WeightsError, match="is not a reward model"):
+        load_reward_model(base)
