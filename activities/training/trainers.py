@@ -108,7 +108,7 @@ class Trained:
     log: tuple[LogPoint, ...]
 
 
-class Steps(TrainerCallback):
+class Steps(TrainerCallback):  # type: ignore[misc]
     """Tell of each optimisation step with what was logged, and of each checkpoint."""
 
     def __init__(self, job: Job) -> None:
