@@ -38,7 +38,7 @@ VOCABULARY = 512
 SPECIAL = {"pad_token": "<pad>", "eos_token": "<end>"}
 # What Transformers learns nothing from.
 IGNORED = -100
-STEPS, ROWS, LEARNING_RATE = 240, 32, 5e-3
+STEPS, ROWS, LEARNING_RATE = 200, 32, 3e-3
 
 
 def is_good(reflection: str) -> bool:
@@ -124,6 +124,8 @@ def build(folder: Path, seed: int = 0, asked: Sequence[str] = ()) -> None:
         num_attention_heads=4,
         max_position_embeddings=2_048,
         tie_word_embeddings=True,
+        # Words that it may use alike differ from the start, or no adapter could tell them apart.
+        initializer_range=0.1,
         bos_token_id=None,
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,

@@ -30,10 +30,10 @@ METHODS: tuple[Method, ...] = ("ppo", "kto", "rloo", "dpo")
 # Of a model this small: epochs, learning rate, batch.
 SETTINGS = {
     "reward_model": (5.0, 3e-3, 16),
-    "ppo": (16.0, 1e-3, 32),
-    "rloo": (8.0, 1e-3, 64),
-    "kto": (10.0, 1.5e-3, 16),
-    "dpo": (4.0, 1e-3, 16),
+    "ppo": (8.0, 1e-3, 32),
+    "rloo": (6.0, 1e-3, 32),
+    "kto": (6.0, 3e-3, 16),
+    "dpo": (3.0, 1e-3, 16),
 }
 
 

@@ -108,7 +108,7 @@ class Trained:
     log: tuple[LogPoint, ...]
 
 
-class Steps(TrainerCallback):  # type: ignore[misc] # TRL is not there where types are checked
+class Steps(TrainerCallback):  # type: ignore[misc]
     """Tell of each optimisation step with what was logged, and of each checkpoint."""
 
     def __init__(self, job: Job) -> None:

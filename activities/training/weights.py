@@ -207,7 +207,9 @@ def _load(kind: Any, folder: Path | str, **given: Any) -> Any:
         line = f"{folder} can't be loaded: {reason}"
         # The hub may answer later; a folder that can't be read, and a name it does not know, won't.
         if isinstance(error, OSError) and not (
-            Path(folder).is_dir() or "not a valid model identifier" in reason
+            Path(folder).is_dir()
+            or "not a valid model identifier" in reason
+            or "Repo id must" in reason
         ):
             raise OSError(line) from error
         raise WeightsError(line) from error

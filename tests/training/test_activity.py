@@ -1,4 +1,4 @@
-"""The activities of training: processes that end, that are cancelled, and the replay buffer's files."""
+"""The activities of training: processes that end, that are cancelled, and the buffer."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ def saying(root: Path, program: str) -> TrainingActivities:
 
 
 async def test_stage_is_trained_with_heartbeats(base: Path, tmp_path: Path) -> None:
-    """A stage is trained in a process, each step is a heartbeat, and the result names its folder."""
+    """A stage is trained in a process, and each step is a heartbeat."""
     root, environment = artifacts(tmp_path / "root", base), ActivityEnvironment()
     beats = list[tuple[int, int]]()
     environment.on_heartbeat = lambda said: beats.append((said.get("step"), said.get("of")))
@@ -77,7 +77,7 @@ async def test_cancelled_process_is_killed(tmp_path: Path) -> None:
 
 
 async def test_no_key_reaches_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the worker's environment a training process is given what it needs, and no provider's key."""
+    """A training process is given what it needs, and no key of a provider."""
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     monkeypatch.setenv("HF_HOME", "/models")
     done = json.dumps({"done": DONE})
