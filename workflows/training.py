@@ -164,19 +164,20 @@ class RetroformerTrainingWorkflow(Workflow):
             return not in_flight() or (in_flight() < most and state.has_room(in_flight()))
 
         async def make_all() -> None:
-            for planned in state.planned():
-                await workflow.wait_condition(may_go_on)
-                if not state.has_room(in_flight()):
-                    break
-                made.append(asyncio.create_task(self._make(planned)))
-            await asyncio.gather(*made)
+            try:
+                for planned in state.planned():
+                    await workflow.wait_condition(may_go_on)
+                    if not state.has_room(in_flight()):
+                        break
+                    made.append(asyncio.create_task(self._make(planned)))
+                await asyncio.gather(*made)
+            finally:
+                for one in made:
+                    one.cancel()
+                await asyncio.gather(*made, return_exceptions=True)
 
-        try:
-            if await self._until([making := asyncio.create_task(make_all())]):
-                await making
-        finally:
-            for one in made:
-                one.cancel()
+        if await self._until([making := asyncio.create_task(make_all())]):
+            await making
 
     async def _make(self, planned: Planned) -> None:
         """Make a rollout to its end, whatever that is."""
@@ -219,8 +220,11 @@ class RetroformerTrainingWorkflow(Workflow):
 
     async def _until(self, calls: list[Any]) -> bool:
         """Wait for calls; False if a person or the deadline ended the run, and so the calls."""
-        await settle(calls, self._people)
-        await asyncio.gather(*calls, return_exceptions=True)
+        try:
+            await settle(calls, self._people)
+        finally:
+            # Nothing goes on without the run: a stage writes where a next run of this id does.
+            await asyncio.gather(*calls, return_exceptions=True)
         if not self._people.over:
             return True
         state, finish = self._state, self._people.finish

@@ -36,6 +36,8 @@ from tests.scripted import Judged, ScriptedAgent, ScriptedCritic, ScriptedModel,
 from tests.workflows import batches
 from tests.workflows import test_webhook as webhooks
 from tests.workflows.agents import running as learners
+from tests.workflows.agents import test_training as trainings
+from tests.workflows.agents.scripted_training import ScriptedTraining, trains
 from tests.workflows.multipath import running as agents
 from tests.workflows.turn import running as turns
 
@@ -223,6 +225,8 @@ async def main() -> None:
     await record_turns(client)
     await record_sessions(client)
     await record_reflexion(client)
+    await record_retroformer(client)
+    await record_trainings(client)
     if FOLDER == VERSION:
         files = sorted(FOLDER.glob("*.json"))
         SUMS.write_text("".join(f"{digest(file)}  {file.name}\n" for file in files))
@@ -454,28 +458,41 @@ class Breaking(learners.Counting):
         raise OSError(f"no {action}")
 
 
+async def record_learner(
+    client: Client,
+    name: str,
+    plans: list[learners.Said],
+    reflections: list[learners.Said] | None = None,
+    verdicts: list[learners.Said] | None = None,
+    **fields: Any,
+) -> None:
+    """Run an agent once, end it where its name says so, and write the history down.
+
+    One that is told of a reward model is Retroformer's: it keeps the first of its reflections.
+    """
+    if not wanted(name):
+        return
+    model: Any = learners.ScriptedAgent(plans, reflections or [], verdicts or [])
+    kinds = (learners.Counting, learners.HiddenCounting, Breaking)
+    training = ScriptedTraining([(1.0,) * fields.get("reflection_tries", 1)] * 2)
+    workflow = "RetroformerWorkflow" if "reward_model" in fields else "ReflexionWorkflow"
+    async with learners.served(client, model, *kinds), trains(client, training):
+        handle = await learners.start(client, fields, workflow)
+        if name.endswith(("-cancelled", "-finished")):
+            await until_asked(model, 4)
+            await (
+                handle.cancel()
+                if name.endswith("-cancelled")
+                else handle.execute_update("finish_now")
+            )
+        await write(handle, name)
+
+
 async def record_reflexion(client: Client) -> None:
     """Record one history for each way a run of Reflexion goes, and one of a memory."""
 
-    async def one(
-        name: str,
-        plans: list[learners.Said],
-        reflections: list[learners.Said] | None = None,
-        verdicts: list[learners.Said] | None = None,
-        **fields: Any,
-    ) -> None:
-        if not wanted(f"reflexion-{name}"):
-            return
-        model: Any = learners.ScriptedAgent(plans, reflections or [], verdicts or [])
-        kinds = (learners.Counting, learners.HiddenCounting, Breaking)
-        async with learners.served(client, model, *kinds):
-            handle = await learners.start(client, fields)
-            if name in {"cancelled", "finished"}:
-                await until_asked(model, 4)
-                await (
-                    handle.cancel() if name == "cancelled" else handle.execute_update("finish_now")
-                )
-            await write(handle, f"reflexion-{name}")
+    async def one(name: str, *said: list[learners.Said], **fields: Any) -> None:
+        await record_learner(client, f"reflexion-{name}", *said, **fields)
 
     wrong: list[learners.Said] = ["[answer] 5"]
     right: list[learners.Said] = ["add[3]", "add[4]", "[answer] 7"]
@@ -509,6 +526,73 @@ async def record_reflexion(client: Client) -> None:
             await kept.execute_update("clear")
             await kept.cancel()
             await write(kept, kept.id)
+
+
+async def record_retroformer(client: Client) -> None:
+    """Record one history for each way a run of Retroformer ends, which are those of Reflexion."""
+
+    async def one(name: str, *said: list[learners.Said], **fields: Any) -> None:
+        known: dict[str, Any] = {"reward_model": "first/reward_model", "reflection_tries": 1}
+        await record_learner(client, f"retroformer-{name}", *said, **known | fields)
+
+    wrong: list[learners.Said] = ["[answer] 5"]
+    right: list[learners.Said] = ["add[7]", "[answer] 7"]
+    lessons: list[learners.Said] = ["I did not count.", "I have to add 7."]
+    down = PermanentModelError("no such key", "AuthenticationError", 401)
+    await one("solved", [*wrong, *right], [*lessons, "Add."], reflection_tries=3)
+    await one("exhausted", [*wrong, "[answer] 4"], lessons, episode_limit=2)
+    await one("evaluation-failed", wrong, [], ["no", "no"], judge="x/judge")
+    await one("budget", wrong * 3, lessons, budget_tokens=350, max_output_tokens=1)
+    slow: list[learners.Said] = [*wrong, "add[1]", lambda _: asyncio.sleep(30)]
+    await one("deadline", slow, lessons, budget_seconds=2)
+    await one("cancelled", slow, lessons)
+    await one("finished", slow, lessons)
+    await one("repeated-action", ["look"] * 6, lessons)
+    await one("repeated-reflection", wrong * 2, lessons[:1] * 2)
+    await one("plateau", ["add[7]", *wrong, *wrong], lessons, plateau_episodes=1)
+    await one("generation-failed", [*wrong, down], lessons)
+    await one("environment-failed", ["add[7]"], environment="breaking")
+    await one("failed", [], task="no number")
+
+
+async def record_trainings(client: Client) -> None:
+    """Record one history for each way a training goes, and some of its rollouts.
+
+    The ids of its rollouts are made of its own, which is `name`, as replaying takes it to be.
+    """
+
+    async def one(name: str, *rollouts: str, hangs: bool = False, **fields: Any) -> None:
+        if not any(map(wanted, (name, *rollouts))):
+            return
+        training = ScriptedTraining()
+        training.hangs = hangs
+        async with learners.served(client, trainings.Advised()), trains(client, training):
+            handle: WorkflowHandle[Any, Any] = await client.start_workflow(
+                "RetroformerTrainingWorkflow",
+                trainings.request(**fields),
+                id=name,
+                task_queue=TASK_QUEUE,
+            )
+            if name.endswith(("-cancelled", "-finished")):
+                await trainings.until_phase(handle, "reward_model")
+                await (
+                    handle.cancel()
+                    if name.endswith("-cancelled")
+                    else handle.execute_update("finish_now", {"author": "ann"})
+                )
+            await write(handle, name)
+            for rollout in rollouts:
+                await write(client.get_workflow_handle(rollout.replace("_", "/")), rollout)
+
+    rated = "training-trained_collecting_1_1", "training-trained_measuring_1_2"
+    await one("training-trained", *rated, tuned="tuned", method="kto")
+    await one("training-no-signal", tasks=["8"])
+    await one("training-unrated", "training-unrated_collecting_1_1", tasks=["5", "seven"])
+    await one("training-failed", tasks=["seven"])
+    await one("training-budget", tasks=["7"], rollouts=2, budget_tokens=600)
+    await one("training-deadline", tasks=["7"], budget_seconds=4, hangs=True)
+    await one("training-finished", tasks=["7"], hangs=True)
+    await one("training-cancelled", tasks=["7"], hangs=True)
 
 
 if __name__ == "__main__":

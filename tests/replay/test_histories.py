@@ -43,7 +43,9 @@ HERE = Path(__file__).parent
 VERSIONS = sorted(sums.parent for sums in HERE.glob("*/SHA256SUMS"))
 HISTORIES = sorted(HERE.glob("*/*.json"))
 AGENTS = [path for path in HISTORIES if path.stem.startswith("agent-")]
-LEARNERS = [path for path in HISTORIES if path.stem.startswith("reflexion-")]
+LEARNERS = [
+    path for path in HISTORIES if path.stem.startswith(("reflexion-", "retroformer-", "training-"))
+]
 STARTED = "workflowExecutionStartedEventAttributes"
 REFLECTED = [path for path in HISTORIES if path.stem.startswith("reflect-")]
 READINGS = (
@@ -187,8 +189,20 @@ async def test_a_field_that_is_gone_is_read_where_it_is_null(
     assert "embedding_model" not in MultiPathRequest(**request).model_dump()
 
 
+# Its child workflows, and the activities of its own.
+CALLED = {
+    "activityTaskScheduledEventAttributes": "activityType",
+    "startChildWorkflowExecutionInitiatedEventAttributes": "workflowType",
+}
 # Initialise; then up to the limit solve (plan and execute, in turn), evaluate, reflect, remember.
-ORDER = re.compile("bl?((px)*p?(E|jj?)(fw?)?)*(px)*p?v?")
+# Retroformer samples reflections, and scores them. A rollout tries each of two, and keeps the pair.
+# A training collects rollouts, puts their pairs together, trains both models, and measures.
+ORDERS = {
+    "reflexion": "bl?((px)*p?(E|jj?)(fw?)?)*(px)*p?v?",
+    "retroformer": "bl?((px)*p?(E|jj?)(f+sw?)?)*(px)*p?v?",
+    "training": "r+(B(TT?r*)?)?",
+    "rollout": "b((px)*pE)(ff(px)*pE(px)*pEk?)?",
+}
 LETTERS = {
     "begin_task": "b",
     "recall_reflections": "l",
@@ -199,6 +213,11 @@ LETTERS = {
     "reflect_on_episode": "f",
     "remember_reflection": "w",
     "verify_answer": "v",
+    "score_reflections": "s",
+    "keep_pair": "k",
+    "RetroformerRolloutWorkflow": "r",
+    "assemble_buffer": "B",
+    "train_stage": "T",
 }
 
 
@@ -206,10 +225,11 @@ LETTERS = {
 def test_a_recorded_agent_s_calls_are_in_the_source_s_order(path: Path) -> None:
     """As the figures show it: what was cut short ends anywhere in it."""
     events = json.loads(path.read_text())["events"]
-    called = [event.get("activityTaskScheduledEventAttributes") for event in events]
-    names = [one["activityType"]["name"] for one in called if one]
+    found = ((event.get(part), kind) for event in events for part, kind in CALLED.items())
+    names = [called[kind]["name"] for called, kind in found if called]
+    order = ORDERS["rollout" if "_" in path.stem else path.stem.partition("-")[0]]
 
-    assert ORDER.fullmatch("".join(LETTERS[name] for name in names)), names
+    assert re.fullmatch(order, "".join(LETTERS[name] for name in names)), names
 
 
 def stop_reasons(kind: Any) -> set[str]:

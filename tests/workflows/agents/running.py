@@ -165,10 +165,12 @@ async def run(client: Client, request: dict[str, Any]) -> ReflexionResult:
     return ReflexionResult.model_validate(await asyncio.wait_for(handle.result(), 60))
 
 
-async def start(client: Client, request: dict[str, Any]) -> Handle:
+async def start(
+    client: Client, request: dict[str, Any], workflow: str = "ReflexionWorkflow"
+) -> Handle:
     """Start an agent as any client would, with one JSON object."""
     whole = {"environment": "counting", "task": "7", "max_attempts": 1} | request
-    return await begin(client, whole, "ReflexionWorkflow")
+    return await begin(client, whole, workflow)
 
 
 async def calls_of(handle: Handle) -> list[str]:

@@ -35,15 +35,20 @@ class Advised:
         return await ScriptedAgent([text], [text]).complete(call)
 
 
-async def start(client: Client, **fields: Any) -> Handle:
-    """Start a training on two tasks."""
+def request(**fields: Any) -> dict[str, Any]:
+    """Ask for a training on two tasks."""
     known: dict[str, Any] = {
         "environment": "counting", "tasks": ["7", "8"], "reflector": "base", "base_model": "tiny",
         "rollouts": 1, "max_attempts": 1,
         # Side by side, and kept in no cache, runs wait for each other's local activities.
         "concurrency": 1,
     }  # fmt: skip
-    return await begin(client, known | fields, "RetroformerTrainingWorkflow")
+    return known | fields
+
+
+async def start(client: Client, **fields: Any) -> Handle:
+    """Start a training on two tasks."""
+    return await begin(client, request(**fields), "RetroformerTrainingWorkflow")
 
 
 async def end(handle: Handle) -> RetroformerTrainingResult:
