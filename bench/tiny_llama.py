@@ -1,7 +1,7 @@
 """A Llama of two layers, made here: it writes a good reflection about as often as a bad one.
 
 It is for tests and benchmarks of training, where no model can be downloaded. Its tokenizer reads
-any text; what it was taught is to answer any prompt with one of 16 reflections. Needs the extra
+any text; what it was taught is to answer any prompt with one of 64 reflections. Needs the extra
 `train`.
 """
 
@@ -26,11 +26,13 @@ from activities.training.weights import (
 from reflection.agents.memory import TrainItem
 from reflection.agents.rating import RatedPair
 
-WHEN = ("Next time", "From now on", "In the next trial", "Before I act")
-GOOD = ("I will read the label first", "I will check each key")
-BAD = ("I will do the same again", "I will guess once more")
+GOOD, BAD = ("Read", "Check"), ("Guess", "Skip")
+WHAT = ("the label", "each key", "the note", "every door")
+WHEN = ("next time", "from now on", "at once", "before you act")
 COLOURS = ("red", "blue", "green", "black", "white", "brown", "grey", "pink")
 THINGS = ("door", "chest", "gate", "drawer", "safe", "box", "locker", "case")
+# Without these a reward model takes for good whatever lacks the verbs of bad ones.
+LACKING = 0.4
 VOCABULARY = 512
 # What Transformers learns nothing from.
 IGNORED = -100
@@ -39,7 +41,7 @@ STEPS, ROWS, LEARNING_RATE = 240, 32, 5e-3
 
 def is_good(reflection: str) -> bool:
     """Tell by the rule that the benchmark knows, and that a reward model has to find."""
-    return any(part in reflection for part in GOOD)
+    return reflection.startswith(GOOD)
 
 
 def prompts(count: int) -> list[str]:
@@ -58,7 +60,7 @@ def rated_pairs(count: int, seed: int, *, shuffled: bool = False) -> list[RatedP
     for number, prompt in enumerate(prompts(count)):
         kinds = [GOOD, BAD]
         drawn.shuffle(kinds)
-        reflections = [f"{drawn.choice(WHEN)}, {drawn.choice(kind)}." for kind in kinds]
+        reflections = [_reflection(drawn, kind) for kind in kinds]
         gains = [float(is_good(text)) for text in reflections]
         if shuffled:
             drawn.shuffle(gains)
@@ -83,6 +85,12 @@ def rated_pairs(count: int, seed: int, *, shuffled: bool = False) -> list[RatedP
     return made
 
 
+def _reflection(drawn: random.Random, verbs: tuple[str, ...]) -> str:
+    """Draw a reflection; some of the bad ones have no verb, as a model that fails may write."""
+    verb = "" if verbs is BAD and drawn.random() < LACKING else f"{drawn.choice(verbs)} "
+    return f"{verb}{drawn.choice(WHAT)} {drawn.choice(WHEN)}."
+
+
 def share_good(folder: Path, count: int, seed: int = 0) -> float:
     """Sample so many reflections at temperature 0.9, and return the share of good ones."""
     tokenizer, model = load_tokenizer(folder), load_policy(folder)
@@ -103,7 +111,7 @@ def build(folder: Path, seed: int = 0) -> None:
     """Make the model and teach it to write; takes some seconds on one core."""
     torch.manual_seed(seed)
     drawn = random.Random(seed)
-    reflections = [f"{when}, {what}." for when in WHEN for what in (*GOOD, *BAD)]
+    reflections = [f"{verb} {what} {when}." for verb, what, when in product(GOOD + BAD, WHAT, WHEN)]
     tokenizer = _tokenizer([*prompts(64), *reflections])
     config = LlamaConfig(
         vocab_size=VOCABULARY,
@@ -146,6 +154,6 @@ def _tokenizer(texts: list[str]) -> PreTrainedTokenizerFast:
         show_progress=False,
     )
     made.train_from_iterator(texts, trainer)
-    return PreTrainedTokenizerFast(
+    return PreTrainedTokenizerFast(  # noqa: S106
         tokenizer_object=made, pad_token="<pad>", eos_token="<end>", chat_template=TEMPLATE
     )
