@@ -26,7 +26,8 @@ test-environments: $(READY) .venv-environments/.ready
 
 # The extra `train`. One thread for each process: torch's own would wait for each other.
 test-train: $(READY) .venv-train/.ready
-	OMP_NUM_THREADS=1 .venv-train/bin/python -m pytest -n 2 --dist loadfile tests/training
+	PATH="$(CURDIR)/.venv/bin:$$PATH" OMP_NUM_THREADS=1 \
+	    .venv-train/bin/python -m pytest -n 2 --dist loadfile tests/training
 
 lint: $(READY)
 	.venv/bin/ruff check .

@@ -69,27 +69,33 @@ class Served:
         raise ApplicationError(error["message"], type=error["code"], non_retryable=permanent)
 
     async def _keep(self) -> None:
-        command = [sys.executable, "-m", PROGRAM, str(self._socket.fileno()), *self._bases]
         while True:
-            process = await asyncio.create_subprocess_exec(
-                *command,
-                stdin=PIPE,
-                stdout=2,
-                env=variables(os.environ, self._root),
-                pass_fds=[self._socket.fileno()],
-                # Ctrl-C is the worker's.
-                start_new_session=True,
-            )
-            self._process = process
             try:
-                code = await process.wait()
-            except asyncio.CancelledError:
-                with contextlib.suppress(ProcessLookupError):
-                    process.kill()
-                await process.wait()
-                raise
-            logger.warning("what serves models ended with exit code %d, and begins again", code)
+                code = await self._run()
+            except OSError as error:
+                logger.warning("what serves models could not begin: %s", error.strerror)
+            else:
+                logger.warning("what serves models ended with exit code %d, and begins again", code)
             await asyncio.sleep(AGAIN_SECONDS)
+
+    async def _run(self) -> int:
+        listening = self._socket.fileno()
+        self._process = process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", PROGRAM, str(listening), *self._bases),
+            # Its end is the process's; what is printed goes to the worker's log.
+            stdin=PIPE,
+            stdout=2,
+            env=variables(os.environ, self._root),
+            pass_fds=[listening],
+            # Ctrl-C is the worker's.
+            start_new_session=True,
+        )
+        try:
+            return await process.wait()
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
 
 
 def variables(environment: Mapping[str, str], root: Path) -> dict[str, str]:

@@ -21,8 +21,8 @@ TASK = ScoreTask(reward_model="train-1/reward_model", prompt=PROMPT, reflections
 
 
 @pytest.fixture(scope="module")
-def root(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return artifacts(tiny, tmp_path_factory.mktemp("run") / "artifacts")
+def root(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return artifacts(base, tmp_path_factory.mktemp("run") / "artifacts")
 
 
 @pytest.fixture

@@ -21,13 +21,13 @@ PROMPT = "Task 0: open the red door. The key did not fit. Reflection:"
 
 
 @pytest.fixture(scope="module")
-def root(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return artifacts(tiny, tmp_path_factory.mktemp("run") / "artifacts")
+def root(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return artifacts(base, tmp_path_factory.mktemp("run") / "artifacts")
 
 
 @pytest.fixture(scope="module")
-def served(root: Path, tiny: Path) -> Iterator[Served]:
-    with serving(root, [str(tiny)]) as made:
+def served(root: Path, base: Path) -> Iterator[Served]:
+    with serving(root, [str(base)]) as made:
         yield made
 
 
@@ -89,17 +89,17 @@ def test_a_run(served: Served) -> None:
     assert len(texts) == 1
 
 
-def test_a_base_model(served: Served, tiny: Path) -> None:
+def test_a_base_model(served: Served, base: Path) -> None:
     """A base model is served by the name that it was given, from wherever it is."""
-    assert text(asked(served, str(tiny), seed=3)) == text(asked(served, "base", seed=3))
-    assert asked(served, str(tiny.parent))["status"] == 404
+    assert text(asked(served, str(base), seed=3)) == text(asked(served, "base", seed=3))
+    assert asked(served, str(base.parent))["status"] == 404
 
 
-def test_the_list(served: Served, tiny: Path) -> None:
+def test_the_list(served: Served, base: Path) -> None:
     """The models that write are listed: no reward model, and nothing outside the folder."""
     listed = [model["id"] for model in json.loads(sent(served, "v1/models"))["data"]]
 
-    assert listed == sorted([str(tiny), "base", "broken", "train-1", "train-1/reflector"])
+    assert listed == sorted([str(base), "base", "broken", "train-1", "train-1/reflector"])
 
 
 def test_a_cut_reply(served: Served) -> None:
@@ -187,10 +187,10 @@ def test_nobody_waits(root: Path) -> None:
     assert reply["usage"]["completion_tokens"] == 1
 
 
-def test_models_kept(tiny: Path, tmp_path: Path) -> None:
+def test_models_kept(base: Path, tmp_path: Path) -> None:
     """The last three models that were used are kept, unless their folder has another one now."""
     for name in "abcd":
-        shutil.copytree(tiny, tmp_path / name)
+        shutil.copytree(base, tmp_path / name)
     models = Models(tmp_path, ())
     loaded = {name: models.load(name, load_policy)[1] for name in "abc"}
 

@@ -1,0 +1,107 @@
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from activities.doctor import DoctorRequest, DoctorResult
+from activities.language_model.litellm_model import LiteLLMModel
+from activities.language_model.port import ModelCall
+from adapters import servable, trained
+from commands.embedded import Place, free_port
+from connection import ConfigurationError, connect
+from service import parse
+from tests.training.serving import artifacts
+from worker import QUEUES
+
+ROOT = Path(__file__).parents[2]
+
+
+@contextmanager
+def started(options: list[str], environment: dict[str, str]) -> Iterator["subprocess.Popen[bytes]"]:
+    command = [sys.executable, "worker.py", *options]
+    with subprocess.Popen(command, env=environment, cwd=ROOT) as worker:
+        try:
+            yield worker
+        finally:
+            worker.kill()
+
+
+@pytest.mark.parametrize(
+    ("folder", "said"),
+    [
+        (None, "MULL_ARTIFACTS is not set, to a folder that all training workers share"),
+        ("/nowhere", "/nowhere, which MULL_ARTIFACTS names, is not a folder"),
+    ],
+)
+def test_no_artifacts(
+    folder: str | None,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Without its folder, training is refused if it was chosen, and else left out with a line."""
+    caplog.set_level("INFO")
+    if folder is not None:
+        monkeypatch.setenv("MULL_ARTIFACTS", folder)
+
+    assert servable(QUEUES, chosen=False) == ["mull", "llm", "code", "tools"]
+    assert caplog.messages == [f"mull-train is not served: {said}"]
+    assert servable(["mull"], chosen=True) == ["mull"]
+    with pytest.raises(ConfigurationError, match=f"mull-train can't be served: {said}"):
+        servable(["mull", "train"], chosen=True)
+
+
+async def test_a_taken_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A port that another process listens at is said at the start."""
+    monkeypatch.setenv("MULL_ARTIFACTS", str(tmp_path))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        options = parse(["--queues", "train", "--reflector-address", f"127.0.0.1:{port}"], QUEUES)
+
+        with pytest.raises(ConfigurationError, match=f"port {port}: Address already in use"):
+            async with trained(options):
+                pass
+
+
+async def test_a_worker(
+    place: Place, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker serves reflectors, tells doctor where it keeps them, and ends in order."""
+    root, port = artifacts(base, tmp_path / "artifacts"), free_port()
+    monkeypatch.setenv("TEMPORAL_ADDRESS", place.address)
+    monkeypatch.setenv("HOSTED_VLLM_API_BASE", f"http://127.0.0.1:{port}/v1")
+    options = ["--queues", "mull,train", "--reflector-address", f"127.0.0.1:{port}"]
+    environment = {**os.environ, "MULL_ARTIFACTS": str(root)}
+    with started([*options, "--base", str(base)], environment) as worker:
+        client = await connect()
+        found: DoctorResult = await client.execute_workflow(
+            "DoctorWorkflow",
+            DoctorRequest(queues=("mull-train",)),
+            id="doctor-training",
+            task_queue="mull",
+            result_type=DoctorResult,
+        )
+        call = ModelCall(
+            model="hosted_vllm/train-1",
+            prompt="Task 0: open the red door. The key did not fit. Reflection:",
+            temperature=0.9,
+            seed=1,
+            max_output_tokens=40,
+            timeout_seconds=60.0,
+        )
+        reply = await LiteLLMModel(None).complete(call)
+
+        worker.send_signal(signal.SIGTERM)
+
+        assert worker.wait(40) == 0
+    said = [check.said for check in found.checks if check.area == "training"]
+    assert said == [f"what is trained is kept in {root}"]
+    assert reply.text
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port))
