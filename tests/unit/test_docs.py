@@ -13,6 +13,7 @@ from typing import get_args
 import pytest
 
 from reflection.agents import result as tried
+from reflection.agents import training as trained
 from reflection.agents.request import Strategy
 from reflection.batch.result import BatchStopReason
 from reflection.critique import result as critique
@@ -40,6 +41,8 @@ NAMED = [
     ("glossary.md", "The agent", "Stop reasons", get_args(multipath.StopReason)),
     ("glossary.md", "The turn", "Stop reasons", get_args(turned.StopReason)),
     ("glossary.md", "Learning from failures", "Stop reasons", get_args(tried.StopReason)),
+    ("glossary.md", "Training reflections", "Stop reasons", get_args(trained.StopReason)),
+    ("guide.md", "How reflections are trained", "| `--method`", get_args(trained.Method)),
     ("glossary.md", "Learning from failures", "**Episode.**", get_args(tried.EpisodeEnd)),
     ("glossary.md", "Learning from failures", "**Best episode.**", get_args(tried.Status)),
     ("glossary.md", "Learning from failures", "**Strategy.**", get_args(Strategy)),
