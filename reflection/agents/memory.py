@@ -240,26 +240,6 @@ class EpisodicMemory(Record):
     reflector_examples: tuple[ReflectorExample, ...] = Field(min_length=1)
 
 
-class RatedReflection(Record):
-    """A reflection in the replay buffer, whether it is a good one, and its gain in return."""
-
-    prompt: str
-    reflection: str
-    correct: bool
-    gain: float
-
-
-class RetroformerEpisodicMemory(EpisodicMemory):
-    """The examples, and the replay buffer: rated reflections by environment."""
-
-    replay_buffer: dict[str, tuple[RatedReflection, ...]] = Field(default_factory=dict)
-
-    def add_to_replay_buffer(self, environment: str, rated: RatedReflection) -> Self:
-        """Append one to those of an environment."""
-        held = (*self.replay_buffer.get(environment, ()), rated)
-        return self.model_copy(update={"replay_buffer": {**self.replay_buffer, environment: held}})
-
-
 class ProceduralMemory(Record):
     """How to work: the limits, the actions that are allowed, and the instructions."""
 

@@ -17,12 +17,8 @@ from reflection.agents.memory import (
     EpisodicMemory,
     MemoryRuleError,
     Observation,
-    PlannerExample,
     ProceduralMemory,
-    RatedReflection,
     Reflection,
-    ReflectorExample,
-    RetroformerEpisodicMemory,
     RetroformerMemory,
     RetroformerTrajectory,
     Reward,
@@ -369,28 +365,7 @@ def test_the_memories_have_the_attributes_of_the_source() -> None:
     assert set(ShortTermMemory.model_fields) == set(EMPTY[ShortTermMemory])
     assert set(SemanticMemory.model_fields) == {"reflections"}
     assert set(EpisodicMemory.model_fields) == {"planner_examples", "reflector_examples"}
-    assert set(RetroformerEpisodicMemory.model_fields) - set(EpisodicMemory.model_fields) == {
-        "replay_buffer"
-    }
     assert set(ProceduralMemory.model_fields) == set(HOW)
-
-
-def test_the_replay_buffer_is_kept_by_environment() -> None:
-    """A rated reflection is appended to those of its environment, and to no other's."""
-    shown = PlannerExample(task="Count.", trajectory=Trajectory())
-    memory = RetroformerEpisodicMemory(
-        planner_examples=(shown,),
-        reflector_examples=(ReflectorExample(context=shown, reflection="Look."),),
-    )
-    good, bad = (
-        RatedReflection(prompt="p", reflection="r", correct=gain > 0, gain=gain) for gain in (1, -1)
-    )
-
-    filled = memory.add_to_replay_buffer("code", good).add_to_replay_buffer("puzzles", bad)
-    filled = filled.add_to_replay_buffer("code", bad)
-
-    assert filled.replay_buffer == {"code": (good, bad), "puzzles": (bad,)}
-    assert memory.replay_buffer == {}
 
 
 @pytest.mark.parametrize(
