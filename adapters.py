@@ -225,8 +225,8 @@ async def trained(options: argparse.Namespace) -> AsyncIterator[list[Callable[..
     if "train" not in options.queues:
         yield None
         return
-    from activities.training.activity import TrainingActivities
-    from activities.training.scoring import ScoringActivities, Served
+    from activities.training.activity import ScoringActivities, TrainingActivities
+    from activities.training.scoring import Served
 
     root = Path(os.environ[training.VARIABLE])
     host, port = options.reflector_address

@@ -14,9 +14,8 @@ with workflow.unsafe.imports_passed_through():
     import telemetry
     from activities.agents import AgentActivities, AgentPrompt
     from activities.critique import Written
-    from activities.training.activity import TrainingActivities
+    from activities.training.activity import ScoringActivities, TrainingActivities
     from activities.training.port import TASK_QUEUE, PairTask, ScoreTask
-    from activities.training.scoring import ScoringActivities
     from reflection.agents.result import ReflexionResult
     from reflection.agents.retroformer import (
         Retroformer,

@@ -5,10 +5,10 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
@@ -22,8 +22,11 @@ from activities.training.port import (
     BufferResult,
     BufferTask,
     PairTask,
+    Scores,
+    ScoreTask,
     StageTask,
 )
+from connection import heartbeating
 from reflection.agents.rating import preferences
 from reflection.agents.training import BufferCounts, StageResult, StageStep
 
@@ -93,7 +96,7 @@ class TrainingActivities:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
-                env=self._environment(),
+                env=variables(os.environ, self._root),
                 # Ctrl-C is the worker's.
                 start_new_session=True,
                 limit=LONGEST_LINE,
@@ -105,19 +108,46 @@ class TrainingActivities:
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
 
-    def _environment(self) -> dict[str, str]:
-        kept = {
-            name: value
-            for name, value in os.environ.items()
-            if name in KEPT or name.startswith(KEPT_PREFIXES)
-        }
-        return kept | {
-            VARIABLE: str(self._root),
-            "PYTHONPATH": os.pathsep.join(path or "." for path in sys.path),
-            # Threads that contend for a few cores take 20 times as long.
-            "OMP_NUM_THREADS": "1",
-            "TOKENIZERS_PARALLELISM": "false",
-        }
+
+class Scorer(Protocol):
+    """What scores reflections with the reward models of a folder."""
+
+    async def score(self, task: ScoreTask) -> Scores:
+        """Score reflections. Raises ApplicationError, and ConnectionError if it is cut off."""
+        ...
+
+
+class ScoringActivities:
+    """The activity that scores reflections with a reward model."""
+
+    def __init__(self, scorer: Scorer) -> None:
+        self._scorer = scorer
+
+    @activity.defn
+    async def score_reflections(self, task: ScoreTask) -> Scores:
+        """Score reflections. What can't be used as a reward model is an error for good."""
+        async with heartbeating():
+            try:
+                return await self._scorer.score(task)
+            except ConnectionError as error:
+                said = f"What serves models ended or can't be reached: {type(error).__name__}"
+                raise ApplicationError(said, type="serving_lost") from None
+
+
+def variables(environment: Mapping[str, str], root: Path) -> dict[str, str]:
+    """Choose the variables of a process that has models: no key of a provider is among them."""
+    kept = {
+        name: value
+        for name, value in environment.items()
+        if name in KEPT or name.startswith(KEPT_PREFIXES)
+    }
+    return kept | {
+        VARIABLE: str(root),
+        "PYTHONPATH": os.pathsep.join(path or "." for path in sys.path),
+        # Threads that contend for a few cores take 20 times as long.
+        "OMP_NUM_THREADS": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+    }
 
 
 async def _beat(newest: dict[str, Any]) -> None:

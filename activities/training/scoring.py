@@ -7,17 +7,15 @@ import os
 import socket
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
 import aiohttp
-from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.training.activity import KEPT, KEPT_PREFIXES
-from activities.training.port import VARIABLE, Scores, ScoreTask
-from connection import heartbeating
+from activities.training.activity import variables
+from activities.training.port import Scores, ScoreTask
 
 PROGRAM = "activities.training.serving"
 AGAIN_SECONDS = 1.0
@@ -55,16 +53,19 @@ class Served:
         self._socket.close()
 
     async def score(self, task: ScoreTask) -> Scores:
-        """Score reflections. Raises ApplicationError, and aiohttp.ClientError if it is cut off."""
+        """Score reflections. Raises ApplicationError, and ConnectionError if it is cut off."""
         body, headers = task.model_dump_json(), {"Content-Type": "application/json"}
         patient = aiohttp.ClientTimeout(total=None)
-        async with (
-            aiohttp.ClientSession(timeout=patient) as session,
-            session.post(f"{self.address}/score", data=body, headers=headers) as reply,
-        ):
-            if reply.status == 200:
-                return Scores.model_validate_json(await reply.read())
-            error = (await reply.json())["error"]
+        try:
+            async with (
+                aiohttp.ClientSession(timeout=patient) as session,
+                session.post(f"{self.address}/score", data=body, headers=headers) as reply,
+            ):
+                if reply.status == 200:
+                    return Scores.model_validate_json(await reply.read())
+                error = (await reply.json())["error"]
+        except aiohttp.ClientError as cut:
+            raise ConnectionError(type(cut).__name__) from None
         permanent = reply.status < 500
         raise ApplicationError(error["message"], type=error["code"], non_retryable=permanent)
 
@@ -96,31 +97,3 @@ class Served:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
-
-
-def variables(environment: Mapping[str, str], root: Path) -> dict[str, str]:
-    """Choose the variables of a process that has models: no key of a provider is among them."""
-    kept = {
-        name: value
-        for name, value in environment.items()
-        if name in KEPT or name.startswith(KEPT_PREFIXES)
-    }
-    here = os.pathsep.join(path or "." for path in sys.path)
-    return kept | {"PYTHONPATH": here, "OMP_NUM_THREADS": "1", VARIABLE: str(root)}
-
-
-class ScoringActivities:
-    """The activity that scores reflections with a reward model."""
-
-    def __init__(self, served: Served) -> None:
-        self._served = served
-
-    @activity.defn
-    async def score_reflections(self, task: ScoreTask) -> Scores:
-        """Score reflections. What can't be used as a reward model is an error for good."""
-        async with heartbeating():
-            try:
-                return await self._served.score(task)
-            except (aiohttp.ClientError, ConnectionError) as error:
-                said = f"What serves models ended or can't be reached: {type(error).__name__}"
-                raise ApplicationError(said, type="serving_lost") from None

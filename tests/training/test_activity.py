@@ -109,10 +109,12 @@ async def test_buffer_is_the_same_in_any_order(tmp_path: Path) -> None:
     for name, order in (("one", pairs), ("two", [*reversed(pairs), pairs[2]])):
         activities = TrainingActivities(tmp_path / name)
         for pair in order:
-            await ActivityEnvironment().run(activities.keep_pair, PairTask(run=RUN, pair=pair))
+            await ActivityEnvironment().run(
+                activities.keep_pair, PairTask(run=RUN, execution="e", pair=pair)
+            )
         made.append(
             await ActivityEnvironment().run(
-                activities.assemble_buffer, BufferTask(run=RUN, pairing="ordered")
+                activities.assemble_buffer, BufferTask(run=RUN, execution="e", pairing="ordered")
             )
         )
 
@@ -130,7 +132,8 @@ async def test_buffer_is_the_same_in_any_order(tmp_path: Path) -> None:
 async def test_buffer_of_nothing_is_empty(tmp_path: Path) -> None:
     """A run that collected nothing has an empty file and counts of 0."""
     result = await ActivityEnvironment().run(
-        TrainingActivities(tmp_path).assemble_buffer, BufferTask(run=RUN, pairing="ordered")
+        TrainingActivities(tmp_path).assemble_buffer,
+        BufferTask(run=RUN, execution="e", pairing="ordered"),
     )
 
     assert (tmp_path / result.path).read_bytes() == b""

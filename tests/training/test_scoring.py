@@ -10,8 +10,9 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
+from activities.training.activity import ScoringActivities, variables
 from activities.training.port import Scores, ScoreTask
-from activities.training.scoring import ScoringActivities, Served, variables
+from activities.training.scoring import Served
 from activities.training.weights import load_reward_model, load_tokenizer, score
 from tests.training.serving import artifacts
 
