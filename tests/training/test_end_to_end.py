@@ -1,6 +1,8 @@
 """`train` and `retroformer` by the command line, with a worker that trains and serves for real."""
 
 import json
+import os
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,11 +37,14 @@ class World(NamedTuple):
 
     def type(self, *words: str) -> Any:
         """Run a command to its end."""
-        instructions = str(self.folder / "instructions")
-        given = ("--reflector-instructions", instructions, "--max-output-tokens", "40", "--json")
-        known = self.environment | {"MULL_MODEL": "openai/scripted"}
+        given = ["--json"]
+        if words[0] in {"train", "retroformer"}:
+            instructions = str(self.folder / "instructions")
+            given += ["--reflector-instructions", instructions, "--max-output-tokens", "40"]
         for _ in range(120):
-            ended = forks.run("starter.py", *words, *given, environment=known, seconds=280)
+            ended = forks.run(
+                "starter.py", *words, *given, environment=self.environment, seconds=280
+            )
             if ended.returncode != 3:
                 return ended
             time.sleep(0.5)
@@ -74,7 +79,7 @@ def train(world: World, identity: str, *more: str) -> Any:
 
 
 def test_a_trained_reflector_helps_the_agent(world: World) -> None:
-    """Half of the reflections are good before, nine of ten after; the agent then solves its task."""
+    """Half of the reflections are good before, nine of ten after: it then solves its task."""
     worker = world.worker()
     try:
         trained = train(
@@ -100,3 +105,38 @@ def test_a_trained_reflector_helps_the_agent(world: World) -> None:
     rows = [json.loads(line) for line in (world.folder / result["buffer"]).read_text().splitlines()]
     assert len(rows) == before["reflections"]
     assert {row["environment"] for row in rows} == {"keys"}
+
+
+def test_a_killed_worker_is_followed_by_another(world: World) -> None:
+    """A stage goes on from its checkpoint on the next worker, and says so; nothing is lost."""
+    worker = world.worker()
+    try:
+        started = train(world, "killed", "--method", "dpo", "--epochs", "30", "--detach")
+        assert started.returncode == 0, started.stderr
+        for stage in ("reward_model", "reflector"):
+            until_step(world, "killed", stage)
+            assert worker.pid is not None
+            os.kill(worker.pid, signal.SIGKILL)
+            worker.join()
+            worker = world.worker()
+        ended = world.type("watch", "killed")
+    finally:
+        worker.terminate()
+        worker.join(60)
+
+    assert ended.returncode == 0, ended.stderr
+    stages = json.loads(ended.stdout)["stages"]
+    for stage in ("reward_model", "reflector"):
+        assert len(stages[stage]["resumed_at"]) == 1
+        assert stages[stage]["anew"] == 0
+
+
+def until_step(world: World, identity: str, stage: str) -> None:
+    """Wait until a stage is far enough to have a checkpoint."""
+    for _ in range(600):
+        shown = world.type("show", identity)
+        seen = json.loads(shown.stdout)["progress"] if shown.returncode == 0 else {}
+        if seen.get("phase") == stage and seen["step"] > seen["of"] / 2:
+            return
+        time.sleep(0.2)
+    pytest.fail(f"{identity} did not come to {stage}: {shown.stderr}")
