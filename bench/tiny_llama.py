@@ -56,16 +56,18 @@ def prompts(count: int) -> list[str]:
 
 
 def rated_pairs(count: int, seed: int, *, shuffled: bool = False) -> list[RatedPair]:
-    """Make a replay buffer: good reflections gain 1 and bad ones nothing; or any, if shuffled."""
+    """Make a replay buffer: good reflections gain 1, bad ones nothing; or half are turned."""
     drawn = random.Random(seed)
+    # Exactly half of them: what chance leaves over is a signal, too.
+    turned = set(drawn.sample(range(count), count // 2)) if shuffled else set[int]()
     made = []
     for number, prompt in enumerate(prompts(count)):
         kinds = [GOOD, BAD]
         drawn.shuffle(kinds)
         reflections = [_reflection(drawn, kind) for kind in kinds]
         gains = [float(is_good(text)) for text in reflections]
-        if shuffled:
-            drawn.shuffle(gains)
+        if number in turned:
+            gains.reverse()
         made.append(
             RatedPair(
                 environment="keys",

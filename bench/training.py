@@ -30,7 +30,7 @@ METHODS: tuple[Method, ...] = ("ppo", "kto", "rloo", "dpo")
 # Of a model this small: epochs, learning rate, batch.
 SETTINGS = {
     "reward_model": (5.0, 3e-3, 16),
-    "ppo": (8.0, 1e-3, 32),
+    "ppo": (6.0, 1e-3, 32),
     "rloo": (6.0, 1e-3, 32),
     "kto": (6.0, 3e-3, 16),
     "dpo": (3.0, 1e-3, 16),

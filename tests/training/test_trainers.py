@@ -25,6 +25,9 @@ from bench.tiny_llama import prompts, rated_pairs
 from reflection.agents.rating import RatedPair
 from tests.training.stages import task
 
+# TRL's own use of what Transformers will remove, at each step; versions of both are pinned.
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
+
 PROMPT = prompts(1)[0]
 GOOD, BAD = "Read the label next time.", "Skip the label next time."
 
