@@ -31,8 +31,13 @@ from reflection.agents.rating import preferences
 from reflection.agents.training import BufferCounts, StageResult, StageStep
 
 PROGRAM = (sys.executable, "-m", "activities.training.stage")
-# All that a training process is given of the worker's environment: no provider's key is there.
-KEPT, KEPT_PREFIXES = {"PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH"}, ("HF_", "CUDA_")
+# What a process that has models is given of the worker's environment: no provider's key, but
+# Hugging Face's token, where there is one.
+KEPT = {
+    "PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "SSL_CERT_FILE",
+    "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY",
+}  # fmt: skip
+KEPT_PREFIXES = ("HF_", "CUDA_")
 BEAT_SECONDS = 5.0
 LONGEST_LINE = 16 << 20
 # How often a stage tells its run how far it came: each time is three events of history.

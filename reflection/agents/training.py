@@ -407,15 +407,16 @@ class Training:
     def no_signal(self) -> str:
         """Say why nothing can be learned from the replay buffer; empty if something can."""
         counts = self.counts or BufferCounts()
-        if counts.preferences:
-            return ""
+        rated = f"of {tally_words(counts.pairs, 'pair')} of reflections"
         if not counts.pairs:
-            tried = tally_words(self.before.made, "rollout")
-            return f"nothing to learn from: no reflections were rated in {tried}"
-        return (
-            f"nothing to learn from: of {tally_words(counts.pairs, 'pair')} of reflections"
-            f" {counts.equal} have equal gains and {counts.identical} the same text"
-        )
+            why = f"no reflections were rated in {tally_words(self.before.made, 'rollout')}"
+        elif self.tuning_pairing == "positive" and not counts.good:
+            why = f"{rated} none gained anything"
+        elif not counts.preferences:
+            why = f"{rated} {counts.equal} have equal gains and {counts.identical} the same text"
+        else:
+            return ""
+        return f"nothing to learn from: {why}"
 
     def decide(self, reason: str, next_phase: Phase, at: datetime) -> Decision:
         """Record that a phase is done, and what follows."""
