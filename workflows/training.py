@@ -40,10 +40,13 @@ with workflow.unsafe.imports_passed_through():
     from workflows.base import Workflow
     from workflows.batch import why_it_failed
     from workflows.calls import SOMEBODY, explain, outcome, settle, work_times
+    from workflows.reflexion import HISTORY_BYTES
     from workflows.retroformer import KEEP_TIMES, RetroformerRolloutWorkflow
 
 # A stage tells of itself every 5 s; a worker that was lost holds it up for so long.
 HEARTBEAT = timedelta(seconds=20)
+# The server ends a run at 51,200 events; a rollout is up to nine.
+HISTORY_EVENTS = 40_000
 PHASES: dict[Phase, Phase] = {
     "collecting": "reward_model", "reward_model": "reflector", "reflector": "measuring",
 }  # fmt: skip
@@ -156,20 +159,21 @@ class RetroformerTrainingWorkflow(Workflow):
         state = self._state
         state.begin(phase, state.request.all_rollouts)
         most, made = state.request.concurrency, list[asyncio.Task[None]]()
-
-        def in_flight() -> int:
-            return sum(not one.done() for one in made)
+        in_flight = set[asyncio.Task[None]]()
 
         def may_go_on() -> bool:
-            return not in_flight() or (in_flight() < most and state.has_room(in_flight()))
+            flying = len(in_flight)
+            return not flying or (flying < most and state.has_room(flying))
 
         async def make_all() -> None:
             try:
                 for planned in state.planned():
                     await workflow.wait_condition(may_go_on)
-                    if not state.has_room(in_flight()):
+                    if self._is_full() or not state.has_room(len(in_flight)):
                         break
-                    made.append(asyncio.create_task(self._make(planned)))
+                    made.append(one := asyncio.create_task(self._make(planned)))
+                    in_flight.add(one)
+                    one.add_done_callback(in_flight.discard)
                 await asyncio.gather(*made)
             finally:
                 for one in made:
@@ -178,6 +182,19 @@ class RetroformerTrainingWorkflow(Workflow):
 
         if await self._until([making := asyncio.create_task(make_all())]):
             await making
+
+    def _is_full(self) -> bool:
+        """Tell whether the history has no place for more rollouts; half is for measuring."""
+        state, now = self._state, workflow.info()
+        part = 0.5 if state.request.tuned is not None and state.phase == "collecting" else 1.0
+        if now.get_current_history_length() >= HISTORY_EVENTS * part:
+            full = f"{HISTORY_EVENTS * part:,.0f} events"
+        elif now.get_current_history_size() >= HISTORY_BYTES * part:
+            full = f"{HISTORY_BYTES * part:,.0f} bytes"
+        else:
+            return False
+        state.warn(f"no more rollouts were made: the history of the run has {full}")
+        return True
 
     async def _make(self, planned: Planned) -> None:
         """Make a rollout to its end, whatever that is."""

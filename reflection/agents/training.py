@@ -17,7 +17,7 @@ from reflection.agents.request import MOST_STEPS, Instructions, Name, TaskName
 from reflection.agents.retroformer import TRIED, RolloutRequest, RolloutResult
 from reflection.multipath.request import Folder
 from reflection.request import Bounded, ModelName, Record
-from reflection.run import Budget, Usage, add_usage, room, usage
+from reflection.run import Room, Usage, add_usage, room_for, usage
 from reflection.text import tally_words
 
 Method = Literal["ppo", "rloo", "kto", "dpo"]
@@ -28,6 +28,8 @@ MOST_TASKS = 500
 SHOWN_PAIRS = 200
 MOST_SEED = 2**31
 SHOWN_ERRORS = 5
+# Those of all rollouts would make a result that no history has a place for.
+SHOWN_WARNINGS = 50
 MOST_POINTS = 100
 
 
@@ -283,6 +285,32 @@ class Planned(NamedTuple):
     rollout: int
 
 
+class Sizes(NamedTuple):
+    """What rollouts spent: in all, the largest, and how many did not report it."""
+
+    whole: float = 0.0
+    largest: float | None = None
+    unknown: int = 0
+
+    def add(self, size: float | None) -> "Sizes":
+        """Count a rollout."""
+        if size is None:
+            return self._replace(unknown=self.unknown + 1)
+        largest = size if self.largest is None else max(self.largest, size)
+        return self._replace(whole=self.whole + size, largest=largest)
+
+    @property
+    def likely(self) -> float | None:
+        """All of it, where one that did not report is as large as the largest."""
+        return None if self.largest is None else self.whole + self.largest * self.unknown
+
+    def room(self, unit: str, bound: float | None, wanted: int) -> Room:
+        """Return how many of `wanted` rollouts fit, each as large as the largest so far."""
+        spent = [] if self == Sizes() else [self.likely]
+        took = "a rollout took up to"
+        return room_for(unit, bound, spent, wanted, self.largest, "rollout", took)
+
+
 @dataclass
 class Training:
     """How far a training came."""
@@ -298,7 +326,9 @@ class Training:
     buffer: str | None = None
     counts: BufferCounts | None = None
     stages: dict[Stage, StageResult] = field(default_factory=dict)
-    spent: list[Usage] = field(default_factory=list)
+    used: Usage = field(default_factory=lambda: usage({}, 0, 0))
+    tokens: Sizes = field(default_factory=Sizes)
+    costs: Sizes = field(default_factory=Sizes)
     errors: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
@@ -359,8 +389,12 @@ class Training:
 
     def has_room(self, in_flight: int) -> bool:
         """Tell whether the budget has room for one more rollout beside those in flight."""
-        budget = Budget(self.request.budget_tokens, self.request.budget_usd)
-        fits = room(budget, self.spent, in_flight + 1, what="rollout")
+        wanted, request = in_flight + 1, self.request
+        fits = min(
+            self.tokens.room("tokens", request.budget_tokens, wanted),
+            self.costs.room("US dollars", request.budget_usd, wanted),
+            key=lambda each: each.calls,
+        )
         if fits.calls <= in_flight and not in_flight:
             self.warn(f"no more rollouts were made: {fits.reason}")
         return fits.calls > in_flight
@@ -368,9 +402,12 @@ class Training:
     def ended(self, result: RolloutResult) -> None:
         """Count a rollout."""
         self.step += 1
-        self.spent.append(result.usage)
+        self.used = add_usage(self.used, result.usage)
+        self.tokens = self.tokens.add(result.usage.tokens)
+        self.costs = self.costs.add(result.usage.cost_usd)
         for warning in result.warnings[:SHOWN_ERRORS]:
-            self.warn(f"{result.task}: {warning}")
+            if len(self.warnings) < SHOWN_WARNINGS:
+                self.warn(f"{result.task}: {warning}")
         if self.after is not None:
             self.after = self.after.add(result)
             return
@@ -447,14 +484,6 @@ class Training:
         )
         self.decisions.append(decision)
         return decision
-
-    @property
-    def used(self) -> Usage:
-        """What the rollouts cost."""
-        whole = usage({}, 0, 0)
-        for one in self.spent:
-            whole = add_usage(whole, one)
-        return whole
 
     def _standing(self) -> dict[str, Any]:
         return {
