@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from pydantic import ValidationError
+from temporalio.client import Client
 from temporalio.worker import (
     FixedSizeSlotSupplier,
     ResourceBasedSlotConfig,
@@ -217,7 +218,9 @@ def servable(queues: Sequence[str], *, chosen: bool) -> list[str]:
 
 
 @contextlib.asynccontextmanager
-async def trained(options: argparse.Namespace) -> AsyncIterator[list[Callable[..., Any]] | None]:
+async def trained(
+    options: argparse.Namespace, client: Client
+) -> AsyncIterator[list[Callable[..., Any]] | None]:
     """Build what trains and scores, if asked to, and serve tuned reflectors while the block runs.
 
     Raises ConfigurationError.
@@ -235,7 +238,7 @@ async def trained(options: argparse.Namespace) -> AsyncIterator[list[Callable[..
     except OSError as error:
         said = f"--reflector-address: can't listen on {host}, port {port}: {error.strerror}"
         raise ConfigurationError(said) from None
-    trains, scores = TrainingActivities(root), ScoringActivities(served)
+    trains, scores = TrainingActivities(root, client), ScoringActivities(served)
     async with served:
         logger.info("tuned reflectors are served at %s/v1", served.address)
         yield [

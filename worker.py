@@ -342,7 +342,7 @@ async def serve(options: argparse.Namespace, health: Health | None) -> None:
         async with contextlib.AsyncExitStack() as stack:
             if called is not None:
                 stack.push_async_callback(called.close)
-            trains = await stack.enter_async_context(trained(options))
+            trains = await stack.enter_async_context(trained(options, client))
             names = [NAMES[queue] for queue in queues]
             watches = []
             if health is not None:

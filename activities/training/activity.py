@@ -5,12 +5,13 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
 from temporalio import activity
+from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
@@ -47,8 +48,12 @@ SHOWN_STEPS = 50
 class TrainingActivities:
     """What trains in `root`, one stage at a time in a process of its own."""
 
-    def __init__(self, root: Path, program: Sequence[str] = PROGRAM) -> None:
+    def __init__(
+        self, root: Path, client: Client | None = None, program: Sequence[str] = PROGRAM
+    ) -> None:
+        """Train below a folder; without a client no run is told how far its stage came."""
         self._root = root.resolve()
+        self._client = client
         self._program = program
         self._turn = asyncio.Lock()
 
@@ -92,6 +97,15 @@ class TrainingActivities:
             sha256=write_buffer(folder, pairs),
         )
 
+    async def _tell(self, step: StageStep) -> None:
+        info = activity.info()
+        if self._client is not None:
+            run = self._client.get_workflow_handle(
+                info.workflow_id or "", run_id=info.workflow_run_id
+            )
+            with suppress(RPCError):
+                await run.signal(STAGE_PROGRESS, step)
+
     async def _run(self, task: StageTask, newest: dict[str, Any]) -> StageResult:
         folder = run_folder(self._root, task.run)
         folder.mkdir(parents=True, exist_ok=True)
@@ -107,7 +121,7 @@ class TrainingActivities:
                 limit=LONGEST_LINE,
             )
         try:
-            return await _result(process, task, newest)
+            return await _result(process, task, newest, self._tell)
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -162,17 +176,19 @@ async def _beat(newest: dict[str, Any]) -> None:
 
 
 async def _result(
-    process: asyncio.subprocess.Process, task: StageTask, newest: dict[str, Any]
+    process: asyncio.subprocess.Process,
+    task: StageTask,
+    newest: dict[str, Any],
+    tell: Callable[[StageStep], Awaitable[None]],
 ) -> StageResult:
-    """Read what a training process says. Raises ApplicationError."""
+    """Read what a training process says, and tell of its steps. Raises ApplicationError."""
     if process.stdin is None or process.stdout is None:
         raise RuntimeError("a training process has no pipes")
     with suppress(ConnectionError):
         # Its end is the process's, so that it stays open.
         process.stdin.write(f"{task.model_dump_json()}\n".encode())
         await process.stdin.drain()
-    info, told = activity.info(), 0
-    run = activity.client().get_workflow_handle(info.workflow_id or "", run_id=info.workflow_run_id)
+    told = 0
     async for line in process.stdout:
         said = json.loads(line)
         if "done" in said:
@@ -188,10 +204,7 @@ async def _result(
         activity.heartbeat(newest)
         if (done := SHOWN_STEPS * said["step"] // said["of"]) > told:
             told = done
-            with suppress(RPCError):
-                await run.signal(
-                    STAGE_PROGRESS, StageStep(stage=task.stage, step=said["step"], of=said["of"])
-                )
+            await tell(StageStep(stage=task.stage, step=said["step"], of=said["of"]))
     code = await process.wait()
     how = f"by {signal.Signals(-code).name}" if code < 0 else f"with code {code}"
     raise ApplicationError(

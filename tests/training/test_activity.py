@@ -21,7 +21,7 @@ DONE = {"folder": "x", "steps": 1, "examples": 1, "seconds": 1.0, "device": "CPU
 
 def saying(root: Path, program: str) -> TrainingActivities:
     """Stand in for the program of a stage with a few lines."""
-    return TrainingActivities(root, [sys.executable, "-c", f"import os, time\n{program}"])
+    return TrainingActivities(root, program=[sys.executable, "-c", f"import os, time\n{program}"])
 
 
 async def test_stage_is_trained_with_heartbeats(base: Path, tmp_path: Path) -> None:

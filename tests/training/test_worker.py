@@ -65,7 +65,7 @@ async def test_a_taken_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         options = parse(["--queues", "train", "--reflector-address", f"127.0.0.1:{port}"], QUEUES)
 
         with pytest.raises(ConfigurationError, match=f"port {port}: Address already in use"):
-            async with trained(options):
+            async with trained(options, cast("Client", None)):
                 pass
 
 
