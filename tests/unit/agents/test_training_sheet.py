@@ -93,6 +93,20 @@ def test_an_ended_training_shows_curves_gains_and_what_it_made() -> None:
     assert seen.answer.content == "first/r"
 
 
+def test_a_tuned_reflector_that_is_not_reached_is_doubted() -> None:
+    """Where its rollouts have no reflections nothing is known of it; solving all needs none."""
+    doubts = []
+    for solved in (False, True):
+        state = training("7")
+        state.begin("measuring", 1)
+        one = rollout("7", 1, ())
+        state.ended(one.model_copy(update={"solved": solved}))
+        state.stop("trained", "the reflector was tuned by ppo", START)
+        doubts.append(state.result().doubt)
+
+    assert doubts == ["no reflection of the tuned reflector was rated", ""]
+
+
 def test_a_task_of_any_name_fits_both_renderers() -> None:
     """80 columns are enough, and no name is markup."""
     seen, narrow = ended(training(HOSTILE, "n" * 500)), console()
