@@ -45,8 +45,9 @@ with workflow.unsafe.imports_passed_through():
 
 # A stage tells of itself every 5 s; a worker that was lost holds it up for so long.
 HEARTBEAT = timedelta(seconds=20)
-# The server ends a run at 51,200 events; a rollout is up to nine.
-HISTORY_EVENTS = 40_000
+# Another worker has 10 s to replay a history: 10,000 events take it 3 s, 20,000 take it 9 s, and
+# 40,000 half a minute. The server ends a run at 51,200. A rollout is six to nine of them.
+HISTORY_EVENTS = 16_000
 PHASES: dict[Phase, Phase] = {
     "collecting": "reward_model", "reward_model": "reflector", "reflector": "measuring",
 }  # fmt: skip

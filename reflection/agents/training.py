@@ -272,9 +272,12 @@ class RetroformerTrainingResult(Standing):
         """Say why not to build on it; empty for a training that was ended by nothing else."""
         if self.stop_reason != "trained":
             return self.stop_explanation
-        if self.after is None or self.after.share_good is None or self.before.share_good is None:
+        after = self.after
+        if after is None or self.before.share_good is None or after.solved == after.made > 0:
             return ""
-        better = self.after.share_good > self.before.share_good
+        if after.share_good is None:
+            return "no reflection of the tuned reflector was rated"
+        better = after.share_good > self.before.share_good
         return "" if better else "the tuned reflections are no better than those before"
 
 

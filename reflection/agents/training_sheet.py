@@ -121,17 +121,19 @@ def _gains(seen: Seen) -> parts.Table:
 def _charts(seen: Seen) -> Iterator[parts.Chart]:
     """Draw the trainers' logs, each curve between its lowest and its highest value."""
     for stage, one in seen.stages.items():
+        # A trainer's last line has its times alone.
+        log = [point for point in one.log if not point.values.keys().isdisjoint(CURVES)]
         curves = [
-            _curve(name, [point.values.get(name) for point in one.log])
+            _curve(name, [point.values.get(name) for point in log])
             for name in CURVES
-            if any(name in point.values for point in one.log)
+            if any(name in point.values for point in log)
         ]
         if curves:
             yield parts.Chart(
                 title=f"Training of the {_words(stage)}",
                 axis="step",
                 curves=tuple(curves[:MOST_CURVES]),
-                places=tuple(str(point.step) for point in one.log),
+                places=tuple(str(point.step) for point in log),
                 gap="a step that logged something else",
             )
 

@@ -23,6 +23,7 @@ from tests.workflows.agents.running import (
     served,
     start,
 )
+from tests.workflows.agents.scripted_training import ScriptedTraining, trains
 from tests.workflows.test_encryption import key
 
 AGENTS = 100
@@ -77,6 +78,32 @@ async def test_a_hundred_agents_at_once_see_nothing_of_each_other(client: Client
     assert apt.calls == 4 * AGENTS
     texts = sorted(one.text for scope in held.scopes.values() for one in scope.reflections)
     assert texts == sorted(f"I did not count to {one['task']}." for one in requests[::2])
+
+
+async def test_a_hundred_agents_at_once_lose_no_reflection(client: Client) -> None:
+    """Each samples several, side by side, and keeps the one that its reward model likes best."""
+    apt, model = Apt(), ScriptedAgent()
+    model._lines = {kind: Replies(apt) for kind in ("plan", "reflect")}
+    training = ScriptedTraining([(0.1, 0.2, 0.3)] * AGENTS)
+    asked: dict[str, Any] = {"reward_model": "r", "memory": "all", "max_attempts": 5}
+
+    async def one(number: int) -> ReflexionResult:
+        handle = await start(client, {**asked, "task": str(number)}, "RetroformerWorkflow")
+        return ReflexionResult.model_validate(await handle.result())
+
+    async with (
+        served(client, model, Counting, max_cached_workflows=200),
+        trains(client, training),
+    ):
+        results = await asyncio.gather(*map(one, range(1, AGENTS + 1)))
+        memory = client.get_workflow_handle(memory_id("all"))
+        held = await memory.query("memory", result_type=SharedMemory)
+
+    assert [result.answer for result in results] == [str(n) for n in range(1, AGENTS + 1)]
+    assert {(result.status, len(result.episodes)) for result in results} == {("solved", 2)}
+    assert (apt.calls, len(training.scored)) == (6 * AGENTS, AGENTS)
+    texts = sorted(one.text for scope in held.scopes.values() for one in scope.reflections)
+    assert texts == sorted(f"I did not count to {n}." for n in range(1, AGENTS + 1))
 
 
 async def test_an_agent_and_its_memory_leave_no_plain_text(

@@ -16,7 +16,10 @@ from temporalio.runtime import (
 from activities.environments.port import Evaluation, StepResult
 from commands.embedded import Place
 from connection import DATA_CONVERTER
+from tests.conftest import begin
+from tests.workflows.agents import test_training as trainings
 from tests.workflows.agents.running import Counting, Handle, Said, ScriptedAgent, served, start
+from tests.workflows.agents.scripted_training import ScriptedTraining, trains
 from tests.workflows.test_rebuilt import by_id, rebuilt_of
 from tests.workflows.test_spans import CHAT, CONTENT, attributes, identity, observed, tree
 
@@ -140,6 +143,68 @@ async def test_an_episode_that_never_began_has_no_other_s_return(
         {"mull.episode": 1, "mull.return": 0.0, "mull.correct": False, "mull.ended": "answered"},
         {"mull.episode": 2},
     ]
+
+
+async def test_the_whole_tree_of_retroformer_s_spans(
+    client: Client, spans: InMemorySpanExporter
+) -> None:
+    """It is Reflexion's, with a call for each reflection, and the best one's score."""
+    model = ScriptedAgent([*WRONG, *RIGHT], [LESSON, f"{LESSON}, too"])
+    fields = {"environment": "telling", "reward_model": "r", "reflection_tries": 2}
+    async with (
+        served(client, observed(model), Telling),
+        trains(client, ScriptedTraining([(0.1, 0.9)])),
+    ):
+        await (await start(client, fields, "RetroformerWorkflow")).result()
+
+    finished = spans.get_finished_spans()
+    whole = "invoke_workflow RetroformerWorkflow"
+    assert tree(finished) == {
+        "-": {whole: 1},
+        whole: {"mull.episode": 2},
+        "mull.episode": {"mull.step": 5, "mull.evaluate": 2, "mull.reflect": 1, "mull.decision": 3},
+        "mull.step": {"mull.plan": 5, "mull.execute": 3},
+        "mull.plan": {CHAT: 5},
+        "mull.reflect": {CHAT: 2},
+    }
+    assert named(spans, "mull.reflect") == [
+        {"mull.episode": 1, "mull.reflections": 2, "mull.score": 0.9}
+    ]
+    assert "secret" not in "".join(span.to_json() for span in finished)
+
+
+async def test_the_whole_tree_of_a_training_s_spans(
+    client: Client, spans: InMemorySpanExporter
+) -> None:
+    """Its rollouts, its stages and its decisions stand in one trace, and no text is in any."""
+    asked = trainings.request(environment="telling", tasks=["7"], tuned="tuned", method="kto")
+    model = observed(trainings.Advised())
+    async with served(client, model, Telling), trains(client, ScriptedTraining()):
+        await (await begin(client, asked, "RetroformerTrainingWorkflow")).result()
+
+    finished = spans.get_finished_spans()
+    whole, one = (
+        "invoke_workflow RetroformerTrainingWorkflow",
+        "invoke_workflow RetroformerRolloutWorkflow",
+    )
+    assert tree(finished) == {
+        "-": {whole: 1},
+        whole: {
+            one: 2, "mull.train reward_model": 1, "mull.train reflector": 1, "mull.decision": 4,
+        },
+        one: {"mull.episode": 2},
+        # Those of the two reflections are parts of the one that failed.
+        "mull.episode": {
+            "mull.episode": 4, "mull.step": 6, "mull.evaluate": 6, "mull.reflect": 2,
+            "mull.decision": 4,
+        },
+        "mull.step": {"mull.plan": 6},
+        "mull.plan": {CHAT: 6},
+        "mull.reflect": {"chat base": 2, "chat tuned": 2},
+    }  # fmt: skip
+    assert len({identity(span).trace_id for span in finished}) == 1
+    texts = "".join(span.to_json() for span in finished)
+    assert not [text for text in ("secret", trainings.GOOD, trainings.POOR) if text in texts]
 
 
 @pytest.mark.parametrize("content", ["false", "true"])

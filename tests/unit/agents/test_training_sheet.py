@@ -1,0 +1,145 @@
+"""What a training shows: the facts on its sheet, whichever renderer draws it."""
+
+from typing import Any
+
+from commands.page import page_html
+from commands.terminal import print_sheet
+from reflection.agents.retroformer import RolloutResult
+from reflection.agents.training import (
+    BufferCounts,
+    LogPoint,
+    RetroformerTrainingRequest,
+    StageResult,
+    Training,
+)
+from reflection.agents.training_sheet import sheet
+from reflection.run import usage
+from reflection.sheet import Sheet
+from tests.unit.runs import START
+from tests.unit.sheets import HOSTILE, console, fact, table, written
+
+LOG = (
+    LogPoint(step=1, values={"loss": 0.7, "accuracy": 0.5}),
+    LogPoint(step=2, values={"loss": 0.3, "accuracy": 1.0}),
+    LogPoint(step=2, values={"train_runtime": 3.5}),
+)
+
+
+def training(*tasks: str) -> Training:
+    """A training that has collected two rollouts of each task."""
+    request = RetroformerTrainingRequest(
+        environment="counting", tasks=tasks, reflector="base", base_model="tiny", rollouts=2
+    )
+    state = Training(request, "first")
+    state.begin("collecting", request.all_rollouts)
+    for planned in state.planned():
+        state.ended(rollout(tasks[planned.task], planned.rollout, (0.0, 1.0)))
+    state.buffer, state.counts = "first/replay-buffer.jsonl", BufferCounts(pairs=2, preferences=2)
+    state.decide("2 pairs of reflections rated", "reward_model", START)
+    return state
+
+
+def rollout(task: str, number: int, gains: tuple[float, ...], **fields: Any) -> RolloutResult:
+    """A rollout whose reflections gained this."""
+    return RolloutResult(
+        task=task,
+        rollout=number,
+        solved=False,
+        gains=gains,
+        helped=tuple(gain > 0 for gain in gains),
+        usage=usage({}, 0, 0),
+        stop_reason="episode_limit",
+        stop_explanation="two reflections were tried",
+        **fields,
+    )
+
+
+def ended(state: Training) -> Sheet:
+    """End it once the reflector is tuned and measured."""
+    known: dict[str, Any] = {"examples": 4, "seconds": 1.6, "device": "cpu", "log": LOG}
+    state.stages = {
+        "reward_model": StageResult(folder="first/m", steps=2, resumed_at=(1,), **known),
+        "reflector": StageResult(folder="first/r", steps=2, anew=1, **known),
+    }
+    state.begin("measuring", 1)
+    state.ended(rollout("7", 1, (1.0, 1.0)))
+    state.stop("trained", "the reflector was tuned by ppo", START)
+    return sheet(state.result())
+
+
+def test_a_training_under_way_says_how_far_it_came() -> None:
+    """Its phase, the step of it, and what was rated so far."""
+    state = training("7")
+    state.begin("reward_model")
+    state.step, state.of = 3, 9
+    seen = sheet(state.progress(), state.decisions)
+
+    assert (seen.verdict.tone, seen.charts) == ("running", ())
+    assert "reward model 3 of 9" in seen.verdict.words
+    assert fact(seen, "pairs").value == "2 of 2"
+
+
+def test_an_ended_training_shows_curves_gains_and_what_it_made() -> None:
+    """Each stage has its curves, without the line of its times; the better gain comes first."""
+    seen = ended(training("7"))
+
+    assert [chart.places for chart in seen.charts] == [("1", "2")] * 2
+    assert seen.charts[0].curves[0].name == "loss, 0.3 to 0.7"
+    assert seen.charts[0].curves[0].points == (1.0, 0.0)
+    assert table(seen, "Gains").rows[0] == ("7", 1, 1.0, 0.0)
+    assert [row[-1] for row in table(seen, "Stages").rows] == ["resumed at step 1", "began anew"]
+    assert [row[4] for row in table(seen, "Reflections").rows] == [0.5, 1.0]
+    assert seen.answer is not None
+    assert seen.answer.content == "first/r"
+
+
+def test_a_tuned_reflector_that_is_not_reached_is_doubted() -> None:
+    """Where its rollouts have no reflections nothing is known of it; solving all needs none."""
+    doubts = []
+    for solved in (False, True):
+        state = training("7")
+        state.begin("measuring", 1)
+        one = rollout("7", 1, ())
+        state.ended(one.model_copy(update={"solved": solved}))
+        state.stop("trained", "the reflector was tuned by ppo", START)
+        doubts.append(state.result().doubt)
+
+    assert doubts == ["no reflection of the tuned reflector was rated", ""]
+
+
+def test_a_task_of_any_name_fits_both_renderers() -> None:
+    """80 columns are enough, and no name is markup."""
+    seen, narrow = ended(training(HOSTILE, "n" * 500)), console()
+
+    print_sheet(narrow, seen)
+
+    assert max(map(len, written(narrow).splitlines())) <= 80
+    assert "\x1b" not in written(narrow)
+    assert "<script>alert" not in page_html(seen)
+
+
+def test_the_warnings_of_rollouts_are_bounded() -> None:
+    """Those of thousands would be a result that the server refuses."""
+    state = training("7")
+    for number in range(500):
+        state.ended(rollout("7", number, (), warnings=(f"warning {number}",)))
+
+    assert len(state.warnings) == 50
+
+
+def test_a_budget_counts_what_was_not_reported_as_the_largest() -> None:
+    """Before the first rollout its size is unknown; where none reports any, none more is made."""
+    state = training("7")
+    state.request = state.request.model_copy(update={"budget_tokens": 1_000})
+    known = usage({}, 0, 0).model_copy(update={"input_tokens": 300})
+    unknown = known.model_copy(update={"input_tokens": None})
+    silent = Training(state.request, "silent")
+    beginning = [silent.has_room(in_flight) for in_flight in (0, 1)]
+    for one in (known, unknown):
+        state.ended(rollout("7", 9, ()).model_copy(update={"usage": one}))
+    silent.ended(rollout("7", 9, ()).model_copy(update={"usage": unknown}))
+
+    assert beginning == [True, False]
+    assert [state.has_room(in_flight) for in_flight in (0, 1)] == [True, False]
+    assert not silent.has_room(0)
+    assert "can't be enforced" in silent.warnings[0]
