@@ -6,8 +6,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 import pytest
+from temporalio.client import Client
 
 from activities.doctor import DoctorRequest, DoctorResult
 from activities.language_model.litellm_model import LiteLLMModel
