@@ -111,7 +111,7 @@ def test_a_killed_worker_is_followed_by_another(world: World) -> None:
     """A stage goes on from its checkpoint on the next worker, and says so; nothing is lost."""
     worker = world.worker()
     try:
-        started = train(world, "killed", "--method", "dpo", "--epochs", "30", "--detach")
+        started = train(world, "killed", "--method", "dpo", "--epochs", "16", "--detach")
         assert started.returncode == 0, started.stderr
         for stage in ("reward_model", "reflector"):
             until_step(world, "killed", stage)

@@ -1,6 +1,7 @@
 """The training of a reflector on a real server: its phases, what ends it, and what it tells."""
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,8 +11,13 @@ from temporalio.exceptions import ApplicationError, CancelledError
 from activities.language_model.port import ModelCall, PermanentModelError
 from reflection.agents.training import Progress, RetroformerTrainingResult, StageStep
 from tests.conftest import begin
-from tests.workflows.agents.running import Handle, ScriptedAgent, served
+from tests.workflows.agents.running import Handle, ScriptedAgent
+from tests.workflows.agents.running import served as served_uncached
 from tests.workflows.agents.scripted_training import ScriptedTraining, trains
+
+# Kept in no cache, a run and its rollouts throw out each other's local activities, and wait 10 s for
+# them. That replays are the same is shown by the recorded histories.
+served = partial(served_uncached, max_cached_workflows=50)
 
 GOOD, POOR = "Good advice.", "Poor advice."
 
@@ -40,7 +46,6 @@ def request(**fields: Any) -> dict[str, Any]:
     known: dict[str, Any] = {
         "environment": "counting", "tasks": ["7", "8"], "reflector": "base", "base_model": "tiny",
         "rollouts": 1, "max_attempts": 1,
-        # Side by side, and kept in no cache, runs wait for each other's local activities.
         "concurrency": 1,
     }  # fmt: skip
     return known | fields
@@ -129,7 +134,7 @@ async def test_no_more_rollouts_than_allowed_are_in_flight(client: Client) -> No
             return await super().complete(call)
 
     training = ScriptedTraining()
-    async with served(client, Slow(), max_cached_workflows=50), trains(client, training):
+    async with served(client, Slow()), trains(client, training):
         result = await end(await start(client, tasks=["7"], rollouts=6, concurrency=2))
         spent = result.usage.tokens or 0
         bounded = await end(await start(client, tasks=["7"], rollouts=6, budget_tokens=spent // 2))
@@ -193,7 +198,7 @@ async def test_a_deadline_and_a_cancellation_end_it(client: Client) -> None:
     training = ScriptedTraining()
     training.hangs = True
     async with served(client, Advised()), trains(client, training):
-        late = await end(await start(client, budget_seconds=5))
+        late = await end(await start(client, budget_seconds=8))
         handle = await start(client)
         await until_phase(handle, "reward_model")
         await handle.cancel()
