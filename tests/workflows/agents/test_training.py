@@ -15,8 +15,8 @@ from tests.workflows.agents.running import Handle, ScriptedAgent
 from tests.workflows.agents.running import served as served_uncached
 from tests.workflows.agents.scripted_training import ScriptedTraining, trains
 
-# Kept in no cache, a run and its rollouts throw out each other's local activities, and wait 10 s for
-# them. That replays are the same is shown by the recorded histories.
+# Kept in no cache, a run and its rollouts throw out each other's local activities, and wait 10 s
+# for them. That replays are the same is shown by the recorded histories.
 served = partial(served_uncached, max_cached_workflows=50)
 
 GOOD, POOR = "Good advice.", "Poor advice."
