@@ -5,12 +5,15 @@
 Needs the extra `train`. What is good is known by a rule (`bench.tiny_llama`), which neither the
 trainers nor the reward model are told: they have a replay buffer of rated pairs. Prints for each
 seed and method the share of good reflections before and after, and the seconds of both stages with
-the start of their processes; then the same with the gains of each pair shuffled. Fails if ppo, kto
-or rloo stays below 0.9 or takes two minutes, or if shuffled gains teach any of them that much.
+the start of their processes; then the same with the gains of each pair shuffled; and at last, by
+`mull train` with rloo on a real server, how often an agent that failed solves its task after it has
+read a reflection, before and after training. Fails if ppo, kto or rloo stays below 0.9 or takes two
+minutes, if shuffled gains teach any of them that much, or if the agent stays below 0.9.
 """
 
 import argparse
 import asyncio
+import os
 import shutil
 import tempfile
 import time
@@ -21,8 +24,10 @@ from temporalio.testing import ActivityEnvironment
 from activities.training.activity import TrainingActivities
 from activities.training.artifacts import run_folder, write_buffer
 from activities.training.port import StageTask
+from bench import server
 from bench.tiny_llama import build, rated_pairs, share_good
-from reflection.agents.training import Method, Stage
+from reflection.agents.training import Method, RetroformerTrainingResult, Stage
+from tests.training.keys import made
 
 PAIRS = 192
 LEAST, MOST_SECONDS = 0.9, 120.0
@@ -64,6 +69,22 @@ async def learn(root: Path, method: Method, seed: int, *, shuffled: bool) -> tup
     return folder / "reflector", time.perf_counter() - began
 
 
+async def act(folder: Path) -> tuple[float, float]:
+    """Train by `mull train`, and return how often a reflection then helps, before and after."""
+    async with server():
+        with made(folder, os.environ) as world:
+            worker = world.worker()
+            try:
+                words = ("--method", "rloo", "--epochs", "12", "--tuned", "hosted_vllm/RUN")
+                ended = await asyncio.to_thread(world.train, "agent", *words)
+            finally:
+                worker.terminate()
+                worker.join(60)
+    result = RetroformerTrainingResult.model_validate_json(ended.stdout)
+    after = result.after.share_helped if result.after else None
+    return result.before.share_helped or 0.0, after or 0.0
+
+
 def main() -> None:
     """Train with true gains and with shuffled ones, and print what came of it."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -80,14 +101,19 @@ def main() -> None:
         for shuffled in (False, True):
             for method in given.methods:
                 for seed in given.seeds:
-                    tuned, seconds = asyncio.run(learn(root, method, seed, shuffled=shuffled))
-                    after = share_good(tuned, given.samples)
+                    reflector, seconds = asyncio.run(learn(root, method, seed, shuffled=shuffled))
+                    after = share_good(reflector, given.samples)
                     gains = "shuffled" if shuffled else "true"
                     line = f"{method:8}{seed:5}{gains:>10}{before:8.2f}{after:7.2f}{seconds:9.0f}"
                     print(line, flush=True)
                     learnt = after >= LEAST
                     if method != "dpo" and (learnt == shuffled or seconds > MOST_SECONDS):
                         missed.append(line)
+        (agent := root / "agent").mkdir()
+        untrained, tuned = asyncio.run(act(agent))
+        print(f"agent by mull train: solves {untrained:.2f} of what it failed, then {tuned:.2f}")
+        if tuned < LEAST:
+            missed.append(f"agent {tuned:.2f}")
     if missed:
         raise SystemExit("\n".join(["", "not as it should be:", *missed]))
 

@@ -1,7 +1,14 @@
-"""An environment in which a good reflection is known: who reads it opens the door."""
+"""An environment in which a good reflection is known, and a worker that trains on it for real."""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from activities.environments.port import Evaluation, StepResult, TaskRef
-from bench.tiny_llama import COLOURS, THINGS, is_good
+from bench.tiny_llama import COLOURS, THINGS, build, is_good
+from commands.embedded import free_port
 from reflection.agents.memory import (
     Action,
     EpisodicMemory,
@@ -11,7 +18,8 @@ from reflection.agents.memory import (
     Trajectory,
 )
 from reflection.agents.prompts import reflector_prompt
-from tests.scripted_endpoint import Body, Scripted
+from tests import forks
+from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint
 
 WRONG, RIGHT = "[answer] force", "[answer] key"
 TOLD = "It stays shut."
@@ -73,3 +81,60 @@ def prompts() -> list[str]:
     return [
         reflector_prompt(how, examples, f"Open the {task}.", tried, 0.0, TOLD) for task in TASKS
     ]
+
+
+class World(NamedTuple):
+    """A folder of artifacts, the environment of workers, and how to start one and type."""
+
+    folder: Path
+    environment: dict[str, str]
+    port: int
+
+    def worker(self) -> Any:
+        """Start a worker of every queue."""
+        log = self.folder / "worker.log"
+        queues, keys = "mull,llm,tools,train", "tests.training.keys"
+        address = f"127.0.0.1:{self.port}"
+        options = ("--queues", queues, "--environments", keys, "--reflector-address", address)
+        return forks.start(["worker.py", *options], self.environment, log, log)
+
+    def type(self, *words: str) -> Any:
+        """Run a command to its end."""
+        given = ["--json"]
+        if words[0] in {"train", "retroformer"}:
+            instructions = str(self.folder / "instructions")
+            given += ["--reflector-instructions", instructions, "--max-output-tokens", "40"]
+        for _ in range(120):
+            ended = forks.run(
+                "starter.py", *words, *given, environment=self.environment, seconds=280
+            )
+            if ended.returncode != 3:
+                return ended
+            time.sleep(0.5)
+        raise RuntimeError((self.folder / "worker.log").read_text())
+
+    def train(self, identity: str, *more: str) -> Any:
+        """Train by `mull train` on half of the tasks."""
+        return self.type(
+            "train", "--env", "keys", "--tasks", str(self.folder / "tasks"), "--rollouts", "2",
+            "--reflector", "hosted_vllm/base", "--base-model", "base", "--id", identity,
+            "--learning-rate", "2e-3", *more,
+        )  # fmt: skip
+
+
+@contextmanager
+def made(folder: Path, environment: Mapping[str, str]) -> Iterator[World]:
+    """Make a folder of artifacts, with a base model that reflects well about every other time."""
+    port = free_port()
+    build(folder / "base", asked=prompts())
+    (folder / "instructions").write_text(INSTRUCTIONS)
+    (folder / "tasks").write_text("".join(f"{task}\n" for task in TASKS[: len(TASKS) // 2]))
+    with ScriptedEndpoint([plan] * 10_000) as endpoint:
+        own = {
+            "MULL_MODEL": "openai/scripted",
+            "OPENAI_API_BASE": endpoint.url,
+            "OPENAI_API_KEY": "sk-secret",
+            "HOSTED_VLLM_API_BASE": f"http://127.0.0.1:{port}/v1",
+            "MULL_ARTIFACTS": str(folder),
+        }
+        yield World(folder, {**environment, **own}, port)

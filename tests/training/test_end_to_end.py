@@ -5,86 +5,29 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 
-from bench.tiny_llama import build
-from commands.embedded import Place, free_port
-from tests import forks
+from commands.embedded import Place
 from tests.e2e.conftest import commands_beside
-from tests.scripted_endpoint import ScriptedEndpoint
-from tests.training.keys import INSTRUCTIONS, TASKS, plan, prompts
+from tests.training.keys import World, made
 
 RUN = "first"
-
-
-class World(NamedTuple):
-    """A folder of artifacts, the environment of workers, and how to start one and type."""
-
-    folder: Path
-    environment: dict[str, str]
-    port: int
-
-    def worker(self) -> Any:
-        """Start a worker of every queue."""
-        log = self.folder / "worker.log"
-        queues, keys = "mull,llm,tools,train", "tests.training.keys"
-        address = f"127.0.0.1:{self.port}"
-        options = ("--queues", queues, "--environments", keys, "--reflector-address", address)
-        return forks.start(["worker.py", *options], self.environment, log, log)
-
-    def type(self, *words: str) -> Any:
-        """Run a command to its end."""
-        given = ["--json"]
-        if words[0] in {"train", "retroformer"}:
-            instructions = str(self.folder / "instructions")
-            given += ["--reflector-instructions", instructions, "--max-output-tokens", "40"]
-        for _ in range(120):
-            ended = forks.run(
-                "starter.py", *words, *given, environment=self.environment, seconds=280
-            )
-            if ended.returncode != 3:
-                return ended
-            time.sleep(0.5)
-        pytest.fail(f"the worker did not start: {(self.folder / 'worker.log').read_text()}")
 
 
 @pytest.fixture(scope="module")
 def world(place: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """Artifacts with a base model that reflects well about every other time."""
-    folder, port = tmp_path_factory.mktemp("artifacts"), free_port()
-    build(folder / "base", asked=prompts())
-    (folder / "instructions").write_text(INSTRUCTIONS)
-    (folder / "tasks").write_text("".join(f"{task}\n" for task in TASKS[:32]))
-    with ScriptedEndpoint([plan] * 10_000) as endpoint:
-        own = {
-            "MULL_MODEL": "openai/scripted",
-            "OPENAI_API_BASE": endpoint.url,
-            "OPENAI_API_KEY": "sk-secret",
-            "HOSTED_VLLM_API_BASE": f"http://127.0.0.1:{port}/v1",
-            "MULL_ARTIFACTS": str(folder),
-        }
-        yield World(folder, {**commands_beside(place, "agents"), **own}, port)
-
-
-def train(world: World, identity: str, *more: str) -> Any:
-    """Train by `mull train`."""
-    return world.type(
-        "train", "--env", "keys", "--tasks", str(world.folder / "tasks"), "--rollouts", "2",
-        "--reflector", "hosted_vllm/base", "--base-model", "base", "--id", identity,
-        "--learning-rate", "2e-3", *more,
-    )  # fmt: skip
+    with made(tmp_path_factory.mktemp("artifacts"), commands_beside(place, "agents")) as known:
+        yield known
 
 
 def test_a_trained_reflector_helps_the_agent(world: World) -> None:
     """Half of the reflections are good before, nine of ten after: it then solves its task."""
     worker = world.worker()
     try:
-        trained = train(
-            world, RUN, "--method", "rloo", "--epochs", "12", "--tuned", "hosted_vllm/RUN"
-        )
+        words = ("--method", "rloo", "--epochs", "12", "--tuned", "hosted_vllm/RUN")
+        trained = world.train(RUN, *words)
         assert trained.returncode == 0, trained.stderr
         found = json.loads(trained.stdout)
         chosen = world.type(
@@ -111,7 +54,7 @@ def test_a_killed_worker_is_followed_by_another(world: World) -> None:
     """A stage goes on from its checkpoint on the next worker, and says so; nothing is lost."""
     worker = world.worker()
     try:
-        started = train(world, "killed", "--method", "dpo", "--epochs", "16", "--detach")
+        started = world.train("killed", "--method", "dpo", "--epochs", "16", "--detach")
         assert started.returncode == 0, started.stderr
         for stage in ("reward_model", "reflector"):
             until_step(world, "killed", stage)
