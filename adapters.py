@@ -238,7 +238,7 @@ async def trained(
     except OSError as error:
         said = f"--reflector-address: can't listen on {host}, port {port}: {error.strerror}"
         raise ConfigurationError(said) from None
-    trains, scores = TrainingActivities(root, client), ScoringActivities(served)
+    trains, scores = TrainingActivities(root, client), ScoringActivities(served.score)
     async with served:
         logger.info("tuned reflectors are served at %s/v1", served.address)
         yield [

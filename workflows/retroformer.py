@@ -12,7 +12,7 @@ from temporalio.exceptions import ActivityError
 
 with workflow.unsafe.imports_passed_through():
     import telemetry
-    from activities.agents import AgentActivities, AgentPrompt
+    from activities.agents import AgentActivities
     from activities.critique import Written
     from activities.training.activity import ScoringActivities, TrainingActivities
     from activities.training.port import TASK_QUEUE, PairTask, ScoreTask
@@ -45,7 +45,10 @@ class SampledWorkflow(AgentWorkflow[SampledT], Generic[SampledT]):
         if not self._has_room("revising"):
             return []
         self._step = f"episode {number}: reflect"
-        tasks = [self._sampled(prompt, sample) for sample in range(state.fitting_tries)]
+        task = self._prompt(prompt, model=state.request.reflector)
+        drawn = {"temperature": state.request.reflection_temperature}
+        seeds = [{"seed": state.seed(sample)} for sample in range(state.fitting_tries)]
+        tasks = [task.model_copy(update=drawn | seed) for seed in seeds]
         asked = AgentActivities.reflect_on_episode
         replies = await asyncio.gather(
             *(self._calls.text("revising", asked, task, self._step, self._times) for task in tasks)
@@ -57,11 +60,6 @@ class SampledWorkflow(AgentWorkflow[SampledT], Generic[SampledT]):
             state.warn(f"a reflection on episode {number} is lost: {lost}")
         said = [(reply.text or "").strip() for reply in replies if isinstance(reply, Written)]
         return [text for text in said if text]
-
-    def _sampled(self, prompt: str, sample: int) -> AgentPrompt:
-        state, request = self._state, self._state.request
-        drawn = {"temperature": state.request.reflection_temperature, "seed": state.seed(sample)}
-        return self._prompt(prompt, model=request.reflector).model_copy(update=drawn)
 
 
 @workflow.defn(failure_exception_types=[ValidationError])

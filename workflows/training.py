@@ -32,6 +32,7 @@ with workflow.unsafe.imports_passed_through():
         Stage,
         StageStep,
         Training,
+        Tuning,
     )
     from reflection.agents.training_sheet import sheet
     from reflection.sheet import Sheet
@@ -106,7 +107,7 @@ class RetroformerTrainingWorkflow(Workflow):
             return
         state.buffer, state.counts = kept.path, kept.counts
         if state.no_signal:
-            self._decided(state.stop("no_signal", state.no_signal, workflow.now()))
+            self._decide(state.no_signal, stop_reason="no_signal")
         else:
             self._go_on(f"{tally_words(kept.counts.pairs, 'pair')} of reflections rated")
 
@@ -118,16 +119,11 @@ class RetroformerTrainingWorkflow(Workflow):
         state.begin(stage)
         tunes = stage == "reflector"
         task = StageTask(
+            **{name: getattr(request, name) for name in Tuning.model_fields},
             run=state.workflow_id,
             stage=stage,
-            method=request.method,
             pairing=state.tuning_pairing if tunes else state.pairing,
             model=request.base_model,
-            seed=request.seed,
-            epochs=request.epochs,
-            learning_rate=request.learning_rate,
-            batch_size=request.batch_size,
-            max_length=request.max_length,
         )
         words = f"train the {stage.replace('_', ' ')}"
         times = {
@@ -153,7 +149,7 @@ class RetroformerTrainingWorkflow(Workflow):
             await self._roll_out("measuring")
         if not state.stopped:
             trained = f"the reflector was tuned by {state.request.method}"
-            self._decided(state.stop("trained", trained, workflow.now()))
+            self._decide(trained, stop_reason="trained")
 
     async def _roll_out(self, phase: Phase) -> None:
         """Make every rollout, a bounded number at once, while the budget has room."""
@@ -248,21 +244,20 @@ class RetroformerTrainingWorkflow(Workflow):
         state, finish = self._state, self._people.finish
         if finish is not None:
             who = finish.author or SOMEBODY
-            stop = state.stop("finished_by_person", f"finished by {who}", workflow.now(), who)
+            self._decide(f"finished by {who}", stop_reason="finished_by_person", author=who)
         else:
             said = f"the time budget of {state.request.budget_seconds:g} seconds is used up"
-            stop = state.stop("deadline", said, workflow.now())
-        self._decided(stop)
+            self._decide(said, stop_reason="deadline")
         return False
 
     def _go_on(self, reason: str) -> None:
-        state = self._state
-        self._decided(state.decide(reason, PHASES[state.phase], workflow.now()))
+        self._decide(reason, next_phase=PHASES[self._state.phase])
 
-    def _decided(self, decision: Decision) -> None:
-        """Span a decision."""
-        known = base.numbers(decision, ("phase", "next", "stop", "stop_reason", "reason"))
-        with base.span(telemetry.SPAN_DECISION, "EVALUATOR", known):
+    def _decide(self, reason: str, **known: Any) -> None:
+        """Record a decision, and span it."""
+        decision = self._state.decide(reason, workflow.now(), **known)
+        numbers = base.numbers(decision, ("phase", "next", "stop", "stop_reason", "reason"))
+        with base.span(telemetry.SPAN_DECISION, "EVALUATOR", numbers):
             pass
 
     def _conclude(self, span: Span, result: RetroformerTrainingResult) -> None:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from temporalio import activity
 from temporalio.client import Client
@@ -80,11 +80,8 @@ class TrainingActivities:
     @activity.defn
     async def assemble_buffer(self, task: BufferTask) -> BufferResult:
         """Put what was kept together as one file, in one order, and count it."""
-        return await asyncio.to_thread(self._assemble, task)
-
-    def _assemble(self, task: BufferTask) -> BufferResult:
         folder = run_folder(self._root, task.run)
-        pairs = kept_pairs(folder, task.execution)
+        pairs = await asyncio.to_thread(kept_pairs, folder, task.execution)
         return BufferResult(
             path=(folder / BUFFER).relative_to(self._root).as_posix(),
             counts=BufferCounts(
@@ -94,15 +91,14 @@ class TrainingActivities:
                 identical=sum(len({item.reflection for item in pair.tried}) == 1 for pair in pairs),
                 preferences=len(preferences(pairs, task.pairing)),
             ),
-            sha256=write_buffer(folder, pairs),
+            sha256=await asyncio.to_thread(write_buffer, folder, pairs),
         )
 
     async def _tell(self, step: StageStep) -> None:
         info = activity.info()
         if self._client is not None:
-            run = self._client.get_workflow_handle(
-                info.workflow_id or "", run_id=info.workflow_run_id
-            )
+            name = info.workflow_id or ""
+            run = self._client.get_workflow_handle(name, run_id=info.workflow_run_id)
             with suppress(RPCError):
                 await run.signal(STAGE_PROGRESS, step)
 
@@ -128,26 +124,19 @@ class TrainingActivities:
             await process.wait()
 
 
-class Scorer(Protocol):
-    """What scores reflections with the reward models of a folder."""
-
-    async def score(self, task: ScoreTask) -> Scores:
-        """Score reflections. Raises ApplicationError, and ConnectionError if it is cut off."""
-        ...
-
-
 class ScoringActivities:
     """The activity that scores reflections with a reward model."""
 
-    def __init__(self, scorer: Scorer) -> None:
-        self._scorer = scorer
+    def __init__(self, score: Callable[[ScoreTask], Awaitable[Scores]]) -> None:
+        """Score by this function, which raises ConnectionError if it is cut off."""
+        self._score = score
 
     @activity.defn
     async def score_reflections(self, task: ScoreTask) -> Scores:
         """Score reflections. What can't be used as a reward model is an error for good."""
         async with heartbeating():
             try:
-                return await self._scorer.score(task)
+                return await self._score(task)
             except ConnectionError as error:
                 said = f"What serves models ended or can't be reached: {type(error).__name__}"
                 raise ApplicationError(said, type="serving_lost") from None
@@ -158,7 +147,8 @@ def variables(environment: Mapping[str, str], root: Path) -> dict[str, str]:
     kept = {
         name: value
         for name, value in environment.items()
-        if name in KEPT or name.startswith(KEPT_PREFIXES)
+        # Those of proxies are read in small letters, too.
+        if name.upper() in KEPT or name.startswith(KEPT_PREFIXES)
     }
     return kept | {
         VARIABLE: str(root),

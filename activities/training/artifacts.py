@@ -6,6 +6,7 @@ A file is written whole or not at all, as another worker may read it at any time
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from pathlib import Path
 from urllib.parse import quote
 from uuid import uuid4
@@ -14,8 +15,7 @@ from pydantic import ValidationError
 
 from activities.training.port import BUFFER
 from reflection.agents.memory import TrainItem
-from reflection.agents.rating import RatedPair, labels
-from reflection.request import Record
+from reflection.agents.rating import Provenance, RatedPair, labels
 
 # Less than file systems allow, as other names are made of it.
 LONGEST_NAME = 200
@@ -26,29 +26,19 @@ class TrainingError(ValueError):
     """What was asked can't be trained, now or later; says why in one line."""
 
 
-class Row(Record):
+class Row(Provenance):
     """A line of the replay buffer: one of two reflections, and where they come from.
 
     `gain` is `next_return` less `first_return`, `correct` and `undetermined` are figure 23's.
     """
 
-    environment: str
-    task: str
-    environment_seed: int
-    rollout: int
     prompt: str
     reflection: str
-    first_return: float
     next_return: float
     gain: float
     correct: bool
     undetermined: bool
-    planner: str | None
-    reflector: str | None
-    temperature: float
     seed: int | None
-    workflow_id: str
-    run_id: str
 
 
 def run_folder(root: Path, run: str) -> Path:
@@ -95,16 +85,8 @@ def kept_pairs(folder: Path, execution: str) -> list[RatedPair]:
     kept = folder / KEPT / quote(execution, safe="")
     files = (path for path in kept.glob("*.json") if not path.name.startswith("."))
     pairs = [RatedPair.model_validate_json(path.read_bytes()) for path in files]
-    return sorted(
-        pairs,
-        key=lambda pair: (
-            pair.rollout,
-            pair.environment,
-            pair.task,
-            pair.environment_seed,
-            pair.workflow_id,
-        ),
-    )
+    names = "rollout", "environment", "task", "environment_seed", "workflow_id"
+    return sorted(pairs, key=attrgetter(*names))
 
 
 def write_buffer(folder: Path, pairs: Iterable[RatedPair]) -> str:
@@ -134,30 +116,21 @@ def _rows(pair: RatedPair) -> Iterator[Row]:
     told_by = zip(pair.tried, pair.gains, told.correct, seeds, strict=True)
     for item, gain, correct, seed in told_by:
         yield Row(
-            environment=pair.environment,
-            task=pair.task,
-            environment_seed=pair.environment_seed,
-            rollout=pair.rollout,
+            **pair.model_dump(include=set(Provenance.model_fields)),
             prompt=item.prompt,
             reflection=item.reflection,
-            first_return=pair.first_return,
             next_return=item.rewards,
             gain=gain,
             correct=correct,
             undetermined=told.undetermined,
-            planner=pair.planner,
-            reflector=pair.reflector,
-            temperature=pair.temperature,
             seed=seed,
-            workflow_id=pair.workflow_id,
-            run_id=pair.run_id,
         )
 
 
 def _pair(rows: Sequence[Row]) -> RatedPair:
-    first = rows[0].model_dump(include=set(RatedPair.model_fields))
     tried = (
         TrainItem(prompt=row.prompt, reflection=row.reflection, rewards=row.next_return)
         for row in rows
     )
-    return RatedPair(**first, tried=tuple(tried), seeds=tuple(row.seed for row in rows))
+    provenance = rows[0].model_dump(include=set(Provenance.model_fields))
+    return RatedPair(**provenance, tried=tuple(tried), seeds=tuple(row.seed for row in rows))

@@ -12,7 +12,7 @@ share. Each training run has a folder there, of the name of its workflow's id:
 from pydantic import Field, FiniteFloat
 
 from reflection.agents.rating import Pairing, RatedPair
-from reflection.agents.training import BufferCounts, Method, Stage
+from reflection.agents.training import BufferCounts, Stage, Tuning
 from reflection.request import Frozen, Record
 
 TASK_QUEUE = "mull-train"
@@ -22,23 +22,13 @@ BUFFER = "replay-buffer.jsonl"
 STAGE_PROGRESS = "stage_progress"
 
 
-class StageTask(Frozen):
-    """A stage of a training run: a model to train, and how.
-
-    `model` is the folder or Hugging Face name of the model to begin with. What is None is the
-    method's own default; `learning_rate` is per step, `max_length` in tokens.
-    """
+class StageTask(Tuning):
+    """A stage of a training run: `model` is the folder or Hugging Face name to begin with."""
 
     run: str
     stage: Stage
-    method: Method
     pairing: Pairing
     model: str
-    seed: int = 0
-    epochs: float | None = None
-    learning_rate: float | None = None
-    batch_size: int | None = None
-    max_length: int | None = None
 
 
 class PairTask(Frozen):

@@ -11,6 +11,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import dropwhile
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,12 +19,7 @@ from typing import Any, TypeVar
 import torch
 from datasets import Dataset
 from peft import LoraConfig, inject_adapter_in_model
-from transformers import (
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-    TrainerCallback,
-    set_seed,
-)
+from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback, set_seed
 from trl import (
     DPOConfig,
     DPOTrainer,
@@ -156,9 +152,8 @@ class Reward:
         end = self._tokenizer.eos_token_id
         if end not in answer:
             return None
-        text = str(
-            self._tokenizer.decode(answer[: list(answer).index(end)], skip_special_tokens=True)
-        )
+        written = answer[: list(answer).index(end)]
+        text = str(self._tokenizer.decode(written, skip_special_tokens=True))
         return text if text.strip() else None
 
 
@@ -169,10 +164,7 @@ def train(job: Job) -> Trained:
     set_seed(job.task.seed)
     trainer, examples = TRAINERS[kind(job.task)](job)
     trainer.add_callback(Steps(job))
-    if job.resume is None:
-        trainer.train()
-    else:
-        trainer.train(resume_from_checkpoint=str(job.resume))
+    trainer.train(**{"resume_from_checkpoint": str(job.resume)} if job.resume else {})
     model = trainer.model.policy if kind(job.task) == "ppo" else trainer.model
     folder = job.work / "model"
     save(model.merge_and_unload(), load_tokenizer(job.model), folder)
@@ -187,53 +179,30 @@ def kind(task: StageTask) -> str:
 def _reward_model(job: Job) -> tuple[Any, int]:
     tokenizer = load_tokenizer(job.model)
     model = new_reward_model(job.model, job.task.seed, tokenizer.pad_token_id)
+    ids = partial(pair_ids, tokenizer)
     rows = [
-        {
-            "chosen_ids": pair_ids(tokenizer, found.prompt, found.accepted),
-            "rejected_ids": pair_ids(tokenizer, found.prompt, found.rejected),
-        }
-        for found in _preferences(job)
+        {"chosen_ids": ids(prompt, accepted), "rejected_ids": ids(prompt, rejected)}
+        for prompt, accepted, rejected in _preferences(job)
     ]
     rows, tokens = _fitting(job, model, rows, [max(map(len, row.values())) for row in rows])
-    trainer = RewardTrainer(
-        model=model,
-        args=RewardConfig(**_settings(job, model, tokens, len(rows)), max_length=None),
-        train_dataset=Dataset.from_list(rows),
-        processing_class=tokenizer,
-        # The new head, `score`, is trained whole: PEFT adds it for this kind of task.
-        peft_config=_lora("SEQ_CLS"),
-    )
-    return trainer, len(rows)
+    config = RewardConfig(**_settings(job, model, tokens, len(rows)), max_length=None)
+    # The new head, `score`, is trained whole: PEFT adds it for this kind of task.
+    return _trainer(RewardTrainer, config, model, tokenizer, rows, "SEQ_CLS"), len(rows)
 
 
 def _dpo(job: Job) -> tuple[Any, int]:
     tokenizer, model = load_tokenizer(job.model), load_policy(job.model)
     found = _preferences(job)
-    lengths = [
-        max(len(pair_ids(tokenizer, row.prompt, text)) for text in (row.accepted, row.rejected))
-        for row in found
+    rows = [
+        {"prompt": _unbegun(tokenizer, prompt), "chosen": accepted, "rejected": rejected}
+        for prompt, accepted, rejected in found
     ]
-    rows, tokens = _fitting(
-        job,
-        model,
-        [
-            {
-                "prompt": _unbegun(tokenizer, row.prompt),
-                "chosen": row.accepted,
-                "rejected": row.rejected,
-            }
-            for row in found
-        ],
-        lengths,
-    )
-    trainer = DPOTrainer(
-        model=model,
-        args=DPOConfig(**_settings(job, model, tokens, len(rows)), max_length=None),
-        train_dataset=Dataset.from_list(rows),
-        processing_class=tokenizer,
-        peft_config=_lora("CAUSAL_LM"),
-    )
-    return trainer, len(rows)
+    lengths = [
+        max(len(pair_ids(tokenizer, prompt, text)) for text in texts) for prompt, *texts in found
+    ]
+    rows, tokens = _fitting(job, model, rows, lengths)
+    config = DPOConfig(**_settings(job, model, tokens, len(rows)), max_length=None)
+    return _trainer(DPOTrainer, config, model, tokenizer, rows), len(rows)
 
 
 def _kto(job: Job) -> tuple[Any, int]:
@@ -245,37 +214,22 @@ def _kto(job: Job) -> tuple[Any, int]:
             f"KTO learns from good and from bad reflections: of {len(found)} that tell, "
             f"in {len(job.pairs)} rated pairs, {good} are good."
         )
-    rows, tokens = _fitting(
-        job,
-        model,
-        [
-            {
-                "prompt": _unbegun(tokenizer, row.prompt),
-                "completion": row.reflection,
-                "label": row.correct,
-            }
-            for row in found
-        ],
-        [len(pair_ids(tokenizer, row.prompt, row.reflection)) for row in found],
-        least=2,
-    )
-    bad = len(found) - good
+    rows = [
+        {"prompt": _unbegun(tokenizer, prompt), "completion": reflection, "label": correct}
+        for prompt, reflection, correct in found
+    ]
+    lengths = [len(pair_ids(tokenizer, row.prompt, row.reflection)) for row in found]
     # It compares reflections with those of other rows, and so takes two at once at least.
-    settings = _settings(job, model, tokens, len(rows), least=2)
-    trainer = KTOTrainer(
-        model=model,
-        args=KTOConfig(
-            **settings,
-            max_length=None,
-            dataloader_drop_last=True,
-            desirable_weight=max(1.0, bad / good),
-            undesirable_weight=max(1.0, good / bad),
-        ),
-        train_dataset=Dataset.from_list(rows),
-        processing_class=tokenizer,
-        peft_config=_lora("CAUSAL_LM"),
+    rows, tokens = _fitting(job, model, rows, lengths, least=2)
+    bad = len(found) - good
+    config = KTOConfig(
+        **_settings(job, model, tokens, len(rows), least=2),
+        max_length=None,
+        dataloader_drop_last=True,
+        desirable_weight=max(1.0, bad / good),
+        undesirable_weight=max(1.0, good / bad),
     )
-    return trainer, len(rows)
+    return _trainer(KTOTrainer, config, model, tokenizer, rows), len(rows)
 
 
 def _rloo(job: Job) -> tuple[Any, int]:
@@ -283,7 +237,7 @@ def _rloo(job: Job) -> tuple[Any, int]:
     prompts, answer, tokens = _prompts(job, tokenizer, model)
     reward = _reward(job)
     settings = _settings(job, model, tokens, job.task.batch_size or BATCH, least=2)
-    batch = settings["per_device_train_batch_size"] * settings["gradient_accumulation_steps"]
+    batch = _batch(settings)
     answers = math.gcd(batch, ANSWERS) if batch % 2 == 0 else batch
     rows = [
         {"prompt": _unbegun(tokenizer, prompt), "asked": prompt}
@@ -293,19 +247,9 @@ def _rloo(job: Job) -> tuple[Any, int]:
     def rewards(asked: list[str], completion_ids: list[list[int]], **_: object) -> list[float]:
         return reward(asked, completion_ids)
 
-    trainer = RLOOTrainer(
-        model=model,
-        args=RLOOConfig(
-            **settings,
-            num_generations=answers,
-            max_completion_length=answer,
-            temperature=TEMPERATURE,
-        ),
-        reward_funcs=rewards,
-        train_dataset=Dataset.from_list(rows),
-        processing_class=tokenizer,
-        peft_config=_lora("CAUSAL_LM"),
-    )
+    lengths = {"num_generations": answers, "max_completion_length": answer}
+    config = RLOOConfig(**settings, **lengths, temperature=TEMPERATURE)
+    trainer = _trainer(RLOOTrainer, config, model, tokenizer, rows, reward_funcs=rewards)
     return trainer, len(prompts)
 
 
@@ -313,41 +257,55 @@ def _ppo(job: Job) -> tuple[Any, int]:
     tokenizer, model = load_tokenizer(job.model), load_policy(job.model)
     tokenizer.padding_side = "left"
     prompts, answer, tokens = _prompts(job, tokenizer, model)
-    reward = _reward(job)
-    value = load_reward_model(_trained(job))
+    reward, value = _reward(job), load_reward_model(_trained(job))
     if not hasattr(value, "score"):
         raise WeightsError(f"PPO can't train models like {job.model}: try --method rloo.")
     inject_adapter_in_model(_lora("SEQ_CLS"), value)
     value.score.requires_grad_(True)
-    padding = tokenizer.pad_token_id
     asked = {
-        _unpadded(token_ids(tokenizer, prompt_text(tokenizer, prompt)), padding): prompt
+        _unpadded(
+            token_ids(tokenizer, prompt_text(tokenizer, prompt)), tokenizer.pad_token_id
+        ): prompt
         for prompt in prompts
     }
     settings = _settings(job, model, tokens, job.task.batch_size or BATCH)
-    batch = settings["per_device_train_batch_size"] * settings["gradient_accumulation_steps"]
-    rows = Dataset.from_list([{"input_ids": list(ids)} for ids in _filled(list(asked), batch)])
-
-    trainer = _PPO(
-        reward,
-        asked,
-        args=PPOConfig(
-            **settings | {"save_strategy": "no"},
-            response_length=answer,
-            temperature=TEMPERATURE,
-            stop_token="eos",  # noqa: S106 - a token of a text
-            num_sample_generations=0,
-        ),
-        processing_class=tokenizer,
-        model=model,
-        ref_model=None,
-        reward_model=reward.model,
-        value_model=value,
-        train_dataset=rows,
-        eval_dataset=rows,
-        peft_config=_lora("CAUSAL_LM"),
+    rows = [{"input_ids": list(ids)} for ids in _filled(list(asked), _batch(settings))]
+    config = PPOConfig(
+        **settings | {"save_strategy": "no"},
+        response_length=answer,
+        temperature=TEMPERATURE,
+        stop_token="eos",  # noqa: S106 - a token of a text
+        num_sample_generations=0,
     )
-    return trainer, len(prompts)
+    models = {"ref_model": None, "reward_model": reward.model, "value_model": value}
+    made = partial(_PPO, reward, asked, eval_dataset=Dataset.from_list(rows), **models)
+    return _trainer(made, config, model, tokenizer, rows), len(prompts)
+
+
+def _trainer(
+    kind_of_trainer: Callable[..., Any],
+    config: Any,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    rows: list[dict[str, Any]],
+    kind_of_task: str = "CAUSAL_LM",
+    **given: Any,
+) -> Any:
+    """Make a trainer of a LoRA adapter for the model."""
+    return kind_of_trainer(
+        model=model,
+        args=config,
+        train_dataset=Dataset.from_list(rows),
+        processing_class=tokenizer,
+        peft_config=_lora(kind_of_task),
+        **given,
+    )
+
+
+def _batch(settings: dict[str, Any]) -> int:
+    """Return how many rows a step of these settings takes."""
+    batch: int = settings["per_device_train_batch_size"] * settings["gradient_accumulation_steps"]
+    return batch
 
 
 class _PPO(PPOTrainer):  # type: ignore[misc]
@@ -471,9 +429,8 @@ def _lora(kind_of_task: str) -> LoraConfig:
 
 def _trained(job: Job) -> Path:
     if job.reward_model is None:
-        raise TrainingError(
-            f"{job.task.method} needs the reward model of this run, and there is none."
-        )
+        said = f"{job.task.method} needs the reward model of this run, and there is none."
+        raise TrainingError(said)
     return job.reward_model
 
 
@@ -511,22 +468,16 @@ def _numbers(logs: Mapping[str, Any]) -> dict[str, float]:
 
 def _log(history: Sequence[dict[str, Any]]) -> tuple[LogPoint, ...]:
     """Thin the log evenly, and leave out what never changed."""
-    entries = [
-        (int(entry["step"]), _numbers(entry)) for entry in history if "train_runtime" not in entry
-    ]
-    last = len(entries) - 1
+    entries = [entry for entry in history if "train_runtime" not in entry]
     count = min(len(entries), MOST_POINTS)
-    chosen = [entries[round(number * last / max(1, count - 1))] for number in range(count)]
+    places = (round(place * (len(entries) - 1) / max(1, count - 1)) for place in range(count))
+    chosen = [(int(entries[place]["step"]), _numbers(entries[place])) for place in places]
     seen = defaultdict[str, set[float]](set)
     for _, values in chosen:
         for name, value in values.items():
             seen[name].add(value)
+    told = {name for name, values in seen.items() if len(values) > 1 or count == 1}
     return tuple(
-        LogPoint(
-            step=step,
-            values={
-                name: value for name, value in values.items() if len(seen[name]) > 1 or count == 1
-            },
-        )
+        LogPoint(step=step, values={name: values[name] for name in values if name in told})
         for step, values in chosen
     )

@@ -9,12 +9,12 @@ import math
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError
+from torch.nn.utils.rnn import pad_sequence
 from transformers import (
     AutoModelForCausalLM,
     AutoModelForSequenceClassification,
@@ -27,14 +27,9 @@ from transformers import (
 from activities.training.artifacts import TrainingError, sync
 
 TOKENIZER_FILES = (
-    "tokenizer.json",
-    "tokenizer.model",
-    "tokenizer_config.json",
-    "spiece.model",
-    "vocab.json",
-    "vocab.txt",
-    "tekken.json",
-)
+    "tokenizer.json", "tokenizer.model", "tokenizer_config.json", "spiece.model", "vocab.json",
+    "vocab.txt", "tekken.json",
+)  # fmt: skip
 # For a base model, which was made with no conversations in mind.
 TEMPLATE = (
     "{{ bos_token or '' }}{% for message in messages %}{{ message['content'] }}\n{% endfor %}"
@@ -42,8 +37,8 @@ TEMPLATE = (
 MOST_ROWS = 32
 # What Transformers raises where it can't load a model.
 FAILURES = (
-    *(OSError, ValueError, RuntimeError, KeyError, ImportError, TypeError, SafetensorError),
-)
+    OSError, ValueError, RuntimeError, KeyError, ImportError, TypeError, SafetensorError,
+)  # fmt: skip
 # Nothing says how long a row may be where the model's config does not.
 LONGEST = 4_096
 
@@ -54,11 +49,6 @@ if not torch.cuda.is_available():
 
 class WeightsError(TrainingError):
     """What was named can't be used as a model, now or later; says why in one line."""
-
-
-def device() -> str:
-    """Name the device that models are put on: cuda or cpu."""
-    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def device_name() -> str:
@@ -158,15 +148,18 @@ def score_pairs(
     rows = [pair_ids(tokenizer, *pair)[-longest(model) :] for pair in pairs]
     size = batch_size(model, max(map(len, rows), default=1))
     batches = (rows[start : start + size] for start in range(0, len(rows), size))
-    training = model.training
+    training, scores = model.training, list[float]()
     model.eval()
     with torch.inference_mode():
-        scores = chain.from_iterable(
-            _scores(model, tokenizer.pad_token_id, rows) for rows in batches
-        )
-        numbers = [number if math.isfinite(number) else None for number in scores]
+        for batch in batches:
+            padding = tokenizer.pad_token_id
+            ids = pad_sequence([torch.tensor(row) for row in batch], True, padding)
+            mask = pad_sequence([torch.ones(len(row), dtype=torch.long) for row in batch], True)
+            given = {"input_ids": ids, "attention_mask": mask}
+            logits = model(**{name: rows.to(model.device) for name, rows in given.items()}).logits
+            scores += logits[:, 0].float().tolist()
     model.train(training)
-    return numbers
+    return [number if math.isfinite(number) else None for number in scores]
 
 
 def longest(model: PreTrainedModel) -> int:
@@ -190,14 +183,6 @@ def batch_size(model: PreTrainedModel, tokens: int) -> int:
     return int(min(MOST_ROWS, 1 << max(rows, 1).bit_length() - 1))
 
 
-def _scores(model: PreTrainedModel, padding: int, rows: Sequence[list[int]]) -> list[float]:
-    width = max(map(len, rows))
-    ids = torch.tensor([row + [padding] * (width - len(row)) for row in rows])
-    mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows])
-    logits = model(input_ids=ids.to(model.device), attention_mask=mask.to(model.device)).logits
-    return [float(number) for number in logits[:, 0].float().tolist()]
-
-
 def _load(kind: Any, folder: Path | str, **given: Any) -> Any:
     """Load from a folder or from the hub, and say in one line why that is not possible."""
     try:
@@ -216,7 +201,7 @@ def _load(kind: Any, folder: Path | str, **given: Any) -> Any:
 
 
 def _placed(model: PreTrainedModel) -> PreTrainedModel:
-    placed: PreTrainedModel = model.to(device())
+    placed: PreTrainedModel = model.to("cuda" if torch.cuda.is_available() else "cpu")
     return placed
 
 

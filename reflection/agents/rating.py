@@ -15,11 +15,10 @@ from reflection.request import Record
 Pairing = Literal["ordered", "positive"]
 
 
-class RatedPair(Record):
-    """Two reflections of one failed episode, and where they come from.
+class Provenance(Record):
+    """Where reflections come from: a failed episode, whose return is `first_return`.
 
-    `first_return` is the failed episode's, `tried` has the prompt, the reflections and the returns
-    after them, `rollout` counts from 1. `seeds` are those of the samples.
+    `rollout` counts from 1; `temperature` is the reflector's.
     """
 
     environment: str
@@ -27,13 +26,21 @@ class RatedPair(Record):
     environment_seed: int
     rollout: int
     first_return: float
-    tried: Annotated[tuple[TrainItem, ...], Field(min_length=2, max_length=2)]
     planner: str | None
     reflector: str | None
     temperature: float
-    seeds: tuple[int | None, ...] = ()
     workflow_id: str
     run_id: str
+
+
+class RatedPair(Provenance):
+    """Two reflections of one failed episode, with the prompt and the returns after them.
+
+    `seeds` are those of the samples.
+    """
+
+    tried: Annotated[tuple[TrainItem, ...], Field(min_length=2, max_length=2)]
+    seeds: tuple[int | None, ...] = ()
 
     @property
     def gains(self) -> tuple[float, float]:

@@ -8,7 +8,7 @@ from pydantic_core import to_json
 from reflection.agents.memory import PlannerExample, ReflectorExample, SharedMemory
 from reflection.agents.prompts import examples_bytes
 from reflection.multipath.request import Folder
-from reflection.request import Bounded, ModelName, Request, Words
+from reflection.request import Bounded, Frozen, ModelName, Request, Words
 
 MOST_EPISODES = 12
 MOST_STEPS = 50
@@ -23,7 +23,34 @@ MemoryName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.
 Instructions = Annotated[Words, Field(max_length=10_000)]
 
 
-class ReflexionRequest(Bounded):
+class Acting(Frozen):
+    """An environment to act in, and what each episode and call there is held to."""
+
+    environment: Name = Field(
+        description="Where to act: code, documents, puzzles, textworld or one of yours."
+    )
+    docs: Folder | None = Field(
+        None, description="A folder to search, on the worker's machine, for documents."
+    )
+    environment_seed: int = Field(
+        0, ge=0, le=2**31, description="The seed by which each episode begins."
+    )
+    step_limit: int = Field(15, ge=1, le=MOST_STEPS, description="The most steps of an episode.")
+    planner_instructions: Instructions | None = None
+    reflector_instructions: Instructions | None = None
+    temperature: float = Field(
+        0.0, ge=0, le=2, allow_inf_nan=False, description="The planner's and the reflector's."
+    )
+    max_output_tokens: int = Field(2_000, ge=1, le=32_768, description="Tokens of one reply.")
+    call_timeout_seconds: float = Field(
+        120, ge=1, le=3_600, allow_inf_nan=False, description="Seconds for one call of a model."
+    )
+    step_timeout_seconds: float = Field(
+        60, ge=1, le=600, allow_inf_nan=False, description="Seconds for one action."
+    )
+
+
+class ReflexionRequest(Bounded, Acting):
     """A task of an environment, and what the agent's episodes are held to.
 
     The task is named, never quoted: what belongs to it lies with the worker. With a `judge` a model
@@ -33,18 +60,9 @@ class ReflexionRequest(Bounded):
 
     subject_field = "task"
 
-    environment: Name = Field(
-        description="Where to act: code, documents, puzzles, textworld or one of yours."
-    )
     task: TaskName
     tasks: Folder | None = Field(
         None, description="The file of the task, on the worker's machine, for code and documents."
-    )
-    docs: Folder | None = Field(
-        None, description="A folder to search, on the worker's machine, for documents."
-    )
-    environment_seed: int = Field(
-        0, ge=0, le=2**31, description="The seed by which each episode begins."
     )
     strategy: Strategy = Field(
         "reflexion",
@@ -53,7 +71,6 @@ class ReflexionRequest(Bounded):
     episode_limit: int | None = Field(
         None, ge=1, le=MOST_EPISODES, description="The most episodes; 5, or 2 with a judge."
     )
-    step_limit: int = Field(15, ge=1, le=MOST_STEPS, description="The most steps of an episode.")
     plateau_episodes: int = Field(
         5,
         ge=0,
@@ -70,25 +87,13 @@ class ReflexionRequest(Bounded):
         None, description="A model that says whether an episode succeeded, in place of the tests."
     )
     reflector: ModelName | None = Field(None, description="The model that reflects.")
-    planner_instructions: Instructions | None = None
-    reflector_instructions: Instructions | None = None
     planner_examples: Annotated[tuple[PlannerExample, ...] | None, FailFast()] = Field(
         None, min_length=1, max_length=20
     )
     reflector_examples: Annotated[tuple[ReflectorExample, ...] | None, FailFast()] = Field(
         None, min_length=1, max_length=20
     )
-    temperature: float = Field(
-        0.0, ge=0, le=2, allow_inf_nan=False, description="The planner's and the reflector's."
-    )
     seed: int | None = Field(None, ge=0, le=2**31, description="The model's seed, if it takes one.")
-    max_output_tokens: int = Field(2_000, ge=1, le=32_768, description="Tokens of one reply.")
-    call_timeout_seconds: float = Field(
-        120, ge=1, le=3_600, allow_inf_nan=False, description="Seconds for one call of a model."
-    )
-    step_timeout_seconds: float = Field(
-        60, ge=1, le=600, allow_inf_nan=False, description="Seconds for one action."
-    )
 
     @property
     def episodes(self) -> int:

@@ -6,7 +6,7 @@ their scores; a rollout tries two reflections on the same failed episode.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -188,14 +188,7 @@ class Rollout(Sampled):
         """Return what the run that trains needs to know; the texts are in its replay buffer."""
         last, first = self.decisions[-1], self.episodes[0] if self.episodes else None
         tried = self.short_term.train_data
-        whole = len(tried) == TRIED and first is not None
-        known: dict[str, Any] = {}
-        if whole:
-            known = {
-                "gains": self.pair("", None).gains,
-                "helped": tuple(bool(one.correct) for one in self.episodes[1:]),
-                "identical": tried[0].reflection == tried[1].reflection,
-            }
+        whole = len(tried) == TRIED
         return RolloutResult(
             task=self.request.task,
             rollout=self.request.rollout,
@@ -205,5 +198,7 @@ class Rollout(Sampled):
             stop_reason=last.stop_reason or "",
             stop_explanation=last.reason,
             warnings=tuple(self.warnings),
-            **known,
+            gains=self.pair("", None).gains if whole else (),
+            helped=tuple(bool(one.correct) for one in self.episodes[1:]) if whole else (),
+            identical=whole and tried[0].reflection == tried[1].reflection,
         )

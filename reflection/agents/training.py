@@ -13,10 +13,10 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import FailFast, Field, FiniteFloat
 
 from reflection.agents.rating import Pairing
-from reflection.agents.request import MOST_STEPS, Instructions, Name, TaskName
+from reflection.agents.request import Acting, TaskName
 from reflection.agents.retroformer import TRIED, RolloutRequest, RolloutResult
 from reflection.multipath.request import Folder
-from reflection.request import Bounded, ModelName, Record
+from reflection.request import Bounded, Frozen, ModelName, Record
 from reflection.run import Room, Usage, add_usage, room_for, usage
 from reflection.text import tally_words
 
@@ -31,6 +31,8 @@ SHOWN_ERRORS = 5
 # Those of all rollouts would make a result that no history has a place for.
 SHOWN_WARNINGS = 50
 MOST_POINTS = 100
+# What a result repeats of its request.
+REPEATED = ("environment", "rollouts", "method", "reflector", "base_model")
 
 
 class LogPoint(Record):
@@ -59,7 +61,22 @@ class BufferCounts(Record):
         return self.good / (2 * self.pairs) if self.pairs else None
 
 
-class RetroformerTrainingRequest(Bounded):
+class Tuning(Frozen):
+    """How a model is trained; `max_length` is in tokens, None the method's own default."""
+
+    method: Method = Field("ppo", description="What tunes the reflector.")
+    seed: int = Field(0, ge=0, le=MOST_SEED, description="The seed of sampling and of training.")
+    epochs: float | None = Field(
+        None, gt=0, le=1_000, allow_inf_nan=False, description="Passes over the rows."
+    )
+    learning_rate: float | None = Field(
+        None, gt=0, le=1, allow_inf_nan=False, description="That of each step."
+    )
+    batch_size: int | None = Field(None, ge=1, le=1_024, description="Rows of a step.")
+    max_length: int | None = Field(None, ge=16, le=131_072, description="Tokens of a row.")
+
+
+class RetroformerTrainingRequest(Bounded, Acting, Tuning):
     """Tasks of an environment, the model to tune on them, and how.
 
     The tasks are named, never quoted. `reflector` is the model as it is called while reflections
@@ -69,22 +86,12 @@ class RetroformerTrainingRequest(Bounded):
 
     subject_field = "environment"
 
-    environment: Name = Field(
-        description="Where to act: code, documents, puzzles, textworld or one of yours."
-    )
     tasks: Annotated[tuple[TaskName, ...], FailFast()] = Field(
         min_length=1, max_length=MOST_TASKS, description="The tasks' names."
     )
     task_file: Folder | None = Field(
         None, description="The file of the tasks, on the worker's machine, for code and documents."
     )
-    docs: Folder | None = Field(
-        None, description="A folder to search, on the worker's machine, for documents."
-    )
-    environment_seed: int = Field(
-        0, ge=0, le=2**31, description="The seed by which each episode begins."
-    )
-    method: Method = Field("ppo", description="What tunes the reflector.")
     reflector: ModelName = Field(description="The model to tune, as it is called.")
     base_model: ModelName = Field(
         description="Its weights: a folder in MULL_ARTIFACTS, or a Hugging Face name."
@@ -98,30 +105,11 @@ class RetroformerTrainingRequest(Bounded):
         None,
         description="Pairs: ordered by gain, or a gain above 0 (positive); else the method's own.",
     )
-    step_limit: int = Field(15, ge=1, le=MOST_STEPS, description="The most steps of an episode.")
     temperature: float = Field(
         0.0, ge=0, le=2, allow_inf_nan=False, description="The planner's: low, as it is frozen."
     )
     reflector_temperature: float = Field(
         0.9, gt=0, le=2, allow_inf_nan=False, description="That of sampled reflections."
-    )
-    planner_instructions: Instructions | None = None
-    reflector_instructions: Instructions | None = None
-    seed: int = Field(0, ge=0, le=MOST_SEED, description="The seed of sampling and of training.")
-    epochs: float | None = Field(
-        None, gt=0, le=1_000, allow_inf_nan=False, description="Passes over the rows."
-    )
-    learning_rate: float | None = Field(
-        None, gt=0, le=1, allow_inf_nan=False, description="That of each step."
-    )
-    batch_size: int | None = Field(None, ge=1, le=1_024, description="Rows of a step.")
-    max_length: int | None = Field(None, ge=16, le=131_072, description="Tokens of a row.")
-    max_output_tokens: int = Field(2_000, ge=1, le=32_768, description="Tokens of one reply.")
-    call_timeout_seconds: float = Field(
-        120, ge=1, le=3_600, allow_inf_nan=False, description="Seconds for one call of a model."
-    )
-    step_timeout_seconds: float = Field(
-        60, ge=1, le=600, allow_inf_nan=False, description="Seconds for one action."
     )
     stage_timeout_seconds: float = Field(
         86_400, ge=1, le=30 * 86_400, allow_inf_nan=False, description="Seconds for one stage."
@@ -192,20 +180,9 @@ class Measured(Record):
         """The share of reflections with which the task was solved; None where there are none."""
         return self.helped / self.reflections if self.reflections else None
 
-    def add(self, ended: RolloutResult) -> "Measured":
-        """Count a rollout that has ended."""
-        return Measured(
-            made=self.made + 1,
-            solved=self.solved + ended.solved,
-            failed=self.failed,
-            reflections=self.reflections + len(ended.gains),
-            good=self.good + sum(gain > 0 for gain in ended.gains),
-            helped=self.helped + sum(ended.helped),
-        )
-
-    def lose(self) -> "Measured":
-        """Count a rollout that failed."""
-        return self.model_copy(update={"made": self.made + 1, "failed": self.failed + 1})
+    def __add__(self, more: "Measured") -> "Measured":
+        """Add up what came of other rollouts."""
+        return Measured(**{name: count + getattr(more, name) for name, count in self})
 
 
 class Decision(Record):
@@ -367,24 +344,14 @@ class Training:
         request = self.request
         number = planned.task * request.rollouts + planned.rollout - 1
         measures = self.phase == "measuring"
+        shared = (*Acting.model_fields, "model", "max_attempts")
         return RolloutRequest(
-            environment=request.environment,
+            **{name: getattr(request, name) for name in shared},
             task=request.tasks[planned.task],
             tasks=request.task_file,
-            docs=request.docs,
-            environment_seed=request.environment_seed,
-            step_limit=request.step_limit,
-            model=request.model,
             reflector=request.tuned if measures else request.reflector,
-            temperature=request.temperature,
             reflection_temperature=request.reflector_temperature,
-            planner_instructions=request.planner_instructions,
-            reflector_instructions=request.reflector_instructions,
             seed=(request.seed + TRIED * number) % MOST_SEED,
-            max_output_tokens=request.max_output_tokens,
-            call_timeout_seconds=request.call_timeout_seconds,
-            step_timeout_seconds=request.step_timeout_seconds,
-            max_attempts=request.max_attempts,
             training=self.workflow_id,
             rollout=planned.rollout,
             kept=not measures,
@@ -411,11 +378,16 @@ class Training:
         for warning in result.warnings[:SHOWN_ERRORS]:
             if len(self.warnings) < SHOWN_WARNINGS:
                 self.warn(f"{result.task}: {warning}")
-        if self.after is not None:
-            self.after = self.after.add(result)
-            return
-        self.before = self.before.add(result)
-        if result.gains:
+        self._measure(
+            Measured(
+                made=1,
+                solved=int(result.solved),
+                reflections=len(result.gains),
+                good=sum(gain > 0 for gain in result.gains),
+                helped=sum(result.helped),
+            )
+        )
+        if result.gains and self.after is None:
             one = Gained(
                 task=result.task, rollout=result.rollout, gains=result.gains, helped=result.helped
             )
@@ -427,10 +399,13 @@ class Training:
         self.errors.append(error)
         if len(self.errors) <= SHOWN_ERRORS:
             self.warn(f"{self.request.tasks[planned.task]}: the rollout failed: {error}")
+        self._measure(Measured(made=1, failed=1))
+
+    def _measure(self, one: Measured) -> None:
         if self.after is not None:
-            self.after = self.after.lose()
+            self.after += one
         else:
-            self.before = self.before.lose()
+            self.before += one
 
     @property
     def pairing(self) -> Pairing:
@@ -458,24 +433,16 @@ class Training:
             return ""
         return f"nothing to learn from: {why}"
 
-    def decide(self, reason: str, next_phase: Phase, at: datetime) -> Decision:
-        """Record that a phase is done, and what follows."""
-        return self._record(next_phase, None, reason, None, at)
-
-    def stop(
-        self, reason: StopReason, explanation: str, at: datetime, author: str | None = None
-    ) -> Decision:
-        """End the training."""
-        return self._record(None, reason, explanation, author, at)
-
-    def _record(
+    def decide(
         self,
-        next_phase: Phase | None,
-        stop_reason: StopReason | None,
         reason: str,
-        author: str | None,
         at: datetime,
+        *,
+        next_phase: Phase | None = None,
+        stop_reason: StopReason | None = None,
+        author: str | None = None,
     ) -> Decision:
+        """Record that a phase is done, and what follows: the next one, or the end."""
         decision = Decision(
             phase=self.phase,
             next=next_phase,
@@ -490,12 +457,8 @@ class Training:
 
     def _standing(self) -> dict[str, Any]:
         return {
-            "environment": self.request.environment,
+            **{name: getattr(self.request, name) for name in REPEATED},
             "tasks": len(self.request.tasks),
-            "rollouts": self.request.rollouts,
-            "method": self.request.method,
-            "reflector": self.request.reflector,
-            "base_model": self.request.base_model,
             "before": self.before,
             "after": self.after,
             "gained": tuple(self.gained),

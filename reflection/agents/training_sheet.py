@@ -30,18 +30,18 @@ def sheet(
 ) -> parts.Sheet:
     """Build the sheet of a training; while it goes on, its decisions come from a separate query."""
     del request  # for the signature that every loop's sheet has
-    tuned = None
+    tuned, doing = None, ""
     if isinstance(seen, RetroformerTrainingResult):
         decisions, tuned = seen.decisions, seen.tuned_reflector
+    else:
+        doing = _words(seen.phase) + (f" {seen.step:,} of {seen.of:,}" if seen.of else "")
     return parts.run_sheet(
         seen,
         decisions,
         subject=f"{seen.environment}: {tally_words(seen.tasks, 'task')}, by {seen.method}",
-        doing=_doing(seen) if isinstance(seen, Progress) else "",
+        doing=doing,
         waits=False,
-        answer=None
-        if tuned is None
-        else parts.Text(title="tuned reflector", content=tuned, folded=False),
+        answer=parts.Text(title="tuned reflector", content=tuned, folded=False) if tuned else None,
         facts=_facts(seen),
         flags=parts.said(getattr(seen, "doubt", "")),
         charts=tuple(_charts(seen)),
@@ -59,11 +59,6 @@ def sheet(
     )
 
 
-def _doing(seen: Progress) -> str:
-    of = f" {seen.step:,} of {seen.of:,}" if seen.of else ""
-    return f"{_words(seen.phase)}{of}"
-
-
 def _words(name: str) -> str:
     return name.replace("_", " ")
 
@@ -76,9 +71,8 @@ def _facts(seen: Seen) -> list[parts.Fact]:
         counts = seen.counts
         left = f"{counts.equal} of equal gain, {counts.identical} of the same text"
         facts.append(parts.Fact("pairs", f"{counts.preferences} of {counts.pairs}", left))
-    folders = {stage: trained.folder for stage, trained in seen.stages.items()}
-    if "reward_model" in folders:
-        facts.append(parts.Fact("reward model", folders["reward_model"]))
+    if "reward_model" in seen.stages:
+        facts.append(parts.Fact("reward model", seen.stages["reward_model"].folder))
     return facts
 
 

@@ -34,7 +34,7 @@ async def served(root: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[S
 
 
 async def scored(served: Served, task: ScoreTask = TASK) -> Scores:
-    return await ActivityEnvironment().run(ScoringActivities(served).score_reflections, task)
+    return await ActivityEnvironment().run(ScoringActivities(served.score).score_reflections, task)
 
 
 async def test_scores(served: Served, root: Path) -> None:
@@ -96,7 +96,9 @@ async def test_a_cancelled_call(served: Served) -> None:
     assert process is not None
     os.kill(process.pid, signal.SIGSTOP)
     environment = ActivityEnvironment()
-    call = asyncio.create_task(environment.run(ScoringActivities(served).score_reflections, TASK))
+    call = asyncio.create_task(
+        environment.run(ScoringActivities(served.score).score_reflections, TASK)
+    )
     await asyncio.sleep(0.5)
 
     environment.cancel()

@@ -35,7 +35,7 @@ def training(*tasks: str) -> Training:
     for planned in state.planned():
         state.ended(rollout(tasks[planned.task], planned.rollout, (0.0, 1.0)))
     state.buffer, state.counts = "first/replay-buffer.jsonl", BufferCounts(pairs=2, preferences=2)
-    state.decide("2 pairs of reflections rated", "reward_model", START)
+    state.decide("2 pairs of reflections rated", START, next_phase="reward_model")
     return state
 
 
@@ -63,7 +63,7 @@ def ended(state: Training) -> Sheet:
     }
     state.begin("measuring", 1)
     state.ended(rollout("7", 1, (1.0, 1.0)))
-    state.stop("trained", "the reflector was tuned by ppo", START)
+    state.decide("the reflector was tuned by ppo", START, stop_reason="trained")
     return sheet(state.result())
 
 
@@ -101,7 +101,7 @@ def test_a_tuned_reflector_that_is_not_reached_is_doubted() -> None:
         state.begin("measuring", 1)
         one = rollout("7", 1, ())
         state.ended(one.model_copy(update={"solved": solved}))
-        state.stop("trained", "the reflector was tuned by ppo", START)
+        state.decide("the reflector was tuned by ppo", START, stop_reason="trained")
         doubts.append(state.result().doubt)
 
     assert doubts == ["no reflection of the tuned reflector was rated", ""]
