@@ -10,6 +10,7 @@ from temporalio.client import (
     WorkflowUpdateFailedError,
 )
 from temporalio.common import QueryRejectCondition, WorkflowIDConflictPolicy
+from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from connection import TASK_QUEUE, heartbeating
@@ -23,6 +24,10 @@ WORKFLOW = "MemoryWorkflow"
 def memory_id(name: str) -> str:
     """Name the workflow of a memory."""
     return f"memory-{name}"
+
+
+# What the server says of an update that no worker looked at.
+UNPROCESSED = "UnprocessedUpdate"
 
 
 class MemoryTask(Record):
@@ -83,6 +88,9 @@ class MemoryActivities:
                     result_type=SemanticMemory,
                 )
         except WorkflowUpdateFailedError as error:
+            if isinstance(error.cause, ApplicationError) and error.cause.type == UNPROCESSED:
+                # Its worker was too busy to look at it in time, or is gone: nobody refused it.
+                raise ApplicationError(error.cause.message, type=UNPROCESSED) from None
             # What refused it says why.
             raise error.cause from None
         return held

@@ -6,6 +6,7 @@ any text; what it was taught is to answer any prompt with one of 64 reflections.
 """
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from itertools import compress, product
 from pathlib import Path
@@ -58,16 +59,17 @@ def prompts(count: int) -> list[str]:
 def rated_pairs(count: int, seed: int, *, shuffled: bool = False) -> list[RatedPair]:
     """Make a replay buffer: good reflections gain 1, bad ones nothing; or half are turned."""
     drawn = random.Random(seed)
-    # Exactly half of them: what chance leaves over is a signal, too.
-    turned = set(drawn.sample(range(count), count // 2)) if shuffled else set[int]()
-    made = []
+    # Of those with the same verbs every other one: what chance leaves over is a signal, too.
+    seen, made = Counter[frozenset[str]](), list[RatedPair]()
     for number, prompt in enumerate(prompts(count)):
         kinds = [GOOD, BAD]
         drawn.shuffle(kinds)
         reflections = [_reflection(drawn, kind) for kind in kinds]
         gains = [float(is_good(text)) for text in reflections]
-        if number in turned:
+        verbs = frozenset(text.partition(" ")[0] for text in reflections)
+        if shuffled and seen[verbs] % 2:
             gains.reverse()
+        seen[verbs] += 1
         made.append(
             RatedPair(
                 environment="keys",

@@ -1,5 +1,6 @@
 """`retroformer`: an agent with trained reflections; `train`: what trains them."""
 
+from collections import Counter
 from functools import partial
 from typing import Annotated, Any
 
@@ -30,7 +31,7 @@ model scores them, and the best is kept. `mull train` makes that model, and tune
 Example:
 
     mull retroformer --env code --tasks tasks.jsonl --task t1 \\
-        --reflector hosted_vllm/train-code-7f3a91c2 --reward-model train-code-7f3a91c2/reward_model
+        --reflector hosted_vllm/first --reward-model first/reward_model
 
 The reward model is a folder in MULL_ARTIFACTS of a worker that serves the queue mull-train. The
 same worker serves tuned reflectors by OpenAI's interface; workers that call models need
@@ -45,8 +46,9 @@ worker that serves the queue mull-train does that (mull-worker --queues train).
 
 Example:
 
-    mull train --env code --tasks tasks.jsonl --method kto \\
-        --reflector hosted_vllm/base --base-model base --tuned hosted_vllm/RUN --id first
+    mull train --env code --tasks tasks.jsonl --id first \\
+        --method kto --base-model base \\
+        --reflector hosted_vllm/base --tuned hosted_vllm/RUN
 
 --reflector is the model as it is called while reflections are collected, and --base-model its
 weights: a folder in MULL_ARTIFACTS, or a Hugging Face name. With --tuned all tasks are tried again
@@ -55,7 +57,7 @@ with the tuned reflector, to measure what was gained; RUN stands for the id of t
 The tuned reflector's folder goes to standard output, everything else to standard error.
 
 Exit codes: 0 trained, 1 failed, 2 wrong usage, 3 no server or worker, 4 nothing to learn from, cut
-short, or measured to be no better (--accept-any makes these 0), 5 cancelled, 130 detached (the run
+short, or a gain that may be chance (--accept-any makes these 0), 5 cancelled, 130 detached (the run
 goes on).
 """,
 }
@@ -141,6 +143,8 @@ def train(
 ) -> None:
     """Train a reflector on an environment's tasks."""
     names, structured = names_in(tasks)
+    if (twice := Counter(name for _, name in names).most_common(1)[0])[1] > 1:
+        fail(f"--tasks: {tasks} has the task {twice[0]} more than once.", Exit.USAGE)
     read = structured and fields["environment"] in READ
     tuned = fields["tuned"]
     if tuned is not None and RUN in tuned and workflow_id is None:

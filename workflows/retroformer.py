@@ -56,8 +56,9 @@ class SampledWorkflow(AgentWorkflow[SampledT], Generic[SampledT]):
         if None in replies:
             self._cut_short()
             return []
-        for lost in {str(reply) for reply in replies if isinstance(reply, Lost)}:
-            state.warn(f"a reflection on episode {number} is lost: {lost}")
+        for lost in replies:
+            if isinstance(lost, Lost):
+                state.warn(f"a reflection on episode {number} is lost: {lost}")
         said = [(reply.text or "").strip() for reply in replies if isinstance(reply, Written)]
         return [text for text in said if text]
 
@@ -97,7 +98,7 @@ class RetroformerWorkflow(SampledWorkflow[Retroformer]):
             )
             if isinstance(found, ActivityError):
                 said = f"the reward model could not be asked: {explain(found)}"
-                self._stop("evaluation_failed", said)
+                self._stop("evaluation_failed", said.removesuffix("."))
             elif found is None:
                 self._cut_short()
             else:
@@ -135,9 +136,9 @@ class RetroformerRolloutWorkflow(SampledWorkflow[Rollout]):
         if state.stopped:
             return
         if len(texts) < state.tries:
-            self._stop(
-                "generation_failed", f"{len(texts)} of {state.tries} reflections were written"
-            )
+            why = state.warnings[-1] if state.warnings else "the others were empty"
+            said = f"{len(texts)} of {state.tries} reflections were written: {why}"
+            self._stop("generation_failed", said)
             return
         for number, text in enumerate(texts, start=2):
             state.begin_trial(text)

@@ -140,7 +140,7 @@ class RetroformerTrainingWorkflow(Workflow):
             for warning in trained.warnings:
                 state.warn(warning)
         telemetry.STAGES.record(workflow.metric_meter(), trained.seconds, stage=stage)
-        self._go_on(f"{words}: {tally_words(trained.steps, 'step')} in {trained.seconds:.0f} s")
+        self._go_on(f"{tally_words(trained.steps, 'step')} in {trained.seconds:.0f} s")
 
     async def _measure(self) -> None:
         """Try the tasks again with the tuned reflector, where it is said how that is reached."""
@@ -166,7 +166,8 @@ class RetroformerTrainingWorkflow(Workflow):
             try:
                 for planned in state.planned():
                     await workflow.wait_condition(may_go_on)
-                    if self._is_full() or not state.has_room(len(in_flight)):
+                    full = self._is_full() or not state.has_room(len(in_flight))
+                    if full or state.hopeless:
                         break
                     made.append(one := asyncio.create_task(self._make(planned)))
                     in_flight.add(one)
@@ -207,7 +208,7 @@ class RetroformerTrainingWorkflow(Workflow):
         except FailureError as error:
             if is_cancelled_exception(error):
                 raise
-            state.failed(planned, why_it_failed(error))
+            state.failed(why_it_failed(error))
         else:
             state.ended(ended)
 
@@ -269,7 +270,7 @@ class RetroformerTrainingWorkflow(Workflow):
             "share_good_after": result.after.share_good if result.after else None,
         }
         ended = {"stop_reason": result.stop_reason, "stop_explanation": result.stop_explanation}
-        workflow.upsert_memo({**ended, **shares})
+        workflow.upsert_memo({**ended, **shares, "answer": result.tuned_reflector})
         span.set_attributes(base.known({f"mull.{name}": share for name, share in shares.items()}))
         span.set_attribute("mull.stop_reason", result.stop_reason)
 

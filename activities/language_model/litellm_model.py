@@ -197,6 +197,7 @@ class LiteLLMModel:
             line = f"no provider for the model {name!r}: put one first, as in openai/{name}"
             raise PermanentModelError(line, type(error).__name__, 400) from None
         _refuse_credentials(route)
+        _require_address(route)
         if route.provider == _UNBOUNDED:
             line = f"replies to {name!r} would not be bounded: name it openai/… instead"
             raise PermanentModelError(line, "BadRequestError", 400)
@@ -377,6 +378,13 @@ def _refuse_credentials(route: Route) -> None:
             line = f"{name} of {route.name} has a user or a password in it, which is not sent:"
             line += " leave them out, and give the key in its own variable"
             raise PermanentModelError(line, "AuthenticationError")
+
+
+def _require_address(route: Route) -> None:
+    """Raise PermanentModelError where LiteLLM would send a model of one's own to OpenAI."""
+    if route.provider == "hosted_vllm" and not os.environ.get("HOSTED_VLLM_API_BASE"):
+        line = f"{route.name} has no address: set HOSTED_VLLM_API_BASE where this worker runs"
+        raise PermanentModelError(line, "BadRequestError")
 
 
 @contextmanager

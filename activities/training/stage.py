@@ -42,7 +42,7 @@ DONE, ATTEMPTS, MANIFEST = "done.json", "attempts.json", "manifest.json"
 # What another worker may need to notice that its attempt was given up.
 LOCK_SECONDS = 60.0
 Tell = Callable[[int, int, dict[str, float]], None]
-HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
+HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 # What libraries say of a full disk that do not raise Python's OSError.
 FULL_WORDS = (
@@ -50,6 +50,7 @@ FULL_WORDS = (
     "File too large",
     "Disk quota exceeded",
     "file write failed",
+    "unexpected pos",
 )
 
 
@@ -122,6 +123,8 @@ def explain(error: BaseException, root: Path) -> str:
         free = shutil.disk_usage(root).free >> 20
         return f"The disk of {root} is full, or a file got too large for it ({free} MB are free)."
     words = str(error).strip().splitlines()
+    if isinstance(error, TrainingError):
+        return words[0]
     return f"{type(error).__name__}: {words[0][:500]}" if words else type(error).__name__
 
 

@@ -176,9 +176,15 @@ def _texts(seen: Seen) -> Iterator[parts.Text]:
         if one.feedback:
             content += f"\n\nEvaluation: {one.feedback}"
         if one.reflection:
-            content += f"\n\nReflection: {one.reflection}"
+            content += f"\n\nReflection{_scores(one)}: {one.reflection}"
         note = f"{tally_words(one.steps, 'step')}, {one.ended.replace('_', ' ')}"
         yield parts.Text(title=f"episode {one.number}", content=content, note=note)
+
+
+def _scores(one: Episode) -> str:
+    """Say how the reflection was chosen, where a reward model did that."""
+    scores = ", ".join("none" if score is None else f"{score:.2f}" for score in one.scores)
+    return f" (the best of {scores})" if scores else ""
 
 
 def _steps(seen: Seen, decisions: Sequence[Decision]) -> Iterator[parts.Step]:
@@ -188,7 +194,7 @@ def _steps(seen: Seen, decisions: Sequence[Decision]) -> Iterator[parts.Step]:
         reflected = any(made.episode == one.number and made.next != "reflect" for made in decisions)
         if not reflected and seen.stop_reason is None:
             return
-        below = parts.said(one.feedback, one.reflection)
+        below = parts.said(one.feedback, one.reflection and f"{one.reflection}{_scores(one)}")
         yield parts.Step(
             words=f"episode {one.number}: {worth}, {tally_words(one.steps, 'step')}",
             below=below,

@@ -8,6 +8,7 @@ can be reached.
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
+from math import sqrt
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import FailFast, Field, FiniteFloat
@@ -28,6 +29,9 @@ MOST_TASKS = 500
 SHOWN_PAIRS = 200
 MOST_SEED = 2**31
 SHOWN_ERRORS = 5
+HOPELESS = 8
+# How a rollout ends whose calls of a model or an environment failed.
+LOST = frozenset({"generation_failed", "evaluation_failed", "environment_failed"})
 # Those of all rollouts would make a result that no history has a place for.
 SHOWN_WARNINGS = 50
 MOST_POINTS = 100
@@ -176,6 +180,12 @@ class Measured(Record):
         return self.good / self.reflections if self.reflections else None
 
     @property
+    def variance(self) -> float:
+        """The variance of the share of good reflections, of so many independent ones; 0 for none."""
+        share = self.share_good
+        return 0.0 if share is None else share * (1 - share) / self.reflections
+
+    @property
     def share_helped(self) -> float | None:
         """The share of reflections with which the task was solved; None where there are none."""
         return self.helped / self.reflections if self.reflections else None
@@ -254,8 +264,12 @@ class RetroformerTrainingResult(Standing):
             return ""
         if after.share_good is None:
             return "no reflection of the tuned reflector was rated"
-        better = after.share_good > self.before.share_good
-        return "" if better else "the tuned reflections are no better than those before"
+        gain = after.share_good - self.before.share_good
+        if gain <= 0:
+            return "the tuned reflections are no better than those before"
+        chance = 2 * sqrt(self.before.variance + after.variance)
+        said = f"the share of good reflections rose by {gain:.2f}, which may be chance"
+        return "" if gain > chance else f"{said}: two standard errors are {chance:.2f}"
 
 
 class Planned(NamedTuple):
@@ -370,14 +384,17 @@ class Training:
         return fits.calls > in_flight
 
     def ended(self, result: RolloutResult) -> None:
-        """Count a rollout."""
-        self.step += 1
+        """Count a rollout; one whose calls failed is a failed one, too."""
         self.used = add_usage(self.used, result.usage)
         self.tokens = self.tokens.add(result.usage.tokens)
         self.costs = self.costs.add(result.usage.cost_usd)
         for warning in result.warnings[:SHOWN_ERRORS]:
             if len(self.warnings) < SHOWN_WARNINGS:
-                self.warn(f"{result.task}: {warning}")
+                self.warn(warning)
+        if result.stop_reason in LOST:
+            self.failed(f"{result.stop_reason}: {result.stop_explanation}")
+            return
+        self.step += 1
         self._measure(
             Measured(
                 made=1,
@@ -393,12 +410,12 @@ class Training:
             )
             self.gained = [*self.gained, one][-SHOWN_PAIRS:]
 
-    def failed(self, planned: Planned, error: str) -> None:
+    def failed(self, error: str) -> None:
         """Count a rollout that failed; the first few errors are shown."""
         self.step += 1
         self.errors.append(error)
         if len(self.errors) <= SHOWN_ERRORS:
-            self.warn(f"{self.request.tasks[planned.task]}: the rollout failed: {error}")
+            self.warn(f"a rollout failed: {error}")
         self._measure(Measured(made=1, failed=1))
 
     def _measure(self, one: Measured) -> None:
@@ -406,6 +423,12 @@ class Training:
             self.after += one
         else:
             self.before += one
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether the first few rollouts of a phase have all failed, as the next ones will."""
+        measured = self.before if self.after is None else self.after
+        return measured.failed == measured.made >= HOPELESS
 
     @property
     def pairing(self) -> Pairing:

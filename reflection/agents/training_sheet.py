@@ -135,6 +135,9 @@ def _charts(seen: Seen) -> Iterator[parts.Chart]:
 def _curve(name: str, values: Sequence[float | None]) -> parts.Curve:
     known = [value for value in values if value is not None]
     low, high = min(known), max(known)
+    if low >= 0 and high <= 1:
+        # Its place is its value.
+        low, high = 0.0, 1.0
     span = high - low or 1.0
     return parts.Curve(
         name=f"{name}, {low:.3g} to {high:.3g}",
