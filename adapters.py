@@ -229,7 +229,7 @@ async def trained(
         yield None
         return
     from activities.training.activity import ScoringActivities, TrainingActivities
-    from activities.training.scoring import Served
+    from activities.training.served import Served
 
     root = Path(os.environ[training.VARIABLE])
     host, port = options.reflector_address

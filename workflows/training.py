@@ -182,7 +182,7 @@ class RetroformerTrainingWorkflow(Workflow):
             await making
 
     def _is_full(self) -> bool:
-        """Tell whether the history has no place for more rollouts; half is for measuring."""
+        """Tell whether the history is too long for more rollouts; half is left for measuring."""
         state, now = self._state, workflow.info()
         part = 0.5 if state.request.tuned is not None and state.phase == "collecting" else 1.0
         if now.get_current_history_length() >= HISTORY_EVENTS * part:

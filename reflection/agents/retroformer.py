@@ -35,7 +35,7 @@ class SampledRequest(ReflexionRequest):
         "reflexion", description="What the next episode is told: reflections, or these and it."
     )
     reflection_temperature: float = Field(
-        0.9, gt=0, le=2, allow_inf_nan=False, description="That of sampled reflections."
+        0.9, gt=0, le=2, allow_inf_nan=False, description="The temperature of sampled reflections."
     )
 
 

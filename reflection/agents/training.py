@@ -32,7 +32,7 @@ SHOWN_ERRORS = 5
 HOPELESS = 8
 # How a rollout ends whose calls of a model or an environment failed.
 LOST = frozenset({"generation_failed", "evaluation_failed", "environment_failed"})
-# Those of all rollouts would make a result that no history has a place for.
+# The warnings of all rollouts together could exceed the limit on a result's size.
 SHOWN_WARNINGS = 50
 MOST_POINTS = 100
 # What a result repeats of its request.
@@ -74,7 +74,7 @@ class Tuning(Frozen):
         None, gt=0, le=1_000, allow_inf_nan=False, description="Passes over the rows."
     )
     learning_rate: float | None = Field(
-        None, gt=0, le=1, allow_inf_nan=False, description="That of each step."
+        None, gt=0, le=1, allow_inf_nan=False, description="The learning rate of a step."
     )
     batch_size: int | None = Field(None, ge=1, le=1_024, description="Rows of a step.")
     max_length: int | None = Field(None, ge=16, le=131_072, description="Tokens of a row.")
@@ -113,7 +113,7 @@ class RetroformerTrainingRequest(Bounded, Acting, Tuning):
         0.0, ge=0, le=2, allow_inf_nan=False, description="The planner's: low, as it is frozen."
     )
     reflector_temperature: float = Field(
-        0.9, gt=0, le=2, allow_inf_nan=False, description="That of sampled reflections."
+        0.9, gt=0, le=2, allow_inf_nan=False, description="The temperature of sampled reflections."
     )
     stage_timeout_seconds: float = Field(
         86_400, ge=1, le=30 * 86_400, allow_inf_nan=False, description="Seconds for one stage."
@@ -181,7 +181,7 @@ class Measured(Record):
 
     @property
     def variance(self) -> float:
-        """The variance of the share of good reflections, of so many independent ones; 0 for none."""
+        """The variance of the share of good reflections, if they are independent; 0 for none."""
         share = self.share_good
         return 0.0 if share is None else share * (1 - share) / self.reflections
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from activities.training.scoring import Served
+from activities.training.served import Served
 from activities.training.weights import load_tokenizer, new_reward_model, save
 
 

@@ -12,7 +12,7 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.training.activity import ScoringActivities, variables
 from activities.training.port import Scores, ScoreTask
-from activities.training.scoring import Served
+from activities.training.served import Served
 from activities.training.weights import load_reward_model, load_tokenizer, score
 from tests.training.serving import artifacts
 
@@ -127,7 +127,7 @@ def test_a_killed_worker(root: Path) -> None:
     program = f"""
 import asyncio
 from pathlib import Path
-from activities.training.scoring import Served
+from activities.training.served import Served
 
 async def main():
     async with Served(Path({str(root)!r})) as served:

@@ -12,7 +12,7 @@ import pytest
 
 from activities.language_model.litellm_model import LiteLLMModel
 from activities.language_model.port import ModelCall, ModelReply, PermanentModelError
-from activities.training.scoring import Served
+from activities.training.served import Served
 from activities.training.serving import Chat, Models, RefusedError, Server
 from activities.training.weights import load_policy
 from tests.training.serving import artifacts, serving
