@@ -113,7 +113,7 @@ def _gains(seen: Seen) -> parts.Table:
 
 
 def _charts(seen: Seen) -> Iterator[parts.Chart]:
-    """Draw the trainers' logs, each curve between its lowest and its highest value."""
+    """Draw the trainers' logs; a curve with values beyond 0 and 1 is scaled, and says so."""
     for stage, one in seen.stages.items():
         # A trainer's last line has its times alone.
         log = [point for point in one.log if not point.values.keys().isdisjoint(CURVES)]
@@ -135,12 +135,14 @@ def _charts(seen: Seen) -> Iterator[parts.Chart]:
 def _curve(name: str, values: Sequence[float | None]) -> parts.Curve:
     known = [value for value in values if value is not None]
     low, high = min(known), max(known)
+    name = f"{name}, {low:.3g} to {high:.3g}"
     if low >= 0 and high <= 1:
-        # Its place is its value.
         low, high = 0.0, 1.0
+    else:
+        name += ", scaled"
     span = high - low or 1.0
     return parts.Curve(
-        name=f"{name}, {low:.3g} to {high:.3g}",
+        name=name,
         points=tuple(None if value is None else (value - low) / span for value in values),
         labels=tuple("none" if value is None else f"{value:.3g}" for value in values),
     )

@@ -2,12 +2,15 @@
 
 from typing import Any
 
+import pytest
+
 from commands.page import page_html
 from commands.terminal import print_sheet
 from reflection.agents.retroformer import RolloutResult
 from reflection.agents.training import (
     BufferCounts,
     LogPoint,
+    Measured,
     RetroformerTrainingRequest,
     StageResult,
     Training,
@@ -85,7 +88,7 @@ def test_an_ended_training_shows_curves_gains_and_what_it_made() -> None:
 
     assert [chart.places for chart in seen.charts] == [("1", "2")] * 2
     assert seen.charts[0].curves[0].name == "loss, 0.3 to 0.7"
-    assert seen.charts[0].curves[0].points == (1.0, 0.0)
+    assert seen.charts[0].curves[0].points == (0.7, 0.3)
     assert table(seen, "Gains").rows[0] == ("7", 1, 1.0, 0.0)
     assert [row[-1] for row in table(seen, "Stages").rows] == ["resumed at step 1", "began anew"]
     assert [row[4] for row in table(seen, "Reflections").rows] == [0.5, 1.0]
@@ -143,3 +146,22 @@ def test_a_budget_counts_what_was_not_reported_as_the_largest() -> None:
     assert [state.has_room(in_flight) for in_flight in (0, 1)] == [True, False]
     assert not silent.has_room(0)
     assert "can't be enforced" in silent.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("good", "doubt"),
+    [
+        (30, "the tuned reflections are no better than those before"),
+        (36, "rose by 0.06, which may be chance: two standard errors are 0.12"),
+        (60, ""),
+    ],
+)
+def test_a_gain_within_two_standard_errors_is_doubted(good: int, doubt: str) -> None:
+    """What may be chance is said, and ends with another exit code."""
+    state = training("7")
+    state.before = Measured(made=100, reflections=200, good=60)
+    state.begin("measuring")
+    state.after = Measured(made=50, reflections=100, good=good)
+    state.decide("tuned", START, stop_reason="trained")
+
+    assert (doubt in state.result().doubt) if doubt else state.result().doubt == ""
