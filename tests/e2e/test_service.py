@@ -16,13 +16,16 @@ from typing import Any, NamedTuple
 
 import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from temporalio import activity
 from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.client import Client, WorkflowFailureError
 
 import telemetry
 import worker
+from activities.training.port import BufferResult, BufferTask
 from commands.embedded import Place, free_port, temporal
 from connection import connect
+from reflection.agents.training import BufferCounts
 from service import Health
 from tests import forks
 from tests.conftest import QUERY, begin
@@ -30,6 +33,7 @@ from tests.e2e.agent.model import REPLIES, replied
 from tests.scripted import ScriptedModel
 from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint, failing
 from tests.unit.test_calibrated import made
+from tests.workflows.agents.scripted_training import ScriptedTraining, trains
 
 MODEL = "openai/gpt-4o-mini"
 LABELLED = re.compile(r'(\w+)="([^"]*)"')
@@ -122,6 +126,16 @@ async def own(place: Place, monkeypatch: pytest.MonkeyPatch) -> Client:
     return await connect()
 
 
+class Rated(ScriptedTraining):
+    """A training worker to which each pair tells better from worse."""
+
+    @activity.defn
+    async def assemble_buffer(self, task: BufferTask) -> BufferResult:
+        """Count one."""
+        counts = BufferCounts(pairs=1, good=1, preferences=1)
+        return BufferResult(path=f"{task.run}/buffer", counts=counts, sha256="0" * 64)
+
+
 async def run(client: Client, kind: str, request: dict[str, Any]) -> None:
     """Run once to the end, whatever that is."""
     try:
@@ -138,6 +152,7 @@ async def test_every_metric_and_a_log_of_objects(own: Client, place: Place, tmp_
     """Runs of every type leave each metric with its labels, and lines that name run and span."""
     asked = {"question": "How much?", "preset": "thrifty"}
     fitted = made(model=None).model_dump(mode="json")
+    learned = {"environment": "code", "rollouts": 1, "step_limit": 1}
     batch = {"name": "a", "workflow": "SelfConsistencyWorkflow", "takes": {"question": "q"}}
     runs: list[tuple[str, dict[str, Any]]] = [
         (
@@ -154,16 +169,22 @@ async def test_every_metric_and_a_log_of_objects(own: Client, place: Place, tmp_
             "ReflexionWorkflow",
             {"environment": "code", "task": "HumanEval/0", "episode_limit": 1, "step_limit": 1},
         ),
+        (
+            "RetroformerTrainingWorkflow",
+            {**learned, "tasks": ["HumanEval/0"], "reflector": MODEL, "base_model": "tiny"},
+        ),
         ("DoctorWorkflow", {"offline": True, "queues": ["mull"]}),
     ]
-    async with serving(place, tmp_path, "--traces", str(tmp_path / "spans")) as served:
+    spans = ("--traces", str(tmp_path / "spans"))
+    async with trains(own, Rated()), serving(place, tmp_path, *spans) as served:
         await asyncio.gather(*(run(own, *each) for each in runs))
         found = served.samples()
 
     for metric in telemetry.METRICS:
         name = f"{metric.name}_sum" if metric.buckets else metric.name
         assert all(set(metric.labels) <= set(labels) for labels in found[name]), metric.name
-    assert {labels["workflow_type"] for labels in found["mull_runs"]} == {kind for kind, _ in runs}
+    kinds = {kind for kind, _ in runs} | {"RetroformerRolloutWorkflow"}
+    assert {labels["workflow_type"] for labels in found["mull_runs"]} == kinds
     ends = {labels["stop_reason"] for labels in found["mull_runs"]}
     assert {"failed", "completed", "finished_by_person"} <= ends
     assert {labels["model"] for labels in found["mull_tokens"]} == {MODEL}

@@ -1,6 +1,7 @@
 """Two runs at once in one worker, outside the SDK's sandbox: neither sees anything of the other."""
 
 import asyncio
+import json
 import uuid
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -19,6 +20,8 @@ from tests.conftest import QUERY
 from tests.scripted import ScriptedCritic, ScriptedModel
 from tests.workflows import batches
 from tests.workflows.agents import running as learners
+from tests.workflows.agents.scripted_training import ScriptedTraining, trains
+from tests.workflows.agents.test_training import Advised
 from tests.workflows.multipath import running as agents
 from tests.workflows.turn import running as turns
 
@@ -26,6 +29,11 @@ LEFT, RIGHT = "Alpha asks", "Beta asks"
 # What differs between two runs of the same request.
 OWN = frozenset({"timestamp", "at", "workflow_id", "id", "seconds", "remaining_s"})
 LESSONS = [f"Lesson {number}." for number in range(3)]
+
+
+def lesson(call: ModelCall) -> str:
+    """Reflect by the seed, as reflections that are sampled side by side come in any order."""
+    return f"Lesson {call.seed}."
 
 
 class Both:
@@ -55,6 +63,13 @@ def counting(name: str, task: int) -> dict[str, Any]:
     return {"environment": "counting", "task": str(task), "scope": "environment", **said}
 
 
+def training(name: str, *tasks: str) -> dict[str, Any]:
+    """A training whose rollouts' prompts say whose they are."""
+    own = {"environment": "counting", "tasks": tasks, "reflector": "base", "base_model": "tiny"}
+    said = {f"{part}_instructions": f"{name} {part}" for part in ("planner", "reflector")}
+    return {**own, **said, "rollouts": 1, "concurrency": 1}
+
+
 REQUESTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "SelfConsistencyWorkflow": (
         {"question": f"{LEFT}?", "max_concurrency": 2},
@@ -73,6 +88,11 @@ REQUESTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"message": f"{RIGHT}?", "tools": ["look"]},
     ),
     "ReflexionWorkflow": (counting(LEFT, 7), counting(RIGHT, 9)),
+    "RetroformerWorkflow": (
+        counting(LEFT, 7) | {"reward_model": "r", "reflection_tries": 2},
+        counting(RIGHT, 9) | {"reward_model": "r", "reflection_tries": 2},
+    ),
+    "RetroformerTrainingWorkflow": (training(LEFT, "7", "8"), training(RIGHT, "8", "9", "7")),
     "BatchWorkflow": (judged(LEFT, 0.4, 0.9, 0.8), judged(RIGHT, 0.1, 0.2)),
 }
 
@@ -92,12 +112,14 @@ def models(kind: str) -> tuple[LanguageModel, LanguageModel]:
         sea, sky, bad = ([("look", {"place": place})] for place in ("sea", "sky", "bad"))
         answers = turns.ScriptedTurns([sea, bad, "one"], ["a thought"])
         return answers, turns.ScriptedTurns([sky, sea, sea, "two"])
-    if kind == "ReflexionWorkflow":
-        seven = learners.ScriptedAgent(["add[6]", "[answer] 6", "add[7]", "[answer] 7"], LESSONS)
+    if kind in {"ReflexionWorkflow", "RetroformerWorkflow"}:
+        lessons = LESSONS if kind == "ReflexionWorkflow" else [lesson] * 8
+        seven = learners.ScriptedAgent(["add[6]", "[answer] 6", "add[7]", "[answer] 7"], lessons)
         return seven, learners.ScriptedAgent(
-            ["add[1]", "add[8]", "[answer] 8", "[answer] 9"], LESSONS
+            ["add[1]", "add[8]", "[answer] 8", "[answer] 9"], lessons
         )
-    return batches.DraftReader(), batches.DraftReader()
+    reads = Advised if kind == "RetroformerTrainingWorkflow" else batches.DraftReader
+    return reads(), reads()
 
 
 async def results(client: Client, kind: str, *requests: dict[str, Any]) -> tuple[list[Any], Both]:
@@ -111,17 +133,20 @@ async def results(client: Client, kind: str, *requests: dict[str, Any]) -> tuple
     queues = ["mull", "llm", "tools"]
     serving = worker.build(client, queues, model, called=called, environments=acting)
     serving.append(Worker(client, task_queue=CODE, activities=[tester.test_code]))
+    ids = [f"two-{uuid.uuid4().hex}" for _ in requests]
     async with AsyncExitStack() as stack:
+        await stack.enter_async_context(trains(client, ScriptedTraining([(1.0, 0.0)] * 4)))
         for one in serving:
             await stack.enter_async_context(one)
         runs = [
-            client.execute_workflow(
-                kind, request, id=f"two-{uuid.uuid4().hex}", task_queue=TASK_QUEUE
-            )
-            for request in requests
+            client.execute_workflow(kind, request, id=identity, task_queue=TASK_QUEUE)
+            for identity, request in zip(ids, requests, strict=True)
         ]
         found = await asyncio.wait_for(asyncio.gather(*runs), 60)
-    return [without_its_own(result) for result in found], model
+    named = zip(ids, found, strict=True)
+    # Folders are named after runs.
+    texts = [json.dumps(result).replace(identity, "ID") for identity, result in named]
+    return [without_its_own(json.loads(text)) for text in texts], model
 
 
 def without_its_own(value: Any) -> Any:

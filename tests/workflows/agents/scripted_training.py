@@ -34,10 +34,15 @@ class ScriptedTraining:
     ) -> None:
         self._scores, self._stage = [*scores], stage
         self.scored: list[ScoreTask] = []
-        self.pairs: list[RatedPair] = []
+        self.kept: list[PairTask] = []
         self.stages: list[StageTask] = []
         self.hangs = False
         self.cancelled = 0
+
+    @property
+    def pairs(self) -> list[RatedPair]:
+        """The pairs of all runs, as they came."""
+        return [kept.pair for kept in self.kept]
 
     @activity.defn
     async def score_reflections(self, task: ScoreTask) -> Scores:
@@ -51,16 +56,17 @@ class ScriptedTraining:
     @activity.defn
     async def keep_pair(self, task: PairTask) -> None:
         """Keep a pair."""
-        self.pairs.append(task.pair)
+        self.kept.append(task)
 
     @activity.defn
     async def assemble_buffer(self, task: BufferTask) -> BufferResult:
-        """Count the pairs."""
+        """Count the pairs of a run."""
+        pairs = [kept.pair for kept in self.kept if kept.run == task.run]
         counts = BufferCounts(
-            pairs=len(self.pairs),
-            good=sum(gain > 0 for pair in self.pairs for gain in pair.gains),
-            equal=sum(pair.gains[0] == pair.gains[1] for pair in self.pairs),
-            preferences=len(preferences(self.pairs, task.pairing)),
+            pairs=len(pairs),
+            good=sum(gain > 0 for pair in pairs for gain in pair.gains),
+            equal=sum(pair.gains[0] == pair.gains[1] for pair in pairs),
+            preferences=len(preferences(pairs, task.pairing)),
         )
         return BufferResult(path=f"{task.run}/replay-buffer.jsonl", counts=counts, sha256="0" * 64)
 
