@@ -386,3 +386,13 @@ async def test_no_model_at_all_says_where_to_set_one(build: Build) -> None:
         await build(None).complete(call())
 
     assert raised.value.kind == "NoModel"
+
+
+async def test_a_model_of_one_s_own_without_an_address_is_not_asked_of_openai(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LiteLLM takes OpenAI's address where that of vLLM is missing: prompts would leave."""
+    monkeypatch.delenv("HOSTED_VLLM_API_BASE", raising=False)
+
+    with pytest.raises(PermanentModelError, match="set HOSTED_VLLM_API_BASE where this worker"):
+        await build("hosted_vllm/first").complete(call())

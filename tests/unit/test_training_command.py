@@ -106,6 +106,15 @@ def test_wrong_usage_is_said(
     assert said in capsys.readouterr().err
 
 
+def test_a_task_stands_once(typed: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Twice it would be tried with other seeds, and kept once."""
+    file = tmp_path / "tasks"
+    file.write_text("1\n2\n1\n")
+
+    assert typed(*TRAINING, "--tasks", str(file)) == (2, None)
+    assert "has the task 1 more than once" in capsys.readouterr().err
+
+
 def test_no_more_tasks_than_a_training_takes(
     typed: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

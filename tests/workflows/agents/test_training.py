@@ -213,7 +213,7 @@ async def test_a_deadline_and_a_cancellation_end_it(client: Client) -> None:
 
 async def test_a_permanent_error_of_a_model_is_said(client: Client) -> None:
     """A wrong key fails every rollout in the same way, and the training says it once."""
-    model = ScriptedAgent([PermanentModelError("AuthenticationError", "no key")] * 9)
+    model = ScriptedAgent([PermanentModelError("no key", "AuthenticationError")] * 9)
     training = ScriptedTraining()
     async with served(client, model), trains(client, training):
         with pytest.raises(WorkflowFailureError) as failed:
@@ -221,3 +221,25 @@ async def test_a_permanent_error_of_a_model_is_said(client: Client) -> None:
 
     assert isinstance(failed.value.cause, ApplicationError)
     assert "no key" in failed.value.cause.message
+
+
+async def test_what_fails_each_time_is_not_tried_for_every_task(client: Client) -> None:
+    """After eight rollouts that all failed the training ends, and says how."""
+    lost = PermanentModelError("there is no model basee", "NotFoundError")
+
+    class Unreached(Advised):
+        async def complete(self, call: ModelCall) -> Any:
+            if call.prompt.endswith("Reflection:"):
+                raise lost
+            return await super().complete(call)
+
+    training = ScriptedTraining()
+    async with served(client, Unreached()), trains(client, training):
+        handle = await start(client, tasks=["7"] * 20)
+        with pytest.raises(WorkflowFailureError) as failed:
+            await end(handle)
+        seen = await progress_of(handle)
+
+    assert isinstance(failed.value.cause, ApplicationError)
+    assert "there is no model basee" in failed.value.cause.message
+    assert (seen.before.made, seen.before.failed) == (8, 8)
