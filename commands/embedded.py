@@ -89,9 +89,16 @@ def is_free(port: int) -> bool:
 
 
 def free_port() -> int:
-    """Find a free port of 127.0.0.1."""
+    """Find a free port of 127.0.0.1, which the system gives to nobody else for a minute.
+
+    A connection to it that was closed leaves it in TIME_WAIT: the system passes it over when it
+    chooses a port, and who names it may still listen at it.
+    """
     with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
+        port = int(probe.getsockname()[1])
+        with socket.create_connection(("127.0.0.1", port)):
+            probe.accept()[0].close()
+    return port
 
 
 @asynccontextmanager

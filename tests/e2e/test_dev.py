@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -97,6 +98,22 @@ def test_dev_replaces_a_killed_worker_and_leaves_nothing_behind(tmp_path: Path) 
     assert code == 0
     assert is_free(port)
     assert is_free(ui_port)
+
+
+def test_a_free_port_is_given_to_nobody_else() -> None:
+    """Between the choice and the server that listens there, the system passes it over."""
+    chosen = {free_port() for _ in range(200)}
+
+    others = set()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        for _ in range(3_000):
+            with socket.create_connection(server.getsockname()) as client:
+                others.add(client.getsockname()[1])
+                server.accept()[0].close()
+
+    assert len(others) > 1_000
+    assert chosen & others == set()
+    assert all(is_free(port) for port in chosen)
 
 
 async def test_a_second_interrupt_ends_all_at_once(
