@@ -26,7 +26,7 @@ from activities.training.artifacts import run_folder, write_buffer
 from activities.training.port import StageTask
 from bench import server
 from bench.tiny_llama import build, rated_pairs, share_good
-from reflection.agents.training import Method, RetroformerTrainingResult, Stage
+from reflection.agents.training_result import Method, RetroformerTrainingResult, Stage
 from tests.training.keys import made
 
 PAIRS = 192

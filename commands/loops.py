@@ -27,7 +27,7 @@ from commands.command import Exit, fail
 from connection import TASK_QUEUE
 from reflection.agents import result as agents
 from reflection.agents import sheet as acted
-from reflection.agents import training as trained
+from reflection.agents import training_result as trained
 from reflection.agents import training_sheet as trained_sheet
 from reflection.agents.request import ReflexionRequest
 from reflection.agents.retroformer import RetroformerRequest

@@ -158,14 +158,12 @@ class RetroformerRolloutWorkflow(SampledWorkflow[Rollout]):
 
     async def _keep(self) -> None:
         """Add the pair to the replay buffer of the run that trains."""
-        state = self._state
-        if not state.request.kept:
+        state, request = self._state, self._state.request
+        if not request.kept:
             return
-        reflector = state.request.reflector or state.request.model
+        reflector = request.reflector or request.model
         pair = state.pair(workflow.info().run_id, reflector)
-        parent = workflow.info().parent
-        execution = parent.run_id if parent else workflow.info().run_id
-        task = PairTask(run=state.request.training, execution=execution, pair=pair)
+        task = PairTask(run=request.training, execution=request.execution, pair=pair)
         kept = await self._calls.make(
             TrainingActivities.keep_pair, task, "keep the pair", KEEP_TIMES, TASK_QUEUE
         )

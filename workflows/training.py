@@ -20,19 +20,28 @@ from temporalio.exceptions import (
 with workflow.unsafe.imports_passed_through():
     import telemetry
     from activities.training.activity import TrainingActivities
-    from activities.training.port import STAGE_PROGRESS, TASK_QUEUE, BufferTask, StageTask
+    from activities.training.port import (
+        STAGE_PROGRESS,
+        TASK_QUEUE,
+        BaseModelTask,
+        BufferTask,
+        StageTask,
+    )
     from reflection.agents.retroformer import RolloutResult
     from reflection.agents.training import (
+        Planned,
+        RetroformerTrainingRequest,
+        Training,
+        Tuning,
+    )
+    from reflection.agents.training_result import (
         Decision,
         Phase,
-        Planned,
         Progress,
-        RetroformerTrainingRequest,
         RetroformerTrainingResult,
         Stage,
         StageStep,
-        Training,
-        Tuning,
+        StopReason,
     )
     from reflection.agents.training_sheet import sheet
     from reflection.sheet import Sheet
@@ -41,17 +50,12 @@ with workflow.unsafe.imports_passed_through():
     from workflows.base import Workflow
     from workflows.batch import why_it_failed
     from workflows.calls import SOMEBODY, explain, outcome, settle, work_times
-    from workflows.reflexion import HISTORY_BYTES
     from workflows.retroformer import KEEP_TIMES, RetroformerRolloutWorkflow
 
 # A stage tells of itself every 5 s; a worker that was lost holds it up for so long.
 HEARTBEAT = timedelta(seconds=20)
-# Another worker has 10 s to replay a history: 10,000 events take it 3 s, 20,000 take it 9 s, and
-# 40,000 half a minute. The server ends a run at 51,200. A rollout is six to nine of them.
-HISTORY_EVENTS = 16_000
-PHASES: dict[Phase, Phase] = {
-    "collecting": "reward_model", "reward_model": "reflector", "reflector": "measuring",
-}  # fmt: skip
+# Rollouts in one history, of six to nine events each; more are made in a new one.
+ROLLOUTS = 500
 
 
 @workflow.defn(failure_exception_types=[ValidationError])
@@ -63,18 +67,21 @@ class RetroformerTrainingWorkflow(Workflow):
     @workflow.init
     def __init__(self, request: RetroformerTrainingRequest) -> None:
         """Begin with nothing collected."""
-        super().__init__(request.budget_seconds)
-        self._state = Training(request, workflow.info().workflow_id)
+        info, bound = workflow.info(), request.budget_seconds
+        known = {"workflow_id": info.workflow_id, "execution": info.first_execution_run_id}
+        self._state = Training(request=request, **known, **(request.carried or {}))
+        super().__init__(None if bound is None else bound - self._state.seconds)
+        self._made = 0
 
     @workflow.run
     async def run(self, request: RetroformerTrainingRequest) -> RetroformerTrainingResult:
         """Go through the phases until one ends the training, and return what was made."""
         with self._running(method=request.method) as span:
             await self._find_attributes()
-            await self._collect()
-            await self._train("reward_model")
-            await self._train("reflector")
-            await self._measure()
+            if request.carried is None:
+                await self._begin()
+            while not self._state.stopped:
+                await self._go_through(self._state.phase)
             result = self._state.result()
             self._conclude(span, result)
             return result
@@ -90,33 +97,45 @@ class RetroformerTrainingWorkflow(Workflow):
         if told.stage == self._state.phase:
             self._state.step, self._state.of = told.step, told.of
 
+    async def _begin(self) -> None:
+        """Begin to collect, unless the weights that are to be trained can't be found."""
+        state = self._state
+        state.begin("collecting")
+        task = BaseModelTask(model=state.request.base_model)
+        asked = TrainingActivities.find_base_model, task, "find the base model"
+        await self._call(*asked, KEEP_TIMES)
+
+    async def _go_through(self, phase: Phase) -> None:
+        if phase == "collecting":
+            await self._collect()
+        elif phase == "measuring":
+            await self._measure()
+        else:
+            await self._train(phase)
+
     async def _collect(self) -> None:
         """Rate reflections by rollouts, and put them together as the replay buffer."""
         state = self._state
-        await self._roll_out("collecting")
+        await self._roll_out()
         if state.stopped:
             return
         if state.before.failed and state.before.failed == state.before.made:
             said = f"no rollout came to an end: {state.errors[0]}"
             raise ApplicationError(said, type="RolloutsFailed", non_retryable=True)
-        execution = workflow.info().run_id
-        task = BufferTask(run=state.workflow_id, execution=execution, pairing=state.pairing)
+        task = BufferTask(run=state.workflow_id, execution=state.execution, pairing=state.pairing)
         asked = TrainingActivities.assemble_buffer, task, "the replay buffer"
         kept = await self._call(*asked, KEEP_TIMES)
         if kept is None:
             return
         state.buffer, state.counts = kept.path, kept.counts
         if state.no_signal:
-            self._decide(state.no_signal, stop_reason="no_signal")
+            self._decide(state.no_signal, "no_signal")
         else:
-            self._go_on(f"{tally_words(kept.counts.pairs, 'pair')} of reflections rated")
+            self._decide(f"{tally_words(kept.counts.pairs, 'pair')} of reflections rated")
 
     async def _train(self, stage: Stage) -> None:
         """Train a model; an attempt after a lost worker goes on where it can."""
         state, request = self._state, self._state.request
-        if state.stopped:
-            return
-        state.begin(stage)
         tunes = stage == "reflector"
         task = StageTask(
             **{name: getattr(request, name) for name in Tuning.model_fields},
@@ -140,21 +159,18 @@ class RetroformerTrainingWorkflow(Workflow):
             for warning in trained.warnings:
                 state.warn(warning)
         telemetry.STAGES.record(workflow.metric_meter(), trained.seconds, stage=stage)
-        self._go_on(f"{tally_words(trained.steps, 'step')} in {trained.seconds:.0f} s")
+        took = f"{tally_words(trained.steps, 'step')} in {trained.seconds:.0f} s"
+        self._decide(took, "trained" if tunes and request.tuned is None else None)
 
     async def _measure(self) -> None:
-        """Try the tasks again with the tuned reflector, where it is said how that is reached."""
-        state = self._state
-        if not state.stopped and state.request.tuned is not None:
-            await self._roll_out("measuring")
-        if not state.stopped:
-            trained = f"the reflector was tuned by {state.request.method}"
-            self._decide(trained, stop_reason="trained")
+        """Try the tasks again with the tuned reflector."""
+        await self._roll_out()
+        if not self._state.stopped:
+            self._decide(f"the reflector was tuned by {self._state.request.method}", "trained")
 
-    async def _roll_out(self, phase: Phase) -> None:
+    async def _roll_out(self) -> None:
         """Make every rollout, a bounded number at once, while the budget has room."""
         state = self._state
-        state.begin(phase, state.request.all_rollouts)
         most, made = state.request.concurrency, list[asyncio.Task[None]]()
         in_flight = set[asyncio.Task[None]]()
 
@@ -166,9 +182,9 @@ class RetroformerTrainingWorkflow(Workflow):
             try:
                 for planned in state.planned():
                     await workflow.wait_condition(may_go_on)
-                    full = self._is_full() or not state.has_room(len(in_flight))
-                    if full or state.hopeless:
+                    if self._is_full() or state.hopeless or not state.has_room(len(in_flight)):
                         break
+                    self._made += 1
                     made.append(one := asyncio.create_task(self._make(planned)))
                     in_flight.add(one)
                     one.add_done_callback(in_flight.discard)
@@ -178,21 +194,17 @@ class RetroformerTrainingWorkflow(Workflow):
                     one.cancel()
                 await asyncio.gather(*made, return_exceptions=True)
 
-        if await self._until([making := asyncio.create_task(make_all())]):
-            await making
+        if not await self._until([making := asyncio.create_task(make_all())]):
+            return
+        await making
+        if state.step < state.of and not state.hopeless and state.has_room(0):
+            now = workflow.info()
+            took = workflow.now() - now.start_time
+            workflow.continue_as_new(state.going_on(took.total_seconds()))
 
     def _is_full(self) -> bool:
-        """Tell whether the history is too long for more rollouts; half is left for measuring."""
-        state, now = self._state, workflow.info()
-        part = 0.5 if state.request.tuned is not None and state.phase == "collecting" else 1.0
-        if now.get_current_history_length() >= HISTORY_EVENTS * part:
-            full = f"{HISTORY_EVENTS * part:,.0f} events"
-        elif now.get_current_history_size() >= HISTORY_BYTES * part:
-            full = f"{HISTORY_BYTES * part:,.0f} bytes"
-        else:
-            return False
-        state.warn(f"no more rollouts were made: the history of the run has {full}")
-        return True
+        """Tell whether the history is long enough: the other rollouts are made in a new one."""
+        return self._made >= ROLLOUTS or workflow.info().is_continue_as_new_suggested()
 
     async def _make(self, planned: Planned) -> None:
         """Make a rollout to its end, whatever that is."""
@@ -245,18 +257,17 @@ class RetroformerTrainingWorkflow(Workflow):
         state, finish = self._state, self._people.finish
         if finish is not None:
             who = finish.author or SOMEBODY
-            self._decide(f"finished by {who}", stop_reason="finished_by_person", author=who)
+            self._decide(f"finished by {who}", "finished_by_person", author=who)
         else:
             said = f"the time budget of {state.request.budget_seconds:g} seconds is used up"
-            self._decide(said, stop_reason="deadline")
+            self._decide(said, "deadline")
         return False
 
-    def _go_on(self, reason: str) -> None:
-        self._decide(reason, next_phase=PHASES[self._state.phase])
-
-    def _decide(self, reason: str, **known: Any) -> None:
+    def _decide(
+        self, reason: str, stop_reason: StopReason | None = None, author: str | None = None
+    ) -> None:
         """Record a decision, and span it."""
-        decision = self._state.decide(reason, workflow.now(), **known)
+        decision = self._state.decide(reason, workflow.now(), stop_reason, author)
         numbers = base.numbers(decision, ("phase", "next", "stop", "stop_reason", "reason"))
         with base.span(telemetry.SPAN_DECISION, "EVALUATOR", numbers):
             pass

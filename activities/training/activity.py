@@ -15,11 +15,18 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
-from activities.training.artifacts import keep_pair, kept_pairs, run_folder, write_buffer
+from activities.training.artifacts import (
+    TrainingError,
+    keep_pair,
+    kept_pairs,
+    run_folder,
+    write_buffer,
+)
 from activities.training.port import (
     BUFFER,
     STAGE_PROGRESS,
     VARIABLE,
+    BaseModelTask,
     BufferResult,
     BufferTask,
     PairTask,
@@ -27,9 +34,10 @@ from activities.training.port import (
     ScoreTask,
     StageTask,
 )
+from activities.training.stage import resolve
 from connection import heartbeating
 from reflection.agents.rating import preferences
-from reflection.agents.training import BufferCounts, StageResult, StageStep
+from reflection.agents.training_result import BufferCounts, StageResult, StageStep
 
 PROGRAM = (sys.executable, "-m", "activities.training.stage")
 # What a process that has models is given of the worker's environment: no provider's key, but
@@ -56,6 +64,15 @@ class TrainingActivities:
         self._client = client
         self._program = program
         self._turn = asyncio.Lock()
+
+    @activity.defn
+    async def find_base_model(self, task: BaseModelTask) -> None:
+        """Find what a run will train. Raises ApplicationError where there is no such model."""
+        try:
+            resolve(self._root, task.model)
+        except TrainingError as error:
+            said = str(error)
+            raise ApplicationError(said, type="TrainingError", non_retryable=True) from None
 
     @activity.defn
     async def train_stage(self, task: StageTask) -> StageResult:

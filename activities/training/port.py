@@ -12,7 +12,8 @@ share. Each training run has a folder there, of the name of its workflow's id:
 from pydantic import Field, FiniteFloat
 
 from reflection.agents.rating import Pairing, RatedPair
-from reflection.agents.training import BufferCounts, Stage, Tuning
+from reflection.agents.training import Tuning
+from reflection.agents.training_result import BufferCounts, Stage
 from reflection.request import Frozen, Record
 
 TASK_QUEUE = "mull-train"
@@ -20,6 +21,12 @@ VARIABLE = "MULL_ARTIFACTS"
 BUFFER = "replay-buffer.jsonl"
 # The signal by which a stage tells its run how far it came.
 STAGE_PROGRESS = "stage_progress"
+
+
+class BaseModelTask(Frozen):
+    """A model to train: a folder in MULL_ARTIFACTS, or a Hugging Face name."""
+
+    model: str
 
 
 class StageTask(Tuning):

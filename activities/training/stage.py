@@ -35,7 +35,7 @@ from activities.training.artifacts import (
     write_whole,
 )
 from activities.training.port import BUFFER, VARIABLE, StageTask
-from reflection.agents.training import StageResult
+from reflection.agents.training_result import StageResult
 from reflection.request import Record
 
 DONE, ATTEMPTS, MANIFEST = "done.json", "attempts.json", "manifest.json"

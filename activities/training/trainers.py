@@ -49,7 +49,7 @@ from activities.training.weights import (
     token_ids,
 )
 from reflection.agents.rating import Preference, RatedPair, judgments, preferences
-from reflection.agents.training import MOST_POINTS, LogPoint
+from reflection.agents.training_result import MOST_POINTS, LogPoint
 
 # Epochs and learning rates of LoRA, where the request names none.
 DEFAULTS = {

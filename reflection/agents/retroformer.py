@@ -53,11 +53,12 @@ class RetroformerRequest(SampledRequest):
 class RolloutRequest(SampledRequest):
     """A task to try for a training run; the reflections on its failure are rated.
 
-    `training` is that run's id, `rollout` counts from 1. With `kept` the pair goes into its replay
-    buffer.
+    `training` is that run's id and `execution` its first execution's, `rollout` counts from 1. With
+    `kept` the pair goes into its replay buffer.
     """
 
     training: Words
+    execution: Words
     rollout: int = Field(ge=1)
     kept: bool = True
 
@@ -136,7 +137,6 @@ class RolloutResult(Record):
     solved: bool
     gains: tuple[float, ...] = ()
     helped: tuple[bool, ...] = ()
-    identical: bool = False
     usage: Usage
     model: str | None = None
     stop_reason: str
@@ -200,5 +200,4 @@ class Rollout(Sampled):
             warnings=tuple(self.warnings),
             gains=self.pair("", None).gains if whole else (),
             helped=tuple(bool(one.correct) for one in self.episodes[1:]) if whole else (),
-            identical=whole and tried[0].reflection == tried[1].reflection,
         )

@@ -1,4 +1,4 @@
-"""The training of a reflector: its request, how far it came, and its result.
+"""The training of a reflector: its request, and its state.
 
 The steps are the source's: reflections are collected and rated, a reward model learns from the
 pairs, and the reflector is tuned on that reward. A measurement follows where the tuned reflector
@@ -6,25 +6,34 @@ can be reached.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from datetime import datetime
-from math import sqrt
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from pydantic import FailFast, Field, FiniteFloat
+from pydantic import BaseModel, FailFast, Field
 
 from reflection.agents.rating import Pairing
 from reflection.agents.request import Acting, TaskName
 from reflection.agents.retroformer import TRIED, RolloutRequest, RolloutResult
+from reflection.agents.training_result import (
+    BufferCounts,
+    Decision,
+    Gained,
+    Measured,
+    Method,
+    Phase,
+    Progress,
+    RetroformerTrainingResult,
+    Stage,
+    StageResult,
+    Standing,
+    StopReason,
+)
+from reflection.batch.result import Counts
 from reflection.multipath.request import Folder
-from reflection.request import Bounded, Frozen, ModelName, Record
-from reflection.run import Room, Usage, add_usage, room_for, usage
+from reflection.request import Bounded, Frozen, ModelName
+from reflection.run import Budget, Usage, add_usage
 from reflection.text import tally_words
 
-Method = Literal["ppo", "rloo", "kto", "dpo"]
-Stage = Literal["reward_model", "reflector"]
-Phase = Literal["collecting", "reward_model", "reflector", "measuring"]
-StopReason = Literal["trained", "no_signal", "deadline", "finished_by_person"]
 MOST_TASKS = 500
 SHOWN_PAIRS = 200
 MOST_SEED = 2**31
@@ -34,35 +43,10 @@ HOPELESS = 8
 LOST = frozenset({"generation_failed", "evaluation_failed", "environment_failed"})
 # The warnings of all rollouts together could exceed the limit on a result's size.
 SHOWN_WARNINGS = 50
-MOST_POINTS = 100
-# What a result repeats of its request.
-REPEATED = ("environment", "rollouts", "method", "reflector", "base_model")
-
-
-class LogPoint(Record):
-    """What the trainer logged at a step, from 1: numbers by the names that TRL gives them."""
-
-    step: int
-    values: dict[str, FiniteFloat]
-
-
-class BufferCounts(Record):
-    """What a replay buffer holds.
-
-    `good` reflections have a gain above 0. Of the pairs, `equal` have equal gains, `identical`
-    the same text twice, and `preferences` are left for pairwise training.
-    """
-
-    pairs: int = 0
-    good: int = 0
-    equal: int = 0
-    identical: int = 0
-    preferences: int = 0
-
-    @property
-    def share_good(self) -> float | None:
-        """The share of good reflections; None where there are none at all."""
-        return self.good / (2 * self.pairs) if self.pairs else None
+# What each phase but the last goes on with.
+NEXT: dict[Phase, Phase] = {
+    "collecting": "reward_model", "reward_model": "reflector", "reflector": "measuring",
+}  # fmt: skip
 
 
 class Tuning(Frozen):
@@ -119,157 +103,14 @@ class RetroformerTrainingRequest(Bounded, Acting, Tuning):
         86_400, ge=1, le=30 * 86_400, allow_inf_nan=False, description="Seconds for one stage."
     )
 
+    carried: dict[str, Any] | None = Field(
+        None, description="What was done in earlier histories; the run sets it itself."
+    )
+
     @property
     def all_rollouts(self) -> int:
         """How many rollouts are planned."""
         return self.rollouts * len(self.tasks)
-
-
-class StageResult(Record):
-    """A model that was trained; `folder` is relative to MULL_ARTIFACTS.
-
-    `resumed_at` are the steps at which it went on after a worker was lost, `anew` how often it
-    began anew instead. `log` is the trainer's own, thinned evenly to at most 100 points.
-    """
-
-    folder: str
-    steps: int
-    examples: int
-    seconds: float
-    device: str
-    log: tuple[LogPoint, ...] = ()
-    resumed_at: tuple[int, ...] = ()
-    anew: int = 0
-    warnings: tuple[str, ...] = ()
-
-
-class StageStep(Record):
-    """How far a stage came, as its worker tells the run: `step` of `of` steps."""
-
-    stage: Stage
-    step: int
-    of: int
-
-
-class Gained(Record):
-    """What the two reflections of a rollout gained, and whether the task was solved with them."""
-
-    task: str
-    rollout: int
-    gains: tuple[float, ...]
-    helped: tuple[bool, ...]
-
-
-class Measured(Record):
-    """What came of all rollouts with one reflector, untrained or tuned.
-
-    Of the `made` ones `solved` succeeded at once. Of the `reflections` on the others, `good` ones
-    gained something, and with `helped` ones the task was solved.
-    """
-
-    made: int = 0
-    solved: int = 0
-    failed: int = 0
-    reflections: int = 0
-    good: int = 0
-    helped: int = 0
-
-    @property
-    def share_good(self) -> float | None:
-        """The share of good reflections; None where there are none at all."""
-        return self.good / self.reflections if self.reflections else None
-
-    @property
-    def variance(self) -> float:
-        """The variance of the share of good reflections, if they are independent; 0 for none."""
-        share = self.share_good
-        return 0.0 if share is None else share * (1 - share) / self.reflections
-
-    @property
-    def share_helped(self) -> float | None:
-        """The share of reflections with which the task was solved; None where there are none."""
-        return self.helped / self.reflections if self.reflections else None
-
-    def __add__(self, more: "Measured") -> "Measured":
-        """Add up what came of other rollouts."""
-        return Measured(**{name: count + getattr(more, name) for name, count in self})
-
-
-class Decision(Record):
-    """What comes after a phase, and why."""
-
-    phase: Phase
-    next: Phase | None
-    stop: bool
-    stop_reason: StopReason | None
-    reason: str
-    author: str | None = None
-    at: datetime | None = None
-
-
-class Standing(Record):
-    """What the progress and the result of a training share.
-
-    `before` is measured with the untrained reflector, `after` with the tuned one, None where that
-    was not measured. `gained` has the newest 200 pairs.
-    """
-
-    environment: str
-    tasks: int
-    rollouts: int
-    method: Method
-    reflector: str
-    base_model: str
-    before: Measured
-    after: Measured | None
-    gained: tuple[Gained, ...]
-    buffer: str | None
-    counts: BufferCounts | None
-    stages: dict[Stage, StageResult]
-    usage: Usage
-    warnings: tuple[str, ...] = ()
-
-    @property
-    def model(self) -> str:
-        """The model that reflected, as it is called."""
-        return self.reflector
-
-
-class Progress(Standing):
-    """Where a training stands; `step` of `of` are those of its phase."""
-
-    phase: Phase
-    step: int
-    of: int
-    stop_reason: StopReason | None = None
-    review_until: datetime | None = None
-
-
-class RetroformerTrainingResult(Standing):
-    """What was trained, where it lies, what it is worth, and why the training ended."""
-
-    reward_model: str | None
-    tuned_reflector: str | None
-    stop_reason: StopReason
-    stop_explanation: str
-    decisions: tuple[Decision, ...]
-
-    @property
-    def doubt(self) -> str:
-        """Say why not to build on it; empty for a training that was ended by nothing else."""
-        if self.stop_reason != "trained":
-            return self.stop_explanation
-        after = self.after
-        if after is None or self.before.share_good is None or after.solved == after.made > 0:
-            return ""
-        if after.share_good is None:
-            return "no reflection of the tuned reflector was rated"
-        gain = after.share_good - self.before.share_good
-        if gain <= 0:
-            return "the tuned reflections are no better than those before"
-        chance = 2 * sqrt(self.before.variance + after.variance)
-        said = f"the share of good reflections rose by {gain:.2f}, which may be chance"
-        return "" if gain > chance else f"{said}: two standard errors are {chance:.2f}"
 
 
 class Planned(NamedTuple):
@@ -279,53 +120,36 @@ class Planned(NamedTuple):
     rollout: int
 
 
-class Sizes(NamedTuple):
-    """What rollouts spent: in all, the largest, and how many did not report it."""
+class Training(BaseModel):
+    """How far a training came: `step` of `of` are those of its phase.
 
-    whole: float = 0.0
-    largest: float | None = None
-    unknown: int = 0
-
-    def add(self, size: float | None) -> "Sizes":
-        """Count a rollout."""
-        if size is None:
-            return self._replace(unknown=self.unknown + 1)
-        largest = size if self.largest is None else max(self.largest, size)
-        return self._replace(whole=self.whole + size, largest=largest)
-
-    @property
-    def likely(self) -> float | None:
-        """All of it, where one that did not report is as large as the largest."""
-        return None if self.largest is None else self.whole + self.largest * self.unknown
-
-    def room(self, unit: str, bound: float | None, wanted: int) -> Room:
-        """Return how many of `wanted` rollouts fit, each as large as the largest so far."""
-        spent = [] if self == Sizes() else [self.likely]
-        took = "a rollout took up to"
-        return room_for(unit, bound, spent, wanted, self.largest, "rollout", took)
-
-
-@dataclass
-class Training:
-    """How far a training came."""
+    `execution` is the id of the run's first execution. `seconds` is what earlier ones took.
+    """
 
     request: RetroformerTrainingRequest
     workflow_id: str
+    execution: str
+    seconds: float = 0.0
     phase: Phase = "collecting"
     step: int = 0
     of: int = 0
-    before: Measured = field(default_factory=Measured)
+    before: Measured = Measured()
     after: Measured | None = None
-    gained: list[Gained] = field(default_factory=list)
+    gained: list[Gained] = []
     buffer: str | None = None
     counts: BufferCounts | None = None
-    stages: dict[Stage, StageResult] = field(default_factory=dict)
-    used: Usage = field(default_factory=lambda: usage({}, 0, 0))
-    tokens: Sizes = field(default_factory=Sizes)
-    costs: Sizes = field(default_factory=Sizes)
-    errors: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-    decisions: list[Decision] = field(default_factory=list)
+    stages: dict[Stage, StageResult] = {}
+    usage: Usage = Usage()
+    spent: Counts = Counts()
+    errors: list[str] = []
+    warnings: list[str] = []
+    decisions: list[Decision] = []
+
+    def going_on(self, seconds: float) -> RetroformerTrainingRequest:
+        """Return the request by which the run goes on in a new history, after so many seconds."""
+        known = self.model_dump(exclude={"request", "workflow_id", "execution"})
+        carried = {**known, "seconds": self.seconds + seconds}
+        return self.request.model_copy(update={"carried": carried})
 
     @property
     def stopped(self) -> bool:
@@ -337,17 +161,18 @@ class Training:
         if warning not in self.warnings:
             self.warnings.append(warning)
 
-    def begin(self, phase: Phase, steps: int = 0) -> None:
-        """Begin a phase of so many steps."""
-        self.phase, self.step, self.of = phase, 0, steps
+    def begin(self, phase: Phase) -> None:
+        """Begin a phase. How many steps a stage has it says itself."""
+        rolls_out = phase in {"collecting", "measuring"}
+        self.phase, self.step, self.of = phase, 0, self.request.all_rollouts if rolls_out else 0
         if phase == "measuring":
             self.after = Measured()
 
     def planned(self) -> Iterator[Planned]:
-        """Plan the rollouts: all tasks once, then all again, as the source does."""
-        for rollout in range(1, self.request.rollouts + 1):
-            for task in range(len(self.request.tasks)):
-                yield Planned(task, rollout)
+        """Plan the rollouts that are left: all tasks once, then all again, as the source does."""
+        tasks = len(self.request.tasks)
+        for number in range(self.step, self.request.all_rollouts):
+            yield Planned(number % tasks, number // tasks + 1)
 
     def rollout_id(self, planned: Planned) -> str:
         """Name the workflow of a rollout."""
@@ -367,27 +192,32 @@ class Training:
             reflection_temperature=request.reflector_temperature,
             seed=(request.seed + TRIED * number) % MOST_SEED,
             training=self.workflow_id,
+            execution=self.execution,
             rollout=planned.rollout,
             kept=not measures,
         )
 
     def has_room(self, in_flight: int) -> bool:
         """Tell whether the budget has room for one more rollout beside those in flight."""
-        wanted, request = in_flight + 1, self.request
-        fits = min(
-            self.tokens.room("tokens", request.budget_tokens, wanted),
-            self.costs.room("US dollars", request.budget_usd, wanted),
-            key=lambda each: each.calls,
-        )
-        if fits.calls <= in_flight and not in_flight:
-            self.warn(f"no more rollouts were made: {fits.reason}")
-        return fits.calls > in_flight
+        budget = Budget(self.request.budget_tokens, self.request.budget_usd)
+        reason = self.spent.no_room(budget, in_flight)
+        if reason is not None and not in_flight:
+            self.warn(f"no more rollouts were made: {reason}")
+        return reason is None
 
     def ended(self, result: RolloutResult) -> None:
         """Count a rollout; one whose calls failed is a failed one, too."""
-        self.used = add_usage(self.used, result.usage)
-        self.tokens = self.tokens.add(result.usage.tokens)
-        self.costs = self.costs.add(result.usage.cost_usd)
+        self.usage = add_usage(self.usage, result.usage)
+        tokens, cost = result.usage.tokens, result.usage.cost_usd
+        self.spent += Counts(
+            completed=1,
+            tokens=tokens or 0,
+            cost_usd=cost or 0.0,
+            unknown_tokens=int(tokens is None),
+            unknown_usd=int(cost is None),
+            largest_tokens=tokens,
+            largest_usd=cost,
+        )
         for warning in result.warnings[:SHOWN_ERRORS]:
             if len(self.warnings) < SHOWN_WARNINGS:
                 self.warn(warning)
@@ -413,8 +243,8 @@ class Training:
     def failed(self, error: str) -> None:
         """Count a rollout that failed; the first few errors are shown."""
         self.step += 1
-        self.errors.append(error)
-        if len(self.errors) <= SHOWN_ERRORS:
+        if len(self.errors) < SHOWN_ERRORS:
+            self.errors.append(error)
             self.warn(f"a rollout failed: {error}")
         self._measure(Measured(made=1, failed=1))
 
@@ -460,15 +290,13 @@ class Training:
         self,
         reason: str,
         at: datetime,
-        *,
-        next_phase: Phase | None = None,
         stop_reason: StopReason | None = None,
         author: str | None = None,
     ) -> Decision:
-        """Record that a phase is done, and what follows: the next one, or the end."""
+        """Record that a phase is done, and begin the next one, or end the training."""
         decision = Decision(
             phase=self.phase,
-            next=next_phase,
+            next=None if stop_reason else NEXT[self.phase],
             stop=stop_reason is not None,
             stop_reason=stop_reason,
             reason=reason,
@@ -476,21 +304,13 @@ class Training:
             at=at,
         )
         self.decisions.append(decision)
+        if decision.next:
+            self.begin(decision.next)
         return decision
 
     def _standing(self) -> dict[str, Any]:
-        return {
-            **{name: getattr(self.request, name) for name in REPEATED},
-            "tasks": len(self.request.tasks),
-            "before": self.before,
-            "after": self.after,
-            "gained": tuple(self.gained),
-            "buffer": self.buffer,
-            "counts": self.counts,
-            "stages": self.stages,
-            "usage": self.used,
-            "warnings": tuple(self.warnings),
-        }
+        known = {**dict(self.request), **dict(self), "tasks": len(self.request.tasks)}
+        return {name: known[name] for name in Standing.model_fields}
 
     def progress(self) -> Progress:
         """Say where the training stands."""

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 
 from reflection import sheet as parts
-from reflection.agents.training import (
+from reflection.agents.training import RetroformerTrainingRequest
+from reflection.agents.training_result import (
     Decision,
     Measured,
     Progress,
-    RetroformerTrainingRequest,
     RetroformerTrainingResult,
     StageResult,
 )

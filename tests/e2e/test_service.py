@@ -25,7 +25,7 @@ import worker
 from activities.training.port import BufferResult, BufferTask
 from commands.embedded import Place, free_port, temporal
 from connection import connect
-from reflection.agents.training import BufferCounts
+from reflection.agents.training_result import BufferCounts
 from service import Health
 from tests import forks
 from tests.conftest import QUERY, begin

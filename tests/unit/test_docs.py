@@ -13,7 +13,7 @@ from typing import get_args
 import pytest
 
 from reflection.agents import result as tried
-from reflection.agents import training as trained
+from reflection.agents import training_result as trained
 from reflection.agents.request import Strategy
 from reflection.batch.result import BatchStopReason
 from reflection.critique import result as critique

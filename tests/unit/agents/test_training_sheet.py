@@ -7,14 +7,8 @@ import pytest
 from commands.page import page_html
 from commands.terminal import print_sheet
 from reflection.agents.retroformer import RolloutResult
-from reflection.agents.training import (
-    BufferCounts,
-    LogPoint,
-    Measured,
-    RetroformerTrainingRequest,
-    StageResult,
-    Training,
-)
+from reflection.agents.training import RetroformerTrainingRequest, Training
+from reflection.agents.training_result import BufferCounts, LogPoint, Measured, StageResult
 from reflection.agents.training_sheet import sheet
 from reflection.run import usage
 from reflection.sheet import Sheet
@@ -33,12 +27,12 @@ def training(*tasks: str) -> Training:
     request = RetroformerTrainingRequest(
         environment="counting", tasks=tasks, reflector="base", base_model="tiny", rollouts=2
     )
-    state = Training(request, "first")
-    state.begin("collecting", request.all_rollouts)
+    state = Training(request=request, workflow_id="first", execution="1")
+    state.begin("collecting")
     for planned in state.planned():
         state.ended(rollout(tasks[planned.task], planned.rollout, (0.0, 1.0)))
     state.buffer, state.counts = "first/replay-buffer.jsonl", BufferCounts(pairs=2, preferences=2)
-    state.decide("2 pairs of reflections rated", START, next_phase="reward_model")
+    state.decide("2 pairs of reflections rated", START)
     return state
 
 
@@ -64,9 +58,9 @@ def ended(state: Training) -> Sheet:
         "reward_model": StageResult(folder="first/m", steps=2, resumed_at=(1,), **known),
         "reflector": StageResult(folder="first/r", steps=2, anew=1, **known),
     }
-    state.begin("measuring", 1)
+    state.begin("measuring")
     state.ended(rollout("7", 1, (1.0, 1.0)))
-    state.decide("the reflector was tuned by ppo", START, stop_reason="trained")
+    state.decide("the reflector was tuned by ppo", START, "trained")
     return sheet(state.result())
 
 
@@ -101,10 +95,10 @@ def test_a_tuned_reflector_that_is_not_reached_is_doubted() -> None:
     doubts = []
     for solved in (False, True):
         state = training("7")
-        state.begin("measuring", 1)
+        state.begin("measuring")
         one = rollout("7", 1, ())
         state.ended(one.model_copy(update={"solved": solved}))
-        state.decide("the reflector was tuned by ppo", START, stop_reason="trained")
+        state.decide("the reflector was tuned by ppo", START, "trained")
         doubts.append(state.result().doubt)
 
     assert doubts == ["no reflection of the tuned reflector was rated", ""]
@@ -136,7 +130,7 @@ def test_a_budget_counts_what_was_not_reported_as_the_largest() -> None:
     state.request = state.request.model_copy(update={"budget_tokens": 1_000})
     known = usage({}, 0, 0).model_copy(update={"input_tokens": 300})
     unknown = known.model_copy(update={"input_tokens": None})
-    silent = Training(state.request, "silent")
+    silent = Training(request=state.request, workflow_id="silent", execution="1")
     beginning = [silent.has_room(in_flight) for in_flight in (0, 1)]
     for one in (known, unknown):
         state.ended(rollout("7", 9, ()).model_copy(update={"usage": one}))
@@ -162,6 +156,6 @@ def test_a_gain_within_two_standard_errors_is_doubted(good: int, doubt: str) -> 
     state.before = Measured(made=100, reflections=200, good=60)
     state.begin("measuring")
     state.after = Measured(made=50, reflections=100, good=good)
-    state.decide("tuned", START, stop_reason="trained")
+    state.decide("tuned", START, "trained")
 
     assert (doubt in state.result().doubt) if doubt else state.result().doubt == ""

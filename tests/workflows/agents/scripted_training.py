@@ -13,6 +13,7 @@ from temporalio.worker import Worker
 
 from activities.training.port import (
     TASK_QUEUE,
+    BaseModelTask,
     BufferResult,
     BufferTask,
     PairTask,
@@ -21,7 +22,7 @@ from activities.training.port import (
     StageTask,
 )
 from reflection.agents.rating import RatedPair, preferences
-from reflection.agents.training import BufferCounts, LogPoint, StageResult
+from reflection.agents.training_result import BufferCounts, LogPoint, StageResult
 
 Scored = Sequence[float | None] | ApplicationError
 
@@ -52,6 +53,13 @@ class ScriptedTraining:
         if isinstance(said, ApplicationError):
             raise said
         return Scores(scores=tuple(said))
+
+    @activity.defn
+    async def find_base_model(self, task: BaseModelTask) -> None:
+        """Find any model but one that is missing."""
+        if task.model == "missing":
+            said = "missing is neither a folder nor a Hugging Face name."
+            raise ApplicationError(said, type="TrainingError", non_retryable=True)
 
     @activity.defn
     async def keep_pair(self, task: PairTask) -> None:
@@ -94,8 +102,8 @@ class ScriptedTraining:
 async def trains(client: Client, training: ScriptedTraining) -> AsyncIterator[None]:
     """Serve the queue of the workers that train."""
     activities: list[Callable[..., Any]] = [
-        training.score_reflections, training.keep_pair, training.assemble_buffer,
-        training.train_stage,
+        training.score_reflections, training.find_base_model, training.keep_pair,
+        training.assemble_buffer, training.train_stage,
     ]  # fmt: skip
     soon = timedelta(seconds=1)
     async with Worker(

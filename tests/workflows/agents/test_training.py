@@ -9,7 +9,7 @@ from temporalio.client import Client, WorkflowFailureError
 from temporalio.exceptions import ApplicationError, CancelledError
 
 from activities.language_model.port import ModelCall, PermanentModelError
-from reflection.agents.training import Progress, RetroformerTrainingResult, StageStep
+from reflection.agents.training_result import Progress, RetroformerTrainingResult, StageStep
 from tests.conftest import begin
 from tests.workflows.agents.running import Handle, ScriptedAgent
 from tests.workflows.agents.running import served as served_uncached
@@ -146,6 +146,50 @@ async def test_no_more_rollouts_than_allowed_are_in_flight(client: Client) -> No
     assert bounded.before.made == 3
     assert bounded.stop_reason == "trained"
     assert any("no more rollouts were made" in warning for warning in bounded.warnings)
+
+
+async def test_many_rollouts_take_many_histories(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run goes on in a new one with all that it had, and ends as it would have in one."""
+    asked: dict[str, Any] = {"rollouts": 3, "tuned": "tuned", "seed": 4, "budget_seconds": 300}
+    ended, kept = [], []
+    for most in (500, 2):
+        monkeypatch.setattr("workflows.training.ROLLOUTS", most)
+        training = ScriptedTraining()
+        async with served(client, Advised()), trains(client, training):
+            handle = await start(client, **asked)
+            ended.append(await end(handle))
+            described = await handle.describe()
+        kept.append([(pair.task, pair.rollout, pair.seeds) for pair in training.pairs])
+        assert len({task.execution for task in training.kept}) == 1
+        first = described.raw_description.workflow_execution_info.first_run_id
+        assert (first == described.run_id) is (most == 500)
+
+    one, many = (
+        result.model_dump(
+            exclude={"decisions", "buffer", "stages", "reward_model", "tuned_reflector"}
+        )
+        for result in ended
+    )
+    assert kept[0] == kept[1]
+    assert one == many
+    assert [made.phase for made in ended[0].decisions] == [
+        made.phase for made in ended[1].decisions
+    ]
+
+
+async def test_a_missing_base_model_is_found_missing_before_a_rollout(client: Client) -> None:
+    """Nothing is spent on rollouts that nothing could be trained on."""
+    model, training = Advised(), ScriptedTraining()
+    async with served(client, model), trains(client, training):
+        with pytest.raises(WorkflowFailureError) as failed:
+            await end(await start(client, base_model="missing"))
+
+    assert isinstance(failed.value.cause, ApplicationError)
+    said = "find the base model: TrainingError: missing is neither a folder nor a Hugging Face name"
+    assert failed.value.cause.message.startswith(said)
+    assert model.calls == []
 
 
 async def test_a_failed_rollout_is_counted_and_fails_nothing(client: Client) -> None:
