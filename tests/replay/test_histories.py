@@ -196,11 +196,12 @@ CALLED = {
 }
 # Initialise; then up to the limit solve (plan and execute, in turn), evaluate, reflect, remember.
 # Retroformer samples reflections, and scores them. A rollout tries each of two, and keeps the pair.
-# A training collects rollouts, puts their pairs together, trains both models, and measures.
+# A training finds its model, collects rollouts, puts their pairs together, trains two models, and
+# measures.
 ORDERS = {
     "reflexion": "bl?((px)*p?(E|jj?)(fw?)?)*(px)*p?v?",
     "retroformer": "bl?((px)*p?(E|jj?)(f+sw?)?)*(px)*p?v?",
-    "training": "r+(B(TT?r*)?)?",
+    "training": "mr+(B(TT?r*)?)?",
     "rollout": "b((px)*pE)(ff(px)*pE(px)*pEk?)?",
 }
 LETTERS = {
@@ -216,6 +217,7 @@ LETTERS = {
     "score_reflections": "s",
     "keep_pair": "k",
     "RetroformerRolloutWorkflow": "r",
+    "find_base_model": "m",
     "assemble_buffer": "B",
     "train_stage": "T",
 }
