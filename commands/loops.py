@@ -56,6 +56,7 @@ from reflection.turn.session import SessionRequest
 LOOK = timedelta(seconds=10)
 
 Handle: TypeAlias = WorkflowHandle[object, Any]
+Summary: TypeAlias = tuple[dict[str, Any], tuple[Table, ...]]
 # The queues that every question needs, and that code needs.
 ANSWERED = (TASK_QUEUE, models.TASK_QUEUE)
 CODE = (sandbox.TASK_QUEUE,)
@@ -93,10 +94,7 @@ class Loop:
     below: Callable[[Any, Any], str | None] = lambda _result, _required: None
     doubt: Callable[[Any], str] = lambda result: getattr(result, "doubt", "")
     measures: tuple[str, ...] = ()
-    summary: Callable[[Sequence[Any]], tuple[dict[str, Any], tuple[Table, ...]]] = lambda _: (
-        {},
-        (),
-    )
+    summary: Callable[[Sequence[Any]], Summary] = lambda _: ({}, ())
     actions: tuple[str, ...] = ("accept", "replace")
     reviewed: frozenset[str] = frozenset({"subject"})
     best: Callable[[Any], Record | None] | None = None
@@ -224,7 +222,7 @@ TRAINING = Loop(
     actions=(),
     reviewed=frozenset({"environment"}),
     writes=True,
-    queues=lambda request: (*ANSWERED, training.TASK_QUEUE, queue_of(request.environment)),
+    queues=RETROFORMER.queues,
 )
 BATCH = Loop(
     workflow="BatchWorkflow",
