@@ -19,6 +19,7 @@ from commands import command, start
 from commands.command import Exit, fail, tell, with_client
 from commands.follow import New, Wanted
 from commands.measuring import plans
+from commands.options import takes_fields
 from reflection.agents.request import ReflexionRequest
 from reflection.batch.request import (
     LABELS,
@@ -109,7 +110,7 @@ class Given(NamedTuple):
 _steer = partial(typer.Option, metavar="ID", rich_help_panel="A batch that is here")
 
 
-@command.takes_fields(BatchRequest, {start.BOUNDS: plans.BOUNDS})
+@takes_fields(BatchRequest, {start.BOUNDS: plans.BOUNDS})
 def batch(
     file: Annotated[str | None, typer.Argument(help="The lines; - reads standard input.")] = None,
     options: Annotated[

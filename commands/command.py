@@ -1,4 +1,4 @@
-"""What every command has: options from its request, errors, exit codes, a connection."""
+"""What every command has: errors, exit codes, a connection, files."""
 
 import asyncio
 import inspect
@@ -8,12 +8,12 @@ import shutil
 import socket
 import sys
 import textwrap
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 from urllib.parse import quote
 
 import typer
@@ -215,7 +215,7 @@ Estimate = Annotated[bool, typer.Option("--estimate", help="Print the estimated 
 Yes = Annotated[bool, typer.Option("--yes", help="Start without asking.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
-# Options whose names differ from their fields' names, and second names, which help only mentions.
+# Options whose names differ from their fields' names.
 FLAGS = {
     "call_timeout_seconds": "--call-timeout",
     "review_timeout_seconds": "--review-timeout",
@@ -224,148 +224,11 @@ FLAGS = {
     "environment_seed": "--env-seed",
     "step_timeout_seconds": "--step-timeout",
 }
-ALIASES = {
-    "rule": "--entropy-mode",
-    "score_threshold": "--confidence-threshold",
-    "call_timeout_seconds": "--call-timeout-seconds",
-}
-VARIABLES = {"model": "MULL_MODEL"}
-# Choices of at most this many characters are the metavar; longer ones go into the help.
-FEW = 24
-TYPES: dict[str, type] = {"integer": int, "number": float, "string": str, "boolean": bool}
-
-ENTROPY = ("combined", "entropy_only")
-REFLECTING = (
-    "reflect_every", "reflect_on_uncertainty", "reflection_feeds_back", "max_reflections",
-)  # fmt: skip
-# Fields that have an effect only with some values of another field, and only beside another one.
-LEARNING = ("reflexion", "last_episode_and_reflexion")
-ONLY_WITH: dict[str, tuple[str, tuple[object, ...]]] = {
-    "confidence_threshold": ("rule", (*ENTROPY, "confidence_only", "off")),
-    "entropy_threshold": ("rule", ENTROPY),
-    "entropy_weight": ("rule", ("combined",)),
-    "min_entropy_samples": ("rule", ENTROPY),
-    "epsilon": ("rule", ("predictive",)),
-    "beta_threshold": ("rule", ("beta",)),
-    "ahead_by": ("rule", ("ahead_by",)),
-    "creative": ("mode", (None, "research")),
-    **dict.fromkeys(REFLECTING, ("think_level", ("low", "medium", "high"))),
-    **dict.fromkeys(("memory", "reflector"), ("strategy", LEARNING)),
-}
-ONLY_BESIDE = {
-    "passages": ("docs",),
-    "scope": ("memory",),
-    "review_timeout_seconds": ("review_when", "review_below", "review_open"),
-}
-
-
-def takes_fields(
-    request: "type[Frozen]", panels: Mapping[str, Sequence[str]]
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Replace a command's `**fields` by one option for each field named in `panels`.
-
-    Help, range, choices and default come from the field. An option that is not given is None.
-    """
-    schema = request.model_json_schema(by_alias=False)["properties"]
-    added = [
-        option
-        for panel, names in panels.items()
-        for name in names
-        for option in _options(name, schema[name], panel)
-    ]
-
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        @wraps(command)
-        def called(**given: Any) -> None:
-            fields: dict[str, Any] = {}
-            for name, value in given.items():
-                field, _, form = name.partition("__")
-                if value is not None or field not in fields:
-                    fields[field] = False if form == "off" and value else value
-            command(**fields)
-
-        own = inspect.signature(command)
-        kept = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
-        called.__signature__ = own.replace(  # type: ignore[attr-defined]
-            parameters=[*(one.replace(kind=one.KEYWORD_ONLY) for one in kept), *added]
-        )
-        called.__annotations__ |= {one.name: one.annotation for one in added}
-        return called
-
-    return decorate
 
 
 def option_of(field: str) -> str:
     """Return the option for a request's field."""
     return FLAGS.get(field, f"--{field.replace('_', '-')}")
-
-
-def unused(request: Any, given: Collection[str]) -> list[str]:
-    """Name the given fields that have no effect in this request, and say why, as options."""
-    said = []
-    for field, (other, values) in ONLY_WITH.items():
-        # Futility compares with the threshold, whatever the rule.
-        needed = field == "confidence_threshold" and "futility" in given
-        if field not in given or needed or not hasattr(request, other):
-            continue
-        if getattr(request, other) not in values:
-            why = f"{option_of(other)} {getattr(request, other)}"
-            said.append(f"{option_of(field)} has no effect with {why}")
-    for field, others in ONLY_BESIDE.items():
-        known = [other for other in others if hasattr(request, other)]
-        if known and field in given and not any(getattr(request, other) for other in known):
-            said.append(f"{option_of(field)} has no effect without {option_of(known[0])}")
-    return said
-
-
-def _options(name: str, field: Mapping[str, Any], panel: str) -> list[inspect.Parameter]:
-    """Make a field's option, and a hidden one if it has a second name.
-
-    What follows `__` in a parameter's name is not part of the field's.
-    """
-    value = next((one for one in field.get("anyOf", ()) if one.get("type") != "null"), field)
-    choices = value.get("enum", [value["const"]] if "const" in value else [])
-    kind: Any = Literal[*choices] if choices else TYPES[value["type"]]
-    off = kind is bool and field.get("default")
-    few = "|".join(choices)
-    option = typer.Option(
-        f"--no-{name.replace('_', '-')}" if off else option_of(name),
-        help=_help(name, field, value, choices if len(few) > FEW else ()),
-        metavar=few if 0 < len(few) <= FEW else "CHOICE" if choices else None,
-        envvar=VARIABLES.get(name),
-        rich_help_panel=panel,
-    )
-    made = {f"{name}__off" if off else name: option}
-    if name in ALIASES:
-        made[f"{name}__also"] = typer.Option(ALIASES[name], hidden=True)
-    return [
-        inspect.Parameter(
-            known,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=None,
-            annotation=Annotated[kind | None, one],
-        )
-        for known, one in made.items()
-    ]
-
-
-def _help(
-    name: str, field: Mapping[str, Any], value: Mapping[str, Any], choices: Sequence[str]
-) -> str:
-    """Format a field's description with its choices or its range, and its default."""
-    off, _, description = field["description"].rpartition("Off: ")
-    said = [off + description[:1].upper() + description[1:].rstrip(".")]
-    lowest, highest = value.get("minimum"), value.get("maximum")
-    default = field.get("default", value.get("default"))
-    if choices:
-        said.append(f"one of {', '.join(choices)}")
-    elif lowest is not None and highest is not None and highest <= 100:
-        said.append(f"{lowest:g} to {highest:g}")
-    if default is not None and not isinstance(default, bool | list):
-        said.append(f"{default} by default")
-    if name in ALIASES:
-        said.append(f"or {ALIASES[name]}")
-    return "; ".join(said) + "."
 
 
 # The field that an error names, the wrong part of it, and an index in a list.

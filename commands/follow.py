@@ -32,7 +32,20 @@ from temporalio.service import RPCError
 
 from activities.doctor import DoctorRequest
 from commands import terminal
-from commands.command import Exit, fail, run_page, say_unserved, tell, unserved, write_file
+from commands.command import (
+    AcceptAny,
+    Again,
+    Detach,
+    Exit,
+    Json,
+    NewId,
+    fail,
+    run_page,
+    say_unserved,
+    tell,
+    unserved,
+    write_file,
+)
 from commands.doctor import examine
 from commands.loops import LOOK, Handle, Loop, Seen, look, loop_of, reach, request_of
 from connection import DATA_CONVERTER, STREAM_POLL, TASK_QUEUE
@@ -74,8 +87,8 @@ class Wanted(NamedTuple):
     With `accept_any` a doubtful result is as good as any other. `web_ui` adds the run's address.
     """
 
-    as_json: bool = False
-    accept_any: bool = False
+    as_json: Json = False
+    accept_any: AcceptAny = False
     required: Bars | float | None = None
     out: Path | None = None
     web_ui: bool = True
@@ -84,9 +97,9 @@ class Wanted(NamedTuple):
 class New(NamedTuple):
     """Under which id a run is started, even if one is done (`again`), and whether to detach."""
 
-    workflow_id: str | None = None
-    again: bool = False
-    detach: bool = False
+    workflow_id: NewId = None
+    again: Again = False
+    detach: Detach = False
 
 
 async def start(client: Client, request: Request, new: New, wanted: Wanted) -> Exit:

@@ -56,6 +56,7 @@ from reflection.turn.session import SessionRequest
 LOOK = timedelta(seconds=10)
 
 Handle: TypeAlias = WorkflowHandle[object, Any]
+Summary: TypeAlias = tuple[dict[str, Any], tuple[Table, ...]]
 # The queues that every question needs, and that code needs.
 ANSWERED = (TASK_QUEUE, models.TASK_QUEUE)
 CODE = (sandbox.TASK_QUEUE,)
@@ -91,12 +92,9 @@ class Loop:
     doing: str = "asking"
     reply: Callable[[Any], str] | None = None
     below: Callable[[Any, Any], str | None] = lambda _result, _required: None
-    doubt: Callable[[Any], str] = lambda _result: ""
+    doubt: Callable[[Any], str] = lambda result: getattr(result, "doubt", "")
     measures: tuple[str, ...] = ()
-    summary: Callable[[Sequence[Any]], tuple[dict[str, Any], tuple[Table, ...]]] = lambda _: (
-        {},
-        (),
-    )
+    summary: Callable[[Sequence[Any]], Summary] = lambda _: ({}, ())
     actions: tuple[str, ...] = ("accept", "replace")
     reviewed: frozenset[str] = frozenset({"subject"})
     best: Callable[[Any], Record | None] | None = None
@@ -136,7 +134,6 @@ SAMPLING = Loop(
     command="ask",
     reply=lambda result: result.reply,
     below=sampling.SelfConsistencyResult.below,
-    doubt=lambda result: result.doubt,
     reviewed=frozenset(
         {"question", "leader", "confidence", "normalized_entropy", "answer_distribution"}
     ),
@@ -151,7 +148,6 @@ CRITIQUE = Loop(
     decision=critique.Decision,
     command="reflect",
     below=critique.ReflectOnResultResult.below,
-    doubt=lambda result: result.doubt,
     actions=("accept", "revise", "replace", "score"),
     reviewed=frozenset({"query", "score_threshold"}),
     best=criticised.best_of,
@@ -186,7 +182,6 @@ TURN = Loop(
     sheet=turning.sheet,
     decision=turned.Decision,
     command="turn",
-    doubt=lambda result: result.doubt,
     actions=("allow", "deny"),
     reviewed=frozenset({"message", "asking", "calls"}),
     writes=True,
@@ -201,7 +196,6 @@ REFLEXION = Loop(
     sheet=acted.sheet,
     decision=agents.Decision,
     command="reflexion",
-    doubt=lambda result: result.doubt,
     measures=("episode_count", "solved_after", "best_return", "hidden_passed", "judged"),
     summary=acted.success,
     actions=(),
@@ -225,11 +219,10 @@ TRAINING = Loop(
     sheet=trained_sheet.sheet,
     decision=trained.Decision,
     command="train",
-    doubt=lambda result: result.doubt,
     actions=(),
     reviewed=frozenset({"environment"}),
     writes=True,
-    queues=lambda request: (*ANSWERED, training.TASK_QUEUE, queue_of(request.environment)),
+    queues=RETROFORMER.queues,
 )
 BATCH = Loop(
     workflow="BatchWorkflow",

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from pydantic import TypeAdapter
 from pydantic_core import to_jsonable_python
 from rich.console import Console
 from rich.table import Table
@@ -32,9 +31,9 @@ from commands.batch import Chosen, Given, planned
 from commands.command import Exit, connected, fail, say_unserved, tell, unserved, with_client
 from commands.follow import New, Wanted, new_id
 from commands.loops import LOOK
-from reflection.agents.memory import PlannerExample, ReflectorExample, SharedMemory
+from commands.options import place_of, takes_fields
+from reflection.agents.memory import SharedMemory
 from reflection.agents.request import ReflexionRequest
-from reflection.request import explain, unambiguous_json
 from reflection.text import neutral, tally_words
 
 HELP = {
@@ -70,32 +69,30 @@ Examples:
 """,
 }
 
-TASK, EPISODES, MEMORY, MODELS = "Task", "Episodes", "Memory", "Models and prompts"
+TASK, MODELS = "Task", "Models and prompts"
 HUMAN_EVAL, HUMAN_EVAL_TASKS = "human-eval", 164
 # Their tasks are more than a name, which the worker reads in a file.
 READ = (CODE, "documents")
 NAMES = ("task_id", "id", "_id", "task")
-EXAMPLES: dict[str, type[PlannerExample | ReflectorExample]]
-EXAMPLES = {"planner": PlannerExample, "reflector": ReflectorExample}
-
+INSTRUCTIONS = ("planner_instructions", "reflector_instructions")
+PLACE = ("environment", "environment_seed", "docs")
+# What an agent takes that tries a task in episodes.
+PANELS = {
+    TASK: PLACE,
+    "Episodes": ("strategy", "episode_limit", "step_limit", "plateau_episodes"),
+    "Memory": ("memory", "scope"),
+    MODELS: (
+        "model", "judge", "reflector", "temperature", "seed", "max_output_tokens",
+        *INSTRUCTIONS, "planner_examples", "reflector_examples",
+    ),
+    start.BOUNDS: (
+        *start.BUDGETS, "call_timeout_seconds", "step_timeout_seconds", "max_attempts",
+    ),
+}  # fmt: skip
 _task = partial(typer.Option, rich_help_panel=TASK)
-_file = partial(typer.Option, metavar="FILE", rich_help_panel=MODELS)
-Instructions = Annotated[Path | None, _file(help="Your own, in place of those that are there.")]
-Examples = Annotated[Path | None, _file(help="Your own, as JSON, in place of the environment's.")]
 
 
-@command.takes_fields(
-    ReflexionRequest,
-    {
-        TASK: ("environment", "environment_seed", "docs"),
-        EPISODES: ("strategy", "episode_limit", "step_limit", "plateau_episodes"),
-        MEMORY: ("memory", "scope"),
-        MODELS: ("model", "judge", "reflector", "temperature", "seed", "max_output_tokens"),
-        start.BOUNDS: (
-            *start.BUDGETS, "call_timeout_seconds", "step_timeout_seconds", "max_attempts",
-        ),
-    },
-)  # fmt: skip
+@takes_fields(ReflexionRequest, PANELS)
 def reflexion(
     task: Annotated[str | None, _task(help="The task's name; by default all of FILE.")] = None,
     tasks: Annotated[
@@ -106,43 +103,29 @@ def reflexion(
             " package, for --env code.",
         ),
     ] = None,
-    planner_instructions: Instructions = None,
-    reflector_instructions: Instructions = None,
-    planner_examples: Examples = None,
-    reflector_examples: Examples = None,
     yes: command.Yes = False,
-    accept_any: command.AcceptAny = False,
-    workflow_id: command.NewId = None,
-    again: command.Again = False,
-    detach: command.Detach = False,
-    as_json: command.Json = False,
+    *,
+    new: New,
+    wanted: Wanted,
     **fields: Any,
 ) -> None:
     """Start an agent on a task, or on each task of a list."""
-    fields |= {
-        "planner_instructions": read_prompts("planner", "instructions", planner_instructions),
-        "reflector_instructions": read_prompts("reflector", "instructions", reflector_instructions),
-        "planner_examples": read_prompts("planner", "examples", planner_examples),
-        "reflector_examples": read_prompts("reflector", "examples", reflector_examples),
-        "docs": fields["docs"] and start.place_of(fields["docs"], "folder"),
-    }
     if tasks == HUMAN_EVAL and fields["environment"] not in {CODE, None}:
         fail(f"--tasks {HUMAN_EVAL} is for --env {CODE}.", Exit.USAGE)
-    wanted = Wanted(as_json, accept_any)
     if task is not None:
         own = None if tasks in {None, HUMAN_EVAL} else tasks
-        fields |= {"task": task, "tasks": own and start.place_of(own, "file")}
-        start.begin(ReflexionRequest, fields, New(workflow_id, again, detach), wanted)
+        fields |= {"task": task, "tasks": own and place_of("file", own)}
+        start.begin(ReflexionRequest, fields, new, wanted)
         return
     if tasks is None:
         fail("give --task NAME, or --tasks FILE.", Exit.USAGE)
-    if again:
+    if new.again:
         fail("--again is for one task: give the list another --id.", Exit.USAGE)
     bounds = {name: fields.pop(name) for name in ("budget_tokens", "budget_usd")}
     bounds = {name: bound for name, bound in bounds.items() if bound is not None}
-    identity = workflow_id or new_id("reflexion", fields["environment"] or "")
+    identity = new.workflow_id or new_id("reflexion", fields["environment"] or "")
     given = _planned(tasks, fields, bounds, identity)
-    chosen = Chosen(identity, False, detach, yes, wanted, "jsonl", bounds)
+    chosen = Chosen(identity, False, new.detach, yes, wanted, "jsonl", bounds)
     with_client(lambda client: rows.run(client, given, chosen))
 
 
@@ -153,7 +136,7 @@ def _planned(file: str, fields: dict[str, Any], bounds: dict[str, Any], identity
     """
     names, structured = names_in(file)
     if structured and fields["environment"] in READ:
-        fields["tasks"] = start.place_of(file, "file")
+        fields["tasks"] = place_of("file", file)
     first = command.checked(ReflexionRequest, {**fields, "task": names[0][1]})
     if first.scope != "task" and first.memory is None:
         # Later tasks read what earlier ones of this list have learned, and no other list does.
@@ -195,21 +178,6 @@ def _text(path: Path) -> str:
         with suppress(OSError, EOFError, zlib.error, UnicodeDecodeError):
             return gzip.decompress(path.read_bytes()).decode("utf-8")
     return command.read_file("--tasks", path)
-
-
-def read_prompts(who: str, what: str, path: Path | None) -> Any:
-    """Read instructions, or examples in JSON, from a file; None without one, or exit."""
-    option, kind = f"--{who}-{what}", EXAMPLES[who]
-    if path is None:
-        return None
-    text = command.read_file(option, path)
-    if what == "instructions":
-        return text
-    try:
-        return TypeAdapter(list[kind]).validate_python(unambiguous_json(text))  # type: ignore[valid-type] # a type of the table
-    except ValueError as error:
-        said = f"expected a list of objects with {' and '.join(kind.model_fields)}"
-        fail(f"{option}: {path}: {explain(error)}; {said}.", Exit.USAGE)
 
 
 @connected

@@ -6,20 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
-from commands import command, start
+from commands import start
 from commands.command import Exit, fail
 from commands.follow import New, Wanted
-from commands.reflexion import (
-    EPISODES,
-    MEMORY,
-    MODELS,
-    READ,
-    TASK,
-    Examples,
-    Instructions,
-    names_in,
-    read_prompts,
-)
+from commands.options import place_of, takes_fields
+from commands.reflexion import INSTRUCTIONS, MODELS, PANELS, PLACE, READ, TASK, names_in
 from reflection.agents.retroformer import RetroformerRequest
 from reflection.agents.training import RetroformerTrainingRequest
 
@@ -62,59 +53,33 @@ goes on).
 """,
 }
 
-COLLECTING, TRAINING = "Rollouts", "Training"
-RUN = "RUN"
+TRAINING, RUN = "Training", "RUN"
 _task = partial(typer.Option, rich_help_panel=TASK)
 
 
-@command.takes_fields(
+@takes_fields(
     RetroformerRequest,
-    {
-        TASK: ("environment", "environment_seed", "docs"),
-        EPISODES: ("strategy", "episode_limit", "step_limit", "plateau_episodes"),
-        "Reflections": (
-            "reflector", "reward_model", "reflection_tries", "reflection_temperature",
-        ),
-        MEMORY: ("memory", "scope"),
-        MODELS: ("model", "judge", "temperature", "seed", "max_output_tokens"),
-        start.BOUNDS: (
-            *start.BUDGETS, "call_timeout_seconds", "step_timeout_seconds", "max_attempts",
-        ),
-    },
-)  # fmt: skip
+    {"Reflections": ("reward_model", "reflection_tries", "reflection_temperature"), **PANELS},
+)
 def retroformer(
     task: Annotated[str, _task(help="The task's name.")],
     tasks: Annotated[str | None, _task(metavar="FILE", help="The file of the task.")] = None,
-    planner_instructions: Instructions = None,
-    reflector_instructions: Instructions = None,
-    planner_examples: Examples = None,
-    reflector_examples: Examples = None,
-    accept_any: command.AcceptAny = False,
-    workflow_id: command.NewId = None,
-    again: command.Again = False,
-    detach: command.Detach = False,
-    as_json: command.Json = False,
+    *,
+    new: New,
+    wanted: Wanted,
     **fields: Any,
 ) -> None:
     """Start an agent whose reflections a reward model chooses."""
-    fields |= {
-        "task": task,
-        "tasks": tasks and start.place_of(tasks, "file"),
-        "docs": fields["docs"] and start.place_of(fields["docs"], "folder"),
-        "planner_instructions": read_prompts("planner", "instructions", planner_instructions),
-        "reflector_instructions": read_prompts("reflector", "instructions", reflector_instructions),
-        "planner_examples": read_prompts("planner", "examples", planner_examples),
-        "reflector_examples": read_prompts("reflector", "examples", reflector_examples),
-    }
-    new, wanted = New(workflow_id, again, detach), Wanted(as_json, accept_any)
+    fields |= {"task": task, "tasks": tasks and place_of("file", tasks)}
     start.begin(RetroformerRequest, fields, new, wanted)
 
 
-@command.takes_fields(
+@takes_fields(
     RetroformerTrainingRequest,
     {
-        TASK: ("environment", "environment_seed", "docs"),
-        COLLECTING: (
+        TASK: PLACE,
+        MODELS: INSTRUCTIONS,
+        "Rollouts": (
             "reflector", "model", "rollouts", "concurrency", "step_limit", "temperature",
             "reflector_temperature", "max_output_tokens",
         ),
@@ -132,13 +97,9 @@ def train(
     tasks: Annotated[
         str, _task(metavar="FILE", help="The tasks' names: JSON Lines, or a name on each line.")
     ],
-    planner_instructions: Instructions = None,
-    reflector_instructions: Instructions = None,
-    accept_any: command.AcceptAny = False,
-    workflow_id: command.NewId = None,
-    again: command.Again = False,
-    detach: command.Detach = False,
-    as_json: command.Json = False,
+    *,
+    new: New,
+    wanted: Wanted,
     **fields: Any,
 ) -> None:
     """Train a reflector on an environment's tasks."""
@@ -147,15 +108,11 @@ def train(
         fail(f"--tasks: {tasks} has the task {twice[0]} more than once.", Exit.USAGE)
     read = structured and fields["environment"] in READ
     tuned = fields["tuned"]
-    if tuned is not None and RUN in tuned and workflow_id is None:
+    if tuned is not None and RUN in tuned and new.workflow_id is None:
         fail(f"--tuned {tuned}: give the run's own id with --id.", Exit.USAGE)
     fields |= {
         "tasks": tuple(name for _, name in names),
-        "task_file": start.place_of(tasks, "file") if read else None,
-        "docs": fields["docs"] and start.place_of(fields["docs"], "folder"),
-        "tuned": tuned and tuned.replace(RUN, workflow_id or ""),
-        "planner_instructions": read_prompts("planner", "instructions", planner_instructions),
-        "reflector_instructions": read_prompts("reflector", "instructions", reflector_instructions),
+        "task_file": place_of("file", tasks) if read else None,
+        "tuned": tuned and tuned.replace(RUN, new.workflow_id or ""),
     }
-    new, wanted = New(workflow_id, again, detach), Wanted(as_json, accept_any)
     start.begin(RetroformerTrainingRequest, fields, new, wanted)

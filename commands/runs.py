@@ -66,6 +66,12 @@ SHOWN = (
     "MullCostUsd",
     "MullNeedsReview",
 )
+# What MullRevisions counts, where nothing says more of a result.
+COUNTED = {
+    "MultiPathWorkflow": "draft",
+    "ReflexionWorkflow": "episode",
+    "RetroformerWorkflow": "episode",
+}
 # A list has to appear quickly: a batch that does not answer within this time is shown as running.
 PATIENCE_SECONDS = 2
 PARENT = "ParentWorkflowId"
@@ -283,13 +289,10 @@ def _ended(row: Row) -> str | None:
 
 
 def _result_words(row: Row) -> str:
-    """Return the measure that fits the run's type: agreement, score, or drafts."""
+    """Return the measure that fits the run's type: agreement, score, drafts or episodes."""
     if row["MullConfidence"] is not None:
         return f"agreement {row['MullConfidence']:.2f}"
     if row["MullScore"] is not None:
         return f"score {row['MullScore']:.2f}"
-    if row["MullRevisions"] is not None and row["workflow"] == "MultiPathWorkflow":
-        return tally_words(row["MullRevisions"], "draft")
-    if row["MullRevisions"] is not None and row["workflow"] == "ReflexionWorkflow":
-        return tally_words(row["MullRevisions"], "episode")
-    return "-"
+    counted, count = COUNTED.get(row["workflow"]), row["MullRevisions"]
+    return "-" if counted is None or count is None else tally_words(count, counted)

@@ -1,28 +1,26 @@
 """`ask`, `reflect` and `agent`: start a run, show it live, and print its result."""
 
 import ast
-import os
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
-from pydantic import TypeAdapter, ValidationError
 
 from commands import command, follow
 from commands.command import Exit, fail, with_client
 from commands.follow import New, Wanted
+from commands.options import takes_fields, unused
 from reflection.critique.criteria import Criterion
 from reflection.critique.guardrails import DEFAULT, default_guardrails, known_guardrails
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.multipath.request import Limits, MultiPathRequest
 from reflection.multipath.suite import TestFile
-from reflection.request import EarlierMessage, Request, SamplingOptions, explain, unambiguous_json
-from reflection.sampling.probability import CalibrationMap
+from reflection.request import Request
 from reflection.sampling.request import SelfConsistencyRequest
 from reflection.sampling.result import Bars
 
@@ -80,72 +78,25 @@ still open: critiques, failing tests (--accept-any makes this 0, but not with --
 BOUNDS, REVIEW = "Bounds", "A person's review"
 ANSWERS, DRAFTS, JUDGES = "Model and answers", "Writer and draft", "Judges and criteria"
 GUARDS, PATH, CODE = "Guardrails", "Path and models", "Code and its tests"
+ASKED, FRAMING = "What the model is asked with", ("system", "context", "messages", "options")
 BUDGETS = ("budget_tokens", "budget_usd", "budget_seconds")
 LIMITS = ("wall_seconds", "cpu_seconds", "memory_mb", "disk_mb")
 CRITERION_FORM = "NAME[*WEIGHT]=MEANING"
-MESSAGES_FORM = '[{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}]'
 
 _file = partial(typer.Option, metavar="FILE")
 _draft = partial(_file, rich_help_panel=DRAFTS)
 _judge = partial(typer.Option, envvar="MULL_JUDGE_MODEL", metavar="MODEL")
 _guard = partial(typer.Option, rich_help_panel=GUARDS)
-_asked = partial(typer.Option, rich_help_panel="What the model is asked with")
-_asked_file = partial(_asked, metavar="FILE")
 
 
-System = Annotated[Path | None, _asked_file(help="A system message of your own.")]
-Context = Annotated[
-    list[Path] | None,
-    _asked_file(help="A text that it is about, quoted as material; can be repeated."),
-]
-Messages = Annotated[
-    Path | None, _asked_file(help=f"Earlier messages as JSON, the oldest first: {MESSAGES_FORM}.")
-]
-Options = Annotated[
-    list[str] | None,
-    _asked(
-        "--set",
-        help="A sampling option, if the provider has it; can be repeated. One of"
-        f" {', '.join(SamplingOptions.model_fields)}.",
-        metavar="NAME=VALUE",
-    ),
-]
-
-
-def framing(
-    system: Path | None,
-    context: Sequence[Path] | None,
-    messages: Path | None,
-    options: Sequence[str] | None,
-) -> dict[str, Any]:
-    """Read what the model is asked with as fields of a request, or exit with an error."""
-    given: dict[str, Any] = {}
-    for setting in options or ():
-        name, equals, value = setting.partition("=")
-        if not equals:
-            fail("--set: expected NAME=VALUE, such as top_p=0.9.", Exit.USAGE)
-        # Each stop is one more text to stop at.
-        given[name] = (*given.get(name, ()), value) if name == "stop" else value
-    return {
-        "system": None if system is None else command.read_file("--system", system),
-        "context": [command.read_file("--context", path) for path in context or ()],
-        "messages": None if messages is None else _messages(messages),
-        "options": command.checked(SamplingOptions, given, "--set"),
-    }
-
-
-def _messages(path: Path) -> tuple[EarlierMessage, ...]:
-    text = command.read_file("--messages", path)
-    try:
-        return TypeAdapter(tuple[EarlierMessage, ...]).validate_python(unambiguous_json(text))
-    except ValueError as error:
-        fail(f"--messages: {path}: {explain(error)}; expected {MESSAGES_FORM}.", Exit.USAGE)
-
-
-@command.takes_fields(
+@takes_fields(
     SelfConsistencyRequest,
     {
-        ANSWERS: ("model", "answers", "temperature", "seed", "max_output_tokens"),
+        ANSWERS: (
+            "model", "prompt_template", "answers", "temperature", "seed", "max_output_tokens",
+            "calibration",
+        ),
+        ASKED: FRAMING,
         "When to stop": (
             "preset", "rule", "min_responses", "max_responses", "quorum", "confidence_threshold",
             "entropy_threshold", "entropy_weight", "min_entropy_samples", "epsilon",
@@ -157,49 +108,23 @@ def _messages(path: Path) -> tuple[EarlierMessage, ...]:
 )  # fmt: skip
 def ask(
     question: Annotated[str, typer.Argument(help="The question; - reads it from standard input.")],
-    prompt_template: Annotated[
-        Path | None,
-        _file(
-            help="The question replaces {question} in this file's text, or is added at its end.",
-            rich_help_panel=ANSWERS,
-        ),
-    ] = None,
     require_confidence: Annotated[
         float | None, typer.Option(min=0, max=1, help="Exit with code 4 below this agreement.")
-    ] = None,
-    system: System = None,
-    context: Context = None,
-    messages: Messages = None,
-    options: Options = None,
-    accept_any: command.AcceptAny = False,
-    calibration: Annotated[
-        Path | None,
-        _file(help="A map of `mull replay --calibrate`, for how likely the answer is right."),
     ] = None,
     require_probability: Annotated[
         float | None,
         typer.Option(min=0, max=1, help="Exit with code 4 below this, or where it is unknown."),
     ] = None,
-    workflow_id: command.NewId = None,
-    again: command.Again = False,
-    detach: command.Detach = False,
-    as_json: command.Json = False,
+    *,
+    new: New,
+    wanted: Wanted,
     **fields: Any,
 ) -> None:
     """Start a run of self-consistency."""
-    fields |= framing(system, context, messages, options)
     fields["question"] = subject_of(question, "the question")
-    if prompt_template is not None:
-        fields["prompt_template"] = command.read_file("--prompt-template", prompt_template)
-    if calibration is not None:
-        given = command.read_file("--calibration", calibration)
-        try:
-            fields["calibration"] = CalibrationMap.model_validate_json(given)
-        except ValidationError as error:
-            fail(f"--calibration: {calibration} is not a map: {explain(error)}.", Exit.USAGE)
     bars = Bars(require_confidence, require_probability)
-    wanted = Wanted(as_json, accept_any, bars if bars != Bars() else None)
-    begin(SelfConsistencyRequest, fields, New(workflow_id, again, detach), wanted)
+    wanted = wanted._replace(required=bars if bars != Bars() else None)
+    begin(SelfConsistencyRequest, fields, new, wanted)
 
 
 def guardrail_help() -> str:
@@ -210,10 +135,11 @@ def guardrail_help() -> str:
     return f"{said} Only when named: {', '.join(others)}." if others else said
 
 
-@command.takes_fields(
+@takes_fields(
     ReflectOnResultRequest,
     {
         DRAFTS: ("model", "format", "temperature", "seed", "max_output_tokens"),
+        ASKED: FRAMING,
         JUDGES: ("judge_max_output_tokens", "panel", "criteria"),
         "When to revise": ("score_threshold", "max_revisions", "min_gain"),
         "Whether to reflect": ("reflect", "complexity", "min_complexity", "synthesis_follows"),
@@ -256,21 +182,14 @@ def reflect(
         float | None,
         typer.Option(min=0, max=1, help="Exit with code 4 below this score, or without a score."),
     ] = None,
-    system: System = None,
-    context: Context = None,
-    messages: Messages = None,
-    options: Options = None,
-    accept_any: command.AcceptAny = False,
-    workflow_id: command.NewId = None,
-    again: command.Again = False,
-    detach: command.Detach = False,
-    as_json: command.Json = False,
+    *,
+    new: New,
+    wanted: Wanted,
     **fields: Any,
 ) -> None:
     """Start a run of reflection."""
     if (query, draft) == ("-", "-"):
         fail("QUERY and --draft can't both read standard input.", Exit.USAGE)
-    fields |= framing(system, context, messages, options)
     fields["query"] = subject_of(query, "the query")
     fields["draft"] = None if draft is None else command.read_given("--draft", draft)
     fields["sources"] = [command.read_file("--source", path) for path in source or []]
@@ -282,18 +201,17 @@ def reflect(
         expected = f"expected any of {', '.join(known_guardrails())}"
         fail(f"--guardrail: unknown guardrail {', '.join(unknown)}; {expected}.", Exit.USAGE)
     fields["guardrails"] = [*([] if no_guardrails else ["default"]), *(guardrail or [])]
-    wanted = Wanted(as_json, accept_any, require_score)
-    begin(ReflectOnResultRequest, fields, New(workflow_id, again, detach), wanted)
+    begin(ReflectOnResultRequest, fields, new, wanted._replace(required=require_score))
 
 
-@command.takes_fields(Limits, {"Each run of the code in the sandbox": LIMITS})
-@command.takes_fields(
+@takes_fields(Limits, {"Each run of the code in the sandbox": LIMITS})
+@takes_fields(
     MultiPathRequest,
     {
         "Documents": ("docs", "passages"),
         PATH: ("mode", "model", "creative", "temperature", "seed", "max_output_tokens"),
         "How long to revise": ("max_revisions",),
-        CODE: ("entry", "language"),
+        CODE: ("packages", "entry", "language"),
         BOUNDS: (*BUDGETS, "call_timeout_seconds", "max_attempts"),
         REVIEW: ("review_open", "review_timeout_seconds"),
     },
@@ -316,31 +234,21 @@ def agent(
             rich_help_panel=CODE,
         ),
     ] = None,
-    packages: Annotated[
-        str | None,
-        typer.Option(
-            help="Packages that the code may import besides numpy and pytest, from the worker's"
-            " own environment.",
-            metavar="A,B",
-            rich_help_panel=CODE,
-        ),
-    ] = None,
     out: Annotated[Path | None, _file(help="Write the report or the code to this file.")] = None,
     require_closed: Annotated[
         bool,
         typer.Option("--require-closed", help="Exit with code 4 if critiques or an error remain."),
     ] = False,
-    accept_any: command.AcceptAny = False,
-    workflow_id: command.NewId = None,
-    again: command.Again = False,
-    detach: command.Detach = False,
-    as_json: command.Json = False,
+    *,
+    new: New,
+    wanted: Wanted,
     **fields: Any,
 ) -> None:
     """Start a run of the multi-path agent."""
-    if out is not None and detach:
+    if out is not None and new.detach:
         fail("--out and --detach can't be combined.", Exit.USAGE)
-    for option, given in (("tests", tests), ("packages", packages), ("entry", fields["entry"])):
+    coding = {"tests": tests, "packages": fields["packages"], "entry": fields["entry"]}
+    for option, given in coding.items():
         if fields["mode"] == "research" and given is not None:
             said = f"--{option} is only for code, and can't be combined with --mode research."
             fail(said, Exit.USAGE)
@@ -348,32 +256,17 @@ def agent(
     fields["limits"] = {name: bound for name, bound in limits.items() if bound is not None}
     fields["prompt"] = subject_of(prompt, "the prompt")
     fields["judge"] = judge
-    if fields["docs"]:
-        fields["docs"] = place_of(fields["docs"], "folder")
     if tests is not None:
         fields["tests"] = _tests(tests)
         fields["mode"] = "code"
-    if packages is not None:
-        fields["packages"] = [name.strip() for name in packages.split(",") if name.strip()]
-    bar = 1.0 if require_closed else None
     place = None if out is None else command.place_for("--out", out)
-    wanted = Wanted(as_json, accept_any, bar, place)
-    begin(MultiPathRequest, fields, New(workflow_id, again, detach), wanted)
+    wanted = wanted._replace(required=1.0 if require_closed else None, out=place)
+    begin(MultiPathRequest, fields, new, wanted)
 
 
 def subject_of(given: str, what: str) -> str:
     """Return a command's argument; - reads it from standard input."""
     return command.read_stdin(what) if given == "-" else given
-
-
-def place_of(given: str, kind: Literal["folder", "file"]) -> str:
-    """Return the absolute path of a folder or a file, which the worker looks for on its own."""
-    # Only the worker can tell whether it has it, and where its links lead.
-    place = os.path.abspath(Path(given).expanduser())  # noqa: PTH100
-    if not (Path(place).is_dir() if kind == "folder" else Path(place).is_file()):
-        said = f"Note: there is no {kind} {place} on this machine; the worker looks on its own."
-        command.tell(said)
-    return place
 
 
 # Where a batch asks what the options of a command say: what would begin is put here instead.
@@ -387,9 +280,7 @@ def begin(kind: type[Request], fields: dict[str, Any], new: New, wanted: Wanted)
         asked.append((fields, new, wanted))
         return
     request = command.checked(kind, fields)
-    for note in command.unused(
-        request, {name for name, value in fields.items() if value is not None}
-    ):
+    for note in unused(request, {name for name, value in fields.items() if value is not None}):
         command.tell(f"Note: {note}.")
 
     with_client(lambda client: follow.start(client, request, new, wanted))

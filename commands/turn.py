@@ -10,6 +10,7 @@ import typer
 from commands import command, sessions, start
 from commands.command import Exit, fail, with_client
 from commands.follow import New, Wanted
+from commands.options import takes_fields
 from reflection.turn.request import ToolTurnRequest
 from reflection.turn.session import SessionMessage, SessionRequest
 
@@ -36,11 +37,12 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 no server or worker, 4 no answer 
 MODEL, TOOLS, REFLECTION = "Model", "Tools", "Reflection"
 
 
-@command.takes_fields(
+@takes_fields(
     ToolTurnRequest,
     {
         MODEL: ("model", "temperature", "seed", "max_output_tokens", "stream"),
-        TOOLS: ("docs",),
+        start.ASKED: start.FRAMING,
+        TOOLS: ("docs", "tools"),
         REFLECTION: (
             "think_level", "reflect_every", "reflect_on_tool_error", "reflect_on_uncertainty",
             "reflection_feeds_back", "max_reflections",
@@ -53,15 +55,6 @@ MODEL, TOOLS, REFLECTION = "Model", "Tools", "Reflection"
 )  # fmt: skip
 def turn(
     message: Annotated[str, typer.Argument(help="The message; - reads it from standard input.")],
-    tools: Annotated[
-        str | None,
-        typer.Option(
-            metavar="A,B",
-            help="The tools that may be used, by name or group (python, documents, a server); all"
-            ' of the worker by default, none with --tools "".',
-            rich_help_panel=TOOLS,
-        ),
-    ] = None,
     approve: Annotated[
         Path | None,
         typer.Option(
@@ -78,38 +71,26 @@ def turn(
             " that it began with; --context is for this message, and --id names the message.",
         ),
     ] = None,
-    system: start.System = None,
-    context: start.Context = None,
-    messages: start.Messages = None,
-    options: start.Options = None,
-    accept_any: command.AcceptAny = False,
-    workflow_id: command.NewId = None,
-    again: command.Again = False,
-    detach: command.Detach = False,
-    as_json: command.Json = False,
+    *,
+    new: New,
+    wanted: Wanted,
     **fields: Any,
 ) -> None:
     """Start a turn."""
-    fields |= start.framing(system, context, messages, options)
     fields["message"] = start.subject_of(message, "the message")
-    if tools is not None:
-        fields["tools"] = [name.strip() for name in tools.split(",") if name.strip()]
     if approve is not None:
         try:
             fields["approve"] = json.loads(command.read_file("--approve", approve))
         except ValueError as error:
             fail(f"--approve: {approve} is not valid JSON: {error}.", Exit.USAGE)
-    if fields["docs"]:
-        fields["docs"] = start.place_of(fields["docs"], "folder")
-    if fields["stream"] is None and not detach:
+    if fields["stream"] is None and not new.detach:
         fields["stream"] = sys.stderr.isatty()
-    wanted = Wanted(as_json, accept_any)
-    if session is not None and (again or not session.strip()):
-        wrong = "and --again can't be combined" if again else "needs the id of a conversation"
+    if session is not None and (new.again or not session.strip()):
+        wrong = "and --again can't be combined" if new.again else "needs the id of a conversation"
         fail(f"--session {wrong}.", Exit.USAGE)
     if session is not None:
         said = {name: fields.pop(name) for name in ("message", "context", "stream")}
         given, sent = command.checked(SessionRequest, fields), command.checked(SessionMessage, said)
-        more: dict[str, Any] = {"message_id": workflow_id, "detach": detach}
+        more: dict[str, Any] = {"message_id": new.workflow_id, "detach": new.detach}
         with_client(lambda client: sessions.send(client, session, given, sent, wanted, **more))
-    start.begin(ToolTurnRequest, fields, New(workflow_id, again, detach), wanted)
+    start.begin(ToolTurnRequest, fields, new, wanted)

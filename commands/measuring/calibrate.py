@@ -11,6 +11,7 @@ import typer
 from commands import command
 from commands.command import Exit, checked, fail
 from commands.measuring import plans
+from commands.options import takes_fields
 from reflection.batch.request import BatchRequest, Item
 from reflection.batch.result import BatchResult
 from reflection.batch.sheet import cost_words
@@ -66,8 +67,8 @@ JUDGES = "Judges and criteria"
 _judging = partial(typer.Option, rich_help_panel=JUDGES)
 
 
-@command.takes_fields(ReflectOnResultRequest, {JUDGES: ("criteria",)})
-@command.takes_fields(BatchRequest, {"Bounds": plans.BOUNDS})
+@takes_fields(ReflectOnResultRequest, {JUDGES: ("criteria",)})
+@takes_fields(BatchRequest, {"Bounds": plans.BOUNDS})
 def calibrate(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Labelled drafts, JSON lines.")],
     judge: Annotated[

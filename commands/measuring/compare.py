@@ -13,6 +13,7 @@ from commands import command
 from commands.command import Exit, checked, fail
 from commands.measuring import plans
 from commands.measuring.replay import readable_kind
+from commands.options import takes_fields
 from reflection.batch.request import BatchRequest, Item
 from reflection.batch.result import BatchResult
 from reflection.critique import worth
@@ -69,11 +70,11 @@ REFLECTION = "Reflection and its judge"
 _judging = partial(typer.Option, rich_help_panel=REFLECTION)
 
 
-@command.takes_fields(
+@takes_fields(
     ReflectOnResultRequest, {REFLECTION: ("criteria", "max_revisions", "score_threshold")}
 )
-@command.takes_fields(SelfConsistencyRequest, {"Sampling": ("model", "max_responses")})
-@command.takes_fields(BatchRequest, {"Bounds": plans.BOUNDS})
+@takes_fields(SelfConsistencyRequest, {"Sampling": ("model", "max_responses")})
+@takes_fields(BatchRequest, {"Bounds": plans.BOUNDS})
 def compare(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Questions, JSON lines.")],
     methods: Annotated[

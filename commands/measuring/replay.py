@@ -12,17 +12,9 @@ from typing import Annotated, Any, get_args
 import typer
 from pydantic import Field
 
-from commands.command import (
-    Exit,
-    Json,
-    checked,
-    fail,
-    place_for,
-    read_file,
-    takes_fields,
-    write_file,
-)
+from commands.command import Exit, Json, checked, fail, place_for, read_file, write_file
 from commands.measuring.plans import Fields, read_lines
+from commands.options import takes_fields
 from reflection.request import Record
 from reflection.sampling.probability import Provenance, Setup
 from reflection.sampling.prompts import hash_prompt

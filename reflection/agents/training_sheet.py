@@ -80,11 +80,11 @@ def _measured(seen: Seen) -> parts.Table:
     """Compare the untrained reflector with the tuned one."""
 
     def row(name: str, one: Measured) -> Sequence[parts.Cell]:
-        return name, one.made, one.solved, one.failed, one.share_good, one.share_helped
+        return name, one.made, one.solved, one.failed or None, one.share_good, one.share_helped
 
     rows = [row("untrained", seen.before)] if seen.before.made else []
     rows += [row("tuned", seen.after)] if seen.after is not None else []
-    names = "reflector, rollouts|number, solved at once|number|extra, failed|number|extra"
+    names = "reflector, rollouts|number, solved at once|number|extra, failed|number"
     return parts.table("Reflections", f"{names}, good|share, solved with|share", rows)
 
 

@@ -48,6 +48,14 @@ def test_each_kind_has_what_fits_it() -> None:
     ]
 
 
+@pytest.mark.parametrize("workflow", ["ReflexionWorkflow", "RetroformerWorkflow"])
+def test_an_agent_that_learns_has_its_episodes(workflow: str) -> None:
+    """With a reward model as without one."""
+    lines = shown(120, [row("run-7f3a91c2", workflow, MullRevisions=3, MullStopReason="solved")])
+
+    assert lines[2].endswith(" 3 episodes -")
+
+
 @pytest.mark.parametrize("width", [80, 52])
 def test_an_id_is_never_broken(width: int) -> None:
     """Columns after it are left out first, so that it can be copied, and are named."""

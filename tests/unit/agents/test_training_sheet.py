@@ -115,6 +115,20 @@ def test_a_task_of_any_name_fits_both_renderers() -> None:
     assert "<script>alert" not in page_html(seen)
 
 
+def test_rollouts_that_failed_are_seen_at_80_columns() -> None:
+    """Where none failed there is no column for them."""
+    none, some = training("7"), training("7")
+    some.before = Measured(made=10, solved=2, failed=3, reflections=8, good=4)
+    headers = []
+    for state in (none, some):
+        on = console()
+        print_sheet(on, ended(state))
+        [header] = [line for line in written(on).splitlines() if "rollouts" in line]
+        headers.append(header.split())
+
+    assert [("failed" in header) for header in headers] == [False, True]
+
+
 def test_the_warnings_of_rollouts_are_bounded() -> None:
     """Those of thousands would be a result that the server refuses."""
     state = training("7")
