@@ -1,7 +1,6 @@
 """A real Temporal server for the tests that need one, and a worker with the strictest settings."""
 
 import asyncio
-import gc
 import os
 import signal
 import subprocess
@@ -62,15 +61,6 @@ NAMESPACES = ("idle", "commands", "agent", "measuring", "service", "versions", "
 # A shell that runs pytest in the background has it ignore SIGINT, and so would every program that
 # a test starts and interrupts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def pytest_collection_finish() -> None:
-    """Leave what was imported and collected out of every later search for garbage, as a worker does.
-
-    Such a search is a pause of a second and more, in which a workflow is taken for deadlocked.
-    """
-    gc.collect()
-    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
