@@ -3,7 +3,7 @@
 import asyncio
 import json
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -36,12 +36,14 @@ Asked = WorkflowUpdateHandle[Any]
 
 
 MESSAGES = ("a", "b", "c", "d", "e")
+# A worker that takes one workflow task at a time has one poll, which may miss a task for a minute.
+PATIENCE = 90
 
 
 @asynccontextmanager
-async def served(client: Client, model: ScriptedTurns) -> AsyncIterator[None]:
+async def served(client: Client, model: ScriptedTurns, **given: Any) -> AsyncIterator[None]:
     """Serve every queue without a workflow cache, one workflow task after the other."""
-    one_by_one = {**STRICT, "max_concurrent_workflow_tasks": 1}
+    one_by_one = {**STRICT, "max_concurrent_workflow_tasks": 1, **given}
     workers = worker.build(
         client,
         ["mull", "llm", "tools"],
@@ -115,7 +117,7 @@ class Talk:
     async def finish(self) -> Any:
         """End the session, and return its result."""
         await self.handle.execute_update("finish_now", {"author": "ann"})
-        return await asyncio.wait_for(self.handle.result(), 30)
+        return await asyncio.wait_for(self.handle.result(), PATIENCE)
 
     async def runs(self) -> int:
         """Count the histories of the session."""
@@ -124,7 +126,7 @@ class Talk:
 
 
 async def told(asked: Asked) -> Any:
-    return await asyncio.wait_for(asked.result(), 30)
+    return await asyncio.wait_for(asked.result(), PATIENCE)
 
 
 async def failed(asked: Asked) -> ApplicationError:
@@ -135,13 +137,13 @@ async def failed(asked: Asked) -> ApplicationError:
 
 
 async def until_asked(model: ScriptedTurns, calls: int) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while len(model.calls) < calls:
             await asyncio.sleep(0.02)
 
 
 async def until_turn(talk: Talk, number: int) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while (await talk.progress())["turn"] != number:
             await asyncio.sleep(0.05)
 
@@ -228,16 +230,21 @@ async def test_no_message_is_lost_where_it_goes_on_in_a_new_history(
 
 async def test_once_it_is_to_go_on_new_messages_are_to_be_sent_again(client: Client) -> None:
     """What was taken is answered in its history; what comes meanwhile is refused by its type."""
-    refused = asyncio.Event()
+    both, refused = asyncio.Event(), asyncio.Event()
 
-    async def held(call: ModelCall) -> str:
-        await refused.wait()
-        return echo(call)
+    def held(until: asyncio.Event) -> Callable[[ModelCall], Awaitable[str]]:
+        async def answered(call: ModelCall) -> str:
+            await until.wait()
+            return echo(call)
 
-    model = echoing(echo, held)
-    async with served(client, model):
+        return answered
+
+    model = echoing(held(both), held(refused))
+    # With one task at a time, the worker's only poll may miss a task for a minute.
+    async with served(client, model, max_cached_workflows=10, max_concurrent_workflow_tasks=10):
         talk = Talk(client, turns_per_execution=1)
         taken = [await talk.ask("a"), await talk.ask("b")]
+        both.set()
         await until_turn(talk, 2)
         error = await talk.refused(message="c")
         refused.set()
@@ -308,7 +315,7 @@ async def test_it_ends_when_nobody_writes_any_more(client: Client) -> None:
         await talk.send("b")
         await asyncio.sleep(1.2)
         assert (await talk.progress())["stop_reason"] is None
-        result = await asyncio.wait_for(talk.handle.result(), 30)
+        result = await asyncio.wait_for(talk.handle.result(), PATIENCE)
 
     assert (result["stop_reason"], result["turns"]) == ("idle", 2)
 
@@ -323,7 +330,7 @@ async def test_cancelling_it_cancels_the_turn_under_way(client: Client) -> None:
         await talk.handle.cancel()
         answer, error = await told(first), await failed(second)
         with pytest.raises(WorkflowFailureError):
-            await asyncio.wait_for(talk.handle.result(), 30)
+            await asyncio.wait_for(talk.handle.result(), PATIENCE)
         seen = await client.get_workflow_handle(f"{talk.id}-turn-1").describe()
 
     assert (answer["error"], error.type) == ("the turn was cancelled", "SessionEnded")
@@ -470,7 +477,7 @@ async def test_what_the_command_line_says_of_a_turn_that_failed(
         ended = asyncio.create_task(say(talk, "b"))
         await until_asked(model, 3)
         last = asyncio.create_task(say(talk, "c"))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while len((await talk.progress())["waiting"]) < 2:
                 await asyncio.sleep(0.05)
         await talk.handle.cancel()
@@ -489,12 +496,12 @@ async def test_a_turn_of_a_session_that_waits_for_a_person_is_listed(client: Cli
         talk = Talk(client, tools=None)
         answer = await talk.ask("write it")
         turn: Any = client.get_workflow_handle(f"{talk.id}-turn-1")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while not (await listed(client)).get(turn.id):
                 await asyncio.sleep(0.2)
         await turn.execute_update("permit", {"call": 1, "allow": False})
         await told(answer)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while turn.id in await listed(client):
                 await asyncio.sleep(0.2)
 
