@@ -1,11 +1,11 @@
-"""The files of training runs in MULL_ARTIFACTS: their folders, and the replay buffer's rows.
+"""The files of training runs in MULL_ARTIFACTS: their folders, and the replay buffer.
 
 A file is written whole or not at all, as another worker may read it at any time.
 """
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from operator import attrgetter
 from pathlib import Path
 from urllib.parse import quote
@@ -14,8 +14,8 @@ from uuid import uuid4
 from pydantic import ValidationError
 
 from activities.training.port import BUFFER
-from reflection.agents.memory import TrainItem
-from reflection.agents.rating import Provenance, RatedPair, labels
+from reflection.agents.rating import RatedPair
+from reflection.request import explain
 
 # Less than file systems allow, as other names are made of it.
 LONGEST_NAME = 200
@@ -24,21 +24,6 @@ KEPT = "buffer"
 
 class TrainingError(ValueError):
     """What was asked can't be trained, now or later; says why in one line."""
-
-
-class Row(Provenance):
-    """A line of the replay buffer: one of two reflections, and where they come from.
-
-    `gain` is `next_return` less `first_return`, `correct` and `undetermined` are figure 23's.
-    """
-
-    prompt: str
-    reflection: str
-    next_return: float
-    gain: float
-    correct: bool
-    undetermined: bool
-    seed: int | None
 
 
 def run_folder(root: Path, run: str) -> Path:
@@ -90,47 +75,21 @@ def kept_pairs(folder: Path, execution: str) -> list[RatedPair]:
 
 
 def write_buffer(folder: Path, pairs: Iterable[RatedPair]) -> str:
-    """Write the replay buffer, a line for each reflection; return its SHA-256."""
-    lines = (f"{row.model_dump_json()}\n" for pair in pairs for row in _rows(pair))
-    content = "".join(lines).encode()
+    """Write the replay buffer, a line for each pair; return its SHA-256."""
+    content = "".join(f"{pair.model_dump_json()}\n" for pair in pairs).encode()
     write_whole(folder / BUFFER, content)
     return hashlib.sha256(content).hexdigest()
 
 
 def read_buffer(folder: Path) -> list[RatedPair]:
     """Read the replay buffer. Raises TrainingError."""
-    path = folder / BUFFER
+    path, pairs = folder / BUFFER, list[RatedPair]()
     try:
-        rows = [Row.model_validate_json(line) for line in path.read_bytes().splitlines()]
-        return [_pair(two) for two in zip(rows[::2], rows[1::2], strict=True)]
+        for line in path.read_bytes().splitlines():
+            pairs.append(RatedPair.model_validate_json(line))
     except FileNotFoundError:
         raise TrainingError(f"There is no replay buffer at {path}.") from None
     except ValidationError as error:
-        what = error.errors()[0]
-        place = ".".join(map(str, what["loc"]))
-        raise TrainingError(f"{path} can't be read: {place}: {what['msg']}") from None
-
-
-def _rows(pair: RatedPair) -> Iterator[Row]:
-    told, seeds = labels(pair.gains), pair.seeds or (None, None)
-    told_by = zip(pair.tried, pair.gains, told.correct, seeds, strict=True)
-    for item, gain, correct, seed in told_by:
-        yield Row(
-            **pair.model_dump(include=set(Provenance.model_fields)),
-            prompt=item.prompt,
-            reflection=item.reflection,
-            next_return=item.rewards,
-            gain=gain,
-            correct=correct,
-            undetermined=told.undetermined,
-            seed=seed,
-        )
-
-
-def _pair(rows: Sequence[Row]) -> RatedPair:
-    tried = (
-        TrainItem(prompt=row.prompt, reflection=row.reflection, rewards=row.next_return)
-        for row in rows
-    )
-    provenance = rows[0].model_dump(include=set(Provenance.model_fields))
-    return RatedPair(**provenance, tried=tuple(tried), seeds=tuple(row.seed for row in rows))
+        said = f"{path} can't be read at line {len(pairs) + 1}: {explain(error)}"
+        raise TrainingError(said) from None
+    return pairs
