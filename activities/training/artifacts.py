@@ -1,11 +1,15 @@
-"""The files of training runs in MULL_ARTIFACTS: their folders, and the replay buffer.
+"""The files of training runs in MULL_ARTIFACTS: their folders, replay buffers and checkpoints.
 
 A file is written whole or not at all, as another worker may read it at any time.
 """
 
 import hashlib
+import json
 import os
+import re
+import shutil
 from collections.abc import Iterable
+from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
 from urllib.parse import quote
@@ -19,11 +23,23 @@ from reflection.request import explain
 
 # Less than file systems allow, as other names are made of it.
 LONGEST_NAME = 200
-KEPT = "buffer"
+KEPT, MANIFEST = "buffer", "manifest.json"
+HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
 
 class TrainingError(ValueError):
     """What was asked can't be trained, now or later; says why in one line."""
+
+
+def resolve(root: Path, name: str) -> str:
+    """Find a model: a folder in `root`, else a Hugging Face name. Raises TrainingError."""
+    root = root.resolve()
+    path = (root / name).resolve()
+    if path.is_dir() and path != root and path.is_relative_to(root):
+        return str(path)
+    if HUB_NAME.fullmatch(name):
+        return name
+    raise TrainingError(f"{name} is neither a folder in {root} nor a Hugging Face name.")
 
 
 def run_folder(root: Path, run: str) -> Path:
@@ -68,8 +84,7 @@ def keep_pair(folder: Path, execution: str, pair: RatedPair) -> None:
 def kept_pairs(folder: Path, execution: str) -> list[RatedPair]:
     """Read the pairs that an execution kept, in the same order whatever came first."""
     kept = folder / KEPT / quote(execution, safe="")
-    files = (path for path in kept.glob("*.json") if not path.name.startswith("."))
-    pairs = [RatedPair.model_validate_json(path.read_bytes()) for path in files]
+    pairs = [RatedPair.model_validate_json(path.read_bytes()) for path in kept.glob("*.json")]
     names = "rollout", "environment", "task", "environment_seed", "workflow_id"
     return sorted(pairs, key=attrgetter(*names))
 
@@ -93,3 +108,35 @@ def read_buffer(folder: Path) -> list[RatedPair]:
         said = f"{path} can't be read at line {len(pairs) + 1}: {explain(error)}"
         raise TrainingError(said) from None
     return pairs
+
+
+def newest_checkpoint(work: Path, warnings: list[str]) -> Path | None:
+    """Find the newest checkpoint that is as it was written, and remove those that are not."""
+    for path in sorted(work.glob("checkpoint-*"), key=step_of, reverse=True):
+        with suppress(OSError, ValueError):
+            if json.loads((path / MANIFEST).read_bytes()) == _contents(path):
+                return path
+        warnings.append(f"Checkpoint {step_of(path)} was damaged or not finished: it was not used.")
+        shutil.rmtree(path)
+    return None
+
+
+def sign_checkpoint(checkpoint: Path) -> None:
+    """Write down what a checkpoint holds, since its files are not written at once."""
+    write_whole(checkpoint / MANIFEST, json.dumps(_contents(checkpoint)).encode())
+
+
+def step_of(checkpoint: Path) -> int:
+    """Read a checkpoint's step from its name."""
+    return int(checkpoint.name.removeprefix("checkpoint-"))
+
+
+def _contents(folder: Path) -> dict[str, list[object]]:
+    """List the files of a folder with their sizes and hashes."""
+    found = dict[str, list[object]]()
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.name != MANIFEST:
+            with path.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            found[path.relative_to(folder).as_posix()] = [path.stat().st_size, digest]
+    return found

@@ -30,6 +30,11 @@ class StageTask(Tuning):
     pairing: Pairing
     model: str
 
+    @property
+    def learner(self) -> str:
+        """What learns: the reward model, or the reflector by a method."""
+        return "reward_model" if self.stage == "reward_model" else self.method
+
 
 class PairTask(Frozen):
     """Two rated reflections of a failed episode, to keep in the replay buffer of a training run.
