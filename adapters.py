@@ -229,15 +229,21 @@ async def trained(
         yield None
         return
     from activities.training.activity import ScoringActivities, TrainingActivities
+    from activities.training.artifacts import TrainingError, resolve
     from activities.training.served import Served
 
     root = Path(os.environ[training.VARIABLE])
     host, port = options.reflector_address
     try:
+        for name in options.base:
+            if not Path(name).is_dir():
+                resolve(root, name)
         served = Served(root, host, port, options.base)
     except OSError as error:
         said = f"--reflector-address: can't listen on {host}, port {port}: {error.strerror}"
         raise ConfigurationError(said) from None
+    except TrainingError as error:
+        raise ConfigurationError(f"--base: {str(error).removesuffix('.')}") from None
     trains, scores = TrainingActivities(root, client), ScoringActivities(served.score)
     async with served:
         logger.info("tuned reflectors are served at %s/v1", served.address)

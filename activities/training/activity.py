@@ -8,7 +8,6 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from temporalio import activity
 from temporalio.client import Client
@@ -19,6 +18,7 @@ from activities.training.artifacts import (
     TrainingError,
     keep_pair,
     kept_pairs,
+    resolve,
     run_folder,
     write_buffer,
 )
@@ -34,7 +34,6 @@ from activities.training.port import (
     ScoreTask,
     StageTask,
 )
-from activities.training.stage import resolve
 from connection import heartbeating
 from reflection.agents.rating import preferences
 from reflection.agents.training_result import BufferCounts, StageResult, StageStep
@@ -80,13 +79,8 @@ class TrainingActivities:
 
         Raises ApplicationError: TrainingError, which is final, or TrainingFailed.
         """
-        newest = dict[str, Any]()
-        beating = asyncio.create_task(_beat(newest))
-        try:
-            async with self._turn:
-                return await self._run(task, newest)
-        finally:
-            beating.cancel()
+        async with heartbeating(BEAT_SECONDS) as beat, self._turn:
+            return await self._run(task, beat)
 
     @activity.defn
     async def keep_pair(self, task: PairTask) -> None:
@@ -119,7 +113,7 @@ class TrainingActivities:
             with suppress(RPCError):
                 await run.signal(STAGE_PROGRESS, step)
 
-    async def _run(self, task: StageTask, newest: dict[str, Any]) -> StageResult:
+    async def _run(self, task: StageTask, beat: Callable[..., None]) -> StageResult:
         folder = run_folder(self._root, task.run)
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / f"{task.stage}.log").open("ab") as log:
@@ -134,29 +128,60 @@ class TrainingActivities:
                 limit=LONGEST_LINE,
             )
         try:
-            return await _result(process, task, newest, self._tell)
+            return await self._follow(process, task, beat)
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
+
+    async def _follow(
+        self, process: asyncio.subprocess.Process, task: StageTask, beat: Callable[..., None]
+    ) -> StageResult:
+        """Read what a training process says, and tell of its steps. Raises ApplicationError."""
+        if process.stdin is None or process.stdout is None:
+            raise RuntimeError("a training process has no pipes")
+        with suppress(ConnectionError):
+            # Its end is the process's, so that it stays open.
+            process.stdin.write(f"{task.model_dump_json()}\n".encode())
+            await process.stdin.drain()
+        told = 0
+        async for line in process.stdout:
+            said = json.loads(line)
+            if "done" in said:
+                return StageResult.model_validate(said["done"])
+            if "error" in said:
+                permanent = bool(said["error"]["permanent"])
+                raise ApplicationError(
+                    said["error"]["message"],
+                    type="TrainingError" if permanent else "TrainingFailed",
+                    non_retryable=permanent,
+                )
+            beat(said)
+            activity.heartbeat(said)
+            if (done := SHOWN_STEPS * said["step"] // said["of"]) > told:
+                told = done
+                await self._tell(StageStep(stage=task.stage, step=said["step"], of=said["of"]))
+        code = await process.wait()
+        how = f"by {signal.Signals(-code).name}" if code < 0 else f"with code {code}"
+        raise ApplicationError(
+            f"The training process of {task.stage} was ended {how}; its log is {task.stage}.log in "
+            "the folder of the run.",
+            type="TrainingFailed",
+        )
 
 
 class ScoringActivities:
     """The activity that scores reflections with a reward model."""
 
     def __init__(self, score: Callable[[ScoreTask], Awaitable[Scores]]) -> None:
-        """Score by this function, which raises ConnectionError if it is cut off."""
+        """Score by this function, which raises ApplicationError."""
         self._score = score
 
     @activity.defn
     async def score_reflections(self, task: ScoreTask) -> Scores:
         """Score reflections. What can't be used as a reward model is an error for good."""
         async with heartbeating():
-            try:
-                return await self._score(task)
-            except ConnectionError as error:
-                said = f"What serves models ended or can't be reached: {type(error).__name__}"
-                raise ApplicationError(said, type="serving_lost") from None
+            return await self._score(task)
 
 
 def variables(environment: Mapping[str, str], root: Path) -> dict[str, str]:
@@ -173,49 +198,6 @@ def variables(environment: Mapping[str, str], root: Path) -> dict[str, str]:
         # Threads that contend for a few cores take 20 times as long.
         "OMP_NUM_THREADS": "1",
         "TOKENIZERS_PARALLELISM": "false",
+        # PPO is one of its experiments, and its version is pinned.
+        "TRL_EXPERIMENTAL_SILENCE": "1",
     }
-
-
-async def _beat(newest: dict[str, Any]) -> None:
-    while True:
-        activity.heartbeat(newest)
-        await asyncio.sleep(BEAT_SECONDS)
-
-
-async def _result(
-    process: asyncio.subprocess.Process,
-    task: StageTask,
-    newest: dict[str, Any],
-    tell: Callable[[StageStep], Awaitable[None]],
-) -> StageResult:
-    """Read what a training process says, and tell of its steps. Raises ApplicationError."""
-    if process.stdin is None or process.stdout is None:
-        raise RuntimeError("a training process has no pipes")
-    with suppress(ConnectionError):
-        # Its end is the process's, so that it stays open.
-        process.stdin.write(f"{task.model_dump_json()}\n".encode())
-        await process.stdin.drain()
-    told = 0
-    async for line in process.stdout:
-        said = json.loads(line)
-        if "done" in said:
-            return StageResult.model_validate(said["done"])
-        if "error" in said:
-            permanent = bool(said["error"]["permanent"])
-            raise ApplicationError(
-                said["error"]["message"],
-                type="TrainingError" if permanent else "TrainingFailed",
-                non_retryable=permanent,
-            )
-        newest.update(said)
-        activity.heartbeat(newest)
-        if (done := SHOWN_STEPS * said["step"] // said["of"]) > told:
-            told = done
-            await tell(StageStep(stage=task.stage, step=said["step"], of=said["of"]))
-    code = await process.wait()
-    how = f"by {signal.Signals(-code).name}" if code < 0 else f"with code {code}"
-    raise ApplicationError(
-        f"The training process of {task.stage} was ended {how}; its log is {task.stage}.log in the "
-        "folder of the run.",
-        type="TrainingFailed",
-    )

@@ -1,11 +1,15 @@
-"""The files of training runs in MULL_ARTIFACTS: their folders, and the replay buffer's rows.
+"""The files of training runs in MULL_ARTIFACTS: their folders, replay buffers and checkpoints.
 
 A file is written whole or not at all, as another worker may read it at any time.
 """
 
 import hashlib
+import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+import re
+import shutil
+from collections.abc import Iterable
+from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
 from urllib.parse import quote
@@ -14,31 +18,28 @@ from uuid import uuid4
 from pydantic import ValidationError
 
 from activities.training.port import BUFFER
-from reflection.agents.memory import TrainItem
-from reflection.agents.rating import Provenance, RatedPair, labels
+from reflection.agents.rating import RatedPair
+from reflection.request import explain
 
 # Less than file systems allow, as other names are made of it.
 LONGEST_NAME = 200
-KEPT = "buffer"
+KEPT, MANIFEST = "buffer", "manifest.json"
+HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
 
 class TrainingError(ValueError):
     """What was asked can't be trained, now or later; says why in one line."""
 
 
-class Row(Provenance):
-    """A line of the replay buffer: one of two reflections, and where they come from.
-
-    `gain` is `next_return` less `first_return`, `correct` and `undetermined` are figure 23's.
-    """
-
-    prompt: str
-    reflection: str
-    next_return: float
-    gain: float
-    correct: bool
-    undetermined: bool
-    seed: int | None
+def resolve(root: Path, name: str) -> str:
+    """Find a model: a folder in `root`, else a Hugging Face name. Raises TrainingError."""
+    root = root.resolve()
+    path = (root / name).resolve()
+    if path.is_dir() and path != root and path.is_relative_to(root):
+        return str(path)
+    if HUB_NAME.fullmatch(name):
+        return name
+    raise TrainingError(f"{name} is neither a folder in {root} nor a Hugging Face name.")
 
 
 def run_folder(root: Path, run: str) -> Path:
@@ -83,54 +84,59 @@ def keep_pair(folder: Path, execution: str, pair: RatedPair) -> None:
 def kept_pairs(folder: Path, execution: str) -> list[RatedPair]:
     """Read the pairs that an execution kept, in the same order whatever came first."""
     kept = folder / KEPT / quote(execution, safe="")
-    files = (path for path in kept.glob("*.json") if not path.name.startswith("."))
-    pairs = [RatedPair.model_validate_json(path.read_bytes()) for path in files]
+    pairs = [RatedPair.model_validate_json(path.read_bytes()) for path in kept.glob("*.json")]
     names = "rollout", "environment", "task", "environment_seed", "workflow_id"
     return sorted(pairs, key=attrgetter(*names))
 
 
 def write_buffer(folder: Path, pairs: Iterable[RatedPair]) -> str:
-    """Write the replay buffer, a line for each reflection; return its SHA-256."""
-    lines = (f"{row.model_dump_json()}\n" for pair in pairs for row in _rows(pair))
-    content = "".join(lines).encode()
+    """Write the replay buffer, a line for each pair; return its SHA-256."""
+    content = "".join(f"{pair.model_dump_json()}\n" for pair in pairs).encode()
     write_whole(folder / BUFFER, content)
     return hashlib.sha256(content).hexdigest()
 
 
 def read_buffer(folder: Path) -> list[RatedPair]:
     """Read the replay buffer. Raises TrainingError."""
-    path = folder / BUFFER
+    path, pairs = folder / BUFFER, list[RatedPair]()
     try:
-        rows = [Row.model_validate_json(line) for line in path.read_bytes().splitlines()]
-        return [_pair(two) for two in zip(rows[::2], rows[1::2], strict=True)]
+        for line in path.read_bytes().splitlines():
+            pairs.append(RatedPair.model_validate_json(line))
     except FileNotFoundError:
         raise TrainingError(f"There is no replay buffer at {path}.") from None
     except ValidationError as error:
-        what = error.errors()[0]
-        place = ".".join(map(str, what["loc"]))
-        raise TrainingError(f"{path} can't be read: {place}: {what['msg']}") from None
+        said = f"{path} can't be read at line {len(pairs) + 1}: {explain(error)}"
+        raise TrainingError(said) from None
+    return pairs
 
 
-def _rows(pair: RatedPair) -> Iterator[Row]:
-    told, seeds = labels(pair.gains), pair.seeds or (None, None)
-    told_by = zip(pair.tried, pair.gains, told.correct, seeds, strict=True)
-    for item, gain, correct, seed in told_by:
-        yield Row(
-            **pair.model_dump(include=set(Provenance.model_fields)),
-            prompt=item.prompt,
-            reflection=item.reflection,
-            next_return=item.rewards,
-            gain=gain,
-            correct=correct,
-            undetermined=told.undetermined,
-            seed=seed,
-        )
+def newest_checkpoint(work: Path, warnings: list[str]) -> Path | None:
+    """Find the newest checkpoint that is as it was written, and remove those that are not."""
+    for path in sorted(work.glob("checkpoint-*"), key=step_of, reverse=True):
+        with suppress(OSError, ValueError):
+            if json.loads((path / MANIFEST).read_bytes()) == _contents(path):
+                return path
+        warnings.append(f"Checkpoint {step_of(path)} was damaged or not finished: it was not used.")
+        shutil.rmtree(path)
+    return None
 
 
-def _pair(rows: Sequence[Row]) -> RatedPair:
-    tried = (
-        TrainItem(prompt=row.prompt, reflection=row.reflection, rewards=row.next_return)
-        for row in rows
-    )
-    provenance = rows[0].model_dump(include=set(Provenance.model_fields))
-    return RatedPair(**provenance, tried=tuple(tried), seeds=tuple(row.seed for row in rows))
+def sign_checkpoint(checkpoint: Path) -> None:
+    """Write down what a checkpoint holds, since its files are not written at once."""
+    write_whole(checkpoint / MANIFEST, json.dumps(_contents(checkpoint)).encode())
+
+
+def step_of(checkpoint: Path) -> int:
+    """Read a checkpoint's step from its name."""
+    return int(checkpoint.name.removeprefix("checkpoint-"))
+
+
+def _contents(folder: Path) -> dict[str, list[object]]:
+    """List the files of a folder with their sizes and hashes."""
+    found = dict[str, list[object]]()
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.name != MANIFEST:
+            with path.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            found[path.relative_to(folder).as_posix()] = [path.stat().st_size, digest]
+    return found

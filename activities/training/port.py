@@ -3,7 +3,7 @@
 Everything that is made lies in the folder that MULL_ARTIFACTS names, which all training workers
 share. Each training run has a folder there, of the name of its workflow's id:
 
-    replay-buffer.jsonl   the rated reflections, each with where it comes from
+    replay-buffer.jsonl   the rated pairs, a line for each
     buffer/               the same by executions of the run, a file for each task and rollout
     reward_model/         the reward model, and its checkpoints until it is done
     reflector/            the tuned reflector, whole: its adapter is merged into it
@@ -36,6 +36,11 @@ class StageTask(Tuning):
     stage: Stage
     pairing: Pairing
     model: str
+
+    @property
+    def learner(self) -> str:
+        """What learns: the reward model, or the reflector by a method."""
+        return "reward_model" if self.stage == "reward_model" else self.method
 
 
 class PairTask(Frozen):

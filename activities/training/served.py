@@ -53,7 +53,7 @@ class Served:
         self._socket.close()
 
     async def score(self, task: ScoreTask) -> Scores:
-        """Score reflections. Raises ApplicationError, and ConnectionError if it is cut off."""
+        """Score reflections. Raises ApplicationError, for good where the model can't be used."""
         body, headers = task.model_dump_json(), {"Content-Type": "application/json"}
         patient = aiohttp.ClientTimeout(total=None)
         try:
@@ -63,11 +63,12 @@ class Served:
             ):
                 if reply.status == 200:
                     return Scores.model_validate_json(await reply.read())
-                error = (await reply.json())["error"]
-        except aiohttp.ClientError as cut:
-            raise ConnectionError(type(cut).__name__) from None
+                told = (await reply.json())["error"]
+        except aiohttp.ClientError as error:
+            said = f"What serves models ended or can't be reached: {type(error).__name__}"
+            raise ApplicationError(said, type="serving_lost") from None
         permanent = reply.status < 500
-        raise ApplicationError(error["message"], type=error["code"], non_retryable=permanent)
+        raise ApplicationError(told["message"], type=told["code"], non_retryable=permanent)
 
     async def _keep(self) -> None:
         while True:

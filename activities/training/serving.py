@@ -8,6 +8,7 @@ The first argument is the number of the listening socket; the process ends with 
 """
 
 import asyncio
+import contextlib
 import json
 import os
 import secrets
@@ -19,26 +20,25 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 from urllib.parse import unquote
 
 import torch
 from aiohttp import web
 from jinja2 import TemplateError
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, logging
 
 from activities.training.artifacts import run_folder
 from activities.training.port import VARIABLE, Scores, ScoreTask
+from activities.training.stage import end_with_input
 from activities.training.weights import (
     WeightsError,
-    chat_text,
     load_policy,
     load_reward_model,
     load_tokenizer,
     longest,
     score,
-    token_ids,
 )
 from reflection.request import explain
 
@@ -65,7 +65,9 @@ class Message(BaseModel):
 
 
 class Chat(BaseModel):
-    """What is served of OpenAI's request: no tools, and no schemas."""
+    """What is served of OpenAI's request. Any other field is refused."""
+
+    model_config = ConfigDict(extra="forbid")
 
     model: str
     messages: list[Message] = Field(min_length=1)
@@ -74,11 +76,8 @@ class Chat(BaseModel):
     seed: int | None = Field(None, ge=-(2**63), lt=2**63)
     max_tokens: int | None = Field(None, ge=1)
     max_completion_tokens: int | None = Field(None, ge=1)
-    n: Literal[1] | None = 1
-    stop: str | Annotated[list[str], Field(max_length=4)] | None = None
-    stream: bool | None = False
-    tools: Annotated[list[Any], Field(max_length=0)] | None = None
-    response_format: None = None
+    n: Literal[1] | None = None
+    stream: Literal[False] | None = None
 
 
 class Models:
@@ -98,7 +97,7 @@ class Models:
 
     def load(self, name: str, kind: Callable[[Path | str], PreTrainedModel]) -> Loaded:
         """Load a model. Raises RefusedError where there is none of this name, and WeightsError."""
-        place = name if name in self._bases else self._folder(name)
+        place = self._place(name)
         config = Path(place) / "config.json"
         # A run that begins anew may put another model in the same folder.
         made = config.stat().st_mtime_ns if config.is_file() else 0
@@ -112,17 +111,16 @@ class Models:
         self._kept.move_to_end(key)
         return self._kept[key]
 
-    def _folder(self, name: str) -> Path:
-        missing = RefusedError(404, "model_not_found", f"There is no model {name} in {VARIABLE}.")
-        try:
+    def _place(self, name: str) -> Path | str:
+        # A name that can't be a path's is no folder's.
+        with contextlib.suppress(OSError, ValueError):
             for folder in (self._root / name, run_folder(self._root, name) / REFLECTOR):
                 inside = folder.resolve()
                 if inside.is_relative_to(self._root) and (inside / "config.json").is_file():
                     return inside
-        # A name that can't be a path's.
-        except (OSError, ValueError):
-            raise missing from None
-        raise missing
+        if name in self._bases:
+            return name
+        raise RefusedError(404, "model_not_found", f"There is no model {name} in {VARIABLE}.")
 
 
 def _scores(config: Path) -> bool:
@@ -158,7 +156,7 @@ class Server:
         return web.json_response({"object": "list", "data": listed})
 
     async def complete(self, request: web.Request) -> web.Response:
-        """Write a chat completion; a stream has it in one piece."""
+        """Write a chat completion."""
         chat = Chat.model_validate_json(await request.read())
         left = threading.Event()
         try:
@@ -166,14 +164,8 @@ class Server:
         finally:
             # Whoever asked may have gone: nobody else should wait for that.
             left.set()
-        whole = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time())} | made
-        if not chat.stream:
-            return web.json_response({"object": "chat.completion"} | whole)
-        for choice in whole["choices"]:
-            choice["delta"] = choice.pop("message")
-        chunk = json.dumps({"object": "chat.completion.chunk"} | whole)
-        events = f"data: {chunk}\n\ndata: [DONE]\n\n"
-        return web.Response(text=events, content_type="text/event-stream")
+        told = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time())}
+        return web.json_response({"object": "chat.completion"} | told | made)
 
     async def score(self, request: web.Request) -> web.Response:
         """Score reflections."""
@@ -186,64 +178,48 @@ class Server:
 
     def _score(self, task: ScoreTask) -> Scores:
         tokenizer, model = self._models.load(task.reward_model, load_reward_model)
-        return Scores(scores=tuple(score(model, tokenizer, task.prompt, task.reflections)))
+        pairs = [(task.prompt, reflection) for reflection in task.reflections]
+        return Scores(scores=tuple(score(model, tokenizer, pairs)))
 
     def _write(self, chat: Chat, left: threading.Event) -> dict[str, Any]:
         tokenizer, model = self._models.load(chat.model, load_policy)
-        prompt = chat_text(tokenizer, [message.model_dump() for message in chat.messages])
-        ids = torch.tensor([token_ids(tokenizer, prompt)], device=model.device)
+        messages = [message.model_dump() for message in chat.messages]
+        ids = tokenizer.apply_chat_template(
+            messages, add_generation_prompt=True, return_tensors="pt", return_dict=False
+        ).to(model.device)
         asked, room = ids.shape[1], longest(model) - ids.shape[1]
         if room < 1:
             said = f"The messages have {asked} tokens; {chat.model} reads {longest(model)}."
             raise RefusedError(400, "context_length_exceeded", said)
-        stops = [chat.stop] if isinstance(chat.stop, str) else chat.stop or []
 
-        def text(row: torch.Tensor) -> str:
-            return str(tokenizer.decode(row[asked:], skip_special_tokens=True))
+        def stopping(rows: torch.Tensor, *_: object, **__: object) -> torch.Tensor:
+            return torch.tensor([left.is_set()], device=rows.device)
 
-        def stopping(rows: torch.Tensor, _: object, **__: object) -> torch.Tensor:
-            so_far = text(rows[0]) if stops else ""
-            ended = left.is_set() or any(stop in so_far for stop in stops)
-            return torch.tensor([ended], device=rows.device)
-
+        # The tokens that end a text: the tokenizer's, and those that the model's folder names.
+        named = model.generation_config.eos_token_id
+        ends = {tokenizer.eos_token_id, *(named if isinstance(named, list) else [named])} - {None}
         torch.manual_seed(secrets.randbits(32) if chat.seed is None else chat.seed)
         # What is sampled from is what the model says, as in training: not its 50 likeliest tokens.
         sampling = {"temperature": chat.temperature, "top_p": chat.top_p, "top_k": 0}
-        ends = _ends(tokenizer, model)
         with torch.inference_mode():
             row = model.generate(
                 ids,
                 attention_mask=torch.ones_like(ids),
                 max_new_tokens=min(chat.max_completion_tokens or chat.max_tokens or room, room),
-                eos_token_id=ends,
+                eos_token_id=[*ends],
                 pad_token_id=tokenizer.pad_token_id,
                 stopping_criteria=[stopping],
                 **({"do_sample": True} | sampling if chat.temperature else {"do_sample": False}),
-            )[0]
-        written, count = text(row), len(row) - asked
-        places = [place for place in map(written.find, filter(None, stops)) if place >= 0]
-        ended = places or int(row[-1]) in ends
-        message = {"role": "assistant", "content": written[: min(places, default=None)]}
-        finish = {"index": 0, "message": message, "finish_reason": "stop" if ended else "length"}
-        usage = {"prompt_tokens": asked, "completion_tokens": count, "total_tokens": asked + count}
+            )[0, asked:]
+        content = str(tokenizer.decode(row, skip_special_tokens=True))
+        finish = {
+            "index": 0,
+            "message": {"role": "assistant", "content": content},
+            "finish_reason": "stop" if int(row[-1]) in ends else "length",
+        }
+        count = {"prompt_tokens": asked, "completion_tokens": len(row)}
+        usage = count | {"total_tokens": sum(count.values())}
         return {"model": chat.model, "choices": [finish], "usage": usage}
-
-
-def _ends(tokenizer: PreTrainedTokenizerBase, model: PreTrainedModel) -> list[int]:
-    """List the tokens that end a text: the tokenizer's, and those that the model's folder names."""
-    named = model.generation_config.eos_token_id
-    return [*{tokenizer.eos_token_id, *(named if isinstance(named, list) else [named])} - {None}]
-
-
-# The HTTP status and OpenAI's code of each kind of error that does not have them itself.
-ERRORS: dict[type[Exception], tuple[int, str]] = {
-    ValidationError: (400, "invalid_value"),
-    TemplateError: (400, "invalid_value"),
-    WeightsError: (400, "model_broken"),
-    web.HTTPException: (400, "http_error"),
-    OSError: (503, "model_unavailable"),
-    Exception: (500, "internal_error"),
-}
 
 
 @web.middleware
@@ -251,10 +227,16 @@ async def answer_errors(request: web.Request, handler: Answer) -> web.StreamResp
     """Answer errors in OpenAI's form."""
     try:
         return await handler(request)
+    except (RefusedError, web.HTTPException) as error:
+        status, code, said = error.status, getattr(error, "code", "http_error"), str(error)
+    except WeightsError as error:
+        status, code, said = 400, "model_broken", str(error)
+    except ValidationError as error:
+        status, code, said = 400, "invalid_value", explain(error)
+    except TemplateError as error:
+        status, code, said = 400, "invalid_value", str(error)
     except Exception as error:
-        status, code = next(told for kind, told in ERRORS.items() if isinstance(error, kind))
-        status, code = getattr(error, "status", status), getattr(error, "code", code)
-        said = explain(error) if isinstance(error, ValueError) else str(error)
+        status, code, said = 500, "internal_error", str(error)
     said = next(iter(said.splitlines()), code)
     kind = "invalid_request_error" if status < 500 else "server_error"
     told = {"message": said, "type": kind, "param": None, "code": code}
@@ -268,13 +250,6 @@ async def serve(listening: socket.socket, bases: Sequence[str]) -> None:
     await runner.setup()
     await web.SockSite(runner, listening).start()
     await asyncio.Event().wait()
-
-
-def end_with_input() -> None:
-    """End this process once standard input ends, as it does when the worker dies."""
-    while sys.stdin.buffer.read(1):
-        pass
-    os._exit(0)
 
 
 if __name__ == "__main__":

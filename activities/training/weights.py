@@ -8,7 +8,7 @@ by one function, `pair_ids`, so that both end in the same token.
 import math
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,18 +42,15 @@ FAILURES = (
 # Nothing says how long a row may be where the model's config does not.
 LONGEST = 4_096
 
-if not torch.cuda.is_available():
+DEVICE, DTYPE = ("cuda", torch.bfloat16) if torch.cuda.is_available() else ("cpu", torch.float32)
+
+if DEVICE == "cpu":
     # Threads that contend for two cores take 20 times as long.
     torch.set_num_threads(1)
 
 
 class WeightsError(TrainingError):
     """What was named can't be used as a model, now or later; says why in one line."""
-
-
-def device_name() -> str:
-    """Name the device as a person knows it."""
-    return torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
 
 
 def load_tokenizer(folder: Path | str) -> PreTrainedTokenizerBase:
@@ -72,25 +69,28 @@ def load_tokenizer(folder: Path | str) -> PreTrainedTokenizerBase:
 
 def load_policy(folder: Path | str) -> PreTrainedModel:
     """Load a model that writes. Raises WeightsError."""
-    return _placed(_load(AutoModelForCausalLM, folder, dtype=_dtype()))
+    model: PreTrainedModel = _load(AutoModelForCausalLM, folder, dtype=DTYPE).to(DEVICE)
+    return model
 
 
 def load_reward_model(folder: Path | str) -> PreTrainedModel:
     """Load a trained reward model. Raises WeightsError, also where it has no head that scores."""
+    model: PreTrainedModel
     model, report = _load(
-        AutoModelForSequenceClassification, folder, dtype=_dtype(), output_loading_info=True
+        AutoModelForSequenceClassification, folder, dtype=DTYPE, output_loading_info=True
     )
     if model.config.num_labels != 1 or report["missing_keys"]:
         raise WeightsError(f"{folder} is not a reward model: it has no head that gives one score.")
-    return _placed(model)
+    return model.to(DEVICE)
 
 
 def new_reward_model(folder: Path | str, seed: int, padding: int | None) -> PreTrainedModel:
     """Load a model to train as a reward model; its head is new, and drawn by the seed."""
     set_seed(seed)
-    model = _load(AutoModelForSequenceClassification, folder, dtype=_dtype(), num_labels=1)
+    kind = AutoModelForSequenceClassification
+    model: PreTrainedModel = _load(kind, folder, dtype=DTYPE, num_labels=1).to(DEVICE)
     model.config.pad_token_id = padding
-    return _placed(model)
+    return model
 
 
 def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
@@ -102,17 +102,10 @@ def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Pat
         sync(path)
 
 
-def chat_text(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str, str]]) -> str:
-    """Format a conversation as the model reads it, up to where it answers."""
-    made = tokenizer.apply_chat_template(
-        [dict(message) for message in messages], tokenize=False, add_generation_prompt=True
-    )
-    return str(made)
-
-
 def prompt_text(tokenizer: PreTrainedTokenizerBase, prompt: str) -> str:
-    """Format a prompt as the one message of a conversation."""
-    return chat_text(tokenizer, [{"role": "user", "content": prompt}])
+    """Format a prompt as the one message of a conversation, up to where the model answers."""
+    asked = [{"role": "user", "content": prompt}]
+    return str(tokenizer.apply_chat_template(asked, tokenize=False, add_generation_prompt=True))
 
 
 def token_ids(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
@@ -130,21 +123,9 @@ def pair_ids(tokenizer: PreTrainedTokenizerBase, prompt: str, reflection: str) -
 
 
 def score(
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    prompt: str,
-    reflections: Sequence[str],
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, pairs: Sequence[tuple[str, str]]
 ) -> list[float | None]:
-    """Score reflections on one prompt; None where the score is no number."""
-    return score_pairs(model, tokenizer, [(prompt, reflection) for reflection in reflections])
-
-
-def score_pairs(
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    pairs: Sequence[tuple[str, str]],
-) -> list[float | None]:
-    """Score pairs of a prompt and a reflection; of what is too long, the end is read."""
+    """Score prompts with a reflection each, by their ends if too long; None is no number."""
     rows = [pair_ids(tokenizer, *pair)[-longest(model) :] for pair in pairs]
     size = batch_size(model, max(map(len, rows), default=1))
     batches = (rows[start : start + size] for start in range(0, len(rows), size))
@@ -198,12 +179,3 @@ def _load(kind: Any, folder: Path | str, **given: Any) -> Any:
         ):
             raise OSError(line) from error
         raise WeightsError(line) from error
-
-
-def _placed(model: PreTrainedModel) -> PreTrainedModel:
-    placed: PreTrainedModel = model.to("cuda" if torch.cuda.is_available() else "cpu")
-    return placed
-
-
-def _dtype() -> torch.dtype:
-    return torch.bfloat16 if torch.cuda.is_available() else torch.float32

@@ -7,7 +7,7 @@ Source: FALAA's formal description of Retroformer, figures 21 to 24, and Algorit
 from collections.abc import Iterable
 from typing import Annotated, Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, computed_field
 
 from reflection.agents.memory import TrainItem
 from reflection.request import Record
@@ -15,10 +15,11 @@ from reflection.request import Record
 Pairing = Literal["ordered", "positive"]
 
 
-class Provenance(Record):
-    """Where reflections come from: a failed episode, whose return is `first_return`.
+class RatedPair(Record):
+    """Two reflections of one failed episode, with the prompt and the returns after them.
 
-    `rollout` counts from 1; `temperature` is the reflector's.
+    `first_return` is the failed episode's. `rollout` counts from 1, `temperature` is the
+    reflector's, and `seeds` are those of the samples.
     """
 
     environment: str
@@ -31,41 +32,28 @@ class Provenance(Record):
     temperature: float
     workflow_id: str
     run_id: str
-
-
-class RatedPair(Provenance):
-    """Two reflections of one failed episode, with the prompt and the returns after them.
-
-    `seeds` are those of the samples.
-    """
-
     tried: Annotated[tuple[TrainItem, ...], Field(min_length=2, max_length=2)]
     seeds: tuple[int | None, ...] = ()
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def gains(self) -> tuple[float, float]:
         """G(next) − G for each reflection."""
         first, second = self.tried
         return first.rewards - self.first_return, second.rewards - self.first_return
 
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def correct(self) -> tuple[bool, bool]:
+        """Whether each is a good one, as figure 23 has it: no gain is higher, and it is above 0."""
+        first, second = self.gains
+        return first > 0 and first >= second, second > 0 and second >= first
 
-class Labels(NamedTuple):
-    """Whether each of two reflections is a good one; `undetermined` if both are, and alike."""
-
-    correct: tuple[bool, bool]
-    undetermined: bool
-
-
-def labels(gains: tuple[float, float]) -> Labels:
-    """Label two reflections by their gains, as figure 23 does.
-
-    The better one is correct if its gain is above 0, and the other one is not. Both are incorrect
-    where no gain is above 0. Equal gains above 0 are both correct, and undetermined.
-    """
-    first, second = gains
-    if first == second:
-        return Labels((first > 0, second > 0), first > 0)
-    return Labels((first > max(second, 0), second > max(first, 0)), undetermined=False)
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def undetermined(self) -> bool:
+        """Whether both are good ones, and so alike."""
+        return all(self.correct)
 
 
 class Preference(NamedTuple):
@@ -109,19 +97,14 @@ def judgments(pairs: Iterable[RatedPair], pairing: Pairing) -> list[Judgment]:
 
     `ordered`: of each pair that tells, one good and one bad. `positive`: the labels of figure 23.
     """
-    pairs = list(pairs)
     if pairing == "ordered":
-        chosen = preferences(pairs, pairing)
         return [
-            each
-            for one in chosen
-            for each in (
-                Judgment(one.prompt, one.accepted, correct=True),
-                Judgment(one.prompt, one.rejected, correct=False),
-            )
+            judgment
+            for prompt, accepted, rejected in preferences(pairs, pairing)
+            for judgment in (Judgment(prompt, accepted, True), Judgment(prompt, rejected, False))
         ]
     return [
         Judgment(item.prompt, item.reflection, correct)
         for pair in pairs
-        for item, correct in zip(pair.tried, labels(pair.gains).correct, strict=True)
+        for item, correct in zip(pair.tried, pair.correct, strict=True)
     ]

@@ -3,6 +3,8 @@ import os
 # Before torch is imported.
 os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["HF_HUB_OFFLINE"] = "1"
+# PPO is one of TRL's experiments, and its version is pinned.
+os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"
 
 from pathlib import Path
 

@@ -11,8 +11,8 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from activities.training.activity import TrainingActivities
-from activities.training.artifacts import Row, read_buffer, run_folder
-from activities.training.port import BufferTask, PairTask
+from activities.training.artifacts import TrainingError, read_buffer, run_folder, write_buffer
+from activities.training.port import BUFFER, BufferTask, PairTask
 from bench.tiny_llama import rated_pairs
 from tests.training.stages import RUN, artifacts, task
 
@@ -28,13 +28,13 @@ async def test_stage_is_trained_with_heartbeats(base: Path, tmp_path: Path) -> N
     """A stage is trained in a process, and each step is a heartbeat."""
     root, environment = artifacts(tmp_path / "root", base), ActivityEnvironment()
     beats = list[tuple[int, int]]()
-    environment.on_heartbeat = lambda said: beats.append((said.get("step"), said.get("of")))
+    environment.on_heartbeat = lambda *said: beats.extend((one["step"], one["of"]) for one in said)
 
     result = await environment.run(TrainingActivities(root).train_stage, task(epochs=2.0))
 
     assert result.folder == f"{RUN}/reward_model"
     assert result.steps == 6
-    assert [beat for beat in beats if beat[0]][:3] == [(1, 6), (2, 6), (3, 6)]
+    assert list(dict.fromkeys(beats)) == [(step, 6) for step in range(1, 7)]
     assert (root / result.folder / "done.json").exists()
 
 
@@ -103,7 +103,7 @@ async def test_one_stage_at_a_time(tmp_path: Path) -> None:
 
 
 async def test_buffer_is_the_same_in_any_order(tmp_path: Path) -> None:
-    """Pairs that come twice and in any order make one file, with where each row comes from."""
+    """Pairs that come twice and in any order make one file, with where each pair comes from."""
     pairs = rated_pairs(5, 0)
     made = []
     for name, order in (("one", pairs), ("two", [*reversed(pairs), pairs[2]])):
@@ -122,11 +122,28 @@ async def test_buffer_is_the_same_in_any_order(tmp_path: Path) -> None:
     lines = (tmp_path / "one" / first.path).read_text().splitlines()
     assert first == second
     assert (first.counts.pairs, first.counts.good, first.counts.preferences) == (5, 5, 5)
-    assert len(lines) == 10
-    assert Row.model_validate_json(lines[0]).workflow_id == "made-0"
-    assert [pair.tried for pair in read_buffer(run_folder(tmp_path / "one", RUN))] == [
-        pair.tried for pair in pairs
-    ]
+    assert [json.loads(line)["workflow_id"] for line in lines] == [f"made-{n}" for n in range(5)]
+    assert read_buffer(run_folder(tmp_path / "one", RUN)) == pairs
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (b"{", "line 2: Invalid JSON: EOF"),
+        (b'{"tried": []}', "line 2: environment: missing; task: missing"),
+        (b"\xff", "line 2: Invalid JSON: "),
+    ],
+)
+def test_damaged_buffer_is_one_clear_line(line: bytes, said: str, tmp_path: Path) -> None:
+    """A line that is no pair is refused in one line that says where it is, and quotes nothing."""
+    write_buffer(tmp_path, rated_pairs(2, 0))
+    first, _ = (tmp_path / BUFFER).read_bytes().splitlines()
+    (tmp_path / BUFFER).write_bytes(first + b"\n" + line + b"\n")
+
+    with pytest.raises(TrainingError, match=f"can't be read at {said}") as refused:
+        read_buffer(tmp_path)
+
+    assert "\n" not in str(refused.value)
 
 
 async def test_buffer_of_nothing_is_empty(tmp_path: Path) -> None:

@@ -44,7 +44,8 @@ async def test_scores(served: Served, root: Path) -> None:
 
     found = await scored(served)
 
-    assert list(found.scores) == score(model, tokenizer, PROMPT, REFLECTIONS)
+    pairs = [(PROMPT, reflection) for reflection in REFLECTIONS]
+    assert list(found.scores) == score(model, tokenizer, pairs)
     for name, said in (
         ("train-9/reward_model", "There is no model train-9/reward_model in MULL_ARTIFACTS."),
         ("train-1/reflector", "is not a reward model"),

@@ -113,28 +113,6 @@ def test_a_cut_reply(served: Served) -> None:
     assert usage["total_tokens"] == usage["prompt_tokens"] + 2
 
 
-def test_a_stop_text(served: Served) -> None:
-    """A reply ends before a text that should stop it."""
-    whole = text(asked(served, temperature=0))
-    stop = whole.split()[2]
-
-    reply = asked(served, temperature=0, stop=[stop])
-
-    assert text(reply) == whole.partition(stop)[0]
-    assert reply["choices"][0]["finish_reason"] == "stop"
-
-
-def test_a_stream(served: Served) -> None:
-    """A stream has the same reply, in one piece."""
-    body = {"model": "base", "messages": [{"role": "user", "content": PROMPT}], "seed": 1}
-
-    first, last, _ = sent(served, "v1/chat/completions", body | {"stream": True}).split("\n\n")
-
-    chunk = json.loads(first.removeprefix("data: "))
-    assert last == "data: [DONE]"
-    assert chunk["choices"][0]["delta"]["content"] == text(asked(served, "base", seed=1))
-
-
 @pytest.mark.parametrize(
     ("name", "status", "code"),
     [
@@ -164,7 +142,10 @@ def test_names(served: Served, name: str, status: int, code: str) -> None:
         ({"temperature": 3}, "temperature: "),
         ({"seed": 2**70}, "seed: "),
         ({"messages": []}, "messages: "),
-        ({"tools": [{}]}, "tools: "),
+        ({"tools": [{}]}, "tools: no such field"),
+        ({"stop": ["a"]}, "stop: no such field"),
+        ({"stream": True}, "stream: "),
+        ({"presence_penalty": 1}, "presence_penalty: no such field"),
         ({"messages": [{"role": "user", "content": "x " * 3_000}]}, "tokens; base reads 2048"),
     ],
 )

@@ -8,7 +8,8 @@ import torch
 from transformers import AutoTokenizer
 
 from activities.training.artifacts import TrainingError
-from activities.training.trainers import Job, Reward, Trained, train
+from activities.training.job import Job
+from activities.training.trainers import Reward, train
 from activities.training.weights import (
     TEMPLATE,
     WeightsError,
@@ -41,13 +42,15 @@ def job(base: Path, work: Path, pairs: list[RatedPair], **given: object) -> Job:
 def reward_model(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A reward model that knows good reflections from bad ones."""
     work = tmp_path_factory.mktemp("reward")
-    return train(job(base, work, rated_pairs(96, 0), epochs=6.0, learning_rate=3e-3)).folder
+    asked = job(base, work, rated_pairs(96, 0), epochs=6.0, learning_rate=3e-3)
+    return Path(train(asked).folder)
 
 
 @pytest.fixture
-def reward(reward_model: Path) -> Reward:
-    known = [(PROMPT, GOOD), (PROMPT, BAD)]
-    return Reward(load_reward_model(reward_model), load_tokenizer(reward_model), known)
+def reward(base: Path, reward_model: Path, tmp_path: Path) -> Reward:
+    asked = job(base, tmp_path, [with_gains(1.0, 0.0)], stage="reflector", method="rloo")
+    asked.reward_model = reward_model
+    return Reward(asked)
 
 
 def with_gains(first: float, second: float, texts: tuple[str, str] = (GOOD, BAD)) -> RatedPair:
@@ -64,7 +67,7 @@ def test_reward_model_tells_good_from_bad(reward_model: Path) -> None:
     """A reward model that was trained and saved whole scores the better reflection higher."""
     model, tokenizer = load_reward_model(reward_model), load_tokenizer(reward_model)
 
-    good, bad = score(model, tokenizer, PROMPT, [GOOD, BAD])
+    good, bad = score(model, tokenizer, [(PROMPT, GOOD), (PROMPT, BAD)])
 
     assert good is not None
     assert bad is not None
@@ -79,7 +82,7 @@ def test_scored_as_trained(base: Path) -> None:
 
     with torch.inference_mode():
         alone = model(input_ids=torch.tensor([row])).logits[0, 0].item()
-    beside, _ = score(model, tokenizer, PROMPT, [GOOD, GOOD * 5])
+    beside, _ = score(model, tokenizer, [(PROMPT, GOOD), (PROMPT, GOOD * 5)])
 
     assert row[-1] == tokenizer.eos_token_id
     assert beside == pytest.approx(alone, abs=1e-5)
@@ -119,7 +122,7 @@ def test_score_that_is_no_number_is_below_all(reward: Reward, base: Path) -> Non
     with torch.no_grad():
         reward.model.score.weight.fill_(math.nan)
 
-    assert score(reward.model, tokenizer, PROMPT, [GOOD]) == [None]
+    assert score(reward.model, tokenizer, [(PROMPT, GOOD)]) == [None]
     assert reward([PROMPT], [answer]) == worst
 
 
@@ -220,13 +223,14 @@ def test_long_rows_are_left_out(base: Path, tmp_path: Path) -> None:
 
 def test_log_is_the_trainers_and_thinned(base: Path, tmp_path: Path) -> None:
     """Each step is told as it happens; of the log at most 100 are kept."""
-    told = list[int]()
+    told = list[dict[str, object]]()
     asked = job(base, tmp_path, rated_pairs(8, 0), epochs=120.0)
-    asked.tell = lambda step, of, values: told.append(step) if of == 120 and values else None
+    asked.tell = told.append
 
-    trained: Trained = train(asked)
+    trained = train(asked)
 
-    assert told == list(range(1, 121))
+    assert [(said["step"], said["of"]) for said in told] == [(step, 120) for step in range(1, 121)]
+    assert all(said["values"] for said in told)
     assert len(trained.log) == 100
     assert (trained.log[0].step, trained.log[-1].step) == (1, 120)
     assert {"loss", "accuracy"} <= trained.log[0].values.keys()

@@ -71,6 +71,22 @@ async def test_a_taken_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
                 pass
 
 
+@pytest.mark.parametrize("name", ["nowhere", "/nowhere/model", "a b/c"])
+async def test_a_base_that_is_none(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A base model that is no folder and can't be a Hugging Face name is refused at the start."""
+    monkeypatch.setenv("MULL_ARTIFACTS", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    options = parse(["--queues", "train", "--base", "owner/model", "--base", name], QUEUES)
+
+    with pytest.raises(ConfigurationError, match=f"^--base: {name} is neither a folder") as error:
+        async with trained(options, cast("Client", None)):
+            pass
+
+    assert "\n" not in str(error.value)
+
+
 async def test_a_worker(
     place: Place, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

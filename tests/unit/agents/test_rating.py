@@ -1,16 +1,16 @@
 """How reflections are rated: gains, the labels of figure 23, and what training reads of them."""
 
+import json
+
 import pytest
 
 from reflection.agents.memory import TrainItem
 from reflection.agents.rating import (
     Judgment,
-    Labels,
     Pairing,
     Preference,
     RatedPair,
     judgments,
-    labels,
     preferences,
 )
 
@@ -42,22 +42,37 @@ def test_a_gain_is_the_next_return_less_the_failed_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("gains", "found"),
+    ("gains", "correct", "undetermined"),
     [
-        ((0.5, 0.25), Labels((True, False), False)),
-        ((0.25, 0.5), Labels((False, True), False)),
-        ((0.5, 0.0), Labels((True, False), False)),
-        ((-0.5, 0.25), Labels((False, True), False)),
-        ((0.0, -0.5), Labels((False, False), False)),
-        ((-0.25, 0.0), Labels((False, False), False)),
-        ((0.0, 0.0), Labels((False, False), False)),
-        ((-0.5, -0.5), Labels((False, False), False)),
-        ((0.5, 0.5), Labels((True, True), True)),
+        ((0.5, 0.25), (True, False), False),
+        ((0.25, 0.5), (False, True), False),
+        ((0.5, 0.0), (True, False), False),
+        ((-0.5, 0.25), (False, True), False),
+        ((0.0, -0.5), (False, False), False),
+        ((-0.25, 0.0), (False, False), False),
+        ((0.0, 0.0), (False, False), False),
+        ((-0.5, -0.5), (False, False), False),
+        ((0.5, 0.5), (True, True), True),
     ],
 )
-def test_the_labels_are_those_of_the_figure(gains: tuple[float, float], found: Labels) -> None:
+def test_the_labels_are_those_of_the_figure(
+    gains: tuple[float, float], correct: tuple[bool, bool], undetermined: bool
+) -> None:
     """The better is correct above 0; none is at or below it; equals above 0 are undetermined."""
-    assert labels(gains) == found
+    rated = pair(*gains)
+
+    assert (rated.correct, rated.undetermined) == (correct, undetermined)
+
+
+def test_a_written_pair_says_its_labels() -> None:
+    """A pair as JSON has its gains and labels, which are computed anew when it is read."""
+    written = pair(0.5, -0.5).model_dump_json()
+
+    said = json.loads(written)
+    assert (said["gains"], said["correct"], said["undetermined"]) == (
+        [0.5, -0.5], [True, False], False,
+    )  # fmt: skip
+    assert RatedPair.model_validate_json(written) == pair(0.5, -0.5)
 
 
 @pytest.mark.parametrize(
