@@ -8,12 +8,12 @@ import shutil
 import socket
 import sys
 import textwrap
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 from urllib.parse import quote
 
 import typer
@@ -305,3 +305,47 @@ def _named(field: str) -> str:
     """Return the argument or option that a request's field comes from."""
     arguments = {"question", "query", "prompt", "message", "answer"}
     return field if field in arguments else option_of(field)
+
+
+class Form(NamedTuple):
+    """How a field is typed that is not typed as it stands, and what reads the value of its option.
+
+    `said` is the help, by default the field's own; `missing` stands where nothing is given.
+    """
+
+    read: Callable[[str, Any], Any]
+    kind: Any = Path
+    metavar: str | None = "FILE"
+    said: str = ""
+    missing: Any = None
+
+
+def called_with(
+    command: Callable[..., None],
+    tuples: Mapping[str, Callable[..., Any]],
+    taken: Mapping[str, Sequence[str]],
+    forms: Mapping[str, Form],
+) -> Callable[..., None]:
+    """Have a command called with the values of its options, as fields of a request and as tuples.
+
+    `taken` are the options of each tuple. What follows `__` in an option's parameter is not part of
+    its field's name.
+    """
+
+    @wraps(command)
+    def called(**given: Any) -> None:
+        made = {
+            name: kind(**{option: given.pop(option) for option in taken[name]})
+            for name, kind in tuples.items()
+        }
+        fields: dict[str, Any] = {}
+        for name, value in given.items():
+            field, _, end = name.partition("__")
+            if value is not None or field not in fields:
+                fields[field] = False if end == "off" and value else value
+        for name, form in forms.items():
+            value = fields[name]
+            fields[name] = form.missing if value is None else form.read(option_of(name), value)
+        command(**made, **fields)
+
+    return called

@@ -108,8 +108,7 @@ async def start(client: Client, request: Request, new: New, wanted: Wanted) -> E
     The result of a run that is done is printed as if it had just ended, and nothing is paid.
     """
     loop = loop_of(request)
-    missing = await unserved(client, loop.queues(request))
-    if missing:
+    if missing := await unserved(client, loop.queues(request)):
         say_unserved(missing, "run", waits=new.detach)
     for queue in await unserved(client, loop.optional_queues(request)):
         said = f'no worker is polling task queue "{queue}"'
@@ -227,8 +226,7 @@ def show_result(
         elif loop.writes and answer is not None and out is None:
             terminal.print_answer(answer)
         terminal.print_sheet(console, sheet, decisions=decisions)
-        page = run_page(handle.id, run_id) if wanted.web_ui else None
-        if page:
+        if wanted.web_ui and (page := run_page(handle.id, run_id)):
             tell(f"Web UI: {page}")
         say_further(handle, loop)
     missed = None if wanted.required is None else loop.below(result, wanted.required)
@@ -429,10 +427,10 @@ def slow_words(pending: Iterable[PendingActivityInfo], now: datetime) -> str | N
     seconds = (now - since.ToDatetime(UTC)).total_seconds()
     if call.attempt < 2 and seconds < QUIET_SECONDS:
         return None
-    words = f"a call has taken {lasting_words(int(seconds))}"
-    if call.attempt < 2 and not runs:
-        words = "a call waits for a worker"
-    elif call.attempt > 1:
+    words = (
+        f"a call has taken {lasting_words(int(seconds))}" if runs else "a call waits for a worker"
+    )
+    if call.attempt > 1:
         # The server tells how long this attempt has taken, and not the ones before it.
         words = f"a call {'is in' if runs else 'waits for'} attempt {call.attempt}"
     if call.last_failure.HasField("timeout_failure_info"):

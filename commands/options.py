@@ -2,15 +2,15 @@
 
 import inspect
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial, wraps
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_origin, get_type_hints
 
 import typer
 from pydantic import TypeAdapter
 
-from commands.command import Exit, checked, fail, option_of, read_file, tell
+from commands.command import Exit, Form, called_with, checked, fail, option_of, read_file, tell
 from reflection.agents.memory import PlannerExample, ReflectorExample
 from reflection.request import EarlierMessage, Frozen, SamplingOptions, explain, unambiguous_json
 from reflection.sampling.probability import CalibrationMap
@@ -25,43 +25,6 @@ VARIABLES = {"model": "MULL_MODEL"}
 # Choices of at most this many characters are the metavar; longer ones go into the help.
 FEW = 24
 TYPES: dict[str, type] = {"integer": int, "number": float, "string": str, "boolean": bool}
-
-ENTROPY = ("combined", "entropy_only")
-REFLECTING = (
-    "reflect_every", "reflect_on_uncertainty", "reflection_feeds_back", "max_reflections",
-)  # fmt: skip
-# Fields that have an effect only with some values of another field, and only beside another one.
-LEARNING = ("reflexion", "last_episode_and_reflexion")
-ONLY_WITH: dict[str, tuple[str, tuple[object, ...]]] = {
-    "confidence_threshold": ("rule", (*ENTROPY, "confidence_only", "off")),
-    "entropy_threshold": ("rule", ENTROPY),
-    "entropy_weight": ("rule", ("combined",)),
-    "min_entropy_samples": ("rule", ENTROPY),
-    "epsilon": ("rule", ("predictive",)),
-    "beta_threshold": ("rule", ("beta",)),
-    "ahead_by": ("rule", ("ahead_by",)),
-    "creative": ("mode", (None, "research")),
-    **dict.fromkeys(REFLECTING, ("think_level", ("low", "medium", "high"))),
-    **dict.fromkeys(("memory", "reflector"), ("strategy", LEARNING)),
-}
-ONLY_BESIDE = {
-    "passages": ("docs",),
-    "scope": ("memory",),
-    "review_timeout_seconds": ("review_when", "review_below", "review_open"),
-}
-
-
-class Form(NamedTuple):
-    """How a field is typed that is not typed as it stands, and what reads the value of its option.
-
-    `said` is the help, by default the field's own; `missing` stands where nothing is given.
-    """
-
-    read: Callable[[str, Any], Any]
-    kind: Any = Path
-    metavar: str | None = "FILE"
-    said: str = ""
-    missing: Any = None
 
 
 def place_of(kind: Literal["folder", "file"], given: str) -> str:
@@ -170,23 +133,8 @@ def takes_fields(
             elif one.kind is not one.VAR_KEYWORD:
                 kept.append(one.replace(kind=one.KEYWORD_ONLY))
         grouped = {name: _grouped(kind) for name, kind in tuples.items()}
-
-        @wraps(command)
-        def called(**given: Any) -> None:
-            made = {
-                name: kind(**{one.name: given.pop(one.name) for one in grouped[name]})
-                for name, kind in tuples.items()
-            }
-            fields: dict[str, Any] = {}
-            for name, value in given.items():
-                field, _, end = name.partition("__")
-                if value is not None or field not in fields:
-                    fields[field] = False if end == "off" and value else value
-            for name, form in forms.items():
-                value = fields[name]
-                fields[name] = form.missing if value is None else form.read(option_of(name), value)
-            command(**made, **fields)
-
+        taken = {name: [one.name for one in options] for name, options in grouped.items()}
+        called = called_with(command, tuples, taken, forms)
         options = [one for group in grouped.values() for one in group]
         called.__signature__ = own.replace(  # type: ignore[attr-defined]
             parameters=[*kept, *options, *added]
@@ -204,24 +152,6 @@ def _grouped(kind: Any) -> list[inspect.Parameter]:
         for name, hint in hints.items()
         if get_origin(hint) is Annotated
     ]
-
-
-def unused(request: Any, given: Collection[str]) -> list[str]:
-    """Name the given fields that have no effect in this request, and say why, as options."""
-    said = []
-    for field, (other, values) in ONLY_WITH.items():
-        # Futility compares with the threshold, whatever the rule.
-        needed = field == "confidence_threshold" and "futility" in given
-        if field not in given or needed or not hasattr(request, other):
-            continue
-        if getattr(request, other) not in values:
-            why = f"{option_of(other)} {getattr(request, other)}"
-            said.append(f"{option_of(field)} has no effect with {why}")
-    for field, others in ONLY_BESIDE.items():
-        known = [other for other in others if hasattr(request, other)]
-        if known and field in given and not any(getattr(request, other) for other in known):
-            said.append(f"{option_of(field)} has no effect without {option_of(known[0])}")
-    return said
 
 
 def _options(name: str, field: Mapping[str, Any], panel: str) -> list[inspect.Parameter]:

@@ -2,7 +2,7 @@
 
 import ast
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
@@ -12,9 +12,9 @@ from typing import Annotated, Any
 import typer
 
 from commands import command, follow
-from commands.command import Exit, fail, with_client
+from commands.command import Exit, fail, option_of, with_client
 from commands.follow import New, Wanted
-from commands.options import takes_fields, unused
+from commands.options import takes_fields
 from reflection.critique.criteria import Criterion
 from reflection.critique.guardrails import DEFAULT, default_guardrails, known_guardrails
 from reflection.critique.request import ReflectOnResultRequest
@@ -269,6 +269,29 @@ def subject_of(given: str, what: str) -> str:
     return command.read_stdin(what) if given == "-" else given
 
 
+ENTROPY = ("combined", "entropy_only")
+REFLECTING = (
+    "reflect_every", "reflect_on_uncertainty", "reflection_feeds_back", "max_reflections",
+)  # fmt: skip
+# Fields that have an effect only with some values of another field, and only beside another one.
+LEARNING = ("reflexion", "last_episode_and_reflexion")
+ONLY_WITH: dict[str, tuple[str, tuple[object, ...]]] = {
+    "confidence_threshold": ("rule", (*ENTROPY, "confidence_only", "off")),
+    "entropy_threshold": ("rule", ENTROPY),
+    "entropy_weight": ("rule", ("combined",)),
+    "min_entropy_samples": ("rule", ENTROPY),
+    "epsilon": ("rule", ("predictive",)),
+    "beta_threshold": ("rule", ("beta",)),
+    "ahead_by": ("rule", ("ahead_by",)),
+    "creative": ("mode", (None, "research")),
+    **dict.fromkeys(REFLECTING, ("think_level", ("low", "medium", "high"))),
+    **dict.fromkeys(("memory", "reflector"), ("strategy", LEARNING)),
+}
+ONLY_BESIDE = {
+    "passages": ("docs",),
+    "scope": ("memory",),
+    "review_timeout_seconds": ("review_when", "review_below", "review_open"),
+}
 # Where a batch asks what the options of a command say: what would begin is put here instead.
 instead: ContextVar[list[tuple[dict[str, Any], New, Wanted]] | None]
 instead = ContextVar("instead", default=None)
@@ -319,3 +342,21 @@ def _tests(path: Path) -> dict[str, str]:
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             fail(f"--tests: {path} is not Python: {error}.", Exit.USAGE)
     return known
+
+
+def unused(request: Any, given: Collection[str]) -> list[str]:
+    """Name the given fields that have no effect in this request, and say why, as options."""
+    said = []
+    for field, (other, values) in ONLY_WITH.items():
+        # Futility compares with the threshold, whatever the rule.
+        needed = field == "confidence_threshold" and "futility" in given
+        if field not in given or needed or not hasattr(request, other):
+            continue
+        if getattr(request, other) not in values:
+            why = f"{option_of(other)} {getattr(request, other)}"
+            said.append(f"{option_of(field)} has no effect with {why}")
+    for field, others in ONLY_BESIDE.items():
+        known = [other for other in others if hasattr(request, other)]
+        if known and field in given and not any(getattr(request, other) for other in known):
+            said.append(f"{option_of(field)} has no effect without {option_of(known[0])}")
+    return said
