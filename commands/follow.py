@@ -427,9 +427,8 @@ def slow_words(pending: Iterable[PendingActivityInfo], now: datetime) -> str | N
     seconds = (now - since.ToDatetime(UTC)).total_seconds()
     if call.attempt < 2 and seconds < QUIET_SECONDS:
         return None
-    words = (
-        f"a call has taken {lasting_words(int(seconds))}" if runs else "a call waits for a worker"
-    )
+    took = f"has taken {lasting_words(int(seconds))}" if runs else "waits for a worker"
+    words = f"a call {took}"
     if call.attempt > 1:
         # The server tells how long this attempt has taken, and not the ones before it.
         words = f"a call {'is in' if runs else 'waits for'} attempt {call.attempt}"
