@@ -100,7 +100,11 @@ class RetroformerTrainingRequest(Bounded, Acting, Tuning):
         0.9, gt=0, le=2, allow_inf_nan=False, description="The temperature of sampled reflections."
     )
     stage_timeout_seconds: float = Field(
-        86_400, ge=1, le=30 * 86_400, allow_inf_nan=False, description="Seconds for one stage, waiting included."
+        86_400,
+        ge=1,
+        le=30 * 86_400,
+        allow_inf_nan=False,
+        description="Seconds for one stage, waiting included.",
     )
 
     carried: dict[str, Any] | None = Field(

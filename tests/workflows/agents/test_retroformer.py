@@ -35,7 +35,14 @@ async def run(client: Client, fields: dict[str, Any] | None = None) -> Reflexion
 
 async def roll_out(client: Client) -> tuple[RolloutResult, list[str]]:
     """Make a rollout to its end, and list its calls."""
-    known = {"environment": "counting", "task": "7", "training": "first", "rollout": 2, "seed": 10}
+    known = {
+        "environment": "counting",
+        "task": "7",
+        "training": "first",
+        "execution": "1",
+        "rollout": 2,
+        "seed": 10,
+    }
     handle = await begin(client, known, "RetroformerRolloutWorkflow")
     result = RolloutResult.model_validate(await handle.result())
     return result, await calls_of(handle)
