@@ -238,16 +238,18 @@ async def trained(
         for name in options.base:
             if not Path(name).is_dir():
                 resolve(root, name)
+    except (OSError, TrainingError) as error:
+        raise ConfigurationError(f"--base: {str(error).removesuffix('.')}") from None
+    try:
         served = Served(root, host, port, options.base)
     except OSError as error:
         said = f"--reflector-address: can't listen on {host}, port {port}: {error.strerror}"
         raise ConfigurationError(said) from None
-    except TrainingError as error:
-        raise ConfigurationError(f"--base: {str(error).removesuffix('.')}") from None
     trains, scores = TrainingActivities(root, client), ScoringActivities(served.score)
     async with served:
         logger.info("tuned reflectors are served at %s/v1", served.address)
         yield [
+            trains.find_base_model,
             trains.train_stage,
             trains.keep_pair,
             trains.assemble_buffer,

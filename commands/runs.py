@@ -173,7 +173,8 @@ async def list_(
     if place is not None and place.exists():
         fail(f"--log: {log} exists, and may hold gold answers. Choose another file.", Exit.USAGE)
     types = ", ".join(f"'{loop.workflow}'" for loop in LOOPS)
-    parts = [f"WorkflowType IN ({types})", *([f"({where})"] if where else [])]
+    ended = "ExecutionStatus != 'ContinuedAsNew'"
+    parts = [f"WorkflowType IN ({types})", f"({where})" if where else ended]
     children = where is not None and PARENT in where
     rows = await _rows(client, parts if children else [*parts, WAITING_CHILDREN], limit)
     if rows is None and not children:

@@ -29,6 +29,7 @@ with workflow.unsafe.imports_passed_through():
     )
     from reflection.agents.retroformer import RolloutResult
     from reflection.agents.training import (
+        Carried,
         Planned,
         RetroformerTrainingRequest,
         Training,
@@ -54,7 +55,8 @@ with workflow.unsafe.imports_passed_through():
 
 # A stage tells of itself every 5 s; a worker that was lost holds it up for so long.
 HEARTBEAT = timedelta(seconds=20)
-# Rollouts in one history, of six to nine events each; more are made in a new one.
+# A rollout is six to nine events, and another worker replays a history of 10,000 in 3 s. The server
+# suggests a new one after 4,096, and ends a run at 51,200.
 ROLLOUTS = 500
 
 
@@ -69,7 +71,8 @@ class RetroformerTrainingWorkflow(Workflow):
         """Begin with nothing collected."""
         info, bound = workflow.info(), request.budget_seconds
         known = {"workflow_id": info.workflow_id, "execution": info.first_execution_run_id}
-        self._state = Training(request=request, **known, **(request.carried or {}))
+        carried = dict(request.carried or Carried())
+        self._state = Training(request=request, **known, **carried)
         super().__init__(None if bound is None else bound - self._state.seconds)
         self._made = 0
 
@@ -89,7 +92,7 @@ class RetroformerTrainingWorkflow(Workflow):
     @workflow.query(description="What followed each phase, and why")
     def decisions(self) -> list[Decision]:
         """List the decisions so far."""
-        return self._state.decisions
+        return [*self._state.decisions]
 
     @workflow.signal(name=STAGE_PROGRESS, description="A stage tells how far it came")
     def stage_progress(self, told: StageStep) -> None:
@@ -120,7 +123,7 @@ class RetroformerTrainingWorkflow(Workflow):
         if state.stopped:
             return
         if state.before.failed and state.before.failed == state.before.made:
-            said = f"no rollout came to an end: {state.errors[0]}"
+            said = f"no rollout came to an end: {next(iter(state.errors), '')}"
             raise ApplicationError(said, type="RolloutsFailed", non_retryable=True)
         task = BufferTask(run=state.workflow_id, execution=state.execution, pairing=state.pairing)
         asked = TrainingActivities.assemble_buffer, task, "the replay buffer"
@@ -160,7 +163,10 @@ class RetroformerTrainingWorkflow(Workflow):
                 state.warn(warning)
         telemetry.STAGES.record(workflow.metric_meter(), trained.seconds, stage=stage)
         took = f"{tally_words(trained.steps, 'step')} in {trained.seconds:.0f} s"
-        self._decide(took, "trained" if tunes and request.tuned is None else None)
+        if tunes and request.tuned is None:
+            self._decide(f"the reflector was tuned by {request.method}: {took}", "trained")
+        else:
+            self._decide(took)
 
     async def _measure(self) -> None:
         """Try the tasks again with the tuned reflector."""
@@ -198,8 +204,7 @@ class RetroformerTrainingWorkflow(Workflow):
             return
         await making
         if state.step < state.of and not state.hopeless and state.has_room(0):
-            now = workflow.info()
-            took = workflow.now() - now.start_time
+            took = workflow.now() - workflow.info().start_time
             workflow.continue_as_new(state.going_on(took.total_seconds()))
 
     def _is_full(self) -> bool:

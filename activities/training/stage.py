@@ -17,8 +17,7 @@ import json
 import os
 import shutil
 import sys
-import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Thread
 
@@ -82,7 +81,7 @@ def main() -> None:
         result = run(task, root, tell)
     except Exception as error:
         permanent = isinstance(error, (TrainingError, ValidationError))
-        tell({"error": {"message": explain(error, root), "permanent": permanent}})
+        tell({"error": {"message": error_line(error, root), "permanent": permanent}})
         raise
     tell({"done": result.model_dump(mode="json")})
 
@@ -105,14 +104,19 @@ def run(task: StageTask, root: Path, tell: Tell) -> StageResult:
         return _train(task, root, origin, tell)
 
 
-def explain(error: BaseException, root: Path) -> str:
+def error_line(error: BaseException, root: Path) -> str:
     """Say in one line what went wrong."""
-    whole = "".join(traceback.format_exception(error))
-    if any(words in whole for words in FULL):
+    if any(words in str(each) for each in _chain(error) for words in FULL):
         free = shutil.disk_usage(root).free >> 20
         return f"The disk of {root} is full, or a file got too large for it ({free} MB are free)."
     said = next(iter(str(error).strip().splitlines()), "")[:500]
     return said if isinstance(error, TrainingError) else f"{type(error).__name__}: {said}"
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def _train(task: StageTask, root: Path, origin: str, tell: Tell) -> StageResult:

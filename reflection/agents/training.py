@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import BaseModel, FailFast, Field
+from pydantic import ConfigDict, FailFast, Field, field_validator
 
 from reflection.agents.rating import Pairing
 from reflection.agents.request import Acting, TaskName
@@ -30,11 +30,14 @@ from reflection.agents.training_result import (
 )
 from reflection.batch.result import Counts
 from reflection.multipath.request import Folder
-from reflection.request import Bounded, Frozen, ModelName
+from reflection.request import Bounded, Frozen, ModelName, Record
 from reflection.run import Budget, Usage, add_usage
-from reflection.text import tally_words
+from reflection.text import cut_encoded, cut_with_note, encoded_size, tally_words
 
 MOST_TASKS = 500
+TASK_BYTES = 100_000
+SHOWN_NAME_BYTES = 100
+WARNING_BYTES = 1_000
 SHOWN_PAIRS = 200
 MOST_SEED = 2**31
 SHOWN_ERRORS = 5
@@ -62,6 +65,29 @@ class Tuning(Frozen):
     )
     batch_size: int | None = Field(None, ge=1, le=1_024, description="Rows of a step.")
     max_length: int | None = Field(None, ge=16, le=131_072, description="Tokens of a row.")
+
+
+class Carried(Record):
+    """How far a training came: `step` of `of` are those of its phase.
+
+    `seconds` is what earlier executions took.
+    """
+
+    seconds: float = 0.0
+    phase: Phase = "collecting"
+    step: int = 0
+    of: int = 0
+    before: Measured = Measured()
+    after: Measured | None = None
+    gained: tuple[Gained, ...] = ()
+    buffer: str | None = None
+    counts: BufferCounts | None = None
+    stages: dict[Stage, StageResult] = Field(default_factory=dict)
+    usage: Usage = Usage()
+    spent: Counts = Counts()
+    errors: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    decisions: tuple[Decision, ...] = ()
 
 
 class RetroformerTrainingRequest(Bounded, Acting, Tuning):
@@ -107,9 +133,16 @@ class RetroformerTrainingRequest(Bounded, Acting, Tuning):
         description="Seconds for one stage, waiting included.",
     )
 
-    carried: dict[str, Any] | None = Field(
+    carried: Carried | None = Field(
         None, description="What was done in earlier histories; the run sets it itself."
     )
+
+    @field_validator("tasks")
+    @classmethod
+    def _fit(cls, tasks: tuple[str, ...]) -> tuple[str, ...]:
+        if sum(map(encoded_size, tasks)) > TASK_BYTES:
+            raise ValueError(f"the names have more than {TASK_BYTES:,} bytes in all")
+        return tasks
 
     @property
     def all_rollouts(self) -> int:
@@ -124,46 +157,30 @@ class Planned(NamedTuple):
     rollout: int
 
 
-class Training(BaseModel):
-    """How far a training came: `step` of `of` are those of its phase.
+class Training(Carried):
+    """The state of a training. `execution` is the id of the run's first execution."""
 
-    `execution` is the id of the run's first execution. `seconds` is what earlier ones took.
-    """
+    model_config = ConfigDict(frozen=False)
 
     request: RetroformerTrainingRequest
     workflow_id: str
     execution: str
-    seconds: float = 0.0
-    phase: Phase = "collecting"
-    step: int = 0
-    of: int = 0
-    before: Measured = Measured()
-    after: Measured | None = None
-    gained: list[Gained] = []
-    buffer: str | None = None
-    counts: BufferCounts | None = None
-    stages: dict[Stage, StageResult] = {}
-    usage: Usage = Usage()
-    spent: Counts = Counts()
-    errors: list[str] = []
-    warnings: list[str] = []
-    decisions: list[Decision] = []
 
     def going_on(self, seconds: float) -> RetroformerTrainingRequest:
         """Return the request by which the run goes on in a new history, after so many seconds."""
-        known = self.model_dump(exclude={"request", "workflow_id", "execution"})
-        carried = {**known, "seconds": self.seconds + seconds}
+        known = {name: getattr(self, name) for name in Carried.model_fields}
+        carried = Carried(**known | {"seconds": self.seconds + seconds})
         return self.request.model_copy(update={"carried": carried})
 
     @property
     def stopped(self) -> bool:
         """Whether the newest decision ends the run."""
-        return bool(self.decisions) and self.decisions[-1].stop
+        return bool(self.decisions) and self.decisions[-1].stop_reason is not None
 
     def warn(self, warning: str) -> None:
         """Keep a warning for the result, once."""
-        if warning not in self.warnings:
-            self.warnings.append(warning)
+        if (said := cut_with_note(warning, WARNING_BYTES)) not in self.warnings:
+            self.warnings = (*self.warnings, said)
 
     def begin(self, phase: Phase) -> None:
         """Begin a phase. How many steps a stage has it says itself."""
@@ -239,16 +256,17 @@ class Training(BaseModel):
             )
         )
         if result.gains and self.after is None:
+            task = cut_encoded(result.task, SHOWN_NAME_BYTES)
             one = Gained(
-                task=result.task, rollout=result.rollout, gains=result.gains, helped=result.helped
+                task=task, rollout=result.rollout, gains=result.gains, helped=result.helped
             )
-            self.gained = [*self.gained, one][-SHOWN_PAIRS:]
+            self.gained = (*self.gained, one)[-SHOWN_PAIRS:]
 
     def failed(self, error: str) -> None:
         """Count a rollout that failed; the first few errors are shown."""
         self.step += 1
         if len(self.errors) < SHOWN_ERRORS:
-            self.errors.append(error)
+            self.errors = (*self.errors, cut_with_note(error, WARNING_BYTES))
             self.warn(f"a rollout failed: {error}")
         self._measure(Measured(made=1, failed=1))
 
@@ -307,7 +325,7 @@ class Training(BaseModel):
             author=author,
             at=at,
         )
-        self.decisions.append(decision)
+        self.decisions = (*self.decisions, decision)
         if decision.next:
             self.begin(decision.next)
         return decision
@@ -338,5 +356,5 @@ class Training(BaseModel):
             tuned_reflector=folders.get("reflector"),
             stop_reason=last.stop_reason,
             stop_explanation=last.reason,
-            decisions=tuple(self.decisions),
+            decisions=self.decisions,
         )

@@ -14,6 +14,7 @@ from temporalio.client import Client
 from activities.doctor import DoctorRequest, DoctorResult
 from activities.language_model.litellm_model import LiteLLMModel
 from activities.language_model.port import ModelCall
+from activities.training.activity import ScoringActivities, TrainingActivities
 from adapters import servable, trained
 from commands.embedded import Place, free_port
 from connection import ConfigurationError, connect
@@ -85,6 +86,23 @@ async def test_a_base_that_is_none(
             pass
 
     assert "\n" not in str(error.value)
+
+
+async def test_each_activity_is_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a workflow may ask of the workers that train, each of them takes."""
+    monkeypatch.setenv("MULL_ARTIFACTS", str(tmp_path))
+    options = parse(["--queues", "train", "--reflector-address", "127.0.0.1:0"], QUEUES)
+    asked = {
+        name
+        for kind in (TrainingActivities, ScoringActivities)
+        for name, made in vars(kind).items()
+        if hasattr(made, "__temporal_activity_definition")
+    }
+
+    async with trained(options, cast("Client", None)) as served:
+        assert {one.__name__ for one in served or ()} == asked
+
+    assert "find_base_model" in asked
 
 
 async def test_a_worker(

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from commands.page import page_html
 from commands.terminal import print_sheet
@@ -173,3 +174,27 @@ def test_a_gain_within_two_standard_errors_is_doubted(good: int, doubt: str) -> 
     state.decide("tuned", START, "trained")
 
     assert (doubt in state.result().doubt) if doubt else state.result().doubt == ""
+
+
+@pytest.mark.parametrize("letter", ["n", "é", "\N{GRINNING FACE}"])
+def test_what_a_long_training_carries_is_no_large_event(letter: str) -> None:
+    """Its next history begins with the names of its tasks, and all that was rated and logged."""
+    with pytest.raises(ValidationError, match="more than 100,000 bytes in all"):
+        training(*(f"{number}{letter * 400}" for number in range(500)))
+    state = training(*(f"{number}{letter * 40}" for number in range(200)))
+    for number in range(500):
+        one = rollout(letter * 500, number, (0.1, 0.2), warnings=(f"{number} {letter * 9_000}",))
+        state.ended(one)
+        state.failed(letter * 9_000)
+    values = {f"{number}{letter}": 0.123456 for number in range(20)}
+    log = tuple(LogPoint(step=step, values=values) for step in range(100))
+    known: dict[str, Any] = {"examples": 4, "seconds": 1.6, "device": "cpu", "log": log}
+    state.stages = {"reward_model": StageResult(folder="first/m", steps=2, **known)}
+
+    carried = state.going_on(60.0)
+
+    assert len(carried.model_dump_json().encode()) < 512 * 1024
+    again = Training(
+        request=carried, workflow_id="first", execution="1", **dict(carried.carried or {})
+    )
+    assert again.progress() == state.progress()

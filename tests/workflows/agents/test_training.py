@@ -9,6 +9,10 @@ from temporalio.client import Client, WorkflowFailureError
 from temporalio.exceptions import ApplicationError, CancelledError
 
 from activities.language_model.port import ModelCall, PermanentModelError
+from commands import follow
+from commands.command import Exit
+from commands.follow import Wanted
+from reflection.agents.training import RetroformerTrainingRequest
 from reflection.agents.training_result import Progress, RetroformerTrainingResult, StageStep
 from tests.conftest import begin
 from tests.workflows.agents.running import Handle, ScriptedAgent
@@ -152,7 +156,9 @@ async def test_many_rollouts_take_many_histories(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run goes on in a new one with all that it had, and ends as it would have in one."""
-    asked: dict[str, Any] = {"rollouts": 3, "tuned": "tuned", "seed": 4, "budget_seconds": 300}
+    asked: dict[str, Any] = {
+        "rollouts": 3, "tuned": "tuned", "seed": 4, "budget_seconds": 300, "budget_tokens": 900_000,
+    }  # fmt: skip
     ended, kept = [], []
     for most in (500, 2):
         monkeypatch.setattr("workflows.training.ROLLOUTS", most)
@@ -161,6 +167,9 @@ async def test_many_rollouts_take_many_histories(
             handle = await start(client, **asked)
             ended.append(await end(handle))
             described = await handle.describe()
+            # The same command again prints the result, and begins nothing.
+            same, wanted = RetroformerTrainingRequest(**request(**asked)), Wanted(accept_any=True)
+            assert await follow.start(client, same, follow.New(handle.id), wanted) == Exit.DONE
         kept.append([(pair.task, pair.rollout, pair.seeds) for pair in training.pairs])
         assert len({task.execution for task in training.kept}) == 1
         first = described.raw_description.workflow_execution_info.first_run_id
@@ -177,6 +186,27 @@ async def test_many_rollouts_take_many_histories(
     assert [made.phase for made in ended[0].decisions] == [
         made.phase for made in ended[1].decisions
     ]
+
+
+async def test_budgets_and_wishes_hold_across_histories(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was spent counts, as does the time that passed; and a person ends it in any of them."""
+    monkeypatch.setattr("workflows.training.ROLLOUTS", 2)
+    async with served(client, Advised()), trains(client, ScriptedTraining()):
+        spent = (await end(await start(client, tasks=["7"], rollouts=6))).usage.tokens or 0
+        bounded = await end(await start(client, tasks=["7"], rollouts=6, budget_tokens=spent // 2))
+        handle = await start(client, rollouts=10, budget_seconds=600)
+        async with asyncio.timeout(60):
+            while (seen := await progress_of(handle)).before.made < 4:
+                await asyncio.sleep(0.02)
+        await handle.execute_update("finish_now", {"author": "ann"})
+        finished = await end(handle)
+
+    assert bounded.before.made == 3
+    assert any("no more rollouts were made" in warning for warning in bounded.warnings)
+    assert finished.stop_reason == "finished_by_person"
+    assert 4 <= seen.before.made <= finished.before.made < 20
 
 
 async def test_a_missing_base_model_is_found_missing_before_a_rollout(client: Client) -> None:
