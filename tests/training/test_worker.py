@@ -91,7 +91,9 @@ async def test_a_base_that_is_none(
 async def test_each_activity_is_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a workflow may ask of the workers that train, each of them takes."""
     monkeypatch.setenv("MULL_ARTIFACTS", str(tmp_path))
-    options = parse(["--queues", "train", "--reflector-address", "127.0.0.1:0"], QUEUES)
+    options = parse(
+        ["--queues", "train", "--reflector-address", f"127.0.0.1:{free_port()}"], QUEUES
+    )
     asked = {
         name
         for kind in (TrainingActivities, ScoringActivities)
