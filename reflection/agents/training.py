@@ -132,7 +132,6 @@ class RetroformerTrainingRequest(Bounded, Acting, Tuning):
         allow_inf_nan=False,
         description="Seconds for one stage, waiting included.",
     )
-
     carried: Carried | None = Field(
         None, description="What was done in earlier histories; the run sets it itself."
     )
