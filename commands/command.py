@@ -168,8 +168,9 @@ def say_unserved(queues: list[str], what: str, *, waits: bool) -> None:
     if not waits:
         only = ",".join(queue.removeprefix("mull-") for queue in queues)
         start = "mull-worker" if "mull" in queues else f"mull-worker --queues {only}"
-        hint = f"Start one with `{start}`, or an embedded one with `mull dev`."
-        fail(f"{said}.\n{hint}", Exit.UNREACHABLE)
+        # An embedded one trains only where it is told where, and has the extra.
+        embedded = "" if "mull-train" in queues else ", or an embedded one with `mull dev`"
+        fail(f"{said}.\nStart one with `{start}`{embedded}.", Exit.UNREACHABLE)
     tell(f"Note: {said}; the {what} waits for a worker.")
 
 

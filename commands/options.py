@@ -200,7 +200,9 @@ def _help(
         said.append(f"one of {', '.join(choices)}")
     elif lowest is not None and highest is not None and highest <= 100:
         said.append(f"{lowest:g} to {highest:g}")
-    if default is not None and not isinstance(default, bool | list):
+    if "default" not in field:
+        said.append("required")
+    elif default is not None and not isinstance(default, bool | list):
         said.append(f"{default} by default")
     if name in ALIASES:
         said.append(f"or {ALIASES[name]}")

@@ -188,7 +188,10 @@ class RetroformerTrainingWorkflow(Workflow):
             try:
                 for planned in state.planned():
                     await workflow.wait_condition(may_go_on)
-                    if self._is_full() or state.hopeless or not state.has_room(len(in_flight)):
+                    if state.hopeless:
+                        state.warn("no more rollouts were made: all so far have failed")
+                        break
+                    if self._is_full() or not state.has_room(len(in_flight)):
                         break
                     self._made += 1
                     made.append(one := asyncio.create_task(self._make(planned)))

@@ -82,7 +82,8 @@ def fitting(
             "left out of training."
         )
     if len(kept) < FEW:
-        job.warnings.append(f"The {job.task.stage} learned from only {len(kept)} rows.")
+        stage = job.task.stage.replace("_", " ")
+        job.warnings.append(f"The {stage} learned from only {len(kept)} rows.")
     return kept, max(tokens for tokens in lengths if tokens <= most)
 
 

@@ -195,7 +195,9 @@ def test_one_pair_is_enough(method: str, base: Path, tmp_path: Path) -> None:
     trained = train(asked)
 
     assert trained.steps == 4
-    assert asked.warnings == [f"The {stage} learned from only {trained.examples} rows."]
+    assert asked.warnings == [
+        f"The {stage.replace('_', ' ')} learned from only {trained.examples} rows."
+    ]
 
 
 def test_ppo_without_a_reward_model_is_refused(base: Path, tmp_path: Path) -> None:

@@ -317,3 +317,4 @@ async def test_what_fails_each_time_is_not_tried_for_every_task(client: Client) 
     assert isinstance(failed.value.cause, ApplicationError)
     assert "there is no model basee" in failed.value.cause.message
     assert (seen.before.made, seen.before.failed) == (8, 8)
+    assert "no more rollouts were made: all so far have failed" in seen.warnings
