@@ -336,7 +336,7 @@ def called_with(
     @wraps(command)
     def called(**given: Any) -> None:
         made = {
-            name: kind(**{option: given.pop(option) for option in taken[name]})
+            name: kind(**{option: given.pop(option) for option in taken[name] if option in given})
             for name, kind in tuples.items()
         }
         fields: dict[str, Any] = {}
@@ -345,7 +345,7 @@ def called_with(
             if value is not None or field not in fields:
                 fields[field] = False if end == "off" and value else value
         for name, form in forms.items():
-            value = fields[name]
+            value = fields.get(name)
             fields[name] = form.missing if value is None else form.read(option_of(name), value)
         command(**made, **fields)
 

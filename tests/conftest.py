@@ -1,6 +1,7 @@
 """A real Temporal server for the tests that need one, and a worker with the strictest settings."""
 
 import asyncio
+import gc
 import os
 import signal
 import subprocess
@@ -61,6 +62,16 @@ NAMESPACES = ("idle", "commands", "agent", "measuring", "service", "versions", "
 # A shell that runs pytest in the background has it ignore SIGINT, and so would every program that
 # a test starts and interrupts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _frozen() -> None:
+    """Leave what there is to no later search for garbage, as a worker does after its start.
+
+    Late in a run such a search takes seconds, and a workflow that it interrupts is taken for
+    deadlocked.
+    """
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,7 @@
 """Whole runs in built-in environments, on a real server and with a real sandbox."""
 
 import asyncio
+import re
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,8 @@ async def test_the_hidden_test_is_in_no_prompt_and_no_payload(client: Client) ->
     assert "expected 0.25, got 1.0" in model.prompts("reflect")[0]
     assert "candidate(1.33)" in PROBLEM.check
     assert b"truncate_number(1.25)" in history
-    assert b"1.33" not in history
+    # Seconds of a time may be 11.33.
+    assert re.search(rb"(?<!\d)1\.33(?!\d)", history) is None
     assert "1.33" not in "".join(call.prompt for call in model.calls)
 
 
