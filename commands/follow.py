@@ -189,10 +189,9 @@ async def follow(handle: Handle, loop: Loop, request: Any, wanted: Wanted) -> Ex
             there = f"mull show {handle.id} > {shlex.quote(str(wanted.out))}"
             tell(f"{wanted.out} was not written. Once the run has ended:\n    {there}")
         raise
-    # It may have gone on in a new history.
-    run_id = (await handle.describe()).run_id
     sheet = loop.sheet(result, (), request)
-    return show_result(handle, loop, sheet, result, run_id, wanted)
+    # It may have gone on in a new history.
+    return show_result(handle, loop, sheet, result, (await handle.describe()).run_id, wanted)
 
 
 def show_result(

@@ -29,10 +29,10 @@ with workflow.unsafe.imports_passed_through():
     )
     from reflection.agents.retroformer import RolloutResult
     from reflection.agents.training import (
-        Carried,
         Planned,
         RetroformerTrainingRequest,
         Training,
+        TrainingSoFar,
         Tuning,
     )
     from reflection.agents.training_result import (
@@ -71,7 +71,7 @@ class RetroformerTrainingWorkflow(Workflow):
         """Begin with nothing collected."""
         info, bound = workflow.info(), request.budget_seconds
         known = {"workflow_id": info.workflow_id, "execution": info.first_execution_run_id}
-        carried = dict(request.carried or Carried())
+        carried = dict(request.carried or TrainingSoFar())
         self._state = Training(request=request, **known, **carried)
         super().__init__(None if bound is None else bound - self._state.seconds)
         self._made = 0

@@ -67,7 +67,7 @@ class Tuning(Frozen):
     max_length: int | None = Field(None, ge=16, le=131_072, description="Tokens of a row.")
 
 
-class Carried(Record):
+class TrainingSoFar(Record):
     """How far a training came: `step` of `of` are those of its phase.
 
     `seconds` is what earlier executions took.
@@ -132,7 +132,7 @@ class RetroformerTrainingRequest(Bounded, Acting, Tuning):
         allow_inf_nan=False,
         description="Seconds for one stage, waiting included.",
     )
-    carried: Carried | None = Field(
+    carried: TrainingSoFar | None = Field(
         None, description="What was done in earlier histories; the run sets it itself."
     )
 
@@ -156,7 +156,7 @@ class Planned(NamedTuple):
     rollout: int
 
 
-class Training(Carried):
+class Training(TrainingSoFar):
     """The state of a training. `execution` is the id of the run's first execution."""
 
     model_config = ConfigDict(frozen=False)
@@ -167,8 +167,8 @@ class Training(Carried):
 
     def going_on(self, seconds: float) -> RetroformerTrainingRequest:
         """Return the request by which the run goes on in a new history, after so many seconds."""
-        known = {name: getattr(self, name) for name in Carried.model_fields}
-        carried = Carried(**known | {"seconds": self.seconds + seconds})
+        known = {name: getattr(self, name) for name in TrainingSoFar.model_fields}
+        carried = TrainingSoFar(**known | {"seconds": self.seconds + seconds})
         return self.request.model_copy(update={"carried": carried})
 
     @property
