@@ -36,11 +36,6 @@ class BufferCounts(Record):
     identical: int = 0
     preferences: int = 0
 
-    @property
-    def share_good(self) -> float | None:
-        """The share of good reflections; None where there are none at all."""
-        return self.good / (2 * self.pairs) if self.pairs else None
-
 
 class StageResult(Record):
     """A model that was trained; `folder` is relative to MULL_ARTIFACTS.
