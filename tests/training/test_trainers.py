@@ -2,17 +2,20 @@
 
 import math
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 from transformers import AutoTokenizer
 
 from activities.training.artifacts import TrainingError
-from activities.training.job import Job
+from activities.training.job import Job, settings
 from activities.training.trainers import Reward, train
 from activities.training.weights import (
     TEMPLATE,
     WeightsError,
+    batch_size,
     load_policy,
     load_reward_model,
     load_tokenizer,
@@ -61,6 +64,28 @@ def with_gains(first: float, second: float, texts: tuple[str, str] = (GOOD, BAD)
         for item, text, rewards in zip(pair.tried, texts, (first, second), strict=True)
     )
     return pair.model_copy(update={"tried": tried})
+
+
+@pytest.mark.parametrize(
+    ("gigabytes", "tokens", "rows"),
+    [(141, 64, 32), (141, 1_024, 4), (24, 1_024, 1), (24, 200, 4), (1, 4_096, 1)],
+)
+def test_a_gpu_is_used_as_its_memory_allows(
+    gigabytes: int, tokens: int, rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In bf16, and of a batch as many rows at once as a quarter of all memory holds."""
+    known = SimpleNamespace(total_memory=gigabytes * 10**9)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.get_device_properties", lambda _: known)
+    # As large as a model of 1.5 billion parameters.
+    config = SimpleNamespace(hidden_size=1_536, num_hidden_layers=28, vocab_size=151_936)
+    model: Any = SimpleNamespace(device=torch.device("cuda"), config=config)
+
+    given = settings(job(tmp_path, tmp_path, [], batch_size=32), model, tokens, 100)
+
+    assert (given["per_device_train_batch_size"], batch_size(model, tokens)) == (rows, rows)
+    assert rows * given["gradient_accumulation_steps"] == 32
+    assert (given["bf16"], given["use_cpu"]) == (True, False)
 
 
 def test_reward_model_tells_good_from_bad(reward_model: Path) -> None:
