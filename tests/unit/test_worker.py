@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import subprocess
 import sys
 import warnings
@@ -26,6 +27,23 @@ def test_nothing_but_its_adapter_imports_litellm() -> None:
     code = f"import sys, {ours}; print({{'litellm', 'xllamacpp', 'openai'}} & set(sys.modules))"
 
     assert printed(code) == "set()\n"
+
+
+def test_what_training_needs_is_installed_for_it_alone() -> None:
+    """It is in a lock of its own, without the gigabytes of CUDA's wheels; CI tests with both."""
+    found = [
+        set(
+            re.findall(
+                r"^([a-z0-9-]+)==", (ROOT / f"requirements{name}.lock").read_text(), re.MULTILINE
+            )
+        )
+        for name in ("", "-train")
+    ]
+    heavy = {"torch", "transformers", "trl", "peft", "datasets"}
+
+    assert (found[0] & heavy, found[1] & heavy) == (set(), heavy)
+    assert not [name for name in found[1] if name.startswith(("nvidia", "triton"))]
+    assert "make test-train" in (ROOT / ".ci/run").read_text()
 
 
 @pytest.mark.parametrize("queue", ["mull", "code"])
