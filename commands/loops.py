@@ -120,7 +120,7 @@ class Loop:
 
 def _open(result: multipath.MultiPathResult, _: float) -> str | None:
     """Describe what is still open in a result."""
-    still = walked.still_open(result)
+    still = multipath.still_open(result)
     return f"the result is not closed ({still})" if still else None
 
 
@@ -163,10 +163,9 @@ MULTIPATH = Loop(
     decision=multipath.Decision,
     command="agent",
     below=_open,
-    doubt=walked.doubt,
     actions=("accept", "revise", "replace"),
     reviewed=frozenset({"prompt", "mode", "sources", "suite", "quarantined"}),
-    best=walked.kept_of,
+    best=multipath.kept_of,
     writes=True,
     unchecked="a text that a person wrote is neither tested nor reflected on",
     # Code is tested on a queue of its own; a run may still turn out to write code.

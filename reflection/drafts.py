@@ -37,6 +37,11 @@ class Drafted(Protocol):
         """The model that wrote it."""
 
 
+def cut_off(finish_reason: str | None) -> bool:
+    """Tell whether a provider ended a text at its limit."""
+    return (finish_reason or "").casefold() in {"length", "max_tokens"}
+
+
 class PlainDraft(Record):
     """One draft: its text, who wrote it, and what it cost.
 
@@ -56,6 +61,11 @@ class PlainDraft(Record):
     attempts: int = 0
     spending: Spending | None = None
     timestamp: datetime | None = None
+
+    @property
+    def doubt(self) -> str:
+        """Say why not to build on it, whatever became of the run; empty for a whole text."""
+        return "the draft was cut off by its provider" if cut_off(self.finish_reason) else ""
 
 
 class PlainDecision(Record):
@@ -101,6 +111,12 @@ class PlainResult(Record):
     decisions: tuple[PlainDecision, ...]
     usage: Usage
     warnings: tuple[str, ...] = ()
+
+    @property
+    def doubt(self) -> str:
+        """Say why not to build on the answer; empty if a person accepted it, or it is whole."""
+        best = None if self.stop_reason == "accepted_by_person" else best_of(self)
+        return best.doubt if best else ""
 
 
 def best_of(seen: PlainProgress | PlainResult) -> PlainDraft | None:
