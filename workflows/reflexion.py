@@ -313,7 +313,7 @@ class AgentWorkflow(RunWorkflow[AgentT], Generic[AgentT]):
             prompt=prompt,
             model=model or request.model,
             temperature=request.temperature,
-            seed=None if request.seed is None else request.seed + state.number - 1,
+            seed=state.seed,
             max_output_tokens=request.max_output_tokens,
             timeout_seconds=request.call_timeout_seconds,
             max_attempts=request.max_attempts,
