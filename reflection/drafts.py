@@ -37,11 +37,6 @@ class Drafted(Protocol):
         """The model that wrote it."""
 
 
-def cut_off(finish_reason: str | None) -> bool:
-    """Tell whether a provider ended a text at its limit."""
-    return (finish_reason or "").casefold() in {"length", "max_tokens"}
-
-
 class PlainDraft(Record):
     """One draft: its text, who wrote it, and what it cost.
 
@@ -65,7 +60,7 @@ class PlainDraft(Record):
     @property
     def doubt(self) -> str:
         """Say why not to build on it, whatever became of the run; empty for a whole text."""
-        return "the draft was cut off by its provider" if cut_off(self.finish_reason) else ""
+        return "the draft was cut off by its provider" if self.finish_reason == "length" else ""
 
 
 class PlainDecision(Record):

@@ -26,7 +26,6 @@ with workflow.unsafe.imports_passed_through():
     from reflection.critique.request import ReflectOnResultRequest
     from reflection.critique.result import Decision, Draft, ReflectOnResultResult
     from reflection.critique.sheet import sheet
-    from reflection.drafts import cut_off
     from reflection.request import fitted
     from reflection.run import Part
     from reflection.sheet import Sheet
@@ -275,7 +274,7 @@ class Drafts:
         if written.cut:
             most = self._request.draft_bytes
             self._state.warn(f"draft {index + 1} was cut to {most:,} bytes, the size for a result")
-        if cut_off(written.finish_reason):
+        if written.finish_reason == "length":
             self._state.warn(f"draft {index + 1} was cut off by its provider: it is not whole")
         self._state.drafts.append(
             Draft(

@@ -158,6 +158,13 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
             self._stop("generation_failed", explain(reply))
         elif reply is not None:
             state.replied(reply)
+            # Runs of 0.1.0 saw no confidence within a line, and not what the provider reported.
+            line = reply.text.rstrip().rpartition("\n")[2].lower().lstrip(" \t*")
+            within = state.confidence is not None and not line.startswith("confidence:")
+            if (within or state.reported > request.max_context_tokens) and not workflow.patched(
+                "the end of a reply"
+            ):
+                state.confidence, state.reported = None, 0
 
     def _bounds(self, seconds: float, attempts: int) -> dict[str, Any]:
         return {

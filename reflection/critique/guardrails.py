@@ -31,7 +31,6 @@ from reflection.critique.criteria import ASKS_FOR_CITATIONS, ASKS_FOR_LENGTH
 from reflection.critique.evaluation import Cap
 from reflection.critique.forms import defect, forms_asked, read, unclosed
 from reflection.critique.injections import told_judge
-from reflection.drafts import cut_off
 from reflection.request import Record
 from reflection.text import cut_encoded, fold, terminal_safe, words
 
@@ -316,7 +315,7 @@ def unfinished(checked: Checked) -> Finding | None:
     beginning of an earlier word. Left to fill in: `[insert ...]`, "omitted for brevity",
     NotImplementedError. A missing full stop or a semicolon proves nothing, nor does a verse.
     """
-    if checked.cut or cut_off(checked.finish_reason):
+    if checked.cut or (checked.finish_reason or "").casefold() in {"length", "max_tokens"}:
         return Finding(0.5, "the draft was cut off at its limit: write a shorter one, to its end")
     reading = read(checked.draft)
     if reading.open_fence:

@@ -169,7 +169,9 @@ SPELLINGS = (
     (re.compile(r" +"), " "),
 )
 NUMERALS = re.compile(NUMERAL)
-LIST_MARK = re.compile(r"[()\[\]{},;\d]")
+REMARK = re.compile(r"[(\[{][^()\[\]{}\d]*[)\]}]")
+# A comma after an opening bracket, which may be that of ]3,4[, or before a closing one.
+LISTED = re.compile(r"(?:[(\[{]|(?<!\w)\])[^()\[\]{},;]*[,;]|[,;][^()\[\]{},;]*[)\]}]")
 EQUALS = re.compile(r"(?<![<>!])==?|≈|≃|≅")
 SEVERAL = re.compile(r"[;\n]|,(?!\d)|\b(?:and|or)\b")
 # Magnitudes such as $2M, and symbols of units that a small letter would confuse: 5 M, 5 m.
@@ -230,21 +232,8 @@ def read_number(stripped: str) -> str | None:
 
 def _lists(form: str) -> bool:
     """Tell whether brackets hold digits, and a comma or semicolon that parts no thousands."""
-    depth, held = 0, set[bool]()
     plain = NUMERALS.sub(lambda one: "0" if ENGLISH.fullmatch(one[0]) else one[0], form)
-    for mark in LIST_MARK.findall(plain):
-        # Intervals are also written ]3,4[.
-        if mark in "([{" or (mark == "]" and not depth):
-            depth += 1
-        elif mark in ")]}":
-            depth = max(0, depth - 1)
-        elif depth:
-            held.add(mark.isdigit())
-        if not depth:
-            held.clear()
-        elif len(held) == 2:
-            return True
-    return False
+    return LISTED.search(REMARK.sub("", plain)) is not None
 
 
 def _value(amount: re.Match[str]) -> Fraction | None:
