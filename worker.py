@@ -92,6 +92,8 @@ from service import (
     say_version,
     set_up_log,
     set_up_runtime,
+    start_metrics,
+    watch_versions,
 )
 from workflows.base import Inbound
 from workflows.batch import BatchWorkflow
@@ -349,6 +351,7 @@ async def serve(options: argparse.Namespace, health: Health | None) -> None:
                 watches.append(asyncio.create_task(health.watch(client, names)))
             if options.metrics is not None and "mull" in queues:
                 watches.append(asyncio.create_task(count_reviews(client)))
+                watches.append(asyncio.create_task(watch_versions(client, NAMES.values())))
             if "mull" in queues and os.environ.get(REBUILDS) == "1":
                 watches.append(asyncio.create_task(rebuild_traces(options.traces, options.log)))
             workers = build(
@@ -363,6 +366,7 @@ async def serve(options: argparse.Namespace, health: Health | None) -> None:
                 webhook=webhook,
                 trains=trains,
             )
+            start_metrics(client, workers, version)
             await stack.enter_async_context(running(workers))
             logger.info("serving %s at %s", ", ".join(names), address())
             if version is not None:

@@ -9,7 +9,6 @@ import socket
 import sys
 import textwrap
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 from functools import wraps
 from pathlib import Path
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
 
     from reflection.request import Frozen
 
-# A poll lasts at most a minute, so a live worker has polled within this time.
-POLLED_WITHIN = timedelta(seconds=70)
 NEAR = {"localhost", "127.0.0.1", "::1"}
 
 
@@ -156,9 +153,7 @@ async def unserved(client: "Client", queues: tuple[str, ...]) -> list[str]:
     """List the task queues that no worker has polled recently."""
     from connection import pollers
 
-    since = datetime.now(UTC) - POLLED_WITHIN
-    seen = [(queue, await pollers(client, queue)) for queue in queues]
-    return [queue for queue, by in seen if max(by.values(), default=since) <= since]
+    return [queue for queue in queues if not await pollers(client, queue)]
 
 
 def say_unserved(queues: list[str], what: str, *, waits: bool) -> None:

@@ -24,7 +24,15 @@ from temporalio.service import RPCError, RPCStatusCode
 
 import connection
 import telemetry
-from activities.doctor import Check, DoctorRequest, DoctorResult, State, encryption_check
+from activities.doctor import (
+    Check,
+    DoctorRequest,
+    DoctorResult,
+    State,
+    Version,
+    encryption_check,
+    versions_in_use,
+)
 from activities.installation import package_checks
 from commands.command import Exit, Json, unserved
 from reflection.text import tally_words, terminal_safe
@@ -172,11 +180,16 @@ async def server_checks() -> tuple[list[Check], Client | None]:
     ]
     if found[-1].state == "wrong":
         return found, None
+    versions: list[Version] = []
+    # A server that refuses or is too slow says so of each queue, too.
+    with suppress(RPCError, TimeoutError):
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            versions = await versions_in_use(client, PURPOSES)
     rest = [
         _guarded("server", ATTRIBUTES, _attributes(client)),
-        *(_guarded("workers", name, _queue(client, name)) for name in PURPOSES),
+        *(_guarded("workers", name, _queue(client, name, versions)) for name in PURPOSES),
     ]
-    return found + list(await asyncio.gather(*rest)), client
+    return [*found, *await asyncio.gather(*rest), *map(version_check, versions)], client
 
 
 async def _guarded(area: str, name: str, looking: Awaitable[Check]) -> Check:
@@ -219,14 +232,28 @@ async def _attributes(client: Client) -> Check:
     return attributes_check(await connection.search_attributes(client))
 
 
-async def _queue(client: Client, name: str) -> Check:
-    if not await unserved(client, (name,)):
+async def _queue(client: Client, name: str, versions: Sequence[Version]) -> Check:
+    lacking = [each for each in versions if each.status == "current" and name in each.unserved]
+    if not lacking and not await unserved(client, (name,)):
         return Check("workers", name, "ok", f"a worker is polling it ({PURPOSES[name]})")
-    said = f'No worker is polling task queue "{name}" ({PURPOSES[name]}).'
+    of = "".join(f" of version {each.build_id}, the current one," for each in lacking)
+    said = f'No worker{of} is polling task queue "{name}" ({PURPOSES[name]}).'
     start = f"Start `mull-worker --queues {name.removeprefix('mull-')}`"
     if name in OPTIONAL:
         return Check("workers", name, "warning", said, (f"{start} to train a reflector.",))
     return Check("workers", name, "wrong", said, (f"{start}, or `mull dev`.",))
+
+
+def version_check(version: Version) -> Check:
+    """Say on which queues a version has no worker, so that its runs wait."""
+    name, lacking = f"version {version.build_id}", version.unserved
+    if not lacking:
+        return Check("workers", name, "ok", f"{version.status}, and each of its queues is served")
+    said = f"Version {version.build_id} ({version.status}) has no worker on {', '.join(lacking)}."
+    only = ",".join(queue.removeprefix("mull-") for queue in lacking)
+    do = f"Start `mull-worker --queues {only} --build-id {version.build_id}`: its runs wait for it."
+    state: State = "warning" if OPTIONAL.keys() >= set(lacking) else "wrong"
+    return Check("workers", name, state, said, (do,))
 
 
 def attributes_check(known: Mapping[str, str]) -> Check:
