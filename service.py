@@ -56,15 +56,8 @@ STUCK_SECONDS = 60.0
 COUNT_SECONDS = 30.0
 REBUILDS = "MULL_REBUILD_TRACES"
 AGAIN_SECONDS = 10.0
-BROKEN = "sandbox_error"
-# What activities fail with most, by queue: these series are there before the first failure.
-USUAL_FAILURES = {
-    MODEL_QUEUE: (
-        *("APIConnectionError", "AuthenticationError", "InternalServerError"),
-        *("RateLimitError", "ServiceUnavailableError", "Timeout"),
-    ),
-    CODE_QUEUE: (BROKEN,),
-}
+# What calls of models fail with most.
+USUAL = ("APIConnectionError", "AuthenticationError", "InternalServerError", "RateLimitError")
 WAITING = f"{telemetry.NEEDS_REVIEW.name} = true AND ExecutionStatus = 'Running'"
 
 logger = logging.getLogger("mull.worker")
@@ -281,19 +274,18 @@ def start_metrics(client: Client, workers: Sequence[Worker], build_id: str | Non
     """Publish at 0 what alerts ask for: of a series that begins at 1, they see no increase."""
     meter = Runtime.default().metric_meter
     for worker in workers:
-        config = worker.config()
-        queue = config["task_queue"]
+        config, queue = worker.config(), worker.task_queue
         at = {"namespace": client.namespace, "task_queue": queue}
         telemetry.UNSERVED.record(meter, 0, build_id=build_id or UNVERSIONED, **at)
         for kind in config["workflows"]:
             name = workflow._Definition.must_from_class(kind).name or ""
             telemetry.RUNS.record(meter, 0, stop_reason="failed", workflow_type=name, **at)
         for each in config["activities"]:
-            name = activity._Definition.must_from_callable(each).name or ""
-            for error in USUAL_FAILURES.get(queue, ()):
-                telemetry.FAILURES.record(meter, 0, error_type=error, activity_type=name, **at)
+            at["activity_type"] = activity._Definition.must_from_callable(each).name or ""
+            for error in USUAL if queue == MODEL_QUEUE else ():
+                telemetry.FAILURES.record(meter, 0, error_type=error, **at)
             if queue == CODE_QUEUE:
-                telemetry.OUTCOMES.record(meter, 0, outcome=BROKEN, activity_type=name, **at)
+                telemetry.OUTCOMES.record(meter, 0, outcome="sandbox_error", **at)
 
 
 async def count_reviews(client: Client) -> None:

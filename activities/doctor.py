@@ -56,10 +56,7 @@ def encryption_check(where: str) -> Check:
 
 
 class Version(NamedTuple):
-    """A version of the workers that runs are on, or may begin on: current, ramping or draining.
-
-    `unserved` are the queues on which its calls wait.
-    """
+    """A version that is current, ramping or draining; on the queues `unserved` its calls wait."""
 
     build_id: str
     status: str
@@ -70,42 +67,36 @@ async def versions_in_use(client: Client, queues: Collection[str]) -> list[Versi
     """List the versions that are current, ramping or draining; none where workers have none.
 
     A queue that a version's workers have polled is its own for good: nobody else takes its calls.
-    Calls on another queue go to the current version there, or to workers without one. A queue of
-    these that no version in use ever had, and nobody polls, is left out. Raises RPCError.
+    Calls on another queue go to the current version there, or to workers without one. A queue that
+    no version in use ever had, and nobody polls, is left out. Raises RPCError.
     """
-    asked = DescribeWorkerDeploymentRequest(namespace=client.namespace, deployment_name=DEPLOYMENT)
+    server, space = client.workflow_service, client.namespace
     try:
-        answer = await client.workflow_service.describe_worker_deployment(asked)
+        asked = DescribeWorkerDeploymentRequest(namespace=space, deployment_name=DEPLOYMENT)
+        found = (await server.describe_worker_deployment(asked)).worker_deployment_info
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND:
             return []
         raise
-    found = answer.worker_deployment_info
     used, current = {}, found.routing_config.current_deployment_version.build_id
     for each in found.version_summaries:
         status = WorkerDeploymentVersionStatus.Name(each.status).rpartition("_")[2].lower()
         if status in {"current", "ramping", "draining"}:
             about = DescribeWorkerDeploymentVersionRequest(
-                namespace=client.namespace, deployment_version=each.deployment_version
+                namespace=space, deployment_version=each.deployment_version
             )
-            told = await client.workflow_service.describe_worker_deployment_version(about)
+            told = await server.describe_worker_deployment_version(about)
             own = {queue.name for queue in told.version_task_queues}
             used[each.deployment_version.build_id] = status, own
     polled = {queue: {by for _, by in await pollers(client, queue)} for queue in queues if used}
     known = {queue for queue, by in polled.items() if by}.union(*(own for _, own in used.values()))
+
+    def waits(build_id: str, own: set[str], queue: str) -> bool:
+        serving = {build_id} if queue in own else {build_id, current, ""}
+        return queue in known and polled[queue].isdisjoint(serving)
+
     return [
-        Version(
-            build_id,
-            status,
-            [
-                queue
-                for queue in queues
-                if queue in known
-                and polled[queue].isdisjoint(
-                    {build_id} if queue in own else {build_id, current, ""}
-                )
-            ],
-        )
+        Version(build_id, status, [queue for queue in queues if waits(build_id, own, queue)])
         for build_id, (status, own) in used.items()
     ]
 

@@ -181,10 +181,9 @@ async def server_checks() -> tuple[list[Check], Client | None]:
     if found[-1].state == "wrong":
         return found, None
     versions: list[Version] = []
-    # A server that refuses or is too slow says so of each queue, too.
+    # What the server refuses it also refuses for each queue, below.
     with suppress(RPCError, TimeoutError):
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            versions = await versions_in_use(client, PURPOSES)
+        versions = await asyncio.wait_for(versions_in_use(client, PURPOSES), PATIENCE_SECONDS)
     rest = [
         _guarded("server", ATTRIBUTES, _attributes(client)),
         *(_guarded("workers", name, _queue(client, name, versions)) for name in PURPOSES),
@@ -233,10 +232,10 @@ async def _attributes(client: Client) -> Check:
 
 
 async def _queue(client: Client, name: str, versions: Sequence[Version]) -> Check:
-    lacking = [each for each in versions if each.status == "current" and name in each.unserved]
-    if not lacking and not await unserved(client, (name,)):
+    lacks = any(each.status == "current" and name in each.unserved for each in versions)
+    if not lacks and not await unserved(client, (name,)):
         return Check("workers", name, "ok", f"a worker is polling it ({PURPOSES[name]})")
-    of = "".join(f" of version {each.build_id}, the current one," for each in lacking)
+    of = " of the current version" if lacks else ""
     said = f'No worker{of} is polling task queue "{name}" ({PURPOSES[name]}).'
     start = f"Start `mull-worker --queues {name.removeprefix('mull-')}`"
     if name in OPTIONAL:
@@ -246,14 +245,15 @@ async def _queue(client: Client, name: str, versions: Sequence[Version]) -> Chec
 
 def version_check(version: Version) -> Check:
     """Say on which queues a version has no worker, so that its runs wait."""
-    name, lacking = f"version {version.build_id}", version.unserved
+    build_id, status, lacking = version
     if not lacking:
-        return Check("workers", name, "ok", f"{version.status}, and each of its queues is served")
-    said = f"Version {version.build_id} ({version.status}) has no worker on {', '.join(lacking)}."
+        said = f"{status}, and each of its queues is served"
+        return Check("workers", f"version {build_id}", "ok", said)
+    said = f"Version {build_id} ({status}) has no worker on {', '.join(lacking)}: its runs wait."
     only = ",".join(queue.removeprefix("mull-") for queue in lacking)
-    do = f"Start `mull-worker --queues {only} --build-id {version.build_id}`: its runs wait for it."
+    do = f"Start `mull-worker --queues {only} --build-id {build_id}`."
     state: State = "warning" if OPTIONAL.keys() >= set(lacking) else "wrong"
-    return Check("workers", name, state, said, (do,))
+    return Check("workers", f"version {build_id}", state, said, (do,))
 
 
 def attributes_check(known: Mapping[str, str]) -> Check:

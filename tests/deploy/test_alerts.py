@@ -89,7 +89,7 @@ async def test_a_version_without_a_worker_is_named(
     """
     address, log = f"127.0.0.1:{free_port()}", tmp_path / "log"
     command = ["worker.py", "--queues", "mull", "--build-id", "0.2.0", "--metrics", address]
-    said = "Version 0.2.0 (current) has no worker on mull-llm."
+    said = "Version 0.2.0 (current) has no worker on mull-llm: its runs wait."
     dead = ("mull-llm", "0.2.0")
 
     async def survivors(client: Client, queue: str) -> set[tuple[str, str]]:
@@ -118,7 +118,7 @@ async def test_a_version_without_a_worker_is_named(
         await run.terminate()
 
     assert (code, wrong["version 0.2.0"]) == (3, said)
-    assert "of version 0.2.0, the current one, is polling" in wrong["mull-llm"]
+    assert "of the current version is polling" in wrong["mull-llm"]
     assert "version 0.1.0" not in wrong
     fired(samples, tmp_path)
 
