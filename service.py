@@ -312,8 +312,7 @@ async def watch_versions(client: Client, queues: Collection[str]) -> None:
             logger.warning("versions without a worker are not looked for: %s", error.message)
         else:
             waiting = {(each.build_id, queue) for each in used for queue in each.unserved}
-            told |= waiting
-            for one in told:
+            for one in (told := told | waiting):
                 about = {"build_id": one[0], "task_queue": one[1], **at}
                 telemetry.UNSERVED.record(meter, one in waiting, **about)
         await asyncio.sleep(COUNT_SECONDS)

@@ -66,7 +66,7 @@ from adapters import (
     trained,
     webhook_of,
 )
-from commands.command import drop_empty_variables, end_process
+from commands.command import end_process, read_secrets
 from connection import (
     CALIBRATION,
     CODE_HEARTBEAT_SECONDS,
@@ -390,7 +390,7 @@ def on_signals(action: Callable[[], object]) -> None:
 def main(arguments: Sequence[str]) -> int:
     """Serve, and return an exit code: 0 stopped by a signal, 1 failed, 2 usage, 3 no server."""
     options = parse(arguments, QUEUES)
-    drop_empty_variables()
+    read_secrets()
     on_signals(end_at_once)
     set_up_log(options.log)
     try:

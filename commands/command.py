@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
     from reflection.request import Frozen
 
+# Where a platform mounts secrets as files, unless MULL_SECRETS names another folder.
+MOUNTED = "/run/secrets/mull"
+VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 NEAR = {"localhost", "127.0.0.1", "::1"}
 
 
@@ -80,6 +83,26 @@ def drop_empty_variables() -> None:
     for name in [name for name, value in os.environ.items() if not value]:
         if name not in {"MULL_ENCRYPTION_KEYS", "MULL_CODEC"}:
             del os.environ[name]
+
+
+def read_secrets() -> None:
+    """Set a variable to each file in the folder MULL_SECRETS that has the name of one.
+
+    What the environment has already stays, unless it is empty. What can't be read ends the process.
+    """
+    drop_empty_variables()
+    folder = Path(os.environ.get("MULL_SECRETS", MOUNTED))
+    if "MULL_SECRETS" not in os.environ and not os.path.exists(folder):  # noqa: PTH110 - never raises
+        return
+    try:
+        for path in folder.iterdir():
+            if VARIABLE.fullmatch(path.name):
+                os.environ.setdefault(path.name, path.read_text("utf-8").strip())
+    except (OSError, ValueError) as error:
+        said = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        tell(f"Error: MULL_SECRETS: {getattr(error, 'filename', None) or folder}: {said}.")
+        raise SystemExit(Exit.USAGE) from None
+    drop_empty_variables()
 
 
 def end_process(code: int) -> NoReturn:

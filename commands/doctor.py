@@ -247,8 +247,7 @@ def version_check(version: Version) -> Check:
     """Say on which queues a version has no worker, so that its runs wait."""
     build_id, status, lacking = version
     if not lacking:
-        said = f"{status}, and each of its queues is served"
-        return Check("workers", f"version {build_id}", "ok", said)
+        return Check("workers", f"version {build_id}", "ok", f"{status}, each queue is served")
     said = f"Version {build_id} ({status}) has no worker on {', '.join(lacking)}: its runs wait."
     only = ",".join(queue.removeprefix("mull-") for queue in lacking)
     do = f"Start `mull-worker --queues {only} --build-id {build_id}`."
