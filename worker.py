@@ -66,7 +66,7 @@ from adapters import (
     trained,
     webhook_of,
 )
-from commands.command import drop_empty_variables, end_process
+from commands.command import end_process, read_secrets
 from connection import (
     CALIBRATION,
     CODE_HEARTBEAT_SECONDS,
@@ -92,6 +92,8 @@ from service import (
     say_version,
     set_up_log,
     set_up_runtime,
+    start_metrics,
+    watch_versions,
 )
 from workflows.base import Inbound
 from workflows.batch import BatchWorkflow
@@ -349,6 +351,7 @@ async def serve(options: argparse.Namespace, health: Health | None) -> None:
                 watches.append(asyncio.create_task(health.watch(client, names)))
             if options.metrics is not None and "mull" in queues:
                 watches.append(asyncio.create_task(count_reviews(client)))
+                watches.append(asyncio.create_task(watch_versions(client, NAMES.values())))
             if "mull" in queues and os.environ.get(REBUILDS) == "1":
                 watches.append(asyncio.create_task(rebuild_traces(options.traces, options.log)))
             workers = build(
@@ -363,6 +366,7 @@ async def serve(options: argparse.Namespace, health: Health | None) -> None:
                 webhook=webhook,
                 trains=trains,
             )
+            start_metrics(client, workers, version)
             await stack.enter_async_context(running(workers))
             logger.info("serving %s at %s", ", ".join(names), address())
             if version is not None:
@@ -386,7 +390,7 @@ def on_signals(action: Callable[[], object]) -> None:
 def main(arguments: Sequence[str]) -> int:
     """Serve, and return an exit code: 0 stopped by a signal, 1 failed, 2 usage, 3 no server."""
     options = parse(arguments, QUEUES)
-    drop_empty_variables()
+    read_secrets()
     on_signals(end_at_once)
     set_up_log(options.log)
     try:

@@ -5,10 +5,28 @@
 #     sh deploy/install.sh /opt/mull/0.1.0         what any worker and the command line need
 #     sh deploy/install.sh /opt/mull/0.1.0 code    what a worker of untrusted code needs, no more
 #
-# PYTHON names the interpreter: 3.11 or newer. The development tools and the toy model stay out.
+# PYTHON names the interpreter: 3.11 or newer. The development tools and the toy model stay out. In
+# bin/ are `mull` and `mull-worker` alone; the environment, with other packages' programs, is in venv/.
 set -eu
-target=$1 kind=${2:-everything}
+prefix=$1 target=$1/venv kind=${2:-everything}
 cd "$(dirname "$0")/.."
+# A worker's user gets to nothing below a home folder, whoever may read it: its unit has ProtectHome.
+"${PYTHON:-python3}" -I - "$prefix" << 'END'
+import sys
+from pathlib import Path
+
+def closed(name):
+    path = Path(name).resolve()
+    if path.parts[1:2] in {("home",), ("root",)}:
+        return Path("/", path.parts[1])
+    there = (each for each in [*reversed(path.parents), path] if each.exists())
+    return next((each for each in there if not each.stat().st_mode & 1), None)
+
+base = sys._base_executable
+place = closed(base) or closed(sys.base_prefix)
+if place and not closed(sys.argv[1]):
+    sys.exit(f"Error: {base} is of no use to a worker, whose user can't reach {place}: set PYTHON to an interpreter that everybody can run.")
+END
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -37,3 +55,5 @@ fi
 $pip --python "$target/bin/python" install --only-binary :all: \
     --constraint requirements.lock --requirement "$packages"
 $pip --python "$target/bin/python" install --no-deps "$work"/wheel/*.whl
+mkdir -p "$prefix/bin"
+ln -sf ../venv/bin/mull ../venv/bin/mull-worker "$prefix/bin/"
