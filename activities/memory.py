@@ -13,7 +13,8 @@ from temporalio.common import QueryRejectCondition, WorkflowIDConflictPolicy
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
-from connection import TASK_QUEUE, heartbeating
+from activities.heartbeats import heartbeating
+from connection import TASK_QUEUE, TASK_TIMEOUT
 from reflection.agents.memory import Reflection, SemanticMemory, SharedMemory
 from reflection.agents.request import MemoryRequest
 from reflection.request import Record
@@ -77,6 +78,7 @@ class MemoryActivities:
             MemoryRequest(name=task.name),
             id=memory_id(task.name),
             task_queue=TASK_QUEUE,
+            task_timeout=TASK_TIMEOUT,
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
         )
         try:

@@ -21,7 +21,8 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from commands.batch import Chosen, Given, Page
 from commands.command import Exit, fail, say_unserved, tell, unserved
-from commands.follow import LOOK_SECONDS, ended_badly, show_live
+from commands.follow import ended_badly
+from commands.live import LOOK_SECONDS, show_live
 from commands.loops import (
     BATCH,
     LOOPS,
@@ -31,7 +32,7 @@ from commands.loops import (
     request_of,
     standing_of,
 )
-from connection import TASK_QUEUE
+from connection import TASK_QUEUE, TASK_TIMEOUT
 from reflection.batch.loop import Batch
 from reflection.batch.request import (
     BATCH_CONTINUES,
@@ -150,6 +151,7 @@ async def _start(
             request.model_copy(update={"carried": carried}),
             id=identity,
             task_queue=TASK_QUEUE,
+            task_timeout=TASK_TIMEOUT,
             static_summary=terminal_safe(f"batch of {name or variant.name}", 120),
             id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
             # Its runs have that of the batch; pages have one of their own.
