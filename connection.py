@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self, get_args
 
@@ -43,8 +43,6 @@ from reflection.text import terminal_safe
 from telemetry import SEARCH_ATTRIBUTES
 
 TASK_QUEUE = "mull"
-# A workflow task that died with its worker is given to another after so long.
-TASK_TIMEOUT = timedelta(seconds=5)
 CALIBRATION = "MULL_CALIBRATION"
 ENCRYPTION_KEYS, CODEC = "MULL_ENCRYPTION_KEYS", "MULL_CODEC"
 DEFAULT_ADDRESS = "localhost:7233"

@@ -129,9 +129,10 @@ HELPERS = [RetroformerRolloutWorkflow, MemoryWorkflow, DoctorWorkflow, WebhookWo
 MOVING = frozenset({SessionWorkflow, *HELPERS}) - {RetroformerRolloutWorkflow}
 # The seconds that calls in flight have once a worker is told to stop.
 GRACE = {"mull": 20, "llm": GRACE_SECONDS, "code": 20, "tools": 20, "train": 20}
-# A dead worker's run waits for so long before another takes it. A busy one that needs longer for a
-# task has the run replayed whole: with 1 s, 25 tasks of 120 runs of 10 samples at once did.
-STICKY = timedelta(seconds=2)
+# A dead worker's run waits for so long before another takes it, and often twice: for its call, and
+# for what comes of it. A busy one that needs longer for a task has the run replayed whole, in some
+# 30 ms: 25 tasks of 120 runs of 10 samples at once did.
+STICKY = timedelta(seconds=1)
 # Workflow tasks share one interpreter lock. Of the SDK's 100 side by side each is so slow that on a
 # busy machine one is taken for deadlocked, after 2 s; fewer are done sooner.
 TASKS_AT_ONCE = 16

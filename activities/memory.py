@@ -14,7 +14,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from activities.heartbeats import heartbeating
-from connection import TASK_QUEUE, TASK_TIMEOUT
+from connection import TASK_QUEUE
 from reflection.agents.memory import Reflection, SemanticMemory, SharedMemory
 from reflection.agents.request import MemoryRequest
 from reflection.request import Record
@@ -78,7 +78,6 @@ class MemoryActivities:
             MemoryRequest(name=task.name),
             id=memory_id(task.name),
             task_queue=TASK_QUEUE,
-            task_timeout=TASK_TIMEOUT,
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
         )
         try:

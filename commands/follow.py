@@ -39,8 +39,8 @@ from commands.command import (
 )
 from commands.doctor import examine
 from commands.live import show_live
-from commands.loops import Handle, Loop, Seen, look, loop_of, reach, request_of
-from connection import TASK_QUEUE, TASK_TIMEOUT
+from commands.loops import Handle, Loop, Seen, look, loop_of, reach, request_of, task_timeout
+from connection import TASK_QUEUE
 from reflection.request import Request
 from reflection.sampling.loop import Sampling
 from reflection.sampling.result import Bars
@@ -108,7 +108,7 @@ async def start(client: Client, request: Request, new: New, wanted: Wanted) -> E
             request,
             id=chosen,
             task_queue=TASK_QUEUE,
-            task_timeout=TASK_TIMEOUT,
+            task_timeout=task_timeout(request),
             result_type=loop.result,
             static_summary=summary,
             # What has failed, or was cancelled, has no result, and is started anew.

@@ -32,7 +32,7 @@ from commands.loops import (
     request_of,
     standing_of,
 )
-from connection import TASK_QUEUE, TASK_TIMEOUT
+from connection import TASK_QUEUE
 from reflection.batch.loop import Batch
 from reflection.batch.request import (
     BATCH_CONTINUES,
@@ -151,7 +151,6 @@ async def _start(
             request.model_copy(update={"carried": carried}),
             id=identity,
             task_queue=TASK_QUEUE,
-            task_timeout=TASK_TIMEOUT,
             static_summary=terminal_safe(f"batch of {name or variant.name}", 120),
             id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
             # Its runs have that of the batch; pages have one of their own.

@@ -23,7 +23,7 @@ from commands.command import Exit, fail, option_of, say_unserved, tell, unserved
 from commands.follow import Wanted, follow
 from commands.live import LOOK_SECONDS
 from commands.loops import SESSION, TURN, Handle, look, reach, request_of
-from connection import TASK_QUEUE, TASK_TIMEOUT
+from connection import TASK_QUEUE
 from reflection.text import tally_words
 from reflection.turn.result import ToolTurnResult
 from reflection.turn.session import (
@@ -102,7 +102,6 @@ async def _sent(
         going_on,
         id=session,
         task_queue=TASK_QUEUE,
-        task_timeout=TASK_TIMEOUT,
         id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
     )
     return await client.start_update_with_start_workflow(

@@ -23,7 +23,6 @@ from temporalio.exceptions import (
 
 with workflow.unsafe.imports_passed_through():
     import telemetry
-    from connection import TASK_TIMEOUT
     from reflection.batch.loop import Batch, Pages
     from reflection.batch.request import (
         BATCH_CONTINUES,
@@ -191,7 +190,6 @@ class BatchWorkflow(Workflow):
                 "BatchWorkflow",
                 self._request.of_page(page),
                 id=identity,
-                task_timeout=TASK_TIMEOUT,
                 # It outlives this history, and tells the next one how it ended.
                 parent_close_policy=workflow.ParentClosePolicy.ABANDON,
                 static_summary=f"page {page.number + 1:,} of {self._request.pages:,}",
@@ -310,7 +308,6 @@ class BatchWorkflow(Workflow):
                 self._request.variants[planned.variant].workflow,
                 self._request.fields_of(planned),
                 id=self._batch.id_of(planned),
-                task_timeout=TASK_TIMEOUT,
                 result_type=RunResult,
                 parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
                 # A run that has a result is never paid for again.

@@ -12,7 +12,6 @@ from temporalio.exceptions import FailureError
 
 with workflow.unsafe.imports_passed_through():
     from activities.webhook import Notice, WebhookActivities
-    from connection import TASK_TIMEOUT
 
 # The last of six attempts is made about six minutes after the first.
 ONE_ATTEMPT = timedelta(seconds=20)
@@ -55,7 +54,6 @@ def tell(event: Literal["waiting", "failed"], **reason: str | None) -> "asyncio.
         WebhookWorkflow.run,
         notice,
         id=notice.id,
-        task_timeout=TASK_TIMEOUT,
         parent_close_policy=workflow.ParentClosePolicy.ABANDON,
     )
     return asyncio.create_task(started)
