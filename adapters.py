@@ -39,7 +39,6 @@ from reflection.multipath.request import Limits
 from reflection.request import explain, parse_request
 from reflection.turn.approval import ToolRule
 
-MODEL_ADAPTER = "activities.language_model.litellm_model"
 LIMITS = "MULL_SANDBOX_LIMITS"
 CEILING = Limits(wall_seconds=60, cpu_seconds=60)
 POST_SECONDS = 10.0

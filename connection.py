@@ -1,11 +1,10 @@
-"""The Temporal server: connecting to it, heartbeats, and what it has registered."""
+"""The Temporal server: connecting to it, and what it has registered."""
 
-import asyncio
 import os
 import time
 import zlib
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -327,36 +326,9 @@ _VALUE_TYPES = {
 REMEMBER_SECONDS = 60.0
 # A poll lasts at most a minute, so a live worker has polled within this time.
 POLLED_WITHIN = timedelta(seconds=70)
-HEARTBEAT_SECONDS = 1.0
-# A program that is no longer needed ends within a second of the cancellation.
-CODE_HEARTBEAT_SECONDS = 0.3
 # The time that calls of models in flight have once their worker is told to stop. They are paid for,
 # and have as long as an attempt at the defaults (workflows/calls.py).
 GRACE_SECONDS = 135
-
-
-@asynccontextmanager
-async def heartbeating(seconds: float = HEARTBEAT_SECONDS) -> AsyncIterator[Callable[..., None]]:
-    """Heartbeat at this interval, in seconds, while the block runs: so cancellations arrive.
-
-    Yields a function that sets the heartbeat's details, from any thread.
-    """
-    newest: tuple[object, ...] = ()
-
-    def tell(*details: object) -> None:
-        nonlocal newest
-        newest = details
-
-    async def beat() -> None:
-        while True:
-            await asyncio.sleep(seconds)
-            activity.heartbeat(*newest)
-
-    beating = asyncio.create_task(beat())
-    try:
-        yield tell
-    finally:
-        beating.cancel()
 
 
 async def search_attributes(client: Client) -> dict[str, str]:

@@ -39,7 +39,7 @@ with workflow.unsafe.imports_passed_through():
         run_locally,
     )
 
-LISTING = bounded_times(STARTING.total_seconds(), 2)
+LISTING = STARTING.total_seconds(), 2
 ENDED = "the turn was ended before this call"
 CUT_OFF = "the turn ended while it ran; whether it took effect is not known"
 NO_WORD = "no word of it came back; whether it took effect is not known"
@@ -99,7 +99,7 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
         if request.tools is None or request.tools:
             wanted = ListTask(names=request.tools, docs=request.docs)
             found = await self._calls.make(
-                ToolActivities.list_tools, wanted, "the tools", LISTING, TASK_QUEUE
+                ToolActivities.list_tools, wanted, "the tools", bounded_times(*LISTING), TASK_QUEUE
             )
             if isinstance(found, ActivityError):
                 state.warn(f"the turn has no tools: they could not be listed: {explain(found)}")

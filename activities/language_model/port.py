@@ -16,7 +16,7 @@ from pydantic import Field
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from connection import heartbeating
+from activities.heartbeats import heartbeating
 from reflection.request import Record, SamplingOptions
 from reflection.run import Spending
 from reflection.turn.tools import AskedCall, Tool

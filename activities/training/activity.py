@@ -14,6 +14,7 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
+from activities.heartbeats import heartbeating
 from activities.training.artifacts import (
     TrainingError,
     keep_pair,
@@ -34,7 +35,6 @@ from activities.training.port import (
     ScoreTask,
     StageTask,
 )
-from connection import heartbeating
 from reflection.agents.rating import count
 from reflection.agents.training_result import StageResult, StageStep
 
@@ -46,7 +46,6 @@ KEPT = {
     "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY",
 }  # fmt: skip
 KEPT_PREFIXES = ("HF_", "CUDA_")
-BEAT_SECONDS = 5.0
 LONGEST_LINE = 16 << 20
 # How often a stage tells its run how far it came: each time is three events of history.
 SHOWN_STEPS = 50
@@ -79,7 +78,7 @@ class TrainingActivities:
 
         Raises ApplicationError: TrainingError, which is final, or TrainingFailed.
         """
-        async with heartbeating(BEAT_SECONDS) as beat, self._turn:
+        async with heartbeating() as beat, self._turn:
             return await self._run(task, beat)
 
     @activity.defn

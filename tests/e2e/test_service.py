@@ -6,6 +6,8 @@ import os
 import re
 import signal
 import socket
+import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -290,3 +292,13 @@ def test_what_can_t_be_served_is_said_at_the_start(options: list[str], said: str
     assert ended.returncode == 2
     assert said in ended.stderr.splitlines()[-1]
     assert "Traceback" not in ended.stderr
+
+
+def test_a_silence_that_makes_no_sense_is_refused_at_the_start() -> None:
+    """A worker says so in one line, from nothing: no import reads the variable."""
+    known = {**os.environ, "MULL_HEARTBEAT_SECONDS": "fast"}
+    command = [sys.executable, "worker.py", "--queues", "mull"]
+    ended = subprocess.run(command, env=known, capture_output=True, text=True, check=False)
+
+    said = "Error: MULL_HEARTBEAT_SECONDS: expected seconds from 1 to 300.\n"
+    assert (ended.returncode, ended.stderr) == (2, said)

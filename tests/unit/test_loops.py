@@ -13,7 +13,7 @@ from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 
-from commands import follow
+from commands import follow, live
 from commands.loops import BATCH, CRITIQUE, LOOPS, MULTIPATH, SAMPLING, Loop, Seen, loop_of
 from commands.terminal import print_sheet
 from reflection.critique.evaluation import Confidence
@@ -333,7 +333,7 @@ def test_a_machine_is_told_what_to_review(loop: Loop, progress: Any, fields: str
 )
 def test_the_reading_of_documents_has_a_bar(details: list[object], said: str | None) -> None:
     """Two counts of a heartbeat make one; anything else is not shown."""
-    assert follow.reading_words(details) == said
+    assert live.reading_words(details) == said
 
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -378,7 +378,7 @@ def timed_out(call: Any) -> Any:
 )
 def test_a_slow_call_is_told(calls: list[Any], said: str | None) -> None:
     """Its attempt, how long it has taken, and its last error; not of a call that is new."""
-    assert follow.slow_words(calls, NOW) == said
+    assert live.slow_words(calls, NOW) == said
 
 
 async def test_silence_is_broken(
@@ -391,10 +391,10 @@ async def test_silence_is_broken(
     async def slowest(_: Any) -> str | None:
         return slow.pop(0)
 
-    monkeypatch.setattr(follow, "_slow", slowest)
-    monkeypatch.setattr(follow, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(live, "_slow", slowest)
+    monkeypatch.setattr(live, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     handle: Any = Handle()
-    pulse = follow.Pulse(handle, Console(stderr=True), None)
+    pulse = live.Pulse(handle, Console(stderr=True), None)
 
     for spoke in (False, False, False, False, True):
         await pulse.beat("wave 1 is running", spoke=spoke)
@@ -413,7 +413,7 @@ async def test_the_end_of_what_is_written_stands_in_a_terminal() -> None:
     lines = [f"line {number} \x1b[2J" for number in range(30)]
 
     with console.status("asking") as status:
-        pulse = follow.Pulse(handle, console, status)
+        pulse = live.Pulse(handle, console, status)
         await pulse.beat("step 1", spoke=True, written="\n".join(lines))
         console.print(status.renderable)
 

@@ -31,6 +31,7 @@ from tests.workflows.turn.running import (
     until,
 )
 from workflows.base import Inbound
+from workflows.calls import bounded_times
 from workflows.tool_turn import LISTING, ToolTurnWorkflow
 
 LOOK = [("look", {"place": "sea"})]
@@ -411,6 +412,6 @@ async def test_a_call_that_is_allowed_as_the_turn_is_ended_does_not_run(client: 
 
 def test_listing_the_tools_leaves_time_for_an_answer() -> None:
     """A turn waits for the tools as long as a worker for a server, and no more than most of it."""
-    whole = LISTING["schedule_to_close_timeout"].total_seconds()
+    whole = bounded_times(*LISTING)["schedule_to_close_timeout"].total_seconds()
 
     assert LIST_SECONDS < whole < TurnLimits().budget_seconds * 2 / 3
