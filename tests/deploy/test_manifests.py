@@ -47,12 +47,13 @@ def rendered(folder: Path) -> list[Any]:
     return documents(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
+@cache
 def variables() -> set[str]:
     """Find the variables of Mull's own that its code names."""
     code = [
         path.read_text("utf-8")
         for path in ROOT.rglob("*.py")
-        if path.relative_to(ROOT).parts[0] not in {".venv", "tests", "bench", "build"}
+        if not path.relative_to(ROOT).parts[0].startswith((".", "tests", "bench", "build"))
     ]
     return set(re.findall(r"\bMULL_[A-Z_]+\b", "\n".join(code)))
 
