@@ -4,10 +4,12 @@ It resolves a model's name, and asks for a JSON schema, tools and thinking in th
 """
 
 import asyncio
+import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -286,12 +288,9 @@ def _thinking(route: Route, call: ModelCall) -> dict[str, Any]:
 
 def _planned(route: Route, effort: str | None) -> dict[str, Any]:
     """Return what LiteLLM would send a provider for a level of thinking; empty if it sends none."""
-    if not (litellm.supports_reasoning(route.target) and _knows(route, "reasoning_effort", effort)):
+    if not (_reasons(route.target) and _lists(route, "reasoning_effort")):
         return {}
-    sent: dict[str, Any] = litellm.get_optional_params(
-        model=route.model, custom_llm_provider=route.provider, reasoning_effort=effort
-    )
-    return sent
+    return _sent(route, reasoning_effort=effort) or {}
 
 
 def _thinking_budget(planned: dict[str, Any]) -> int | None:
@@ -320,18 +319,38 @@ def _reply_formats(
 
 def _takes_schemas(route: Route, form: dict[str, Any]) -> bool:
     """Tell if a schema may be sent: as it is, to an endpoint like OpenAI's, or to a known model."""
-    if route.provider in _CONSTRAINING_SERVERS or litellm.supports_response_schema(route.target):
+    if route.provider in _CONSTRAINING_SERVERS or _supports_schemas(route.target):
         return True
-    sent = litellm.get_optional_params(
-        model=route.model, custom_llm_provider=route.provider, response_format=form
-    )
-    return bool(sent.get("response_format") == form)
+    return (_sent(route, response_format=form) or {}).get("response_format") == form
+
+
+# LiteLLM is asked about the same few models again and again, which would take up to a third of a
+# call's CPU. What it lists does not change while a worker runs.
+_remembered = lru_cache(maxsize=1_000)
+_reasons = _remembered(litellm.supports_reasoning)
+_supports_schemas = _remembered(litellm.supports_response_schema)
+_listed = _remembered(litellm.get_supported_openai_params)
 
 
 def _lists(route: Route, name: str) -> bool:
     """Tell whether LiteLLM lists a parameter for a model."""
-    known = litellm.get_supported_openai_params(route.model, custom_llm_provider=route.provider)
-    return name in (known or ())
+    return name in (_listed(route.model, route.provider) or ())
+
+
+def _sent(route: Route, **wanted: object) -> dict[str, Any] | None:
+    """Return what LiteLLM would send a provider for these parameters; None where it refuses one."""
+    return _translated(route.model, route.provider, json.dumps(wanted))
+
+
+@_remembered
+def _translated(model: str, provider: str, wanted: str) -> dict[str, Any] | None:
+    try:
+        sent: dict[str, Any] = litellm.get_optional_params(
+            model=model, custom_llm_provider=provider, **json.loads(wanted)
+        )
+    except UnsupportedParamsError:
+        return None
+    return sent
 
 
 def _knows(
@@ -340,15 +359,8 @@ def _knows(
     """Ask with the value too: LiteLLM lists temperature for models that only accept 1."""
     if not _lists(route, name):
         return name in _BEYOND_OPENAI and _takes_beyond(route, name)
-    try:
-        litellm.get_optional_params(
-            model=route.model,
-            custom_llm_provider=route.provider,
-            **{**thinking, name: value},
-        )
-    except UnsupportedParamsError:
-        return False
-    return True
+    # No model takes one seed and not another, and each sample has its own.
+    return _sent(route, **{**thinking, name: 0 if name == "seed" else value}) is not None
 
 
 def _takes_beyond(route: Route, name: str) -> bool:
@@ -419,7 +431,8 @@ def _placed(line: str, exchange: Exchange, route: Route) -> str:
 
 
 def _read_failure(error: Exception, exchange: Exchange, route: Route, prompt: str) -> ModelError:
-    failure = read_error(error, prompt, route.secrets())
+    refused = exchange.status if exchange.status >= 400 else None
+    failure = read_error(error, prompt, route.secrets(), refused)
     if failure.kind == "AuthenticationError" and not route.endpoint:
         missing = litellm.validate_environment(route.target)["missing_keys"]
         if named := [name for name in missing if name.endswith("_API_KEY")] or missing:
