@@ -112,6 +112,14 @@ def permanent(error: ActivityError) -> ApplicationError | None:
     return None
 
 
+def unreachable(error: object) -> ApplicationError | None:
+    """Return the failure of a run without any reply, where nothing listened to its call."""
+    cause = error.cause if isinstance(error, ActivityError) else None
+    if isinstance(cause, ApplicationError) and cause.type == models.UNREACHABLE:
+        return ApplicationError(cause.message, type=cause.type, non_retryable=True)
+    return None
+
+
 def explain(error: ActivityError) -> str:
     """Say in one line why a call failed for good after its retries, and how often it did."""
     cause = error.cause
@@ -298,12 +306,18 @@ class Calls:
         *,
         late: bool = False,
     ) -> Value | ActivityError | None:
-        """Ask a model as `make` does; count what it cost, and warn of what was not sent."""
+        """Ask a model as `make` does; count what it cost, and warn of what was not sent.
+
+        Raises ApplicationError where nothing listens, and no reply ever came to the run.
+        """
         reply = await self.make(activity, task, summary, times, late=late)
         if isinstance(reply, ActivityError):
             policy: RetryPolicy = times["retry_policy"]
             most = policy.maximum_attempts or self._state.request.max_attempts
             self._state.pay(part, None, attempts_of(reply, most))
+            failure = unreachable(reply)
+            if failure and not self._state.every_spending and not self.in_flight:
+                raise failure
         elif reply is not None:
             receipt: Any = getattr(reply, "receipt", reply)
             self._state.pay(part, receipt.spending, receipt.attempts)

@@ -1,6 +1,7 @@
 """The one HTTP exchange of a call, bounded and never redirected, and the reply that it brings."""
 
 import json
+import ssl
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
@@ -35,6 +36,7 @@ class Exchange:
     """What one call sent and got so far; `failed` says in words why nothing usable came.
 
     With `on_text` the reply is asked for in events, and the text so far is told as it grows.
+    `unreachable` is the error by which no connection was made.
     """
 
     on_text: OnText | None = None
@@ -42,6 +44,7 @@ class Exchange:
     status: int = 0
     body: bytes = b""
     failed: str = ""
+    unreachable: Exception | None = None
 
     def tell(self, line: str) -> str:
         """Say what came, with a provider's own words for an error status."""
@@ -65,6 +68,9 @@ async def bounded(
     """
     exchange = EXCHANGE.get() or Exchange()
     exchange.address = str(request.url.copy_with(username=None, password=None, query=None))
+    if exchange.unreachable is not None:
+        # Some of LiteLLM's clients try again at once.
+        raise exchange.unreachable
     request.headers["Accept-Encoding"] = ", ".join(CODINGS)
     asked = streamed(request) if exchange.on_text else None
     try:
@@ -74,6 +80,7 @@ async def bounded(
     except Exception as error:
         broken = "broke off its reply" if exchange.status else "can't be reached"
         exchange.failed = str(error) if type(error) is ValueError else f"{broken}: {_why(error)}"
+        exchange.unreachable = error if _is_unreachable(error) else None
         raise
     kept = [pair for pair in response.headers.multi_items() if pair[0].lower() not in ENCODED]
     return httpx.Response(exchange.status, headers=kept, content=exchange.body, request=request)
@@ -93,6 +100,14 @@ async def _answer(exchange: Exchange, response: httpx.Response) -> httpx.Respons
     finally:
         await response.aclose()
     return response
+
+
+def _is_unreachable(error: Exception) -> bool:
+    """Tell whether no connection was made: it was refused, or there is no way or no such host."""
+    broken = (ssl.SSLError, ssl.CertificateError, ConnectionResetError)
+    return isinstance(error, httpx.ConnectError) and not any(
+        isinstance(cause, broken) for cause in causes(error)
+    )
 
 
 def _why(error: Exception) -> str:

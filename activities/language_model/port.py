@@ -2,7 +2,8 @@
 
 ModelError                     a call failed
 ├── TransientModelError        it may work the next time: Temporal retries it
-│   └── NotYetError            no call was made: the model was told to wait
+│   ├── NotYetError            no call was made: the model was told to wait
+│   └── UnreachableError       nothing takes a connection at the model's address
 ├── SampleError                this one reply is lost (content filter, cut off, empty)
 └── PermanentModelError        no call like it can work (no key, no such model)
 """
@@ -26,6 +27,7 @@ TASK_QUEUE = "mull-llm"
 # Replies that say nothing, and may say something the next time: they are asked for so often.
 ASKED_AGAIN = frozenset({"EmptyReply", "BrokenToolCall"})
 EMPTY_REPLIES = 3
+UNREACHABLE = "Unreachable"
 
 OnText = Callable[[str], None]
 
@@ -38,8 +40,9 @@ class ModelCall(Record):
     `keep_cut` accepts a reply that was cut off (finish reason `length`), else a SampleError.
     `messages` are in OpenAI's form; a model that takes no `tools` gets `without_tools` instead.
     A model with a setting of its own for it thinks at `effort`, for about `thinking_tokens` more.
-    `on_text` is told the text so far while it is written, where the provider can say it; the text
-    may begin again, and the reply is the same without it.
+    Where its address takes no connection, it gives up with the failure of `max_attempts` of them,
+    whoever tried. `on_text` is told the text so far while it is written, where the provider can say
+    it; the text may begin again, and the reply is the same without it.
     """
 
     model: str | None
@@ -58,6 +61,7 @@ class ModelCall(Record):
     options: SamplingOptions = SamplingOptions()
     effort: Literal["low", "medium", "high"] | None = None
     thinking_tokens: int = 0
+    max_attempts: int = 1
     on_text: OnText | None = Field(None, exclude=True, repr=False)
 
     @property
@@ -141,9 +145,20 @@ class TransientModelError(ModelError):
 class NotYetError(TransientModelError):
     """No call was made: for so many seconds the model takes no call of this worker."""
 
-    def __init__(self, seconds: float) -> None:
-        line = "the model was told to wait, and this call waits with it"
-        super().__init__(line, "RateLimitError", 429, seconds, spending=Spending(calls=0))
+    def __init__(self, seconds: float, unreachable: "UnreachableError | None" = None) -> None:
+        line, kind = "the model was told to wait, and this call waits with it", "RateLimitError"
+        if unreachable is not None:
+            line, kind = f"{unreachable}; this call waits", UNREACHABLE
+        super().__init__(line, kind, 429, seconds, spending=Spending(calls=0))
+
+
+class UnreachableError(TransientModelError):
+    """Nothing takes a connection at `address`, a host and a port; `last`: no more are made."""
+
+    def __init__(self, message: str, address: str, *, last: bool = False) -> None:
+        super().__init__(message, UNREACHABLE, spending=Spending(calls=0))
+        self.address = address
+        self.last = last
 
 
 class SampleError(ModelError):
@@ -193,13 +208,14 @@ async def ask(model: LanguageModel, call: ModelCall, max_attempts: int = 5) -> M
     async with heartbeating() as tell:
         tell(*tries)
         try:
-            return await model.complete(call)
+            return await model.complete(call.model_copy(update={"max_attempts": max_attempts}))
         except PermanentModelError as error:
             raise ApplicationError(str(error), type=error.kind, non_retryable=True) from None
         except ModelError as error:
             waits, again = isinstance(error, NotYetError), error.kind in ASKED_AGAIN
             refused = isinstance(error, TransientModelError) and error.status == 429
             last = not refused and used + 1 >= max_attempts
+            last = last or (isinstance(error, UnreachableError) and error.last)
             if isinstance(error, SampleError) and (last or not again or empty + 1 >= EMPTY_REPLIES):
                 raise
             activity.heartbeat(limited + (refused and not waits), waiting + waits, empty + again)
