@@ -3,6 +3,7 @@
 # (but for pip itself, which checks them).
 #
 #     sh deploy/install.sh /opt/mull/0.1.0         what any worker and the command line need
+#     sh deploy/install.sh /opt/mull/0.1.0 plain   the same, but for the packages of untrusted code
 #     sh deploy/install.sh /opt/mull/0.1.0 code    what a worker of untrusted code needs, no more
 #
 # PYTHON names the interpreter: 3.11 or newer. The development tools and the toy model stay out. In
@@ -45,10 +46,12 @@ if [ "$kind" = code ]; then
     packages=deploy/packages/code.txt
 else
     packages=$work/declared.txt
-    "$work/tools/bin/python" - > "$packages" << 'END'
-import tomllib
+    "$work/tools/bin/python" - "$kind" > "$packages" << 'END'
+import sys, tomllib
 with open("pyproject.toml", "rb") as file:
-    print(*tomllib.load(file)["project"]["dependencies"], sep="\n")
+    project = tomllib.load(file)["project"]
+extra = [] if sys.argv[1] == "plain" else project["optional-dependencies"]["code"]
+print(*project["dependencies"], *extra, sep="\n")
 END
 fi
 "${PYTHON:-python3}" -m venv --without-pip "$target"
