@@ -330,7 +330,7 @@ HEARTBEAT_SECONDS = 1.0
 CODE_HEARTBEAT_SECONDS = 0.3
 # The time that calls of models in flight have once their worker is told to stop. They are paid for,
 # and have as long as an attempt at the defaults (workflows/calls.py).
-GRACE_SECONDS = 135
+GRACE_SECONDS = 495
 
 
 @asynccontextmanager
