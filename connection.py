@@ -328,7 +328,7 @@ REMEMBER_SECONDS = 60.0
 POLLED_WITHIN = timedelta(seconds=70)
 # The time that calls of models in flight have once their worker is told to stop. They are paid for,
 # and have as long as an attempt at the defaults (workflows/calls.py).
-GRACE_SECONDS = 135
+GRACE_SECONDS = 495
 
 
 async def search_attributes(client: Client) -> dict[str, str]:

@@ -57,7 +57,7 @@ COUNT_SECONDS = 30.0
 REBUILDS = "MULL_REBUILD_TRACES"
 AGAIN_SECONDS = 10.0
 # What calls of models fail with most.
-USUAL = ("APIConnectionError", "AuthenticationError", "InternalServerError", "RateLimitError")
+USUAL = ("AuthenticationError", "InternalServerError", "RateLimitError", "Unreachable")
 WAITING = f"{telemetry.NEEDS_REVIEW.name} = true AND ExecutionStatus = 'Running'"
 
 logger = logging.getLogger("mull.worker")

@@ -385,7 +385,7 @@ async def demo() -> Exit:
             answers="number",
             preset="thorough",
             seed=7,
-            max_output_tokens=TOY_TOKENS if toy else 2_000,
+            max_output_tokens=TOY_TOKENS if toy else None,
         )
         run = follow.new_id("ask", QUESTION)
         wanted = follow.Wanted(accept_any=True, web_ui=False)

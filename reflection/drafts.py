@@ -51,6 +51,7 @@ class PlainDraft(Record):
     model: str | None = None
     seed: int | None = None
     finish_reason: str | None = None
+    max_output_tokens: int | None = None
     cut: bool = False
     left_out: tuple[str, ...] = ()
     attempts: int = 0

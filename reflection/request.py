@@ -43,6 +43,14 @@ class Request(Frozen):
 
 DRAFT_BYTES = 100_000
 OUTPUT_TOKENS = 4096
+# Of a model that thinks: in recorded sets of theirs nine answers in ten take more than 1,024.
+THINKING_TOKENS = 16_384
+CALL_SECONDS, TURN_SECONDS = 120.0, 60.0
+
+
+def call_seconds(limit: int, usual: float = CALL_SECONDS) -> float:
+    """Return the time-out of a call by its limit of tokens, which it has time to write out."""
+    return usual * max(1.0, limit / OUTPUT_TOKENS)
 
 
 class Bounded(Request):
@@ -67,6 +75,19 @@ class Bounded(Request):
     def draft_bytes(self) -> int:
         """The size in bytes to which a draft is cut."""
         return DRAFT_BYTES
+
+
+def output_limit(what: str, usual: int) -> Any:
+    """Make the field for a limit that the worker chooses, by its model, where none is set."""
+    said = f"{usual:,} by default, {THINKING_TOKENS:,} where the model thinks"
+    return Field(None, ge=1, le=32_768, description=f"Tokens of one {what}; {said}.")
+
+
+def time_out(what: str, usual: float = CALL_SECONDS) -> Any:
+    """Make the field for a time-out that grows with the limit where it is not set."""
+    said = f"{usual:g} by default, more for over {OUTPUT_TOKENS:,} tokens"
+    bounds: dict[str, Any] = {"ge": 1, "le": 3_600, "allow_inf_nan": False}
+    return Field(None, **bounds, description=f"Seconds for one {what}; {said}.")
 
 
 class Record(Frozen):

@@ -8,7 +8,7 @@ from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from pydantic import Field
 
-from reflection.request import OUTPUT_TOKENS, Bounded, Record, Review
+from reflection.request import OUTPUT_TOKENS, THINKING_TOKENS, Bounded, Record, Review
 from reflection.text import encoded_size
 
 StopReasonT = TypeVar("StopReasonT", bound=str)
@@ -132,9 +132,13 @@ BYTES_A_TOKEN = 3
 INSTRUCTION_TOKENS = 600
 
 
-def call_tokens(texts: Iterable[str], limit: int) -> int:
-    """Estimate the most tokens of a call, by the texts in its prompt and its output limit."""
-    return sum(map(encoded_size, texts)) // BYTES_A_TOKEN + INSTRUCTION_TOKENS + limit
+def call_tokens(texts: Iterable[str], limit: int | None) -> int:
+    """Estimate the most tokens of a call, by the texts in its prompt and its output limit.
+
+    One that is not set may be as high as the worker sets it for a model that thinks.
+    """
+    shown = sum(map(encoded_size, texts)) // BYTES_A_TOKEN
+    return shown + INSTRUCTION_TOKENS + (limit or THINKING_TOKENS)
 
 
 def likely(
@@ -334,8 +338,8 @@ class RunState(ABC, Generic[DecisionT]):
         known = self.budget.tokens is None or self.spent[part]
         return None if known else call_tokens(*self.prompt(part))
 
-    def prompt(self, part: Part) -> tuple[list[str], int]:
-        """List the texts in the prompt of a part's next call, and give its output limit."""
+    def prompt(self, part: Part) -> tuple[list[str], int | None]:
+        """List the texts in the prompt of a part's next call, and give its output limit, if set."""
         del part  # for loops whose calls differ
         return [self.subject], OUTPUT_TOKENS
 

@@ -24,7 +24,7 @@ with workflow.unsafe.imports_passed_through():
     from activities.critique import Written
     from activities.heartbeats import silence
     from activities.language_model import port as models
-    from reflection.request import Finish, Review
+    from reflection.request import CALL_SECONDS, THINKING_TOKENS, Finish, Review, call_seconds
     from reflection.run import Part, RunState
 
 Value = TypeVar("Value")
@@ -53,8 +53,20 @@ STARTING = timedelta(seconds=20)
 SANDBOX = timedelta(seconds=30)
 
 
-def call_times(client_seconds: float, max_attempts: int) -> dict[str, Any]:
-    """Nest the time-outs of a model's call. The activity counts its attempts: a 429 is none."""
+def call_times(
+    client_seconds: float | None,
+    max_attempts: int,
+    *limits: int | None,
+    usual: float = CALL_SECONDS,
+) -> dict[str, Any]:
+    """Nest the time-outs of a model's call. The activity counts its attempts: a 429 is none.
+
+    Without `client_seconds` they are those for its limits of tokens. One that is not set is the
+    worker's to know, and taken to be a thinking model's.
+    """
+    if client_seconds is None:
+        longest = (call_seconds(limit or THINKING_TOKENS, usual) for limit in limits or (None,))
+        client_seconds = max(longest)
     times = work_times(client_seconds, max_attempts)
     times["retry_policy"].maximum_attempts = 0
     return times

@@ -211,7 +211,8 @@ class Samples:
 
     def __init__(self, request: SelfConsistencyRequest) -> None:
         self._request = request
-        self._times = call_times(request.sample_timeout_seconds, request.max_attempts)
+        limit = request.max_output_tokens
+        self._times = call_times(request.sample_timeout_seconds, request.max_attempts, limit)
         self._calls: dict[int, workflow.ActivityHandle[Response]] = {}
 
     @property

@@ -265,13 +265,19 @@ def _lost(choice: Any, call: ModelCall, spending: Spending) -> tuple[str, str] |
     message = choice.message
     fields = getattr(message, "provider_specific_fields", None) or {}
     calls = getattr(message, "tool_calls", None)
-    empty = not (message.content or "").strip() and not (calls and call.tools)
+    written = (message.content or "").strip()
+    thought = not written or (written.startswith("<think>") and "</think>" not in written)
+    empty = not written and not (calls and call.tools)
     if choice.finish_reason == "content_filter":
         return "ContentPolicyViolationError", "the provider's content filter took the reply"
     if getattr(message, "refusal", None) or fields.get("refusal"):
         return "Refusal", "the model refused to answer"
-    if choice.finish_reason == "length" and (empty or not call.keep_cut):
-        return "CutOff", f"the reply was cut off after {spending.output_tokens or 'its'} tokens"
+    if choice.finish_reason == "length" and not (calls and call.tools and call.keep_cut):
+        after = f"the reply was cut off after {spending.output_tokens or 'its'} tokens"
+        if thought:
+            return "CutOff", f"{after}, while the model was thinking: raise {call.usual.option}"
+        if not call.keep_cut:
+            return "CutOff", f"{after}: raise {call.usual.option}"
     if empty and calls:
         return "BrokenToolCall", "the reply calls a tool, and none was offered"
     return ("EmptyReply", "the reply is empty") if empty else None

@@ -115,8 +115,9 @@ def _labels(model: str) -> dict[str, str]:
 
 
 def _describe_call(span: Span, call: ModelCall) -> None:
-    bound = {"gen_ai.request.max_tokens": call.max_output_tokens}
-    span.set_attributes({KIND: "LLM", **bound, **call.labels})
+    if call.max_output_tokens is not None:
+        span.set_attribute("gen_ai.request.max_tokens", call.max_output_tokens)
+    span.set_attributes({KIND: "LLM", **call.labels})
     if captures_content():
         shown = call.messages or ({"role": "user", "content": call.prompt},)
         span.set_attribute(CONTENT[0], json.dumps(list(map(_described, shown))))
@@ -129,6 +130,7 @@ def _describe_reply(span: Span, call: ModelCall, reply: ModelReply) -> None:
         "gen_ai.response.id": reply.response_id,
         "gen_ai.request.temperature": call.temperature,
         "gen_ai.request.seed": call.seed,
+        "gen_ai.request.max_tokens": reply.max_output_tokens,
     }
     for name, value in known.items():
         if value is not None and name.rpartition(".")[2] not in reply.left_out:
@@ -351,7 +353,7 @@ class PacedModel:
     ) -> ModelReply:
         """Make the call, and note what came of it for those that wait."""
         try:
-            reply = await self._complete(call, pace, began)
+            reply = await self._model.complete(call)
         except UnreachableError as error:
             before = self._doors[name]
             door = self._doors[name] = self._addresses.setdefault(error.address, before)
@@ -360,23 +362,15 @@ class PacedModel:
                 before.answered(began)
             door.refused(error, began)
             raise
-        except ModelError:
+        except ModelError as error:
             self._doors[name].answered(began)
-            raise
-        self._doors[name].answered(began)
-        return reply
-
-    async def _complete(self, call: ModelCall, pace: Pace, began: float) -> ModelReply:
-        try:
-            reply = await self._model.complete(call)
-        except SampleError:
-            pace.replied()
-            raise
-        except TransientModelError as error:
-            if error.status == 429:
+            if isinstance(error, SampleError):
+                pace.replied()
+            elif isinstance(error, TransientModelError) and error.status == 429:
                 pace.refused(began, error.retry_after)
             elif error.retry_after is not None:
                 pace.wait(error.retry_after)
             raise
+        self._doors[name].answered(began)
         pace.replied()
         return reply

@@ -17,10 +17,13 @@ from litellm.llms.custom_httpx.aiohttp_transport import LiteLLMAiohttpTransport
 from activities.language_model.catalog import (
     Route,
     knows,
+    least_effort,
     lists,
+    output_limit,
     planned,
     takes_schemas,
     thinking_budget,
+    thinks,
 )
 from activities.language_model.errors import causes, one_line, read_error
 from activities.language_model.exchange import EXCHANGE, Exchange, bounded, read_reply
@@ -37,6 +40,7 @@ from activities.language_model.port import (
     TransientModelError,
     UnreachableError,
 )
+from reflection.request import call_seconds
 
 litellm.suppress_debug_info = True
 litellm.drop_params = False
@@ -60,6 +64,7 @@ _bind(LiteLLMAiohttpTransport)
 _bind(httpx.AsyncHTTPTransport)
 _UNBOUNDED = "aiohttp_openai"
 
+EFFORT = "reasoning_effort"
 JSON_OBJECT: dict[str, Any] = {"type": "json_object"}
 _FORM_REFUSED = frozenset({400, 422})
 # Some say 404 where no server of the model takes tools.
@@ -120,14 +125,15 @@ class LiteLLMModel:
         Raises one of the three kinds of ModelError, and nothing else.
         """
         route, tried = self._route(call.model), set[tuple[str, str]]()
-        until = asyncio.get_running_loop().time() + call.timeout_seconds
-        with _explained(route, call.shown, call.timeout_seconds):
+        with _explained(route, call.shown, 0):
+            call, seconds = _bounded(route, call)
             forms = _forms(route, call)
+        until = asyncio.get_running_loop().time() + seconds
         forms = [form for form in forms if (route.name, _form_name(form)) not in self._refused]
         while True:
             form = forms[len(tried)]
             try:
-                reply = await _send(route, call, form, until)
+                reply = await _send(route, call, form, seconds, until)
             except PermanentModelError as error:
                 statuses = _TOOLS_REFUSED if "tools" in form else _FORM_REFUSED
                 refused = error.status in statuses and error.kind not in _NOT_THE_FORM
@@ -143,7 +149,8 @@ class LiteLLMModel:
         route = self._route(model)
         with _explained(route, "", 0):
             least = thinking_budget(planned(route, "minimal"))
-            return Abilities(lists(route, "tools"), bool(planned(route, "low")), least)
+            known = lists(route, "tools"), bool(planned(route, "low")), least
+            return Abilities(*known, *least_effort(route))
 
     def _route(self, asked: str | None) -> Route:
         name = asked or self._default_model
@@ -168,12 +175,27 @@ class LiteLLMModel:
         return route
 
 
-async def _send(route: Route, call: ModelCall, form: dict[str, Any], until: float) -> ModelReply:
+def _bounded(route: Route, call: ModelCall) -> tuple[ModelCall, float]:
+    """Give a call the limit that its model needs where it has none, and return its time-out too."""
+    limit = call.max_output_tokens
+    if limit is None:
+        # What is thought is a part of it.
+        most = output_limit(route, call.usual.tokens)
+        limit = max(most - call.thinking_tokens, call.usual.tokens) if thinks(route) else most
+    seconds = call.timeout_seconds or call_seconds(limit + call.thinking_tokens, call.usual.seconds)
+    return call.model_copy(update={"max_output_tokens": limit}), seconds
+
+
+async def _send(
+    route: Route, call: ModelCall, form: dict[str, Any], seconds: float, until: float
+) -> ModelReply:
     """Make one call, once, with the options that the provider knows; name those left out."""
     # A model that is asked for one object writes no text to be shown.
     on_text = None if call.tools and "tools" not in form else call.on_text
-    with _explained(route, call.shown, call.timeout_seconds, on_text):
-        thinking, barred = _thinking(route, call), frozenset[str]()
+    with _explained(route, call.shown, seconds, on_text):
+        thinking = _thinking(route, call) if call.thinking_tokens else {}
+        thinking = {name: form[name] for name in form if name == EFFORT} or thinking
+        barred = frozenset[str]()
         if thinking and "thinking" in planned(route, call.effort):
             barred = _NOT_WHILE_THINKING
         wanted = {"temperature": call.temperature, "seed": call.seed, **call.options.model_dump()}
@@ -185,38 +207,45 @@ async def _send(route: Route, call: ModelCall, form: dict[str, Any], until: floa
         }
         left_out = [name for name in given if name not in options]
         if call.effort and not thinking:
-            left_out.append("reasoning_effort")
+            left_out.append(EFFORT)
+        limit = (call.max_output_tokens or 0) + (call.thinking_tokens if thinking else 0)
         messages = call.messages or ({"role": "user", "content": call.prompt},)
         if call.tools and "tools" not in form:
             left_out.append("tools")
             messages = call.without_tools or messages
         if call.reply_schema is not None and form.get("response_format") in (None, JSON_OBJECT):
-            left_out.append("json_schema" if form else "response_format")
+            left_out.append("json_schema" if "response_format" in form else "response_format")
         async with asyncio.timeout_at(until):
             response = await litellm.acompletion(
                 messages=list(messages),
-                max_tokens=call.max_output_tokens + (call.thinking_tokens if thinking else 0),
-                **route.arguments(call.timeout_seconds),
-                **thinking,
+                max_tokens=limit,
+                **route.arguments(seconds),
                 **options,
-                **form,
+                **(thinking | form),
             )
-        known = {"model": route.name, "provider": route.system, "left_out": tuple(left_out)}
+        known: dict[str, Any] = {"model": route.name, "provider": route.system}
+        known |= {"left_out": tuple(left_out), "max_output_tokens": limit}
         return read_reply(response, call, _cost(response, route), **known)
 
 
 def _forms(route: Route, call: ModelCall) -> list[dict[str, Any]]:
-    """List the forms that a call can have, the strictest first, and an empty one at the end."""
-    if call.tools:
-        return [*([_tools_form(route, call)] if lists(route, "tools") else []), {}]
-    formats = _reply_formats(route, call.prompt, call.reply_schema)
-    return [*({"response_format": one} for one in formats), {}]
+    """List the forms that a call can have, the strictest first, and an empty one at the end.
+
+    The least effort of thinking is a part of the form: LiteLLM does not know who refuses it.
+    """
+    least = _thinking(route, call) if not call.thinking_tokens else {}
+    forms: list[dict[str, Any]] = [_tools_form(route, call)] if lists(route, "tools") else []
+    if not call.tools:
+        formats = _reply_formats(route, call.prompt, call.reply_schema)
+        forms = [{"response_format": one} for one in formats]
+    return [form | more for form in (*forms, {}) for more in ([least, {}] if least else [{}])]
 
 
 def _form_name(form: dict[str, Any]) -> str:
     """Name a form among those that a model refused: by its tools, one of which may be at fault."""
     tools = [tool["function"]["name"] for tool in form.get("tools", ())]
-    return f"tools: {' '.join(tools)}" if tools else str(form)
+    effort = form.get(EFFORT, "")
+    return f"tools: {' '.join(tools)} {effort}" if tools else str(form)
 
 
 def _tools_form(route: Route, call: ModelCall) -> dict[str, Any]:
@@ -243,8 +272,8 @@ def _thinking(route: Route, call: ModelCall) -> dict[str, Any]:
     calls = [one.get("tool_calls") for one in call.messages if one["role"] == "assistant"]
     if not sent or ("thinking" in sent and calls and calls[-1]):
         return {}
-    if thinking_budget(sent) is None:
-        return {"reasoning_effort": call.effort}
+    if thinking_budget(sent) is None or not call.thinking_tokens:
+        return {EFFORT: call.effort}
     return {"thinking": {"type": "enabled", "budget_tokens": call.thinking_tokens}}
 
 

@@ -18,8 +18,9 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.heartbeats import heartbeating
-from reflection.request import Record, SamplingOptions
+from reflection.request import CALL_SECONDS, OUTPUT_TOKENS, Record, SamplingOptions
 from reflection.run import Spending
+from reflection.turn.levels import Effort
 from reflection.turn.tools import AskedCall, Tool
 
 TASK_QUEUE = "mull-llm"
@@ -29,17 +30,28 @@ ASKED_AGAIN = frozenset({"EmptyReply", "BrokenToolCall"})
 EMPTY_REPLIES = 3
 UNREACHABLE = "Unreachable"
 
+
+class Usual(NamedTuple):
+    """What a kind of call is bounded by where its model does not think, and the option for it."""
+
+    tokens: int = OUTPUT_TOKENS
+    seconds: float = CALL_SECONDS
+    option: str = "--max-output-tokens"
+
+
 OnText = Callable[[str], None]
 
 
 class ModelCall(Record):
     """One call of a model: the prompt, or messages in its place, and its bounds.
 
-    `model` is a LiteLLM name, or None for the worker's own. `reply_schema` is a JSON schema for
+    `model` is a LiteLLM name, or None for the worker's own. Bounds that are not given are the
+    `usual` ones, or more for a model that thinks. `reply_schema` is a JSON schema for
     the reply, if the model can be held to one. `labels` mark the call's span and are never sent.
     `keep_cut` accepts a reply that was cut off (finish reason `length`), else a SampleError.
     `messages` are in OpenAI's form; a model that takes no `tools` gets `without_tools` instead.
-    A model with a setting of its own for it thinks at `effort`, for about `thinking_tokens` more.
+    A model with a setting of its own for it thinks at `effort`, for about `thinking_tokens` more;
+    without any `effort` is the least there is, and left out where it is refused.
     Where its address takes no connection, it gives up with the failure of `max_attempts` of them,
     whoever tried. `on_text` is told the text so far while it is written, where the provider can say
     it; the text may begin again, and the reply is the same without it.
@@ -49,8 +61,9 @@ class ModelCall(Record):
     prompt: str
     temperature: float
     seed: int | None
-    max_output_tokens: int
-    timeout_seconds: float
+    max_output_tokens: int | None
+    timeout_seconds: float | None
+    usual: Usual = Usual()
     reply_schema: dict[str, Any] | None = None
     labels: dict[str, str | int] = Field(default_factory=dict)
     keep_cut: bool = False
@@ -59,7 +72,7 @@ class ModelCall(Record):
     tools: tuple[Tool, ...] = ()
     tool_choice: Literal["auto", "none"] = "auto"
     options: SamplingOptions = SamplingOptions()
-    effort: Literal["low", "medium", "high"] | None = None
+    effort: Effort | None = None
     thinking_tokens: int = 0
     max_attempts: int = 1
     on_text: OnText | None = Field(None, exclude=True, repr=False)
@@ -81,17 +94,23 @@ class ModelReply(Record):
     provider: str
     finish_reason: str
     spending: Spending
+    max_output_tokens: int | None = None
     response_id: str | None = None
     left_out: tuple[str, ...] = ()
     calls: tuple[AskedCall, ...] = ()
 
 
 class Abilities(NamedTuple):
-    """Whether a model takes tools, and a setting for its thinking, with the least it may think."""
+    """Whether a model takes tools, and a setting for its thinking, with the least it may think.
+
+    `unasked`: it thinks unless it is told the `least_effort`, and always where that is None.
+    """
 
     tools: bool
     effort: bool
     least_thinking: int | None = None
+    unasked: bool = False
+    least_effort: Effort | None = None
 
 
 class Receipt(Record):
@@ -99,6 +118,7 @@ class Receipt(Record):
 
     model: str | None = None
     finish_reason: str | None = None
+    max_output_tokens: int | None = None
     left_out: tuple[str, ...] = ()
     attempts: int = 1
     spending: Spending
@@ -246,6 +266,7 @@ async def hear(model: LanguageModel, call: ModelCall, max_attempts: int) -> Hear
     receipt = Receipt(
         model=reply.model,
         finish_reason=reply.finish_reason,
+        max_output_tokens=reply.max_output_tokens,
         left_out=reply.left_out,
         attempts=calls_made(),
         spending=reply.spending,

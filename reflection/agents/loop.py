@@ -375,8 +375,8 @@ class Reflexion(RunState[Decision]):
         del given
         return "an agent's result takes no review"
 
-    def prompt(self, part: Part) -> tuple[list[str], int]:
-        """List the texts in the prompt of a part's next call, and give its output limit."""
+    def prompt(self, part: Part) -> tuple[list[str], int | None]:
+        """List the texts in the prompt of a part's next call, and give its output limit, if set."""
         prompts = {"generating": "planner_prompt", "revising": "reflector_prompt"}
         shown: str = getattr(self, prompts.get(part, "judge_prompt"))
         return [shown], self.request.max_output_tokens

@@ -65,6 +65,7 @@ class JudgeReply(Record):
     error: str | None = None
     unreadable: bool = False
     model: str | None = None
+    max_output_tokens: int | None = None
     left_out: tuple[str, ...] = ()
     attempts: int = 1
     spending: Spending | None = None
@@ -84,6 +85,7 @@ class Judgement(Record):
     confidence: Confidence | None = None
     error: str | None = None
     model: str | None = None
+    max_output_tokens: int | None = None
     replies: int = 0
 
 

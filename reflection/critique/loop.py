@@ -109,8 +109,8 @@ class Reflection(DraftState[Decision, Draft]):
         """The calls that judge a draft."""
         return len(self.request.panel_judges)
 
-    def prompt(self, part: Part) -> tuple[list[str], int]:
-        """List the texts in the prompt of a part's next call, and give its output limit."""
+    def prompt(self, part: Part) -> tuple[list[str], int | None]:
+        """List the texts in the prompt of a part's next call, and give its output limit, if set."""
         request, best = self.request, self.best
         if part == "evaluating":
             texts = [request.query, *request.sources, *request.material, self.drafts[-1].text]

@@ -74,6 +74,7 @@ class Draft(Record):
     author: str | None = None
     model: str | None = None
     seed: int | None = None
+    max_output_tokens: int | None = None
     cut: bool = False
     critiques: tuple[Critique, ...] | None = None
     suggestions: tuple[str, ...] = ()

@@ -41,6 +41,7 @@ class Response(Record):
     seed: int | None = None
     left_out: tuple[str, ...] = ()
     finish_reason: str | None = None
+    max_output_tokens: int | None = None
     attempts: int = 1
     spending: Spending | None = None
 

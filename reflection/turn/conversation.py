@@ -67,6 +67,7 @@ class StepReply(Record):
     error: str | None = None
     model: str | None = None
     finish_reason: str | None = None
+    max_output_tokens: int | None = None
     left_out: tuple[str, ...] = ()
     attempts: int = 1
     spending: Spending | None = None

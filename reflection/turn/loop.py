@@ -284,8 +284,8 @@ class Turn(RunState[Decision]):
         del given
         return "a turn takes no review: allow or deny one of its calls"
 
-    def prompt(self, part: Part) -> tuple[list[str], int]:
-        """List the texts in the prompt of a part's next call, and give its output limit."""
+    def prompt(self, part: Part) -> tuple[list[str], int | None]:
+        """List the texts in the prompt of a part's next call, and give its output limit, if set."""
         del part  # a reflection is bounded by its slot
         shown = [self.system, *(message.content for message in self.messages)]
         return shown, self.request.max_output_tokens

@@ -76,6 +76,7 @@ async def test_a_redirected_call_has_the_names_of_both_sides(build: Build) -> No
         "model": "house/scripted",
         "provider": "house",
         "finish_reason": "stop",
+        "max_output_tokens": 64,
         "response_id": "chatcmpl-scripted",
         "left_out": (),
         "calls": (),
