@@ -18,7 +18,6 @@ from pydantic_core import to_json, to_jsonable_python
 from commands import command, start
 from commands.command import Exit, fail, tell, with_client
 from commands.follow import New, Wanted
-from commands.loops import most_calls
 from commands.measuring import plans
 from commands.options import takes_fields
 from reflection.batch.request import (
@@ -31,6 +30,7 @@ from reflection.batch.request import (
     RunType,
     Variant,
 )
+from reflection.history import most_calls
 from reflection.request import Framing, Request, explain, parse_request, unambiguous_json
 
 HELP = {

@@ -39,8 +39,9 @@ from commands.command import (
 )
 from commands.doctor import examine
 from commands.live import show_live
-from commands.loops import Handle, Loop, Seen, look, loop_of, reach, request_of, task_timeout
+from commands.loops import Handle, Loop, Seen, look, loop_of, reach, request_of
 from connection import TASK_QUEUE
+from reflection.history import task_timeout
 from reflection.request import Request
 from reflection.sampling.loop import Sampling
 from reflection.sampling.result import Bars

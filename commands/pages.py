@@ -44,6 +44,7 @@ from reflection.batch.request import (
     Planned,
 )
 from reflection.batch.result import BatchResult, BatchRun, Counts, RunResult
+from reflection.history import task_timeout
 from reflection.request import parse_request
 from reflection.text import encoded_size, tally_words, terminal_safe
 
@@ -151,6 +152,7 @@ async def _start(
             request.model_copy(update={"carried": carried}),
             id=identity,
             task_queue=TASK_QUEUE,
+            task_timeout=task_timeout(request),
             static_summary=terminal_safe(f"batch of {name or variant.name}", 120),
             id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
             # Its runs have that of the batch; pages have one of their own.

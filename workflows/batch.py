@@ -28,6 +28,7 @@ with workflow.unsafe.imports_passed_through():
         BATCH_CONTINUES,
         ID_BYTES,
         PRIORITY_KEY,
+        REQUESTS,
         RUNS,
         BatchPage,
         BatchRequest,
@@ -35,6 +36,7 @@ with workflow.unsafe.imports_passed_through():
     )
     from reflection.batch.result import Allowance, BatchProgress, BatchResult, PageEnd, RunResult
     from reflection.batch.sheet import sheet, standing
+    from reflection.history import TASK_TIMEOUT, task_timeout
     from reflection.request import Finish
     from reflection.sheet import Sheet
     from reflection.text import encoded_size
@@ -190,6 +192,7 @@ class BatchWorkflow(Workflow):
                 "BatchWorkflow",
                 self._request.of_page(page),
                 id=identity,
+                task_timeout=TASK_TIMEOUT,
                 # It outlives this history, and tells the next one how it ended.
                 parent_close_policy=workflow.ParentClosePolicy.ABANDON,
                 static_summary=f"page {page.number + 1:,} of {self._request.pages:,}",
@@ -301,6 +304,13 @@ class BatchWorkflow(Workflow):
             task.cancel()
         await workflow.wait_condition(lambda: not self._tasks)
 
+    def _timeout_of(self, planned: Planned) -> timedelta | None:
+        """Return the time-out of a run's tasks; a request that is wrong fails by itself."""
+        kind = REQUESTS[self._request.variants[planned.variant].workflow]
+        with suppress(ValidationError):
+            return task_timeout(kind.model_validate(self._request.fields_of(planned)))
+        return None
+
     async def _make(self, planned: Planned) -> None:
         """Make one run to its end, whatever that is."""
         try:
@@ -308,6 +318,7 @@ class BatchWorkflow(Workflow):
                 self._request.variants[planned.variant].workflow,
                 self._request.fields_of(planned),
                 id=self._batch.id_of(planned),
+                task_timeout=self._timeout_of(planned),
                 result_type=RunResult,
                 parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
                 # A run that has a result is never paid for again.

@@ -37,3 +37,30 @@ async def test_a_followed_ask_costs_few_actions(
     assert "wave 1" in ended.stderr.lower()
     assert actions["command_ScheduleActivityTask"] == 3
     assert actions.total() <= most, actions
+
+
+async def test_a_lost_worker_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its run's history has nothing new, yet the command says that nobody answers."""
+    monkeypatch.setenv("TEMPORAL_ADDRESS", "")
+    log, lost = tmp_path / "ask.log", asyncio.Event()
+    async with Stage(tmp_path) as stage:
+        stage.reply = lambda _: Scripted(ANSWER, delay=0 if lost.is_set() else 60)
+        await stage.serve()
+        asking = forks.start(["starter.py", *ASK], dict(os.environ), log, log)
+        async with asyncio.timeout(120):
+            while not stage.endpoint.requests:
+                await asyncio.sleep(0.1)
+            lost.set()
+            stage.kill_workers()
+            while "no worker answers; the run waits for one" not in log.read_text():
+                assert asking.is_alive()
+                await asyncio.sleep(0.1)
+            await stage.serve()
+            while asking.is_alive():
+                await asyncio.sleep(0.1)
+        [run] = [run async for run in stage.client.list_workflows("")]
+        begun = await anext(stage.client.get_workflow_handle(run.id).fetch_history_events())
+
+    assert asking.exitcode == 0, log.read_text()
+    started = begun.workflow_execution_started_event_attributes
+    assert started.workflow_task_timeout.seconds == 5

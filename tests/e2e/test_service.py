@@ -26,7 +26,7 @@ import telemetry
 import worker
 from activities.training.port import BufferResult, BufferTask
 from commands.embedded import Place, free_port, temporal
-from connection import connect
+from connection import connect, pollers
 from reflection.agents.training_result import BufferCounts
 from service import Health
 from tests import forks
@@ -302,3 +302,30 @@ def test_a_silence_that_makes_no_sense_is_refused_at_the_start() -> None:
 
     said = "Error: MULL_HEARTBEAT_SECONDS: expected seconds from 1 to 300.\n"
     assert (ended.returncode, ended.stderr) == (2, said)
+
+
+async def test_runs_are_served_before_models_are_loaded(own: Client, place: Place) -> None:
+    """A worker that starts anew polls `mull` while it imports the rest, and is not ready yet."""
+    health = free_port()
+    known = {**os.environ, "MULL_MODEL": MODEL, "TEMPORAL_ADDRESS": place.address}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "worker.py", "--queues", "mull,llm", "--health", f"127.0.0.1:{health}"),
+        env={**known, "TEMPORAL_NAMESPACE": "service"},
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+
+    async def polls(queue: str) -> bool:
+        return any(by.startswith(f"{process.pid}@") for by in await pollers(own, queue))
+
+    try:
+        async with asyncio.timeout(60):
+            while not await polls("mull"):
+                await asyncio.sleep(0.05)
+        early = await polls("mull-llm"), get(f"http://127.0.0.1:{health}/readyz")[0]
+        await until(f"http://127.0.0.1:{health}/readyz", 200)
+        late = await polls("mull-llm")
+    finally:
+        process.terminate()
+        await process.wait()
+
+    assert (early, late) == ((False, 503), True)

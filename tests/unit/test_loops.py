@@ -17,13 +17,18 @@ from commands import follow, live
 from commands.loops import BATCH, CRITIQUE, LOOPS, MULTIPATH, SAMPLING, Loop, Seen, loop_of
 from commands.terminal import print_sheet
 from reflection.critique.evaluation import Confidence
+from reflection.critique.request import ReflectOnResultRequest
 from reflection.drafts import PlainDraft, PlainResult
+from reflection.history import task_timeout
 from reflection.multipath.loop import Run
 from reflection.multipath.request import MultiPathRequest
 from reflection.run import Usage
 from reflection.sampling.loop import progress as asking
 from reflection.sampling.loop import result as voted
+from reflection.sampling.request import SelfConsistencyRequest
 from reflection.sampling.result import Bars
+from reflection.turn.request import ToolTurnRequest
+from reflection.turn.session import SessionRequest
 from tests.unit.critique.reflected import capped, judged, reflected
 from tests.unit.multipath.agent_runs import UNCLEAR, coded, researched, routed, standing, verdict
 from tests.unit.runs import finished, sampled
@@ -421,3 +426,24 @@ async def test_the_end_of_what_is_written_stands_in_a_terminal() -> None:
     assert [number for number in range(30) if f"line {number} ␛[2J" in shown] == [26, 27, 28, 29]
     assert "\x1b[2J" not in shown
     assert "0 s: step 1" in shown
+
+
+@pytest.mark.parametrize(
+    ("request_", "seconds"),
+    [
+        (SelfConsistencyRequest(question="Is 91 prime?"), 5),
+        (SelfConsistencyRequest(question="x" * 60_000, max_responses=100), None),
+        (ReflectOnResultRequest(query="A note"), 5),
+        (MultiPathRequest(prompt="A note"), 5),
+        (ToolTurnRequest(message="Hello"), 5),
+        (ToolTurnRequest(message="Hello", max_steps=30), None),
+        (SessionRequest(), None),
+    ],
+)
+def test_a_lost_task_is_given_up_sooner_where_histories_stay_small(
+    request_: Any, seconds: float | None
+) -> None:
+    """Elsewhere another worker has Temporal's 10 s to replay a history."""
+    found = task_timeout(request_)
+
+    assert (found and found.total_seconds()) == seconds
