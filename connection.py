@@ -1,13 +1,12 @@
-"""The Temporal server: connecting to it, heartbeats, and what it has registered."""
+"""The Temporal server: connecting to it, and what it has registered."""
 
-import asyncio
 import os
 import time
 import zlib
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Self, get_args
 
@@ -325,36 +324,11 @@ _VALUE_TYPES = {
     for name, number in IndexedValueType.items()
 }
 REMEMBER_SECONDS = 60.0
-HEARTBEAT_SECONDS = 1.0
-# A program that is no longer needed ends within a second of the cancellation.
-CODE_HEARTBEAT_SECONDS = 0.3
+# A poll lasts at most a minute, so a live worker has polled within this time.
+POLLED_WITHIN = timedelta(seconds=70)
 # The time that calls of models in flight have once their worker is told to stop. They are paid for,
 # and have as long as an attempt at the defaults (workflows/calls.py).
 GRACE_SECONDS = 495
-
-
-@asynccontextmanager
-async def heartbeating(seconds: float = HEARTBEAT_SECONDS) -> AsyncIterator[Callable[..., None]]:
-    """Heartbeat at this interval, in seconds, while the block runs: so cancellations arrive.
-
-    Yields a function that sets the heartbeat's details, from any thread.
-    """
-    newest: tuple[object, ...] = ()
-
-    def tell(*details: object) -> None:
-        nonlocal newest
-        newest = details
-
-    async def beat() -> None:
-        while True:
-            await asyncio.sleep(seconds)
-            activity.heartbeat(*newest)
-
-    beating = asyncio.create_task(beat())
-    try:
-        yield tell
-    finally:
-        beating.cancel()
 
 
 async def search_attributes(client: Client) -> dict[str, str]:
@@ -365,15 +339,16 @@ async def search_attributes(client: Client) -> dict[str, str]:
     return {name: _VALUE_TYPES.get(number, "") for name, number in found}
 
 
-async def pollers(client: Client, queue: str) -> dict[str, datetime]:
-    """Return when each worker, by its identity, last polled a task queue. Raises RPCError."""
-    found: dict[str, datetime] = {}
+async def pollers(client: Client, queue: str) -> set[tuple[str, str]]:
+    """Return identity and build id (or "") of each live worker on a queue. Raises RPCError."""
+    since, found = datetime.now(UTC) - POLLED_WITHIN, set()
     for kind in (TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW, TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY):
         asked = DescribeTaskQueueRequest(
             namespace=client.namespace, task_queue=TaskQueue(name=queue), task_queue_type=kind
         )
         for each in (await client.workflow_service.describe_task_queue(asked)).pollers:
-            found[each.identity] = each.last_access_time.ToDatetime(UTC)
+            if each.last_access_time.ToDatetime(UTC) > since:
+                found.add((each.identity, each.deployment_options.build_id))
     return found
 
 

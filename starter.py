@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from commands.command import drop_empty_variables, end_process, wrong_usage
+from commands.command import end_process, read_secrets, wrong_usage
 
 app = typer.Typer(
     name="mull",
@@ -94,7 +94,7 @@ for name, (place, said) in COMMANDS.items():
 
 def main() -> int:
     """Run a command, and return its exit code; a usage error is printed on one line."""
-    drop_empty_variables()
+    read_secrets()
     try:
         code = app(prog_name="mull", standalone_mode=False)
     except typer.TyperException as error:

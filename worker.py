@@ -8,12 +8,11 @@ import argparse
 import asyncio
 import contextlib
 import gc
-import importlib
 import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any, NoReturn
@@ -31,6 +30,7 @@ from activities.doctor import Examination
 from activities.documents.retrieval import DocumentActivities, Retriever
 from activities.environments.activity import Evaluator, Executor, LiveEnvironments
 from activities.environments.port import Named, queue_of
+from activities.heartbeats import silence
 from activities.installation import (
     answering_checks,
     call_checks,
@@ -55,7 +55,6 @@ from activities.training import port as training
 from activities.turn import TurnActivities
 from activities.webhook import WebhookActivities
 from adapters import (
-    MODEL_ADAPTER,
     adapters,
     confined,
     environments,
@@ -66,12 +65,10 @@ from adapters import (
     trained,
     webhook_of,
 )
-from commands.command import drop_empty_variables, end_process
+from commands.command import end_process, read_secrets
 from connection import (
     CALIBRATION,
-    CODE_HEARTBEAT_SECONDS,
     GRACE_SECONDS,
-    HEARTBEAT_SECONDS,
     TASK_QUEUE,
     ConfigurationError,
     NoServerError,
@@ -92,6 +89,8 @@ from service import (
     say_version,
     set_up_log,
     set_up_runtime,
+    start_metrics,
+    watch_versions,
 )
 from workflows.base import Inbound
 from workflows.batch import BatchWorkflow
@@ -132,10 +131,10 @@ HELPERS = [RetroformerRolloutWorkflow, MemoryWorkflow, DoctorWorkflow, WebhookWo
 MOVING = frozenset({SessionWorkflow, *HELPERS}) - {RetroformerRolloutWorkflow}
 # The seconds that calls in flight have once a worker is told to stop.
 GRACE = {"mull": 20, "llm": GRACE_SECONDS, "code": 20, "tools": 20, "train": 20}
-NOTICE_CANCELLING = timedelta(seconds=HEARTBEAT_SECONDS)
-# A dead worker's run waits for so long before another takes it. A busy one that needs longer for a
-# task has the run replayed whole: with 1 s, 25 tasks of 120 runs of 10 samples at once did.
-STICKY = timedelta(seconds=2)
+# A dead worker's run waits for so long before another takes it, and often twice: for its call, and
+# for what comes of it. A busy one that needs longer for a task has the run replayed whole, in some
+# 30 ms: 25 tasks of 120 runs of 10 samples at once did.
+STICKY = timedelta(seconds=1)
 # Workflow tasks share one interpreter lock. Of the SDK's 100 side by side each is so slow that on a
 # busy machine one is taken for deadlocked, after 2 s; fewer are done sooner.
 TASKS_AT_ONCE = 16
@@ -185,12 +184,10 @@ def build(
                 examined,
                 *_acting(environments, tools.TASK_QUEUE),
             ],
-            "max_heartbeat_throttle_interval": NOTICE_CANCELLING,
         }
     if "train" in queues and trains is not None:
         served["train"] = {
             "activities": [*trains, Examination(training_checks).examine],
-            "max_heartbeat_throttle_interval": NOTICE_CANCELLING,
         }
     shared: dict[str, Any] = {
         "interceptors": [telemetry.FailureCounter()],
@@ -277,7 +274,6 @@ def _model_calls(
             *searched,
         ],
         "interceptors": [telemetry.FailureCounter(), CallSpans()],
-        "max_heartbeat_throttle_interval": NOTICE_CANCELLING,
         "max_task_queue_activities_per_second": calls_per_second,
     }
 
@@ -305,8 +301,16 @@ def _code(sandbox: Sandbox, environments: Sequence[Named]) -> dict[str, Any]:
             Examination(partial(sandbox_checks, names)).examine,
             *_acting(environments, sandboxes.TASK_QUEUE),
         ],
-        "max_heartbeat_throttle_interval": timedelta(seconds=CODE_HEARTBEAT_SECONDS),
     }
+
+
+def _watches(options: argparse.Namespace, client: Client) -> Iterator[Coroutine[Any, Any, None]]:
+    """Yield what a worker on `mull` looks after beside its runs."""
+    if options.metrics is not None:
+        yield count_reviews(client)
+        yield watch_versions(client, NAMES.values())
+    if os.environ.get(REBUILDS) == "1":
+        yield rebuild_traces(options.traces, options.log)
 
 
 async def serve(options: argparse.Namespace, health: Health | None) -> None:
@@ -321,55 +325,57 @@ async def serve(options: argparse.Namespace, health: Health | None) -> None:
 
     options.queues = servable(options.queues, chosen=options.chosen)
     webhook = webhook_of(os.environ) if "mull" in options.queues else None
+    silence()
     default = os.environ.get("MULL_MODEL")
     if default is None and "llm" in options.queues:
         logger.warning("MULL_MODEL is not set: runs that do not name a model will fail")
     # What imports make stays for good: to search it for garbage would take a quarter of their time.
     gc.disable()
     client = await connect(only_code=set(options.queues) == {"code"})
-    # The sandbox is tested by other processes: meanwhile this one imports what takes longest.
-    imported = [MODEL_ADAPTER] if "llm" in options.queues else []
-    importing = (asyncio.to_thread(importlib.import_module, name) for name in imported)
-    runs, *_ = await asyncio.gather(confined(options.queues), *importing)
-    queues = [name for name in options.queues if name != "code" or runs is not None]
     rate, version = options.calls_per_second, options.build_id
-    with adapters(queues, default, rate) as known:
+    async with contextlib.AsyncExitStack() as stack:
+        watches = []
+        if "mull" in options.queues:
+            # Runs go on at once, and need what takes seconds to load only for their next call.
+            first = build(client, ["mull"], build_id=version, webhook=webhook)
+            start_metrics(client, first, version)
+            await stack.enter_async_context(running(first))
+            watches += [asyncio.create_task(each) for each in _watches(options, client)]
+        # The sandbox is tested by other processes: meanwhile a thread imports what takes longest.
+        entered = adapters(options.queues, default, rate)
+        loading = asyncio.to_thread(lambda: stack.enter_context(entered))
+        runs, known = await asyncio.gather(confined(options.queues), loading)
+        queues = [name for name in options.queues if name != "code" or runs is not None]
         called = toolbox(options, known.retriever) if "tools" in queues else None
         acting = environments(queues, options.environments, known.retriever, runs)
         gc.freeze()
         gc.enable()
         on_signals(stop_in_order)
-        async with contextlib.AsyncExitStack() as stack:
-            if called is not None:
-                stack.push_async_callback(called.close)
-            trains = await stack.enter_async_context(trained(options, client))
-            names = [NAMES[queue] for queue in queues]
-            watches = []
-            if health is not None:
-                watches.append(asyncio.create_task(health.watch(client, names)))
-            if options.metrics is not None and "mull" in queues:
-                watches.append(asyncio.create_task(count_reviews(client)))
-            if "mull" in queues and os.environ.get(REBUILDS) == "1":
-                watches.append(asyncio.create_task(rebuild_traces(options.traces, options.log)))
-            workers = build(
-                client,
-                queues,
-                **known._asdict(),
-                calls_per_second=rate,
-                sandbox=runs,
-                called=called,
-                environments=acting,
-                build_id=version,
-                webhook=webhook,
-                trains=trains,
-            )
-            await stack.enter_async_context(running(workers))
-            logger.info("serving %s at %s", ", ".join(names), address())
-            if version is not None:
-                await say_version(client, version)
-            await stop.wait()
-            most = max(GRACE[queue] for queue in queues)
-            logger.info("stopping: calls in flight have up to %d s", most)
+        if called is not None:
+            stack.push_async_callback(called.close)
+        trains = await stack.enter_async_context(trained(options, client))
+        workers = build(
+            client,
+            [name for name in queues if name != "mull"],
+            **known._asdict(),
+            calls_per_second=rate,
+            sandbox=runs,
+            called=called,
+            environments=acting,
+            build_id=version,
+            trains=trains,
+        )
+        start_metrics(client, workers, version)
+        await stack.enter_async_context(running(workers))
+        names = [NAMES[queue] for queue in queues]
+        if health is not None:
+            watches.append(asyncio.create_task(health.watch(client, names)))
+        logger.info("serving %s at %s", ", ".join(names), address())
+        if version is not None:
+            await say_version(client, version)
+        await stop.wait()
+        most = max(GRACE[queue] for queue in queues)
+        logger.info("stopping: calls in flight have up to %d s", most)
 
 
 def end_at_once() -> NoReturn:
@@ -386,7 +392,7 @@ def on_signals(action: Callable[[], object]) -> None:
 def main(arguments: Sequence[str]) -> int:
     """Serve, and return an exit code: 0 stopped by a signal, 1 failed, 2 usage, 3 no server."""
     options = parse(arguments, QUEUES)
-    drop_empty_variables()
+    read_secrets()
     on_signals(end_at_once)
     set_up_log(options.log)
     try:

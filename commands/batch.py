@@ -18,9 +18,9 @@ from pydantic_core import to_json, to_jsonable_python
 from commands import command, start
 from commands.command import Exit, fail, tell, with_client
 from commands.follow import New, Wanted
+from commands.loops import most_calls
 from commands.measuring import plans
 from commands.options import takes_fields
-from reflection.agents.request import ReflexionRequest
 from reflection.batch.request import (
     LABELS,
     PAGE_BYTES,
@@ -31,11 +31,7 @@ from reflection.batch.request import (
     RunType,
     Variant,
 )
-from reflection.critique.request import ReflectOnResultRequest
-from reflection.multipath.request import MultiPathRequest
 from reflection.request import Framing, Request, explain, parse_request, unambiguous_json
-from reflection.sampling.request import SelfConsistencyRequest
-from reflection.turn.request import ToolTurnRequest
 
 HELP = {
     "batch": """
@@ -201,7 +197,7 @@ def planned(
         items.append(item)
         shown = request.shown if isinstance(request, Framing) else []
         size = plans.tokens_of([getattr(request, kind.subject_field), *shown]) + INSTRUCTIONS_IN
-        for model, most in _most_calls(request):
+        for model, most in most_calls(request):
             calls[model] += most
             tokens[model] += most * size
     if wrong:
@@ -338,27 +334,3 @@ def _item(found: Any, kind: type[Request]) -> Item:
 def _subjects(kind: type[Request]) -> tuple[str, ...]:
     """List the names of what a line is about. A task's name is never read from another field."""
     return SUBJECTS if kind.subject_field in SUBJECTS else (kind.subject_field,)
-
-
-def _most_calls(request: Any) -> Iterator[tuple[str | None, int]]:
-    """Yield the models of a run, each with the most calls of it."""
-    match request:
-        case SelfConsistencyRequest():
-            yield request.model, request.max_responses
-        case ReflectOnResultRequest():
-            drafts = 1 + request.max_revisions if request.reflect else 1
-            yield request.model, drafts
-            for judge in request.panel_judges if request.reflect else ():
-                yield judge, drafts
-        case MultiPathRequest():
-            drafts = max(request.r_max(mode) for mode in ("research", "code"))
-            yield request.model, 2 + drafts
-            yield request.judge, drafts
-        case ToolTurnRequest():
-            yield request.model, request.max_steps + request.max_reflections
-        case ReflexionRequest():
-            yield request.model, request.episodes * request.step_limit
-            if request.reflects:
-                yield request.reflector or request.model, request.episodes
-            if request.judge is not None:
-                yield request.judge, 2 * request.episodes

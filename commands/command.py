@@ -9,7 +9,6 @@ import socket
 import sys
 import textwrap
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 from functools import wraps
 from pathlib import Path
@@ -26,8 +25,9 @@ if TYPE_CHECKING:
 
     from reflection.request import Frozen
 
-# A poll lasts at most a minute, so a live worker has polled within this time.
-POLLED_WITHIN = timedelta(seconds=70)
+# Where a platform mounts secrets as files, unless MULL_SECRETS names another folder.
+MOUNTED = "/run/secrets/mull"
+VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 NEAR = {"localhost", "127.0.0.1", "::1"}
 
 
@@ -83,6 +83,26 @@ def drop_empty_variables() -> None:
     for name in [name for name, value in os.environ.items() if not value]:
         if name not in {"MULL_ENCRYPTION_KEYS", "MULL_CODEC"}:
             del os.environ[name]
+
+
+def read_secrets() -> None:
+    """Set a variable to each file in the folder MULL_SECRETS that has the name of one.
+
+    What the environment has already stays, unless it is empty. What can't be read ends the process.
+    """
+    drop_empty_variables()
+    folder = Path(os.environ.get("MULL_SECRETS", MOUNTED))
+    if "MULL_SECRETS" not in os.environ and not os.path.exists(folder):  # noqa: PTH110 - never raises
+        return
+    try:
+        for path in folder.iterdir():
+            if VARIABLE.fullmatch(path.name):
+                os.environ.setdefault(path.name, path.read_text("utf-8").strip())
+    except (OSError, ValueError) as error:
+        said = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        tell(f"Error: MULL_SECRETS: {getattr(error, 'filename', None) or folder}: {said}.")
+        raise SystemExit(Exit.USAGE) from None
+    drop_empty_variables()
 
 
 def end_process(code: int) -> NoReturn:
@@ -156,9 +176,7 @@ async def unserved(client: "Client", queues: tuple[str, ...]) -> list[str]:
     """List the task queues that no worker has polled recently."""
     from connection import pollers
 
-    since = datetime.now(UTC) - POLLED_WITHIN
-    seen = [(queue, await pollers(client, queue)) for queue in queues]
-    return [queue for queue, by in seen if max(by.values(), default=since) <= since]
+    return [queue for queue in queues if not await pollers(client, queue)]
 
 
 def say_unserved(queues: list[str], what: str, *, waits: bool) -> None:

@@ -1,26 +1,18 @@
 """Start a run and follow it: its steps on standard error, the result on standard output."""
 
 import asyncio
-import base64
 import json
 import re
 import shlex
 import sys
-import time
 import uuid
-from collections.abc import Iterable
-from contextlib import nullcontext, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from rich.console import Console
-from rich.status import Status
 from rich.text import Text as Line
-from temporalio.api.common.v1 import Payload
-from temporalio.api.enums.v1 import PendingActivityState
-from temporalio.api.workflow.v1 import PendingActivityInfo
-from temporalio.client import Client, WorkflowFailureError, WorkflowQueryFailedError
+from temporalio.client import Client, WorkflowFailureError
 from temporalio.common import WorkflowIDReusePolicy
 from temporalio.exceptions import (
     ApplicationError,
@@ -28,7 +20,6 @@ from temporalio.exceptions import (
     TerminatedError,
     WorkflowAlreadyStartedError,
 )
-from temporalio.service import RPCError
 
 from activities.doctor import DoctorRequest
 from commands import terminal
@@ -47,29 +38,18 @@ from commands.command import (
     write_file,
 )
 from commands.doctor import examine
-from commands.loops import LOOK, Handle, Loop, Seen, look, loop_of, reach, request_of
-from connection import DATA_CONVERTER, STREAM_POLL, TASK_QUEUE
-from reflection.details import bar
+from commands.live import show_live
+from commands.loops import Handle, Loop, Seen, look, loop_of, reach, request_of, task_timeout
+from connection import TASK_QUEUE
 from reflection.request import Request
 from reflection.sampling.loop import Sampling
 from reflection.sampling.result import Bars
 from reflection.sheet import Sheet
-from reflection.text import lasting_words, neutral, terminal_safe
-from reflection.turn.conversation import StreamedText
+from reflection.text import terminal_safe
 
 ANEW = WorkflowIDReusePolicy.ALLOW_DUPLICATE
 UNLESS_DONE = WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY
-LOOK_SECONDS = 0.4
-# Between two requests to the server for the calls under way.
-ASK_SECONDS = 2.0
-# Where nobody can see a line that changes in place, something is printed at least this often.
-QUIET_SECONDS = 10.0
-# A workflow task that failed more often than this fails for want of a key, or of other code.
-FEW_TRIES = 2
-NOBODY = "no worker answers; the run waits for one"
-ERROR_COLUMNS = 200
 SUMMARY_BYTES = 200
-BAR_COLUMNS = 20
 REPLY_COLUMNS = 2_000
 # So a list of 80 columns has room for the id, how the run ended, its start and its result.
 SLUG_COLUMNS = 16
@@ -128,6 +108,7 @@ async def start(client: Client, request: Request, new: New, wanted: Wanted) -> E
             request,
             id=chosen,
             task_queue=TASK_QUEUE,
+            task_timeout=task_timeout(request),
             result_type=loop.result,
             static_summary=summary,
             # What has failed, or was cancelled, has no result, and is started anew.
@@ -301,150 +282,3 @@ def new_id(command: str, text: str) -> str:
     words = re.findall(r"[a-z0-9]+", text.lower())[:6]
     slug = "-".join(words)[:SLUG_COLUMNS].strip("-")
     return "-".join(part for part in (command, slug, uuid.uuid4().hex[:8]) if part)
-
-
-class Pulse:
-    """Say how long a run has taken and what it waits for.
-
-    In a terminal the status line says it always; elsewhere a line does where nothing else was
-    printed for 10 s.
-    """
-
-    def __init__(self, handle: Handle, console: Console, status: Status | None) -> None:
-        self._handle, self._console, self._status = handle, console, status
-        self._began = self._spoke = self._asked = time.monotonic()
-        self._slow: str | None = None
-
-    async def beat(self, busy: str, *, spoke: bool, written: str = "") -> None:
-        """Say it if it is time; `spoke` is whether something else was printed just now.
-
-        In a terminal the end of what is `written` stands below it, as far as there is room.
-        """
-        now = time.monotonic()
-        if spoke:
-            self._spoke = now
-        due = self._status is None and now - self._spoke >= QUIET_SECONDS
-        if due or (self._status and now - self._asked >= ASK_SECONDS):
-            self._slow, self._asked = await _slow(self._handle), now
-        words = f"{lasting_words(int(now - self._began))}: {self._slow or busy}"
-        if self._status:
-            width, rows = self._console.width, max(self._console.height - 4, 1)
-            end = Line(neutral(written[-width * rows :])).wrap(self._console, width)[-rows:]
-            self._status.update(Line("\n").join([Line(words), *end]))
-        elif due:
-            words = f"{words}; {busy}" if self._slow else words
-            self._console.print(Line(words), style="dim", soft_wrap=True, highlight=False)
-            self._spoke = now
-
-
-class LiveAnswer:
-    """The answer of a turn while it is written.
-
-    It is read by queries, which history does not keep: each poll by an update would stay in it.
-    """
-
-    def __init__(self, handle: Handle) -> None:
-        self._handle, self._offset, self._written = handle, 0, StreamedText(step=0)
-
-    async def read(self) -> str:
-        """Return what is written so far of the newest attempt; as before where nobody answers."""
-        try:
-            known = {"from_offset": self._offset}
-            found = await self._handle.query(STREAM_POLL, known, rpc_timeout=LOOK)
-        except (RPCError, WorkflowQueryFailedError):
-            return self._written.text
-        for item in found["items"]:
-            # What is no piece of an answer was published by somebody else.
-            with suppress(Exception):
-                payload = Payload.FromString(base64.b64decode(item["data"]))
-                piece = DATA_CONVERTER.payload_converter.from_payload(payload, StreamedText)
-                self._written = self._written.then(piece)
-        self._offset = found["next_offset"]
-        return self._written.text
-
-
-async def show_live(handle: Handle, loop: Loop, request: Any, ending: "asyncio.Task[Any]") -> None:
-    """Print new steps, and once that a person's review is awaited, until the run ends."""
-    console = Console(stderr=True)
-    shown, silent, waited = 0, False, None
-    with console.status(loop.doing) if console.is_terminal else nullcontext() as status:
-        pulse = Pulse(handle, console, status)
-        streams = status is not None and getattr(request, "stream", False)
-        answer = LiveAnswer(handle) if streams else None
-        while not ending.done():
-            await asyncio.wait({ending}, timeout=LOOK_SECONDS)
-            seen = None if ending.done() else await look(handle, loop)
-            if ending.done():
-                break
-            before, was_silent, busy = shown, silent, NOBODY
-            if seen is None and not silent:
-                console.print(NOBODY, soft_wrap=True)
-            elif seen is not None:
-                sheet = loop.sheet(seen.progress, seen.decisions, request)
-                busy = sheet.busy or sheet.verdict.words
-                shown = terminal.print_steps(console, sheet.steps, shown)
-                if sheet.waiting and sheet.waiting != waited:
-                    terminal.print_waiting(console, handle.id, sheet.waiting)
-                waited = sheet.waiting
-            silent = seen is None
-            # A wait for a person may last for weeks: it is said once.
-            written = await answer.read() if answer and seen else ""
-            spoke = waited is not None or shown > before or silent > was_silent
-            await pulse.beat(busy, spoke=spoke, written=written)
-    if not ending.cancelled() and ending.exception() is None:
-        terminal.print_steps(console, loop.sheet(ending.result(), (), request).steps, shown)
-
-
-async def _slow(handle: Handle) -> str | None:
-    """Read how far the search for documents is, or what the slowest call waits for."""
-    try:
-        described = await handle.describe()
-    except RPCError:
-        return None
-    pending = described.raw_description.pending_activities
-    if (tries := described.raw_description.pending_workflow_task.attempt) > FEW_TRIES:
-        return f"the worker can't go on with this run (attempt {tries}): its log says why"
-    for call in pending:
-        if call.activity_type.name == "retrieve":
-            details = list(call.heartbeat_details.payloads)
-            return reading_words(await described.data_converter.decode(details))
-        if call.last_failure.HasField("encoded_attributes"):
-            error = await described.data_converter.decode_failure(call.last_failure)
-            call.last_failure.message = getattr(error, "message", "")
-    return slow_words(pending, datetime.now(UTC))
-
-
-def slow_words(pending: Iterable[PendingActivityInfo], now: datetime) -> str | None:
-    """Say of the call with most attempts what it waits for, and its last error; None if it is new.
-
-    A call is slow after 10 s, or once an attempt failed.
-    """
-    call = max(pending, key=lambda one: (one.attempt, -one.last_started_time.seconds), default=None)
-    if call is None:
-        return None
-    runs = call.state == PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
-    since = call.last_started_time if runs else call.scheduled_time
-    seconds = (now - since.ToDatetime(UTC)).total_seconds()
-    if call.attempt < 2 and seconds < QUIET_SECONDS:
-        return None
-    took = f"has taken {lasting_words(int(seconds))}" if runs else "waits for a worker"
-    words = f"a call {took}"
-    if call.attempt > 1:
-        # The server tells how long this attempt has taken, and not the ones before it.
-        words = f"a call {'is in' if runs else 'waits for'} attempt {call.attempt}"
-    if call.last_failure.HasField("timeout_failure_info"):
-        words += ", after a time-out"
-    elif call.HasField("last_failure"):
-        kind = call.last_failure.application_failure_info.type
-        error = ": ".join(filter(None, (kind, call.last_failure.message)))
-        words += f", last error {terminal_safe(error, ERROR_COLUMNS)}"
-    return words
-
-
-def reading_words(details: list[Any]) -> str | None:
-    """Format a heartbeat's two details: files read, and files in all."""
-    match details:
-        case [int(done), int(total), *_] if total > 0:
-            share = bar(min(done / total, 1.0), BAR_COLUMNS)
-            return f"Reading documents {share} {done:,} of {total:,} files"
-    return None

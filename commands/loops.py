@@ -1,6 +1,6 @@
 """What the command line knows of each workflow type, and how a run is found by its id."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -52,8 +52,14 @@ from reflection.turn import session as conversed
 from reflection.turn import sheet as turning
 from reflection.turn.request import ToolTurnRequest
 from reflection.turn.session import SessionRequest
+from reflection.turn.tools import RESULT_BYTES
 
 LOOK = timedelta(seconds=10)
+# Two busy cores with twice as many other processes replay 4 MB in 2.4 s, and 13 MB in 8.4 s.
+TASK_TIMEOUT, SMALL_BYTES = timedelta(seconds=5), 4_000_000
+# A call's own part of a history.
+CALL_BYTES = 2_000
+SHORT = (SelfConsistencyRequest, ReflectOnResultRequest, MultiPathRequest, ToolTurnRequest)
 
 Handle: TypeAlias = WorkflowHandle[object, Any]
 Summary: TypeAlias = tuple[dict[str, Any], tuple[Table, ...]]
@@ -120,7 +126,7 @@ class Loop:
 
 def _open(result: multipath.MultiPathResult, _: float) -> str | None:
     """Describe what is still open in a result."""
-    still = walked.still_open(result)
+    still = multipath.still_open(result)
     return f"the result is not closed ({still})" if still else None
 
 
@@ -163,10 +169,9 @@ MULTIPATH = Loop(
     decision=multipath.Decision,
     command="agent",
     below=_open,
-    doubt=walked.doubt,
     actions=("accept", "revise", "replace"),
     reviewed=frozenset({"prompt", "mode", "sources", "suite", "quarantined"}),
-    best=walked.kept_of,
+    best=multipath.kept_of,
     writes=True,
     unchecked="a text that a person wrote is neither tested nor reflected on",
     # Code is tested on a queue of its own; a run may still turn out to write code.
@@ -261,6 +266,44 @@ LOOPS = (
 def loop_of(request: Request) -> Loop:
     """Find the workflow type that this request starts."""
     return next(loop for loop in LOOPS if isinstance(request, loop.request))
+
+
+def most_calls(request: Any) -> Iterator[tuple[str | None, int]]:
+    """Yield the models of a run, each with the most calls of it."""
+    match request:
+        case SelfConsistencyRequest():
+            yield request.model, request.max_responses
+        case ReflectOnResultRequest():
+            drafts = 1 + request.max_revisions if request.reflect else 1
+            yield request.model, drafts
+            for judge in request.panel_judges if request.reflect else ():
+                yield judge, drafts
+        case MultiPathRequest():
+            drafts = max(request.r_max(mode) for mode in ("research", "code"))
+            yield request.model, 2 + drafts
+            yield request.judge, drafts
+        case ToolTurnRequest():
+            yield request.model, request.max_steps + request.max_reflections
+        case ReflexionRequest():
+            yield request.model, request.episodes * request.step_limit
+            if request.reflects:
+                yield request.reflector or request.model, request.episodes
+            if request.judge is not None:
+                yield request.judge, 2 * request.episodes
+
+
+def task_timeout(request: Request) -> timedelta | None:
+    """Return after how long a workflow task that died with its worker is given to another.
+
+    None, which is Temporal's 10 s, where the history may become large: another worker has to read
+    and replay it within that time, on a busy machine too.
+    """
+    if not isinstance(request, SHORT):
+        return None
+    calls = sum(most for _, most in most_calls(request))
+    results = calls * RESULT_BYTES if isinstance(request, ToolTurnRequest) else 0
+    size = calls * (len(request.model_dump_json()) + CALL_BYTES + results)
+    return TASK_TIMEOUT if size <= SMALL_BYTES else None
 
 
 class Seen(NamedTuple):

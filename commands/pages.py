@@ -21,7 +21,8 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from commands.batch import Chosen, Given, Page
 from commands.command import Exit, fail, say_unserved, tell, unserved
-from commands.follow import LOOK_SECONDS, ended_badly, show_live
+from commands.follow import ended_badly
+from commands.live import LOOK_SECONDS, show_live
 from commands.loops import (
     BATCH,
     LOOPS,

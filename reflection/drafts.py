@@ -58,6 +58,11 @@ class PlainDraft(Record):
     spending: Spending | None = None
     timestamp: datetime | None = None
 
+    @property
+    def doubt(self) -> str:
+        """Say why not to build on it, whatever became of the run; empty for a whole text."""
+        return "the draft was cut off by its provider" if self.finish_reason == "length" else ""
+
 
 class PlainDecision(Record):
     """The end of a run, or a wait for a person: of a loop that compares no numbers.
@@ -102,6 +107,12 @@ class PlainResult(Record):
     decisions: tuple[PlainDecision, ...]
     usage: Usage
     warnings: tuple[str, ...] = ()
+
+    @property
+    def doubt(self) -> str:
+        """Say why not to build on the answer; empty if a person accepted it, or it is whole."""
+        best = None if self.stop_reason == "accepted_by_person" else best_of(self)
+        return best.doubt if best else ""
 
 
 def best_of(seen: PlainProgress | PlainResult) -> PlainDraft | None:

@@ -13,6 +13,24 @@ from reflection.text import encoded_size
 
 StopReasonT = TypeVar("StopReasonT", bound=str)
 
+# In binary floating point 0.55 - 0.40 is above 0.15, and 0.1 + 0.2 above 0.3.
+TOLERANCE = 1e-9
+
+
+def at_least(value: float, bound: float) -> bool:
+    """Tell whether `value` reaches `bound`, forgiving the rounding of floats."""
+    return value >= bound - TOLERANCE
+
+
+def at_most(value: float, bound: float) -> bool:
+    """Tell whether `value` stays within `bound`, forgiving the rounding of floats."""
+    return value <= bound + TOLERANCE
+
+
+def above(value: float, bound: float) -> bool:
+    """Tell whether `value` exceeds `bound` by more than the rounding of floats."""
+    return not at_most(value, bound)
+
 
 class Ruling(NamedTuple, Generic[StopReasonT]):
     """The outcome of a rule: a stop reason, or None to go on; why; and what it compared."""
@@ -193,7 +211,7 @@ def room_for(
     used = sum(known) + max(known) * (len(spent) - len(known))
     calls = wanted if used < bound else 0
     if size > 0:
-        calls = int((bound - used) / size + 1e-9)
+        calls = int((bound - used) / size + TOLERANCE)
     said = f"{used:,.6g} of {bound:,g} {unit} are spent, and {took} {size:,.6g}"
     return Room(max(0, min(wanted, calls)), said)
 

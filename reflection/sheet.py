@@ -230,7 +230,8 @@ def run_sheet(
     if seen.stop_reason is not None:
         busy = busy if waits else ""
         tone: Tone = "plain" if seen.stop_reason in UNDONE else "warning"
-        tone = "good" if seen.stop_reason in GOOD and not getattr(seen, "doubt", "") else tone
+        tone = "good" if seen.stop_reason in GOOD else tone
+        tone = "warning" if getattr(seen, "doubt", "") else tone
         verdict = Verdict(
             words=made[-1].reason if made else seen.stop_reason,
             tone="bad" if answer is None or seen.stop_reason in FAILED else tone,

@@ -22,6 +22,7 @@ from temporalio.exceptions import TimeoutError as CallTimedOut
 
 with workflow.unsafe.imports_passed_through():
     from activities.critique import Written
+    from activities.heartbeats import silence
     from activities.language_model import port as models
     from reflection.request import CALL_SECONDS, THINKING_TOKENS, Finish, Review, call_seconds
     from reflection.run import Part, RunState
@@ -30,11 +31,9 @@ Value = TypeVar("Value")
 
 SOMEBODY = "a person"
 
-# A lost worker holds its calls up for so long; one that hangs for longer loses them all the same,
-# and they are made and paid for again. It beats every second.
-HEARTBEAT = timedelta(seconds=5)
-# A call that is made once at most is lost with its worker: that is not worth a hasty guess.
-ONLY_HEARTBEAT = timedelta(seconds=10)
+# A call that is made once at most is lost with its worker: that is not worth a hasty guess, and
+# such a worker may be silent for so many times as long.
+ONLY_CALL_SILENCE = 2
 CLIENT_MARGIN = timedelta(seconds=15)
 # Such a call is ended by its worker; this is for a worker that is lost.
 BOUNDED_MARGIN = timedelta(seconds=1)
@@ -84,7 +83,9 @@ def work_times(client_seconds: float, max_attempts: int) -> dict[str, Any]:
     return {
         "start_to_close_timeout": attempt,
         "schedule_to_close_timeout": (attempt + LONGEST_WAIT) * max_attempts + QUEUE,
-        "heartbeat_timeout": HEARTBEAT if max_attempts > 1 else ONLY_HEARTBEAT,
+        # A worker that hangs for longer loses its calls too: they are made, and paid for, again.
+        "heartbeat_timeout": timedelta(seconds=silence())
+        * (1 if max_attempts > 1 else ONLY_CALL_SILENCE),
         "retry_policy": RetryPolicy(
             initial_interval=timedelta(seconds=1),
             backoff_coefficient=2.0,

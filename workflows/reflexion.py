@@ -44,7 +44,7 @@ HIDDEN_TEST = timedelta(minutes=10)
 # The server ends a run at 50 MB. Well before that another worker would need longer to read and
 # replay it than a task may take: 12 MB take it 2 to 4 s.
 HISTORY_BYTES = 20_000_000
-MEMORY_TIMES = work_times(10, 30)
+MEMORY_TIMES = 10, 30
 AgentT = TypeVar("AgentT", bound=Reflexion)
 NUMBERS = (
     "episode", "next", "correct", "best", "reflections", "stop", "stop_reason", "reason",
@@ -111,7 +111,7 @@ class AgentWorkflow(RunWorkflow[AgentT], Generic[AgentT]):
             recalled = MemoryTask(name=request.memory, scope=request.scope_key)
             held = await self._calls.make(
                 MemoryActivities.recall_reflections, recalled, "reflections of earlier runs",
-                MEMORY_TIMES, TASK_QUEUE,
+                work_times(*MEMORY_TIMES), TASK_QUEUE,
             )  # fmt: skip
             if isinstance(held, ActivityError):
                 state.warn(f"the memory {request.memory} could not be read: {explain(held)}")
@@ -271,7 +271,7 @@ class AgentWorkflow(RunWorkflow[AgentT], Generic[AgentT]):
         if request.memory is not None:
             task = RememberTask(name=request.memory, scope=request.scope_key, reflection=reflection)
             asked = MemoryActivities.remember_reflection, task, "remember the reflection"
-            held = await self._calls.make(*asked, MEMORY_TIMES, TASK_QUEUE)
+            held = await self._calls.make(*asked, work_times(*MEMORY_TIMES), TASK_QUEUE)
             if held is not None and not isinstance(held, ActivityError):
                 # In another run with this id it may have been added, and forgotten.
                 own = held.holds(reflection.text)
@@ -314,7 +314,7 @@ class AgentWorkflow(RunWorkflow[AgentT], Generic[AgentT]):
             prompt=prompt,
             model=model or request.model,
             temperature=request.temperature,
-            seed=None if request.seed is None else request.seed + state.number - 1,
+            seed=state.seed,
             max_output_tokens=request.max_output_tokens,
             timeout_seconds=request.call_timeout_seconds,
             max_attempts=request.max_attempts,

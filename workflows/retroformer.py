@@ -30,8 +30,8 @@ with workflow.unsafe.imports_passed_through():
     from workflows.reflexion import AgentWorkflow
 
 # A reward model that has to be loaded first takes as long as reading its file does.
-SCORE_TIMES = work_times(120, 5)
-KEEP_TIMES = work_times(10, 30)
+SCORE_TIMES = 120, 5
+KEEP_TIMES = 10, 30
 SampledT = TypeVar("SampledT", bound=Sampled)
 
 
@@ -47,7 +47,7 @@ class SampledWorkflow(AgentWorkflow[SampledT], Generic[SampledT]):
         self._step = f"episode {number}: reflect"
         task = self._prompt(prompt, model=state.request.reflector)
         drawn = {"temperature": state.request.reflection_temperature}
-        seeds = [{"seed": state.seed(sample)} for sample in range(state.fitting_tries)]
+        seeds = [{"seed": state.sample_seed(sample)} for sample in range(state.fitting_tries)]
         tasks = [task.model_copy(update=drawn | seed) for seed in seeds]
         asked = AgentActivities.reflect_on_episode
         replies = await asyncio.gather(
@@ -94,7 +94,11 @@ class RetroformerWorkflow(SampledWorkflow[Retroformer]):
                 reflections=tuple(texts),
             )
             found = await self._calls.make(
-                ScoringActivities.score_reflections, task, self._step, SCORE_TIMES, TASK_QUEUE
+                ScoringActivities.score_reflections,
+                task,
+                self._step,
+                work_times(*SCORE_TIMES),
+                TASK_QUEUE,
             )
             if isinstance(found, ActivityError):
                 said = f"the reward model could not be asked: {explain(found)}"
@@ -165,7 +169,7 @@ class RetroformerRolloutWorkflow(SampledWorkflow[Rollout]):
         pair = state.pair(workflow.info().run_id, reflector)
         task = PairTask(run=request.training, execution=request.execution, pair=pair)
         kept = await self._calls.make(
-            TrainingActivities.keep_pair, task, "keep the pair", KEEP_TIMES, TASK_QUEUE
+            TrainingActivities.keep_pair, task, "keep the pair", work_times(*KEEP_TIMES), TASK_QUEUE
         )
         if isinstance(kept, ActivityError):
             self._stop("environment_failed", f"the pair could not be kept: {explain(kept)}")

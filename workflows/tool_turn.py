@@ -40,7 +40,7 @@ with workflow.unsafe.imports_passed_through():
         run_locally,
     )
 
-LISTING = bounded_times(STARTING.total_seconds(), 2)
+LISTING = STARTING.total_seconds(), 2
 ENDED = "the turn was ended before this call"
 CUT_OFF = "the turn ended while it ran; whether it took effect is not known"
 NO_WORD = "no word of it came back; whether it took effect is not known"
@@ -101,7 +101,7 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
         if request.tools is None or request.tools:
             wanted = ListTask(names=request.tools, docs=request.docs)
             found = await self._calls.make(
-                ToolActivities.list_tools, wanted, "the tools", LISTING, TASK_QUEUE
+                ToolActivities.list_tools, wanted, "the tools", bounded_times(*LISTING), TASK_QUEUE
             )
             if isinstance(found, ActivityError):
                 state.warn(f"the turn has no tools: they could not be listed: {explain(found)}")
@@ -160,6 +160,13 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
             self._stop("generation_failed", explain(reply))
         elif reply is not None:
             state.replied(reply)
+            # Runs of 0.1.0 saw no confidence within a line, and not what the provider reported.
+            line = reply.text.rstrip().rpartition("\n")[2].lower().lstrip(" \t*")
+            within = state.confidence is not None and not line.startswith("confidence:")
+            if (within or state.reported > request.max_context_tokens) and not workflow.patched(
+                "the end of a reply"
+            ):
+                state.confidence, state.reported = None, 0
 
     def _bounds(self, seconds: float | None, attempts: int) -> dict[str, Any]:
         return {

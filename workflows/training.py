@@ -19,6 +19,7 @@ from temporalio.exceptions import (
 
 with workflow.unsafe.imports_passed_through():
     import telemetry
+    from activities.heartbeats import silence
     from activities.training.activity import TrainingActivities
     from activities.training.port import (
         STAGE_PROGRESS,
@@ -53,8 +54,8 @@ with workflow.unsafe.imports_passed_through():
     from workflows.calls import SOMEBODY, explain, outcome, settle, work_times
     from workflows.retroformer import KEEP_TIMES, RetroformerRolloutWorkflow
 
-# A stage tells of itself every 5 s; a worker that was lost holds it up for so long.
-HEARTBEAT = timedelta(seconds=20)
+# A worker that was lost holds its stage up for so long, or for longer where heartbeats are billed.
+SILENCE_SECONDS = 20.0
 # A rollout is six to nine events, and another worker replays a history of 10,000 in 3 s. The server
 # suggests a new one after 4,096, and ends a run at 51,200.
 ROLLOUTS = 500
@@ -106,7 +107,7 @@ class RetroformerTrainingWorkflow(Workflow):
         state.begin("collecting")
         task = BaseModelTask(model=state.request.base_model)
         asked = TrainingActivities.find_base_model, task, "find the base model"
-        await self._call(*asked, KEEP_TIMES)
+        await self._call(*asked, work_times(*KEEP_TIMES))
 
     async def _go_through(self, phase: Phase) -> None:
         if phase == "collecting":
@@ -127,7 +128,7 @@ class RetroformerTrainingWorkflow(Workflow):
             raise ApplicationError(said, type="RolloutsFailed", non_retryable=True)
         task = BufferTask(run=state.workflow_id, execution=state.execution, pairing=state.pairing)
         asked = TrainingActivities.assemble_buffer, task, "the replay buffer"
-        kept = await self._call(*asked, KEEP_TIMES)
+        kept = await self._call(*asked, work_times(*KEEP_TIMES))
         if kept is None:
             return
         state.buffer, state.counts = kept.path, kept.counts
@@ -150,7 +151,7 @@ class RetroformerTrainingWorkflow(Workflow):
         words = f"train the {stage.replace('_', ' ')}"
         times = {
             **work_times(request.stage_timeout_seconds, request.max_attempts),
-            "heartbeat_timeout": HEARTBEAT,
+            "heartbeat_timeout": timedelta(seconds=max(SILENCE_SECONDS, silence())),
         }
         with base.span(telemetry.SPAN_TRAINING.format(stage=stage), "CHAIN", {}, words) as span:
             trained = await self._call(TrainingActivities.train_stage, task, words, times)

@@ -30,7 +30,8 @@ from activities.environments.port import (
     TaskRef,
     Verdict,
 )
-from connection import CODE_HEARTBEAT_SECONDS, heartbeating, redacted
+from activities.heartbeats import heartbeating
+from connection import redacted
 from reflection.agents.loop import ACTION_BYTES
 from reflection.agents.memory import PlannerExample, ReflectorExample
 from reflection.agents.prompts import examples_bytes
@@ -224,7 +225,7 @@ async def within_seconds(seconds: float) -> AsyncIterator[None]:
 
     Raises ApplicationError, non-retryable where there is no such task.
     """
-    async with heartbeating(CODE_HEARTBEAT_SECONDS):
+    async with heartbeating():
         try:
             async with asyncio.timeout(seconds):
                 yield

@@ -17,7 +17,7 @@ from pydantic import Field
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from connection import heartbeating
+from activities.heartbeats import heartbeating
 from reflection.request import CALL_SECONDS, OUTPUT_TOKENS, Record, SamplingOptions
 from reflection.run import Spending
 from reflection.turn.levels import Effort

@@ -11,7 +11,7 @@ from pydantic import Field, StringConstraints, model_validator
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from connection import CODE_HEARTBEAT_SECONDS, heartbeating
+from activities.heartbeats import heartbeating
 from reflection.multipath.request import Limits, PackageName
 from reflection.request import Record, Request
 from reflection.text import encoded_size
@@ -142,7 +142,7 @@ async def run(sandbox: Sandbox, program: Program) -> Result:
     non-retryable, `PackageError`.
     """
     outcome = "cancelled"
-    async with heartbeating(CODE_HEARTBEAT_SECONDS):
+    async with heartbeating():
         try:
             result = await sandbox.run(program)
             outcome = result.status

@@ -13,6 +13,7 @@ from pydantic_core import to_json
 from temporalio import activity
 
 from activities.checks import read_apart
+from activities.heartbeats import heartbeating
 from activities.tools.builtin import document_tools
 from activities.tools.functions import Function, functions_of
 from activities.tools.port import (
@@ -24,7 +25,7 @@ from activities.tools.port import (
     ToolOutcome,
     ToolServer,
 )
-from connection import CODE_HEARTBEAT_SECONDS, heartbeating, redacted
+from connection import redacted
 from reflection.request import short_name
 from reflection.text import cut_with_note, tally_words, terminal_safe
 from reflection.turn.approval import ToolRule
@@ -96,7 +97,7 @@ class ToolActivities:
     @activity.defn
     async def call_tool(self, task: CallTask) -> ToolOutcome:
         """Check the arguments of a call, make it, and say what came of it."""
-        async with heartbeating(CODE_HEARTBEAT_SECONDS):
+        async with heartbeating():
             try:
                 async with asyncio.timeout(task.timeout_seconds):
                     return ToolOutcome.of("ok", redacted(await self._called(task)))

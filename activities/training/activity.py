@@ -14,6 +14,7 @@ from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
+from activities.heartbeats import heartbeating
 from activities.training.artifacts import (
     TrainingError,
     keep_pair,
@@ -34,9 +35,8 @@ from activities.training.port import (
     ScoreTask,
     StageTask,
 )
-from connection import heartbeating
-from reflection.agents.rating import preferences
-from reflection.agents.training_result import BufferCounts, StageResult, StageStep
+from reflection.agents.rating import count
+from reflection.agents.training_result import StageResult, StageStep
 
 PROGRAM = (sys.executable, "-m", "activities.training.stage")
 # What a process that has models is given of the worker's environment: no provider's key, but
@@ -46,7 +46,6 @@ KEPT = {
     "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY",
 }  # fmt: skip
 KEPT_PREFIXES = ("HF_", "CUDA_")
-BEAT_SECONDS = 5.0
 LONGEST_LINE = 16 << 20
 # How often a stage tells its run how far it came: each time is three events of history.
 SHOWN_STEPS = 50
@@ -79,7 +78,7 @@ class TrainingActivities:
 
         Raises ApplicationError: TrainingError, which is final, or TrainingFailed.
         """
-        async with heartbeating(BEAT_SECONDS) as beat, self._turn:
+        async with heartbeating() as beat, self._turn:
             return await self._run(task, beat)
 
     @activity.defn
@@ -95,13 +94,7 @@ class TrainingActivities:
         pairs = await asyncio.to_thread(kept_pairs, folder, task.execution)
         return BufferResult(
             path=(folder / BUFFER).relative_to(self._root).as_posix(),
-            counts=BufferCounts(
-                pairs=len(pairs),
-                good=sum(gain > 0 for pair in pairs for gain in pair.gains),
-                equal=sum(pair.gains[0] == pair.gains[1] for pair in pairs),
-                identical=sum(len({item.reflection for item in pair.tried}) == 1 for pair in pairs),
-                preferences=len(preferences(pairs, task.pairing)),
-            ),
+            counts=count(pairs, task.pairing),
             sha256=await asyncio.to_thread(write_buffer, folder, pairs),
         )
 

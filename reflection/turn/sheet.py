@@ -9,6 +9,7 @@ from reflection.turn.result import Decision, Progress, ToolTurnResult
 Seen = Progress | ToolTurnResult
 
 UNANSWERED = "the turn ended before an answer"
+FORCED = "the answer was forced: no step or tool call was left"
 TONES: dict[str, parts.Tone] = {"ok": "good", "denied": "warning", "asking": "running"}
 
 
@@ -33,7 +34,10 @@ def sheet(
         if content
         else None,
         facts=_facts(seen),
-        flags=parts.said(seen.stop_reason and seen.answer is None and UNANSWERED),
+        flags=parts.said(
+            seen.stop_reason and seen.answer is None and UNANSWERED,
+            getattr(seen, "forced", False) and FORCED,
+        ),
         tables=[_calls(seen), _reflections(seen)],
         texts=tuple(
             parts.Text(title=f"call {call.index + 1}", content=call.content, note=call.words)

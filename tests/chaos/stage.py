@@ -2,9 +2,12 @@
 
 import asyncio
 import os
+import re
 import subprocess
 import time
+import urllib.request
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from multiprocessing.context import ForkServerProcess
@@ -20,6 +23,10 @@ from tests.chaos.runs import made, replied
 from tests.scripted_endpoint import Body, Scripted, ScriptedEndpoint
 
 LOST_SECONDS = 900
+# As the server names what Temporal Cloud bills.
+ACTION = re.compile(
+    r'^action{action_type="(?:grpc_)?(\w+)",namespace="default".* (\d+)$', re.MULTILINE
+)
 
 
 class Network:
@@ -81,6 +88,7 @@ class Stage:
         self.reply: Callable[[Body], Scripted] = replied
         self.place = Place(free_port(), free_port(), folder / "temporal.db")
         self.network = Network(self.place.port)
+        self.metrics = free_port()
         self.endpoint = ScriptedEndpoint([self._said] * 1_000_000)
         self.log = folder / "worker.log"
         self.workers: list[ForkServerProcess] = []
@@ -105,7 +113,9 @@ class Stage:
         """Start the server, and wait until it answers."""
         with (self.folder / "server.log").open("ab") as log:
             self._server = subprocess.Popen(  # noqa: ASYNC220 - it is short
-                server_command(self.place), stdout=log, stderr=log
+                [*server_command(self.place), f"--metrics-port={self.metrics}"],
+                stdout=log,
+                stderr=log,
             )
         os.environ["TEMPORAL_ADDRESS"] = self.place.address
         while self._server.poll() is None:
@@ -113,6 +123,14 @@ class Stage:
                 self.client = await connect(quiet=True)
                 return
             await asyncio.sleep(0.2)
+
+    def actions(self) -> Counter[str]:
+        """Count the Actions that the server would bill so far, by their kinds."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics}/metrics") as page:
+            found = Counter[str]()
+            for kind, count in ACTION.findall(page.read().decode()):
+                found[kind] += int(count)
+            return found
 
     def kill_server(self) -> None:
         """End the server as the kernel does where there is no memory left."""

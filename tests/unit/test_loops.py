@@ -13,14 +13,18 @@ from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.client import WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 
-from commands import follow
+from commands import follow, live
 from commands.loops import BATCH, CRITIQUE, LOOPS, MULTIPATH, SAMPLING, Loop, Seen, loop_of
 from commands.terminal import print_sheet
+from reflection.critique.evaluation import Confidence
+from reflection.drafts import PlainDraft, PlainResult
+from reflection.multipath.loop import Run
 from reflection.multipath.request import MultiPathRequest
+from reflection.run import Usage
 from reflection.sampling.loop import progress as asking
 from reflection.sampling.loop import result as voted
 from reflection.sampling.result import Bars
-from tests.unit.critique.reflected import reflected
+from tests.unit.critique.reflected import capped, judged, reflected
 from tests.unit.multipath.agent_runs import UNCLEAR, coded, researched, routed, standing, verdict
 from tests.unit.runs import finished, sampled
 from tests.unit.sheets import console, written
@@ -60,7 +64,36 @@ DRAFTED = reflected([0.8]).result()
 
 ACCEPTED = {"stop_reason": "accepted_by_person"}
 UNJUDGED = DRAFTED.model_copy(update={"score": None, "stop_reason": "evaluation_failed"})
+CUT_OFF, UNSURE = "the draft was cut off by its provider", "no judge was sure of its score"
 FAILS = coded([verdict(True, False)], max_revisions=1).result()
+
+
+def drafted(*sure: Confidence | None, author: str | None = None, **known: Any) -> Any:
+    """Return a result whose only draft was judged with these confidences, and has these fields."""
+    made = judged(0.8).judgements[0]
+    panel = tuple(made.model_copy(update={"confidence": one}) for one in sure)
+    lost = made.model_copy(update={"score": None, "confidence": None, "error": "no reply"})
+    evaluation = judged(0.8).model_copy(update={"judgements": (*panel, lost), "author": author})
+    ended = reflected([evaluation]).result()
+    ended = ended.model_copy(update={"stop_reason": known.pop("stop_reason", "passed")})
+    return ended.model_copy(update={"drafts": (ended.drafts[0].model_copy(update=known),)})
+
+
+PLAIN = Loop(workflow="HaikuWorkflow", request=MultiPathRequest)
+
+
+def plain(finish_reason: str) -> PlainResult:
+    """Return the result of a loop that has no records of its own."""
+    draft = PlainDraft(index=0, text="a", origin="generated", finish_reason=finish_reason)
+    known: dict[str, Any] = {"stop_reason": "passed", "stop_explanation": "", "decisions": ()}
+    known |= {"drafts": (draft,), "best": 0, "answer": "a", "usage": Usage()}
+    return PlainResult(subject="s", model=None, **known)
+
+
+def cut(run: Run) -> Any:
+    """Return the result of a run whose newest draft was cut off."""
+    run.drafts[-1] = run.drafts[-1].model_copy(update={"cut": True})
+    return run.result()
 
 
 def voted_on(answers: list[str | None], **settings: Any) -> Any:
@@ -85,6 +118,22 @@ def voted_on(answers: list[str | None], **settings: Any) -> Any:
         (CRITIQUE, UNJUDGED, "no judge has scored the draft"),
         (CRITIQUE, UNJUDGED.model_copy(update=ACCEPTED), ""),
         (CRITIQUE, UNJUDGED.model_copy(update={"stop_reason": "skipped"}), ""),
+        (CRITIQUE, drafted(finish_reason="length"), CUT_OFF),
+        (CRITIQUE, drafted(finish_reason="length").model_copy(update=ACCEPTED), ""),
+        (CRITIQUE, drafted(finish_reason="length", stop_reason="disabled"), CUT_OFF),
+        (CRITIQUE, drafted("low"), UNSURE),
+        (CRITIQUE, drafted("low", "low"), UNSURE),
+        (CRITIQUE, drafted("low", "medium"), ""),
+        (CRITIQUE, drafted("low", None), ""),
+        (CRITIQUE, drafted("low").model_copy(update=ACCEPTED), ""),
+        (CRITIQUE, drafted("low", author="ann"), ""),
+        (CRITIQUE, reflected([capped(0.9)], score_threshold=0.4).result(), ""),
+        (PLAIN, plain("length"), CUT_OFF),
+        (PLAIN, plain("stop"), ""),
+        (PLAIN, plain("length").model_copy(update=ACCEPTED), ""),
+        (MULTIPATH, cut(researched([[]])), "the report was cut off"),
+        (MULTIPATH, cut(researched([[]])).model_copy(update=ACCEPTED), ""),
+        (MULTIPATH, cut(coded([verdict(True, True, True)])), ""),
         (MULTIPATH, researched([[UNCLEAR]] * 3).result(), "1 critique remains"),
         (MULTIPATH, FAILS, "a test still fails: it returned 99, not 0"),
         (MULTIPATH, FAILS.model_copy(update=ACCEPTED), ""),
@@ -284,7 +333,7 @@ def test_a_machine_is_told_what_to_review(loop: Loop, progress: Any, fields: str
 )
 def test_the_reading_of_documents_has_a_bar(details: list[object], said: str | None) -> None:
     """Two counts of a heartbeat make one; anything else is not shown."""
-    assert follow.reading_words(details) == said
+    assert live.reading_words(details) == said
 
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -329,7 +378,7 @@ def timed_out(call: Any) -> Any:
 )
 def test_a_slow_call_is_told(calls: list[Any], said: str | None) -> None:
     """Its attempt, how long it has taken, and its last error; not of a call that is new."""
-    assert follow.slow_words(calls, NOW) == said
+    assert live.slow_words(calls, NOW) == said
 
 
 async def test_silence_is_broken(
@@ -342,10 +391,10 @@ async def test_silence_is_broken(
     async def slowest(_: Any) -> str | None:
         return slow.pop(0)
 
-    monkeypatch.setattr(follow, "_slow", slowest)
-    monkeypatch.setattr(follow, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(live, "_slow", slowest)
+    monkeypatch.setattr(live, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     handle: Any = Handle()
-    pulse = follow.Pulse(handle, Console(stderr=True), None)
+    pulse = live.Pulse(handle, Console(stderr=True), None)
 
     for spoke in (False, False, False, False, True):
         await pulse.beat("wave 1 is running", spoke=spoke)
@@ -364,7 +413,7 @@ async def test_the_end_of_what_is_written_stands_in_a_terminal() -> None:
     lines = [f"line {number} \x1b[2J" for number in range(30)]
 
     with console.status("asking") as status:
-        pulse = follow.Pulse(handle, console, status)
+        pulse = live.Pulse(handle, console, status)
         await pulse.beat("step 1", spoke=True, written="\n".join(lines))
         console.print(status.renderable)
 

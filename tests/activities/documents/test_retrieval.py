@@ -1,3 +1,5 @@
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ from activities.documents.retrieval import (
     RetrievalTask,
     TransientRetrievalError,
 )
-from connection import heartbeating
+from activities.heartbeats import heartbeating
 from tests.activities.documents.documents import Documents
 from tests.scripted import ScriptedRetriever
 
@@ -42,10 +44,11 @@ async def test_indexing_does_not_keep_heartbeats_back(documents: Documents) -> N
         documents.write(f"{number}.txt", f"apple {number} " * 500)
     beats: list[tuple[Any, ...]] = []
     environment = ActivityEnvironment()
+    environment.info = replace(environment.info, heartbeat_timeout=timedelta(seconds=0.1))
     environment.on_heartbeat = lambda *details: beats.append(details)
 
     async def work() -> None:
-        async with heartbeating(0.02) as progress:
+        async with heartbeating() as progress:
             await documents.find("apple", progress=progress)
 
     await environment.run(work)
