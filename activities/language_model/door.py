@@ -13,8 +13,8 @@ FIRST_KNOCK_SECONDS, LONGEST_KNOCK_SECONDS = 1.0, 8.0
 # A connection that is not refused so soon was made: the reply to it may take minutes. Where one was
 # refused later than that, it takes twice as long to be taken for made.
 LET_IN_SECONDS = 5.0
-# The first call of all is slow, and tells at once whether anything listens: others wait for it.
-FIRST_SECONDS = 2.0
+# The first call of all tells almost at once whether anything listens: others wait for it so long.
+FIRST_SECONDS = 1.0
 
 
 class Door:
@@ -77,7 +77,8 @@ class Door:
             return False
         if self._knocking is not None or self._wait() > 0:
             return False
-        self._knocking = _now()
+        # Until it is sent, which LiteLLM's first call takes a while for, more time is allowed.
+        self._knocking = _now() + LET_IN_SECONDS
         return True
 
     def _give_up(self, refusal: UnreachableError, caller: object, came: float, most: int) -> None:
@@ -102,6 +103,12 @@ class Door:
         if self._knocking is not None:
             self._knocking = now
         self._tell()
+
+    def sent(self) -> None:
+        """Note that the call that knocks is on its way."""
+        if self._knocking is not None:
+            self._knocking = _now()
+            self._tell()
 
     def answered(self, began: float) -> None:
         """Note an answer: the door is open, unless a later call was refused."""

@@ -13,7 +13,7 @@ import httpx
 
 from activities.language_model.errors import causes
 from activities.language_model.events import MOST_EVENTS_BYTES, gather, refuses_events, streamed
-from activities.language_model.port import ModelCall, ModelReply, OnText, SampleError
+from activities.language_model.port import SENT, ModelCall, ModelReply, OnText, SampleError
 from reflection.replies import MOST_REPLY_BYTES, is_heavy
 from reflection.run import Spending
 from reflection.text import well_formed
@@ -72,6 +72,7 @@ async def bounded(
         # Some of LiteLLM's clients try again at once.
         raise exchange.unreachable
     request.headers["Accept-Encoding"] = ", ".join(CODINGS)
+    SENT.get()()
     asked = streamed(request) if exchange.on_text else None
     try:
         response = await _answer(exchange, await send(asked or request))

@@ -25,6 +25,7 @@ from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, 
 from activities.language_model.door import FIRST_KNOCK_SECONDS, Door
 from activities.language_model.errors import LONGEST_WAIT_SECONDS
 from activities.language_model.port import (
+    SENT,
     LanguageModel,
     ModelCall,
     ModelError,
@@ -339,6 +340,8 @@ class PacedModel:
                     if not knocks or door.refusal is None:
                         began = await pace.turn(yields=_is_of_a_batch(), patience=until - began)
                     # It may have been closed while the call stood in line.
+                    if knocks:
+                        SENT.set(door.sent)
                     if knocks or not self._doors[name].closed:
                         return await self._send(call, name, pace, began)
             except TimeoutError:

@@ -9,6 +9,7 @@ ModelError                     a call failed
 """
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal, NamedTuple, Protocol
@@ -40,6 +41,10 @@ class Usual(NamedTuple):
 
 
 OnText = Callable[[str], None]
+
+
+# Whom to tell when a call is sent: it takes a while to be made ready.
+SENT: ContextVar[Callable[[], None]] = ContextVar("sent", default=lambda: None)
 
 
 class ModelCall(Record):
