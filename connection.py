@@ -22,7 +22,7 @@ from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 from temporalio.client import Client
 from temporalio.common import RawValue
 from temporalio.contrib.opentelemetry import OpenTelemetryPlugin
-from temporalio.contrib.pydantic import PydanticJSONPlainPayloadConverter
+from temporalio.contrib.pydantic import PydanticJSONPlainPayloadConverter, ToJsonOptions
 from temporalio.converter import (
     ActivitySerializationContext,
     CompositePayloadConverter,
@@ -86,7 +86,19 @@ class UnreadableError(Exception):
 
 
 class _RequestConverter(PydanticJSONPlainPayloadConverter):
-    """Pydantic's converter, except that requests are read strictly."""
+    """Pydantic's converter, without what is not set; requests are read strictly.
+
+    Readers restore what is left out by its default. What a request asks comes first in it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(ToJsonOptions(exclude_unset=True))
+
+    def to_payload(self, value: Any) -> Payload | None:
+        if isinstance(value, Request) and value.subject_field in value.model_fields_set:
+            told = value.model_dump(mode="json", exclude_unset=True)
+            value = {value.subject_field: told[value.subject_field], **told}
+        return super().to_payload(value)
 
     def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
         if _request_of(type_hint) is None:

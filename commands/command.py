@@ -311,14 +311,13 @@ def _named(field: str) -> str:
 class Form(NamedTuple):
     """How a field is typed that is not typed as it stands, and what reads the value of its option.
 
-    `said` is the help, by default the field's own; `missing` stands where nothing is given.
+    `said` is the help, by default the field's own.
     """
 
     read: Callable[[str, Any], Any]
     kind: Any = Path
     metavar: str | None = "FILE"
     said: str = ""
-    missing: Any = None
 
 
 def called_with(
@@ -346,7 +345,7 @@ def called_with(
                 fields[field] = False if end == "off" and value else value
         for name, form in forms.items():
             value = fields.get(name)
-            fields[name] = form.missing if value is None else form.read(option_of(name), value)
+            fields[name] = None if value is None else form.read(option_of(name), value)
         command(**made, **fields)
 
     return called

@@ -200,7 +200,8 @@ def reflect(
     if unknown:
         expected = f"expected any of {', '.join(known_guardrails())}"
         fail(f"--guardrail: unknown guardrail {', '.join(unknown)}; {expected}.", Exit.USAGE)
-    fields["guardrails"] = [*([] if no_guardrails else ["default"]), *(guardrail or [])]
+    if guardrail or no_guardrails:
+        fields["guardrails"] = [*([] if no_guardrails else ["default"]), *(guardrail or [])]
     begin(ReflectOnResultRequest, fields, new, wanted._replace(required=require_score))
 
 

@@ -1,7 +1,7 @@
 """Messages of every run: requests, records and what people say; read strictly, kept small."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
@@ -27,9 +27,40 @@ Seconds = Annotated[float, Field(gt=0, le=30 * 86_400, allow_inf_nan=False)]
 
 
 class Frozen(BaseModel):
-    """A value that never changes; an error about it names fields and never quotes the input."""
+    """A value that never changes; an error about it names fields and never quotes the input.
+
+    A field that holds its default counts as not set where that is nothing: None, or empty.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    nothing: ClassVar[dict[str, Any]] = {}
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        """Find the fields whose default is nothing."""
+        fields = cls.model_fields.items()
+        found = {name: one.get_default(call_default_factory=True) for name, one in fields}
+        cls.nothing = {name: value for name, value in found.items() if _is_nothing(value)}
+
+    def model_post_init(self, _: Any) -> None:
+        """Forget that such a field was set, so that no payload has it."""
+        given, told = self.__dict__, self.__pydantic_fields_set__
+        for name, value in self.nothing.items():
+            if name in told and given[name] == value:
+                told.remove(name)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Copy this, with other values; they are not validated."""
+        copied = super().model_copy(update=update, deep=deep)
+        copied.model_post_init(None)
+        return copied
+
+
+def _is_nothing(value: Any) -> bool:
+    """Tell None, an empty collection and a model with nothing set from all else."""
+    if isinstance(value, BaseModel):
+        return not value.model_fields_set
+    return value is None or value == () or value == {}
 
 
 class Request(Frozen):
