@@ -91,9 +91,6 @@ class _RequestConverter(PydanticJSONPlainPayloadConverter):
     Readers restore what is left out by its default. What a request asks comes first in it.
     """
 
-    def __init__(self) -> None:
-        super().__init__(ToJsonOptions(exclude_unset=True))
-
     def to_payload(self, value: Any) -> Payload | None:
         if isinstance(value, Request) and value.subject_field in value.model_fields_set:
             told = value.model_dump(mode="json", exclude_unset=True)
@@ -107,7 +104,7 @@ class _RequestConverter(PydanticJSONPlainPayloadConverter):
 
 
 # The SDK makes a converter for every task: what this one learns about types is kept for all.
-_JSON = _RequestConverter()
+_JSON = _RequestConverter(ToJsonOptions(exclude_unset=True))
 
 
 def _request_of(type_hint: type | None) -> type[Request] | None:

@@ -41,6 +41,7 @@ class Exit(IntEnum):
     BELOW_BAR = 4
     CANCELLED = 5
     DETACHED = 130
+    READER_GONE = 141
 
 
 def tell(words: str) -> None:
@@ -63,16 +64,29 @@ def fail(message: str, code: int) -> NoReturn:
     raise typer.Exit(code)
 
 
-def wrong_usage(error: typer.TyperException) -> int:
+def wrong_usage(error: typer.TyperException, group: Any) -> int:
     """Print a usage error on one line, with the command for help; return the exit code."""
     said = " ".join(error.format_message().split()).rstrip(".").replace("Value error, ", "")
     # Without arguments Typer has already printed the help.
     if said:
         context = getattr(error, "ctx", None)
-        command = context.command_path if context else "mull"
+        # The parser's own errors do not know which command it is.
+        named = group.commands.get(next((one for one in sys.argv[1:] if one[:1] != "-"), ""))
+        command = context.command if context else named or group
+        path = context.command_path if context else f"mull {named.name}" if named else "mull"
         end = "" if said.endswith("?") else "."
-        tell(f"Error: {said}{end} See `{command} --help`.")
+        tell(f"Error: {said}{_form_of(error, command)}{end} See `{path} --help`.")
     return error.exit_code
+
+
+def _form_of(error: typer.TyperException, command: Any) -> str:
+    """Write an option as it is used, where it lacks its arguments or takes several."""
+    name = getattr(error, "option_name", None)
+    option = getattr(error, "param", None)
+    option = option or next((one for one in command.params if name in one.opts), None)
+    if option is None or getattr(option, "is_flag", True) or (name is None and option.nargs == 1):
+        return ""
+    return f": {option.opts[0]} {option.metavar or 'VALUE'}"
 
 
 def drop_empty_variables() -> None:
@@ -90,8 +104,11 @@ def end_process(code: int) -> NoReturn:
 
     The interpreter's own shutdown sometimes crashes while the SDK's threads are ending.
     """
-    sys.stdout.flush()
-    sys.stderr.flush()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BrokenPipeError:
+        code = Exit.READER_GONE
     os._exit(code)
 
 
@@ -214,6 +231,7 @@ AcceptAny = Annotated[
 BatchId = Annotated[str | None, typer.Option("--id", help="The batch's id.")]
 Estimate = Annotated[bool, typer.Option("--estimate", help="Print the estimated cost and exit.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Start without asking.")]
+Details = Annotated[bool, typer.Option("--details", help="Print all facts and votes of an answer.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 # Options whose names differ from their fields' names.

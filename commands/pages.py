@@ -23,6 +23,7 @@ from commands.batch import Chosen, Given, Page
 from commands.command import Exit, fail, say_unserved, tell, unserved
 from commands.follow import LOOK_SECONDS, ended_badly, show_live
 from commands.loops import (
+    ASKED,
     BATCH,
     LOOPS,
     FoundRun,
@@ -150,7 +151,8 @@ async def _start(
             request.model_copy(update={"carried": carried}),
             id=identity,
             task_queue=TASK_QUEUE,
-            static_summary=terminal_safe(f"batch of {name or variant.name}", 120),
+            static_summary=(summary := terminal_safe(f"batch of {name or variant.name}", 120)),
+            memo={ASKED: summary},
             id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
             # Its runs have that of the batch; pages have one of their own.
             priority=Priority(priority_key=PRIORITY_KEY if request.items else None),

@@ -115,6 +115,7 @@ def ask(
         float | None,
         typer.Option(min=0, max=1, help="Exit with code 4 below this, or where it is unknown."),
     ] = None,
+    details: command.Details = False,
     *,
     new: New,
     wanted: Wanted,
@@ -123,7 +124,7 @@ def ask(
     """Start a run of self-consistency."""
     fields["question"] = subject_of(question, "the question")
     bars = Bars(require_confidence, require_probability)
-    wanted = wanted._replace(required=bars if bars != Bars() else None)
+    wanted = wanted._replace(required=bars if bars != Bars() else None, details=details)
     begin(SelfConsistencyRequest, fields, new, wanted)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text as Line
 
@@ -40,7 +40,7 @@ STYLES: dict[Tone, str] = {
     "plain": "",
 }
 
-Row = tuple[str, RenderableType]
+Row = tuple[str, Line]
 
 
 def print_sheet(
@@ -89,6 +89,26 @@ def print_sheet(
             _print_table(console, table, MOST_ROWS)
     if decisions and sheet.decisions and sheet.decisions.rows:
         _print_table(console, sheet.decisions, len(sheet.decisions.rows))
+
+
+def print_summary(console: Console, sheet: Sheet, *, sure: bool = True) -> None:
+    """Print what matters most in three lines: how sure it is, what to warn of, what was spent.
+
+    Without `sure` the first fact, which says it, is left out. In a pipe no line is broken.
+    """
+    first, *others = _facts(sheet.model_copy(update={"charts": ()}))
+    wrong = (fact for fact in sheet.facts[1:] if fact.tone in {"warning", "bad"})
+    failed = (f"{fact.label} {fact.value}: {fact.note}" for fact in wrong)
+    said = [terminal_safe(one, NOTE_COLUMNS) for one in (*sheet.flags, *sheet.warnings, *failed)]
+    rows = [first] if sure else []
+    if said:
+        more = f" (and {len(said) - 1} more: --details)" if said[1:] else ""
+        rows.append(("attention", Line(said[0] + more, "bold yellow")))
+    rows += [row for row in others if row[0] == "spent"]
+    widest = max(len(name) for name, _ in rows)
+    for name, value in rows:
+        line = Line.assemble((f"{name:<{widest}}  ", "dim"), value)
+        console.print(line, soft_wrap=not console.is_terminal)
 
 
 def print_steps(console: Console, steps: Sequence[Step], shown: int = 0) -> int:

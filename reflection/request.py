@@ -1,8 +1,8 @@
 """Messages of every run: requests, records and what people say; read strictly, kept small."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
+from functools import cache, partial
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import (
@@ -33,34 +33,25 @@ class Frozen(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
-    nothing: ClassVar[dict[str, Any]] = {}
-
-    @classmethod
-    def __pydantic_init_subclass__(cls, **_: Any) -> None:
-        """Find the fields whose default is nothing."""
-        fields = cls.model_fields.items()
-        found = {name: one.get_default(call_default_factory=True) for name, one in fields}
-        cls.nothing = {name: value for name, value in found.items() if _is_nothing(value)}
 
     def model_post_init(self, _: Any) -> None:
         """Forget that such a field was set, so that no payload has it."""
         given, told = self.__dict__, self.__pydantic_fields_set__
-        for name, value in self.nothing.items():
+        for name, value in _nothings(type(self)):
             if name in told and given[name] == value:
                 told.remove(name)
 
-    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Copy this, with other values; they are not validated."""
-        copied = super().model_copy(update=update, deep=deep)
-        copied.model_post_init(None)
-        return copied
 
-
-def _is_nothing(value: Any) -> bool:
-    """Tell None, an empty collection and a model with nothing set from all else."""
-    if isinstance(value, BaseModel):
-        return not value.model_fields_set
-    return value is None or value == () or value == {}
+@cache
+def _nothings(kind: type[Frozen]) -> list[tuple[str, Any]]:
+    """List the fields whose default is nothing: None, empty, or a model with nothing set."""
+    fields = kind.model_fields.items()
+    defaults = ((name, field.get_default(call_default_factory=True)) for name, field in fields)
+    return [
+        (name, value)
+        for name, value in defaults
+        if value in (None, (), {}) or (isinstance(value, Frozen) and not value.model_fields_set)
+    ]
 
 
 class Request(Frozen):
