@@ -86,10 +86,7 @@ class UnreadableError(Exception):
 
 
 class _RequestConverter(PydanticJSONPlainPayloadConverter):
-    """Pydantic's converter, without what is not set; requests are read strictly.
-
-    Readers restore what is left out by its default. What a request asks comes first in it.
-    """
+    """Pydantic's converter; requests are written with what they ask first, and read strictly."""
 
     def to_payload(self, value: Any) -> Payload | None:
         if isinstance(value, Request) and value.subject_field in value.model_fields_set:
@@ -104,6 +101,7 @@ class _RequestConverter(PydanticJSONPlainPayloadConverter):
 
 
 # The SDK makes a converter for every task: what this one learns about types is kept for all.
+# What is not set is left out, and restored by its default where it is read.
 _JSON = _RequestConverter(ToJsonOptions(exclude_unset=True))
 
 

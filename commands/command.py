@@ -70,23 +70,18 @@ def wrong_usage(error: typer.TyperException, group: Any) -> int:
     # Without arguments Typer has already printed the help.
     if said:
         context = getattr(error, "ctx", None)
-        # The parser's own errors do not know which command it is.
+        # The parser's own errors know no command.
         named = group.commands.get(next((one for one in sys.argv[1:] if one[:1] != "-"), ""))
         command = context.command if context else named or group
         path = context.command_path if context else f"mull {named.name}" if named else "mull"
         end = "" if said.endswith("?") else "."
-        tell(f"Error: {said}{_form_of(error, command)}{end} See `{path} --help`.")
+        wrong = getattr(error, "option_name", None)
+        for one in command.params:
+            several = one.nargs > 1 and one is getattr(error, "param", None)
+            if (several or wrong in one.opts) and not one.is_flag:
+                said += f": {one.opts[0]} {one.metavar or 'VALUE'}"
+        tell(f"Error: {said}{end} See `{path} --help`.")
     return error.exit_code
-
-
-def _form_of(error: typer.TyperException, command: Any) -> str:
-    """Write an option as it is used, where it lacks its arguments or takes several."""
-    name = getattr(error, "option_name", None)
-    option = getattr(error, "param", None)
-    option = option or next((one for one in command.params if name in one.opts), None)
-    if option is None or getattr(option, "is_flag", True) or (name is None and option.nargs == 1):
-        return ""
-    return f": {option.opts[0]} {option.metavar or 'VALUE'}"
 
 
 def drop_empty_variables() -> None:

@@ -55,8 +55,7 @@ from reflection.turn.request import ToolTurnRequest
 from reflection.turn.session import SessionRequest
 
 LOOK = timedelta(seconds=10)
-# The memo that tells a list what a run was asked, without a call for each run.
-ASKED = "asked"
+ASKED = "asked"  # a memo: so a list needs no call for each run
 
 Handle: TypeAlias = WorkflowHandle[object, Any]
 Summary: TypeAlias = tuple[dict[str, Any], tuple[Table, ...]]

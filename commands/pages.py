@@ -148,7 +148,7 @@ async def _start(
     try:
         await client.start_workflow(
             BATCH.workflow,
-            request.model_copy(update={"carried": carried}),
+            request.model_copy(update={"carried": carried} if carried else {}),
             id=identity,
             task_queue=TASK_QUEUE,
             static_summary=(summary := terminal_safe(f"batch of {name or variant.name}", 120)),

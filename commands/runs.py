@@ -18,7 +18,6 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from commands.command import (
     AcceptAny,
-    Details,
     Exit,
     Id,
     Json,
@@ -47,7 +46,7 @@ from commands.loops import (
 )
 from commands.measuring.replay import log_line
 from commands.page import RunFacts, page_html
-from commands.terminal import left_out_words, print_sheet
+from commands.terminal import SUBJECT_COLUMNS, left_out_words, print_sheet
 from connection import UnreadableError
 from reflection.text import tally_words, terminal_safe, usd
 
@@ -77,7 +76,6 @@ COUNTED = {
 PATIENCE_SECONDS = 2
 # For so many runs a list asks the server for more, and it shows so many turns of a session.
 MOST_READ = 20
-ASKED_COLUMNS = 120
 PARENT = "ParentWorkflowId"
 # A child is not listed by itself, unless it is a turn of a session that waits for a person.
 WAITING_CHILDREN = f"({PARENT} IS NULL OR (MullNeedsReview = true AND ExecutionStatus = 'Running'))"
@@ -121,17 +119,12 @@ async def show(
 
 @connected
 async def watch(
-    client: Client,
-    run: Id,
-    accept_any: AcceptAny = False,
-    details: Details = False,
-    as_json: Json = False,
+    client: Client, run: Id, accept_any: AcceptAny = False, as_json: Json = False
 ) -> Exit:
     """Follow a run."""
     found = await reach(client, run)
     request = await request_of(client, found)
-    wanted = Wanted(as_json, accept_any, details=details)
-    return await follow(found.handle, found.loop, request, wanted)
+    return await follow(found.handle, found.loop, request, Wanted(as_json, accept_any))
 
 
 @connected
@@ -251,18 +244,18 @@ async def _row(client: Client, run: WorkflowExecution, *, newest: bool) -> Row:
     """Make a row; only for the `newest` runs the server is asked for more than the list has."""
     found = {pair.key.name: pair.value for pair in run.typed_search_attributes}
     loop = next(loop for loop in LOOPS if loop.workflow == run.workflow_type)
-    asked, turns = None, None
-    with suppress(UnreadableError, RPCError):  # a list needs no key
+    asked = turns = None
+    with suppress(UnreadableError, RPCError, ValueError):  # a list needs no key
         asked = await run.memo_value(ASKED, None, type_hint=str)
         if newest and loop is SESSION:
-            of_it = f"WorkflowType = '{TURN.workflow}' AND {PARENT} = '{run.id}'"
-            turns = [turn.id async for turn in client.list_workflows(of_it, limit=MOST_READ)]
+            its = f"WorkflowType = '{TURN.workflow}' AND {PARENT} = '{run.id}'"
+            turns = [turn.id async for turn in client.list_workflows(its, limit=MOST_READ)]
         elif newest and asked is None and loop is not BATCH:
             # It was started by another client: its history has what it was asked.
             handle: Handle = client.get_workflow_handle(run.id, run_id=run.run_id)
             request = await request_of(client, FoundRun(handle, loop, run))
             subject = request and getattr(request, request.subject_field)
-            asked = subject and terminal_safe(subject, ASKED_COLUMNS)
+            asked = subject and terminal_safe(subject, SUBJECT_COLUMNS)
     return {
         "id": run.id,
         "run_id": run.run_id,
@@ -295,19 +288,17 @@ def runs_table(rows: Sequence[Row], batches: Mapping[str, str], width: int) -> G
     while len(widths) > 2 and sum(widths.values()) + len(widths) > width:
         widths.popitem()
     head = "─" * (sum(widths.values()) + len(widths) - 1)
-    lines = [_line(" ".join(f"{name:<{room}}" for name, room in widths.items())), _line(head)]
+    lines = [(" ".join(f"{name:<{room}}" for name, room in widths.items()), ""), (head, "")]
     for place, row in enumerate(rows):
         cells = (set_cell_size(columns[name][place], room) for name, room in widths.items())
-        lines.append(_line(" ".join(cells), "bold" if _waits(row) else ""))
+        lines.append((" ".join(cells), "bold" if _waits(row) else ""))
         turns = row.get("turns") or ()
         below = f"turns: {turns[-1]} to {turns[0]}" if turns else row.get("asked")
-        lines += [_line(f"  {terminal_safe(below, width - 2)}", "dim")] if below else []
-    left_out = [name for name in columns if name not in widths]
-    return Group(*lines, *([left_out_words(left_out, width)] if left_out else []))
-
-
-def _line(words: str, style: str = "") -> Text:
-    return Text(words.rstrip(), style, no_wrap=True, overflow="ignore")
+        lines += [(f"  {terminal_safe(below, width - 2)}", "dim")] if below else []
+    shown = [Text(line.rstrip(), style, no_wrap=True, overflow="ignore") for line, style in lines]
+    if left_out := [name for name in columns if name not in widths]:
+        shown.append(left_out_words(left_out, width))
+    return Group(*shown)
 
 
 def _waits(row: Row) -> bool:

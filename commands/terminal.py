@@ -6,6 +6,7 @@ printed as it is. Colour only repeats what a word already says.
 
 import sys
 from collections.abc import Sequence
+from operator import itemgetter
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
@@ -91,23 +92,20 @@ def print_sheet(
         _print_table(console, sheet.decisions, len(sheet.decisions.rows))
 
 
-def print_summary(console: Console, sheet: Sheet, *, sure: bool = True) -> None:
-    """Print what matters most in three lines: how sure it is, what to warn of, what was spent.
+def print_summary(console: Console, sheet: Sheet, *, sure: bool) -> None:
+    """Print how sure an answer is (the first fact), what to warn of, and what was spent.
 
-    Without `sure` the first fact, which says it, is left out. In a pipe no line is broken.
+    In a pipe each is one line.
     """
-    first, *others = _facts(sheet.model_copy(update={"charts": ()}))
-    wrong = (fact for fact in sheet.facts[1:] if fact.tone in {"warning", "bad"})
-    failed = (f"{fact.label} {fact.value}: {fact.note}" for fact in wrong)
-    said = [terminal_safe(one, NOTE_COLUMNS) for one in (*sheet.flags, *sheet.warnings, *failed)]
-    rows = [first] if sure else []
-    if said:
-        more = f" (and {len(said) - 1} more: --details)" if said[1:] else ""
-        rows.append(("attention", Line(said[0] + more, "bold yellow")))
-    rows += [row for row in others if row[0] == "spent"]
-    widest = max(len(name) for name, _ in rows)
-    for name, value in rows:
-        line = Line.assemble((f"{name:<{widest}}  ", "dim"), value)
+    facts = _facts(sheet.model_copy(update={"charts": ()}))
+    wrong = [fact for fact in sheet.facts[1:] if fact.tone in {"warning", "bad"}]
+    failed = [f"{fact.label} {fact.value}: {fact.note}" for fact in wrong]
+    first, *others = *sheet.flags, *sheet.warnings, *failed, ""
+    more = f" (and {len(others) - 1} more: --details)" if others[1:] else ""
+    said = Line(terminal_safe(first, NOTE_COLUMNS) + more, "bold yellow")
+    rows = [*facts[: int(sure)], ("attention", said), *(row for row in facts if row[0] == "spent")]
+    for name, value in filter(itemgetter(1), rows):
+        line = Line.assemble((f"{name:<9}  ", "dim"), value)
         console.print(line, soft_wrap=not console.is_terminal)
 
 

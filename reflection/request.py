@@ -27,15 +27,12 @@ Seconds = Annotated[float, Field(gt=0, le=30 * 86_400, allow_inf_nan=False)]
 
 
 class Frozen(BaseModel):
-    """A value that never changes; an error about it names fields and never quotes the input.
-
-    A field that holds its default counts as not set where that is nothing: None, or empty.
-    """
+    """A value that never changes; an error about it names fields and never quotes the input."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     def model_post_init(self, _: Any) -> None:
-        """Forget that such a field was set, so that no payload has it."""
+        """Count a field as not set where it holds its default, and that is None or empty."""
         given, told = self.__dict__, self.__pydantic_fields_set__
         for name, value in _nothings(type(self)):
             if name in told and given[name] == value:

@@ -157,11 +157,11 @@ def _flags(
         votes
         and seen.stop_reason == "no_consensus"
         and "no consensus: the answers do not support a conclusion",
+        _tied(shares) and "tied: several answers share the lead, and the one seen first was taken",
         votes and votes < max(least, FEW_VOTES) and f"{few}, so their agreement means little",
         shares and shares[0] < 0.5 and not _tied(shares) and MINORITY,
         people and f"votes given by people, not by the model: {given}",
         votes and replaced and f"a person gave the answer; the votes gave {voted}",
-        _tied(shares) and "tied: several answers share the lead, and the one seen first was taken",
         isinstance(seen, SelfConsistencyResult)
         and not seen.quorum_met
         and "the quorum of readable answers was not met",

@@ -219,7 +219,8 @@ class Session:
     def _request(
         self, message: SessionMessage, earlier: Sequence[EarlierMessage], summary: str | None
     ) -> ToolTurnRequest:
-        own = {name: getattr(self.request, name) for name in TurnOptions.model_fields}
+        given = self.request.model_fields_set & TurnOptions.model_fields.keys()
+        own = {name: getattr(self.request, name) for name in given}
         known = {
             "message": message.message,
             "context": (*self.request.context, *message.context),
