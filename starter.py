@@ -102,7 +102,6 @@ def main() -> int:
     except typer.Abort:
         return 130
     except SystemExit as ended:
-        # As other programs end whose reader has gone, such as `head`.
         gone = isinstance(ended.__context__, BrokenPipeError)
         code = Exit.READER_GONE if gone else ended.code
     return code if isinstance(code, int) else int(code is not None)

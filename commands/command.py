@@ -41,7 +41,7 @@ class Exit(IntEnum):
     BELOW_BAR = 4
     CANCELLED = 5
     DETACHED = 130
-    READER_GONE = 141
+    READER_GONE = 141  # as programs end by SIGPIPE, before `head`
 
 
 def tell(words: str) -> None:

@@ -254,8 +254,8 @@ def agent(
         if fields["mode"] == "research" and given is not None:
             said = f"--{option} is only for code, and can't be combined with --mode research."
             fail(said, Exit.USAGE)
-    limits = {name: fields.pop(name) for name in LIMITS}
-    fields["limits"] = {name: bound for name, bound in limits.items() if bound is not None}
+    limits = {name: bound for name in LIMITS if (bound := fields.pop(name)) is not None}
+    fields["limits"] = limits or None
     fields["prompt"] = subject_of(prompt, "the prompt")
     fields["judge"] = judge
     if tests is not None:

@@ -41,14 +41,10 @@ class Frozen(BaseModel):
 
 @cache
 def _nothings(kind: type[Frozen]) -> list[tuple[str, Any]]:
-    """List the fields whose default is nothing: None, empty, or a model with nothing set."""
+    """List the fields whose default is None or empty, each with it."""
     fields = kind.model_fields.items()
     defaults = ((name, field.get_default(call_default_factory=True)) for name, field in fields)
-    return [
-        (name, value)
-        for name, value in defaults
-        if value in (None, (), {}) or (isinstance(value, Frozen) and not value.model_fields_set)
-    ]
+    return [(name, value) for name, value in defaults if value in (None, (), {})]
 
 
 class Request(Frozen):
