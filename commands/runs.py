@@ -293,8 +293,9 @@ def runs_table(rows: Sequence[Row], batches: Mapping[str, str], width: int) -> G
         cells = (set_cell_size(columns[name][place], room) for name, room in widths.items())
         lines.append((" ".join(cells), "bold" if _waits(row) else ""))
         turns = row.get("turns") or ()
-        below = f"turns: {turns[-1]} to {turns[0]}" if turns else row.get("asked")
-        lines += [(f"  {terminal_safe(below, width - 2)}", "dim")] if below else []
+        asked = terminal_safe(row.get("asked") or "", width - 2)
+        below = f"turns: {turns[-1]} to {turns[0]}" if turns else asked
+        lines += [(f"  {below}", "dim")] if below else []
     shown = [Text(line.rstrip(), style, no_wrap=True, overflow="ignore") for line, style in lines]
     if left_out := [name for name in columns if name not in widths]:
         shown.append(left_out_words(left_out, width))
