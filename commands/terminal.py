@@ -93,10 +93,7 @@ def print_sheet(
 
 
 def print_summary(console: Console, sheet: Sheet, *, sure: bool) -> None:
-    """Print how sure an answer is (the first fact), what to warn of, and what was spent.
-
-    In a pipe each is one line.
-    """
+    """Print how sure an answer is, what to warn of, and what was spent; in a pipe a line each."""
     facts = _facts(sheet.model_copy(update={"charts": ()}))
     wrong = [fact for fact in sheet.facts[1:] if fact.tone in {"warning", "bad"}]
     failed = [f"{fact.label} {fact.value}: {fact.note}" for fact in wrong]
