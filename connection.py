@@ -21,7 +21,7 @@ from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 from temporalio.client import Client
 from temporalio.common import RawValue
 from temporalio.contrib.opentelemetry import OpenTelemetryPlugin
-from temporalio.contrib.pydantic import PydanticJSONPlainPayloadConverter
+from temporalio.contrib.pydantic import PydanticJSONPlainPayloadConverter, ToJsonOptions
 from temporalio.converter import (
     ActivitySerializationContext,
     CompositePayloadConverter,
@@ -85,7 +85,13 @@ class UnreadableError(Exception):
 
 
 class _RequestConverter(PydanticJSONPlainPayloadConverter):
-    """Pydantic's converter, except that requests are read strictly."""
+    """Pydantic's converter; requests are written with what they ask first, and read strictly."""
+
+    def to_payload(self, value: Any) -> Payload | None:
+        if isinstance(value, Request) and value.subject_field in value.model_fields_set:
+            told = value.model_dump(mode="json", exclude_unset=True)
+            value = {value.subject_field: told[value.subject_field], **told}
+        return super().to_payload(value)
 
     def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
         if _request_of(type_hint) is None:
@@ -94,7 +100,8 @@ class _RequestConverter(PydanticJSONPlainPayloadConverter):
 
 
 # The SDK makes a converter for every task: what this one learns about types is kept for all.
-_JSON = _RequestConverter()
+# What is not set is left out, and restored by its default where it is read.
+_JSON = _RequestConverter(ToJsonOptions(exclude_unset=True))
 
 
 def _request_of(type_hint: type | None) -> type[Request] | None:

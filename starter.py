@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from commands.command import end_process, read_secrets, wrong_usage
+from commands.command import Exit, end_process, read_secrets, wrong_usage
 
 app = typer.Typer(
     name="mull",
@@ -98,11 +98,12 @@ def main() -> int:
     try:
         code = app(prog_name="mull", standalone_mode=False)
     except typer.TyperException as error:
-        return wrong_usage(error)
+        return wrong_usage(error, typer.main.get_command(app))
     except typer.Abort:
         return 130
     except SystemExit as ended:
-        code = ended.code
+        gone = isinstance(ended.__context__, BrokenPipeError)
+        code = Exit.READER_GONE if gone else ended.code
     return code if isinstance(code, int) else int(code is not None)
 
 

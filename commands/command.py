@@ -41,6 +41,7 @@ class Exit(IntEnum):
     BELOW_BAR = 4
     CANCELLED = 5
     DETACHED = 130
+    READER_GONE = 141  # as programs end by SIGPIPE, before `head`
 
 
 def tell(words: str) -> None:
@@ -63,15 +64,23 @@ def fail(message: str, code: int) -> NoReturn:
     raise typer.Exit(code)
 
 
-def wrong_usage(error: typer.TyperException) -> int:
+def wrong_usage(error: typer.TyperException, group: Any) -> int:
     """Print a usage error on one line, with the command for help; return the exit code."""
     said = " ".join(error.format_message().split()).rstrip(".").replace("Value error, ", "")
     # Without arguments Typer has already printed the help.
     if said:
         context = getattr(error, "ctx", None)
-        command = context.command_path if context else "mull"
+        # The parser's own errors know no command.
+        named = group.commands.get(next((one for one in sys.argv[1:] if one[:1] != "-"), ""))
+        command = context.command if context else named or group
+        path = context.command_path if context else f"mull {named.name}" if named else "mull"
         end = "" if said.endswith("?") else "."
-        tell(f"Error: {said}{end} See `{command} --help`.")
+        wrong = getattr(error, "option_name", None)
+        for one in command.params:
+            several = one.nargs > 1 and one is getattr(error, "param", None)
+            if (several or wrong in one.opts) and not one.is_flag:
+                said += f": {one.opts[0]} {one.metavar or 'VALUE'}"
+        tell(f"Error: {said}{end} See `{path} --help`.")
     return error.exit_code
 
 
@@ -110,8 +119,11 @@ def end_process(code: int) -> NoReturn:
 
     The interpreter's own shutdown sometimes crashes while the SDK's threads are ending.
     """
-    sys.stdout.flush()
-    sys.stderr.flush()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BrokenPipeError:
+        code = Exit.READER_GONE
     os._exit(code)
 
 
@@ -232,6 +244,7 @@ AcceptAny = Annotated[
 BatchId = Annotated[str | None, typer.Option("--id", help="The batch's id.")]
 Estimate = Annotated[bool, typer.Option("--estimate", help="Print the estimated cost and exit.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Start without asking.")]
+Details = Annotated[bool, typer.Option("--details", help="Print all facts and votes of an answer.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 # Options whose names differ from their fields' names.
@@ -329,14 +342,13 @@ def _named(field: str) -> str:
 class Form(NamedTuple):
     """How a field is typed that is not typed as it stands, and what reads the value of its option.
 
-    `said` is the help, by default the field's own; `missing` stands where nothing is given.
+    `said` is the help, by default the field's own.
     """
 
     read: Callable[[str, Any], Any]
     kind: Any = Path
     metavar: str | None = "FILE"
     said: str = ""
-    missing: Any = None
 
 
 def called_with(
@@ -364,7 +376,7 @@ def called_with(
                 fields[field] = False if end == "off" and value else value
         for name, form in forms.items():
             value = fields.get(name)
-            fields[name] = form.missing if value is None else form.read(option_of(name), value)
+            fields[name] = None if value is None else form.read(option_of(name), value)
         command(**made, **fields)
 
     return called

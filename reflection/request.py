@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import (
@@ -30,6 +30,21 @@ class Frozen(BaseModel):
     """A value that never changes; an error about it names fields and never quotes the input."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    def model_post_init(self, _: Any) -> None:
+        """Count a field as not set where it holds its default, and that is None or empty."""
+        given, told = self.__dict__, self.__pydantic_fields_set__
+        for name, value in _nothings(type(self)):
+            if name in told and given[name] == value:
+                told.remove(name)
+
+
+@cache
+def _nothings(kind: type[Frozen]) -> list[tuple[str, Any]]:
+    """List the fields whose default is None or empty, each with it."""
+    fields = kind.model_fields.items()
+    defaults = ((name, field.get_default(call_default_factory=True)) for name, field in fields)
+    return [(name, value) for name, value in defaults if value in (None, (), {})]
 
 
 class Request(Frozen):

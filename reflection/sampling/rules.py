@@ -113,7 +113,9 @@ class Stopping(Request):
             filled.pop("rule", None)
         filled |= data
         if filled.get("min_responses") is None:
-            filled["min_responses"] = _least(filled)
+            filled.pop("min_responses", None)
+            if (least := _least(filled)) != SOURCE_MIN_RESPONSES:
+                filled["min_responses"] = least
         return filled
 
     @model_validator(mode="after")

@@ -315,7 +315,7 @@ async def test_runs_are_served_before_models_are_loaded(own: Client, place: Plac
     )
 
     async def polls(queue: str) -> bool:
-        return any(by.startswith(f"{process.pid}@") for by in await pollers(own, queue))
+        return any(by.startswith(f"{process.pid}@") for by, _ in await pollers(own, queue))
 
     try:
         async with asyncio.timeout(60):

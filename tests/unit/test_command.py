@@ -451,6 +451,28 @@ def test_secrets_that_can_t_be_read_are_one_line(
     assert told.endswith(f"{said}.\n")
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("review x --deny 1", "Option '--deny' requires 2 arguments: --deny CALL \"WHY\"."),
+        ("review x --draft", "Option '--draft' requires an argument: --draft N."),
+        ("report x --html", "Option '--html' requires an argument: --html FILE."),
+        ("ask q --model", "Option '--model' requires an argument: --model VALUE."),
+        ("ask q --json=3", "Option '--json' does not take a value."),
+        ("review x --deny a b", 'unable to parse string as an integer: --deny CALL "WHY".'),
+    ],
+)
+def test_an_option_without_its_arguments_is_shown_as_it_is_used(given: str, said: str) -> None:
+    """And the help that is named is that of its command."""
+    ended = subprocess.run(
+        [sys.executable, "starter.py", *given.split()],
+        cwd=Path(starter.__file__).parent, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.endswith(f"{said} See `mull {given.partition(' ')[0]} --help`.\n")
+
+
 def test_a_suggestion_is_a_question(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

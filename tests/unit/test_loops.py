@@ -31,7 +31,7 @@ from reflection.turn.request import ToolTurnRequest
 from reflection.turn.session import SessionRequest
 from tests.unit.critique.reflected import capped, judged, reflected
 from tests.unit.multipath.agent_runs import UNCLEAR, coded, researched, routed, standing, verdict
-from tests.unit.runs import finished, sampled
+from tests.unit.runs import failed, finished, sampled
 from tests.unit.sheets import console, written
 
 
@@ -296,6 +296,46 @@ def test_an_answer_and_what_it_rests_on_are_standard_output(
     said = capsys.readouterr()
     assert said.out.startswith("Final Answer: A (Confidence: 1.00, Uncertainty: low)\n\nstopped")
     assert said.err == ""
+
+
+TIED = """\
+Final Answer: A (Confidence: 0.50, Uncertainty: high)
+attention  tied: several answers share the lead, and the one seen first was taken (and 1 more: \
+--details)
+spent      2 calls, 200 tokens in and 80 out, cost $0.00040
+"""
+AGREED = """\
+Final Answer: A (Confidence: 1.00, Uncertainty: low)
+agreement  1.00  uncertainty low; a share, no probability
+spent      5 calls, 500 tokens in and 200 out, cost $0.0010
+"""
+ONE_FAILED = """\
+Final Answer: A (Confidence: 1.00, Uncertainty: low)
+agreement  1.00  uncertainty low; a share, no probability
+attention  error Timeout: no: 1 x
+spent      9 calls, 900 tokens in and 360 out, cost $0.0018, and 3 calls without a reply, whose \
+charge is not known
+"""
+
+
+@pytest.mark.parametrize(
+    ("answers", "printed"),
+    [
+        (["A", "B"], TIED),
+        (["A"] * 5, AGREED),
+        ([*["A"] * 9, failed(9, "Timeout: no")], ONE_FAILED),
+    ],
+)
+def test_an_answer_is_printed_in_five_lines(
+    answers: list[Any], printed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """How sure it is, what to warn of, and what was spent; a doubt says how sure it is."""
+    settings = {"rule": "fixed", "max_responses": len(answers)}
+    shown(SAMPLING, voted(finished(answers, **settings)), details=False)
+
+    said = capsys.readouterr()
+    assert said.out == printed
+    assert len((said.out + said.err).splitlines()) <= 4
 
 
 def test_a_run_without_a_result_has_no_call_in_flight() -> None:
