@@ -1,6 +1,6 @@
 """Compare every workflow with a bare one: latency, throughput, CPU, history and replay.
 
-    .venv/bin/python -m bench.overhead [--rounds 16] [--only turn] [--busy] [--litellm]
+    .venv/bin/python -m bench.overhead [--rounds 12] [--only turn] [--busy] [--litellm]
 
 Both make instant activities in the same shape (waves) on the same server, a development server
 with its database in a file, alternating in one run. Mull runs as it is shipped: tracing to a file,
@@ -303,7 +303,7 @@ async def main(options: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    given = parser(__doc__, 16)
+    given = parser(__doc__, 12)
     given.add_argument("--batch", type=int, default=30, help="runs at once")
     given.add_argument("--only", default="", help="shapes with these words in their names")
     given.add_argument("--unsandboxed", action="store_true", help="the bare side too")
