@@ -158,7 +158,7 @@ async def confined(queues: Sequence[str]) -> Sandbox | None:
     """
     if "code" not in queues:
         return None
-    from activities.sandbox.selftest import choose
+    from activities.sandbox.selftest import LACKING, choose
 
     try:
         given = os.environ.get(LIMITS)
@@ -174,6 +174,8 @@ async def confined(queues: Sequence[str]) -> Sandbox | None:
         logger.warning("%s is not served: %s", TASK_QUEUE, error)
         return None
     logger.info("sandbox: %s", chosen.described)
+    if LACKING:
+        logger.warning("programs and their tests have %s", LACKING)
     assert chosen.sandbox is not None  # noqa: S101 - it passed
     return chosen.sandbox
 

@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Self, get_args
 
@@ -21,7 +21,7 @@ from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 from temporalio.client import Client
 from temporalio.common import RawValue
 from temporalio.contrib.opentelemetry import OpenTelemetryPlugin
-from temporalio.contrib.pydantic import PydanticJSONPlainPayloadConverter
+from temporalio.contrib.pydantic import PydanticJSONPlainPayloadConverter, ToJsonOptions
 from temporalio.converter import (
     ActivitySerializationContext,
     CompositePayloadConverter,
@@ -85,7 +85,13 @@ class UnreadableError(Exception):
 
 
 class _RequestConverter(PydanticJSONPlainPayloadConverter):
-    """Pydantic's converter, except that requests are read strictly."""
+    """Pydantic's converter; requests are written with what they ask first, and read strictly."""
+
+    def to_payload(self, value: Any) -> Payload | None:
+        if isinstance(value, Request) and value.subject_field in value.model_fields_set:
+            told = value.model_dump(mode="json", exclude_unset=True)
+            value = {value.subject_field: told[value.subject_field], **told}
+        return super().to_payload(value)
 
     def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
         if _request_of(type_hint) is None:
@@ -94,7 +100,8 @@ class _RequestConverter(PydanticJSONPlainPayloadConverter):
 
 
 # The SDK makes a converter for every task: what this one learns about types is kept for all.
-_JSON = _RequestConverter()
+# What is not set is left out, and restored by its default where it is read.
+_JSON = _RequestConverter(ToJsonOptions(exclude_unset=True))
 
 
 def _request_of(type_hint: type | None) -> type[Request] | None:
@@ -324,9 +331,11 @@ _VALUE_TYPES = {
     for name, number in IndexedValueType.items()
 }
 REMEMBER_SECONDS = 60.0
+# A poll lasts at most a minute, so a live worker has polled within this time.
+POLLED_WITHIN = timedelta(seconds=70)
 # The time that calls of models in flight have once their worker is told to stop. They are paid for,
 # and have as long as an attempt at the defaults (workflows/calls.py).
-GRACE_SECONDS = 135
+GRACE_SECONDS = 495
 
 
 async def search_attributes(client: Client) -> dict[str, str]:
@@ -337,15 +346,16 @@ async def search_attributes(client: Client) -> dict[str, str]:
     return {name: _VALUE_TYPES.get(number, "") for name, number in found}
 
 
-async def pollers(client: Client, queue: str) -> dict[str, datetime]:
-    """Return when each worker, by its identity, last polled a task queue. Raises RPCError."""
-    found: dict[str, datetime] = {}
+async def pollers(client: Client, queue: str) -> set[tuple[str, str]]:
+    """Return identity and build id (or "") of each live worker on a queue. Raises RPCError."""
+    since, found = datetime.now(UTC) - POLLED_WITHIN, set()
     for kind in (TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW, TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY):
         asked = DescribeTaskQueueRequest(
             namespace=client.namespace, task_queue=TaskQueue(name=queue), task_queue_type=kind
         )
         for each in (await client.workflow_service.describe_task_queue(asked)).pollers:
-            found[each.identity] = each.last_access_time.ToDatetime(UTC)
+            if each.last_access_time.ToDatetime(UTC) > since:
+                found.add((each.identity, each.deployment_options.build_id))
     return found
 
 

@@ -35,23 +35,29 @@ from temporalio.runtime import (
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import (
     UnsandboxedWorkflowRunner,
+    Worker,
     WorkerDeploymentConfig,
     WorkflowInstance,
     WorkflowInstanceDetails,
 )
 
 import telemetry
+from activities.doctor import DEPLOYMENT, versions_in_use
+from activities.language_model.port import TASK_QUEUE as MODEL_QUEUE
+from activities.sandbox.port import TASK_QUEUE as CODE_QUEUE
 from connection import ConfigurationError, pollers
 
 # Where tuned reflectors are served.
 REFLECTORS = ("127.0.0.1", 8091)
-DEPLOYMENT, UNVERSIONED = "mull", "unversioned"
+UNVERSIONED = "unversioned"
 PROBE_SECONDS = 2.0
 # An import of LiteLLM blocks the event loop for five seconds, and on a busy machine for longer.
 STUCK_SECONDS = 60.0
 COUNT_SECONDS = 30.0
 REBUILDS = "MULL_REBUILD_TRACES"
 AGAIN_SECONDS = 10.0
+# What calls of models fail with most.
+USUAL = ("AuthenticationError", "InternalServerError", "RateLimitError", "Unreachable")
 WAITING = f"{telemetry.NEEDS_REVIEW.name} = true AND ExecutionStatus = 'Running'"
 
 logger = logging.getLogger("mull.worker")
@@ -264,6 +270,24 @@ def set_up_runtime(metrics: tuple[str, int] | None, style: str) -> None:
         raise ConfigurationError(f"--metrics: {error}") from None
 
 
+def start_metrics(client: Client, workers: Sequence[Worker], build_id: str | None) -> None:
+    """Publish at 0 what alerts ask for: of a series that begins at 1, they see no increase."""
+    meter = Runtime.default().metric_meter
+    for worker in workers:
+        config, queue = worker.config(), worker.task_queue
+        at = {"namespace": client.namespace, "task_queue": queue}
+        telemetry.UNSERVED.record(meter, 0, build_id=build_id or UNVERSIONED, **at)
+        for kind in config["workflows"]:
+            name = workflow._Definition.must_from_class(kind).name or ""
+            telemetry.RUNS.record(meter, 0, stop_reason="failed", workflow_type=name, **at)
+        for each in config["activities"]:
+            at["activity_type"] = activity._Definition.must_from_callable(each).name or ""
+            for error in USUAL if queue == MODEL_QUEUE else ():
+                telemetry.FAILURES.record(meter, 0, error_type=error, **at)
+            if queue == CODE_QUEUE:
+                telemetry.OUTCOMES.record(meter, 0, outcome="sandbox_error", **at)
+
+
 async def count_reviews(client: Client) -> None:
     """Set the gauge of runs that wait for a person, every 30 seconds, for ever."""
     while True:
@@ -274,6 +298,23 @@ async def count_reviews(client: Client) -> None:
         else:
             meter = Runtime.default().metric_meter
             telemetry.REVIEWS_WAITING.record(meter, found.count, namespace=client.namespace)
+        await asyncio.sleep(COUNT_SECONDS)
+
+
+async def watch_versions(client: Client, queues: Collection[str]) -> None:
+    """Set the gauge of versions without a worker on a queue, every 30 seconds, for ever."""
+    meter, at = Runtime.default().metric_meter, {"namespace": client.namespace}
+    told: set[tuple[str, str]] = set()
+    while True:
+        try:
+            used = await versions_in_use(client, queues)
+        except RPCError as error:
+            logger.warning("versions without a worker are not looked for: %s", error.message)
+        else:
+            waiting = {(each.build_id, queue) for each in used for queue in each.unserved}
+            for one in (told := told | waiting):
+                about = {"build_id": one[0], "task_queue": one[1], **at}
+                telemetry.UNSERVED.record(meter, one in waiting, **about)
         await asyncio.sleep(COUNT_SECONDS)
 
 
@@ -332,7 +373,7 @@ class Health(ThreadingHTTPServer):
             try:
                 async with asyncio.timeout(PROBE_SECONDS):
                     seen = [(each, await pollers(client, each)) for each in unpolled]
-                    unpolled = [each for each, by in seen if client.identity not in by]
+                    unpolled = [each for each, by in seen if client.identity not in dict(by)]
                     answers = await client.service_client.check_health()
                 self._reached = answers and not unpolled
             except (RPCError, TimeoutError):

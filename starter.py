@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from commands.command import drop_empty_variables, end_process, wrong_usage
+from commands.command import Exit, end_process, read_secrets, wrong_usage
 
 app = typer.Typer(
     name="mull",
@@ -94,15 +94,16 @@ for name, (place, said) in COMMANDS.items():
 
 def main() -> int:
     """Run a command, and return its exit code; a usage error is printed on one line."""
-    drop_empty_variables()
+    read_secrets()
     try:
         code = app(prog_name="mull", standalone_mode=False)
     except typer.TyperException as error:
-        return wrong_usage(error)
+        return wrong_usage(error, typer.main.get_command(app))
     except typer.Abort:
         return 130
     except SystemExit as ended:
-        code = ended.code
+        gone = isinstance(ended.__context__, BrokenPipeError)
+        code = Exit.READER_GONE if gone else ended.code
     return code if isinstance(code, int) else int(code is not None)
 
 

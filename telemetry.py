@@ -131,6 +131,9 @@ FAILURES = Metric(
 )
 OUTCOMES = Metric("counter", "mull_sandbox_outcomes", "How programs ended", ("outcome",))
 REVIEWS_WAITING = Metric("gauge", "mull_reviews_waiting", "Runs that wait for a person")
+UNSERVED = Metric(
+    "gauge", "mull_version_unserved", "1: a version's calls on a queue wait", ("build_id",)
+)
 
 _SECONDS = (1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3_600.0, 14_400.0, 86_400.0)
 STAGES = Metric(
@@ -151,7 +154,7 @@ MEASURES = {
 
 METRICS = (
     RUNS, CALLS_SAVED, CONFIDENCES, PROBABILITIES, SCORES, RETURNS, USED_TOKENS, COSTS, FAILURES,
-    OUTCOMES, REVIEWS_WAITING, STAGES,
+    OUTCOMES, REVIEWS_WAITING, UNSERVED, STAGES,
 )  # fmt: skip
 """Each metric of Mull's on the SDK's meter; the OTLP metrics of GenAI are apart from these."""
 

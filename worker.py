@@ -12,7 +12,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any, NoReturn
@@ -65,7 +65,7 @@ from adapters import (
     trained,
     webhook_of,
 )
-from commands.command import drop_empty_variables, end_process
+from commands.command import end_process, read_secrets
 from connection import (
     CALIBRATION,
     GRACE_SECONDS,
@@ -89,6 +89,8 @@ from service import (
     say_version,
     set_up_log,
     set_up_runtime,
+    start_metrics,
+    watch_versions,
 )
 from workflows.base import Inbound
 from workflows.batch import BatchWorkflow
@@ -302,6 +304,15 @@ def _code(sandbox: Sandbox, environments: Sequence[Named]) -> dict[str, Any]:
     }
 
 
+def _watches(options: argparse.Namespace, client: Client) -> Iterator[Coroutine[Any, Any, None]]:
+    """Yield what a worker on `mull` looks after beside its runs."""
+    if options.metrics is not None:
+        yield count_reviews(client)
+        yield watch_versions(client, NAMES.values())
+    if os.environ.get(REBUILDS) == "1":
+        yield rebuild_traces(options.traces, options.log)
+
+
 async def serve(options: argparse.Namespace, health: Health | None) -> None:
     """Serve until a signal, then let calls in flight end, unless there is a second signal."""
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
@@ -327,11 +338,9 @@ async def serve(options: argparse.Namespace, health: Health | None) -> None:
         if "mull" in options.queues:
             # Runs go on at once, and need what takes seconds to load only for their next call.
             first = build(client, ["mull"], build_id=version, webhook=webhook)
+            start_metrics(client, first, version)
             await stack.enter_async_context(running(first))
-            if options.metrics is not None:
-                watches.append(asyncio.create_task(count_reviews(client)))
-            if os.environ.get(REBUILDS) == "1":
-                watches.append(asyncio.create_task(rebuild_traces(options.traces, options.log)))
+            watches += [asyncio.create_task(each) for each in _watches(options, client)]
         # The sandbox is tested by other processes: meanwhile a thread imports what takes longest.
         entered = adapters(options.queues, default, rate)
         loading = asyncio.to_thread(lambda: stack.enter_context(entered))
@@ -356,6 +365,7 @@ async def serve(options: argparse.Namespace, health: Health | None) -> None:
             build_id=version,
             trains=trains,
         )
+        start_metrics(client, workers, version)
         await stack.enter_async_context(running(workers))
         names = [NAMES[queue] for queue in queues]
         if health is not None:
@@ -382,7 +392,7 @@ def on_signals(action: Callable[[], object]) -> None:
 def main(arguments: Sequence[str]) -> int:
     """Serve, and return an exit code: 0 stopped by a signal, 1 failed, 2 usage, 3 no server."""
     options = parse(arguments, QUEUES)
-    drop_empty_variables()
+    read_secrets()
     on_signals(end_at_once)
     set_up_log(options.log)
     try:

@@ -7,7 +7,7 @@ from typing import Any
 from temporalio import activity
 
 from activities.critique import Written
-from activities.language_model.port import Heard, LanguageModel, ModelCall, Receipt, hear
+from activities.language_model.port import Heard, LanguageModel, ModelCall, Receipt, Usual, hear
 from reflection.agents.prompts import JudgeReply
 from reflection.replies import read_reply, reply_schema
 from reflection.request import DRAFT_BYTES, Record
@@ -21,8 +21,8 @@ class AgentPrompt(Record):
     model: str | None
     temperature: float
     seed: int | None
-    max_output_tokens: int
-    timeout_seconds: float
+    max_output_tokens: int | None
+    timeout_seconds: float | None
     max_attempts: int = 5
     episode: int
     step: int = 0
@@ -85,6 +85,7 @@ class AgentActivities:
             "seed": task.seed,
             "max_output_tokens": task.max_output_tokens,
             "timeout_seconds": task.timeout_seconds,
+            "usual": Usual(tokens=2_000),
             "labels": labels,
         }
         return await hear(self._model, ModelCall(**call | more), task.max_attempts)

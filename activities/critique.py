@@ -5,7 +5,14 @@ from datetime import UTC, datetime
 from temporalio import activity
 
 from activities.checks import CheckTask, check_draft
-from activities.language_model.port import LanguageModel, ModelCall, SampleError, ask, calls_made
+from activities.language_model.port import (
+    LanguageModel,
+    ModelCall,
+    SampleError,
+    Usual,
+    ask,
+    calls_made,
+)
 from reflection.critique.criteria import Criterion
 from reflection.critique.evaluation import Feedback, JudgeReply, judge_schema, parse_judgement
 from reflection.critique.guardrails import Checked, Report, known_guardrails
@@ -33,8 +40,8 @@ class WritingTask(Record):
     model: str | None = None
     temperature: float = 0.7
     seed: int | None = None
-    max_output_tokens: int = OUTPUT_TOKENS
-    timeout_seconds: float = 120
+    max_output_tokens: int | None = OUTPUT_TOKENS
+    timeout_seconds: float | None = 120
     draft_bytes: int = DRAFT_BYTES
     max_attempts: int = 5
     guardrails: tuple[str, ...] = ()
@@ -61,6 +68,7 @@ class Written(Record):
     error: str | None = None
     model: str | None = None
     finish_reason: str | None = None
+    max_output_tokens: int | None = None
     left_out: tuple[str, ...] = ()
     attempts: int = 1
     spending: Spending
@@ -82,8 +90,8 @@ class JudgingTask(Record):
     criteria: tuple[Criterion, ...]
     threshold: float
     model: str | None
-    timeout_seconds: float
-    max_output_tokens: int
+    timeout_seconds: float | None
+    max_output_tokens: int | None
     error: str | None = None
     writer: str | None = None
     max_attempts: int = 5
@@ -133,6 +141,7 @@ class CritiqueActivities:
             seed=0,
             max_output_tokens=task.max_output_tokens,
             timeout_seconds=task.timeout_seconds,
+            usual=Usual(option="--judge-max-output-tokens"),
             reply_schema=judge_schema(task.criteria),
             labels={"mull.draft.index": task.index, "mull.attempt": activity.info().attempt},
         )
@@ -149,6 +158,7 @@ class CritiqueActivities:
         read = parse_judgement(reply.text, task.criteria, task.threshold, task.draft)
         known = {
             "model": reply.model,
+            "max_output_tokens": reply.max_output_tokens,
             "left_out": reply.left_out,
             "attempts": calls_made(),
             "spending": reply.spending,
@@ -186,6 +196,7 @@ class CritiqueActivities:
             cut=encoded_size(text) > task.draft_bytes,
             model=reply.model,
             finish_reason=reply.finish_reason,
+            max_output_tokens=reply.max_output_tokens,
             left_out=reply.left_out,
             attempts=calls_made(),
             spending=reply.spending,

@@ -1,13 +1,22 @@
 """The port through which `doctor` asks a worker what it is configured with."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Literal, NamedTuple
 
 from temporalio import activity
+from temporalio.api.enums.v1 import WorkerDeploymentVersionStatus
+from temporalio.api.workflowservice.v1 import (
+    DescribeWorkerDeploymentRequest,
+    DescribeWorkerDeploymentVersionRequest,
+)
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
 
-from connection import CODEC, chosen_codec
+from connection import CODEC, chosen_codec, pollers
 from reflection.request import Record, Request
 
+# The worker deployment that all of Mull's versions belong to.
+DEPLOYMENT = "mull"
 State = Literal["ok", "warning", "wrong"]
 
 
@@ -44,6 +53,52 @@ def encryption_check(where: str) -> Check:
     if codec := chosen_codec():
         said = f"on: {getattr(codec, 'described', f'by the codec of {CODEC}')}"
     return Check("encryption", where, "ok", said)
+
+
+class Version(NamedTuple):
+    """A version that is current, ramping or draining; on the queues `unserved` its calls wait."""
+
+    build_id: str
+    status: str
+    unserved: list[str]
+
+
+async def versions_in_use(client: Client, queues: Collection[str]) -> list[Version]:
+    """List the versions that are current, ramping or draining; none where workers have none.
+
+    A queue that a version's workers have polled is its own for good: nobody else takes its calls.
+    Calls on another queue go to the current version there, or to workers without one. A queue that
+    no version in use ever had, and nobody polls, is left out. Raises RPCError.
+    """
+    server, space = client.workflow_service, client.namespace
+    try:
+        asked = DescribeWorkerDeploymentRequest(namespace=space, deployment_name=DEPLOYMENT)
+        found = (await server.describe_worker_deployment(asked)).worker_deployment_info
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            return []
+        raise
+    used, current = {}, found.routing_config.current_deployment_version.build_id
+    for each in found.version_summaries:
+        status = WorkerDeploymentVersionStatus.Name(each.status).rpartition("_")[2].lower()
+        if status in {"current", "ramping", "draining"}:
+            about = DescribeWorkerDeploymentVersionRequest(
+                namespace=space, deployment_version=each.deployment_version
+            )
+            told = await server.describe_worker_deployment_version(about)
+            own = {queue.name for queue in told.version_task_queues}
+            used[each.deployment_version.build_id] = status, own
+    polled = {queue: {by for _, by in await pollers(client, queue)} for queue in queues if used}
+    known = {queue for queue, by in polled.items() if by}.union(*(own for _, own in used.values()))
+
+    def waits(build_id: str, own: set[str], queue: str) -> bool:
+        serving = {build_id} if queue in own else {build_id, current, ""}
+        return queue in known and polled[queue].isdisjoint(serving)
+
+    return [
+        Version(build_id, status, [queue for queue in queues if waits(build_id, own, queue)])
+        for build_id, (status, own) in used.items()
+    ]
 
 
 Checks = Callable[[], Awaitable[list[Check]]]

@@ -47,8 +47,8 @@ class AgentTask(Record):
 
     prompt: str
     model: str | None
-    max_output_tokens: int
-    timeout_seconds: float
+    max_output_tokens: int | None
+    timeout_seconds: float | None
     max_attempts: int = 5
 
 

@@ -9,6 +9,7 @@ from activities.language_model.port import (
     ModelCall,
     ModelReply,
     SampleError,
+    Usual,
     ask,
     calls_made,
 )
@@ -38,8 +39,8 @@ class SampleTask(Record):
     model: str | None
     temperature: float
     seed: int | None
-    max_output_tokens: int
-    timeout_seconds: float
+    max_output_tokens: int | None
+    timeout_seconds: float | None
     answer_bytes: int = 2_000
     reasoning_bytes: int = 20_000
     max_attempts: int = 5
@@ -53,7 +54,7 @@ class MeaningTask(Record):
     earlier: str
     new: str
     model: str | None
-    timeout_seconds: float
+    timeout_seconds: float | None
     max_attempts: int = 5
 
 
@@ -88,6 +89,7 @@ class SamplingActivities:
             seed=task.seed,
             max_output_tokens=task.max_output_tokens,
             timeout_seconds=task.timeout_seconds,
+            usual=Usual(tokens=1_024),
             reply_schema=sample_schema(task.answers),
             labels={"mull.sample.index": task.index, "mull.attempt": activity.info().attempt},
         )
@@ -115,8 +117,9 @@ class SamplingActivities:
             prompt=build_meaning_prompt(task.question, task.earlier, task.new),
             temperature=0.0,
             seed=0,
-            max_output_tokens=512,
+            max_output_tokens=None,
             timeout_seconds=task.timeout_seconds,
+            usual=Usual(tokens=512),
             reply_schema=meaning_schema(),
         )
         try:
@@ -149,6 +152,7 @@ def _read(task: SampleTask, reply: ModelReply) -> Response:
         seed=None if "seed" in reply.left_out else task.seed,
         left_out=reply.left_out,
         finish_reason=reply.finish_reason,
+        max_output_tokens=reply.max_output_tokens,
         attempts=calls_made(),
         spending=reply.spending,
     )

@@ -18,11 +18,12 @@ from activities.language_model.port import (
     OnText,
     PermanentModelError,
     Receipt,
+    Usual,
     calls_made,
     hear,
 )
 from reflection.replies import words_so_far
-from reflection.request import DRAFT_BYTES, Record, SamplingOptions
+from reflection.request import DRAFT_BYTES, TURN_SECONDS, Record, SamplingOptions
 from reflection.text import cut_with_note, encoded_size, well_formed
 from reflection.turn import conversation, midturn
 from reflection.turn.conversation import Guidance, Message, StepReply, StreamedText
@@ -59,8 +60,8 @@ class TurnTask(Record):
 
     step: int
     model: str | None
-    max_output_tokens: int
-    timeout_seconds: float
+    max_output_tokens: int | None
+    timeout_seconds: float | None
     max_attempts: int = 5
 
 
@@ -115,7 +116,13 @@ class TurnActivities:
             known = self._abilities(task.model)
         except PermanentModelError as error:
             raise ApplicationError(str(error), type=error.kind, non_retryable=True) from None
-        planned = thinking(task.think_level, has_effort=known.effort, minimum=known.least_thinking)
+        planned = thinking(
+            task.think_level,
+            has_effort=known.effort,
+            minimum=known.least_thinking,
+            unasked=known.unasked,
+            least=known.least_effort,
+        )
         return TurnModel(native=known.tools, thinking=planned)
 
     @activity.defn
@@ -142,6 +149,7 @@ class TurnActivities:
             seed=task.seed,
             max_output_tokens=task.max_output_tokens,
             timeout_seconds=task.timeout_seconds,
+            usual=Usual(seconds=TURN_SECONDS),
             labels=_labels(task),
             keep_cut=True,
         )
@@ -179,6 +187,7 @@ class TurnActivities:
             seed=0,
             max_output_tokens=task.max_output_tokens,
             timeout_seconds=task.timeout_seconds,
+            usual=Usual(seconds=TURN_SECONDS),
             labels=_labels(task),
             keep_cut=True,
         )

@@ -1,16 +1,16 @@
 """Measure what one revision costs in tokens and seconds, compared with a single call.
 
-    .venv/bin/python -m bench.reflection [--queries 5]
+    .venv/bin/python -m bench.reflection [--rounds 10] [--busy]
 
-Both ask the embedded toy model on a development server, for drafts of two sentences. Its judgements
-are noise, so the threshold is 1: every draft is revised once. Prints the tokens by part, then the
-total of Mull's own prompts for a draft of the chapter's size (4 characters a token, three points of
-feedback, 300 tokens of judgement), and the chapter's own numbers.
+Both ask the embedded toy model on a development server, for drafts of two sentences; in every other
+round the single call comes first. The toy's judgements are noise, so the threshold is 1: every
+draft is revised once. Prints both ratios, the tokens by part, then the total of Mull's own prompts
+for a draft of the chapter's size (4 characters a token, three points of feedback, 300 tokens of
+judgement), and the chapter's own numbers.
 """
 
 import argparse
 import asyncio
-import statistics
 import time
 import uuid
 from typing import Any
@@ -20,7 +20,7 @@ from temporalio.client import Client
 import adapters
 import telemetry
 from activities.language_model.embedded import EmbeddedModel
-from bench import server
+from bench import busy, parser, quartiles, ratios, server
 from reflection.critique.criteria import PRESETS
 from reflection.critique.evaluation import Feedback
 from reflection.critique.prompts import build_judge_prompt, build_revision_prompt
@@ -38,12 +38,13 @@ JUDGEMENT = 300
 FIELDS: dict[str, Any] = {"max_output_tokens": 150, "min_complexity": 0, "guardrails": []}
 
 
-async def run(client: Client, query: str, **more: Any) -> tuple[dict[str, Any], float]:
-    """Run once, and return the result with the seconds it took."""
+async def run(client: Client, number: int, **more: Any) -> tuple[dict[str, Any], float]:
+    """Run once, and return the result with the seconds it took; queries return with other seeds."""
+    turn, place = divmod(number, len(QUERIES))
     started = time.perf_counter()
     result = await client.execute_workflow(
         "ReflectOnResultWorkflow",
-        {"query": query, "seed": 7, **FIELDS, **more},
+        {"query": QUERIES[place], "seed": 7 + turn, **FIELDS, **more},
         id=f"bench-{uuid.uuid4()}",
         task_queue="mull",
     )
@@ -68,39 +69,42 @@ def tokens(spending: dict[str, Any]) -> int:
     return int(spending["input_tokens"] + spending["output_tokens"])
 
 
-async def measure(client: Client, queries: list[str]) -> None:
-    """Run each query both ways, one after the other, and print the cost."""
-    singles, revised, slower = [], [], []
-    for query in queries:
-        single, short = await run(client, query, reflect=False)
-        whole, long = await run(client, query, score_threshold=1)
+WAYS: dict[str, dict[str, Any]] = {"revised": {"score_threshold": 1}, "single": {"reflect": False}}
+
+
+async def measure(client: Client, rounds: int) -> None:
+    """Run queries both ways, one after the other, and print the cost."""
+    singles, revised, seconds = [], [], []
+    for number in range(rounds):
+        order = sorted(WAYS, reverse=number % 2 == 1)
+        made = {way: await run(client, number, **WAYS[way]) for way in order}
+        (single, short), (whole, long) = made["single"], made["revised"]
         if whole["revisions"] != 1:
-            print(f"left out ({whole['stop_reason']}): {query}")
+            print(f"left out ({whole['stop_reason']}): round {number}")
             continue
         singles.append(tokens(single["usage"]))
         revised.append({name: tokens(part) for name, part in whole["usage"]["parts"].items()})
-        slower.append(long / short)
+        seconds.append(long / short)
     spent = {name: sum(parts[name] for parts in revised) for name in revised[0]}
-    change = sum(spent.values()) / sum(singles) - 1
-    print(f"{len(singles)} queries, single: {sum(singles):,} tokens")
-    print(f"one revision: {sum(spent.values()):,} tokens, {change:+.0%}; by part {spent}")
-    print(f"seconds: {statistics.median(slower):.1f} times those of a single call")
+    dearer = ratios([sum(parts.values()) for parts in revised], singles)
+    print(f"one revision beside a single call, n = {len(seconds)}")
+    print(f"tokens: {dearer}; seconds: {quartiles(seconds)}")
+    print(f"single: {sum(singles):,} tokens; revised: {sum(spent.values()):,}, by part {spent}")
     sized = at_the_chapters_size()
     more = sum(sized.values()) / sized["generating"] - 1
     print(f"at the chapter's size: {sum(sized.values()):,} tokens, {more:+.0%}; by part {sized}")
     print(f"the chapter: {SINGLE:,} to {REFLECT:,} tokens, {REFLECT / SINGLE - 1:+.1%}")
 
 
-async def main(queries: list[str]) -> None:
+async def main(options: argparse.Namespace) -> None:
     """Serve every queue with the toy model, and measure."""
     telemetry.set_up(None)
     with adapters.adapters(["llm"], EmbeddedModel.name) as (model, *_):
         async with server() as client, running(build(client, QUEUES, model)):
-            await run(client, queries[0], reflect=False)
-            await measure(client, queries)
+            await run(client, 0, reflect=False)
+            with busy(options.busy):
+                await measure(client, options.rounds)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--queries", type=int, default=len(QUERIES))
-    asyncio.run(main(QUERIES[: parser.parse_args().queries]))
+    asyncio.run(main(parser(__doc__, 10).parse_args()))

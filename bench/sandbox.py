@@ -1,28 +1,26 @@
 """Time a sandboxed `print(1)` and plain Python, alternating in one run.
 
-    .venv/bin/python -m bench.sandbox [--rounds 30] [--busy]
+    .venv/bin/python -m bench.sandbox [--rounds 100] [--busy]
 
 A run is timed from the worker's call to the result: its folders, namespaces or rules, the
 interpreter, the program, and the cleanup. Plain Python is the same interpreter as a subprocess,
-with `-I -S` as in the sandbox. With `--busy` another process keeps each core busy. Prints medians
-with quartiles, and each sandbox's ratio to the plain run of the same round. Fails if a median is
+with `-I -S` as in the sandbox. Each round begins with another of them. Prints medians with
+quartiles, and each sandbox's ratio to the plain run of the same round. Fails if a median is
 above 50 ms for bubblewrap or 70 ms for Landlock, on busy cores too.
 """
 
 import argparse
 import asyncio
-import os
-import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 
 from activities.sandbox.packages import base_python
 from activities.sandbox.port import Program
 from activities.sandbox.sandbox import ProcessSandbox
 from activities.sandbox.selftest import examine, names
+from bench import busy, parser, quartiles, ratios
 from reflection.multipath.request import Limits
 
 MOST_MS = {"bubblewrap": 50.0, "landlock": 70.0}
@@ -55,7 +53,8 @@ async def measure(runs: dict[str, Run], rounds: int) -> dict[str, list[float]]:
     """Time the runs in turn, in milliseconds, so that other load affects all alike."""
     took: dict[str, list[float]] = {name: [] for name in runs}
     for number in range(WARM_UP + rounds):
-        for name, run in runs.items():
+        first = number % len(runs)
+        for name, run in [*runs.items()][first:] + [*runs.items()][:first]:
             begin = time.perf_counter()
             printed = await run()
             ended = time.perf_counter()
@@ -65,30 +64,11 @@ async def measure(runs: dict[str, Run], rounds: int) -> dict[str, list[float]]:
     return took
 
 
-@contextmanager
-def busy(cores: int) -> Iterator[None]:
-    """Keep this many cores busy."""
-    command = [base_python(), "-I", "-S", "-c", "while True: pass"]
-    processes = [subprocess.Popen(command) for _ in range(cores)]
-    try:
-        yield
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-
-
-def quartiles(values: list[float]) -> str:
-    """Format a median with its quartiles."""
-    low, middle, high = statistics.quantiles(values, n=4)
-    return f"{middle:7.2f} ({low:.2f} to {high:.2f})"
-
-
 def show(took: dict[str, list[float]]) -> None:
     """Print a table: milliseconds, and the ratio to plain Python."""
     for name, values in took.items():
-        ratios = [one / other for one, other in zip(values, took["plain"], strict=True)]
-        print(f"{name:<12} {quartiles(values)} ms   {quartiles(ratios)} times plain")
+        slower = ratios(values, took["plain"])
+        print(f"{name:<11} {quartiles(values)} ms; times plain: {slower}, n = {len(values)}")
 
 
 async def main(options: argparse.Namespace) -> int:
@@ -100,15 +80,12 @@ async def main(options: argparse.Namespace) -> int:
             print(f"not measured: {found.name}: {found.trouble}")
             continue
         runs[name] = sandboxed(found.sandbox)
-    with busy((os.cpu_count() or 1) if options.busy else 0):
+    with busy(options.busy):
         took = await measure(runs, options.rounds)
     show(took)
-    medians = {name: statistics.median(values) for name, values in took.items()}
+    medians = {name: quartiles(values).median for name, values in took.items()}
     return int(any(medians.get(name, 0) > most for name, most in MOST_MS.items()))
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--rounds", type=int, default=30)
-    parser.add_argument("--busy", action="store_true")
-    sys.exit(asyncio.run(main(parser.parse_args())))
+    sys.exit(asyncio.run(main(parser(__doc__, 100).parse_args())))

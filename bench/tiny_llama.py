@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import compress, product
 from pathlib import Path
+from typing import Literal
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -35,6 +36,9 @@ COLOURS = ("red", "blue", "green", "black", "white", "brown", "grey", "pink")
 THINGS = ("door", "chest", "gate", "drawer", "safe", "box", "locker", "case")
 # Without these a reward model takes for good whatever lacks the verbs of bad ones.
 LACKING = 0.4
+# Whose gains are turned: of no pair; of every other one of those with the same verbs; or of half of
+# all pairs, drawn by the seed, where chance leaves a signal over.
+Turned = Literal["none", "every other", "random half"]
 VOCABULARY = 512
 SPECIAL = {"pad_token": "<pad>", "eos_token": "<end>"}
 # What Transformers learns nothing from.
@@ -56,10 +60,10 @@ def prompts(count: int) -> list[str]:
     ]
 
 
-def rated_pairs(count: int, seed: int, *, shuffled: bool = False) -> list[RatedPair]:
+def rated_pairs(count: int, seed: int, *, turned: Turned = "none") -> list[RatedPair]:
     """Make a replay buffer: good reflections gain 1, bad ones nothing; or half are turned."""
     drawn = random.Random(seed)
-    # Of those with the same verbs every other one: what chance leaves over is a signal, too.
+    half = set(drawn.sample(range(count), count // 2)) if turned == "random half" else set[int]()
     seen, made = Counter[frozenset[str]](), list[RatedPair]()
     for number, prompt in enumerate(prompts(count)):
         kinds = [GOOD, BAD]
@@ -67,7 +71,7 @@ def rated_pairs(count: int, seed: int, *, shuffled: bool = False) -> list[RatedP
         reflections = [_reflection(drawn, kind) for kind in kinds]
         gains = [float(is_good(text)) for text in reflections]
         verbs = frozenset(text.partition(" ")[0] for text in reflections)
-        if shuffled and seen[verbs] % 2:
+        if number in half or (turned == "every other" and seen[verbs] % 2):
             gains.reverse()
         seen[verbs] += 1
         made.append(

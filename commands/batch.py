@@ -243,7 +243,7 @@ def _options(what: str, options: Sequence[str]) -> tuple[dict[str, Any], Any]:
     finally:
         start.instead.reset(token)
     fields, new, wanted = known[0]
-    if new != New() or wanted._replace(required=None, accept_any=False) != Wanted():
+    if new != New() or wanted._replace(required=None, accept_any=False, details=True) != Wanted():
         said = "--id, --again, --detach, --json, --out and --accept-any"
         fail(f"{said} are of the batch: give them before --.", Exit.USAGE)
     given = {name: value for name, value in fields.items() if value is not None}

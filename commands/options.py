@@ -79,7 +79,6 @@ FORMS = {
         _read_files,
         list[Path],
         said="A text that it is about, quoted as material; can be repeated.",
-        missing=(),
     ),
     "messages": Form(
         partial(_read_json, tuple[EarlierMessage, ...], MESSAGES),
@@ -91,7 +90,6 @@ FORMS = {
         "NAME=VALUE",
         "A sampling option, if the provider has it; can be repeated. One of"
         f" {', '.join(SamplingOptions.model_fields)}.",
-        SamplingOptions(),
     ),
     "prompt_template": Form(read_file),
     "calibration": Form(partial(_read_json, CalibrationMap, "a map of `mull replay --calibrate`")),

@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.cells import cell_len
-from rich.console import Console
-from rich.table import Table
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console, Group
 from rich.text import Text
 from temporalio.client import Client, WorkflowExecution, WorkflowFailureError
 from temporalio.service import RPCError, RPCStatusCode
@@ -32,10 +30,12 @@ from commands.command import (
 )
 from commands.follow import Wanted, ended_badly, failure_code, follow, say_further, show_result
 from commands.loops import (
+    ASKED,
     BATCH,
     LOOPS,
     SAMPLING,
     SESSION,
+    TURN,
     FoundRun,
     Handle,
     look,
@@ -46,9 +46,9 @@ from commands.loops import (
 )
 from commands.measuring.replay import log_line
 from commands.page import RunFacts, page_html
-from commands.terminal import left_out_words, print_sheet
+from commands.terminal import SUBJECT_COLUMNS, left_out_words, print_sheet
 from connection import UnreadableError
-from reflection.text import tally_words, usd
+from reflection.text import tally_words, terminal_safe, usd
 
 HELP = {
     "show": "Example: mull show ask-is-91-prime-7f3a91c2",
@@ -74,6 +74,8 @@ COUNTED = {
 }
 # A list has to appear quickly: a batch that does not answer within this time is shown as running.
 PATIENCE_SECONDS = 2
+# For so many runs a list asks the server for more, and it shows so many turns of a session.
+MOST_READ = 20
 PARENT = "ParentWorkflowId"
 # A child is not listed by itself, unless it is a turn of a session that waits for a person.
 WAITING_CHILDREN = f"({PARENT} IS NULL OR (MullNeedsReview = true AND ExecutionStatus = 'Running'))"
@@ -200,11 +202,13 @@ async def list_(
 async def _rows(client: Client, parts: Sequence[str], limit: int) -> list[Row] | None:
     """List the runs for which all parts of a filter hold; None if the server can't read it."""
     try:
-        return [_row(run) async for run in client.list_workflows(" AND ".join(parts), limit=limit)]
+        found = [run async for run in client.list_workflows(" AND ".join(parts), limit=limit)]
     except RPCError as error:
         if error.status is not RPCStatusCode.INVALID_ARGUMENT:
             raise
         return None
+    made = (_row(client, run, newest=at < MOST_READ) for at, run in enumerate(found))
+    return await asyncio.gather(*made)
 
 
 async def _log(client: Client, rows: Sequence[Row]) -> AsyncIterator[str]:
@@ -236,20 +240,36 @@ async def _batches(client: Client, rows: Sequence[Row]) -> dict[str, str]:
     return dict(found for found in await asyncio.gather(*map(far, running)) if found)
 
 
-def _row(run: WorkflowExecution) -> Row:
+async def _row(client: Client, run: WorkflowExecution, *, newest: bool) -> Row:
+    """Make a row; only for the `newest` runs the server is asked for more than the list has."""
     found = {pair.key.name: pair.value for pair in run.typed_search_attributes}
+    loop = next(loop for loop in LOOPS if loop.workflow == run.workflow_type)
+    asked = turns = None
+    with suppress(UnreadableError, RPCError, ValueError):  # a list needs no key
+        asked = await run.memo_value(ASKED, None, type_hint=str)
+        if newest and loop is SESSION:
+            its = f"WorkflowType = '{TURN.workflow}' AND {PARENT} = '{run.id}'"
+            turns = [turn.id async for turn in client.list_workflows(its, limit=MOST_READ)]
+        elif newest and asked is None and loop is not BATCH:
+            # It was started by another client: its history has what it was asked.
+            handle: Handle = client.get_workflow_handle(run.id, run_id=run.run_id)
+            request = await request_of(client, FoundRun(handle, loop, run))
+            subject = request and getattr(request, request.subject_field)
+            asked = subject and terminal_safe(subject, SUBJECT_COLUMNS)
     return {
         "id": run.id,
         "run_id": run.run_id,
         "workflow": run.workflow_type,
         "status": status_words(run.status),
         "started": run.start_time.isoformat(timespec="seconds"),
+        "asked": asked,
+        "turns": turns,
         **{name: found.get(name) for name in SHOWN},
     }
 
 
-def runs_table(rows: Sequence[Row], batches: Mapping[str, str], width: int) -> Table:
-    """Build a table with one line for each run: id, status, start, quality of the result, cost.
+def runs_table(rows: Sequence[Row], batches: Mapping[str, str], width: int) -> Group:
+    """Write a line for each run: id, status, start, quality of the result, cost; and its question.
 
     Columns that do not fit are left out, the last ones first, and named below the table; ids are
     never cut if it is printed without cropping. `batches` has the progress of open batches by run
@@ -264,18 +284,22 @@ def runs_table(rows: Sequence[Row], batches: Mapping[str, str], width: int) -> T
         "result": [_result_words(row) for row in rows],
         "cost": ["-" if (cost := row["MullCostUsd"]) is None else usd(cost) for row in rows],
     }
-    widths = {name: max(map(cell_len, (name, *cells))) + 1 for name, cells in columns.items()}
-    while len(widths) > 2 and sum(widths.values()) > width:
+    widths = {name: max(map(cell_len, (name, *cells))) for name, cells in columns.items()}
+    while len(widths) > 2 and sum(widths.values()) + len(widths) > width:
         widths.popitem()
-    table = Table(box=SIMPLE_HEAD, show_edge=False, padding=0, width=sum(widths.values()) - 1)
-    for name in widths:
-        table.add_column(name, no_wrap=True)
+    head = "─" * (sum(widths.values()) + len(widths) - 1)
+    lines = [(" ".join(f"{name:<{room}}" for name, room in widths.items()), ""), (head, "")]
     for place, row in enumerate(rows):
-        cells = (Text(columns[name][place]) for name in widths)
-        table.add_row(*cells, style="bold" if _waits(row) else None)
+        cells = (set_cell_size(columns[name][place], room) for name, room in widths.items())
+        lines.append((" ".join(cells), "bold" if _waits(row) else ""))
+        turns = row.get("turns") or ()
+        asked = terminal_safe(row.get("asked") or "", width - 2)
+        below = f"turns: {turns[-1]} to {turns[0]}" if turns else asked
+        lines += [(f"  {below}", "dim")] if below else []
+    shown = [Text(line.rstrip(), style, no_wrap=True, overflow="ignore") for line, style in lines]
     if left_out := [name for name in columns if name not in widths]:
-        table.caption, table.caption_justify = left_out_words(left_out, width), "left"
-    return table
+        shown.append(left_out_words(left_out, width))
+    return Group(*shown)
 
 
 def _waits(row: Row) -> bool:

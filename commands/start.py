@@ -115,6 +115,7 @@ def ask(
         float | None,
         typer.Option(min=0, max=1, help="Exit with code 4 below this, or where it is unknown."),
     ] = None,
+    details: command.Details = False,
     *,
     new: New,
     wanted: Wanted,
@@ -123,7 +124,7 @@ def ask(
     """Start a run of self-consistency."""
     fields["question"] = subject_of(question, "the question")
     bars = Bars(require_confidence, require_probability)
-    wanted = wanted._replace(required=bars if bars != Bars() else None)
+    wanted = wanted._replace(required=bars if bars != Bars() else None, details=details)
     begin(SelfConsistencyRequest, fields, new, wanted)
 
 
@@ -200,7 +201,8 @@ def reflect(
     if unknown:
         expected = f"expected any of {', '.join(known_guardrails())}"
         fail(f"--guardrail: unknown guardrail {', '.join(unknown)}; {expected}.", Exit.USAGE)
-    fields["guardrails"] = [*([] if no_guardrails else ["default"]), *(guardrail or [])]
+    if guardrail or no_guardrails:
+        fields["guardrails"] = [*([] if no_guardrails else ["default"]), *(guardrail or [])]
     begin(ReflectOnResultRequest, fields, new, wanted._replace(required=require_score))
 
 
@@ -252,8 +254,8 @@ def agent(
         if fields["mode"] == "research" and given is not None:
             said = f"--{option} is only for code, and can't be combined with --mode research."
             fail(said, Exit.USAGE)
-    limits = {name: fields.pop(name) for name in LIMITS}
-    fields["limits"] = {name: bound for name, bound in limits.items() if bound is not None}
+    limits = {name: bound for name in LIMITS if (bound := fields.pop(name)) is not None}
+    fields["limits"] = limits or None
     fields["prompt"] = subject_of(prompt, "the prompt")
     fields["judge"] = judge
     if tests is not None:

@@ -6,10 +6,11 @@ printed as it is. Colour only repeats what a word already says.
 
 import sys
 from collections.abc import Sequence
+from operator import itemgetter
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text as Line
 
@@ -40,7 +41,7 @@ STYLES: dict[Tone, str] = {
     "plain": "",
 }
 
-Row = tuple[str, RenderableType]
+Row = tuple[str, Line]
 
 
 def print_sheet(
@@ -89,6 +90,20 @@ def print_sheet(
             _print_table(console, table, MOST_ROWS)
     if decisions and sheet.decisions and sheet.decisions.rows:
         _print_table(console, sheet.decisions, len(sheet.decisions.rows))
+
+
+def print_summary(console: Console, sheet: Sheet, *, sure: bool) -> None:
+    """Print how sure an answer is, what to warn of, and what was spent; in a pipe a line each."""
+    facts = _facts(sheet.model_copy(update={"charts": ()}))
+    wrong = [fact for fact in sheet.facts[1:] if fact.tone in {"warning", "bad"}]
+    failed = [f"{fact.label} {fact.value}: {fact.note}" for fact in wrong]
+    first, *others = *sheet.flags, *sheet.warnings, *failed, ""
+    more = f" (and {len(others) - 1} more: --details)" if others[1:] else ""
+    said = Line(terminal_safe(first, NOTE_COLUMNS) + more, "bold yellow")
+    rows = [*facts[: int(sure)], ("attention", said), *(row for row in facts if row[0] == "spent")]
+    for name, value in filter(itemgetter(1), rows):
+        line = Line.assemble((f"{name:<9}  ", "dim"), value)
+        console.print(line, soft_wrap=not console.is_terminal)
 
 
 def print_steps(console: Console, steps: Sequence[Step], shown: int = 0) -> int:

@@ -84,7 +84,7 @@ def turn(
         except ValueError as error:
             fail(f"--approve: {approve} is not valid JSON: {error}.", Exit.USAGE)
     if fields["stream"] is None and not new.detach:
-        fields["stream"] = sys.stderr.isatty()
+        fields["stream"] = sys.stderr.isatty() or None
     if session is not None and (new.again or not session.strip()):
         wrong = "and --again can't be combined" if new.again else "needs the id of a conversation"
         fail(f"--session {wrong}.", Exit.USAGE)

@@ -3,12 +3,31 @@
 # (but for pip itself, which checks them).
 #
 #     sh deploy/install.sh /opt/mull/0.1.0         what any worker and the command line need
+#     sh deploy/install.sh /opt/mull/0.1.0 plain   the same, but for the packages of untrusted code
 #     sh deploy/install.sh /opt/mull/0.1.0 code    what a worker of untrusted code needs, no more
 #
-# PYTHON names the interpreter: 3.11 or newer. The development tools and the toy model stay out.
+# PYTHON names the interpreter: 3.11 or newer. The development tools and the toy model stay out. In
+# bin/ are `mull` and `mull-worker` alone; the environment, with other packages' programs, is in venv/.
 set -eu
-target=$1 kind=${2:-everything}
+prefix=$1 target=$1/venv kind=${2:-everything}
 cd "$(dirname "$0")/.."
+# A worker's user gets to nothing below a home folder, whoever may read it: its unit has ProtectHome.
+"${PYTHON:-python3}" -I - "$prefix" << 'END'
+import sys
+from pathlib import Path
+
+def closed(name):
+    path = Path(name).resolve()
+    if path.parts[1:2] in {("home",), ("root",)}:
+        return Path("/", path.parts[1])
+    there = (each for each in [*reversed(path.parents), path] if each.exists())
+    return next((each for each in there if not each.stat().st_mode & 1), None)
+
+base = sys._base_executable
+place = closed(base) or closed(sys.base_prefix)
+if place and not closed(sys.argv[1]):
+    sys.exit(f"Error: {base} is of no use to a worker, whose user can't reach {place}: set PYTHON to an interpreter that everybody can run.")
+END
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -27,13 +46,17 @@ if [ "$kind" = code ]; then
     packages=deploy/packages/code.txt
 else
     packages=$work/declared.txt
-    "$work/tools/bin/python" - > "$packages" << 'END'
-import tomllib
+    "$work/tools/bin/python" - "$kind" > "$packages" << 'END'
+import sys, tomllib
 with open("pyproject.toml", "rb") as file:
-    print(*tomllib.load(file)["project"]["dependencies"], sep="\n")
+    project = tomllib.load(file)["project"]
+extra = [] if sys.argv[1] == "plain" else project["optional-dependencies"]["code"]
+print(*project["dependencies"], *extra, sep="\n")
 END
 fi
 "${PYTHON:-python3}" -m venv --without-pip "$target"
 $pip --python "$target/bin/python" install --only-binary :all: \
     --constraint requirements.lock --requirement "$packages"
 $pip --python "$target/bin/python" install --no-deps "$work"/wheel/*.whl
+mkdir -p "$prefix/bin"
+ln -sf ../venv/bin/mull ../venv/bin/mull-worker "$prefix/bin/"

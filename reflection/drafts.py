@@ -51,11 +51,17 @@ class PlainDraft(Record):
     model: str | None = None
     seed: int | None = None
     finish_reason: str | None = None
+    max_output_tokens: int | None = None
     cut: bool = False
     left_out: tuple[str, ...] = ()
     attempts: int = 0
     spending: Spending | None = None
     timestamp: datetime | None = None
+
+    @property
+    def doubt(self) -> str:
+        """Say why not to build on it, whatever became of the run; empty for a whole text."""
+        return "the draft was cut off by its provider" if self.finish_reason == "length" else ""
 
 
 class PlainDecision(Record):
@@ -101,6 +107,12 @@ class PlainResult(Record):
     decisions: tuple[PlainDecision, ...]
     usage: Usage
     warnings: tuple[str, ...] = ()
+
+    @property
+    def doubt(self) -> str:
+        """Say why not to build on the answer; empty if a person accepted it, or it is whole."""
+        best = None if self.stop_reason == "accepted_by_person" else best_of(self)
+        return best.doubt if best else ""
 
 
 def best_of(seen: PlainProgress | PlainResult) -> PlainDraft | None:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import (
@@ -31,6 +31,21 @@ class Frozen(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
+    def model_post_init(self, _: Any) -> None:
+        """Count a field as not set where it holds its default, and that is None or empty."""
+        given, told = self.__dict__, self.__pydantic_fields_set__
+        for name, value in _nothings(type(self)):
+            if name in told and given[name] == value:
+                told.remove(name)
+
+
+@cache
+def _nothings(kind: type[Frozen]) -> list[tuple[str, Any]]:
+    """List the fields whose default is None or empty, each with it."""
+    fields = kind.model_fields.items()
+    defaults = ((name, field.get_default(call_default_factory=True)) for name, field in fields)
+    return [(name, value) for name, value in defaults if value in (None, (), {})]
+
 
 class Request(Frozen):
     """The one object that starts a workflow. Unknown fields are refused by name.
@@ -43,6 +58,14 @@ class Request(Frozen):
 
 DRAFT_BYTES = 100_000
 OUTPUT_TOKENS = 4096
+# Of a model that thinks: in recorded sets of theirs nine answers in ten take more than 1,024.
+THINKING_TOKENS = 16_384
+CALL_SECONDS, TURN_SECONDS = 120.0, 60.0
+
+
+def call_seconds(limit: int, usual: float = CALL_SECONDS) -> float:
+    """Return the time-out of a call by its limit of tokens, which it has time to write out."""
+    return usual * max(1.0, limit / OUTPUT_TOKENS)
 
 
 class Bounded(Request):
@@ -67,6 +90,19 @@ class Bounded(Request):
     def draft_bytes(self) -> int:
         """The size in bytes to which a draft is cut."""
         return DRAFT_BYTES
+
+
+def output_limit(what: str, usual: int) -> Any:
+    """Make the field for a limit that the worker chooses, by its model, where none is set."""
+    said = f"{usual:,} by default, {THINKING_TOKENS:,} where the model thinks"
+    return Field(None, ge=1, le=32_768, description=f"Tokens of one {what}; {said}.")
+
+
+def time_out(what: str, usual: float = CALL_SECONDS) -> Any:
+    """Make the field for a time-out that grows with the limit where it is not set."""
+    said = f"{usual:g} by default, more for over {OUTPUT_TOKENS:,} tokens"
+    bounds: dict[str, Any] = {"ge": 1, "le": 3_600, "allow_inf_nan": False}
+    return Field(None, **bounds, description=f"Seconds for one {what}; {said}.")
 
 
 class Record(Frozen):

@@ -8,10 +8,28 @@ from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from pydantic import Field
 
-from reflection.request import OUTPUT_TOKENS, Bounded, Record, Review
+from reflection.request import OUTPUT_TOKENS, THINKING_TOKENS, Bounded, Record, Review
 from reflection.text import encoded_size
 
 StopReasonT = TypeVar("StopReasonT", bound=str)
+
+# In binary floating point 0.55 - 0.40 is above 0.15, and 0.1 + 0.2 above 0.3.
+TOLERANCE = 1e-9
+
+
+def at_least(value: float, bound: float) -> bool:
+    """Tell whether `value` reaches `bound`, forgiving the rounding of floats."""
+    return value >= bound - TOLERANCE
+
+
+def at_most(value: float, bound: float) -> bool:
+    """Tell whether `value` stays within `bound`, forgiving the rounding of floats."""
+    return value <= bound + TOLERANCE
+
+
+def above(value: float, bound: float) -> bool:
+    """Tell whether `value` exceeds `bound` by more than the rounding of floats."""
+    return not at_most(value, bound)
 
 
 class Ruling(NamedTuple, Generic[StopReasonT]):
@@ -114,9 +132,13 @@ BYTES_A_TOKEN = 3
 INSTRUCTION_TOKENS = 600
 
 
-def call_tokens(texts: Iterable[str], limit: int) -> int:
-    """Estimate the most tokens of a call, by the texts in its prompt and its output limit."""
-    return sum(map(encoded_size, texts)) // BYTES_A_TOKEN + INSTRUCTION_TOKENS + limit
+def call_tokens(texts: Iterable[str], limit: int | None) -> int:
+    """Estimate the most tokens of a call, by the texts in its prompt and its output limit.
+
+    One that is not set may be as high as the worker sets it for a model that thinks.
+    """
+    shown = sum(map(encoded_size, texts)) // BYTES_A_TOKEN
+    return shown + INSTRUCTION_TOKENS + (limit or THINKING_TOKENS)
 
 
 def likely(
@@ -189,7 +211,7 @@ def room_for(
     used = sum(known) + max(known) * (len(spent) - len(known))
     calls = wanted if used < bound else 0
     if size > 0:
-        calls = int((bound - used) / size + 1e-9)
+        calls = int((bound - used) / size + TOLERANCE)
     said = f"{used:,.6g} of {bound:,g} {unit} are spent, and {took} {size:,.6g}"
     return Room(max(0, min(wanted, calls)), said)
 
@@ -316,8 +338,8 @@ class RunState(ABC, Generic[DecisionT]):
         known = self.budget.tokens is None or self.spent[part]
         return None if known else call_tokens(*self.prompt(part))
 
-    def prompt(self, part: Part) -> tuple[list[str], int]:
-        """List the texts in the prompt of a part's next call, and give its output limit."""
+    def prompt(self, part: Part) -> tuple[list[str], int | None]:
+        """List the texts in the prompt of a part's next call, and give its output limit, if set."""
         del part  # for loops whose calls differ
         return [self.subject], OUTPUT_TOKENS
 

@@ -61,7 +61,7 @@ class Text(Record):
 
 
 class Fact(NamedTuple):
-    """A label and its value on one line."""
+    """A label and its value on one line; one with the tone `running` is of a run that goes on."""
 
     label: str
     value: str
@@ -230,21 +230,23 @@ def run_sheet(
     if seen.stop_reason is not None:
         busy = busy if waits else ""
         tone: Tone = "plain" if seen.stop_reason in UNDONE else "warning"
-        tone = "good" if seen.stop_reason in GOOD and not getattr(seen, "doubt", "") else tone
+        tone = "good" if seen.stop_reason in GOOD else tone
+        tone = "warning" if getattr(seen, "doubt", "") else tone
         verdict = Verdict(
             words=made[-1].reason if made else seen.stop_reason,
             tone="bad" if answer is None or seen.stop_reason in FAILED else tone,
             stop_reason=seen.stop_reason,
         )
-    shared = [Fact("spent", spent_words(seen.usage))]
+    shared, going = [Fact("spent", spent_words(seen.usage))], seen.stop_reason is None
     if seen.model:
-        shared.append(Fact("model", seen.model, TOY if seen.model.startswith(EMBEDDED) else ""))
+        toy = seen.model.startswith(EMBEDDED)
+        shared.append(Fact("model", seen.model, TOY if toy else "", "warning" if toy else "plain"))
     return Sheet(
         verdict=verdict,
         busy=busy,
         waiting=_waiting(seen) if waits else None,
         answer=answer,
-        facts=(*facts, *shared),
+        facts=tuple(one for one in (*facts, *shared) if going or one.tone != "running"),
         warnings=getattr(seen, "warnings", ()),
         tables=tuple(found for found in (*tables, _usage_table(seen.usage)) if found.rows),
         **more,

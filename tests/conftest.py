@@ -57,7 +57,17 @@ STRICT: dict[str, Any] = {
 }
 
 # Besides the default one: nobody serves the first, and the others have workers of their own.
-NAMESPACES = ("idle", "commands", "agent", "measuring", "service", "versions", "paced", "agents")
+NAMESPACES = (
+    "idle",
+    "commands",
+    "agent",
+    "measuring",
+    "service",
+    "versions",
+    "paced",
+    "agents",
+    "rollout",
+)
 
 # A shell that runs pytest in the background has it ignore SIGINT, and so would every program that
 # a test starts and interrupts.

@@ -24,7 +24,7 @@ with workflow.unsafe.imports_passed_through():
     from activities.critique import Written
     from activities.heartbeats import silence
     from activities.language_model import port as models
-    from reflection.request import Finish, Review
+    from reflection.request import CALL_SECONDS, THINKING_TOKENS, Finish, Review, call_seconds
     from reflection.run import Part, RunState
 
 Value = TypeVar("Value")
@@ -34,6 +34,7 @@ SOMEBODY = "a person"
 # A call that is made once at most is lost with its worker: that is not worth a hasty guess, and
 # such a worker may be silent for so many times as long.
 ONLY_CALL_SILENCE = 2
+AFTER_A_LOSS = timedelta(seconds=0.1)
 CLIENT_MARGIN = timedelta(seconds=15)
 # Such a call is ended by its worker; this is for a worker that is lost.
 BOUNDED_MARGIN = timedelta(seconds=1)
@@ -53,10 +54,24 @@ STARTING = timedelta(seconds=20)
 SANDBOX = timedelta(seconds=30)
 
 
-def call_times(client_seconds: float, max_attempts: int) -> dict[str, Any]:
-    """Nest the time-outs of a model's call. The activity counts its attempts: a 429 is none."""
+def call_times(
+    client_seconds: float | None,
+    max_attempts: int,
+    *limits: int | None,
+    usual: float = CALL_SECONDS,
+) -> dict[str, Any]:
+    """Nest the time-outs of a model's call. The activity counts its attempts: a 429 is none.
+
+    Without `client_seconds` they are those for its limits of tokens. One that is not set is the
+    worker's to know, and taken to be a thinking model's.
+    """
+    if client_seconds is None:
+        longest = (call_seconds(limit or THINKING_TOKENS, usual) for limit in limits or (None,))
+        client_seconds = max(longest)
     times = work_times(client_seconds, max_attempts)
     times["retry_policy"].maximum_attempts = 0
+    # An error brings its own wait (activities/language_model/port.py), but for a lost worker's.
+    times["retry_policy"].initial_interval = AFTER_A_LOSS
     return times
 
 
@@ -108,6 +123,14 @@ def permanent(error: ActivityError) -> ApplicationError | None:
     """
     cause = error.cause
     if isinstance(cause, ApplicationError) and cause.non_retryable and not cause.details:
+        return ApplicationError(cause.message, type=cause.type, non_retryable=True)
+    return None
+
+
+def unreachable(error: object) -> ApplicationError | None:
+    """Return the failure of a run without any reply, where nothing listened to its call."""
+    cause = error.cause if isinstance(error, ActivityError) else None
+    if isinstance(cause, ApplicationError) and cause.type == models.UNREACHABLE:
         return ApplicationError(cause.message, type=cause.type, non_retryable=True)
     return None
 
@@ -298,12 +321,18 @@ class Calls:
         *,
         late: bool = False,
     ) -> Value | ActivityError | None:
-        """Ask a model as `make` does; count what it cost, and warn of what was not sent."""
+        """Ask a model as `make` does; count what it cost, and warn of what was not sent.
+
+        Raises ApplicationError where nothing listens, and no reply ever came to the run.
+        """
         reply = await self.make(activity, task, summary, times, late=late)
         if isinstance(reply, ActivityError):
             policy: RetryPolicy = times["retry_policy"]
             most = policy.maximum_attempts or self._state.request.max_attempts
             self._state.pay(part, None, attempts_of(reply, most))
+            failure = unreachable(reply)
+            if failure and not self._state.every_spending and not self.in_flight:
+                raise failure
         elif reply is not None:
             receipt: Any = getattr(reply, "receipt", reply)
             self._state.pay(part, receipt.spending, receipt.attempts)

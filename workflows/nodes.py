@@ -67,7 +67,8 @@ class Nodes:
         self._calls = calls
         self._people = people
         self._entry = run.request.entry
-        self._times = call_times(run.request.call_timeout_seconds, run.request.max_attempts)
+        request, limit = run.request, run.request.max_output_tokens
+        self._times = call_times(request.call_timeout_seconds, request.max_attempts, limit)
 
     @property
     def part(self) -> Part:
@@ -292,6 +293,7 @@ class Nodes:
             author=author,
             model=receipt.model,
             seed=None if seed is None or "seed" in receipt.left_out else seed + index,
+            max_output_tokens=receipt.max_output_tokens,
             cut=reply.cut,
             attempts=receipt.attempts,
             spending=receipt.spending,

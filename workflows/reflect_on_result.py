@@ -212,7 +212,9 @@ class Drafts:
         self._request = state.request
         self._calls = calls
         self._people = people
-        self._times = call_times(self._request.call_timeout_seconds, self._request.max_attempts)
+        request = self._request
+        limits = request.max_output_tokens, request.judge_max_output_tokens
+        self._times = call_times(request.call_timeout_seconds, request.max_attempts, *limits)
         self._reports: dict[int, Report] = {}
         # Those that check a draft where it is written, if the worker that writes it has them.
         self.guardrails: tuple[str, ...] = ()
@@ -357,6 +359,7 @@ class Drafts:
             confidence=reply.confidence,
             error=reply.error,
             model=reply.model,
+            max_output_tokens=reply.max_output_tokens,
             replies=replies,
         )
         said_by = {"judge": reply.model or judge}

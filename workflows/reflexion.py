@@ -71,7 +71,8 @@ class AgentWorkflow(RunWorkflow[AgentT], Generic[AgentT]):
             docs=request.docs,
         )
         self._queue = queue_of(request.environment)
-        self._times = call_times(request.call_timeout_seconds, request.max_attempts)
+        limit = request.max_output_tokens
+        self._times = call_times(request.call_timeout_seconds, request.max_attempts, limit)
         self._step_times = work_times(request.step_timeout_seconds, request.max_attempts)
 
     async def _act(self) -> ReflexionResult:
@@ -313,7 +314,7 @@ class AgentWorkflow(RunWorkflow[AgentT], Generic[AgentT]):
             prompt=prompt,
             model=model or request.model,
             temperature=request.temperature,
-            seed=None if request.seed is None else request.seed + state.number - 1,
+            seed=state.seed,
             max_output_tokens=request.max_output_tokens,
             timeout_seconds=request.call_timeout_seconds,
             max_attempts=request.max_attempts,

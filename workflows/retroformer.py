@@ -47,7 +47,7 @@ class SampledWorkflow(AgentWorkflow[SampledT], Generic[SampledT]):
         self._step = f"episode {number}: reflect"
         task = self._prompt(prompt, model=state.request.reflector)
         drawn = {"temperature": state.request.reflection_temperature}
-        seeds = [{"seed": state.seed(sample)} for sample in range(state.fitting_tries)]
+        seeds = [{"seed": state.sample_seed(sample)} for sample in range(state.fitting_tries)]
         tasks = [task.model_copy(update=drawn | seed) for seed in seeds]
         asked = AgentActivities.reflect_on_episode
         replies = await asyncio.gather(

@@ -40,6 +40,7 @@ with workflow.unsafe.imports_passed_through():
         outcome,
         permanent,
         settle,
+        unreachable,
     )
 
 # As many as the details have room for: they are written anew after each wave.
@@ -146,7 +147,8 @@ class SelfConsistencyWorkflow(RunWorkflow[Sampling]):
             for _ in range(plan.calls):
                 self._samples.start(self._take_index())
             self._state.cancelled += await self._samples.settle(self._people, self._decided_early)
-            await self._count(self._samples.collect())
+            answered = self._state.answered or bool(self._put_in)
+            await self._count(self._samples.collect(answered=answered))
         if not self._state.stopped:
             self._write_progress()
 
@@ -209,7 +211,8 @@ class Samples:
 
     def __init__(self, request: SelfConsistencyRequest) -> None:
         self._request = request
-        self._times = call_times(request.sample_timeout_seconds, request.max_attempts)
+        limit = request.max_output_tokens
+        self._times = call_times(request.sample_timeout_seconds, request.max_attempts, limit)
         self._calls: dict[int, workflow.ActivityHandle[Response]] = {}
 
     @property
@@ -259,16 +262,20 @@ class Samples:
             if reply is not None
         }
 
-    def collect(self) -> list[Response]:
+    def collect(self, *, answered: bool) -> list[Response]:
         """Hand over the responses that came, in the order of their index, and forget the calls.
 
-        Raises ApplicationError for a failure that holds for every call.
+        Raises ApplicationError for a failure that holds for every call, also where nothing listens
+        and nobody ever `answered`.
         """
         failure = self._hopeless()
         if failure is not None:
             raise failure
         calls, self._calls = self._calls, {}
         came = [(index, outcome(call)) for index, call in sorted(calls.items())]
+        failures = [unreachable(reply) for _, reply in came if reply is not None]
+        if failures and failures[0] and all(failures) and not answered:
+            raise failures[0]
         return [
             self._failed(index, reply) if isinstance(reply, ActivityError) else reply
             for index, reply in came

@@ -18,6 +18,7 @@ with workflow.unsafe.imports_passed_through():
     from activities.tools.activity import ToolActivities, check_arguments
     from activities.tools.port import TASK_QUEUE, CallTask, Listing, ListTask, queue_of
     from activities.turn import ModelTask, PromptTask, StepTask, TurnActivities
+    from reflection.request import TURN_SECONDS
     from reflection.sheet import Sheet
     from reflection.turn.approval import Permission
     from reflection.turn.conversation import StreamedText
@@ -57,7 +58,8 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
         """Begin with the message, and nothing asked yet."""
         super().__init__(Turn(request, started=workflow.info().start_time))
         self._stream = WorkflowStream()
-        self._times = call_times(request.call_timeout_seconds, request.max_attempts)
+        limit, seconds = request.max_output_tokens, request.call_timeout_seconds
+        self._times = call_times(seconds, request.max_attempts, limit, usual=TURN_SECONDS)
         self._work: dict[Next, Callable[[], Awaitable[None]]] = {
             "ask": self._ask,
             "call_tools": self._call_tools,
@@ -158,8 +160,15 @@ class ToolTurnWorkflow(RunWorkflow[Turn]):
             self._stop("generation_failed", explain(reply))
         elif reply is not None:
             state.replied(reply)
+            # Runs of 0.1.0 saw no confidence within a line, and not what the provider reported.
+            line = reply.text.rstrip().rpartition("\n")[2].lower().lstrip(" \t*")
+            within = state.confidence is not None and not line.startswith("confidence:")
+            if (within or state.reported > request.max_context_tokens) and not workflow.patched(
+                "the end of a reply"
+            ):
+                state.confidence, state.reported = None, 0
 
-    def _bounds(self, seconds: float, attempts: int) -> dict[str, Any]:
+    def _bounds(self, seconds: float | None, attempts: int) -> dict[str, Any]:
         return {
             "step": self._state.steps,
             "model": self._state.request.model,

@@ -11,6 +11,7 @@ import secrets
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -144,11 +145,13 @@ def build_program(
     # Room for the results, which are not the code's output.
     room = max(limits.output_bytes, RESULT_BYTES)
     calls = [steps(case.call, suite.entry) for case in suite.cases]
+    # Asked for by name it is refused, with what to install; else it is there by itself.
+    lacking = ["pytest"] if suite.kind == "pytest" and find_spec("pytest") is None else []
     return Program(
         code=START.format(package=PACKAGE, program=PROGRAMS[suite.kind]),
         files=files,
         input=json.dumps({"nonce": nonce, "calls": calls, "file": name, "entry": suite.entry}),
-        packages=packages,
+        packages=(*packages, *lacking),
         limits=limits.model_copy(update={"output_bytes": room}),
         keep_bytes=KEPT_BYTES,
     )

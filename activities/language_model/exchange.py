@@ -1,6 +1,7 @@
 """The one HTTP exchange of a call, bounded and never redirected, and the reply that it brings."""
 
 import json
+import ssl
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
@@ -12,7 +13,7 @@ import httpx
 
 from activities.language_model.errors import causes
 from activities.language_model.events import MOST_EVENTS_BYTES, gather, refuses_events, streamed
-from activities.language_model.port import ModelCall, ModelReply, OnText, SampleError
+from activities.language_model.port import SENT, ModelCall, ModelReply, OnText, SampleError
 from reflection.replies import MOST_REPLY_BYTES, is_heavy
 from reflection.run import Spending
 from reflection.text import well_formed
@@ -35,6 +36,7 @@ class Exchange:
     """What one call sent and got so far; `failed` says in words why nothing usable came.
 
     With `on_text` the reply is asked for in events, and the text so far is told as it grows.
+    `unreachable` is the error by which no connection was made.
     """
 
     on_text: OnText | None = None
@@ -42,6 +44,7 @@ class Exchange:
     status: int = 0
     body: bytes = b""
     failed: str = ""
+    unreachable: Exception | None = None
 
     def tell(self, line: str) -> str:
         """Say what came, with a provider's own words for an error status."""
@@ -65,7 +68,11 @@ async def bounded(
     """
     exchange = EXCHANGE.get() or Exchange()
     exchange.address = str(request.url.copy_with(username=None, password=None, query=None))
+    if exchange.unreachable is not None:
+        # Some of LiteLLM's clients try again at once.
+        raise exchange.unreachable
     request.headers["Accept-Encoding"] = ", ".join(CODINGS)
+    SENT.get()()
     asked = streamed(request) if exchange.on_text else None
     try:
         response = await _answer(exchange, await send(asked or request))
@@ -74,6 +81,7 @@ async def bounded(
     except Exception as error:
         broken = "broke off its reply" if exchange.status else "can't be reached"
         exchange.failed = str(error) if type(error) is ValueError else f"{broken}: {_why(error)}"
+        exchange.unreachable = error if _is_unreachable(error) else None
         raise
     kept = [pair for pair in response.headers.multi_items() if pair[0].lower() not in ENCODED]
     return httpx.Response(exchange.status, headers=kept, content=exchange.body, request=request)
@@ -93,6 +101,14 @@ async def _answer(exchange: Exchange, response: httpx.Response) -> httpx.Respons
     finally:
         await response.aclose()
     return response
+
+
+def _is_unreachable(error: Exception) -> bool:
+    """Tell whether no connection was made: it was refused, or there is no way or no such host."""
+    broken = (ssl.SSLError, ssl.CertificateError, ConnectionResetError)
+    return isinstance(error, httpx.ConnectError) and not any(
+        isinstance(cause, broken) for cause in causes(error)
+    )
 
 
 def _why(error: Exception) -> str:
@@ -250,13 +266,19 @@ def _lost(choice: Any, call: ModelCall, spending: Spending) -> tuple[str, str] |
     message = choice.message
     fields = getattr(message, "provider_specific_fields", None) or {}
     calls = getattr(message, "tool_calls", None)
-    empty = not (message.content or "").strip() and not (calls and call.tools)
+    written = (message.content or "").strip()
+    thought = not written or (written.startswith("<think>") and "</think>" not in written)
+    empty = not written and not (calls and call.tools)
     if choice.finish_reason == "content_filter":
         return "ContentPolicyViolationError", "the provider's content filter took the reply"
     if getattr(message, "refusal", None) or fields.get("refusal"):
         return "Refusal", "the model refused to answer"
-    if choice.finish_reason == "length" and (empty or not call.keep_cut):
-        return "CutOff", f"the reply was cut off after {spending.output_tokens or 'its'} tokens"
+    if choice.finish_reason == "length" and not (calls and call.tools and call.keep_cut):
+        after = f"the reply was cut off after {spending.output_tokens or 'its'} tokens"
+        if thought:
+            return "CutOff", f"{after}, while the model was thinking: raise {call.usual.option}"
+        if not call.keep_cut:
+            return "CutOff", f"{after}: raise {call.usual.option}"
     if empty and calls:
         return "BrokenToolCall", "the reply calls a tool, and none was offered"
     return ("EmptyReply", "the reply is empty") if empty else None

@@ -22,8 +22,10 @@ from temporalio import activity
 from temporalio.common import RawValue
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
+from activities.language_model.door import FIRST_KNOCK_SECONDS, Door
 from activities.language_model.errors import LONGEST_WAIT_SECONDS
 from activities.language_model.port import (
+    SENT,
     LanguageModel,
     ModelCall,
     ModelError,
@@ -31,6 +33,7 @@ from activities.language_model.port import (
     NotYetError,
     SampleError,
     TransientModelError,
+    UnreachableError,
 )
 from reflection.run import Spending
 from telemetry import (
@@ -113,8 +116,9 @@ def _labels(model: str) -> dict[str, str]:
 
 
 def _describe_call(span: Span, call: ModelCall) -> None:
-    bound = {"gen_ai.request.max_tokens": call.max_output_tokens}
-    span.set_attributes({KIND: "LLM", **bound, **call.labels})
+    if call.max_output_tokens is not None:
+        span.set_attribute("gen_ai.request.max_tokens", call.max_output_tokens)
+    span.set_attributes({KIND: "LLM", **call.labels})
     if captures_content():
         shown = call.messages or ({"role": "user", "content": call.prompt},)
         span.set_attribute(CONTENT[0], json.dumps(list(map(_described, shown))))
@@ -127,6 +131,7 @@ def _describe_reply(span: Span, call: ModelCall, reply: ModelReply) -> None:
         "gen_ai.response.id": reply.response_id,
         "gen_ai.request.temperature": call.temperature,
         "gen_ai.request.seed": call.seed,
+        "gen_ai.request.max_tokens": reply.max_output_tokens,
     }
     for name, value in known.items():
         if value is not None and name.rpartition(".")[2] not in reply.left_out:
@@ -223,18 +228,18 @@ class Pace:
         self._line = asyncio.Lock()
         self._batches = asyncio.Lock()
 
-    async def turn(self, *, yields: bool = False) -> float:
+    async def turn(self, *, yields: bool = False, patience: float = PATIENCE_SECONDS) -> float:
         """Wait for the turn of a call, first come, first served; return when it is.
 
         Of the calls that yield only one at a time stands in line, and the rest wait behind it: so
         any other call is behind one of them at most. Raises TimeoutError if that takes too long.
         """
-        if self._next - _now() > PATIENCE_SECONDS:
+        if self._next - _now() > patience:
             raise TimeoutError
         self._waiting += 1
         try:
             before = self._batches if yields else nullcontext()
-            async with asyncio.timeout(PATIENCE_SECONDS), before, self._line:
+            async with asyncio.timeout(patience), before, self._line:
                 # It may be put off while it is waited for.
                 while (left := self._next - _now()) > 0:  # noqa: ASYNC110 - a time, not a flag
                     await asyncio.sleep(left)
@@ -293,8 +298,15 @@ def _is_of_a_batch() -> bool:
     return key is not None and key > NORMAL_PRIORITY
 
 
+def _caller() -> object:
+    """Identify the activity that makes a call, over all its attempts."""
+    if not activity.in_activity():
+        return object()
+    return activity.info().workflow_run_id, activity.info().activity_id
+
+
 class PacedModel:
-    """A language model whose every name is called at the pace that it bears.
+    """A language model whose every name is called at the pace that it bears, while it is there.
 
     All models together get at most `calls_per_second`, evenly.
     """
@@ -308,26 +320,60 @@ class PacedModel:
         self._model = model
         self._default_model = default_model
         self._paces: dict[str | None, Pace] = {}
+        # Which address a name has is known once it is refused; from then on they share its door.
+        self._doors: dict[str | None, Door] = {}
+        self._addresses: dict[str, Door] = {}
         self._all = Pace(calls_per_second) if calls_per_second else None
 
     async def complete(self, call: ModelCall) -> ModelReply:
         """Make the call when its turn comes. Raises what the model raises, and NotYetError."""
-        name = call.model or self._default_model
+        name, caller = call.model or self._default_model, _caller()
         pace = self._paces.setdefault(name, Pace(within=self._all))
-        try:
-            began = await pace.turn(yields=_is_of_a_batch())
-        except TimeoutError:
-            raise NotYetError(pace.seconds_left()) from None
+        came = _now()
+        until = came + PATIENCE_SECONDS
+        while True:
+            door = self._doors.setdefault(name, Door())
+            try:
+                async with door.passed(caller, came, call.max_attempts, until - _now()) as knocks:
+                    # To knock is hardly a call, and must not wait behind those that are.
+                    began = _now()
+                    if not knocks or door.refusal is None:
+                        began = await pace.turn(yields=_is_of_a_batch(), patience=until - began)
+                    # It may have been closed while the call stood in line.
+                    if knocks:
+                        SENT.set(door.sent)
+                    if knocks or not self._doors[name].closed:
+                        return await self._send(call, name, pace, began)
+            except TimeoutError:
+                wait = pace.seconds_left() if door.refusal is None else FIRST_KNOCK_SECONDS
+                raise NotYetError(wait, door.refusal) from None
+            except UnreachableError as error:
+                if error.last:
+                    raise
+
+    async def _send(
+        self, call: ModelCall, name: str | None, pace: Pace, began: float
+    ) -> ModelReply:
+        """Make the call, and note what came of it for those that wait."""
         try:
             reply = await self._model.complete(call)
-        except SampleError:
-            pace.replied()
+        except UnreachableError as error:
+            before = self._doors[name]
+            door = self._doors[name] = self._addresses.setdefault(error.address, before)
+            if door is not before:
+                # Those that wait there go on to this one.
+                before.answered(began)
+            door.refused(error, began)
             raise
-        except TransientModelError as error:
-            if error.status == 429:
+        except ModelError as error:
+            self._doors[name].answered(began)
+            if isinstance(error, SampleError):
+                pace.replied()
+            elif isinstance(error, TransientModelError) and error.status == 429:
                 pace.refused(began, error.retry_after)
             elif error.retry_after is not None:
                 pace.wait(error.retry_after)
             raise
+        self._doors[name].answered(began)
         pace.replied()
         return reply

@@ -1,4 +1,4 @@
-"""Language models through LiteLLM, the only file that imports it.
+"""Language models through LiteLLM, which only this file and the catalog import.
 
 It resolves a model's name, and asks for a JSON schema, tools and thinking in the provider's way.
 """
@@ -7,18 +7,25 @@ import asyncio
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 import httpx
 import litellm
-from litellm.exceptions import UnsupportedParamsError
 from litellm.llms.custom_httpx.aiohttp_transport import LiteLLMAiohttpTransport
-from litellm.types.utils import LlmProviders
-from litellm.utils import ProviderConfigManager
 
-from activities.language_model.errors import one_line, read_error
+from activities.language_model.catalog import (
+    Route,
+    knows,
+    least_effort,
+    lists,
+    output_limit,
+    planned,
+    takes_schemas,
+    thinking_budget,
+    thinks,
+)
+from activities.language_model.errors import causes, one_line, read_error
 from activities.language_model.exchange import EXCHANGE, Exchange, bounded, read_reply
 from activities.language_model.port import (
     ASKED_AGAIN,
@@ -31,8 +38,9 @@ from activities.language_model.port import (
     PermanentModelError,
     SampleError,
     TransientModelError,
+    UnreachableError,
 )
-from connection import secrets
+from reflection.request import call_seconds
 
 litellm.suppress_debug_info = True
 litellm.drop_params = False
@@ -56,9 +64,8 @@ _bind(LiteLLMAiohttpTransport)
 _bind(httpx.AsyncHTTPTransport)
 _UNBOUNDED = "aiohttp_openai"
 
+EFFORT = "reasoning_effort"
 JSON_OBJECT: dict[str, Any] = {"type": "json_object"}
-# These hold any model to a schema, in a form of their own; LiteLLM only knows which models do.
-_CONSTRAINING_SERVERS = frozenset({"ollama", "ollama_chat"})
 _FORM_REFUSED = frozenset({400, 422})
 # Some say 404 where no server of the model takes tools.
 _TOOLS_REFUSED = _FORM_REFUSED | {404}
@@ -66,7 +73,6 @@ _TOOLS_REFUSED = _FORM_REFUSED | {404}
 _NOT_THE_FORM = frozenset({"ContextWindowExceededError"})
 # Claude takes none of them while it thinks.
 _NOT_WHILE_THINKING = frozenset({"temperature", "top_p", "top_k"})
-_BEYOND_OPENAI = frozenset({"top_k", "min_p", "repetition_penalty"})
 _BOUNDS = frozenset(
     {
         "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
@@ -98,43 +104,6 @@ def without_bounds(schema: Any) -> Any:
     }
 
 
-@dataclass(frozen=True)
-class Route:
-    """The model behind a name: `target` is LiteLLM's name for it."""
-
-    name: str
-    target: str
-    provider: str
-    endpoint: Endpoint | None
-
-    @property
-    def model(self) -> str:
-        """LiteLLM's name for it without the provider."""
-        return self.target.removeprefix(f"{self.provider}/")
-
-    @property
-    def system(self) -> str:
-        """The provider's name in spans."""
-        return self.name.partition("/")[0] if self.endpoint else self.provider
-
-    def arguments(self, timeout_seconds: float) -> dict[str, Any]:
-        """Build the arguments of every LiteLLM call on this route."""
-        arguments: dict[str, Any] = {
-            "model": self.target,
-            "timeout": timeout_seconds,
-            # Temporal owns retries; by default a 429 would make three requests.
-            "num_retries": 0,
-            "max_retries": 0,
-        }
-        if self.endpoint:
-            arguments |= {"api_base": self.endpoint.api_base, "api_key": self.endpoint.api_key}
-        return arguments
-
-    def secrets(self) -> frozenset[str]:
-        """Return what no message may show: the keys of this route and of the environment."""
-        return frozenset({*secrets(), *([self.endpoint.api_key] if self.endpoint else [])})
-
-
 class LiteLLMModel:
     """A language model that LiteLLM reaches: `default_model`, or the one a call names.
 
@@ -156,14 +125,15 @@ class LiteLLMModel:
         Raises one of the three kinds of ModelError, and nothing else.
         """
         route, tried = self._route(call.model), set[tuple[str, str]]()
-        until = asyncio.get_running_loop().time() + call.timeout_seconds
-        with _explained(route, call.shown, call.timeout_seconds):
+        with _explained(route, call.shown, 0):
+            call, seconds = _bounded(route, call)
             forms = _forms(route, call)
+        until = asyncio.get_running_loop().time() + seconds
         forms = [form for form in forms if (route.name, _form_name(form)) not in self._refused]
         while True:
             form = forms[len(tried)]
             try:
-                reply = await _send(route, call, form, until)
+                reply = await _send(route, call, form, seconds, until)
             except PermanentModelError as error:
                 statuses = _TOOLS_REFUSED if "tools" in form else _FORM_REFUSED
                 refused = error.status in statuses and error.kind not in _NOT_THE_FORM
@@ -178,8 +148,9 @@ class LiteLLMModel:
         """Say by LiteLLM's list what a model takes. Raises PermanentModelError."""
         route = self._route(model)
         with _explained(route, "", 0):
-            least = _thinking_budget(_planned(route, "minimal"))
-            return Abilities(_lists(route, "tools"), bool(_planned(route, "low")), least)
+            least = thinking_budget(planned(route, "minimal"))
+            known = lists(route, "tools"), bool(planned(route, "low")), least
+            return Abilities(*known, *least_effort(route))
 
     def _route(self, asked: str | None) -> Route:
         name = asked or self._default_model
@@ -204,55 +175,77 @@ class LiteLLMModel:
         return route
 
 
-async def _send(route: Route, call: ModelCall, form: dict[str, Any], until: float) -> ModelReply:
+def _bounded(route: Route, call: ModelCall) -> tuple[ModelCall, float]:
+    """Give a call the limit that its model needs where it has none, and return its time-out too."""
+    limit = call.max_output_tokens
+    if limit is None:
+        # What is thought is a part of it.
+        most = output_limit(route, call.usual.tokens)
+        limit = max(most - call.thinking_tokens, call.usual.tokens) if thinks(route) else most
+    seconds = call.timeout_seconds or call_seconds(limit + call.thinking_tokens, call.usual.seconds)
+    return call.model_copy(update={"max_output_tokens": limit}), seconds
+
+
+async def _send(
+    route: Route, call: ModelCall, form: dict[str, Any], seconds: float, until: float
+) -> ModelReply:
     """Make one call, once, with the options that the provider knows; name those left out."""
     # A model that is asked for one object writes no text to be shown.
     on_text = None if call.tools and "tools" not in form else call.on_text
-    with _explained(route, call.shown, call.timeout_seconds, on_text):
-        thinking, barred = _thinking(route, call), frozenset[str]()
-        if thinking and "thinking" in _planned(route, call.effort):
+    with _explained(route, call.shown, seconds, on_text):
+        thinking = _thinking(route, call) if call.thinking_tokens else {}
+        thinking = {name: form[name] for name in form if name == EFFORT} or thinking
+        barred = frozenset[str]()
+        if thinking and "thinking" in planned(route, call.effort):
             barred = _NOT_WHILE_THINKING
         wanted = {"temperature": call.temperature, "seed": call.seed, **call.options.model_dump()}
         given = {name: value for name, value in wanted.items() if value is not None}
         options = {
             name: value
             for name, value in given.items()
-            if name not in barred and _knows(route, name, value, thinking)
+            if name not in barred and knows(route, name, value, thinking)
         }
         left_out = [name for name in given if name not in options]
         if call.effort and not thinking:
-            left_out.append("reasoning_effort")
+            left_out.append(EFFORT)
+        limit = (call.max_output_tokens or 0) + (call.thinking_tokens if thinking else 0)
         messages = call.messages or ({"role": "user", "content": call.prompt},)
         if call.tools and "tools" not in form:
             left_out.append("tools")
             messages = call.without_tools or messages
         if call.reply_schema is not None and form.get("response_format") in (None, JSON_OBJECT):
-            left_out.append("json_schema" if form else "response_format")
+            left_out.append("json_schema" if "response_format" in form else "response_format")
         async with asyncio.timeout_at(until):
             response = await litellm.acompletion(
                 messages=list(messages),
-                max_tokens=call.max_output_tokens + (call.thinking_tokens if thinking else 0),
-                **route.arguments(call.timeout_seconds),
-                **thinking,
+                max_tokens=limit,
+                **route.arguments(seconds),
                 **options,
-                **form,
+                **(thinking | form),
             )
-        known = {"model": route.name, "provider": route.system, "left_out": tuple(left_out)}
+        known: dict[str, Any] = {"model": route.name, "provider": route.system}
+        known |= {"left_out": tuple(left_out), "max_output_tokens": limit}
         return read_reply(response, call, _cost(response, route), **known)
 
 
 def _forms(route: Route, call: ModelCall) -> list[dict[str, Any]]:
-    """List the forms that a call can have, the strictest first, and an empty one at the end."""
-    if call.tools:
-        return [*([_tools_form(route, call)] if _lists(route, "tools") else []), {}]
-    formats = _reply_formats(route, call.prompt, call.reply_schema)
-    return [*({"response_format": one} for one in formats), {}]
+    """List the forms that a call can have, the strictest first, and an empty one at the end.
+
+    The least effort of thinking is a part of the form: LiteLLM does not know who refuses it.
+    """
+    least = _thinking(route, call) if not call.thinking_tokens else {}
+    forms: list[dict[str, Any]] = [_tools_form(route, call)] if lists(route, "tools") else []
+    if not call.tools:
+        formats = _reply_formats(route, call.prompt, call.reply_schema)
+        forms = [{"response_format": one} for one in formats]
+    return [form | more for form in (*forms, {}) for more in ([least, {}] if least else [{}])]
 
 
 def _form_name(form: dict[str, Any]) -> str:
     """Name a form among those that a model refused: by its tools, one of which may be at fault."""
     tools = [tool["function"]["name"] for tool in form.get("tools", ())]
-    return f"tools: {' '.join(tools)}" if tools else str(form)
+    effort = form.get(EFFORT, "")
+    return f"tools: {' '.join(tools)} {effort}" if tools else str(form)
 
 
 def _tools_form(route: Route, call: ModelCall) -> dict[str, Any]:
@@ -262,7 +255,7 @@ def _tools_form(route: Route, call: ModelCall) -> dict[str, Any]:
     ]
     # Else LiteLLM looks for MCP servers of its own, by a package that it does not bring.
     form: dict[str, Any] = {"tools": tools, "_skip_mcp_handler": True}
-    if call.tool_choice != "auto" and _knows(route, "tool_choice", call.tool_choice):
+    if call.tool_choice != "auto" and knows(route, "tool_choice", call.tool_choice):
         form["tool_choice"] = call.tool_choice
     return form
 
@@ -275,31 +268,13 @@ def _thinking(route: Route, call: ModelCall) -> dict[str, Any]:
     """
     if call.effort is None:
         return {}
-    planned = _planned(route, call.effort)
+    sent = planned(route, call.effort)
     calls = [one.get("tool_calls") for one in call.messages if one["role"] == "assistant"]
-    if not planned or ("thinking" in planned and calls and calls[-1]):
+    if not sent or ("thinking" in sent and calls and calls[-1]):
         return {}
-    if _thinking_budget(planned) is None:
-        return {"reasoning_effort": call.effort}
+    if thinking_budget(sent) is None or not call.thinking_tokens:
+        return {EFFORT: call.effort}
     return {"thinking": {"type": "enabled", "budget_tokens": call.thinking_tokens}}
-
-
-def _planned(route: Route, effort: str | None) -> dict[str, Any]:
-    """Return what LiteLLM would send a provider for a level of thinking; empty if it sends none."""
-    if not (litellm.supports_reasoning(route.target) and _knows(route, "reasoning_effort", effort)):
-        return {}
-    sent: dict[str, Any] = litellm.get_optional_params(
-        model=route.model, custom_llm_provider=route.provider, reasoning_effort=effort
-    )
-    return sent
-
-
-def _thinking_budget(planned: dict[str, Any]) -> int | None:
-    """Return the tokens that a provider would be told to think, where it takes a number."""
-    found = planned.get("thinking") or {}
-    tokens = found.get("budget_tokens")
-    tokens = (planned.get("thinkingConfig") or {}).get("thinkingBudget", tokens)
-    return tokens if isinstance(tokens, int) else None
 
 
 def _reply_formats(
@@ -310,54 +285,12 @@ def _reply_formats(
         return []
     if route.endpoint:
         return [schema_format(schema)]
-    if not _knows(route, "response_format", JSON_OBJECT):
+    if not knows(route, "response_format", JSON_OBJECT):
         return []
     strict = schema_format(without_bounds(schema))
     # OpenAI refuses json_object, and others never end, if the prompt does not ask for JSON.
     loose = [JSON_OBJECT] if "json" in prompt.lower() else []
-    return [*([strict] if _takes_schemas(route, strict) else []), *loose]
-
-
-def _takes_schemas(route: Route, form: dict[str, Any]) -> bool:
-    """Tell if a schema may be sent: as it is, to an endpoint like OpenAI's, or to a known model."""
-    if route.provider in _CONSTRAINING_SERVERS or litellm.supports_response_schema(route.target):
-        return True
-    sent = litellm.get_optional_params(
-        model=route.model, custom_llm_provider=route.provider, response_format=form
-    )
-    return bool(sent.get("response_format") == form)
-
-
-def _lists(route: Route, name: str) -> bool:
-    """Tell whether LiteLLM lists a parameter for a model."""
-    known = litellm.get_supported_openai_params(route.model, custom_llm_provider=route.provider)
-    return name in (known or ())
-
-
-def _knows(
-    route: Route, name: str, value: object, thinking: Mapping[str, Any] = MappingProxyType({})
-) -> bool:
-    """Ask with the value too: LiteLLM lists temperature for models that only accept 1."""
-    if not _lists(route, name):
-        return name in _BEYOND_OPENAI and _takes_beyond(route, name)
-    try:
-        litellm.get_optional_params(
-            model=route.model,
-            custom_llm_provider=route.provider,
-            **{**thinking, name: value},
-        )
-    except UnsupportedParamsError:
-        return False
-    return True
-
-
-def _takes_beyond(route: Route, name: str) -> bool:
-    """Tell whether an option that OpenAI has not is sent: to a server of one's own it is."""
-    if route.endpoint:
-        return True
-    provider = LlmProviders(route.provider)
-    config = ProviderConfigManager.get_provider_chat_config(route.model, provider)
-    return hasattr(type(config), name)
+    return [*([strict] if takes_schemas(route, strict) else []), *loose]
 
 
 def _cost(response: Any, route: Route) -> float | None:
@@ -418,8 +351,26 @@ def _placed(line: str, exchange: Exchange, route: Route) -> str:
     return f"{address} {line}".lstrip()
 
 
+# What is started where nothing listens, by provider; else the server that somebody chose.
+_SERVERS = {"ollama": "`ollama serve`", "ollama_chat": "`ollama serve`"}
+
+
+def _unreachable(exchange: Exchange, route: Route, error: Exception) -> UnreachableError:
+    """Say where nothing takes a connection, and what to do about it."""
+    url = httpx.URL(exchange.address)
+    at = f"{url.host}:{url.port or (443 if url.scheme == 'https' else 80)}"
+    line = f"{at} {exchange.failed}: see that it is up, and that this is the address"
+    if any(isinstance(cause, ConnectionRefusedError) for cause in causes(error)):
+        server = _SERVERS.get(route.provider, f"the server of {route.name}")
+        line = f"nothing listens at {at}: start {server} there, then ask again"
+    return UnreachableError(one_line(line, "", route.secrets()), at)
+
+
 def _read_failure(error: Exception, exchange: Exchange, route: Route, prompt: str) -> ModelError:
-    failure = read_error(error, prompt, route.secrets())
+    if exchange.unreachable is not None:
+        return _unreachable(exchange, route, exchange.unreachable)
+    refused = exchange.status if exchange.status >= 400 else None
+    failure = read_error(error, prompt, route.secrets(), refused)
     if failure.kind == "AuthenticationError" and not route.endpoint:
         missing = litellm.validate_environment(route.target)["missing_keys"]
         if named := [name for name in missing if name.endswith("_API_KEY")] or missing:

@@ -2,12 +2,14 @@
 
 ModelError                     a call failed
 ├── TransientModelError        it may work the next time: Temporal retries it
-│   └── NotYetError            no call was made: the model was told to wait
+│   ├── NotYetError            no call was made: the model was told to wait
+│   └── UnreachableError       nothing takes a connection at the model's address
 ├── SampleError                this one reply is lost (content filter, cut off, empty)
 └── PermanentModelError        no call like it can work (no key, no such model)
 """
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal, NamedTuple, Protocol
@@ -17,8 +19,9 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.heartbeats import heartbeating
-from reflection.request import Record, SamplingOptions
+from reflection.request import CALL_SECONDS, OUTPUT_TOKENS, Record, SamplingOptions
 from reflection.run import Spending
+from reflection.turn.levels import Effort
 from reflection.turn.tools import AskedCall, Tool
 
 TASK_QUEUE = "mull-llm"
@@ -26,28 +29,48 @@ TASK_QUEUE = "mull-llm"
 # Replies that say nothing, and may say something the next time: they are asked for so often.
 ASKED_AGAIN = frozenset({"EmptyReply", "BrokenToolCall"})
 EMPTY_REPLIES = 3
+# Before the next attempt, in seconds, where the provider names no time: it doubles each time.
+FIRST_WAIT, LONGEST_WAIT = 1.0, 30.0
+UNREACHABLE = "Unreachable"
+
+
+class Usual(NamedTuple):
+    """What a kind of call is bounded by where its model does not think, and the option for it."""
+
+    tokens: int = OUTPUT_TOKENS
+    seconds: float = CALL_SECONDS
+    option: str = "--max-output-tokens"
+
 
 OnText = Callable[[str], None]
+
+
+# Whom to tell when a call is sent: it takes a while to be made ready.
+SENT: ContextVar[Callable[[], None]] = ContextVar("sent", default=lambda: None)
 
 
 class ModelCall(Record):
     """One call of a model: the prompt, or messages in its place, and its bounds.
 
-    `model` is a LiteLLM name, or None for the worker's own. `reply_schema` is a JSON schema for
+    `model` is a LiteLLM name, or None for the worker's own. Bounds that are not given are the
+    `usual` ones, or more for a model that thinks. `reply_schema` is a JSON schema for
     the reply, if the model can be held to one. `labels` mark the call's span and are never sent.
     `keep_cut` accepts a reply that was cut off (finish reason `length`), else a SampleError.
     `messages` are in OpenAI's form; a model that takes no `tools` gets `without_tools` instead.
-    A model with a setting of its own for it thinks at `effort`, for about `thinking_tokens` more.
-    `on_text` is told the text so far while it is written, where the provider can say it; the text
-    may begin again, and the reply is the same without it.
+    A model with a setting of its own for it thinks at `effort`, for about `thinking_tokens` more;
+    without any `effort` is the least there is, and left out where it is refused.
+    Where its address takes no connection, it gives up with the failure of `max_attempts` of them,
+    whoever tried. `on_text` is told the text so far while it is written, where the provider can say
+    it; the text may begin again, and the reply is the same without it.
     """
 
     model: str | None
     prompt: str
     temperature: float
     seed: int | None
-    max_output_tokens: int
-    timeout_seconds: float
+    max_output_tokens: int | None
+    timeout_seconds: float | None
+    usual: Usual = Usual()
     reply_schema: dict[str, Any] | None = None
     labels: dict[str, str | int] = Field(default_factory=dict)
     keep_cut: bool = False
@@ -56,8 +79,9 @@ class ModelCall(Record):
     tools: tuple[Tool, ...] = ()
     tool_choice: Literal["auto", "none"] = "auto"
     options: SamplingOptions = SamplingOptions()
-    effort: Literal["low", "medium", "high"] | None = None
+    effort: Effort | None = None
     thinking_tokens: int = 0
+    max_attempts: int = 1
     on_text: OnText | None = Field(None, exclude=True, repr=False)
 
     @property
@@ -77,17 +101,23 @@ class ModelReply(Record):
     provider: str
     finish_reason: str
     spending: Spending
+    max_output_tokens: int | None = None
     response_id: str | None = None
     left_out: tuple[str, ...] = ()
     calls: tuple[AskedCall, ...] = ()
 
 
 class Abilities(NamedTuple):
-    """Whether a model takes tools, and a setting for its thinking, with the least it may think."""
+    """Whether a model takes tools, and a setting for its thinking, with the least it may think.
+
+    `unasked`: it thinks unless it is told the `least_effort`, and always where that is None.
+    """
 
     tools: bool
     effort: bool
     least_thinking: int | None = None
+    unasked: bool = False
+    least_effort: Effort | None = None
 
 
 class Receipt(Record):
@@ -95,6 +125,7 @@ class Receipt(Record):
 
     model: str | None = None
     finish_reason: str | None = None
+    max_output_tokens: int | None = None
     left_out: tuple[str, ...] = ()
     attempts: int = 1
     spending: Spending
@@ -141,9 +172,20 @@ class TransientModelError(ModelError):
 class NotYetError(TransientModelError):
     """No call was made: for so many seconds the model takes no call of this worker."""
 
-    def __init__(self, seconds: float) -> None:
-        line = "the model was told to wait, and this call waits with it"
-        super().__init__(line, "RateLimitError", 429, seconds, spending=Spending(calls=0))
+    def __init__(self, seconds: float, unreachable: "UnreachableError | None" = None) -> None:
+        line, kind = "the model was told to wait, and this call waits with it", "RateLimitError"
+        if unreachable is not None:
+            line, kind = f"{unreachable}; this call waits", UNREACHABLE
+        super().__init__(line, kind, 429, seconds, spending=Spending(calls=0))
+
+
+class UnreachableError(TransientModelError):
+    """Nothing takes a connection at `address`, a host and a port; `last`: no more are made."""
+
+    def __init__(self, message: str, address: str, *, last: bool = False) -> None:
+        super().__init__(message, UNREACHABLE, spending=Spending(calls=0))
+        self.address = address
+        self.last = last
 
 
 class SampleError(ModelError):
@@ -193,25 +235,28 @@ async def ask(model: LanguageModel, call: ModelCall, max_attempts: int = 5) -> M
     async with heartbeating() as tell:
         tell(*tries)
         try:
-            return await model.complete(call)
+            return await model.complete(call.model_copy(update={"max_attempts": max_attempts}))
         except PermanentModelError as error:
             raise ApplicationError(str(error), type=error.kind, non_retryable=True) from None
         except ModelError as error:
             waits, again = isinstance(error, NotYetError), error.kind in ASKED_AGAIN
             refused = isinstance(error, TransientModelError) and error.status == 429
             last = not refused and used + 1 >= max_attempts
+            last = last or (isinstance(error, UnreachableError) and error.last)
             if isinstance(error, SampleError) and (last or not again or empty + 1 >= EMPTY_REPLIES):
                 raise
             activity.heartbeat(limited + (refused and not waits), waiting + waits, empty + again)
             # Where a model is to wait, its calls wait in line for their turn, and not here.
-            wait = error.retry_after if error.retry_after is not None or not refused else 1.0
+            wait, grows = error.retry_after, 0 if refused else max(used, 0)
+            if wait is None:
+                wait = min(FIRST_WAIT * 2.0**grows, LONGEST_WAIT)
             raise ApplicationError(
                 str(error),
                 calls_made() - waits,
                 type=error.kind,
                 non_retryable=last,
                 # Temporal takes a delay of 0 for none given.
-                next_retry_delay=timedelta(seconds=max(wait, 0.01)) if wait is not None else None,
+                next_retry_delay=timedelta(seconds=max(wait, 0.01)),
             ) from None
 
 
@@ -230,6 +275,7 @@ async def hear(model: LanguageModel, call: ModelCall, max_attempts: int) -> Hear
     receipt = Receipt(
         model=reply.model,
         finish_reason=reply.finish_reason,
+        max_output_tokens=reply.max_output_tokens,
         left_out=reply.left_out,
         attempts=calls_made(),
         spending=reply.spending,

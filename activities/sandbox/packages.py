@@ -21,7 +21,9 @@ SYSTEM = (
     *("/usr/share/zoneinfo", "/etc/ld.so.cache", "/etc/alternatives"),
 )
 PROJECT = Path(__file__).resolve().parents[2]
+# Those of the extra `code`: what is not installed can't be imported.
 ALWAYS = ("numpy", "pytest")
+WITH_ALWAYS = "pip install 'mull[code]'"
 
 
 def base_python() -> str:
@@ -96,7 +98,8 @@ def _with_dependencies(names: Sequence[str]) -> list[Distribution]:
             found[name] = distribution(name)
         except PackageNotFoundError:
             if name in names:
-                raise PackageError(f"{name} is not installed on this worker") from None
+                get = f": {WITH_ALWAYS}" if name in ALWAYS else ""
+                raise PackageError(f"{name} is not installed on this worker{get}") from None
             continue
         for text in found[name].requires or ():
             with suppress(InvalidRequirement):

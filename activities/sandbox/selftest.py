@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ from activities.sandbox.backend import Backend
 from activities.sandbox.bubblewrap import Bubblewrap
 from activities.sandbox.landlock import Landlock
 from activities.sandbox.limits import most_at_once
-from activities.sandbox.packages import base_python
+from activities.sandbox.packages import ALWAYS, WITH_ALWAYS, base_python
 from activities.sandbox.port import Program, Result, SandboxError
 from activities.sandbox.sandbox import ProcessSandbox
 from reflection.multipath.request import Limits
@@ -56,11 +57,16 @@ class Probe:
     limits: Limits = _USUAL
 
 
+_HERE = [name for name in ALWAYS if find_spec(name)]
+_LACKING = [name for name in ALWAYS if name not in _HERE]
+LACKING = f"no {' and no '.join(_LACKING)}: {WITH_ALWAYS}" if _LACKING else ""
 PROBES = (
     Probe(
         "python",
-        "numpy and pytest can be imported",
-        "import numpy, pytest\nprint(int(numpy.arange(4).sum()))",
+        f"{' and '.join(_HERE)} can be imported"
+        if not LACKING
+        else f"programs run, with {LACKING}",
+        "\n".join([*(f"import {name}" for name in _HERE), "print(6)"]),
         printed="6\n",
     ),
     Probe(

@@ -35,8 +35,8 @@ from activities.training.port import (
     ScoreTask,
     StageTask,
 )
-from reflection.agents.rating import preferences
-from reflection.agents.training_result import BufferCounts, StageResult, StageStep
+from reflection.agents.rating import count
+from reflection.agents.training_result import StageResult, StageStep
 
 PROGRAM = (sys.executable, "-m", "activities.training.stage")
 # What a process that has models is given of the worker's environment: no provider's key, but
@@ -94,13 +94,7 @@ class TrainingActivities:
         pairs = await asyncio.to_thread(kept_pairs, folder, task.execution)
         return BufferResult(
             path=(folder / BUFFER).relative_to(self._root).as_posix(),
-            counts=BufferCounts(
-                pairs=len(pairs),
-                good=sum(gain > 0 for pair in pairs for gain in pair.gains),
-                equal=sum(pair.gains[0] == pair.gains[1] for pair in pairs),
-                identical=sum(len({item.reflection for item in pair.tried}) == 1 for pair in pairs),
-                preferences=len(preferences(pairs, task.pairing)),
-            ),
+            counts=count(pairs, task.pairing),
             sha256=await asyncio.to_thread(write_buffer, folder, pairs),
         )
 

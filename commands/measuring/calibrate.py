@@ -100,6 +100,7 @@ def calibrate(
     **fields: Any,
 ) -> None:
     """Calibrate judges on a file, and print how good they are."""
+    plans.require_scipy("calibrate")
     examples = plans.read_lines(file, read_example, FORM)
     judges = judge or []
     if not judges:

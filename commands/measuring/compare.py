@@ -105,6 +105,7 @@ def compare(
     **fields: Any,
 ) -> None:
     """Run every question with every method, and print how they compare."""
+    plans.require_scipy("compare")
     names = list(dict.fromkeys(name.strip() for name in methods.split(",") if name.strip()))
     if not names or not set(names) <= set(METHODS.split(",")):
         fail(f"--methods: expected one or more of {METHODS}, comma-separated.", Exit.USAGE)

@@ -32,6 +32,12 @@ Value = TypeVar("Value")
 Fields = dict[str, Any]
 
 
+def require_scipy(command: str) -> None:
+    """Exit with code 2 and the extra's name where scipy, which measures, is not installed."""
+    if find_spec("scipy") is None:
+        fail(f"{command} needs scipy: pip install 'mull[measure]'.", Exit.USAGE)
+
+
 def read_lines(
     file: Path, read: Callable[[Fields], Value], form: str, *, exact: bool = False
 ) -> list[Value]:

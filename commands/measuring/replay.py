@@ -13,7 +13,7 @@ import typer
 from pydantic import Field
 
 from commands.command import Exit, Json, checked, fail, place_for, read_file, write_file
-from commands.measuring.plans import Fields, read_lines
+from commands.measuring.plans import Fields, read_lines, require_scipy
 from commands.options import takes_fields
 from reflection.request import Record
 from reflection.sampling.probability import Provenance, Setup
@@ -136,7 +136,9 @@ def replay(
     kinds = (line.kind for line in lines)
     kind = readable_kind(answers or common("kind of answers, or --answers", kinds) or "exact")
     of_a_map = (target, model, temperature, prompt_template)
-    if not calibrate and any(one is not None for one in of_a_map):
+    if calibrate:
+        require_scipy("replay --calibrate")
+    elif any(one is not None for one in of_a_map):
         fail(f"an option under {MAP!r} has no effect without --calibrate.", Exit.USAGE)
     rules = _rules(rule, {**fields, "max_responses": max_responses}, alone=calibrate is not None)
     places = {"--calibrate": calibrate, "--html": html}
@@ -150,8 +152,11 @@ def replay(
         from commands.measuring import maps
 
         template = prompt_template and read_file("--prompt-template", prompt_template)
-        asked = hash_prompt(template, kind) if template else None
-        given = Provenance(model=model, temperature=temperature, prompt_hash=asked)
+        given = Provenance(
+            model=model,
+            temperature=temperature,
+            prompt_hash=hash_prompt(template, kind) if template else None,
+        )
         told = [given, *read_lines(file, Provenance.model_validate, FORM)]
         traits = {name: common(name, [getattr(one, name) for one in told]) for name in dict(given)}
         [stopping] = rules.values()
@@ -164,8 +169,10 @@ def replay(
         shown = maps.sheet(made, bins, _remarks(questions, max_responses, hurries=hurries))
     else:
         outcomes = _outcomes(rules, tracked, max_responses, reorderings, chance)
-        named = {name: outcome.model_dump(mode="json") for name, outcome in outcomes.items()}
-        document = {"questions": len(questions), "rules": named}
+        document = {
+            "questions": len(questions),
+            "rules": {name: outcome.model_dump(mode="json") for name, outcome in outcomes.items()},
+        }
         draw = partial(orderings, most=max_responses, count=reorderings, chance=chance)
         cascades = list(_cascades(next(iter(rules.values())), lines, questions, draw))
         if cascades:

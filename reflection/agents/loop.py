@@ -8,6 +8,7 @@ execute.
 import re
 from dataclasses import dataclass, field
 from datetime import datetime
+from math import fsum
 from typing import Any
 
 from reflection.agents.memory import (
@@ -42,7 +43,7 @@ from reflection.agents.result import (
 )
 from reflection.replies import words_so_far
 from reflection.request import Review, fitted
-from reflection.run import Part, RunState, Spending
+from reflection.run import Part, RunState, Spending, above, at_least
 from reflection.text import cut_with_note, encoded_size, tally_words
 
 ALIKE = 3
@@ -154,12 +155,19 @@ class Reflexion(RunState[Decision]):
     def best(self) -> Episode | None:
         """The episode that solved the task, or has the highest return, the earlier of equals."""
         scored = [episode for episode in self.episodes if episode.episode_return is not None]
-        return max(scored, key=lambda one: (one.correct, one.episode_return or 0.0), default=None)
+        scored = [episode for episode in scored if episode.correct] or scored
+        most = max((one.episode_return or 0.0 for one in scored), default=0.0)
+        return next((one for one in scored if at_least(one.episode_return or 0.0, most)), None)
 
     def begin_episode(self) -> None:
         """Clear what belongs to the episode before."""
         self.short_term = self.short_term.clear_episode()
         self.rewards, self.ended, self.under_way = [], None, True
+
+    @property
+    def seed(self) -> int | None:
+        """The planner's seed in the episode under way, or the last one; None without any."""
+        return None if self.request.seed is None else self.request.seed + self.number - 1
 
     @property
     def planner_prompt(self) -> str:
@@ -234,7 +242,7 @@ class Reflexion(RunState[Decision]):
         self, reward: float, feedback: str, metrics: dict[str, float], *, correct: bool
     ) -> Episode:
         """Keep the episode, and what it is worth: the rewards of its steps and of its end."""
-        worth = sum(self.rewards) + reward
+        worth = fsum((*self.rewards, reward))
         self.short_term = self.short_term.set_reward(worth)
         return self._keep(worth, feedback, metrics, correct)
 
@@ -312,7 +320,7 @@ class Reflexion(RunState[Decision]):
         if len(stuck) > 1 and stuck[0] is not None and stuck[0] == stuck[1]:
             return "repeated_action", f"two episodes ended in the same action, {ALIKE} times alike"
         best, patience = self.best, self.request.plateau_episodes
-        if best and patience and (best.episode_return or 0) > 0:
+        if best and patience and above(best.episode_return or 0, 0):
             since = len(self.episodes) - best.number
             if since >= patience:
                 said = f"no gain in {tally_words(since, 'episode')} over the best return"
@@ -367,8 +375,8 @@ class Reflexion(RunState[Decision]):
         del given
         return "an agent's result takes no review"
 
-    def prompt(self, part: Part) -> tuple[list[str], int]:
-        """List the texts in the prompt of a part's next call, and give its output limit."""
+    def prompt(self, part: Part) -> tuple[list[str], int | None]:
+        """List the texts in the prompt of a part's next call, and give its output limit, if set."""
         prompts = {"generating": "planner_prompt", "revising": "reflector_prompt"}
         shown: str = getattr(self, prompts.get(part, "judge_prompt"))
         return [shown], self.request.max_output_tokens

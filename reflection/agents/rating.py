@@ -4,13 +4,15 @@ The gain of a reflection is the return of the episode that read it less that of 
 Source: FALAA's formal description of Retroformer, figures 21 to 24, and Algorithm 1 of Retroformer.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field, computed_field
 
 from reflection.agents.memory import TrainItem
+from reflection.agents.training_result import BufferCounts
 from reflection.request import Record
+from reflection.run import above, at_least
 
 Pairing = Literal["ordered", "positive"]
 
@@ -47,13 +49,20 @@ class RatedPair(Record):
     def correct(self) -> tuple[bool, bool]:
         """Whether each is a good one, as figure 23 has it: no gain is higher, and it is above 0."""
         first, second = self.gains
-        return first > 0 and first >= second, second > 0 and second >= first
+        good = above(first, 0), above(second, 0)
+        return good[0] and at_least(first, second), good[1] and at_least(second, first)
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def undetermined(self) -> bool:
         """Whether both are good ones, and so alike."""
         return all(self.correct)
+
+    @property
+    def equal(self) -> bool:
+        """Whether neither gains more than the other."""
+        first, second = self.gains
+        return not (above(first, second) or above(second, first))
 
 
 class Preference(NamedTuple):
@@ -84,9 +93,9 @@ def preferences(pairs: Iterable[RatedPair], pairing: Pairing) -> list[Preference
         if low > high:
             better, worse, high, low = worse, better, low, high
         if (
-            high > low
+            not pair.equal
             and better.reflection != worse.reflection
-            and (high > 0 or pairing == "ordered")
+            and (above(high, 0) or pairing == "ordered")
         ):
             found.append(Preference(better.prompt, better.reflection, worse.reflection))
     return found
@@ -108,3 +117,14 @@ def judgments(pairs: Iterable[RatedPair], pairing: Pairing) -> list[Judgment]:
         for pair in pairs
         for item, correct in zip(pair.tried, pair.correct, strict=True)
     ]
+
+
+def count(pairs: Sequence[RatedPair], pairing: Pairing) -> BufferCounts:
+    """Count what a replay buffer holds."""
+    return BufferCounts(
+        pairs=len(pairs),
+        good=sum(above(gain, 0) for pair in pairs for gain in pair.gains),
+        equal=sum(pair.equal for pair in pairs),
+        identical=sum(len({item.reflection for item in pair.tried}) == 1 for pair in pairs),
+        preferences=len(preferences(pairs, pairing)),
+    )

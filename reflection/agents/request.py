@@ -8,7 +8,7 @@ from pydantic_core import to_json
 from reflection.agents.memory import PlannerExample, ReflectorExample, SharedMemory
 from reflection.agents.prompts import examples_bytes
 from reflection.multipath.request import Folder
-from reflection.request import Bounded, Frozen, ModelName, Request, Words
+from reflection.request import Bounded, Frozen, ModelName, Request, Words, output_limit, time_out
 
 MOST_EPISODES = 12
 MOST_STEPS = 50
@@ -41,10 +41,8 @@ class Acting(Frozen):
     temperature: float = Field(
         0.0, ge=0, le=2, allow_inf_nan=False, description="The planner's and the reflector's."
     )
-    max_output_tokens: int = Field(2_000, ge=1, le=32_768, description="Tokens of one reply.")
-    call_timeout_seconds: float = Field(
-        120, ge=1, le=3_600, allow_inf_nan=False, description="Seconds for one call of a model."
-    )
+    max_output_tokens: int | None = output_limit("reply", 2_000)
+    call_timeout_seconds: float | None = time_out("call of a model")
     step_timeout_seconds: float = Field(
         60, ge=1, le=600, allow_inf_nan=False, description="Seconds for one action."
     )

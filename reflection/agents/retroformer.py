@@ -22,7 +22,7 @@ from reflection.agents.rating import RatedPair
 from reflection.agents.request import ReflexionRequest
 from reflection.multipath.request import Folder
 from reflection.request import Record, Words
-from reflection.run import Usage, room
+from reflection.run import Usage, above, room
 
 MOST_TRIES = 16
 TRIED = 2
@@ -81,7 +81,7 @@ class Sampled(Reflexion):
         alike, expected = self.spent["revising"], self._expected("revising")
         return room(self.budget, self.every_spending, self.tries, alike, expected=expected).calls
 
-    def seed(self, sample: int) -> int:
+    def sample_seed(self, sample: int) -> int:
         """Return the seed of one of the reflections on the last episode, counted from 0."""
         return (self.request.seed or 0) + (len(self.episodes) - 1) * self.tries + sample
 
@@ -115,7 +115,7 @@ class Retroformer(Sampled):
         """
         highest = float("-inf")
         for text, score in zip(texts, scores, strict=True):
-            if score is not None and score > highest:
+            if score is not None and above(score, highest):
                 highest = score
                 self.short_term = self.short_term.set_best_reflect(text)
         self.episodes[-1] = self.episodes[-1].model_copy(update={"scores": tuple(scores)})
@@ -149,6 +149,11 @@ class Rollout(Sampled):
     """An agent that tries each of two reflections on its first failure."""
 
     request: RolloutRequest
+
+    @property
+    def seed(self) -> int:
+        """The planner's seed: the same in both trials, lest a part of a gain be luck."""
+        return (self.request.seed or 0) + min(self.number, TRIED) - 1
 
     def begin_trial(self, reflection: str) -> None:
         """Begin an episode that reads this reflection alone; the source deletes a wrong one."""

@@ -31,7 +31,7 @@ from reflection.agents.training_result import (
 from reflection.batch.result import Counts
 from reflection.multipath.request import Folder
 from reflection.request import Bounded, Frozen, ModelName, Record
-from reflection.run import Budget, Usage, add_usage
+from reflection.run import Budget, Usage, above, add_usage
 from reflection.text import cut_encoded, cut_with_note, encoded_size, tally_words
 
 MOST_TASKS = 500
@@ -250,7 +250,7 @@ class Training(TrainingSoFar):
                 made=1,
                 solved=int(result.solved),
                 reflections=len(result.gains),
-                good=sum(gain > 0 for gain in result.gains),
+                good=sum(above(gain, 0) for gain in result.gains),
                 helped=sum(result.helped),
             )
         )

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import FiniteFloat
 
 from reflection.request import Record
-from reflection.run import Usage
+from reflection.run import Usage, above
 
 Method = Literal["ppo", "rloo", "kto", "dpo"]
 Stage = Literal["reward_model", "reflector"]
@@ -177,8 +177,8 @@ class RetroformerTrainingResult(Standing):
         if after.share_good is None:
             return "no reflection of the tuned reflector was rated"
         gain = after.share_good - self.before.share_good
-        if gain <= 0:
+        if not above(gain, 0):
             return "the tuned reflections are no better than those before"
         chance = 2 * sqrt(self.before.variance + after.variance)
         said = f"the share of good reflections rose by {gain:.2f}, which may be chance"
-        return "" if gain > chance else f"{said}: two standard errors are {chance:.2f}"
+        return "" if above(gain, chance) else f"{said}: two standard errors are {chance:.2f}"

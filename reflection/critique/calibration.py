@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field
 
 from reflection.critique import criteria
 from reflection.request import Record
+from reflection.run import above
 
 BINS = 10
 # Rounding may leave an average just below the bin edge that it should be on.
@@ -346,6 +347,6 @@ def _between(low: float, high: float) -> float:
     """Return the midpoint, rounded to two digits if that still separates the two scores."""
     middle = (low + high) / 2
     for short in (round(middle, 2), ceil(middle * 100) / 100):
-        if low + criteria.TOLERANCE < short <= high:
+        if above(short, low) and short <= high:
             return short
     return round(middle, 12)

@@ -13,9 +13,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from reflection.request import Frozen
-
-# Rounding may leave a weighted sum just below the threshold that it meets.
-TOLERANCE = 1e-9
+from reflection.run import at_least
 
 CriteriaPreset = Literal[
     "general",
@@ -130,5 +128,5 @@ def rounded(score: float) -> float:
 
 
 def passes(score: float, threshold: float) -> bool:
-    """Tell whether a score reaches a threshold."""
-    return score >= threshold - TOLERANCE
+    """Tell whether a score reaches a threshold; rounding may leave a weighted sum just below."""
+    return at_least(score, threshold)

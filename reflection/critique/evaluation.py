@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, create_model
 
-from reflection.critique.criteria import TOLERANCE, Criterion, overall, passes, rounded
+from reflection.critique.criteria import Criterion, overall, passes, rounded
 from reflection.replies import (
     Members,
     Real,
@@ -20,7 +20,7 @@ from reflection.replies import (
     reply_schema,
 )
 from reflection.request import Record
-from reflection.run import Spending
+from reflection.run import Spending, above
 from reflection.text import cut_encoded, object_schema, well_formed
 
 Panel = Literal["mean", "median"]
@@ -65,6 +65,7 @@ class JudgeReply(Record):
     error: str | None = None
     unreadable: bool = False
     model: str | None = None
+    max_output_tokens: int | None = None
     left_out: tuple[str, ...] = ()
     attempts: int = 1
     spending: Spending | None = None
@@ -84,6 +85,7 @@ class Judgement(Record):
     confidence: Confidence | None = None
     error: str | None = None
     model: str | None = None
+    max_output_tokens: int | None = None
     replies: int = 0
 
 
@@ -133,7 +135,7 @@ def evaluate(
     judged = rounded(middle(scores))
     tables = [judgement.scores for judgement in judgements if judgement.scores is not None]
     sure = {judgement.confidence for judgement in judgements if judgement.score is not None}
-    reached = [cap for cap in caps if judged > cap.above + TOLERANCE]
+    reached = [cap for cap in caps if above(judged, cap.above)]
     fired = tuple(cap for cap in reached if cap.cap < judged)
     doubted = fired or any(cap.cap == 1 for cap in reached)
     advice = [

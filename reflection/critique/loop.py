@@ -6,12 +6,12 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
-from reflection.critique.criteria import TOLERANCE, Criterion, passes, rounded
+from reflection.critique.criteria import Criterion, passes, rounded
 from reflection.critique.evaluation import Evaluation, Feedback
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.critique.result import Decision, Draft, Progress, ReflectOnResultResult, StopReason
 from reflection.drafts import DraftState
-from reflection.run import Part, Ruling, Spending
+from reflection.run import Part, Ruling, Spending, above, at_least
 
 STRICT_THRESHOLD = 0.95
 
@@ -68,7 +68,7 @@ def decide(
         made = "the one revision is used" if allowed == 1 else made
         return Ruling("max_revisions", f"{below}, and {made}")
     gains = [after - before for before, after in pairwise(scores)][-ROWS_WITHOUT_GAIN:]
-    if len(gains) == ROWS_WITHOUT_GAIN and all(gain < min_gain - TOLERANCE for gain in gains):
+    if len(gains) == ROWS_WITHOUT_GAIN and not any(at_least(gain, min_gain) for gain in gains):
         shown = " and ".join(f"{gain:+.3f}" for gain in gains)
         return Ruling(
             "plateau",
@@ -109,8 +109,8 @@ class Reflection(DraftState[Decision, Draft]):
         """The calls that judge a draft."""
         return len(self.request.panel_judges)
 
-    def prompt(self, part: Part) -> tuple[list[str], int]:
-        """List the texts in the prompt of a part's next call, and give its output limit."""
+    def prompt(self, part: Part) -> tuple[list[str], int | None]:
+        """List the texts in the prompt of a part's next call, and give its output limit, if set."""
         request, best = self.request, self.best
         if part == "evaluating":
             texts = [request.query, *request.sources, *request.material, self.drafts[-1].text]
@@ -131,7 +131,7 @@ class Reflection(DraftState[Decision, Draft]):
         best = self.drafts[0] if self.drafts else None
         for draft in self.drafts:
             top = best.score if best else None
-            if draft.score is not None and (top is None or draft.score > top + TOLERANCE):
+            if draft.score is not None and (top is None or above(draft.score, top)):
                 best = draft
         return best
 

@@ -18,7 +18,16 @@ from reflection.critique.criteria import PRESETS, CriteriaPreset, Criterion
 from reflection.critique.evaluation import Panel, Score
 from reflection.critique.guardrails import DEFAULT
 from reflection.drafts import PERSONS_REVISIONS
-from reflection.request import DRAFT_BYTES, Bounded, Framing, ModelName, Words
+from reflection.request import (
+    DRAFT_BYTES,
+    THINKING_TOKENS,
+    Bounded,
+    Framing,
+    ModelName,
+    Words,
+    output_limit,
+    time_out,
+)
 from reflection.text import encoded_size, within
 
 Format = Literal["json", "python", "markdown"]
@@ -84,13 +93,9 @@ class ReflectOnResultRequest(Bounded, Framing):
     seed: int | None = Field(
         None, ge=0, le=2**31, description="The writer's seed, if the model takes one."
     )
-    max_output_tokens: int = Field(4096, ge=1, le=32_768, description="Tokens of one draft.")
-    judge_max_output_tokens: int = Field(
-        4096, ge=1, le=32_768, description="Tokens of one judgement, its thinking included."
-    )
-    call_timeout_seconds: float = Field(
-        120, ge=1, le=3_600, allow_inf_nan=False, description="Seconds for one call."
-    )
+    max_output_tokens: int | None = output_limit("draft", 4_096)
+    judge_max_output_tokens: int | None = output_limit("judgement", 4_096)
+    call_timeout_seconds: float | None = time_out("call")
     review_below: Score | None = Field(
         None, description="A result with a score below it waits for a person."
     )
@@ -176,6 +181,6 @@ class ReflectOnResultRequest(Bounded, Framing):
     @property
     def _history_bytes(self) -> int:
         """The size of all calls, if each judge is asked twice and each draft is of full length."""
-        draft = min(self.draft_bytes, 8 * self.max_output_tokens)
+        draft = min(self.draft_bytes, 8 * (self.max_output_tokens or THINKING_TOKENS))
         calls = 2 * len(self.panel_judges) + 2
         return (self.shown_bytes + draft) * calls * (self.max_revisions + 1 + PERSONS_REVISIONS)

@@ -47,6 +47,17 @@ class Draft(PlainDraft):
         """The score of its evaluation, or None."""
         return self.evaluation.score if self.evaluation else None
 
+    @property
+    def doubt(self) -> str:
+        """Say why not to build on it: it was cut off, or no judge was sure and no person scored it.
+
+        The confidence is the judges' own: a guardrail lowers that of a right answer of one line.
+        """
+        judged = self.evaluation if self.evaluation and self.evaluation.author is None else None
+        panel = judged.judgements if judged else ()
+        unsure = {one.confidence for one in panel if one.score is not None} == {"low"}
+        return super().doubt or ("no judge was sure of its score" if unsure else "")
+
 
 class Decision(Record):
     """A decision after an evaluation, or by a bound, a failure or a person, with its numbers.
@@ -125,9 +136,15 @@ class ReflectOnResultResult(Record):
 
     @property
     def doubt(self) -> str:
-        """Say why not to build on the draft; empty where it has a score, or needs none."""
-        known = self.score is not None or self.stop_reason in NEEDS_NO_SCORE
-        return "" if known else "no judge has scored the draft"
+        """Say why not to build on the draft; empty if a person accepted it.
+
+        It needs a score where the run gives one, all of its text, and a judge who is sure.
+        """
+        if self.score is None and self.stop_reason not in NEEDS_NO_SCORE:
+            return "no judge has scored the draft"
+        if self.best is None or self.stop_reason == "accepted_by_person":
+            return ""
+        return self.drafts[self.best].doubt
 
     def below(self, bar: float) -> str | None:
         """Explain how the score misses a required bar, as no score does; None if it meets it."""

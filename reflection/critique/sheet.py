@@ -132,7 +132,7 @@ def _flags(
     seen: Seen, best: Draft | None, request: ReflectOnResultRequest | None
 ) -> tuple[str, ...]:
     """List what a reader must know before using the draft."""
-    complexity = getattr(seen, "complexity", None)
+    complexity, doubt = getattr(seen, "complexity", None), getattr(seen, "doubt", "")
     synthesis = complexity is None and (request is None or request.synthesis_follows)
     leave_out = "--no-reflect" if seen.stop_reason == "disabled" else "--synthesis-follows"
     hint = f"leave out {leave_out} to have it judged and revised"
@@ -148,6 +148,7 @@ def _flags(
         best is None and "there is no draft",
         best and best.cut and "the draft was cut to the size limit of a result",
         best and best.score is None and "the draft has no score",
+        best and best.doubt and doubt and f"not to be built on: {doubt}",
         better,
         seen.stop_reason in {"disabled", "skipped"} and hint,
     )

@@ -102,8 +102,8 @@ class Run(DraftState[Decision, Draft]):
         """The calls that judge a draft: code is tested, which costs nothing."""
         return 1 if self.state.mode == "research" else 0
 
-    def prompt(self, part: Part) -> tuple[list[str], int]:
-        """List the texts in the prompt of a part's next call, and give its output limit."""
+    def prompt(self, part: Part) -> tuple[list[str], int | None]:
+        """List the texts in the prompt of a part's next call, and give its output limit, if set."""
         texts = [self.request.prompt]
         if part != "evaluating" or self.drafts:
             texts += [source.passage.text for source in self.sources]

@@ -6,7 +6,7 @@ from pydantic import FailFast, Field, StringConstraints, field_validator
 
 from reflection.multipath.state import Mode
 from reflection.multipath.suite import FILE_BYTES, TestFile
-from reflection.request import Bounded, Frozen, ModelName, Words
+from reflection.request import Bounded, Frozen, ModelName, Words, output_limit, time_out
 from reflection.text import within
 
 PROMPT_BYTES = 100_000
@@ -79,10 +79,8 @@ class MultiPathRequest(Bounded):
     limits: Limits = Field(default_factory=Limits)
     temperature: float = Field(0.7, ge=0, le=2, allow_inf_nan=False, description="Temperature.")
     seed: int | None = Field(None, ge=0, le=2**31, description="The model's seed, if it takes one.")
-    max_output_tokens: int = Field(4096, ge=1, le=32_768, description="Tokens of one reply.")
-    call_timeout_seconds: float = Field(
-        120, ge=1, le=3_600, allow_inf_nan=False, description="Seconds for one call."
-    )
+    max_output_tokens: int | None = output_limit("reply", 4_096)
+    call_timeout_seconds: float | None = time_out("call")
     review_open: bool = Field(
         False, description="A result that is open (critiques or an error) waits for a person."
     )

@@ -9,7 +9,7 @@ from reflection.multipath.state import Critique, Mode, Node, Passage
 from reflection.multipath.suite import Disputed, Failure, Suite, TestReport
 from reflection.request import Record
 from reflection.run import Spending, Usage
-from reflection.text import terminal_safe
+from reflection.text import tally_words, terminal_safe
 
 StopReason = Literal[
     "consistent",
@@ -74,6 +74,7 @@ class Draft(Record):
     author: str | None = None
     model: str | None = None
     seed: int | None = None
+    max_output_tokens: int | None = None
     cut: bool = False
     critiques: tuple[Critique, ...] | None = None
     suggestions: tuple[str, ...] = ()
@@ -213,3 +214,38 @@ class MultiPathResult(Record):
     prompt: str
     model: str | None
     warnings: tuple[str, ...] = ()
+
+    @property
+    def doubt(self) -> str:
+        """Say why not to build on the result; empty if a person accepted it.
+
+        Tests that pass show that code is whole, whatever was cut off after it.
+        """
+        kept = None if self.stop_reason == "accepted_by_person" else kept_of(self)
+        cut = kept is not None and kept.mode == "research" and kept.cut
+        return "" if kept is None else still_open(self) or ("the report was cut off" if cut else "")
+
+
+def kept_of(seen: Progress | MultiPathResult) -> Draft | None:
+    """Return the draft that is the result, or would be now."""
+    if isinstance(seen, Progress):
+        return best_of(seen.drafts)
+    return next((draft for draft in seen.drafts if draft.index == seen.kept), None)
+
+
+def still_open(seen: Progress | MultiPathResult) -> str:
+    """Say what is still open in a result; empty if nothing is, or if there is none."""
+    kept = kept_of(seen)
+    said = isinstance(seen, MultiPathResult) and not seen.open
+    if kept is None or said or not is_open(kept, len(seen.quarantined)):
+        return ""
+    if kept.critiques:
+        remain = "remains" if len(kept.critiques) == 1 else "remain"
+        return f"{tally_words(len(kept.critiques), 'critique')} {remain}"
+    if kept.error is not None:
+        return f"a test still fails: {kept.error.message}"
+    if seen.quarantined:
+        first, others = seen.quarantined[0], len(seen.quarantined) - 1
+        more = f" (and {tally_words(others, 'other test')})" if others else ""
+        return f"a test is disputed{more}: {first.words}"
+    return "the code was not tested" if kept.mode == "code" else "the report was not reflected on"

@@ -14,8 +14,8 @@ from reflection.multipath.result import (
     MultiPathResult,
     Progress,
     Step,
-    best_of,
-    is_open,
+    kept_of,
+    still_open,
 )
 from reflection.multipath.state import Node
 from reflection.multipath.suite import TestOutcome, module_hint
@@ -76,39 +76,9 @@ def sheet(
     )
 
 
-def kept_of(seen: Seen) -> Draft | None:
-    """Return the draft that is the result, or would be now."""
-    if isinstance(seen, Progress):
-        return best_of(seen.drafts)
-    return next((draft for draft in seen.drafts if draft.index == seen.kept), None)
-
-
 def thing_words(mode: str | None) -> str:
     """Name the output of a path."""
     return {"research": "report", "code": "code"}.get(mode or "", "output")
-
-
-def still_open(seen: Seen) -> str:
-    """Say what is still open in a result; empty if nothing is, or if there is none."""
-    kept = kept_of(seen)
-    said = isinstance(seen, MultiPathResult) and not seen.open
-    if kept is None or said or not is_open(kept, len(seen.quarantined)):
-        return ""
-    if kept.critiques:
-        remain = "remains" if len(kept.critiques) == 1 else "remain"
-        return f"{tally_words(len(kept.critiques), 'critique')} {remain}"
-    if kept.error is not None:
-        return f"a test still fails: {kept.error.message}"
-    if seen.quarantined:
-        first, others = seen.quarantined[0], len(seen.quarantined) - 1
-        more = f" (and {tally_words(others, 'other test')})" if others else ""
-        return f"a test is disputed{more}: {first.words}"
-    return "the code was not tested" if kept.mode == "code" else "the report was not reflected on"
-
-
-def doubt(ended: MultiPathResult) -> str:
-    """Say why not to build on a result: what is open in it, unless a person accepted it."""
-    return "" if ended.stop_reason == "accepted_by_person" else still_open(ended)
 
 
 def _counts(passed: int | None, total: int | None) -> str | None:

@@ -168,6 +168,10 @@ SPELLINGS = (
     (re.compile(r"\b(?:per ?cent|pct)\b"), "%"),
     (re.compile(r" +"), " "),
 )
+NUMERALS = re.compile(NUMERAL)
+REMARK = re.compile(r"[(\[{][^()\[\]{}\d]*[)\]}]")
+# A comma after an opening bracket, which may be that of ]3,4[, or before a closing one.
+LISTED = re.compile(r"(?:[(\[{]|(?<!\w)\])[^()\[\]{},;]*[,;]|[,;][^()\[\]{},;]*[)\]}]")
 EQUALS = re.compile(r"(?<![<>!])==?|≈|≃|≅")
 SEVERAL = re.compile(r"[;\n]|,(?!\d)|\b(?:and|or)\b")
 # Magnitudes such as $2M, and symbols of units that a small letter would confuse: 5 M, 5 m.
@@ -200,9 +204,10 @@ def read_number(stripped: str) -> str | None:
 
     Words around it, currencies and units are left out: `$12`, `12 apples`, `5 km`, `The answer
     is 42.` and `x = 5`. After an equals sign the last side counts, where the others name it
-    (`x`) or work it out (`2 + 2`). None: several different numbers, a calculation or a formula
-    (`10-6`, `5!`, `2x`, `2π`), a bound (`< 5`, `at least 5`), number words (`forty`), `$2M`, NaN,
-    infinity, a division by zero, and more than 1,000 digits.
+    (`x`) or work it out (`2 + 2`). None: several different numbers, a pair, a set or an interval
+    (`(3,4]`, though `3,4` is 3.4 and `(1,000)` is 1000), a calculation or a formula (`10-6`, `5!`,
+    `2x`, `2π`), a bound (`< 5`, `at least 5`), number words (`forty`), `$2M`, NaN, infinity, a
+    division by zero, and more than 1,000 digits.
     """
     if len(stripped) > ANSWER_CHARACTERS:
         return None
@@ -218,12 +223,17 @@ def read_number(stripped: str) -> str | None:
         mixed = re.search(r"\d", side) and re.search(r"[^\W\d_]", side)
         if mixed or SEVERAL.search(side):
             return None
-    amounts = list(AMOUNT.finditer(last))
-    if not amounts or "\x00" in last or PART_OF_MORE.search(AMOUNT.sub("\x00", last)):
+    if "\x00" in last or _lists(last) or PART_OF_MORE.search(AMOUNT.sub("\x00", last)):
         return None
-    values = {_value(amount) for amount in amounts}
+    values = {_value(amount) for amount in AMOUNT.finditer(last)}
     value = values.pop() if len(values) == 1 else None
     return None if value is None else written(value)
+
+
+def _lists(form: str) -> bool:
+    """Tell whether brackets hold digits, and a comma or semicolon that parts no thousands."""
+    plain = NUMERALS.sub(lambda one: "0" if ENGLISH.fullmatch(one[0]) else one[0], form)
+    return LISTED.search(REMARK.sub("", plain)) is not None
 
 
 def _value(amount: re.Match[str]) -> Fraction | None:

@@ -106,13 +106,17 @@ class Sampling(RunState[Decision]):
         return len(self.responses) - self.tally.measurement.votes
 
     @property
+    def answered(self) -> bool:
+        """Whether a reply came, of the model or of a person."""
+        return any(response.spending or response.author for response in self.responses)
+
+    @property
     def unanswered(self) -> str | None:
         """Why the run failed, where the model never replied, nor a person; else None.
 
         Refusals and filtered replies are replies.
         """
-        replied = any(response.spending or response.author for response in self.responses)
-        if replied or self.last is None or self.last.stop_reason == "finished_by_person":
+        if self.answered or self.last is None or self.last.stop_reason == "finished_by_person":
             return None
         if not self.responses:
             return f"NoReply: no reply came to {self.cancelled} calls: {self.last.reason}"

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from math import comb
 
-from reflection.sampling.tally import at_least
+from reflection.run import at_least
 
 
 def beta_binomial_ways(calls: int, alpha: int, beta: int) -> Iterator[int]:

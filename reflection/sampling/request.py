@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from reflection.request import Bounded, Framing, Words
+from reflection.request import Bounded, Framing, Words, output_limit, time_out
 from reflection.sampling.probability import CalibrationMap
 from reflection.sampling.rules import Stopping
 from reflection.text import encoded_size, within
@@ -48,11 +48,9 @@ class SelfConsistencyRequest(Bounded, Stopping, Framing):
     seed: int | None = Field(
         None, ge=0, le=2**31, description="Sample i gets seed + i, so that samples differ."
     )
-    max_output_tokens: int = Field(1024, ge=1, le=32_768, description="Tokens of one reply.")
+    max_output_tokens: int | None = output_limit("reply", 1_024)
     max_concurrency: int = Field(16, ge=1, le=32, description="The most calls at once.")
-    sample_timeout_seconds: float = Field(
-        120, ge=1, le=3_600, allow_inf_nan=False, description="Seconds for one call."
-    )
+    sample_timeout_seconds: float | None = time_out("call")
     review_when: Literal["high"] | None = Field(
         None, description="An answer whose uncertainty is high waits for a person."
     )

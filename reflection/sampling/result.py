@@ -6,7 +6,7 @@ from typing import NamedTuple
 from pydantic import Field
 
 from reflection.request import Record, Request
-from reflection.run import Spending, Usage
+from reflection.run import Spending, Usage, at_least
 from reflection.sampling.probability import Calibrated
 from reflection.sampling.rules import Rule, StopReason
 from reflection.sampling.tally import (
@@ -14,7 +14,6 @@ from reflection.sampling.tally import (
     ConvergenceAnalysis,
     EntropyLevel,
     UncertaintyLevel,
-    at_least,
 )
 from reflection.text import tally_words
 
@@ -42,6 +41,7 @@ class Response(Record):
     seed: int | None = None
     left_out: tuple[str, ...] = ()
     finish_reason: str | None = None
+    max_output_tokens: int | None = None
     attempts: int = 1
     spending: Spending | None = None
 

@@ -21,9 +21,9 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 from pydantic import AliasChoices, Field, model_validator
 
 from reflection.request import Request
-from reflection.run import Ruling
+from reflection.run import Ruling, at_least, at_most
 from reflection.sampling.posterior import flip_probability, lead_probability, reach_probability
-from reflection.sampling.tally import at_least, at_most, entropy, normalized
+from reflection.sampling.tally import entropy, normalized
 from reflection.text import tally_words
 
 Rule = Literal[
@@ -113,7 +113,9 @@ class Stopping(Request):
             filled.pop("rule", None)
         filled |= data
         if filled.get("min_responses") is None:
-            filled["min_responses"] = _least(filled)
+            filled.pop("min_responses", None)
+            if (least := _least(filled)) != SOURCE_MIN_RESPONSES:
+                filled["min_responses"] = least
         return filled
 
     @model_validator(mode="after")

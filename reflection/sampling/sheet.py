@@ -28,6 +28,7 @@ MOST_ERRORS = 3
 LEADER_COLUMNS = 12
 EVEN, SCATTERED = 0.995, "widely scattered"
 NO_PROBABILITY = "a share, no probability"
+CLOSE = "two answers are close"
 MINORITY = "most votes are for other answers: this one leads, but has no majority"
 UNCERTAINTY_TONES: dict[str, parts.Tone] = {"low": "good", "medium": "warning", "high": "bad"}
 
@@ -97,8 +98,8 @@ def _facts(seen: Seen, shares: Sequence[float]) -> list[parts.Fact]:
         leader = _answer_words(seen.leader) if shares else "no readable answer yet"
         facts.append(parts.Fact("leader", leader, "tied" if _tied(shares) else ""))
     if shares:
-        first, second, *_ = *shares, 0.0
-        uncertainty, level = classify_uncertainty(first), classify_entropy(seen.normalized_entropy)
+        first, normalized = shares[0], seen.normalized_entropy
+        uncertainty, level = classify_uncertainty(first), classify_entropy(normalized)
         note, tone = f"uncertainty {uncertainty}", UNCERTAINTY_TONES[uncertainty]
         if by := seen.calibration:
             chance = seen.probability_right
@@ -108,12 +109,15 @@ def _facts(seen: Seen, shares: Sequence[float]) -> list[parts.Fact]:
         else:
             note += f"; {NO_PROBABILITY}"
         # The source calls all above 0.7 uniform, which is even only at 1.
-        uneven = level == "uniform" and seen.normalized_entropy < EVEN
+        uneven = level == "uniform" and normalized < EVEN
         meaning = f"{SCATTERED if uneven else level}; 0: all agree, 1: even"
+        kind, each = classify_consensus(*shares[:2]), round(first * seen.valid_responses)
+        tie = f"a tie: {shares.count(first)} answers have {tally_words(each, 'vote')} each"
+        tie = tie if _tied(shares) else ""
         facts += [
             parts.Fact(AGREEMENT, f"{first:.2f}", note, tone=tone),
-            parts.Fact("entropy", f"{seen.normalized_entropy:.2f}", meaning),
-            parts.Fact("consensus", classify_consensus(first, second)),
+            parts.Fact("entropy", f"{normalized:.2f}", meaning),
+            parts.Fact("consensus", tie or kind, CLOSE if kind == "binary" and not tie else ""),
         ]
     lost = "".join(f", {count} {name}" for name, count in _lost(seen).items())
     waves = f", in {tally_words(len(seen.waves), 'wave')}" if seen.waves else ""
@@ -153,11 +157,11 @@ def _flags(
         votes
         and seen.stop_reason == "no_consensus"
         and "no consensus: the answers do not support a conclusion",
+        _tied(shares) and "tied: several answers share the lead, and the one seen first was taken",
         votes and votes < max(least, FEW_VOTES) and f"{few}, so their agreement means little",
         shares and shares[0] < 0.5 and not _tied(shares) and MINORITY,
         people and f"votes given by people, not by the model: {given}",
         votes and replaced and f"a person gave the answer; the votes gave {voted}",
-        _tied(shares) and "tied: several answers share the lead, and the one seen first was taken",
         isinstance(seen, SelfConsistencyResult)
         and not seen.quorum_met
         and "the quorum of readable answers was not met",

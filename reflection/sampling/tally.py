@@ -10,22 +10,11 @@ from math import log2
 from typing import Literal, NamedTuple
 
 from reflection.request import Record
+from reflection.run import at_least, at_most
 
 EntropyLevel = Literal["concentrated", "scattered", "uniform"]
 UncertaintyLevel = Literal["low", "medium", "high"]
 ConsensusType = Literal["undefined", "binary", "strong", "emerging", "divided"]
-
-TOLERANCE = 1e-9
-
-
-def at_least(value: float, bound: float) -> bool:
-    """Tell whether `value` reaches `bound`, forgiving the rounding of floats."""
-    return value >= bound - TOLERANCE
-
-
-def at_most(value: float, bound: float) -> bool:
-    """Tell whether `value` stays within `bound`, forgiving the rounding of floats."""
-    return value <= bound + TOLERANCE
 
 
 def entropy(counts: tuple[int, ...]) -> float:

@@ -67,6 +67,7 @@ class StepReply(Record):
     error: str | None = None
     model: str | None = None
     finish_reason: str | None = None
+    max_output_tokens: int | None = None
     left_out: tuple[str, ...] = ()
     attempts: int = 1
     spending: Spending | None = None
@@ -122,17 +123,17 @@ def read_object(text: str, shown: Sequence[str] = ()) -> StepReply:
 
 
 STATED = re.compile(
-    r"(?:^|\n)[ \t*]*Confidence:[ \t*]*(1(?:\.0*)?|0?\.\d+|0)[ \t*.]*$", re.IGNORECASE
+    r"(?<![\w \t])[ \t*_]*Confidence:[ \t*_]*(1(?:\.0*)?|0?\.\d+|0)[ \t*_.)\]]*$", re.IGNORECASE
 )
 
 
 def stated_confidence(text: str) -> tuple[str, float | None]:
-    """Split a reply into its text and the confidence that its last line states, 0 to 1."""
+    """Split a reply into its text and the confidence that it states at its end, 0 to 1."""
     text = text.rstrip()
     found = STATED.search(text[-200:])
     if found is None:
         return text, None
-    return text[: len(text) - len(found[0])].rstrip(), float(found[1])
+    return text[: len(text) - len(found[0])].rstrip(" \t\r\n,;(["), float(found[1])
 
 
 class Guidance(Record):

@@ -31,7 +31,8 @@ class Turn(RunState[Decision]):
     """A turn: its conversation, calls, reflections and decisions so far.
 
     `native` is False for a model without tool calling. `words` are the last that it wrote, and
-    `confidence` is what its last reply stated. `fed_back` is the reflection for the next step.
+    `confidence` is what its last reply stated. `reported` are the tokens that the provider says its
+    last call read. `fed_back` is the reflection for the next step.
     """
 
     request: ToolTurnRequest
@@ -45,6 +46,8 @@ class Turn(RunState[Decision]):
     words: str = ""
     confidence: float | None = None
     cut: bool = False
+    forced: bool = False
+    reported: int = 0
     summarized: int = 0
     replied_by: str | None = None
 
@@ -76,15 +79,19 @@ class Turn(RunState[Decision]):
         return self.turn_budget.used["steps"]
 
     @property
+    def must_answer(self) -> bool:
+        """Whether no tool's result could follow the reply, so that tools are barred."""
+        left = self.turn_budget.left
+        return bool(self.calls.tools) and not (left("tool_calls") and left("steps"))
+
+    @property
     def guidance(self) -> Guidance:
         """What the system message of the next step says."""
-        left = self.turn_budget.left
         return Guidance(
             own=self.request.system,
             prefix=self.thinking.prefix if self.thinking else "",
             states_confidence=self.request.reflect_on_uncertainty,
-            # No tool's result could follow the reply.
-            must_answer=bool(self.calls.tools) and not (left("tool_calls") and left("steps")),
+            must_answer=self.must_answer,
             reflection=self.fed_back,
             summary=self.summary,
         )
@@ -125,7 +132,7 @@ class Turn(RunState[Decision]):
         if earlier > EARLIER_TOKENS:
             said = f"the earlier messages take about {earlier:,} tokens"
             return "compact", f"{said}, over the limit of {EARLIER_TOKENS:,}"
-        shown, most = self.context_tokens, self.request.max_context_tokens
+        shown, most = max(self.context_tokens, self.reported), self.request.max_context_tokens
         if not self.turn_budget.claim_context(shown):
             over = f"the messages take about {shown:,} tokens, over the limit of {most:,}"
             return "compact" if self._split()[0] else "max_context_tokens", over
@@ -161,6 +168,7 @@ class Turn(RunState[Decision]):
         """Take a reply of the model: its answer, its calls, or what was wrong with it."""
         self.replied_by, self.fed_back = reply.model or self.replied_by, None
         self.native = self.native and "tools" not in reply.left_out
+        self.reported = (reply.spending and reply.spending.input_tokens) or 0
         self.cut = reply.finish_reason == "length"
         if self.cut:
             self.warn(f"reply {self.steps} was cut off at the limit of its tokens")
@@ -177,7 +185,7 @@ class Turn(RunState[Decision]):
         if error:
             self.messages.append(Message(role="tool", content=AGAIN.format(error=error).strip()))
         elif not calls:
-            self.answer = text
+            self.answer, self.forced = text, self.must_answer
 
     def begin_reflection(self, at: datetime) -> int | None:
         """Claim a reflection: return the seconds for its call; None if a stub was recorded."""
@@ -244,7 +252,7 @@ class Turn(RunState[Decision]):
         self.summary = cut_middle(after_thought(summary).strip(), SUMMARY_BYTES)
         earlier = len(self.request.messages) - self.summarized
         self.summarized += min(len(older), earlier)
-        self.messages = kept
+        self.messages, self.reported = kept, 0
 
     def settle(
         self,
@@ -276,8 +284,8 @@ class Turn(RunState[Decision]):
         del given
         return "a turn takes no review: allow or deny one of its calls"
 
-    def prompt(self, part: Part) -> tuple[list[str], int]:
-        """List the texts in the prompt of a part's next call, and give its output limit."""
+    def prompt(self, part: Part) -> tuple[list[str], int | None]:
+        """List the texts in the prompt of a part's next call, and give its output limit, if set."""
         del part  # a reflection is bounded by its slot
         shown = [self.system, *(message.content for message in self.messages)]
         return shown, self.request.max_output_tokens
@@ -324,6 +332,7 @@ class Turn(RunState[Decision]):
             decisions=tuple(self.decisions),
             tools=tuple(self.calls.tools),
             answer_cut=self.answer is not None and self.cut,
+            forced=self.forced,
             summary=self.summary,
             summarized=self.summarized,
         )

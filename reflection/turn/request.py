@@ -7,7 +7,7 @@ from pydantic import AfterValidator, FailFast, Field, StrictStr, StringConstrain
 from pydantic_core import to_json
 
 from reflection.multipath.request import Folder
-from reflection.request import Framing, MessageText, Words
+from reflection.request import TURN_SECONDS, Framing, MessageText, Words, output_limit, time_out
 from reflection.text import within
 from reflection.turn.approval import ToolRule
 from reflection.turn.budget import TurnLimits
@@ -70,10 +70,8 @@ class TurnOptions(TurnLimits, Framing):
     )
     temperature: float = Field(0.7, ge=0, le=2, allow_inf_nan=False, description="Temperature.")
     seed: int | None = Field(None, ge=0, le=2**31, description="The model's seed, if it takes one.")
-    max_output_tokens: int = Field(4096, ge=1, le=32_768, description="Tokens of one reply.")
-    call_timeout_seconds: float = Field(
-        60, ge=1, le=3_600, allow_inf_nan=False, description="Seconds for one call of the model."
-    )
+    max_output_tokens: int | None = output_limit("reply", 4_096)
+    call_timeout_seconds: float | None = time_out("call of the model", TURN_SECONDS)
     review_timeout_seconds: float = Field(
         86_400,
         gt=0,

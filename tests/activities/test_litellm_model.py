@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import importlib
 import json
 import time
 from typing import Any
@@ -75,6 +76,7 @@ async def test_a_redirected_call_has_the_names_of_both_sides(build: Build) -> No
         "model": "house/scripted",
         "provider": "house",
         "finish_reason": "stop",
+        "max_output_tokens": 64,
         "response_id": "chatcmpl-scripted",
         "left_out": (),
         "calls": (),
@@ -157,6 +159,9 @@ PERMANENT: list[tuple[Scripted, str, int]] = [
     (failing(400), "BadRequestError", 400),
     (failing(401), "AuthenticationError", 401),
     (failing(401, message="rate limited"), "AuthenticationError", 401),
+    (failing(401, "insufficient_quota", "quota"), "AuthenticationError", 401),
+    (failing(401, "content_filter"), "AuthenticationError", 401),
+    (failing(401, message=CONTEXT), "AuthenticationError", 401),
     (failing(402), "PaymentRequiredError", 402),
     (failing(403), "PermissionDeniedError", 403),
     (failing(404, "model_not_found"), "NotFoundError", 404),
@@ -396,3 +401,29 @@ async def test_a_model_of_one_s_own_without_an_address_is_not_asked_of_openai(
 
     with pytest.raises(PermanentModelError, match="set HOSTED_VLLM_API_BASE where this worker"):
         await build("hosted_vllm/first").complete(call())
+
+
+async def test_litellm_is_asked_once_what_a_model_takes(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second call, with another seed, asks LiteLLM nothing that it has answered before."""
+    adapter: Any = importlib.import_module("activities.language_model.litellm_model")
+    asked, answers = list[object](), adapter.litellm.get_optional_params
+    temperature = 0.123  # which no other test remembers
+
+    def answered(**question: Any) -> Any:
+        asked.append(question)
+        return answers(**question)
+
+    monkeypatch.setattr(adapter.litellm, "get_optional_params", answered)
+
+    with ScriptedEndpoint(["fine"] * 2) as server:
+        monkeypatch.setenv("OPENAI_API_BASE", server.url)
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        model = build("openai/gpt-4o-mini")
+        for seed in (1, 2):
+            await model.complete(call(seed=seed, temperature=temperature, reply_schema=SCHEMA))
+            asked.append(None)
+
+    assert asked[-2:] == [None, None]
+    assert len(asked) > 2

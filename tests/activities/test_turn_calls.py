@@ -196,7 +196,13 @@ LOST = [
         Scripted(finish_reason="content_filter"),
         "ContentPolicyViolationError: the provider's content filter took the reply",
     ),
-    (Scripted(text="", finish_reason="length"), "CutOff: the reply was cut off after 7 tokens"),
+    (
+        Scripted(text="", finish_reason="length"),
+        (
+            "CutOff: the reply was cut off after 7 tokens, while the model was thinking:"
+            " raise --max-output-tokens"
+        ),
+    ),
 ]
 
 
@@ -417,11 +423,19 @@ async def test_without_a_level_none_is_sent(build: Build, level: Any) -> None:
 
 ABLE = [
     ("openai/gpt-4o", Abilities(tools=True, effort=False)),
-    ("openai/o3-mini", Abilities(tools=True, effort=True)),
+    (
+        "openai/o3-mini",
+        Abilities(tools=True, effort=True, unasked=True, least_effort="low"),
+    ),
     ("openai/gpt-5.1", Abilities(tools=True, effort=True)),
     ("anthropic/claude-sonnet-4-5", Abilities(tools=True, effort=True, least_thinking=1024)),
     ("anthropic/claude-opus-4-6", Abilities(tools=True, effort=True)),
-    ("gemini/gemini-2.5-pro", Abilities(tools=True, effort=True, least_thinking=128)),
+    (
+        "gemini/gemini-2.5-pro",
+        Abilities(
+            tools=True, effort=True, least_thinking=128, unasked=True, least_effort="minimal"
+        ),
+    ),
     ("mistral/mistral-large-latest", Abilities(tools=True, effort=False)),
     ("ollama/llama2", Abilities(tools=False, effort=False)),
     ("perplexity/sonar", Abilities(tools=False, effort=False)),

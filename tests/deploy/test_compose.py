@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from commands.command import MOUNTED
 from commands.embedded import Place
 from encryption import EncryptionCodec, codec_from
 from tests.deploy.conftest import COMPOSE, DEPLOY, ROOT, documents
@@ -99,3 +100,19 @@ def test_the_database_is_reached_by_temporal_alone() -> None:
     assert SERVICES["postgresql"]["networks"] == SERVICES["schema"]["networks"] == ["database"]
     assert near == {"postgresql", "schema", "temporal"}
     assert networks["database"] == {"internal": True}
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_every_service_has_limits(service: str) -> None:
+    """None takes the machine's memory, processes or disk from the others."""
+    stated = SERVICES[service]
+
+    assert re.fullmatch(r"\d+[mg]", stated["mem_limit"])
+    assert 0 < stated["pids_limit"] <= 1024
+    assert stated["logging"]["options"] == {"max-size": "20m", "max-file": "5"}
+
+
+@pytest.mark.parametrize("service", ["workflows", "llm", "code", "tools"])
+def test_each_worker_is_given_its_own_secrets_alone(service: str) -> None:
+    """The folder of no other one is mounted, and nothing can be written to its own."""
+    assert SERVICES[service]["volumes"] == [f"./secrets/{service}:{MOUNTED}:ro"]

@@ -31,6 +31,7 @@ CODE = [
     if not line.startswith("#")
 ]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+EXTRA = PROJECT["optional-dependencies"]["code"]
 USER = "10001"
 CONFINED = ["--clear-groups", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"]
 # As a container is given its files: all read-only, but for a scratch folder that runs nothing.
@@ -149,11 +150,12 @@ def test_the_wheel_holds_every_file(wheel: Path) -> None:
 
 
 def test_an_image_for_code_has_nothing_that_the_wheel_does_not_declare() -> None:
-    """Its packages are among the project's own, and no client of a model is one of them."""
+    """Its packages are the project's, with its extra `code`, and no client of a model is there."""
+    extra = {canonicalize_name(Requirement(each).name) for each in EXTRA}
     declared = {canonicalize_name(Requirement(each).name) for each in PROJECT["dependencies"]}
     there = closure(CODE)
 
-    assert {canonicalize_name(each.name) for each in CODE} <= declared
+    assert extra <= {canonicalize_name(each.name) for each in CODE} <= declared | extra
     assert there.isdisjoint({"litellm", "openai", "mcp", "pypdf", "httpx", "aiohttp", "jinja2"})
 
 
@@ -189,3 +191,33 @@ def test_a_code_worker_serves_in_its_image(
     assert set(chosen) <= backends
     assert chosen
     assert process.returncode == 0
+
+
+def test_a_code_worker_without_the_extra_serves_and_says_so(
+    place: Place, code_image: Path, tmp_path: Path
+) -> None:
+    """Programs run without numpy and pytest; what asks for one is refused, with what to install."""
+    bare = tmp_path / "mull"
+    left_out = shutil.ignore_patterns("numpy*", "pytest*", "_pytest")
+    shutil.copytree(code_image, bare, symlinks=True, ignore=left_out)
+    [site] = bare.glob("lib/*/site-packages")
+    environment = {"PATH": os.defpath, "TEMPORAL_ADDRESS": place.address}
+    begun = [str(bare / "bin/python"), str(site / "worker.py"), "--queues", "code"]
+    wanted = "from activities.sandbox.packages import importable; importable(('pytest',))"
+
+    lines = []
+    with subprocess.Popen(
+        begun, env=environment, cwd="/", stderr=subprocess.PIPE, text=True
+    ) as one:
+        for line in one.stderr or ():
+            lines.append(line)
+            if " serving " in line:
+                one.send_signal(signal.SIGTERM)
+    refused = subprocess.run(
+        [begun[0], "-c", wanted], env=environment, capture_output=True, text=True, check=False
+    ).stderr
+
+    log = "".join(lines)
+    assert f"serving mull-code at {place.address}" in log
+    assert "no numpy and no pytest: pip install 'mull[code]'" in log
+    assert "pytest is not installed on this worker: pip install 'mull[code]'" in refused

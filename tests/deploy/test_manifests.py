@@ -1,6 +1,7 @@
 """Each file of deploy/ against its schema, and what it names against what there is."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 import starter
 import telemetry
 import worker
+from commands.command import MOUNTED
 from commands.doctor import QUEUES
 from reflection.sampling.request import SelfConsistencyRequest
 from tests.deploy.conftest import ALERTS, COMPOSE, DASHBOARDS, DEPLOY, ROOT, WORKERS, documents
@@ -45,12 +47,13 @@ def rendered(folder: Path) -> list[Any]:
     return documents(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
+@cache
 def variables() -> set[str]:
     """Find the variables of Mull's own that its code names."""
     code = [
         path.read_text("utf-8")
         for path in ROOT.rglob("*.py")
-        if path.relative_to(ROOT).parts[0] not in {".venv", "tests", "bench", "build"}
+        if not path.relative_to(ROOT).parts[0].startswith((".", "tests", "bench", "build"))
     ]
     return set(re.findall(r"\bMULL_[A-Z_]+\b", "\n".join(code)))
 
@@ -73,12 +76,12 @@ def test_each_manifest_is_one_of_its_kind(path: Path) -> None:
             kubernetes_validate.validate(document, KUBERNETES, strict=True)
 
 
-@pytest.mark.parametrize("name", ["shared", "workers"])
+@pytest.mark.parametrize("name", ["shared", "workers", "production"])
 def test_what_is_applied_has_its_schema(name: str) -> None:
     """After kustomize has put the parts together, each is still one of its kind."""
     found = rendered(DEPLOY / "kubernetes" / name)
 
-    assert len(found) == {"shared": 10, "workers": 12}[name]
+    assert len(found) == {"shared": 10, "workers": 12, "production": 12}[name]
     for document in found:
         if document["kind"] not in UNCHECKED:
             kubernetes_validate.validate(document, KUBERNETES, strict=True)
@@ -108,6 +111,64 @@ def test_a_version_is_the_same_everywhere() -> None:
     triggers = [each["triggers"][0]["metadata"] for each in scaled]
     assert {each["workerDeploymentBuildIdFromEnv"] for each in triggers} == {"BUILD_ID"}
     assert {each["taskQueue"] for each in triggers} == set(QUEUES)
+
+
+def containers(folder: Path) -> dict[str, Any]:
+    """Return the container and the volumes of each kind of worker."""
+    found = {}
+    for each in rendered(folder):
+        if each["kind"] == "Deployment":
+            pod = each["spec"]["template"]["spec"]
+            name = each["metadata"]["labels"]["app.kubernetes.io/component"]
+            found[name] = (pod["containers"][0], pod["volumes"])
+    return found
+
+
+def test_every_worker_states_what_it_needs_and_none_is_alone() -> None:
+    """CPU and memory are requested, memory is limited, and two of each stand from the start."""
+    resources = [container["resources"] for container, _ in containers(WORKERS).values()]
+    scaled = [each["spec"] for each in rendered(WORKERS) if each["kind"] == "ScaledObject"]
+
+    assert len(resources) == len(scaled) == len(QUEUES)
+    assert all({"cpu", "memory"} == set(each["requests"]) for each in resources)
+    assert all("memory" in each["limits"] for each in resources)
+    assert [each["minReplicaCount"] for each in scaled] == [2] * len(QUEUES)
+
+
+def test_production_has_images_by_digest_and_secrets_as_files(tmp_path: Path) -> None:
+    """A digest is the operator's to set, by the documented command; no secret is a variable."""
+    copied = shutil.copytree(DEPLOY / "kubernetes", tmp_path / "deploy/kubernetes")
+    digest = "sha256:" + "1a" * 32
+    docker = tmp_path / "docker"
+    docker.write_text(f"#!/bin/sh\necho '0.1.0: digest: {digest} size: 2417'\n")
+    docker.chmod(0o755)
+    text = (ROOT / "docs/deploy.md").read_text("utf-8")
+    [steps] = re.findall(r"(?m)^ {4}sed -i .*production/kusto.*\n(?: {4}.*\n)+", text)
+    first = re.search(r"sed -i .*workers/kustomization.yaml$", text, re.MULTILINE)
+    assert first
+
+    unset = containers(DEPLOY / "kubernetes/production")
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    command = ["/bin/sh", "-euc", f"{first[0]}\n{steps}"]
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True)
+    found = containers(Path(copied, "production"))
+
+    assert set(found) == set(unset) == set(containers(WORKERS))
+    for name, (container, volumes) in found.items():
+        # What is not set can't be pulled.
+        assert not re.search(r"@sha256:[0-9a-f]{64}$", unset[name][0]["image"])
+        assert container["image"] == f"ghcr.io/you/mull-{name}@{digest}"
+        assert container["env"] == [{"name": "BUILD_ID", "value": "0.1.0"}]
+        given = containers(WORKERS)[name][0]["envFrom"]
+        assert container["envFrom"] == [each for each in given if "configMapRef" in each]
+        assert {"name": "secrets", "mountPath": MOUNTED, "readOnly": True} in container[
+            "volumeMounts"
+        ]
+        [mounted] = [each["projected"] for each in volumes if each["name"] == "secrets"]
+        assert mounted["defaultMode"] == 0o440
+        assert [each["secret"] for each in mounted["sources"]] == [
+            each["secretRef"] for each in given if "secretRef" in each
+        ]
 
 
 def test_every_pod_is_restricted() -> None:

@@ -104,7 +104,7 @@ def emitted(place: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         # One whose price is known.
         model = {"MULL_MODEL": "openai/gpt-4o-mini", "OPENAI_API_BASE": endpoint.url}
         given = {**os.environ, **model, "OPENAI_API_KEY": "scripted"}
-        command = ["worker.py", "--queues", "mull,llm,code", "--metrics", address]
+        command = ["worker.py", "--queues", "mull,llm,code,tools", "--metrics", address]
         process = forks.start(command, given, log, log)
         try:
             asyncio.run(asyncio.wait_for(run_all(), 60))

@@ -26,10 +26,15 @@ Cli = Callable[..., "subprocess.CompletedProcess[str]"]
 AGREE, SPLIT, SLOW, NO_KEY = 0, 1_000, 2_000, 3_000
 # Drafts that get better, that stay low, and whose revision takes a minute.
 IMPROVES, STAYS_LOW, REVISES_SLOWLY = 5_000, 6_000, 7_000
+# Drafts that are cut off, and whose judge is not sure.
+CUT_OFF, UNSURE = 9_000, 10_000
 # Calls of a tool, and then what they returned.
 CALCULATES = 8_000
 EXPRESSIONS = ("40 + 2", " + ".join(["1000"] * 60))
-WORTH = {IMPROVES: (0.4, 0.75), STAYS_LOW: (0.4, 0.45, 0.5), REVISES_SLOWLY: (0.4, 0.75)}
+WORTH = {
+    IMPROVES: (0.4, 0.75), STAYS_LOW: (0.4, 0.45, 0.5), REVISES_SLOWLY: (0.4, 0.75),
+    CUT_OFF: (0.8,), UNSURE: (0.8,),
+}  # fmt: skip
 JUDGES = "You judge a draft"
 
 
@@ -54,7 +59,8 @@ def _judged(request: Body) -> Scripted | None:
     worth = float(re.findall(r"worth (\d\.\d+)", draft)[-1])
     point = {"criterion": "clarity", "place": "the end", "advice": "Say which release is meant."}
     scores = dict.fromkeys(("completeness", "correctness", "clarity"), worth)
-    known = {"feedback": [point], "criteria_scores": scores, "confidence": "high"}
+    known = {"feedback": [point], "criteria_scores": scores}
+    known["confidence"] = "low" if "I guess" in draft else "high"
     return Scripted(text=json.dumps(known))
 
 
@@ -64,7 +70,11 @@ def _replied(seed: int) -> Scripted:
     if behaviour in WORTH:
         slow = behaviour == REVISES_SLOWLY and index
         worth = WORTH[behaviour][min(index, len(WORTH[behaviour]) - 1)]
-        return Scripted(text=f"Draft {index + 1}, worth {worth}.", delay=60 if slow else 0)
+        guess = "I guess: draft" if behaviour == UNSURE else "Draft"
+        text, reason = f"{guess} {index + 1}, worth {worth}.", "stop"
+        if behaviour == CUT_OFF:
+            text, reason = text.removesuffix("."), "length"
+        return Scripted(text=text, finish_reason=reason, delay=60 if slow else 0)
     if behaviour == NO_KEY:
         return failing(401)
     answer = "129" if behaviour == AGREE else str(seed)

@@ -4,11 +4,16 @@ import os
 import signal
 import subprocess
 import sys
+import uuid
+from base64 import b64encode
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from activities.sandbox.port import Program, Result
 from commands.embedded import Place
+from connection import connect
 
 # The same worker on a machine on which no backend can be had.
 BARE = (
@@ -98,3 +103,42 @@ def test_a_wrong_setting_is_one_line_and_exit_code_2(
     assert worker.returncode == 2
     assert len(log) == 1
     assert said in log[0]
+
+
+async def test_mounted_secrets_are_the_worker_s_and_no_program_s(
+    place: Place, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker encrypts with a key that it read from a file; a program finds none of them."""
+    some = b64encode(bytes(range(32))).decode()
+    keys = {name: f"{name}-1:{some}" for name in ("main", "code")}
+    (tmp_path / "MULL_ENCRYPTION_KEYS").write_text(keys["code"])
+    (tmp_path / "SOME_TOKEN").write_text("hidden-value")
+    monkeypatch.setenv("TEMPORAL_ADDRESS", place.address)
+    code = f"""import os, pathlib
+print(dict(os.environ))
+for path in ("{tmp_path}/SOME_TOKEN", "/proc/self/environ", "/proc/1/environ"):
+    try: print(pathlib.Path(path).read_text())
+    except OSError as error: print(type(error).__name__)
+"""
+    worker = started(
+        place, root, ["worker.py", "--queues", "code"],
+        MULL_SECRETS=str(tmp_path),
+    )  # fmt: skip
+    monkeypatch.setenv("MULL_ENCRYPTION_KEYS", ",".join(keys.values()))
+    try:
+        client = await connect()
+        result = await client.execute_activity(
+            "run_code",
+            Program(code=code),
+            id=f"secrets-{uuid.uuid4().hex}",
+            task_queue="mull-code",
+            result_type=Result,
+            schedule_to_close_timeout=timedelta(seconds=60),
+        )
+    finally:
+        worker.terminate()
+        worker.communicate(timeout=60)
+
+    assert "FileNotFoundError" in result.stdout.text or "PermissionError" in result.stdout.text
+    assert "hidden-value" not in result.stdout.text
+    assert keys["code"] not in result.stdout.text

@@ -1,12 +1,17 @@
 """The command line as scripts and people use it, against a real server and worker process."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
+import pytest
 from temporalio.client import Client
 
 from reflection.sampling.rules import Stopping
-from tests.e2e.conftest import AGREE, NO_KEY, Cli, listed
+from tests.e2e.conftest import AGREE, NO_KEY, ROOT, SLOW, Cli, listed
 from tests.unit.test_calibrated import made as calibration_map
 
 SUM = "What is the sum of the first 10 prime numbers?"
@@ -21,6 +26,75 @@ def test_ask_prints_the_answer_and_shows_each_wave(cli: Cli) -> None:
     assert "wave 1" in done.stderr
     assert "/namespaces/commands/workflows/ask-what-is-the-sum" in done.stderr
     assert "\x1b" not in done.stdout + done.stderr
+
+
+def test_ask_prints_what_matters_in_five_lines(cli: Cli) -> None:
+    """All facts and votes are printed with --details, and by `show`."""
+    asked = ("ask", SUM, "--seed", str(AGREE), "--id", "five-lines")
+
+    short, whole, shown = cli(*asked), cli(*asked, "--details"), cli("show", "five-lines")
+
+    assert [line.split()[0] for line in short.stdout.splitlines()] == [
+        "Final",
+        "agreement",
+        "spent",
+    ]
+    assert short.stderr.splitlines()[-1].startswith("Web UI: ")
+    assert "stopping rule  combined" in whole.stdout
+    assert "\nVotes\n" in whole.stdout
+    assert "\nDecisions\n" in shown.stdout
+
+
+async def test_the_web_ui_shows_what_was_asked(cli: Cli, client: Client) -> None:
+    """The input is what was given, the question first, and what is not set is in no payload."""
+    cli("ask", SUM, "--seed", str(AGREE), "--system", "LICENSE", "--id", "given", "--json")
+    handle = client.get_workflow_handle("given")
+    history = [event async for event in handle.fetch_history_events()]
+    started = history[0].workflow_execution_started_event_attributes.input.payloads[0]
+    ended = history[-1].workflow_execution_completed_event_attributes.result.payloads[0]
+
+    asked, result = json.loads(started.data), json.loads(ended.data)
+    assert list(asked) == ["question", "system", "seed"]
+    assert "calibration" not in result
+    assert not {"author", "error", "left_out"} & result["responses"][0].keys()
+
+
+async def test_a_list_has_the_question(cli: Cli, client: Client) -> None:
+    """Whoever started the run, and while it goes on; no search attribute has it."""
+    cli("ask", SUM, "--seed", str(SLOW), "--id", "by-command", "--detach")
+    asked = {"question": f"{SUM} Really?", "seed": SLOW}
+    given: dict[str, Any] = {"id": "by-client", "task_queue": "mull"}
+    await client.start_workflow("SelfConsistencyWorkflow", asked, **given)
+
+    rows = json.loads(cli("list", "--json").stdout)["runs"]
+    printed = cli("list").stdout
+    ended = [cli("cancel", run).returncode for run in ("by-command", "by-client")]
+
+    found = {row["id"]: row["asked"] for row in rows}
+    assert (found["by-command"], found["by-client"]) == (SUM, f"{SUM} Really?")
+    assert f"\n  {SUM}\n" in printed
+    assert ended == [0, 0]
+
+
+@pytest.mark.parametrize(
+    "command", ["show piped", "show piped --json", "list", "list --json", "--help", "doctor --json"]
+)
+def test_a_reader_that_has_gone_is_no_error(
+    cli: Cli, environment: dict[str, str], command: str
+) -> None:
+    """As `head` does, which closes its end: the command says nothing, and ends as by SIGPIPE."""
+    assert cli("ask", SUM, "--seed", str(AGREE), "--id", "piped").returncode == 0
+    reader, writer = os.pipe()
+    os.close(reader)
+
+    ended = subprocess.run(
+        [sys.executable, "starter.py", *command.split()],
+        cwd=ROOT, env=environment, stdout=writer, stderr=subprocess.PIPE, text=True, check=False,
+    )  # fmt: skip
+    os.close(writer)
+
+    said = [line for line in ended.stderr.splitlines() if not line.startswith("Web UI: ")]
+    assert (ended.returncode, said) == (141, [])
 
 
 def test_json_is_one_document_and_nothing_else(cli: Cli) -> None:

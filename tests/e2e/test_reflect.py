@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import IMPROVES, REVISES_SLOWLY, STAYS_LOW, Cli, listed
+from tests.e2e.conftest import CUT_OFF, IMPROVES, REVISES_SLOWLY, STAYS_LOW, UNSURE, Cli, listed
 
 QUERY = "Compare Kafka and Pulsar for an audit log."
 ALWAYS = ("--complexity", "1", "--no-guardrails")
@@ -57,6 +57,29 @@ def test_below_the_required_score_is_exit_code_4(cli: Cli) -> None:
 
     assert (done.returncode, done.stdout) == (4, "Draft 2, worth 0.45.")
     assert "score 0.45 is below 0.7, which was required" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("seed", "doubt"),
+    [
+        (CUT_OFF, "the draft was cut off by its provider"),
+        (UNSURE, "no judge was sure of its score"),
+    ],
+)
+def test_what_is_cut_off_or_a_guess_is_exit_code_4(cli: Cli, seed: int, doubt: str) -> None:
+    """At the defaults, for people and scripts alike, when it is shown again, and in a batch."""
+    run, asked = f"doubted-{seed}", ("--complexity", "1", "--seed", str(seed))
+
+    done = cli("reflect", QUERY, *asked, "--id", run)
+    shown, accepted = cli("show", run, "--json"), cli("show", run, "--accept-any")
+    batch = cli("batch", "-", "--command", "reflect", "--yes", "--", *asked, stdin=f'"{QUERY}"\n')
+
+    assert (done.returncode, shown.returncode, accepted.returncode) == (4, 4, 0), done.stderr
+    assert f"Not to be built on: {doubt}. With --accept-any the exit code is 0." in done.stderr
+    assert f"not to be built on: {doubt}" in " ".join(done.stderr.split())
+    assert shown.stderr.startswith(f"Not to be built on: {doubt}.")
+    assert json.loads(shown.stdout)["draft"] == done.stdout
+    assert (batch.returncode, json.loads(batch.stdout)["doubt"]) == (4, doubt), batch.stderr
 
 
 def test_a_run_that_does_not_reflect_says_how_it_would(cli: Cli) -> None:

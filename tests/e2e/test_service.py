@@ -150,6 +150,24 @@ async def run(client: Client, kind: str, request: dict[str, Any]) -> None:
         pass
 
 
+def assert_first_failures_count(
+    begun: dict[str, list[dict[str, str]]], found: dict[str, list[dict[str, str]]]
+) -> None:
+    """Each series that alerts ask for is there from the start, and is the one that counts later."""
+    for name, labels in (
+        ("mull_runs", {"stop_reason": "failed", "workflow_type": "SelfConsistencyWorkflow"}),
+        ("mull_sandbox_outcomes", {"outcome": "sandbox_error", "activity_type": "run_code"}),
+        (
+            "mull_activity_failures",
+            {"error_type": "AuthenticationError", "activity_type": "sample_answer"},
+        ),
+        ("mull_version_unserved", {"build_id": "unversioned", "task_queue": "mull-code"}),
+    ):
+        first = [each for each in begun[name] if labels.items() <= each.items()]
+        assert len(first) == 1, name
+        assert [each for each in found[name] if labels.items() <= each.items()] == first
+
+
 async def test_every_metric_and_a_log_of_objects(own: Client, place: Place, tmp_path: Path) -> None:
     """Runs of every type leave each metric with its labels, and lines that name run and span."""
     asked = {"question": "How much?", "preset": "thrifty"}
@@ -179,6 +197,7 @@ async def test_every_metric_and_a_log_of_objects(own: Client, place: Place, tmp_
     ]
     spans = ("--traces", str(tmp_path / "spans"))
     async with trains(own, Rated()), serving(place, tmp_path, *spans) as served:
+        begun = served.samples()
         await asyncio.gather(*(run(own, *each) for each in runs))
         found = served.samples()
 
@@ -186,7 +205,9 @@ async def test_every_metric_and_a_log_of_objects(own: Client, place: Place, tmp_
         name = f"{metric.name}_sum" if metric.buckets else metric.name
         assert all(set(metric.labels) <= set(labels) for labels in found[name]), metric.name
     kinds = {kind for kind, _ in runs} | {"RetroformerRolloutWorkflow"}
-    assert {labels["workflow_type"] for labels in found["mull_runs"]} == kinds
+    ended = [each for each in found["mull_runs"] if each not in begun["mull_runs"]]
+    assert {labels["workflow_type"] for labels in ended} == kinds
+    assert_first_failures_count(begun, found)
     ends = {labels["stop_reason"] for labels in found["mull_runs"]}
     assert {"failed", "completed", "finished_by_person"} <= ends
     assert {labels["model"] for labels in found["mull_tokens"]} == {MODEL}
@@ -294,7 +315,7 @@ async def test_runs_are_served_before_models_are_loaded(own: Client, place: Plac
     )
 
     async def polls(queue: str) -> bool:
-        return any(by.startswith(f"{process.pid}@") for by in await pollers(own, queue))
+        return any(by.startswith(f"{process.pid}@") for by, _ in await pollers(own, queue))
 
     try:
         async with asyncio.timeout(60):

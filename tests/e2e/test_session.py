@@ -15,7 +15,8 @@ def test_a_conversation(cli: Cli) -> None:
     first = cli("turn", "How much is it?", "--session", run, *OPTIONS)
     second = cli("turn", "And now?", "--session", run, *OPTIONS, "--json", "--max-steps", "2")
     refused = [cli("review", run), cli("report", run, "--html", "x.html")]
-    shown, finished = cli("show", run), cli("finish", run)
+    shown, turns = cli("show", run), f"\n  turns: {run}-turn-1 to {run}-turn-2\n"
+    listed, finished = cli("list", "--limit", "50"), cli("finish", run)
     third = cli("turn", "And then?", "--session", run, *OPTIONS, "--id", "third")
     again = cli("turn", "And then?", "--session", run, *OPTIONS, "--id", "third")
     wrong = cli("turn", "And then?", "--session", f"{run}-turn-1", *OPTIONS)
@@ -26,6 +27,7 @@ def test_a_conversation(cli: Cli) -> None:
     assert "this has no effect: --max-steps." in second.stderr
     assert "4 messages" in shown.stdout
     assert f"mull show {run}-turn-1" in shown.stderr
+    assert turns in listed.stdout
     assert "It ends after the turn under way." in finished.stderr
     assert "goes on with turn 3" in third.stderr
     assert [one.stdout for one in (third, again)] == [first.stdout] * 2

@@ -125,7 +125,7 @@ async def test_each_queue_has_its_time(client: Client, spans: InMemorySpanExport
     known = [each.config() for each in build(client, ["mull", "llm"], ScriptedModel([]))]
 
     graces = {each["task_queue"]: each["graceful_shutdown_timeout"] for each in known}
-    assert graces == {"mull": timedelta(seconds=20), "mull-llm": timedelta(seconds=135)}
+    assert graces == {"mull": timedelta(seconds=20), "mull-llm": timedelta(seconds=495)}
 
 
 async def test_no_worker_reads_every_module(client: Client, spans: InMemorySpanExporter) -> None:

@@ -45,6 +45,18 @@ def test_what_waits_is_shown_whole(cli: Cli, run: str) -> None:
     assert [call["status"] for call in document["calls"]] == ["asking", "asking"]
 
 
+def test_a_forced_answer_says_so(cli: Cli) -> None:
+    """It is an answer, with exit code 0, and people and scripts are told how it came about."""
+    done = cli(*SUMS, "--max-tool-calls", "2")
+    document = json.loads(cli(*SUMS, "--max-tool-calls", "2", "--json").stdout)
+    free = json.loads(cli(*SUMS, "--json").stdout)
+
+    assert done.returncode == 0, done.stderr
+    assert "the answer was forced: no step or tool call was left" in " ".join(done.stderr.split())
+    assert (document["forced"], document["stop_reason"]) == (True, "answered")
+    assert free["forced"] is False
+
+
 def test_a_person_allows_one_call_and_denies_the_other(cli: Cli, run: str) -> None:
     """Words that can't be taken change nothing; afterwards the turn ends by itself."""
     wrong = [cli("review", run, *options) for options, _ in REFUSED]

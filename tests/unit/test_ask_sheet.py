@@ -28,6 +28,24 @@ def test_a_run_that_goes_on() -> None:
     assert (shown.waiting, shown.flags) == (None, ())
 
 
+@pytest.mark.parametrize(
+    ("answers", "value", "note"),
+    [
+        (["A", "B"], "a tie: 2 answers have 1 vote each", ""),
+        ([*"ABCDE"], "a tie: 5 answers have 1 vote each", ""),
+        (["A", "B"] * 5, "a tie: 2 answers have 5 votes each", ""),
+        ([*"ABABA"], "emerging", ""),
+        ([*"ABABABA"], "binary", "two answers are close"),
+        ([*"AAAAA"], "strong", ""),
+    ],
+)
+def test_the_pattern_of_the_votes(answers: list[str], value: str, note: str) -> None:
+    """A tie is called one; the field and the search attribute keep the source's word."""
+    found = fact(told(finished(answers)), "consensus")
+
+    assert (found.value, found.note) == (value, note)
+
+
 SHORT = "cut short: only 3 of at least 5 readable answers, so their agreement means little"
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from reflection.critique.request import ReflectOnResultRequest
 from reflection.multipath.request import Limits, MultiPathRequest
 from reflection.request import Request
 from reflection.sampling.request import SelfConsistencyRequest
+from worker import main as worker_main
 
 REQUESTS: dict[str, type[Request]] = {
     "ask": SelfConsistencyRequest,
@@ -395,6 +397,80 @@ def test_empty_variables_are_unset_ones(monkeypatch: pytest.MonkeyPatch) -> None
     assert os.environ["TEMPORAL_API_KEY"] == "key"
     assert "TEMPORAL_NAMESPACE" not in os.environ
     assert os.environ["MULL_ENCRYPTION_KEYS"] == ""
+
+
+def test_secrets_are_read_from_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each file of a variable's name is one, unless the environment has it; no other file is."""
+    for name, text in {
+        "OPENAI_API_KEY": "sk-1\n",
+        "MULL_ENCRYPTION_KEYS": "main-1:a\nmain-2:b\n",
+        "MULL_WEBHOOK": "\n",
+        "TEMPORAL_API_KEY": "of the file",
+        "client.pem": "-----",
+    }.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "..data").mkdir()
+    before = {**os.environ, "MULL_SECRETS": str(tmp_path), "TEMPORAL_API_KEY": "stated"}
+    monkeypatch.setattr(os, "environ", dict(before))
+
+    command.read_secrets()
+
+    added = {"OPENAI_API_KEY": "sk-1", "MULL_ENCRYPTION_KEYS": "main-1:a\nmain-2:b"}
+    assert os.environ == before | added
+
+
+@pytest.mark.parametrize("worker", [False, True], ids=["mull", "mull-worker"])
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (Path.exists, "No such file or directory"),
+        (lambda path: path.write_text(""), "Not a directory"),
+        (lambda path: (path / "OPENAI_API_KEY").mkdir(parents=True), "Is a directory"),
+        (lambda path: (path.mkdir(), (path / "A_KEY").write_bytes(b"\xff")), "not UTF-8 text"),
+    ],
+)
+def test_secrets_that_can_t_be_read_are_one_line(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    make: Callable[[Path], object],
+    said: str,
+    worker: bool,
+) -> None:
+    """Nobody starts without the keys that it was to have: it is wrong usage."""
+    make(tmp_path / "secrets")
+    monkeypatch.setenv("MULL_SECRETS", str(tmp_path / "secrets"))
+    monkeypatch.setattr(sys, "argv", ["mull", "list"])
+
+    with pytest.raises(SystemExit) as ended:
+        worker_main(["--queues", "mull"]) if worker else starter.main()
+
+    assert ended.value.code == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"Error: MULL_SECRETS: {tmp_path}/secrets")
+    assert told.endswith(f"{said}.\n")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("review x --deny 1", "Option '--deny' requires 2 arguments: --deny CALL \"WHY\"."),
+        ("review x --draft", "Option '--draft' requires an argument: --draft N."),
+        ("report x --html", "Option '--html' requires an argument: --html FILE."),
+        ("ask q --model", "Option '--model' requires an argument: --model VALUE."),
+        ("ask q --json=3", "Option '--json' does not take a value."),
+        ("review x --deny a b", 'unable to parse string as an integer: --deny CALL "WHY".'),
+    ],
+)
+def test_an_option_without_its_arguments_is_shown_as_it_is_used(given: str, said: str) -> None:
+    """And the help that is named is that of its command."""
+    ended = subprocess.run(
+        [sys.executable, "starter.py", *given.split()],
+        cwd=Path(starter.__file__).parent, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.endswith(f"{said} See `mull {given.partition(' ')[0]} --help`.\n")
 
 
 def test_a_suggestion_is_a_question(

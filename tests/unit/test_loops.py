@@ -16,18 +16,22 @@ from temporalio.exceptions import ApplicationError
 from commands import follow, live
 from commands.loops import BATCH, CRITIQUE, LOOPS, MULTIPATH, SAMPLING, Loop, Seen, loop_of
 from commands.terminal import print_sheet
+from reflection.critique.evaluation import Confidence
 from reflection.critique.request import ReflectOnResultRequest
+from reflection.drafts import PlainDraft, PlainResult
 from reflection.history import task_timeout
+from reflection.multipath.loop import Run
 from reflection.multipath.request import MultiPathRequest
+from reflection.run import Usage
 from reflection.sampling.loop import progress as asking
 from reflection.sampling.loop import result as voted
 from reflection.sampling.request import SelfConsistencyRequest
 from reflection.sampling.result import Bars
 from reflection.turn.request import ToolTurnRequest
 from reflection.turn.session import SessionRequest
-from tests.unit.critique.reflected import reflected
+from tests.unit.critique.reflected import capped, judged, reflected
 from tests.unit.multipath.agent_runs import UNCLEAR, coded, researched, routed, standing, verdict
-from tests.unit.runs import finished, sampled
+from tests.unit.runs import failed, finished, sampled
 from tests.unit.sheets import console, written
 
 
@@ -65,7 +69,36 @@ DRAFTED = reflected([0.8]).result()
 
 ACCEPTED = {"stop_reason": "accepted_by_person"}
 UNJUDGED = DRAFTED.model_copy(update={"score": None, "stop_reason": "evaluation_failed"})
+CUT_OFF, UNSURE = "the draft was cut off by its provider", "no judge was sure of its score"
 FAILS = coded([verdict(True, False)], max_revisions=1).result()
+
+
+def drafted(*sure: Confidence | None, author: str | None = None, **known: Any) -> Any:
+    """Return a result whose only draft was judged with these confidences, and has these fields."""
+    made = judged(0.8).judgements[0]
+    panel = tuple(made.model_copy(update={"confidence": one}) for one in sure)
+    lost = made.model_copy(update={"score": None, "confidence": None, "error": "no reply"})
+    evaluation = judged(0.8).model_copy(update={"judgements": (*panel, lost), "author": author})
+    ended = reflected([evaluation]).result()
+    ended = ended.model_copy(update={"stop_reason": known.pop("stop_reason", "passed")})
+    return ended.model_copy(update={"drafts": (ended.drafts[0].model_copy(update=known),)})
+
+
+PLAIN = Loop(workflow="HaikuWorkflow", request=MultiPathRequest)
+
+
+def plain(finish_reason: str) -> PlainResult:
+    """Return the result of a loop that has no records of its own."""
+    draft = PlainDraft(index=0, text="a", origin="generated", finish_reason=finish_reason)
+    known: dict[str, Any] = {"stop_reason": "passed", "stop_explanation": "", "decisions": ()}
+    known |= {"drafts": (draft,), "best": 0, "answer": "a", "usage": Usage()}
+    return PlainResult(subject="s", model=None, **known)
+
+
+def cut(run: Run) -> Any:
+    """Return the result of a run whose newest draft was cut off."""
+    run.drafts[-1] = run.drafts[-1].model_copy(update={"cut": True})
+    return run.result()
 
 
 def voted_on(answers: list[str | None], **settings: Any) -> Any:
@@ -90,6 +123,22 @@ def voted_on(answers: list[str | None], **settings: Any) -> Any:
         (CRITIQUE, UNJUDGED, "no judge has scored the draft"),
         (CRITIQUE, UNJUDGED.model_copy(update=ACCEPTED), ""),
         (CRITIQUE, UNJUDGED.model_copy(update={"stop_reason": "skipped"}), ""),
+        (CRITIQUE, drafted(finish_reason="length"), CUT_OFF),
+        (CRITIQUE, drafted(finish_reason="length").model_copy(update=ACCEPTED), ""),
+        (CRITIQUE, drafted(finish_reason="length", stop_reason="disabled"), CUT_OFF),
+        (CRITIQUE, drafted("low"), UNSURE),
+        (CRITIQUE, drafted("low", "low"), UNSURE),
+        (CRITIQUE, drafted("low", "medium"), ""),
+        (CRITIQUE, drafted("low", None), ""),
+        (CRITIQUE, drafted("low").model_copy(update=ACCEPTED), ""),
+        (CRITIQUE, drafted("low", author="ann"), ""),
+        (CRITIQUE, reflected([capped(0.9)], score_threshold=0.4).result(), ""),
+        (PLAIN, plain("length"), CUT_OFF),
+        (PLAIN, plain("stop"), ""),
+        (PLAIN, plain("length").model_copy(update=ACCEPTED), ""),
+        (MULTIPATH, cut(researched([[]])), "the report was cut off"),
+        (MULTIPATH, cut(researched([[]])).model_copy(update=ACCEPTED), ""),
+        (MULTIPATH, cut(coded([verdict(True, True, True)])), ""),
         (MULTIPATH, researched([[UNCLEAR]] * 3).result(), "1 critique remains"),
         (MULTIPATH, FAILS, "a test still fails: it returned 99, not 0"),
         (MULTIPATH, FAILS.model_copy(update=ACCEPTED), ""),
@@ -247,6 +296,46 @@ def test_an_answer_and_what_it_rests_on_are_standard_output(
     said = capsys.readouterr()
     assert said.out.startswith("Final Answer: A (Confidence: 1.00, Uncertainty: low)\n\nstopped")
     assert said.err == ""
+
+
+TIED = """\
+Final Answer: A (Confidence: 0.50, Uncertainty: high)
+attention  tied: several answers share the lead, and the one seen first was taken (and 1 more: \
+--details)
+spent      2 calls, 200 tokens in and 80 out, cost $0.00040
+"""
+AGREED = """\
+Final Answer: A (Confidence: 1.00, Uncertainty: low)
+agreement  1.00  uncertainty low; a share, no probability
+spent      5 calls, 500 tokens in and 200 out, cost $0.0010
+"""
+ONE_FAILED = """\
+Final Answer: A (Confidence: 1.00, Uncertainty: low)
+agreement  1.00  uncertainty low; a share, no probability
+attention  error Timeout: no: 1 x
+spent      9 calls, 900 tokens in and 360 out, cost $0.0018, and 3 calls without a reply, whose \
+charge is not known
+"""
+
+
+@pytest.mark.parametrize(
+    ("answers", "printed"),
+    [
+        (["A", "B"], TIED),
+        (["A"] * 5, AGREED),
+        ([*["A"] * 9, failed(9, "Timeout: no")], ONE_FAILED),
+    ],
+)
+def test_an_answer_is_printed_in_five_lines(
+    answers: list[Any], printed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """How sure it is, what to warn of, and what was spent; a doubt says how sure it is."""
+    settings = {"rule": "fixed", "max_responses": len(answers)}
+    shown(SAMPLING, voted(finished(answers, **settings)), details=False)
+
+    said = capsys.readouterr()
+    assert said.out == printed
+    assert len((said.out + said.err).splitlines()) <= 4
 
 
 def test_a_run_without_a_result_has_no_call_in_flight() -> None:

@@ -77,6 +77,19 @@ def test_80_columns_have_room_for_the_start_and_the_result() -> None:
     assert lines[3] == "left out at 80 columns: cost (widen the terminal, or use --json)"
 
 
+def test_a_question_stands_below_its_run() -> None:
+    """On one line that fits; a session has the ids of its turns there."""
+    asked = row(ASK, "SelfConsistencyWorkflow", asked="Is [red]91[/red] \x1b[1m prime? " * 9)
+    turns = ["bugs-turn-12", "bugs-turn-11", "bugs-turn-10"]
+    session = row("bugs", "SessionWorkflow", status="running", asked=None, turns=turns)
+
+    lines = shown(60, [asked, session])
+
+    assert lines[3].startswith("  Is [red]91[/red] ␛[1m prime? Is")
+    assert (len(lines[3]), lines[3][-1]) == (60, "…")
+    assert lines[5] == "  turns: bugs-turn-10 to bugs-turn-12"
+
+
 def test_an_id_wider_than_the_terminal_stays_whole() -> None:
     """What can't fit is not cut either."""
     run = "x" * 70

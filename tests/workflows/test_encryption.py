@@ -2,20 +2,28 @@
 
 import asyncio
 import base64
+import uuid
 from collections.abc import Callable
+from contextlib import AsyncExitStack
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import EventType
-from temporalio.client import Client, WorkflowHandle
+from temporalio.client import ActivityFailureError, Client, WorkflowHandle
+from temporalio.common import RetryPolicy
 
+import worker
+from activities.sandbox.port import TASK_QUEUE as CODE_QUEUE
+from activities.sandbox.port import Output, Program, Result
 from connection import ENCRYPTED, KEY_ID, ConfigurationError, UnreadableError, connect
+from reflection.multipath.request import Limits
 from reflection.sampling.result import SelfConsistencyResult
 from tests.conftest import begin, payloads_of, reflect, served
 from tests.scripted import ScriptedCritic, ScriptedModel
 
-Connected = Callable[[str | None], Any]
+Connected = Callable[..., Any]
 
 
 def key(name: str) -> str:
@@ -28,11 +36,11 @@ def connected(client: Client, monkeypatch: pytest.MonkeyPatch) -> Connected:
     """Connect with these keys, as any worker or command does."""
     del client
 
-    async def connected(ids: str | None) -> Client:
+    async def connected(ids: str | None, *, only_code: bool = False) -> Client:
         monkeypatch.delenv("MULL_ENCRYPTION_KEYS", raising=False)
         if ids is not None:
             monkeypatch.setenv("MULL_ENCRYPTION_KEYS", ",".join(map(key, ids.split())))
-        return await connect()
+        return await connect(only_code=only_code)
 
     return connected
 
@@ -87,6 +95,79 @@ async def test_keys_rotate_without_loss(connected: Connected) -> None:
     with pytest.raises(UnreadableError, match="'new', which is not among"):
         await result(before, second)
     assert progress["question"] == "How much?"
+
+
+class Echo:
+    """A sandbox that runs nothing, and says what it was given."""
+
+    name, at_once = "echo", 2
+
+    async def run(self, program: Program) -> Result:
+        """Print the program."""
+        said, nothing = (
+            Output(head=text, tail="", size=len(text)) for text in (program.code or "", "")
+        )
+        return Result(
+            status="ok", exit_code=0, signal=None, stdout=said, stderr=nothing,
+            wall_seconds=0.0, cpu_seconds=0.0, peak_memory_bytes=0, backend=self.name,
+            limits=Limits(),
+        )  # fmt: skip
+
+
+# Each step of docs/operations.md for rotating: the keys of everybody, and those of the code worker.
+STEPS = [
+    ("main-1 code-1", "code-1"),
+    ("main-1 code-1 main-2 code-2", "code-1 code-2"),
+    ("main-2 code-2 main-1 code-1", "code-2 code-1"),
+    ("main-2 code-2", "code-2"),
+]
+
+
+@pytest.mark.parametrize(
+    ("everybody", "code", "reads"),
+    [
+        *((step, step, True) for step in range(4)),
+        # While a step is taken, some workers are there already and others are not yet.
+        *((step, step + 1, True) for step in range(3)),
+        *((step + 1, step, True) for step in range(3)),
+        # Whoever writes by the new key before the code workers can read it loses programs.
+        (2, 0, False),
+        (0, 3, False),
+    ],
+)
+async def test_code_s_key_rotates_in_the_documented_order(
+    connected: Connected, everybody: int, code: int, reads: bool
+) -> None:
+    """A program is run, and its result read, at each step and between any two of them."""
+    client = await connected(STEPS[everybody][0])
+    confined = await connected(STEPS[code][1], only_code=True)
+    async with AsyncExitStack() as stack:
+        for each in worker.build(confined, ["code"], sandbox=Echo()):
+            await stack.enter_async_context(each)
+        running = client.execute_activity(
+            "run_code",
+            Program(code="print(1)"),
+            id=f"rotating-{uuid.uuid4().hex}",
+            task_queue=CODE_QUEUE,
+            result_type=Result,
+            start_to_close_timeout=timedelta(seconds=20),
+            retry_policy=RetryPolicy(maximum_attempts=1),
+        )
+        if reads:
+            assert (await running).stdout.text == "print(1)"
+        else:
+            with pytest.raises((ActivityFailureError, UnreadableError)):
+                await running
+
+
+async def test_a_run_outlives_the_rotation_of_its_keys(connected: Connected) -> None:
+    """Begun before the first step, it is read at each; once its key is gone, by nobody."""
+    run = await begin(await connected(STEPS[0][0]), {"question": "How much?", "max_responses": 1})
+    async with served(await connected(STEPS[1][0]), ScriptedModel(["129"])):
+        assert (await result(await connected(STEPS[0][0]), run)).final_answer == "129"
+    assert (await result(await connected(STEPS[2][0]), run)).final_answer == "129"
+    with pytest.raises(UnreadableError, match="'main-1', which is not among"):
+        await result(await connected(STEPS[3][0]), run)
 
 
 async def test_plain_requests_of_other_clients_are_read(connected: Connected) -> None:

@@ -265,7 +265,8 @@ async def test_a_call_s_span_follows_the_genai_conventions(
     client: Client, spans: InMemorySpanExporter
 ) -> None:
     """Model, tokens and cost are there, and a seed that is another one for each sample."""
-    await ask_once(client, temperature=0.5, seed=7, confidence_threshold=0.9, max_responses=6)
+    bounds = {"confidence_threshold": 0.9, "max_responses": 6, "max_output_tokens": 1_024}
+    await ask_once(client, temperature=0.5, seed=7, **bounds)
 
     calls = [each for each in spans.get_finished_spans() if each.name.startswith("chat ")]
     third = next(each for each in map(attributes, calls) if each["mull.sample.index"] == 2)

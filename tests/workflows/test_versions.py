@@ -14,10 +14,11 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.service import RPCError
 
 import worker
+from activities.doctor import DEPLOYMENT
 from activities.language_model.port import ModelCall, ModelReply
 from connection import connect
 from reflection.run import Spending
-from service import DEPLOYMENT, say_version
+from service import say_version
 from tests.conftest import begin
 
 SPENDING = Spending(calls=1, input_tokens=8, output_tokens=2, cached_tokens=0, cost_usd=0.001)

@@ -2,9 +2,10 @@
 
 import pytest
 
+from activities.code_tests.activity import build_program
 from activities.sandbox.port import Sandbox
 from reflection.multipath.request import Limits
-from tests.activities.code_tests.suites import file, tried
+from tests.activities.code_tests.suites import cases, file, tried
 
 TESTS = """\
 import pytest
@@ -160,3 +161,15 @@ async def test_a_thousand_tests_are_counted(sandbox: Sandbox) -> None:
     assert (report.passed, report.total) == (1199, 1200)
     assert report.error is not None
     assert len(report.outcomes) <= 50
+
+
+def test_a_worker_without_pytest_names_what_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file for pytest is refused by its name there; other tests run."""
+    monkeypatch.setattr("activities.code_tests.activity.find_spec", lambda _: None)
+
+    asked = [
+        build_program("", suite, (), Limits(), "nonce").packages
+        for suite in (file("test_f.py", TESTS), cases(_2="4"))
+    ]
+
+    assert asked == [("pytest",), ()]

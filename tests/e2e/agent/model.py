@@ -22,7 +22,7 @@ def replied(request: Body) -> Scripted:
     """Do what the prompt's words say: "Compare" is research, "add" is code, all else neither.
 
     What is "stubborn" is never mended, what is "slow" is mended in a minute, nobody is let in with
-    "keyless", and one test of what is "quirky" is wrong.
+    "keyless", what is "endless" is cut off, and one test of what is "quirky" is wrong.
     """
     prompt = request["messages"][-1]["content"]
     if "ready?" in prompt:
@@ -58,7 +58,9 @@ def _tests(prompt: str) -> Scripted:
 
 def _mended(prompt: str, wrong: str, right: str) -> Scripted:
     delay = 60 if "slow" in prompt else 0
-    return Scripted(wrong if "stubborn" in prompt else right, delay=delay)
+    reason = "length" if "endless" in prompt else "stop"
+    text = wrong if "stubborn" in prompt else right
+    return Scripted(text, delay=delay, finish_reason=reason)
 
 
 def _fenced(code: str) -> str:

@@ -74,6 +74,14 @@ def test_a_report_that_stays_open_says_so(cli: Cli, docs: tuple[str, str]) -> No
     assert "the result is not closed (1 critique remains), which was required" in (required.stderr)
 
 
+def test_a_report_that_was_cut_off_is_not_to_be_built_on(cli: Cli, docs: tuple[str, str]) -> None:
+    """Whatever nobody found wrong with the part that came."""
+    done = cli("agent", f"{COMPARE} Be endless.", *docs)
+
+    assert (done.returncode, done.stdout.startswith(REPORTS[1])) == (4, True), done.stderr
+    assert "Not to be built on: the report was cut off." in done.stderr
+
+
 def test_a_prompt_that_fits_neither_path_names_the_option(cli: Cli) -> None:
     """There is no result, which is exit code 4, and --mode decides it."""
     done = cli("agent", "Paint a tree.")

@@ -51,6 +51,9 @@ def run(state: Reflexion, *worths: float, solved: int = 0, **more: Any) -> Refle
         ({}, [-1, -1, -1, -1, -1], 0, [*AGAIN * 4, "reflect", "episode_limit"]),
         ({"plateau_episodes": 3}, [0, 0.5, 0, 0, 0], 0, [*AGAIN * 4, "plateau"]),
         ({"plateau_episodes": 1}, [0.5, 0.5], 0, [*AGAIN, "plateau"]),
+        ({"plateau_episodes": 1}, [0.3, 0.1 + 0.2], 0, [*AGAIN, "plateau"]),
+        ({"plateau_episodes": 1, "episode_limit": 2}, [0.1 + 0.2 - 0.3] * 2, 0,
+         [*AGAIN, "reflect", "episode_limit"]),
         ({"plateau_episodes": 0}, [0.5] * 5, 0, [*AGAIN * 4, "reflect", "episode_limit"]),
         ({"plateau_episodes": 1, "strategy": "none"}, [0.5, 0.5], 0, ["episode", "plateau"]),
         ({"plateau_episodes": 1}, [0.5, 0.5], 2, [*AGAIN, "solved"]),
@@ -75,6 +78,7 @@ def test_what_is_decided_after_each_episode(
     [
         ([0.2, 0.9, 0.5, 0.1, 0.3], 0, 2, "exhausted"),
         ([0.9, 0.9, 0.5], 0, 1, "exhausted"),
+        ([0.3, 0.1 + 0.2, 0.2], 0, 1, "exhausted"),
         ([0, 0, 0, 0, 0], 0, 1, "exhausted"),
         ([-2, -1, -3, -4, -1], 0, 2, "exhausted"),
         ([0.9, 0.1], 2, 2, "solved"),
@@ -92,9 +96,21 @@ def test_the_best_episode_is_kept(worths: list[float], solved: int, best: int, s
     assert (result.best, result.answer, result.status) == (best, str(best), status)
     assert result.best_return == worths[best - 1]
     assert all(
-        made.best == max(range(made.episode), key=lambda at: (at + 1 == solved, worths[at])) + 1
+        made.best
+        == max(range(made.episode), key=lambda at: (at + 1 == solved, round(worths[at], 9))) + 1
         for made in state.decisions
     )
+
+
+def test_a_return_is_the_exact_sum_of_its_rewards() -> None:
+    """Ten rewards of 0.1 are 1; and each episode has a seed of its own, where any was given."""
+    state, unseeded = agent(seed=7), agent()
+
+    made = try_once(state, ["add[1]"] * 10 + WRONG, reward=0.1)
+    seeds = [state.seed]
+    state.begin_episode()
+
+    assert (made.episode_return, [*seeds, state.seed], unseeded.seed) == (1.0, [7, 8], None)
 
 
 @given(

@@ -1,8 +1,11 @@
 """How reflections are rated: gains, the labels of figure 23, and what training reads of them."""
 
 import json
+import random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from reflection.agents.memory import TrainItem
 from reflection.agents.rating import (
@@ -10,6 +13,7 @@ from reflection.agents.rating import (
     Pairing,
     Preference,
     RatedPair,
+    count,
     judgments,
     preferences,
 )
@@ -17,16 +21,23 @@ from reflection.agents.rating import (
 
 def pair(first: float, second: float, texts: tuple[str, str] = ("a", "b")) -> RatedPair:
     """Two reflections with these gains over an episode of return 0.5."""
+    return returned(0.5, (0.5 + first, 0.5 + second), texts)
+
+
+def returned(
+    failed: float, next_: tuple[float, float], texts: tuple[str, str] = ("a", "b")
+) -> RatedPair:
+    """Two reflections with these returns after an episode with that one."""
     tried = tuple(
-        TrainItem(prompt="p", reflection=text, rewards=0.5 + gain)
-        for text, gain in zip(texts, (first, second), strict=True)
+        TrainItem(prompt="p", reflection=text, rewards=rewards)
+        for text, rewards in zip(texts, next_, strict=True)
     )
     return RatedPair(
         environment="counting",
         task="7",
         environment_seed=0,
         rollout=1,
-        first_return=0.5,
+        first_return=failed,
         tried=tried,
         planner=None,
         reflector=None,
@@ -84,6 +95,8 @@ def test_a_written_pair_says_its_labels() -> None:
         (pair(0.5, 0.5), [], []),
         (pair(0.0, 0.0), [], []),
         (pair(0.5, 0.0, ("a", "a")), [], []),
+        (returned(0.0, (0.3, 0.1 + 0.2)), [], []),
+        (returned(0.3, (0.1 + 0.2, 0.0)), [("a", "b")], []),
     ],
 )
 def test_a_pair_tells_better_from_worse_or_is_none(
@@ -93,6 +106,25 @@ def test_a_pair_tells_better_from_worse_or_is_none(
     expected: dict[Pairing, list[tuple[str, str]]] = {"ordered": ordered, "positive": positive}
     for pairing, wanted in expected.items():
         assert preferences([rated], pairing) == [Preference("p", *texts) for texts in wanted]
+
+
+@given(
+    cents=st.lists(st.integers(-99_999, 99_999), max_size=30),
+    gain=st.sampled_from([-0.01, 0, 0.01, 3]),
+    chance=st.randoms(use_true_random=False),
+)
+def test_equal_decimals_are_equal(cents: list[int], gain: float, chance: random.Random) -> None:
+    """In whatever order they were added up: no pair, no gain, and no label tells them apart."""
+
+    def total() -> float:
+        chance.shuffle(cents)
+        return sum(cent / 100 for cent in cents)
+
+    rated = returned(total(), (total() + gain, gain + total()))
+
+    assert (rated.equal, rated.correct) == (True, (gain > 0, gain > 0))
+    found = count([rated], "ordered")
+    assert (found.equal, found.preferences, found.good) == (1, 0, 2 * (gain > 0))
 
 
 def test_single_reflections_are_labelled_by_the_figure_or_by_order() -> None:

@@ -52,6 +52,16 @@ def rollout(task: str, number: int, gains: tuple[float, ...], **fields: Any) -> 
     )
 
 
+def test_a_gain_of_rounding_alone_is_not_good() -> None:
+    """0.1 + 0.2 gains nothing over 0.3."""
+    state = training("t")
+    before = state.before.good
+
+    state.ended(rollout("t", 1, (0.1 + 0.2 - 0.3, 0.5)))
+
+    assert state.before.good == before + 1
+
+
 def ended(state: Training) -> Sheet:
     """End it once the reflector is tuned and measured."""
     known: dict[str, Any] = {"examples": 4, "seconds": 1.6, "device": "cpu", "log": LOG}

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ def told(state: Reflection) -> Sheet:
     return sheet(state.result()) if state.stopped else sheet(standing, state.decisions)
 
 
-def ended(texts: Sequence[str], reason: StopReason, **cut: bool) -> Reflection:
+def ended(texts: Sequence[str], reason: StopReason, **cut: Any) -> Reflection:
     """A run that stopped before anything was evaluated."""
     state = reflected([])
     for text in texts:
@@ -57,6 +58,12 @@ LEAVE_OUT = "leave out --{} to have it judged and revised"
             {},
             "warning",
             "the draft was cut to the size limit of a result",
+        ),
+        (
+            ended(["part"], "disabled", finish_reason="length"),
+            {},
+            "warning",
+            "not to be built on: the draft was cut off by its provider",
         ),
         (
             ended(["one"], "skipped"),

@@ -1,5 +1,6 @@
 """What the measuring commands read and refuse before anything is started."""
 
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -172,3 +173,26 @@ def refused(arguments: tuple[str, ...], *said: str) -> None:
     assert (result.exit_code, result.stdout) == (2, "")
     assert all(words in result.stderr for words in said), result.stderr
     assert "secret" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("calibrate", "x", *JUDGE), ("compare", "x"), ("replay", "x", "--calibrate", "map.json")],
+)
+def test_without_scipy_one_line_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    """Before anything is asked; what needs no scipy works."""
+    for name in [name for name in sys.modules if name.partition(".")[0] in {"scipy", "numpy"}]:
+        monkeypatch.delitem(sys.modules, name)
+    for name in ("scipy", "numpy"):
+        monkeypatch.setitem(sys.modules, name, None)
+    file = written(tmp_path, '{"gold": "4", "answers": ["4", "4", "4"]}')
+    name, _, *rest = arguments
+
+    refused, replayed = run(name, file, *rest), run("replay", file, "--json")
+
+    said = "replay --calibrate" if name == "replay" else name
+    assert refused.exit_code == 2
+    assert refused.stderr == f"Error: {said} needs scipy: pip install 'mull[measure]'.\n"
+    assert replayed.exit_code == 0

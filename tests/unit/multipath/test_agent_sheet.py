@@ -6,7 +6,8 @@ import pytest
 
 from reflection.multipath.loop import Run
 from reflection.multipath.request import MultiPathRequest
-from reflection.multipath.sheet import CUT, sheet, still_open
+from reflection.multipath.result import still_open
+from reflection.multipath.sheet import CUT, sheet
 from reflection.multipath.state import Mode
 from reflection.multipath.suite import Failure, Suite, TestFile, module_hint
 from reflection.sheet import Sheet, Waiting

@@ -81,10 +81,17 @@ def test_arguments_in_an_object_are_read_as_those_of_a_call(arguments: str) -> N
         ("It is 42.\nConfidence: 1.2.3", "It is 42.\nConfidence: 1.2.3", None),
         ("Confidence: 0.1\nNo, it is 42.", "Confidence: 0.1\nNo, it is 42.", None),
         ("My Confidence: 0.1", "My Confidence: 0.1", None),
+        ("I am done. Confidence: 0.8.", "I am done.", 0.8),
+        ("It is 42! **Confidence:** 0.3", "It is 42!", 0.3),
+        ("It is 42, confidence: 0.3.", "It is 42", 0.3),
+        ("It is 42 (Confidence: 0.3).", "It is 42", 0.3),
+        ("It is 42. _Confidence: 0.3_", "It is 42.", 0.3),
+        ("Overconfidence: 0.3", "Overconfidence: 0.3", None),
+        ("Confidence: 0.3 is low.", "Confidence: 0.3 is low.", None),
     ],
 )
 def test_a_stated_confidence(reply: str, text: str, confidence: float | None) -> None:
-    """Only a last line of its own states one, from 0 to 1."""
+    """Only the end states one, from 0 to 1: as a line, as a sentence, or after a comma."""
     assert stated_confidence(reply) == (text, confidence)
 
 

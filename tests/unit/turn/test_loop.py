@@ -11,9 +11,10 @@ from pydantic_core import to_json
 from reflection.request import RESULT_BYTES
 from reflection.run import Spending
 from reflection.turn.approval import Permission, ToolRule
-from reflection.turn.conversation import StepReply, chat
+from reflection.turn.conversation import MUST_ANSWER, StepReply, chat
+from reflection.turn.sheet import FORCED, sheet
 from tests.unit.turn.test_budget import after
-from tests.unit.turn.turns import Driven, calls, says
+from tests.unit.turn.turns import TOOLS, Driven, calls, says
 
 ENDLESS = list(repeat(calls("calc a"), 60))
 ALL = [ToolRule(tool="*", action="allow")]
@@ -69,6 +70,64 @@ def test_what_ends_a_turn(
     assert (result.so_far is None) == (stop_reason == "answered")
     roles = [message["role"] for message in chat(driven.turn.messages)]
     assert roles.count("tool") == len(result.calls)
+
+
+@pytest.mark.parametrize(
+    ("replies", "request_", "forced"),
+    [
+        ([says("42")], {}, False),
+        ([calls("read a"), says("42")], {}, False),
+        ([calls("read a"), says("42")], {"max_steps": 2}, True),
+        ([says("42")], {"max_steps": 1}, True),
+        ([says("42")], {"max_steps": 1, "tools": []}, False),
+        ([calls("read a"), says("42")], {"max_tool_calls": 1}, True),
+        ([says("42")], {"max_tool_calls": 0}, True),
+        ([calls("read a")], {"max_steps": 1}, False),
+        ([calls("read a"), calls("read b")], {"max_tool_calls": 1}, False),
+    ],
+)
+def test_a_forced_answer_says_so(
+    replies: list[StepReply], request_: dict[str, Any], *, forced: bool
+) -> None:
+    """Tools were barred and an answer was demanded; with none to call, nothing was."""
+    driven = Driven(replies, **{"tools": TOOLS, **request_}).run()
+
+    result = driven.turn.result()
+    assert (result.forced, FORCED in sheet(result).flags) == (forced, forced)
+    assert not forced or (result.stop_reason, result.doubt) == ("answered", "")
+    assert forced == (result.answer is not None and MUST_ANSWER in driven.systems[-1])
+
+
+@pytest.mark.parametrize(
+    ("reported", "asked", "stop_reason"),
+    [
+        ([250_000] * 5, 1, "max_context_tokens"),
+        ([200_000, 200_001], 2, "max_context_tokens"),
+        ([None] * 5, 6, "answered"),
+        ([90, 250_000], 2, "max_context_tokens"),
+    ],
+)
+def test_the_ceiling_holds_for_what_the_provider_reports(
+    reported: list[int | None], asked: int, stop_reason: str
+) -> None:
+    """Its own count of the last call is more than the estimate: no such call is made again."""
+    spent = [Spending(calls=1, input_tokens=tokens) for tokens in reported]
+
+    driven = Driven([*(calls("calc a", spending=one) for one in spent), says("42")]).run()
+
+    result = driven.turn.result()
+    assert (len(driven.systems), result.stop_reason) == (asked, stop_reason)
+
+
+def test_what_was_reported_before_messages_were_compacted_is_forgotten() -> None:
+    """The next call reads less than the last one did."""
+    large = Spending(calls=1, input_tokens=9_000)
+    replies = [calls("calc " + "x" * 1_900, spending=large), says("42", spending=large)]
+
+    driven = Driven(replies, max_context_tokens=1_000).run()
+
+    decided = [made.next or made.stop_reason for made in driven.turn.result().decisions]
+    assert decided == ["ask", "call_tools", "compact", "ask", "answered"]
 
 
 def test_a_turn_without_an_answer_says_what_it_has() -> None:

@@ -220,5 +220,6 @@ def test_the_sheet_of_a_session() -> None:
     assert facts["spent"][0] == "1 call, 8 tokens in and 2 out, cost $0.50"
     assert ended.verdict.words == "2 turns; no message for 5 seconds"
     assert ended.facts[0].note == "1 of them failed"
+    assert "waiting" not in {fact.label for fact in ended.facts}
     assert "secret" not in ended.model_dump_json() + running.model_dump_json()
     assert turn_id("a", 3) == "a-turn-3"

@@ -1,5 +1,7 @@
 """What is shown of a turn: the same facts while it runs and after."""
 
+from commands.follow import stood_at
+from commands.loops import TURN, Seen
 from reflection.details import details
 from reflection.turn.sheet import sheet
 from tests.unit.turn.test_budget import after
@@ -55,6 +57,7 @@ def test_a_turn_that_waits_for_a_person() -> None:
     assert shown.waiting is not None
     assert [step.words for step in shown.steps] == ["step 1 of 6"]
     assert "mull review turn-1" in details(shown, None, "turn-1")
+    assert "time left" in details(shown)
 
 
 def test_a_turn_without_an_answer() -> None:
@@ -67,3 +70,18 @@ def test_a_turn_without_an_answer() -> None:
     assert shown.flags == ("the turn ended before an answer",)
     assert shown.answer is not None
     assert shown.answer.content.endswith("calc returned:\nresult of a")
+    assert "time left" not in details(shown)
+
+
+def test_a_turn_that_was_cancelled_has_no_time_left() -> None:
+    """Nor does it wait for a person any more."""
+    turn = Driven([]).turn
+    turn.decide(after(0))
+    turn.replied(calls("mail a"))
+    turn.decide(after(1))
+    progress = turn.progress("calling tools", 1, after(900), after(2))
+
+    shown = stood_at(TURN, Seen(progress, turn.decisions))
+
+    assert shown.waiting is None
+    assert not {"time left", "waiting"} & {fact.label for fact in shown.facts}

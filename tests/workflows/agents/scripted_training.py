@@ -21,8 +21,8 @@ from activities.training.port import (
     ScoreTask,
     StageTask,
 )
-from reflection.agents.rating import RatedPair, preferences
-from reflection.agents.training_result import BufferCounts, LogPoint, StageResult
+from reflection.agents.rating import RatedPair, count
+from reflection.agents.training_result import LogPoint, StageResult
 
 Scored = Sequence[float | None] | ApplicationError
 
@@ -70,13 +70,8 @@ class ScriptedTraining:
     async def assemble_buffer(self, task: BufferTask) -> BufferResult:
         """Count the pairs of a run."""
         pairs = [kept.pair for kept in self.kept if kept.run == task.run]
-        counts = BufferCounts(
-            pairs=len(pairs),
-            good=sum(gain > 0 for pair in pairs for gain in pair.gains),
-            equal=sum(pair.gains[0] == pair.gains[1] for pair in pairs),
-            preferences=len(preferences(pairs, task.pairing)),
-        )
-        return BufferResult(path=f"{task.run}/replay-buffer.jsonl", counts=counts, sha256="0" * 64)
+        counts, path = count(pairs, task.pairing), f"{task.run}/replay-buffer.jsonl"
+        return BufferResult(path=path, counts=counts, sha256="0" * 64)
 
     @activity.defn
     async def train_stage(self, task: StageTask) -> StageResult:

@@ -51,7 +51,7 @@ async def roll_out(client: Client) -> tuple[RolloutResult, list[str]]:
 async def test_the_order_of_calls_is_the_source_s(client: Client) -> None:
     """Solve and evaluate; after a failure reflect several times, score all, and solve again."""
     model = ScriptedAgent([*FAILED, *SOLVED], TEXTS)
-    training = ScriptedTraining([(0.1, 0.9, 0.9)])
+    training = ScriptedTraining([(0.1, 0.3, 0.1 + 0.2)])
     async with served(client, model), trains(client, training):
         handle = await start(client)
         result = ReflexionResult.model_validate(await handle.result())
@@ -63,7 +63,7 @@ async def test_the_order_of_calls_is_the_source_s(client: Client) -> None:
         "reflect_on_episode", "reflect_on_episode", "reflect_on_episode", "score_reflections",
         "plan_action", "execute_action", "plan_action", "evaluate_episode",
     ]  # fmt: skip
-    assert (result.status, result.episodes[0].scores) == ("solved", (0.1, 0.9, 0.9))
+    assert (result.status, result.episodes[0].scores) == ("solved", (0.1, 0.3, 0.1 + 0.2))
     # The first of equals: only a strictly higher score replaces the best so far.
     best = result.episodes[0].reflection
     assert best == training.scored[0].reflections[1]
@@ -162,6 +162,9 @@ async def test_a_rollout_tries_two_reflections_on_one_failure(client: Client) ->
     assert {first, second} == {"Good advice.", "Poor advice."}
     assert pair.tried[0].prompt == pair.tried[1].prompt == model.prompts("reflect")[0]
     assert (pair.rollout, pair.seeds, pair.first_return) == (2, (10, 11), 0.0)
+    # Both trials are planned by one seed, and the failed episode by another.
+    planned = [call.seed for call in model.calls if not call.prompt.endswith("Reflection:")]
+    assert planned == [10, 10, 11, 11, 11, 11]
 
 
 async def test_a_rollout_that_succeeds_at_once_has_no_pair(client: Client) -> None:

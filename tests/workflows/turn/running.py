@@ -24,6 +24,7 @@ Handle = WorkflowHandle[Any, Any]
 Said = str | ModelError | list[tuple[str, dict[str, Any]]] | Callable[[ModelCall], Any]
 
 ANSWER = "It is 4."
+SPENT = Spending(calls=1, input_tokens=80, output_tokens=20, cached_tokens=0, cost_usd=0.001)
 SUMMARY = "What was said before: little."
 
 
@@ -34,12 +35,16 @@ class ScriptedTurns:
     """
 
     def __init__(
-        self, steps: Sequence[Said], reflections: Sequence[Said] = (), delay: float = 0
+        self,
+        steps: Sequence[Said],
+        reflections: Sequence[Said] = (),
+        delay: float = 0,
+        spending: Spending = SPENT,
     ) -> None:
         self._lines: dict[str, list[Said]] = {
             "step": list(steps), "reflection": list(reflections), "summary": [SUMMARY] * 40
         }  # fmt: skip
-        self._delay = delay
+        self._delay, self._spending = delay, spending
         self.calls: list[ModelCall] = []
 
     async def complete(self, call: ModelCall) -> ModelReply:
@@ -63,9 +68,7 @@ class ScriptedTurns:
                 AskedCall(id=f"{len(self.calls)}-{place}", name=name, arguments=json.dumps(given))
                 for place, (name, given) in enumerate(asked)
             ),
-            spending=Spending(
-                calls=1, input_tokens=80, output_tokens=20, cached_tokens=0, cost_usd=0.001
-            ),
+            spending=self._spending,
         )
 
     def shown(self, kind: str) -> list[ModelCall]:

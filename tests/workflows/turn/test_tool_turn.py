@@ -8,24 +8,31 @@ import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.client import Client, WorkflowUpdateFailedError
+from temporalio.contrib.opentelemetry import OpenTelemetryPlugin
+from temporalio.worker import Replayer
 
 from activities.language_model.port import ModelCall, PermanentModelError, SampleError
 from activities.tools.servers import LIST_SECONDS
+from connection import DATA_CONVERTER
+from reflection.run import Spending
 from reflection.turn.approval import ToolRule
 from reflection.turn.budget import TurnLimits
-from tests.conftest import failure
+from tests.conftest import SANDBOX, failure
 from tests.workflows.turn.running import (
     ANSWER,
+    SPENT,
     Noted,
     ScriptedTurns,
     ended,
+    kind_of,
     run,
     served,
     start,
     until,
 )
+from workflows.base import Inbound
 from workflows.calls import bounded_times
-from workflows.tool_turn import LISTING
+from workflows.tool_turn import LISTING, ToolTurnWorkflow
 
 LOOK = [("look", {"place": "sea"})]
 BAD = [("look", {"place": "bad sea"})]
@@ -291,6 +298,47 @@ async def test_a_long_conversation_is_compacted(client: Client) -> None:
     (step,) = model.shown("step")
     assert len(step.messages) == 2 + 20 - result.summarized
     assert result.budget.context_tokens_used <= 10_000
+
+
+HUGE = Spending(calls=1, input_tokens=250_000, output_tokens=20)
+SURE = "It is 4. Confidence: 0.2."
+
+
+@pytest.mark.parametrize(
+    ("steps", "fields", "made", "stop_reason"),
+    [
+        ([LOOK, ANSWER], {}, ("step", "step"), "max_context_tokens"),
+        ([SURE], {**LOW, "reflect_on_uncertainty": True}, ("step", "reflection"), "answered"),
+    ],
+)
+async def test_a_run_of_earlier_code_goes_on_as_it_began(
+    client: Client,
+    monkeypatch: pytest.MonkeyPatch,
+    steps: list[Any],
+    fields: dict[str, Any],
+    made: tuple[str, ...],
+    stop_reason: str,
+) -> None:
+    """What is new at the end of a reply counts for new runs, and changes no history's commands."""
+
+    async def turned() -> tuple[Any, ScriptedTurns, Any]:
+        model = ScriptedTurns(list(steps), [THOUGHT], spending=HUGE if LOOK in steps else SPENT)
+        async with served(client, model):
+            handle = await start(client, **fields)
+            return await ended(handle), model, await handle.fetch_history()
+
+    new, model, _ = await turned()
+    with monkeypatch.context() as earlier:
+        earlier.setattr("temporalio.workflow.patched", lambda _: False)
+        old, before, history = await turned()
+    await Replayer(
+        workflows=[ToolTurnWorkflow], data_converter=DATA_CONVERTER, workflow_runner=SANDBOX,
+        interceptors=[Inbound()], plugins=[OpenTelemetryPlugin()],
+    ).replay_workflow(history)  # fmt: skip
+
+    asked = [tuple(map(kind_of, one.calls)) for one in (model, before)]
+    assert (new.stop_reason, old.stop_reason) == (stop_reason, "answered")
+    assert asked == [made[:1] if stop_reason != "answered" else made, ("step",) * len(steps)]
 
 
 async def test_a_turn_without_the_queue_of_tools_answers(client: Client) -> None:

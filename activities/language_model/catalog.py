@@ -1,0 +1,190 @@
+"""What LiteLLM knows of a model: who serves it, what it takes, and how it thinks.
+
+LiteLLM is asked once, and its answers are remembered: they do not change while a worker runs, and
+to ask again for each call would take up to a third of its CPU.
+"""
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, get_args
+
+import litellm
+from litellm.exceptions import UnsupportedParamsError
+from litellm.types.utils import LlmProviders
+from litellm.utils import ProviderConfigManager
+
+from activities.language_model.port import Endpoint
+from connection import secrets
+from reflection.request import THINKING_TOKENS
+from reflection.turn.levels import Effort
+
+# These hold any model to a schema, in a form of their own; LiteLLM only knows which models do.
+_CONSTRAINING_SERVERS = frozenset({"ollama", "ollama_chat"})
+# Patterns of the names of models that think and LiteLLM does not know, with commas between them.
+REASONING_MODELS = "MULL_REASONING_MODELS"
+# Of those that pass an effort on, these models take `low`, whoever serves them.
+_OPENAI = re.compile(r"(?:^|/)(?:o\d|gpt-)")
+_BEYOND_OPENAI = frozenset({"top_k", "min_p", "repetition_penalty"})
+
+
+@dataclass(frozen=True)
+class Route:
+    """The model behind a name: `target` is LiteLLM's name for it."""
+
+    name: str
+    target: str
+    provider: str
+    endpoint: Endpoint | None
+
+    @property
+    def model(self) -> str:
+        """LiteLLM's name for it without the provider."""
+        return self.target.removeprefix(f"{self.provider}/")
+
+    @property
+    def system(self) -> str:
+        """The provider's name in spans."""
+        return self.name.partition("/")[0] if self.endpoint else self.provider
+
+    def arguments(self, timeout_seconds: float) -> dict[str, Any]:
+        """Build the arguments of every LiteLLM call on this route."""
+        arguments: dict[str, Any] = {
+            "model": self.target,
+            "timeout": timeout_seconds,
+            # Temporal owns retries; by default a 429 would make three requests.
+            "num_retries": 0,
+            "max_retries": 0,
+        }
+        if self.endpoint:
+            arguments |= {"api_base": self.endpoint.api_base, "api_key": self.endpoint.api_key}
+        return arguments
+
+    def secrets(self) -> frozenset[str]:
+        """Return what no message may show: the keys of this route and of the environment."""
+        return frozenset({*secrets(), *([self.endpoint.api_key] if self.endpoint else [])})
+
+
+_remembered = lru_cache(maxsize=1_000)
+_reasons = _remembered(litellm.supports_reasoning)
+_supports_schemas = _remembered(litellm.supports_response_schema)
+_listed = _remembered(litellm.get_supported_openai_params)
+
+
+@_remembered
+def _described(target: str) -> dict[str, Any]:
+    try:
+        return dict(litellm.get_model_info(target))
+    except Exception:
+        return {}
+
+
+def thinks(route: Route) -> bool:
+    """Tell whether a model can think: by LiteLLM's list, or by the operator's patterns."""
+    patterns = os.environ.get(REASONING_MODELS, "").split(",")
+    if any(fnmatchcase(route.name, pattern.strip()) for pattern in patterns):
+        return True
+    # Of these it would ask the server, which holds the worker up, and not say whether they think.
+    return route.provider not in _CONSTRAINING_SERVERS and _reasons(route.target)
+
+
+def output_limit(route: Route, usual: int) -> int:
+    """Return the limit of a reply's tokens where none is given; thinking counts towards it."""
+    if not thinks(route):
+        return usual
+    most = _described(route.target).get("max_output_tokens")
+    return min(THINKING_TOKENS, most) if isinstance(most, int) and most > 0 else THINKING_TOKENS
+
+
+def least_effort(route: Route) -> tuple[bool, Effort | None]:
+    """Tell whether a model thinks unasked, and by which effort it is told to think least, if any.
+
+    Where LiteLLM's list is wrong, and the provider refuses the effort, the call is made without it.
+    """
+    known = _described(route.target) if thinks(route) else {}
+    if not thinks(route) or known.get("default_reasoning_effort") == "none":
+        return False, None
+    none, low = _sent(route, reasoning_effort="none"), planned(route, "low")
+    levels = [one for one in known.get("reasoning_effort_levels") or () if one in get_args(Effort)]
+    if levels or not low:
+        return True, levels[0] if levels else None
+    if none is not None and "thinking" in low and "thinking" not in none:
+        # Claude, which thinks when it is told to, or always.
+        always = bool((litellm.model_cost.get(route.model) or {}).get("thinking_always_on"))
+        return always, "low" if always else None
+    if none is not None and "reasoning_effort" not in none:
+        # The provider has a setting of its own; Gemini 2.5 Pro takes no budget of 0.
+        least: Effort = "minimal" if "gemini-2.5-pro" in route.model else "none"
+        return True, None if none == low else least
+    for effort in ("none", "minimal"):
+        if known.get(f"supports_{effort}_reasoning_effort"):
+            return True, effort
+    refused = known.get("supports_low_reasoning_effort") is False
+    return True, "low" if _OPENAI.search(route.target) and not refused else None
+
+
+def lists(route: Route, name: str) -> bool:
+    """Tell whether LiteLLM lists a parameter for a model."""
+    return name in (_listed(route.model, route.provider) or ())
+
+
+def _sent(route: Route, **wanted: object) -> dict[str, Any] | None:
+    """Return what LiteLLM would send a provider for these parameters; None where it refuses one."""
+    return _translated(route.model, route.provider, json.dumps(wanted))
+
+
+@_remembered
+def _translated(model: str, provider: str, wanted: str) -> dict[str, Any] | None:
+    try:
+        sent: dict[str, Any] = litellm.get_optional_params(
+            model=model, custom_llm_provider=provider, **json.loads(wanted)
+        )
+    except UnsupportedParamsError:
+        return None
+    return sent
+
+
+def knows(
+    route: Route, name: str, value: object, thinking: Mapping[str, Any] = MappingProxyType({})
+) -> bool:
+    """Ask with the value too: LiteLLM lists temperature for models that only accept 1."""
+    if not lists(route, name):
+        return name in _BEYOND_OPENAI and _takes_beyond(route, name)
+    # No model takes one seed and not another, and each sample has its own.
+    return _sent(route, **{**thinking, name: 0 if name == "seed" else value}) is not None
+
+
+def _takes_beyond(route: Route, name: str) -> bool:
+    """Tell whether an option that OpenAI has not is sent: to a server of one's own it is."""
+    if route.endpoint:
+        return True
+    provider = LlmProviders(route.provider)
+    config = ProviderConfigManager.get_provider_chat_config(route.model, provider)
+    return hasattr(type(config), name)
+
+
+def takes_schemas(route: Route, form: dict[str, Any]) -> bool:
+    """Tell if a schema may be sent: as it is, to an endpoint like OpenAI's, or to a known model."""
+    if route.provider in _CONSTRAINING_SERVERS or _supports_schemas(route.target):
+        return True
+    return (_sent(route, response_format=form) or {}).get("response_format") == form
+
+
+def planned(route: Route, effort: str | None) -> dict[str, Any]:
+    """Return what LiteLLM would send a provider for a level of thinking; empty if it sends none."""
+    if not (thinks(route) and lists(route, "reasoning_effort")):
+        return {}
+    return _sent(route, reasoning_effort=effort) or {}
+
+
+def thinking_budget(planned: dict[str, Any]) -> int | None:
+    """Return the tokens that a provider would be told to think, where it takes a number."""
+    found = planned.get("thinking") or {}
+    tokens = found.get("budget_tokens")
+    tokens = (planned.get("thinkingConfig") or {}).get("thinkingBudget", tokens)
+    return tokens if isinstance(tokens, int) else None

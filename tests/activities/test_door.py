@@ -1,0 +1,118 @@
+"""A model's address that takes no connection, in virtual time: one call knocks, the others wait."""
+
+import asyncio
+
+import pytest
+
+from activities.language_model.layers import PacedModel
+from activities.language_model.port import ModelCall, ModelReply, NotYetError, UnreachableError
+from tests.activities.scripted_calls import call
+from tests.activities.test_pace import virtually
+from tests.scripted import reply
+
+MOST = 5
+
+
+class Address:
+    """Refuses connections until it opens, in seconds; `hangs` are those of a refused one."""
+
+    def __init__(self, opens: float, hangs: float = 0.001, latency: float = 0.5) -> None:
+        self.opens, self.hangs, self.latency = opens, hangs, latency
+        self.refused: list[float] = []
+        self.taken: list[float] = []
+
+    async def complete(self, _: ModelCall) -> ModelReply:
+        now = asyncio.get_running_loop().time()
+        if now < self.opens:
+            self.refused.append(now)
+            await asyncio.sleep(self.hangs)
+            raise UnreachableError("nothing listens at a:1", "a:1")
+        self.taken.append(now)
+        await asyncio.sleep(self.latency)
+        return reply("fine")
+
+
+async def attempts(model: PacedModel, name: str | None = None) -> tuple[float, str]:
+    """Make a call as Temporal would, and return when it ended, and how."""
+    while True:
+        try:
+            said = (await model.complete(call(model=name, max_attempts=MOST))).text
+        except NotYetError as error:
+            await asyncio.sleep(error.retry_after or 0)
+            continue
+        except UnreachableError as error:
+            said = str(error)
+        return asyncio.get_running_loop().time(), said
+
+
+async def together(address: Address, calls: int, names: int = 1) -> list[tuple[float, str]]:
+    model = PacedModel(address)
+    return await asyncio.gather(*(attempts(model, f"m{n % names}") for n in range(calls)))
+
+
+@pytest.fixture(autouse=True)
+def one_activity(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each call is of an activity of its own, over all its attempts."""
+    monkeypatch.setattr("activities.language_model.layers._caller", asyncio.current_task)
+
+
+@pytest.mark.parametrize("calls", [1, 32, 300])
+def test_a_closed_door_is_knocked_on_by_one(calls: int) -> None:
+    """Each knock counts for all: five are made, whoever waits, and then every call ends.
+
+    Of 300 at once some are told to come later, before it is known that nothing listens.
+    """
+    address = Address(opens=float("inf"))
+
+    ended = virtually(together(address, calls))
+
+    assert len(address.refused) <= (MOST if calls < 100 else MOST + 4)
+    assert {said for _, said in ended} == {"5 connections failed: nothing listens at a:1"}
+    assert max(at for at, _ in ended) < (16 if calls < 100 else 60)
+
+
+def test_when_the_door_opens_all_go_on() -> None:
+    """No call is lost to an outage of 14 s, and nobody waits for the knock's own reply."""
+    address = Address(opens=14, latency=60)
+
+    ended = virtually(together(address, 50))
+
+    assert {said for _, said in ended} == {"fine"}
+    assert len(address.refused) <= 4
+    assert sorted(address.taken)[1] < 14 + 8 + 5 + 1
+
+
+def test_names_at_one_address_share_its_door() -> None:
+    """Each name is refused once or so before it is known where it leads."""
+    address = Address(opens=float("inf"))
+
+    ended = virtually(together(address, 40, names=4))
+
+    assert len(address.refused) <= MOST + 4
+    assert len(ended) == 40
+
+
+def test_a_slow_refusal_lets_few_in() -> None:
+    """A name that takes 7 s not to be found is not asked for by everybody each time."""
+    address = Address(opens=float("inf"), hangs=7.0)
+
+    ended = virtually(together(address, 5))
+
+    assert len(ended) == 5
+    assert len(address.refused) <= 4 * MOST
+
+
+def test_a_cancelled_knock_leaves_the_door_to_another() -> None:
+    """The next call that waits knocks in its place."""
+
+    async def work() -> str:
+        address = Address(opens=0.5)
+        model = PacedModel(address)
+        with pytest.raises(UnreachableError):
+            await model.complete(call(max_attempts=1))
+        first, second = (asyncio.create_task(attempts(model)) for _ in range(2))
+        await asyncio.sleep(1.2)
+        first.cancel()
+        return (await second)[1]
+
+    assert virtually(work()) == "fine"

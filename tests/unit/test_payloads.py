@@ -1,0 +1,90 @@
+"""What is written of requests and results: what was asked comes first, and what is set alone."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from commands.loops import LOOPS
+from connection import DATA_CONVERTER
+from reflection.agents.request import ReflexionRequest
+from reflection.critique.request import ReflectOnResultRequest
+from reflection.multipath.request import MultiPathRequest
+from reflection.request import Request
+from reflection.run import Spending, Usage
+from reflection.sampling.loop import progress, result
+from reflection.sampling.request import SelfConsistencyRequest
+from reflection.sampling.result import SelfConsistencyResult
+from reflection.turn.request import ToolTurnRequest
+from reflection.turn.session import SessionMessage
+from tests.unit.runs import failed, finished, put_in
+
+DEFAULTS = Path(__file__).parent / "golden" / "defaults.json"
+
+
+def payload(value: object) -> Any:
+    """Return a value as it stands in a history."""
+    return json.loads(DATA_CONVERTER.payload_converter.to_payloads([value])[0].data)
+
+
+def read(value: object) -> Any:
+    """Return a value as it is read again."""
+    converter = DATA_CONVERTER.payload_converter
+    return converter.from_payloads(converter.to_payloads([value]), [type(value)])[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "given"),
+    [
+        (SelfConsistencyRequest, {"question": "Is 91 prime?"}),
+        (SelfConsistencyRequest, {"question": "Is 91 prime?", "system": "s", "model": "m"}),
+        (SelfConsistencyRequest, {"question": "Is it?", "min_responses": 5, "temperature": 0.7}),
+        (ReflectOnResultRequest, {"query": "Compare", "model": "m"}),
+        (MultiPathRequest, {"prompt": "Write add", "budget_usd": 1.5}),
+        (ToolTurnRequest, {"message": "Sum", "context": ["a"], "tools": []}),
+        (SessionMessage, {"message": "Sum", "stream": False}),
+        (ReflexionRequest, {"task": "share", "environment": "code"}),
+    ],
+)
+def test_a_request_is_what_was_asked(kind: type[Request], given: dict[str, Any]) -> None:
+    """Its subject comes first, then what was set; the rest is left out, and read as its default."""
+    nothing = {"system": None, "context": (), "budget_usd": None}
+    known = {name: value for name, value in nothing.items() if name in kind.model_fields}
+    request = kind(**known | given)
+
+    assert payload(request) == given
+    assert next(iter(payload(request))) == kind.subject_field
+    assert read(request) == request
+
+
+def test_a_result_is_read_as_it_was() -> None:
+    """None and empty defaults are left out; what is required, 0 and an unknown cost are not."""
+    run = finished(["A", None, failed(2, "Timeout: no"), put_in(3, "B", "Ann")])
+    ended, stands = result(run), progress(run, 2)
+    unknown = Usage(calls=0, cost_usd=None, parts={"retried": Spending(calls=1, cost_usd=None)})
+    fields = SelfConsistencyResult.model_fields
+
+    assert (read(ended), read(stands), read(unknown)) == (ended, stands, unknown)
+    assert not {"warnings", "voted_answer", "calibration"} & payload(ended).keys()
+    assert {name for name, field in fields.items() if field.is_required()} <= payload(ended).keys()
+    assert payload(unknown) == {"calls": 0, "cost_usd": None, "parts": {"retried": {"calls": 1}}}
+    assert json.loads(ended.model_dump_json()).keys() == fields.keys()
+
+
+def test_a_default_changes_on_purpose_alone() -> None:
+    """Runs under way are read with it too, unless a change is guarded by `workflow.patched`.
+
+    `MULL_GOLDEN=write` writes the defaults anew.
+    """
+    found = {loop.workflow: _defaults(loop.request) for loop in LOOPS}
+    if os.environ.get("MULL_GOLDEN") == "write":
+        DEFAULTS.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+
+    assert found == json.loads(DEFAULTS.read_text())
+
+
+def _defaults(kind: type[BaseModel]) -> dict[str, Any]:
+    return dict(json.loads(kind.model_construct().model_dump_json()))
