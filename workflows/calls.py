@@ -34,6 +34,7 @@ SOMEBODY = "a person"
 # A call that is made once at most is lost with its worker: that is not worth a hasty guess, and
 # such a worker may be silent for so many times as long.
 ONLY_CALL_SILENCE = 2
+AFTER_A_LOSS = timedelta(seconds=0.1)
 CLIENT_MARGIN = timedelta(seconds=15)
 # Such a call is ended by its worker; this is for a worker that is lost.
 BOUNDED_MARGIN = timedelta(seconds=1)
@@ -69,6 +70,8 @@ def call_times(
         client_seconds = max(longest)
     times = work_times(client_seconds, max_attempts)
     times["retry_policy"].maximum_attempts = 0
+    # An error brings its own wait (activities/language_model/port.py), but for a lost worker's.
+    times["retry_policy"].initial_interval = AFTER_A_LOSS
     return times
 
 

@@ -29,6 +29,8 @@ TASK_QUEUE = "mull-llm"
 # Replies that say nothing, and may say something the next time: they are asked for so often.
 ASKED_AGAIN = frozenset({"EmptyReply", "BrokenToolCall"})
 EMPTY_REPLIES = 3
+# Before the next attempt, in seconds, where the provider names no time: it doubles each time.
+FIRST_WAIT, LONGEST_WAIT = 1.0, 30.0
 UNREACHABLE = "Unreachable"
 
 
@@ -245,14 +247,16 @@ async def ask(model: LanguageModel, call: ModelCall, max_attempts: int = 5) -> M
                 raise
             activity.heartbeat(limited + (refused and not waits), waiting + waits, empty + again)
             # Where a model is to wait, its calls wait in line for their turn, and not here.
-            wait = error.retry_after if error.retry_after is not None or not refused else 1.0
+            wait, grows = error.retry_after, 0 if refused else max(used, 0)
+            if wait is None:
+                wait = min(FIRST_WAIT * 2.0**grows, LONGEST_WAIT)
             raise ApplicationError(
                 str(error),
                 calls_made() - waits,
                 type=error.kind,
                 non_retryable=last,
                 # Temporal takes a delay of 0 for none given.
-                next_retry_delay=timedelta(seconds=max(wait, 0.01)) if wait is not None else None,
+                next_retry_delay=timedelta(seconds=max(wait, 0.01)),
             ) from None
 
 
