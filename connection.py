@@ -21,7 +21,7 @@ from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 from temporalio.client import Client
 from temporalio.common import RawValue
 from temporalio.contrib.opentelemetry import OpenTelemetryPlugin
-from temporalio.contrib.pydantic import PydanticJSONPlainPayloadConverter, ToJsonOptions
+from temporalio.contrib.pydantic import PydanticJSONPlainPayloadConverter
 from temporalio.converter import (
     ActivitySerializationContext,
     CompositePayloadConverter,
@@ -37,7 +37,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig
 from temporalio.service import RPCError
 
-from reflection.request import Record, Request, explain, parse_request, short_name
+from reflection.request import Record, Request, Result, explain, parse_request, short_name, told
 from reflection.sampling.probability import CalibrationMap, Setup, nearest
 from reflection.text import terminal_safe
 from telemetry import SEARCH_ATTRIBUTES
@@ -85,13 +85,10 @@ class UnreadableError(Exception):
 
 
 class _RequestConverter(PydanticJSONPlainPayloadConverter):
-    """Pydantic's converter; requests are written with what they ask first, and read strictly."""
+    """Pydantic's converter, but requests and results have what is set, and requests are strict."""
 
     def to_payload(self, value: Any) -> Payload | None:
-        if isinstance(value, Request) and value.subject_field in value.model_fields_set:
-            told = value.model_dump(mode="json", exclude_unset=True)
-            value = {value.subject_field: told[value.subject_field], **told}
-        return super().to_payload(value)
+        return super().to_payload(told(value) if isinstance(value, Request | Result) else value)
 
     def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
         if _request_of(type_hint) is None:
@@ -100,8 +97,7 @@ class _RequestConverter(PydanticJSONPlainPayloadConverter):
 
 
 # The SDK makes a converter for every task: what this one learns about types is kept for all.
-# What is not set is left out, and restored by its default where it is read.
-_JSON = _RequestConverter(ToJsonOptions(exclude_unset=True))
+_JSON = _RequestConverter()
 
 
 def _request_of(type_hint: type | None) -> type[Request] | None:

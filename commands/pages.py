@@ -24,7 +24,6 @@ from commands.command import Exit, fail, say_unserved, tell, unserved
 from commands.follow import ended_badly
 from commands.live import LOOK_SECONDS, show_live
 from commands.loops import (
-    ASKED,
     BATCH,
     LOOPS,
     FoundRun,
@@ -150,12 +149,11 @@ async def _start(
     try:
         await client.start_workflow(
             BATCH.workflow,
-            request.model_copy(update={"carried": carried} if carried else {}),
+            request.model_copy(update={"carried": carried}),
             id=identity,
             task_queue=TASK_QUEUE,
             task_timeout=task_timeout(request),
-            static_summary=(summary := terminal_safe(f"batch of {name or variant.name}", 120)),
-            memo={ASKED: summary},
+            static_summary=terminal_safe(f"batch of {name or variant.name}", 120),
             id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
             # Its runs have that of the batch; pages have one of their own.
             priority=Priority(priority_key=PRIORITY_KEY if request.items else None),

@@ -245,17 +245,19 @@ async def _row(client: Client, run: WorkflowExecution, *, newest: bool) -> Row:
     found = {pair.key.name: pair.value for pair in run.typed_search_attributes}
     loop = next(loop for loop in LOOPS if loop.workflow == run.workflow_type)
     asked = turns = None
-    with suppress(UnreadableError, RPCError, ValueError):  # a list needs no key
-        asked = await run.memo_value(ASKED, None, type_hint=str)
+    # A list needs no key, and shows no text that is encrypted.
+    clear = client.data_converter.payload_codec is None
+    with suppress(UnreadableError, RPCError, ValueError):
+        asked = await run.memo_value(ASKED, None, type_hint=str) if clear else None
         if newest and loop is SESSION:
             its = f"WorkflowType = '{TURN.workflow}' AND {PARENT} = '{run.id}'"
             turns = [turn.id async for turn in client.list_workflows(its, limit=MOST_READ)]
-        elif newest and asked is None and loop is not BATCH:
+        elif newest and clear and not asked and loop is not BATCH:
             # It was started by another client: its history has what it was asked.
-            handle: Handle = client.get_workflow_handle(run.id, run_id=run.run_id)
+            handle = client.get_workflow_handle(run.id, run_id=run.run_id)
             request = await request_of(client, FoundRun(handle, loop, run))
-            subject = request and getattr(request, request.subject_field)
-            asked = subject and terminal_safe(subject, SUBJECT_COLUMNS)
+            about = request and getattr(request, request.subject_field)
+            asked = about and terminal_safe(about, SUBJECT_COLUMNS)
     return {
         "id": run.id,
         "run_id": run.run_id,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from reflection.request import Record, Review, fitted
+from reflection.request import Record, Result, Review, fitted
 from reflection.run import DecisionT, RunState, Spending, Usage
 from reflection.text import encoded_size
 
@@ -94,7 +94,7 @@ class PlainProgress(Record):
     warnings: tuple[str, ...] = ()
 
 
-class PlainResult(Record):
+class PlainResult(Result):
     """The best draft as the answer, why the run ended, and what it cost."""
 
     subject: str

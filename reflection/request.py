@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from functools import cache, partial
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import (
@@ -30,21 +30,6 @@ class Frozen(BaseModel):
     """A value that never changes; an error about it names fields and never quotes the input."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
-
-    def model_post_init(self, _: Any) -> None:
-        """Count a field as not set where it holds its default, and that is None or empty."""
-        given, told = self.__dict__, self.__pydantic_fields_set__
-        for name, value in _nothings(type(self)):
-            if name in told and given[name] == value:
-                told.remove(name)
-
-
-@cache
-def _nothings(kind: type[Frozen]) -> list[tuple[str, Any]]:
-    """List the fields whose default is None or empty, each with it."""
-    fields = kind.model_fields.items()
-    defaults = ((name, field.get_default(call_default_factory=True)) for name, field in fields)
-    return [(name, value) for name, value in defaults if value in (None, (), {})]
 
 
 class Request(Frozen):
@@ -112,6 +97,28 @@ class Record(Frozen):
     """
 
     model_config = ConfigDict(extra="ignore")
+
+
+class Result(Record):
+    """What a run returns."""
+
+
+def told(value: Any) -> Any:
+    """Take a value apart; what a request asks comes first, and what is not set is left out.
+
+    So is what holds a default of None, or an empty one: whoever reads it has the same default.
+    """
+    if isinstance(value, BaseModel):
+        first, fields = getattr(value, "subject_field", None), type(value).model_fields
+        given = [pair for pair in value if pair[0] in value.model_fields_set]
+        return {
+            name: told(x)
+            for name, x in sorted(given, key=lambda pair: pair[0] != first)
+            if x not in (None, (), {}) or fields[name].get_default(call_default_factory=True) != x
+        }
+    if isinstance(value, dict):
+        return {name: told(x) for name, x in value.items()}
+    return [told(x) for x in value] if isinstance(value, list | tuple) else value
 
 
 MESSAGE_BYTES = 100_000

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from reflection.agents.memory import Action, AnyTrajectory, Reflection
 from reflection.agents.request import Strategy
-from reflection.request import Record
+from reflection.request import Record, Result
 from reflection.run import Usage
 
 StopReason = Literal[
@@ -112,7 +112,7 @@ class Progress(Standing):
     review_until: datetime | None = None
 
 
-class ReflexionResult(Standing):
+class ReflexionResult(Standing, Result):
     """The answer of the best episode, why the run ended, and all that it did.
 
     `status` is `no_answer` if the best episode gave none. `hidden_passed` is what the hidden test

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import FiniteFloat
 
-from reflection.request import Record
+from reflection.request import Record, Result
 from reflection.run import Usage, above
 
 Method = Literal["ppo", "rloo", "kto", "dpo"]
@@ -157,7 +157,7 @@ class Progress(Standing):
     review_until: datetime | None = None
 
 
-class RetroformerTrainingResult(Standing):
+class RetroformerTrainingResult(Standing, Result):
     """What was trained, where it lies, what it is worth, and why the training ended."""
 
     reward_model: str | None

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from reflection.request import Finish, Record
+from reflection.request import Finish, Record, Result
 from reflection.run import Budget, Usage, room_for
 
 RunStatus = Literal["completed", "failed", "cancelled", "not_started"]
@@ -180,7 +180,7 @@ class BatchProgress(Record):
     under_way: tuple[int, ...] = ()
 
 
-class BatchResult(Record):
+class BatchResult(Result):
     """Every run of a batch by item, variant and repeat, why it ended, and what it cost.
 
     Tokens and US dollars are those of all runs that were started, None where one is unknown, and

@@ -6,7 +6,7 @@ from typing import Literal
 from reflection.critique.criteria import Criterion, passes
 from reflection.critique.evaluation import Evaluation
 from reflection.drafts import PlainDraft
-from reflection.request import Record
+from reflection.request import Record, Result
 from reflection.run import Usage
 
 StopReason = Literal[
@@ -108,7 +108,7 @@ class Progress(Record):
     warnings: tuple[str, ...] = ()
 
 
-class ReflectOnResultResult(Record):
+class ReflectOnResultResult(Result):
     """The best draft, why reflection stopped, and what it cost.
 
     `draft` is the text of the best-scored draft (`best` is its index), the earlier of equals; the

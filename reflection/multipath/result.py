@@ -7,7 +7,7 @@ from typing import Literal
 
 from reflection.multipath.state import Critique, Mode, Node, Passage
 from reflection.multipath.suite import Disputed, Failure, Suite, TestReport
-from reflection.request import Record
+from reflection.request import Record, Result
 from reflection.run import Spending, Usage
 from reflection.text import tally_words, terminal_safe
 
@@ -182,7 +182,7 @@ class Progress(Record):
     warnings: tuple[str, ...] = ()
 
 
-class MultiPathResult(Record):
+class MultiPathResult(Result):
     """The report or the code, why the run ended, what is still open, and what it cost.
 
     `output` is the report in Markdown, with its sources and further considerations, or the code

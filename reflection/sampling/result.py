@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from pydantic import Field
 
-from reflection.request import Record, Request
+from reflection.request import Record, Request, Result
 from reflection.run import Spending, Usage, at_least
 from reflection.sampling.probability import Calibrated
 from reflection.sampling.rules import Rule, StopReason
@@ -125,7 +125,7 @@ class Bars(NamedTuple):
     probability: float | None = None
 
 
-class SelfConsistencyResult(Record):
+class SelfConsistencyResult(Result):
     """The answer, how sure it is, why sampling stopped, and what it cost.
 
     `final_answer` is the most frequent answer, among equals (`tied`) the one seen first, and None

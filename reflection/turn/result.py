@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Literal
 
-from reflection.request import Record
+from reflection.request import Record, Result
 from reflection.run import Usage
 from reflection.turn.budget import BudgetSnapshot
 from reflection.turn.levels import Thinking
@@ -80,7 +80,7 @@ class Progress(Standing):
         return tuple(f"call {call.index + 1}: {call.words}" for call in asking)
 
 
-class ToolTurnResult(Standing):
+class ToolTurnResult(Standing, Result):
     """The answer, why the turn ended, and what it used and did.
 
     Without an answer `so_far` says what the turn has. `tools` are the names of those offered. Where

@@ -21,6 +21,7 @@ from reflection.request import (
     MessageText,
     Record,
     Request,
+    Result,
     Seconds,
     explain,
     shortened,
@@ -143,7 +144,7 @@ class SessionProgress(Record):
     warnings: tuple[str, ...] = ()
 
 
-class SessionResult(SessionProgress):
+class SessionResult(SessionProgress, Result):
     """Where a session ended, why, and the request by which another one goes on with it."""
 
     stop_explanation: str
@@ -219,8 +220,7 @@ class Session:
     def _request(
         self, message: SessionMessage, earlier: Sequence[EarlierMessage], summary: str | None
     ) -> ToolTurnRequest:
-        given = self.request.model_fields_set & TurnOptions.model_fields.keys()
-        own = {name: getattr(self.request, name) for name in given}
+        own = self.request.model_dump(include={*TurnOptions.model_fields}, exclude_unset=True)
         known = {
             "message": message.message,
             "context": (*self.request.context, *message.context),

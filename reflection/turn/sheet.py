@@ -61,11 +61,10 @@ def _facts(seen: Seen) -> list[parts.Fact]:
         parts.Fact("tool calls", f"{used.tool_calls_used} of {used.tool_calls_max}"),
         parts.Fact("reflections", f"{used.reflections_used} of {used.reflections_max}"),
         parts.Fact("time left", f"{used.remaining_s:.1f} s", tone="running"),
+        *([parts.Fact("waited", f"{used.waited_s:.0f} s for a person")] if used.waited_s else []),
         parts.Fact("largest context", f"{used.context_tokens_used:,} tokens"),
         parts.Fact("thinking", thinking.level if thinking else "off", ceiling),
     ]
-    if used.waited_s:
-        facts.append(parts.Fact("waited", f"{used.waited_s:.0f} s for a person"))
     if seen.last_reflection is not None:
         facts.append(parts.Fact("last reflection", seen.last_reflection.reflection))
     return facts

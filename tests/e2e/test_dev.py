@@ -170,7 +170,12 @@ def test_in_a_terminal_the_user_is_asked_for_the_toy(
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     monkeypatch.setattr(toy, "weights", lambda: None)
     monkeypatch.setattr(toy, "fetch", fetched.append)
-    monkeypatch.setattr(typer, "confirm", lambda question, **_: asked.append(question) or agrees)
+
+    def confirm(question: str, **_: object) -> bool:
+        asked.append(question)
+        return agrees
+
+    monkeypatch.setattr(typer, "confirm", confirm)
 
     if agrees:
         embedded._prepare_model(toy_wanted=False)

@@ -13,7 +13,7 @@ from connection import DATA_CONVERTER
 from reflection.agents.request import ReflexionRequest
 from reflection.critique.request import ReflectOnResultRequest
 from reflection.multipath.request import MultiPathRequest
-from reflection.request import Request
+from reflection.request import Request, Result
 from reflection.run import Spending, Usage
 from reflection.sampling.loop import progress, result
 from reflection.sampling.request import SelfConsistencyRequest
@@ -60,17 +60,27 @@ def test_a_request_is_what_was_asked(kind: type[Request], given: dict[str, Any])
     assert read(request) == request
 
 
-def test_a_result_is_read_as_it_was() -> None:
-    """None and empty defaults are left out; what is required, 0 and an unknown cost are not."""
-    run = finished(["A", None, failed(2, "Timeout: no"), put_in(3, "B", "Ann")])
-    ended, stands = result(run), progress(run, 2)
-    unknown = Usage(calls=0, cost_usd=None, parts={"retried": Spending(calls=1, cost_usd=None)})
-    fields = SelfConsistencyResult.model_fields
+def test_every_result_is_told_as_one() -> None:
+    """None was forgotten."""
+    assert all(issubclass(loop.result, Result) for loop in LOOPS)
 
-    assert (read(ended), read(stands), read(unknown)) == (ended, stands, unknown)
+
+def test_a_result_is_read_as_it_was() -> None:
+    """None and empty defaults are left out; what is required, 0 and an unknown cost are not.
+
+    What queries return, and `--json`, has all fields: programs read them by name.
+    """
+    run = finished(["A", None, failed(2, "Timeout: no"), put_in(3, "B", "Ann")])
+    stands, fields = progress(run, 2), SelfConsistencyResult.model_fields
+    unknown = Usage(calls=0, cost_usd=None, parts={"retried": Spending(calls=1, cost_usd=None)})
+    ended = result(run).model_copy(update={"usage": unknown})
+
+    assert (read(ended), read(stands)) == (ended, stands)
     assert not {"warnings", "voted_answer", "calibration"} & payload(ended).keys()
     assert {name for name, field in fields.items() if field.is_required()} <= payload(ended).keys()
-    assert payload(unknown) == {"calls": 0, "cost_usd": None, "parts": {"retried": {"calls": 1}}}
+    spent = {"calls": 0, "cost_usd": None, "parts": {"retried": {"calls": 1}}}
+    assert payload(ended)["usage"] == spent
+    assert payload(stands).keys() == type(stands).model_fields.keys()
     assert json.loads(ended.model_dump_json()).keys() == fields.keys()
 
 
