@@ -80,7 +80,7 @@ define EXTRA_LOCK
 endef
 
 lock:
-	uv pip compile pyproject.toml --extra dev --group demo $(COMPILE) --output-file requirements.lock
+	uv pip compile pyproject.toml --extra dev --extra encryption --group demo $(COMPILE) --output-file requirements.lock
 	$(call EXTRA_LOCK,tools,measure tools,requirements.lock)
 	$(call EXTRA_LOCK,environments,puzzles textworld,requirements.lock requirements-tools.lock)
 	$(call EXTRA_LOCK,train,train,requirements.lock requirements-tools.lock)

@@ -271,10 +271,13 @@ def chosen_codec() -> PayloadCodec | None:
     """Return the codec that the environment asks for, or None. Raises ConfigurationError."""
     if not {ENCRYPTION_KEYS, CODEC} & os.environ.keys():
         return None
-    from encryption import codec_from
-
     try:
+        from encryption import codec_from
+
         return codec_from(os.environ)
+    except ModuleNotFoundError:
+        said = "encryption needs cryptography: pip install 'mull[encryption]'"
+        raise ConfigurationError(said) from None
     except ValueError as error:
         raise ConfigurationError(str(error)) from None
 

@@ -32,8 +32,9 @@ else
 import sys, tomllib
 with open("pyproject.toml", "rb") as file:
     project = tomllib.load(file)["project"]
-extra = [] if sys.argv[1] == "plain" else project["optional-dependencies"]["code"]
-print(*project["dependencies"], *extra, sep="\n")
+extras = project["optional-dependencies"]
+code = [] if sys.argv[1] == "plain" else extras["code"]
+print(*project["dependencies"], *extras["encryption"], *code, sep="\n")
 END
 fi
 "${PYTHON:-python3}" -m venv --without-pip "$target"

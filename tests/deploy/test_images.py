@@ -31,7 +31,7 @@ CODE = [
     if not line.startswith("#")
 ]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-EXTRA = PROJECT["optional-dependencies"]["code"]
+EXTRAS = PROJECT["optional-dependencies"]
 USER = "10001"
 CONFINED = ["--clear-groups", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"]
 # As a container is given its files: all read-only, but for a scratch folder that runs nothing.
@@ -150,8 +150,9 @@ def test_the_wheel_holds_every_file(wheel: Path) -> None:
 
 
 def test_an_image_for_code_has_nothing_that_the_wheel_does_not_declare() -> None:
-    """Its packages are the project's, with its extra `code`, and no client of a model is there."""
-    extra = {canonicalize_name(Requirement(each).name) for each in EXTRA}
+    """Its packages are the project's, with two of its extras, and no client of a model is there."""
+    given = [*EXTRAS["code"], *EXTRAS["encryption"]]
+    extra = {canonicalize_name(Requirement(each).name) for each in given}
     declared = {canonicalize_name(Requirement(each).name) for each in PROJECT["dependencies"]}
     there = closure(CODE)
 

@@ -3,15 +3,20 @@
 import asyncio
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+import typer
+from temporalio.testing import WorkflowEnvironment
 
+from activities.language_model import toy
 from commands import embedded
 from commands.embedded import Place, free_port, is_free
 from connection import GRACE_SECONDS
@@ -151,3 +156,68 @@ async def test_a_second_interrupt_ends_all_at_once(
     assert waits
     assert GRACE_SECONDS < embedded.STOP_SECONDS
     assert is_free(place.port)
+
+
+@pytest.mark.parametrize("agrees", [True, False])
+def test_in_a_terminal_the_user_is_asked_for_the_toy(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], agrees: bool
+) -> None:
+    """Once, with its size and the alternative; who declines is told how to get it later."""
+    asked: list[str] = []
+    fetched: list[object] = []
+
+    def confirm(question: str, **_: object) -> bool:
+        asked.append(question)
+        return agrees
+
+    monkeypatch.delenv("MULL_MODEL", raising=False)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setattr(toy, "weights", lambda: None)
+    monkeypatch.setattr(toy, "fetch", fetched.append)
+    monkeypatch.setattr(typer, "confirm", confirm)
+
+    if agrees:
+        embedded._prepare_model(toy_wanted=False)
+    else:
+        with pytest.raises(typer.Exit):
+            embedded._prepare_model(toy_wanted=False)
+
+    said = capsys.readouterr().err
+    assert ["98 MB" in question and "MULL_MODEL" in question for question in asked] == [True]
+    assert len(fetched) == agrees
+    assert os.environ.get("MULL_MODEL") == ("embedded/smollm2-135m" if agrees else None)
+    assert ("mull dev --toy" in said) is not agrees
+    os.environ.pop("MULL_MODEL", None)
+
+
+async def test_without_temporal_the_sdk_downloads_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Once; it then has the same options as any other."""
+    found, tried = embedded.server_command(Place(1, 2, tmp_path / "db")), []
+    true_which = shutil.which
+
+    class Started:
+        async def shutdown(self) -> None:
+            tried.append("ended")
+
+    async def start_local(*, download_dest_dir: str, **_: object) -> Started:
+        name = f"temporal-sdk-python-{version('temporalio')}"
+        Path(download_dest_dir, name).symlink_to(found[0])
+        tried.append("started")
+        return Started()
+
+    def which(name: str, path: str | Path | None = None) -> str | None:
+        return None if name == "temporal" else true_which(name, path=path)
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(shutil, "which", which)
+    monkeypatch.setattr(WorkflowEnvironment, "start_local", start_local)
+    for _ in range(2):
+        place = Place(free_port(), free_port(), tmp_path / "dev.db")
+        async with embedded.temporal(place, tmp_path / "log"):
+            assert not is_free(place.ui_port)
+
+    assert tried == ["started", "ended"]
+    assert embedded.server_command(Place(1, 2, tmp_path / "db"))[1:] == found[1:]

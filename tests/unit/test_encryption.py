@@ -28,8 +28,10 @@ from connection import (
     DATA_CONVERTER,
     ENCRYPTED,
     KEY_ID,
+    ConfigurationError,
     UnreadableError,
     _EncodedFailureConverter,
+    chosen_codec,
     expanded,
     secrets,
 )
@@ -345,3 +347,13 @@ def deeper(calls: int, *, permanent: bool) -> None:
 def deepest(calls: int, *, permanent: bool) -> None:
     """Call back, since a frame that repeats is written once."""
     deeper(calls, permanent=permanent)
+
+
+def test_without_cryptography_one_line_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is sent unencrypted because a package lacks."""
+    monkeypatch.delitem(sys.modules, "encryption")
+    monkeypatch.setitem(sys.modules, "cryptography.exceptions", None)
+    monkeypatch.setenv("MULL_ENCRYPTION_KEYS", keys("a"))
+
+    with pytest.raises(ConfigurationError, match=r"cryptography: pip install 'mull\[encryption\]'"):
+        chosen_codec()
