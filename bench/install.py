@@ -22,7 +22,7 @@ def measure(extra: str, folder: Path) -> tuple[float, int, float]:
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     (bytes_before, packages_before), started = size(folder), time.monotonic()
     wanted = f"{ROOT}[{extra}]" if extra else str(ROOT)
-    command: list[str | Path] = [folder / "bin/python", "-m", "pip", "install", "--quiet", wanted]
+    command = [str(folder / "bin/python"), "-m", "pip", "install", "--quiet", wanted]
     subprocess.run(command, check=True)
     seconds = time.monotonic() - started
     bytes_after, packages_after = size(folder)

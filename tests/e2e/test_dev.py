@@ -165,16 +165,16 @@ def test_in_a_terminal_the_user_is_asked_for_the_toy(
     """Once, with its size and the alternative; who declines is told how to get it later."""
     asked: list[str] = []
     fetched: list[object] = []
-    monkeypatch.delenv("MULL_MODEL", raising=False)
-    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    monkeypatch.setattr(toy, "weights", lambda: None)
-    monkeypatch.setattr(toy, "fetch", fetched.append)
 
     def confirm(question: str, **_: object) -> bool:
         asked.append(question)
         return agrees
 
+    monkeypatch.delenv("MULL_MODEL", raising=False)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setattr(toy, "weights", lambda: None)
+    monkeypatch.setattr(toy, "fetch", fetched.append)
     monkeypatch.setattr(typer, "confirm", confirm)
 
     if agrees:
