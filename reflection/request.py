@@ -104,13 +104,15 @@ class Result(Record):
 
 
 def told(value: Any) -> Any:
-    """Take a value apart; what a request asks comes first, and what is not set is left out.
+    """Take a value apart; what a request asks comes first, and what it does not set is left out.
 
-    So is what holds a default of None, or an empty one: whoever reads it has the same default.
+    So is what holds a default of None, or an empty one: whoever reads it has the same default. Any
+    other field of a result's parts stays, such as the kind by which one is told from another.
     """
     if isinstance(value, BaseModel):
         first, fields = getattr(value, "subject_field", None), type(value).model_fields
-        given = [pair for pair in value if pair[0] in value.model_fields_set]
+        whole = not isinstance(value, Request)
+        given = [pair for pair in value if whole or pair[0] in value.model_fields_set]
         return {
             name: told(x)
             for name, x in sorted(given, key=lambda pair: pair[0] != first)

@@ -78,8 +78,9 @@ def test_a_result_is_read_as_it_was() -> None:
     assert (read(ended), read(stands)) == (ended, stands)
     assert not {"warnings", "voted_answer", "calibration"} & payload(ended).keys()
     assert {name for name, field in fields.items() if field.is_required()} <= payload(ended).keys()
-    spent = {"calls": 0, "cost_usd": None, "parts": {"retried": {"calls": 1}}}
-    assert payload(ended)["usage"] == spent
+    usage = payload(ended)["usage"]
+    assert (usage["calls"], usage["cost_usd"]) == (0, None)
+    assert usage["parts"]["retried"]["calls"] == 1
     assert payload(stands).keys() == type(stands).model_fields.keys()
     assert json.loads(ended.model_dump_json()).keys() == fields.keys()
 

@@ -167,5 +167,6 @@ def test_metrics() -> None:
         ("histogram_float", "mull_return"),
         ("histogram_float", "mull_cost_usd", "model"),
         ("gauge", "mull_reviews_waiting"),
+        ("gauge", "mull_version_unserved", "build_id"),
         ("histogram_float", "mull_training_seconds", "stage"),
     }
