@@ -410,7 +410,8 @@ def test_secrets_are_read_from_files(tmp_path: Path, monkeypatch: pytest.MonkeyP
     }.items():
         (tmp_path / name).write_text(text)
     (tmp_path / "..data").mkdir()
-    before = {**os.environ, "MULL_SECRETS": str(tmp_path), "TEMPORAL_API_KEY": "stated"}
+    given = {name: value for name, value in os.environ.items() if value}
+    before = {**given, "MULL_SECRETS": str(tmp_path), "TEMPORAL_API_KEY": "stated"}
     monkeypatch.setattr(os, "environ", dict(before))
 
     command.read_secrets()

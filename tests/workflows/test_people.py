@@ -98,9 +98,12 @@ async def test_a_person_can_finish_with_what_there_is(client: Client, loop: Slow
     assert "is not waiting for a review" in str(caught.value.cause)
     assert loop.kept.items() <= result.items()
     assert result["stop_reason"] == after["stop_reason"] == "finished_by_person"
-    # A query has every field; in a result those that hold nothing are left out.
-    holding = [{name: x for name, x in one.items() if x not in (None, [])} for one in decisions]
-    assert holding == result["decisions"]
+    # A query has every field; in a result those are left out that hold nothing by default.
+    holding, kept = (
+        [{name: x for name, x in one.items() if x not in (None, [], {})} for one in each]
+        for each in (decisions, result["decisions"])
+    )
+    assert holding == kept
     assert (decisions[-1]["author"], decisions[-1]["stop"]) == ("ann", True)
     assert result["usage"]["parts"]["cancelled"]["calls"] == len(loop.cancelled)
 
