@@ -120,7 +120,11 @@ ENDS: list[tuple[tuple[str, ...], int, dict[str, Any]]] = [
     (("--max-tool-calls", "0"), 4, {"stop_reason": "max_tool_calls"}),
     (("--tools", "calculate, current_time"), 0, {"tools": ["calculate", "current_time"]}),
     (("--tools", "python,calculate"), 0, {"tools": ["calculate", "run_python"]}),
-    (("--tools", "nosuch"), 4, {"tools": [], "warnings": ["the worker has no tool nosuch"]}),
+    (
+        ("--tools", "nosuch", "--max-steps", "2"),
+        4,
+        {"tools": [], "warnings": ["the worker has no tool nosuch"]},
+    ),
 ]
 
 
