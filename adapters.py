@@ -106,6 +106,8 @@ def toolbox(options: argparse.Namespace, library: Library | None) -> ToolActivit
             rules = parse_request(tuple[ToolRule, ...], path.read_bytes())
         if path := options.mcp:
             # The client takes a second to import.
+            if importlib.util.find_spec("mcp") is None:
+                raise ConfigurationError("--mcp needs mcp: pip install 'mull[mcp]'")
             from activities.tools.servers import read_servers
 
             servers = read_servers(path.read_bytes(), os.environ)
@@ -274,16 +276,16 @@ def webhook_of(environment: Mapping[str, str]) -> WebhookActivities | None:
 
     async def post(body: bytes, headers: dict[str, str]) -> int:
         # It takes a quarter of a second to import.
-        import httpx2
+        import httpx
 
         try:
             async with (
                 asyncio.timeout(POST_SECONDS),
-                httpx2.AsyncClient(timeout=POST_SECONDS, follow_redirects=False) as client,
+                httpx.AsyncClient(timeout=POST_SECONDS, follow_redirects=False) as client,
                 client.stream("POST", url, content=body, headers=headers) as reply,
             ):
                 return reply.status_code
-        except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
             raise OSError(f"the receiver can't be reached: {type(error).__name__}") from None
 
     linked = run_page if environment.get("MULL_WEB_UI") else lambda *_: None

@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 # The others are compiled, or take gigabytes.
-EXTRAS = ("", "dev", "code", "measure", "encryption")
+EXTRAS = ("", "dev", "code", "measure", "encryption", "mcp")
 
 
 def measure(extra: str, folder: Path) -> tuple[float, int, float]:

@@ -52,7 +52,7 @@ with open("pyproject.toml", "rb") as file:
     project = tomllib.load(file)["project"]
 extras = project["optional-dependencies"]
 code = [] if sys.argv[1] == "plain" else extras["code"]
-print(*project["dependencies"], *extras["encryption"], *code, sep="\n")
+print(*project["dependencies"], *extras["encryption"], *extras["mcp"], *code, sep="\n")
 END
 fi
 "${PYTHON:-python3}" -m venv --without-pip "$target"

@@ -150,3 +150,14 @@ async def test_tools_are_served_on_their_own_queue(client: Client) -> None:
         )
 
     assert outcome == ToolOutcome(status="ok", content="42")
+
+
+def test_without_mcp_one_line_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Where servers are asked for; a worker without them needs no client."""
+    monkeypatch.setitem(sys.modules, "mcp", None)
+
+    with pytest.raises(ConfigurationError, match=r"--mcp needs mcp: pip install 'mull\[mcp\]'"):
+        adapters.toolbox(options(mcp=written(tmp_path / "mcp.json", {})), None)
+    assert adapters.toolbox(options(), None)
