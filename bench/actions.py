@@ -10,6 +10,7 @@ MULL_HEARTBEAT_SECONDS is set for the worker as for any. Prints the Actions, and
 import argparse
 import asyncio
 import json
+import os
 import sys
 import tempfile
 from collections import Counter
@@ -28,6 +29,8 @@ from tests.scripted_endpoint import Body, Scripted
 
 QUESTION = "How much?"
 HELLO = "Hello"
+# An answer of 2,000 characters, which are written in so many parts within the latency.
+TOLD, PARTS = "Tell a story", 500
 # How many activities the workflows have, wave by wave: samples; draft, judge, revise, judge; route,
 # code, tests, run, repair, run; three steps and two tools.
 WAVES: dict[str, list[int]] = {
@@ -35,6 +38,7 @@ WAVES: dict[str, list[int]] = {
     "reflect": [1] * 4,
     "agent": [1] * 6,
     "turn": [1] * 5,
+    "streamed": [1],
     "session": [1],
     "batch": [3],
 }
@@ -51,6 +55,7 @@ def commands(folder: Path, messages: int, questions: int) -> dict[str, list[list
         "reflect": [["reflect", str(REQUESTS["reflect"][1]["query"]), "--max-revisions", "1"]],
         "agent": [["agent", str(REQUESTS["agent"][1]["prompt"])]],
         "turn": [[*turn, "Compute it"]],
+        "streamed": [["turn", "--stream", TOLD]],
         "session": [[*turn, f"{HELLO} {each}", "--session"] for each in range(messages)],
         "batch": [["batch", str(lines), "--command", "ask", "--accept-any", "--", *ASK]],
     }
@@ -62,12 +67,18 @@ async def mull(stage: Stage, run: list[list[str]], name: str, *given: str) -> No
         # What follows -- is each question's, and not the batch's.
         end = words.index("--") if "--" in words else len(words)
         named = [name] if words[-1] == "--session" else ["--id", name]
+        # In a terminal the text of a turn is read while it is written.
+        ours, theirs = os.openpty()
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "starter.py", *words[:end], *named, *given, *words[end:]),
             stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
+            stderr=theirs if words[-1] == TOLD else asyncio.subprocess.DEVNULL,
         )
+        asyncio.get_running_loop().add_reader(ours, os.read, ours, 65_536)
         said, _ = await process.communicate()
+        asyncio.get_running_loop().remove_reader(ours)
+        os.close(ours)
+        os.close(theirs)
         if process.returncode not in {0, 4}:
             raise SystemExit(f"{words[0]} ended with {process.returncode}")
         if given:
@@ -99,7 +110,7 @@ async def measure(given: argparse.Namespace, folder: Path) -> None:
     """Print a line for each run and each way to make it."""
     telemetry.set_up(None)
     async with Stage(folder) as stage:
-        stage.reply = lambda request: replace(said(request), delay=given.latency)
+        stage.reply = lambda request: said(request, given.latency)
         flows = [BareWorkflow, BareParent, BareSession]
         await stage.serve()
         async with (
@@ -119,10 +130,13 @@ async def measure(given: argparse.Namespace, folder: Path) -> None:
                         print(f"{kind:8} {way:9} {found.total():5}   {kinds}", flush=True)
 
 
-def said(request: Body) -> Scripted:
-    """Greet, or reply as to the runs of the chaos tests."""
+def said(request: Body, latency: float) -> Scripted:
+    """Greet, tell a story bit by bit, or reply as to the runs of the chaos tests."""
     newest = str(request["messages"][-1]["content"])
-    return Scripted("Hello.") if newest.startswith(HELLO) else replied(request)
+    if newest.startswith(TOLD):
+        return Scripted("Once. " * (4 * PARTS // 6), drip=latency / PARTS)
+    found = Scripted("Hello.") if newest.startswith(HELLO) else replied(request)
+    return replace(found, delay=latency)
 
 
 if __name__ == "__main__":
