@@ -275,17 +275,17 @@ def webhook_of(environment: Mapping[str, str]) -> WebhookActivities | None:
         raise ConfigurationError(f"{WEBHOOK_SECRET} is not set: it signs what {WEBHOOK} is told")
 
     async def post(body: bytes, headers: dict[str, str]) -> int:
-        # It takes a quarter of a second to import.
-        import httpx
+        # It takes a quarter of a second to import. LiteLLM's adapter bounds httpx in its process.
+        import aiohttp
 
         try:
             async with (
                 asyncio.timeout(POST_SECONDS),
-                httpx.AsyncClient(timeout=POST_SECONDS, follow_redirects=False) as client,
-                client.stream("POST", url, content=body, headers=headers) as reply,
+                aiohttp.ClientSession(trust_env=True) as client,
+                client.post(url, data=body, headers=headers, allow_redirects=False) as reply,
             ):
-                return reply.status_code
-        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
+                return reply.status
+        except (aiohttp.ClientError, TimeoutError) as error:
             raise OSError(f"the receiver can't be reached: {type(error).__name__}") from None
 
     linked = run_page if environment.get("MULL_WEB_UI") else lambda *_: None

@@ -378,6 +378,7 @@ async def request_of(client: Client, run: FoundRun) -> Any:
         payloads = event.workflow_execution_started_event_attributes.input.payloads
         with suppress(ApplicationError):
             found = await client.data_converter.decode(list(payloads), [run.loop.request])
-            return found[0] if found else None
+            # Bytes are decoded as they are, whatever type is asked for.
+            return next((each for each in found if isinstance(each, run.loop.request)), None)
         return None
     return None

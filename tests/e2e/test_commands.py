@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from temporalio.client import Client
@@ -60,11 +59,11 @@ async def test_the_web_ui_shows_what_was_asked(cli: Cli, client: Client) -> None
 
 
 async def test_a_list_has_the_question(cli: Cli, client: Client) -> None:
-    """Whoever started the run, and while it goes on; no search attribute has it."""
+    """Whoever started the run, and while it goes on; a run of bytes is listed without one."""
     cli("ask", SUM, "--seed", str(SLOW), "--id", "by-command", "--detach")
     asked = {"question": f"{SUM} Really?", "seed": SLOW}
-    given: dict[str, Any] = {"id": "by-client", "task_queue": "mull"}
-    await client.start_workflow("SelfConsistencyWorkflow", asked, **given)
+    for run, given in (("by-client", asked), ("of-bytes", b"no request")):
+        await client.start_workflow("SelfConsistencyWorkflow", given, id=run, task_queue="mull")
 
     rows = json.loads(cli("list", "--json").stdout)["runs"]
     printed = cli("list").stdout
@@ -72,6 +71,7 @@ async def test_a_list_has_the_question(cli: Cli, client: Client) -> None:
 
     found = {row["id"]: row["asked"] for row in rows}
     assert (found["by-command"], found["by-client"]) == (SUM, f"{SUM} Really?")
+    assert found["of-bytes"] is None
     assert f"\n  {SUM}\n" in printed
     assert ended == [0, 0]
 

@@ -237,7 +237,7 @@ async def test_a_receiver_that_takes_nothing_delays_no_run(
                 for event in (await run.fetch_history()).events
                 if event.HasField("child_workflow_execution_started_event_attributes")
             ]
-            said = "" if answers else "the receiver can't be reached: ConnectError"
+            said = "" if answers else "the receiver can't be reached: ClientConnectorError"
             async with asyncio.timeout(10):
                 while await last_failure(client, child.workflow_id) != said:
                     await asyncio.sleep(0.05)
