@@ -10,7 +10,6 @@ from temporalio.exceptions import ApplicationError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
     import telemetry
-    from reflection.history import task_timeout
     from reflection.request import explain
     from reflection.sheet import Sheet
     from reflection.text import encoded_size, lasting_words, terminal_safe
@@ -136,7 +135,7 @@ class SessionWorkflow(Workflow):
                 "ToolTurnWorkflow",
                 request,
                 id=turn_id(workflow.info().workflow_id, request.turn_count),
-                task_timeout=task_timeout(request),
+                task_timeout=request.task_timeout(),
                 result_type=ToolTurnResult,
                 parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
                 static_summary=terminal_safe(request.message, SUMMARY_COLUMNS),

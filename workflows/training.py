@@ -19,7 +19,6 @@ from temporalio.exceptions import (
 
 with workflow.unsafe.imports_passed_through():
     import telemetry
-    from activities.heartbeats import silence
     from activities.training.activity import TrainingActivities
     from activities.training.port import (
         STAGE_PROGRESS,
@@ -28,6 +27,7 @@ with workflow.unsafe.imports_passed_through():
         BufferTask,
         StageTask,
     )
+    from connection import silence
     from reflection.agents.retroformer import RolloutResult
     from reflection.agents.training import (
         Planned,
