@@ -136,12 +136,6 @@ class Loop:
         return shown
 
 
-def _open(result: multipath.MultiPathResult, _: float) -> str | None:
-    """Describe what is still open in a result."""
-    still = multipath.still_open(result)
-    return f"the result is not closed ({still})" if still else None
-
-
 SAMPLING = Loop(
     workflow="SelfConsistencyWorkflow",
     request=SelfConsistencyRequest,
@@ -180,7 +174,7 @@ MULTIPATH = Loop(
     sheet=walked.sheet,
     decision=multipath.Decision,
     command="agent",
-    below=_open,
+    below=multipath.MultiPathResult.below,
     actions=("accept", "revise", "replace"),
     reviewed=frozenset({"prompt", "mode", "sources", "suite", "quarantined"}),
     best=multipath.kept_of,
@@ -262,17 +256,7 @@ SESSION = Loop(
     command="session",
     further="Its turns are runs of their own: mull show {id}-turn-1, and so on.",
 )
-LOOPS = (
-    SAMPLING,
-    CRITIQUE,
-    MULTIPATH,
-    TURN,
-    RETROFORMER,
-    REFLEXION,
-    TRAINING,
-    BATCH,
-    SESSION,
-)
+LOOPS = (SAMPLING, CRITIQUE, MULTIPATH, TURN, RETROFORMER, REFLEXION, TRAINING, BATCH, SESSION)
 
 
 def loop_of(request: Request) -> Loop:

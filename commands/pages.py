@@ -22,15 +22,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from commands.batch import Chosen, Given, Page
 from commands.command import Exit, fail, say_unserved, tell, unserved
 from commands.follow import LOOK_SECONDS, ended_badly, show_live
-from commands.loops import (
-    BATCH,
-    LOOPS,
-    FoundRun,
-    Loop,
-    described,
-    request_of,
-    standing_of,
-)
+from commands.loops import BATCH, LOOPS, FoundRun, Loop, described, request_of, standing_of
 from connection import TASK_QUEUE
 from reflection.batch.loop import Batch
 from reflection.batch.request import (

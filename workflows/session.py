@@ -141,8 +141,8 @@ class SessionWorkflow(Workflow):
                 static_summary=terminal_safe(request.message, SUMMARY_COLUMNS),
             )
         except (Exception, asyncio.CancelledError) as error:
-            cancelled = is_cancelled_exception(error)
-            session.lost("the turn was cancelled" if cancelled else _why(error))
+            why = explain(error) if isinstance(error, ValidationError) else why_it_failed(error)
+            session.lost("the turn was cancelled" if is_cancelled_exception(error) else why)
         else:
             session.answered(result)
         self._write(*base.spending(session.usage, session.model))
@@ -173,10 +173,6 @@ class SessionWorkflow(Workflow):
 
     def _warn(self, warning: str) -> None:
         self._session.warn(warning)
-
-
-def _why(error: BaseException) -> str:
-    return explain(error) if isinstance(error, ValidationError) else why_it_failed(error)
 
 
 def _message_id() -> str:
