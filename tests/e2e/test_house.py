@@ -21,7 +21,7 @@ def test_rooms_are_shallow_and_few() -> None:
 
     Turns, their tools and sessions are 25 of them, what production asks for is 14, agents with
     their environments are 22, the training of their reflections is 21, and the first hour, its
-    defaults and its bill are 8.
+    defaults and its bill are 4.
     """
     files = [file for file in tracked("*.py") if file.parts[0] not in {"tests", "examples"}]
 
